@@ -1,0 +1,99 @@
+/**
+ * The safetensors format: named arrays in one file. An 8-byte little-endian
+ * length, a JSON object of that length (name: dtype, shape, data_offsets;
+ * "__metadata__": texts), then the arrays, little-endian, C order.
+ *
+ * A file is untrusted: every offset, shape and length is checked before it is
+ * used, arrays may neither overlap nor leave holes, and a header is at most
+ * 64 MiB. Internal to the trainer.
+ */
+#ifndef ES_SAFETENSORS_H
+#define ES_SAFETENSORS_H
+
+#include "analyzer/base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum es_tensor_type {
+    ES_TENSOR_F16,
+    ES_TENSOR_BF16,
+    ES_TENSOR_F32,
+    ES_TENSOR_F64,
+    ES_TENSOR_I64,
+    ES_TENSOR_OTHER /* I8, BOOL, ...: listed, but not read as numbers */
+} es_tensor_type;
+
+#define ES_TENSOR_MAX_DIMS 8
+
+typedef struct es_tensor {
+    const char *name; /* borrowed from the file */
+    es_tensor_type type;
+    int n_dims; /* 0: one number */
+    int64_t dims[ES_TENSOR_MAX_DIMS];
+    size_t n; /* numbers */
+    size_t n_bytes;
+    uint64_t offset; /* of the first byte, from the start of the file */
+} es_tensor;
+
+typedef struct es_safetensors es_safetensors;
+
+/**
+ * Opens a file (read-only, regular files alone) and reads its header.
+ * ES_OK; ES_EIO; ES_EFORMAT (cut short, damaged, not safetensors), naming
+ * path and tensor; ES_ENOMEM.
+ */
+es_status es_safetensors_open(es_safetensors **out,
+                              const char *path) ES_MUST_USE;
+void es_safetensors_close(es_safetensors *file); /* NULL is fine */
+
+const char *es_safetensors_path(const es_safetensors *file);
+
+/** Tensors in the order of their data, and one by name (NULL: none). */
+size_t es_safetensors_count(const es_safetensors *file);
+const es_tensor *es_safetensors_at(const es_safetensors *file, size_t index);
+const es_tensor *es_safetensors_find(const es_safetensors *file,
+                                     const char *name);
+
+/** A text of "__metadata__", borrowed; NULL if there is none. */
+const char *es_safetensors_metadata(const es_safetensors *file,
+                                    const char *key);
+
+/**
+ * Numbers first .. first + n - 1 of a tensor as float32; F16 and BF16 are
+ * exact, F64 is rounded. ES_OK; ES_EARGUMENT (beyond the tensor);
+ * ES_EFORMAT (not numbers with a point: I64, OTHER); ES_EIO.
+ */
+es_status es_safetensors_read(const es_safetensors *file,
+                              const es_tensor *tensor, float *out, size_t first,
+                              size_t n) ES_MUST_USE;
+
+/** What is to be written: float32 alone. */
+typedef struct es_tensor_source {
+    const char *name;
+    int n_dims;
+    int64_t dims[ES_TENSOR_MAX_DIMS];
+    /** Fills in the n numbers of the tensor. ES_OK ends well, anything else
+     *  ends the writing. */
+    es_status (*fill)(void *user, size_t index, float *out, size_t n);
+    void *user;
+    size_t index; /* handed to fill */
+} es_tensor_source;
+
+/** One text of "__metadata__". */
+typedef struct es_tensor_note {
+    const char *key, *text;
+} es_tensor_note;
+
+/**
+ * Writes a file that appears whole or not at all: a temporary file beside it,
+ * synced, renamed, its directory synced; an earlier file of that name stays
+ * good until then. Memory is that of the largest tensor.
+ * ES_OK; ES_EIO (no space, no permission), naming the path; ES_ENOMEM; what
+ * fill returned.
+ */
+es_status es_safetensors_write(const char *path,
+                               const es_tensor_source *tensors,
+                               size_t n_tensors, const es_tensor_note *notes,
+                               size_t n_notes) ES_MUST_USE;
+
+#endif
