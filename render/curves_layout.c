@@ -251,35 +251,18 @@ static double place_down(void *user, double factor)
     return y + sheet->footer + ES_MARGIN;
 }
 
-static es_status too_small(es_curves_sheet *sheet)
-{
-    const es_figure_style *style = &sheet->figure->style;
-    double width = ceil(place_across(sheet, LEAST_FACTOR));
-    double height = ceil(place_down(sheet, LEAST_FACTOR));
-    return es_fail(ES_EUSAGE,
-                   "curves on %.0fx%.0f points have no room: ask for at "
-                   "least %.0fx%.0f",
-                   style->width > 0 ? style->width : width,
-                   style->height > 0 ? style->height : height, width, height);
-}
-
 static es_status place(es_curves_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
-    double across = 1, down = 1;
-    if (style->width > 0)
-        across = down = es_solve_factor(sheet, style->width, place_across);
-    if (style->height > 0)
-        down = es_solve_factor(sheet, style->height, place_down);
-    if (style->height > 0 && !(style->width > 0))
-        across = down;
-    if (fmin(across, down) < 0.999 * LEAST_FACTOR)
-        return too_small(sheet);
-    double width = place_across(sheet, across);
-    double height = place_down(sheet, down);
+    const es_layout layout = {sheet, place_across, place_down, LEAST_FACTOR,
+                              "a figure of curves"};
+    es_extent needed;
+    es_status status = es_layout_fit(&needed, &layout, style);
+    if (status != ES_OK)
+        return status;
     sheet->listed = list_fits(sheet);
-    sheet->width = style->width > 0 ? style->width : ceil(width);
-    sheet->height = style->height > 0 ? style->height : ceil(height);
+    sheet->width = style->width > 0 ? style->width : ceil(needed.width);
+    sheet->height = style->height > 0 ? style->height : ceil(needed.height);
     return ES_OK;
 }
 

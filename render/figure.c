@@ -92,8 +92,10 @@ int es_power_step(double least)
     return step;
 }
 
-double es_solve_factor(void *sheet, double wanted,
-                       double (*place)(void *sheet, double factor))
+/* The largest factor, to a part in a million, for which `place` needs no more
+ * than `wanted` points; 0 if none. */
+static double solve_factor(void *sheet, double wanted,
+                           double (*place)(void *sheet, double factor))
 {
     double low = 0, high = 1;
     while (high < 1e6 && place(sheet, high) <= wanted)
@@ -106,6 +108,36 @@ double es_solve_factor(void *sheet, double wanted,
             high = half;
     }
     return low;
+}
+
+static es_status too_small(const es_layout *layout,
+                           const es_figure_style *style)
+{
+    double width = ceil(layout->across(layout->sheet, layout->least_factor));
+    double height = ceil(layout->down(layout->sheet, layout->least_factor));
+    return es_fail(ES_EUSAGE,
+                   "%s of %.0fx%.0f points has no room for its content: ask "
+                   "for at least %.0fx%.0f",
+                   layout->what, style->width > 0 ? style->width : width,
+                   style->height > 0 ? style->height : height, width, height);
+}
+
+es_status es_layout_fit(es_extent *out, const es_layout *layout,
+                        const es_figure_style *style)
+{
+    double across = 1, down = 1;
+    if (style->width > 0)
+        across = down =
+            solve_factor(layout->sheet, style->width, layout->across);
+    if (style->height > 0)
+        down = solve_factor(layout->sheet, style->height, layout->down);
+    if (style->height > 0 && !(style->width > 0))
+        across = down;
+    if (fmin(across, down) < 0.999 * layout->least_factor)
+        return too_small(layout, style);
+    out->width = layout->across(layout->sheet, across);
+    out->height = layout->down(layout->sheet, down);
+    return ES_OK;
 }
 
 void es_panel_grid(size_t n, size_t *n_rows, size_t *n_columns)

@@ -50,12 +50,32 @@ double es_fraction(double x, double low, double high);
 /** Smallest of 1, 2, 4, 8 ... that is at least `least`. */
 int es_power_step(double least);
 
+/** What is laid out, and how: `across` and `down` put everything where it
+ *  goes at a factor of its natural size, and return the points that takes.
+ *  They must not fall with the factor. */
+typedef struct es_layout {
+    void *sheet;
+    double (*across)(void *sheet, double factor);
+    double (*down)(void *sheet, double factor);
+    double least_factor;
+    const char *what; /* of a message: "a heatmap" */
+} es_layout;
+
+/** The points that a layout takes. */
+typedef struct es_extent {
+    double width, height;
+} es_extent;
+
 /**
- * The largest factor, to a part in a million, for which `place` needs no more
- * than `wanted` points; 0 if none. `place` must not fall with the factor.
+ * Lays out at the natural size or, where `style` asks for one, at the largest
+ * factor that fits it; a single size asked for counts for both.
+ *
+ *   out  what was needed, at most what was asked for
+ *
+ * ES_OK; ES_EUSAGE: less than least_factor, naming the size it takes.
  */
-double es_solve_factor(void *sheet, double wanted,
-                       double (*place)(void *sheet, double factor));
+es_status es_layout_fit(es_extent *out, const es_layout *layout,
+                        const es_figure_style *style) ES_MUST_USE;
 
 /** How n panels are put into rows of about four. */
 void es_panel_grid(size_t n, size_t *n_rows, size_t *n_columns);

@@ -168,41 +168,24 @@ static void shift(es_heatmap_sheet *sheet, double dx, double dy)
     sheet->bar_y += dy;
 }
 
-static es_status too_small(es_heatmap_sheet *sheet)
-{
-    const es_figure_style *style = &sheet->figure->style;
-    double width = ceil(place_across(sheet, LEAST_FACTOR));
-    double height = ceil(place_down(sheet, LEAST_FACTOR));
-    return es_fail(ES_EUSAGE,
-                   "a heatmap of %.0fx%.0f points has no room for its "
-                   "content: ask for at least %.0fx%.0f",
-                   style->width > 0 ? style->width : width,
-                   style->height > 0 ? style->height : height, width, height);
-}
-
 static es_status place(es_heatmap_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
-    double across = 1, down = 1;
-    if (style->width > 0)
-        across = down = es_solve_factor(sheet, style->width, place_across);
-    if (style->height > 0)
-        down = es_solve_factor(sheet, style->height, place_down);
-    if (style->height > 0 && !(style->width > 0))
-        across = down;
-    if (fmin(across, down) < 0.999 * LEAST_FACTOR)
-        return too_small(sheet);
-    double width = place_across(sheet, across);
-    double height = place_down(sheet, down);
+    const es_layout layout = {sheet, place_across, place_down, LEAST_FACTOR,
+                              "a heatmap"};
+    es_extent needed;
+    es_status status = es_layout_fit(&needed, &layout, style);
+    if (status != ES_OK)
+        return status;
     int room = (int)fmin(MOST_TICKS, sheet->bar_height / TICK_ROOM);
     sheet->ticks = es_ticks_make(sheet->figure->low, sheet->figure->high,
                                  room > 2 ? room : 2);
-    sheet->bar_x = width - ES_MARGIN - sheet->bar_room + ES_BAR_GAP;
+    sheet->bar_x = needed.width - ES_MARGIN - sheet->bar_room + ES_BAR_GAP;
     sheet->width =
-        style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
-    sheet->height = style->height > 0 ? style->height : ceil(height);
-    shift(sheet, floor((sheet->width - width) / 2),
-          floor((sheet->height - height) / 2));
+        style->width > 0 ? style->width : ceil(fmax(needed.width, LEAST_PAGE));
+    sheet->height = style->height > 0 ? style->height : ceil(needed.height);
+    shift(sheet, floor((sheet->width - needed.width) / 2),
+          floor((sheet->height - needed.height) / 2));
     return ES_OK;
 }
 

@@ -27,16 +27,16 @@ for test in "$@"; do
     start=$SECONDS
     "$test" >"$log" 2>&1 </dev/null
     code=$?
-    skip=$(grep -cE "$skipped_line" "$log")
-    pass=$(grep -vE "$skipped_line" "$log" | grep -cE '^ok ')
-    fail=$(grep -vE "$skipped_line" "$log" | grep -cE '^not ok ')
+    skip=$(grep -acE "$skipped_line" "$log")
+    pass=$(grep -avE "$skipped_line" "$log" | grep -acE '^ok ')
+    fail=$(grep -avE "$skipped_line" "$log" | grep -acE '^not ok ')
     if [ $fail -eq 0 ] && { [ $code -ne 0 ] || [ $((pass + skip)) -eq 0 ]; }; then
         echo "not ok - $name ended with exit code $code" >>"$log"
         fail=1
     fi
     printf '%-36s %4d passed %3d failed %3d skipped %4d s\n' \
         "$name" $pass $fail $skip $((SECONDS - start))
-    grep -E "$skipped_line" "$log" | sed -E 's/^(not )?ok /    skipped: /'
+    grep -aE "$skipped_line" "$log" | sed -E 's/^(not )?ok /    skipped: /'
     [ $fail -eq 0 ] || sed 's/^/    /' "$log"
     passed=$((passed + pass)) failed=$((failed + fail)) skipped=$((skipped + skip))
 done
