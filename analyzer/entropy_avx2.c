@@ -48,24 +48,19 @@ static inline vec vec_max(vec a, vec b)
     return _mm256_max_ps(a, b);
 }
 
-/** Minimax polynomial of degree 6 for 2^f, 0 <= f < 1, exact at 0: 2e-9. */
+#include "analyzer/entropy_polynomials.h"
+
 static inline vec vec_exp2(vec x)
 {
     vec n = _mm256_floor_ps(x), f = x - n;
-    vec p = vec_set(2.1612915E-4F);
-    p = vec_fma(p, f, vec_set(1.2467846E-3F));
-    p = vec_fma(p, f, vec_set(9.6754716E-3F));
-    p = vec_fma(p, f, vec_set(5.5485281E-2F));
-    p = vec_fma(p, f, vec_set(2.4022931E-1F));
-    p = vec_fma(p, f, vec_set(6.9314704E-1F));
-    p = vec_fma(p, f, vec_set(1));
+    vec p = exp2_polynomial(f);
     /* A NaN keeps its exponent of ones: its n is NaN, which converts to
        INT_MIN, and that shifted is 0. */
     __m256i k = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), k));
 }
 
-/** x = m 2^k, 3/4 <= m < 3/2; minimax polynomial of degree 8 for log2(m). */
+/** x = m 2^k with 3/4 <= m < 3/2. */
 static inline vec vec_log2(vec x)
 {
     __m256i bits = _mm256_castps_si256(x);
@@ -74,15 +69,7 @@ static inline vec vec_log2(vec x)
     vec m =
         _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(k, 23)));
     vec r = m - vec_set(1);
-    vec p = vec_set(-7.7694434E-2F);
-    p = vec_fma(p, r, vec_set(1.9017744E-1F));
-    p = vec_fma(p, r, vec_set(-2.5153362E-1F));
-    p = vec_fma(p, r, vec_set(2.9219950E-1F));
-    p = vec_fma(p, r, vec_set(-3.6040031E-1F));
-    p = vec_fma(p, r, vec_set(4.8074484E-1F));
-    p = vec_fma(p, r, vec_set(-7.2134845E-1F));
-    p = vec_fma(p, r, vec_set(1.4426966F));
-    p = vec_fma(p, r, _mm256_cvtepi32_ps(k));
+    vec p = log2_polynomial(r, _mm256_cvtepi32_ps(k));
     /* All ones, a NaN, where x is negative. */
     return _mm256_or_ps(p, _mm256_castsi256_ps(_mm256_srai_epi32(bits, 31)));
 }
@@ -133,11 +120,6 @@ static inline void vec_transpose(vec rows[WIDTH])
     }
 }
 
-static inline vec add(vec a, vec b)
-{
-    return a + b;
-}
-
 /* Halves the number of vectors and the lanes a row has left, three times. */
 #define FOLD_ROWS(name, combine)                                               \
     static inline vec name(const vec rows[WIDTH])                              \
@@ -152,7 +134,7 @@ static inline vec add(vec a, vec b)
         return combine(low_halves(b[0], b[1]), high_halves(b[0], b[1]));       \
     }
 
-FOLD_ROWS(vec_sum_rows, add)
+FOLD_ROWS(vec_sum_rows, vec_add)
 FOLD_ROWS(vec_max_rows, vec_max)
 
 #define ES_KERNELS es_kernels_avx2

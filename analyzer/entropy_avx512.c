@@ -47,17 +47,12 @@ static inline vec vec_max(vec a, vec b)
     return _mm512_max_ps(a, b);
 }
 
-/** Minimax polynomial of degree 6 for 2^f, 0 <= f < 1, exact at 0: 2e-9. */
+#include "analyzer/entropy_polynomials.h"
+
 static inline vec vec_exp2(vec x)
 {
     vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF);
-    vec p = vec_set(2.1612915E-4F);
-    p = vec_fma(p, f, vec_set(1.2467846E-3F));
-    p = vec_fma(p, f, vec_set(9.6754716E-3F));
-    p = vec_fma(p, f, vec_set(5.5485281E-2F));
-    p = vec_fma(p, f, vec_set(2.4022931E-1F));
-    p = vec_fma(p, f, vec_set(6.9314704E-1F));
-    p = vec_fma(p, f, vec_set(1));
+    vec p = exp2_polynomial(f);
     return _mm512_scalef_ps(p, x); /* p * 2^floor(x) */
 }
 
@@ -143,11 +138,6 @@ static inline void vec_transpose(vec rows[WIDTH])
     }
 }
 
-static inline vec add(vec a, vec b)
-{
-    return a + b;
-}
-
 /* Halves the number of vectors and the lanes a row has left, four times. */
 #define FOLD_ROWS(name, combine)                                               \
     static inline vec name(const vec rows[WIDTH])                              \
@@ -165,7 +155,7 @@ static inline vec add(vec a, vec b)
         return combine(even_blocks(a[0], a[1]), odd_blocks(a[0], a[1]));       \
     }
 
-FOLD_ROWS(vec_sum_rows, add)
+FOLD_ROWS(vec_sum_rows, vec_add)
 FOLD_ROWS(vec_max_rows, vec_max)
 
 #define ES_KERNELS es_kernels_avx512

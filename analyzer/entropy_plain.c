@@ -61,38 +61,25 @@ static inline lanes floor_lanes(vec x)
     return n + (__builtin_convertvector(n, vec) > x);
 }
 
-/** Minimax polynomial of degree 6 for 2^f, 0 <= f < 1, exact at 0: 2e-9. */
+#include "analyzer/entropy_polynomials.h"
+
 static inline vec vec_exp2(vec x)
 {
     /* Converting a NaN is undefined; it stays in f. */
     lanes n = floor_lanes(select_lanes(x == x, x, vec_set(0)));
     vec f = x - __builtin_convertvector(n, vec);
-    vec p = vec_set(2.1612915E-4F);
-    p = vec_fma(p, f, vec_set(1.2467846E-3F));
-    p = vec_fma(p, f, vec_set(9.6754716E-3F));
-    p = vec_fma(p, f, vec_set(5.5485281E-2F));
-    p = vec_fma(p, f, vec_set(2.4022931E-1F));
-    p = vec_fma(p, f, vec_set(6.9314704E-1F));
-    p = vec_fma(p, f, vec_set(1));
+    vec p = exp2_polynomial(f);
     return p * (vec)((n + 127) << 23);
 }
 
-/** x = m 2^k, 3/4 <= m < 3/2; minimax polynomial of degree 8 for log2(m). */
+/** x = m 2^k with 3/4 <= m < 3/2. */
 static inline vec vec_log2(vec x)
 {
     lanes bits = (lanes)x;
     lanes k = (lanes)((bits & INT32_MAX) - 0x3f400000) >> 23;
     vec m = (vec)(bits - (k << 23));
     vec r = m - vec_set(1);
-    vec p = vec_set(-7.7694434E-2F);
-    p = vec_fma(p, r, vec_set(1.9017744E-1F));
-    p = vec_fma(p, r, vec_set(-2.5153362E-1F));
-    p = vec_fma(p, r, vec_set(2.9219950E-1F));
-    p = vec_fma(p, r, vec_set(-3.6040031E-1F));
-    p = vec_fma(p, r, vec_set(4.8074484E-1F));
-    p = vec_fma(p, r, vec_set(-7.2134845E-1F));
-    p = vec_fma(p, r, vec_set(1.4426966F));
-    p = vec_fma(p, r, __builtin_convertvector(k, vec));
+    vec p = log2_polynomial(r, __builtin_convertvector(k, vec));
     /* All ones, a NaN, where x is negative. */
     return (vec)((lanes)p | bits >> 31);
 }
