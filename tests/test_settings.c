@@ -158,6 +158,10 @@ static void test_settings__what_train_needs_is_asked_for(void **state)
     assert_said("--no-record", "exclude");
     assert_int_equal(PARSE(&s, "--data", "x.tok", "--no-record"), ES_OK);
     assert_int_equal(es_settings_check(&s), ES_OK);
+    assert_int_equal(PARSE(&s, "--dry-run"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_OK);
+    assert_int_equal(PARSE(&s, "--dry-run", "--no-record", "-o", "y"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
 }
 
 static void test_settings__json_holds_what_was_resolved(void **state)
@@ -221,6 +225,24 @@ static void test_settings__json_reads_back_as_a_configuration(void **state)
     json_decref(json);
 }
 
+static void test_settings__what_is_written_reads_back(void **state)
+{
+    (void)state;
+    es_settings s, again;
+    assert_int_equal(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
+                           "--family", "pythia", "--slope-decay", "--seed",
+                           "9007199254740991", "--clip", "0"),
+                     ES_OK);
+    FILE *file = fopen(path, "w");
+    es_settings_write(file, &s);
+    fclose(file);
+    assert_int_equal(PARSE(&again, "--config", path), ES_OK);
+    char *text = es_settings_json(&s, 7), *twice = es_settings_json(&again, 7);
+    assert_string_equal(text, twice);
+    free(twice);
+    free(text);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -245,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_settings__what_train_needs_is_asked_for),
         cmocka_unit_test(test_settings__json_holds_what_was_resolved),
         cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),
+        cmocka_unit_test(test_settings__what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -39,6 +39,14 @@ printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
 output 'a configuration file, and options over it' \
     '^SM\+R finished after 4 steps' \
     "$train" "${small[@]}" --config "$dir/a.conf" --steps 4 --no-record
+output '--dry-run prints what would be trained' '^arch = SM\+R$' \
+    "$train" --config "$dir/a.conf" --dry-run
+output 'with the vocabulary of the data' '^vocab = 256$' \
+    "$train" "${small[@]}" --dry-run -o "$dir/dry.db"
+check 'and makes no run file' [ ! -e "$dir/dry.db" ]
+exits 'but checks all that training would' 2 'ScFuFFNi3' \
+    "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
+exits 'the data too' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 left_nothing() {

@@ -99,6 +99,26 @@ static int report(const es_settings *settings, const es_train_result *result)
     return exit_code(result);
 }
 
+static es_status train(const es_settings *settings, es_train_result *result)
+{
+    es_progress progress;
+    es_train_watch watch = {es_progress_step, es_progress_eval,
+                            es_progress_warning, should_stop, &progress};
+    catch_signals();
+    es_progress_begin(&progress, stderr, settings);
+    es_status status = es_train(result, settings, &watch);
+    es_progress_end(&progress);
+    return status;
+}
+
+static es_status dry_run(es_settings *settings)
+{
+    es_status status = es_trainer_check(settings);
+    if (status == ES_OK)
+        es_settings_write(stdout, settings);
+    return status;
+}
+
 static int run_train(int argc, char **argv)
 {
     es_settings settings;
@@ -109,20 +129,12 @@ static int run_train(int argc, char **argv)
         return 0;
     if (status == ES_OK)
         status = es_settings_check(&settings);
-    if (status != ES_OK) {
-        print_failure();
-        return es_exit_code(status);
-    }
-    es_progress progress;
     es_train_result result;
-    es_train_watch watch = {es_progress_step, es_progress_eval,
-                            es_progress_warning, should_stop, &progress};
-    catch_signals();
-    es_progress_begin(&progress, stderr, &settings);
-    status = es_train(&result, &settings, &watch);
-    es_progress_end(&progress);
     if (status == ES_OK)
-        return report(&settings, &result);
+        status =
+            settings.dry_run ? dry_run(&settings) : train(&settings, &result);
+    if (status == ES_OK)
+        return settings.dry_run ? 0 : report(&settings, &result);
     print_failure();
     return es_exit_code(status);
 }

@@ -238,12 +238,12 @@ es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
 
 es_status es_settings_check(const es_settings *settings)
 {
-    if (!settings->data[0])
+    if (!settings->data[0] && !settings->dry_run)
         return es_fail(ES_EUSAGE, "no data: give --data FILE, a token file "
                                   "made by entropy-corpus");
     if (settings->no_record && settings->out[0])
         return es_fail(ES_EUSAGE, "--out and --no-record exclude each other");
-    if (!settings->no_record && !settings->out[0])
+    if (!settings->no_record && !settings->out[0] && !settings->dry_run)
         return es_fail(ES_EUSAGE, "no output: give --out FILE or --no-record");
     return ES_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "analyzer/base/options.h"
 #include "hooks/trainer/config.h"
+#include <stdio.h>
 
 #define ES_PATH_SIZE 4096
 #define ES_RUN_NAME_SIZE 256
@@ -24,7 +25,7 @@ typedef struct es_settings {
     int64_t after_nan;
     int64_t log_every; /* 0: about twenty lines */
     int64_t pairs;     /* of bench */
-    bool no_record, quiet, help, version;
+    bool no_record, dry_run, quiet, help, version;
 } es_settings;
 
 typedef enum es_verb {
@@ -64,7 +65,8 @@ es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
  */
 es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
 
-/** ES_OK, or ES_EUSAGE: what train needs is missing, or excludes another. */
+/** ES_OK, or ES_EUSAGE: what train needs is missing, or excludes another. A
+ *  dry run needs neither data nor output. */
 es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 
 /**
@@ -74,5 +76,9 @@ es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
  * data. NULL when out of memory.
  */
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
+
+/** The same settings as lines that es_settings_read reads; a '#' in the path of
+ *  the data alone would not come back. */
+void es_settings_write(FILE *out, const es_settings *settings);
 
 #endif

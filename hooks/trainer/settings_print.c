@@ -38,6 +38,12 @@ void es_setting_print(char *out, size_t size, const es_settings *settings,
     }
 }
 
+/** Says what is trained and how. */
+static bool is_kept(const es_setting *setting)
+{
+    return setting->kept && (setting->verbs & ES_VERB_TRAIN);
+}
+
 /* --- JSON ---------------------------------------------------------------- */
 
 static bool is_text(es_setting_kind kind)
@@ -67,8 +73,7 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
         return NULL;
     fputc('{', out);
     for (size_t i = 0; i < es_setting_count; i++)
-        if (es_setting_table[i].kept &&
-            (es_setting_table[i].verbs & ES_VERB_TRAIN))
+        if (is_kept(&es_setting_table[i]))
             print_member(out, settings, &es_setting_table[i]);
     fprintf(out, "\"tokens_checksum\":\"%016" PRIx64 "\"}", tokens_checksum);
     if (fclose(out) != 0) {
@@ -76,6 +81,19 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
         return NULL;
     }
     return text;
+}
+
+/* --- a configuration file ------------------------------------------------ */
+
+void es_settings_write(FILE *out, const es_settings *settings)
+{
+    for (size_t i = 0; i < es_setting_count; i++) {
+        const es_setting *setting = &es_setting_table[i];
+        char value[ES_SETTING_TEXT_MAX];
+        es_setting_print(value, sizeof value, settings, setting);
+        if (is_kept(setting) && *value)
+            fprintf(out, "%s = %s\n", setting->name, value);
+    }
 }
 
 /* --- help ---------------------------------------------------------------- */

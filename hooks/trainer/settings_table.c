@@ -44,6 +44,9 @@ const es_setting es_setting_table[] = {
      .kept = true},
     {TEXT("out", "FILE", out, TRAIN, "run file to record into"), .letter = 'o'},
     {FLAG("no-record", no_record, TRAIN, "train without a run file")},
+    {FLAG("dry-run", dry_run, TRAIN,
+          "check everything, print the resolved configuration, train "
+          "nothing")},
     {ROW("config", "FILE", model, RUNS,
          "read options from lines 'name = value'; later options override"),
      .kind = ES_SETTING_FILE},

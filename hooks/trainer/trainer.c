@@ -16,6 +16,14 @@ static es_status resolve_vocab(es_trainer *trainer)
     return ES_OK;
 }
 
+static es_status check_configs(const es_settings *settings)
+{
+    es_status status = es_model_config_check(&settings->model);
+    if (status == ES_OK)
+        status = es_train_config_check(&settings->train);
+    return status;
+}
+
 static es_status open_data(es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;
@@ -23,15 +31,29 @@ static es_status open_data(es_trainer *trainer)
     if (status == ES_OK)
         status = resolve_vocab(trainer);
     if (status == ES_OK)
-        status = es_model_config_check(&settings->model);
-    if (status == ES_OK)
-        status = es_train_config_check(&settings->train);
+        status = check_configs(settings);
     if (status == ES_OK)
         status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
                                      settings->model.ctx);
     if (status == ES_OK && settings->eval_every > 0)
         status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
                                      settings->model.ctx);
+    return status;
+}
+
+es_status es_trainer_check(es_settings *settings)
+{
+    es_trainer trainer = {.settings = *settings};
+    es_status status;
+    if (settings->data[0]) {
+        status = open_data(&trainer);
+        settings->model.vocab = trainer.settings.model.vocab;
+    } else {
+        if (trainer.settings.model.vocab == 0)
+            trainer.settings.model.vocab = 1; /* the data will have one */
+        status = check_configs(&trainer.settings);
+    }
+    es_tokens_close(trainer.tokens);
     return status;
 }
 

@@ -21,6 +21,12 @@ typedef struct es_trainer {
  */
 es_status es_trainer_new(es_trainer **out,
                          const es_settings *settings) ES_MUST_USE;
+/**
+ * The checks of es_trainer_new alone, on settings that name data or do not;
+ * a vocabulary of 0 becomes the data's. Returns as es_trainer_new.
+ */
+es_status es_trainer_check(es_settings *settings) ES_MUST_USE;
+
 void es_trainer_free(es_trainer *trainer); /* NULL is fine */
 
 /** What one step of the optimiser was. Means over its micro-batches. */
