@@ -329,10 +329,6 @@ static void test_model__refuses(void **state)
         assert_non_null(strstr(es_message(), "is not built yet"));
     }
     es_model_config config = es_small_config("SM");
-    config.family = ES_FAMILY_PYTHIA;
-    assert_int_equal(es_model_new(&model, &config, "cpu", 1), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "pythia"));
-    config = es_small_config("SM");
     assert_int_equal(es_model_new(&model, &config, "abacus", 1), ES_EUSAGE);
     assert_non_null(strstr(es_message(), "abacus"));
     config.n_head = 5;

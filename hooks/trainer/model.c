@@ -12,7 +12,6 @@ static es_status check_built(const es_model_config *config, const char *backend)
         bool wanted;
         const char *part;
     } missing[] = {
-        {config->family == ES_FAMILY_PYTHIA, "--family pythia"},
         {arch->attention == ES_POWER_SOFTMAX, "PSM"},
         {arch->weight_norm != 0, "WNorm"},
         {arch->spectral_norm != 0, "SNorm"},

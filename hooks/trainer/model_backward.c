@@ -1,5 +1,6 @@
 /* The way back. dx holds the gradient of the residual stream; every sub-block
- * adds its own to it. */
+ * adds its own to it. Parallel sub-blocks both need the one that came in, so
+ * the attention's projection is taken back before the FFN adds to it. */
 #include "hooks/trainer/model_internal.h"
 
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role)
@@ -61,7 +62,7 @@ static void feed_backward(const es_model *model, int layer, const es_mem *df)
                     ES_ROLE_MLP_PROJ_BIAS, post, df, &proj);
     weight_gradient(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS, at->u2,
                     model->dwide, &fc);
-    input_gradient(model, model->dwide, &fc, at->middle, at->mean2, at->rstd2,
+    input_gradient(model, model->dwide, &fc, at->x2, at->mean2, at->rstd2,
                    layer, ES_ROLE_LN_2_WEIGHT);
 }
 
@@ -72,24 +73,29 @@ static void fused_backward(const es_model *model, int layer, const es_mem *df)
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, layer, ES_ROLE_FUSED_WEIGHT),
         NULL, at->u2, df, &fused, es_model_n_rows(model));
-    input_gradient(model, df, &fused, at->middle, at->mean2, at->rstd2, layer,
+    input_gradient(model, df, &fused, at->x2, at->mean2, at->rstd2, layer,
                    ES_ROLE_LN_2_WEIGHT);
 }
 
-static void backward_ffn(const es_model *model, int layer)
+/* The gradient of the block's output becomes that of middle, in dx, and of the
+ * FFN's output, which is returned. */
+static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    es_mem *df = model->dx;
-    if (es_model_is_scaled(model)) {
-        df = model->df;
-        model->ops->combine_backward(
-            model->backend, model->dx, df,
-            es_model_gradient(model, layer, ES_ROLE_ALPHA),
-            es_model_gradient(model, layer, ES_ROLE_BETA), model->dx,
-            at->middle, at->f, es_model_value(model, layer, ES_ROLE_ALPHA),
-            es_model_value(model, layer, ES_ROLE_BETA),
-            (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
-    }
+    if (!es_model_is_scaled(model))
+        return model->dx;
+    model->ops->combine_backward(
+        model->backend, model->dx, model->df,
+        es_model_gradient(model, layer, ES_ROLE_ALPHA),
+        es_model_gradient(model, layer, ES_ROLE_BETA), model->dx, at->middle,
+        at->f, es_model_value(model, layer, ES_ROLE_ALPHA),
+        es_model_value(model, layer, ES_ROLE_BETA),
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
+    return model->df;
+}
+
+static void backward_ffn(const es_model *model, int layer, const es_mem *df)
+{
     if (model->config.arch.ffn == ES_FFN_FUSED)
         fused_backward(model, layer, df);
     else
@@ -110,24 +116,46 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     return model->dentropy;
 }
 
+/* From the gradient of middle, in dx, to that of the heads' outputs. */
+static void backward_projection(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear proj = es_model_proj(model, layer);
+    weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS,
+                    at->heads, model->dx, &proj);
+    model->ops->linear_backward_input(model->backend, model->dheads, model->dx,
+                                      &proj, es_model_n_rows(model), false);
+}
+
 static void backward_attention(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_linear attn = es_model_attn(model, layer);
-    const es_linear proj = es_model_proj(model, layer);
     const es_attention attention = es_model_attention(model, layer);
-    weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS,
-                    at->heads, model->dx, &proj);
-    model->ops->linear_backward_input(model->backend, model->du, model->dx,
-                                      &proj, es_model_n_rows(model), false);
     model->ops->attention_backward(
         model->backend, model->dwide,
-        es_model_gradient(model, layer, ES_ROLE_T), model->du, at->heads,
+        es_model_gradient(model, layer, ES_ROLE_T), model->dheads, at->heads,
         entropy_gradient(model, layer, scale), at->qkv, at->saved, &attention);
+    if (es_model_rotates(model))
+        model->ops->rotate(model->backend, model->dwide, &attention, true);
     weight_gradient(model, layer, ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS,
                     at->u1, model->dwide, &attn);
     input_gradient(model, model->dwide, &attn, at->x, at->mean1, at->rstd1,
                    layer, ES_ROLE_LN_1_WEIGHT);
+}
+
+static void backward_block(const es_model *model, int layer, double scale)
+{
+    const bool parallel = es_model_is_parallel(model);
+    const bool has_ffn = es_model_has_ffn(model, layer);
+    const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
+    if (parallel)
+        backward_projection(model, layer);
+    if (has_ffn)
+        backward_ffn(model, layer, df);
+    if (!parallel)
+        backward_projection(model, layer);
+    backward_attention(model, layer, scale);
 }
 
 /* Leaves in dx the gradient of the last block's output. */
@@ -140,8 +168,8 @@ static void backward_head(const es_model *model, double scale)
         model->backend, model->logits, model->lse, model->targets,
         (float)(scale / n), n, model->config.vocab);
     model->ops->linear_backward_weight(
-        model->backend, es_model_gradient(model, -1, ES_ROLE_WTE), NULL,
-        model->normed, model->logits, &head, n);
+        model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
+        NULL, model->normed, model->logits, &head, n);
     if (model->normed != x)
         model->ops->zero(model->backend, model->dx,
                          (size_t)n * (size_t)model->config.d_model *
@@ -162,11 +190,8 @@ es_status es_model_backward(es_model *model, double scale)
                                      "targets just before");
     model->can_go_back = false;
     backward_head(model, scale);
-    for (int layer = config->n_layer - 1; layer >= 0; layer--) {
-        if (es_model_has_ffn(model, layer))
-            backward_ffn(model, layer);
-        backward_attention(model, layer, scale);
-    }
+    for (int layer = config->n_layer - 1; layer >= 0; layer--)
+        backward_block(model, layer, scale);
     model->ops->embed_backward(
         model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
         es_model_gradient(model, -1, ES_ROLE_WPE), model->tokens, model->dx,

@@ -53,7 +53,8 @@ es_linear es_model_fused(const es_model *model, int layer)
 
 es_linear es_model_head(const es_model *model)
 {
-    return (es_linear){.weight = es_model_value(model, -1, ES_ROLE_WTE),
+    return (es_linear){.weight =
+                           es_model_value(model, -1, es_model_head_role(model)),
                        .n_in = model->config.d_model,
                        .n_out = model->config.vocab,
                        .transposed = true};
@@ -124,6 +125,8 @@ static void attend(const es_model *model, int layer, bool measure)
     es_row_mem rows = es_model_layer_rows(model, layer);
     if (!measure)
         rows = (es_row_mem){.entropy = rows.entropy};
+    if (es_model_rotates(model))
+        model->ops->rotate(model->backend, at->qkv, &attention, false);
     const bool wants_rows = measure || model->config.arch.entropy_reg;
     model->ops->attention(model->backend, at->heads, at->saved,
                           wants_rows ? &rows : NULL, at->qkv, &attention);
@@ -170,8 +173,8 @@ static void feed(const es_model *model, int layer, es_mem *out,
 static void forward_ffn(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    if (at->u2 != at->middle)
-        norm(model, at->u2, at->mean2, at->rstd2, at->middle, layer,
+    if (at->u2 != at->x2)
+        norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
              ES_ROLE_LN_2_WEIGHT);
     if (!es_model_is_scaled(model)) {
         feed(model, layer, at[1].x, at->middle);

@@ -9,8 +9,10 @@
 /** What one layer keeps for the way back; N = B T rows. */
 typedef struct es_layer_memory {
     es_mem *x;             /* (N,d) the block's input */
+    es_mem *x2;            /* (N,d) what the FFN starts from: middle, or x if
+                              the sub-blocks are parallel */
     es_mem *u1, *u2;       /* (N,d) inputs of attention and FFN: LayerNorm's
-                              outputs, or x and middle themselves */
+                              outputs, or x and x2 themselves */
     es_mem *mean1, *rstd1; /* (N) */
     es_mem *mean2, *rstd2; /* (N) */
     es_mem *qkv;           /* (N,3d) */
@@ -42,6 +44,8 @@ struct es_model {
     es_mem *dx;               /* (N,d) gradient of the residual stream */
     es_mem *du;               /* (N,d) of a sub-block's input */
     es_mem *df;               /* (N,d) of the FFN's output, if it is scaled */
+    es_mem *dheads;           /* (N,d) of the heads' outputs; du unless the
+                                 sub-blocks are parallel */
     es_mem *dentropy;         /* (B,H,T) f32 of row entropies, if regularised */
     es_mem *ereg;             /* (1) f32 L_ent */
     es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
@@ -90,6 +94,25 @@ static inline bool es_model_has_ffn(const es_model *model, int layer)
 static inline bool es_model_is_scaled(const es_model *model)
 {
     return model->config.arch.ffn != ES_FFN_TWO;
+}
+
+/** True where attention and FFN both start from x, and are added up. */
+static inline bool es_model_is_parallel(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA;
+}
+
+/** True where q and k are rotated by their position. */
+static inline bool es_model_rotates(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA;
+}
+
+/** The matrix of the logits: embed_out, or wte where the two are tied. */
+static inline es_role es_model_head_role(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA ? ES_ROLE_EMBED_OUT
+                                                    : ES_ROLE_WTE;
 }
 
 /** Allocates and carves everything but the parameters. ES_OK, ES_ENOMEM. */

@@ -37,7 +37,7 @@ static void take(plan *to, es_mem **at, size_t n_rows, size_t count,
 
 /* Slots of one layer, at most. */
 #define LAYER_SLOTS 12
-#define MODEL_SLOTS 20
+#define MODEL_SLOTS 21
 
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
 {
@@ -45,7 +45,9 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model, f4 = sizeof(float);
     const size_t act = model->ops->activation_size;
-    take(to, &layer->middle, n, d, act);
+    /* Where only a sum goes on from it, that sum can take its place. */
+    if (!es_model_is_parallel(model) || es_model_is_scaled(model))
+        take(to, &layer->middle, n, d, act);
     if (config->arch.layer_norm) {
         take(to, &layer->u2, n, d, act);
         take(to, &layer->mean2, n, 1, f4);
@@ -115,6 +117,8 @@ static void plan_shared(plan *to, es_model *model)
     take(to, &model->du, n, d, act);
     if (es_model_is_scaled(model))
         take(to, &model->df, n, d, act);
+    if (es_model_is_parallel(model))
+        take(to, &model->dheads, n, d, act);
     if (config->arch.entropy_reg)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take(to, &model->ereg, 1, 1, f4);
@@ -141,8 +145,8 @@ static es_status carve(es_model *model, const plan *from)
     return ES_OK;
 }
 
-/* Where there is no LayerNorm its output is its input; where there is no FFN
- * the attention's sum is the block's output. */
+/* Where there is no LayerNorm its output is its input; where x + attention has
+ * no place of its own it is made in that of the block's output. */
 static void alias_identities(es_model *model)
 {
     const int n_layer = model->config.n_layer;
@@ -150,8 +154,10 @@ static void alias_identities(es_model *model)
         es_layer_memory *layer = &model->layers[i];
         layer->middle = layer->middle ? layer->middle : layer[1].x;
         layer->u1 = layer->u1 ? layer->u1 : layer->x;
-        layer->u2 = layer->u2 ? layer->u2 : layer->middle;
+        layer->x2 = es_model_is_parallel(model) ? layer->x : layer->middle;
+        layer->u2 = layer->u2 ? layer->u2 : layer->x2;
     }
+    model->dheads = model->dheads ? model->dheads : model->du;
     if (!es_model_config_final_norm(&model->config))
         model->normed = model->layers[n_layer].x;
 }

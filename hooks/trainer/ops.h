@@ -182,8 +182,9 @@ typedef struct es_ops {
 
     /* --- attention ------------------------------------------------------- */
 
-    /** Pythia's rotation of q and k in place; `back`: of their gradients.
-     *  qkv (N,3d) act. */
+    /** Pythia's rotation of q and k in place, qkv (N,3d) act: section 2.
+     *  `back`: the opposite one, which takes gradients of what was rotated to
+     *  those of what it was before. */
     void (*rotate)(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back);
     /**

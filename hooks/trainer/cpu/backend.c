@@ -69,6 +69,7 @@ static void close_backend(es_backend *backend)
     es_team_free(backend->team);
     free(backend->scratch);
     free(backend->row_sums);
+    free(backend->turns);
     free(backend);
 }
 
@@ -125,6 +126,12 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     if (status == ES_OK)
         status = grow(&backend->row_sums,
                       (size_t)largest->n_rows * (size_t)largest->n_head);
+    if (status == ES_OK)
+        status = grow(&backend->turns,
+                      (size_t)largest->n_ctx *
+                          (size_t)es_cpu_n_rotated(largest->head_width));
+    backend->n_turns = largest->n_ctx;
+    backend->n_rotated = 0;
     backend->scratch_size = size;
     return status;
 }
@@ -211,6 +218,7 @@ static const es_ops cpu = {
     .linear_backward_input = es_cpu_linear_backward_input,
     .linear_backward_act = es_cpu_linear_backward_act,
     .linear_backward_weight = es_cpu_linear_backward_weight,
+    .rotate = es_cpu_rotate,
     .attention = es_cpu_attention,
     .attention_backward = es_cpu_attention_backward,
     .entropy_penalty = es_cpu_entropy_penalty,

@@ -13,6 +13,9 @@ struct es_backend {
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     float *row_sums; /* one for each attention row */
+    float *turns;    /* (n_turns, n_rotated) of rotate.c */
+    int n_turns;     /* positions that there is room for */
+    int n_rotated;   /* 0: nothing in turns yet */
 };
 
 /** On this back-end memory is plain floats. */
@@ -82,6 +85,13 @@ void es_cpu_entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
 /** Floats of scratch that attention needs, each thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest);
+
+/* rotate.c */
+void es_cpu_rotate(es_backend *backend, es_mem *qkv,
+                   const es_attention *attention, bool back);
+/** Dimensions of a head that are rotated: a quarter, rounded down to even, at
+ *  least 2. */
+int es_cpu_n_rotated(int head_width);
 
 /* rows.c */
 void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
