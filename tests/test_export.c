@@ -4,6 +4,7 @@
 #include "cli/import_write.h"
 #include "store/writer.h"
 #include "tests/cmocka_all.h"
+#include "tests/same_run.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -133,75 +134,14 @@ static void import_again(void)
     assert_int_equal(status, ES_OK);
 }
 
-static void assert_same_text(const char *a, const char *b)
-{
-    assert_int_equal(!a, !b);
-    if (a)
-        assert_string_equal(a, b);
-}
-
-static void assert_same_info(es_reader *x, es_reader *y)
-{
-    es_run_info a, b;
-    assert_int_equal(es_reader_run(x, 0, &a), ES_OK);
-    assert_int_equal(es_reader_run(y, 0, &b), ES_OK);
-    assert_same_text(a.uuid, b.uuid);
-    assert_same_text(a.name, b.name);
-    assert_same_text(a.arch, b.arch);
-    assert_same_text(a.family, b.family);
-    assert_same_text(a.config, b.config);
-    assert_same_text(a.program, b.program);
-    assert_same_text(a.host, b.host);
-    assert_same_text(a.started_at, b.started_at);
-    assert_true(a.n_layer == b.n_layer && a.n_head == b.n_head);
-    assert_true(a.d_model == b.d_model && a.ctx == b.ctx && a.seed == b.seed);
-    assert_true(a.vocab == b.vocab && a.batch == b.batch);
-    assert_true(a.status == b.status && a.last_step == b.last_step);
-}
-
-static size_t assert_same_samples(es_reader *x, const es_series *a,
-                                  es_reader *y, const es_series *b)
-{
-    es_cursor *p = NULL, *q = NULL;
-    int64_t step, other_step;
-    const float *values, *other;
-    size_t n = 0;
-    assert_int_equal(es_cursor_open(&p, x, a, ES_STEP_FIRST, ES_STEP_LAST),
-                     ES_OK);
-    assert_int_equal(es_cursor_open(&q, y, b, ES_STEP_FIRST, ES_STEP_LAST),
-                     ES_OK);
-    for (;; n++) {
-        es_status status = es_cursor_next(p, &step, &values);
-        assert_int_equal(es_cursor_next(q, &other_step, &other), status);
-        if (status == ES_DONE)
-            break;
-        assert_int_equal(status, ES_OK);
-        assert_true(step == other_step);
-        assert_memory_equal(values, other, a->n_values * sizeof *values);
-    }
-    es_cursor_close(p);
-    es_cursor_close(q);
-    return n;
-}
-
 static size_t assert_same_run(void)
 {
     es_reader *x = NULL, *y = NULL;
-    size_t n = 0;
     assert_int_equal(es_reader_open(&x, "a.db"), ES_OK);
     assert_int_equal(es_reader_open(&y, "b.db"), ES_OK);
-    assert_same_info(x, y);
     assert_int_equal(es_reader_n_series(x, 0), N_SERIES);
-    assert_int_equal(es_reader_n_series(y, 0), N_SERIES);
-    for (size_t i = 0; i < N_SERIES; i++) {
-        es_series a, b;
-        assert_int_equal(es_reader_series(x, 0, i, &a), ES_OK);
-        assert_int_equal(es_reader_series(y, 0, i, &b), ES_OK);
-        assert_string_equal(a.name, b.name);
-        assert_string_equal(a.unit, b.unit);
-        assert_true(a.shape == b.shape && a.phase == b.phase);
-        n += assert_same_samples(x, &a, y, &b);
-    }
+    es_assert_same_info(x, 0, y, 0);
+    size_t n = es_assert_same_samples(x, 0, y, 0);
     es_reader_close(x);
     es_reader_close(y);
     return n;

@@ -2,6 +2,7 @@
 #include "tests/cmocka_all.h"
 
 #include "tests/run_files.h"
+#include "tests/same_run.h"
 
 #include "store/merge.h"
 
@@ -28,84 +29,6 @@ static es_status merge(const char *to, const char *from, size_t *n_copied,
     return status;
 }
 
-static void assert_same_text(const char *a, const char *b)
-{
-    assert_int_equal(!a, !b);
-    if (a)
-        assert_string_equal(a, b);
-}
-
-static void assert_same_info(es_reader *a, size_t i, es_reader *b, size_t j)
-{
-    es_run_info x, y;
-    es_assert_ok(es_reader_run(a, i, &x));
-    es_assert_ok(es_reader_run(b, j, &y));
-    assert_same_text(x.uuid, y.uuid);
-    assert_same_text(x.name, y.name);
-    assert_same_text(x.arch, y.arch);
-    assert_same_text(x.family, y.family);
-    assert_same_text(x.config, y.config);
-    assert_same_text(x.program, y.program);
-    assert_same_text(x.host, y.host);
-    assert_same_text(x.started_at, y.started_at);
-    assert_same_text(x.ended_at, y.ended_at);
-    assert_true(x.n_layer == y.n_layer && x.n_head == y.n_head);
-    assert_true(x.ctx == y.ctx && x.d_model == y.d_model);
-    assert_true(x.vocab == y.vocab && x.batch == y.batch && x.seed == y.seed);
-    assert_int_equal(x.status, y.status);
-    assert_true(x.last_step == y.last_step);
-}
-
-static void assert_same_samples(es_reader *a, size_t i, es_reader *b, size_t j)
-{
-    es_cursor *c = NULL, *d = NULL;
-    es_assert_ok(es_cursor_open_run(&c, a, i));
-    es_assert_ok(es_cursor_open_run(&d, b, j));
-    for (;;) {
-        const float *x, *y;
-        int64_t step, other;
-        es_series s, t;
-        es_status status = es_cursor_next_of_run(c, &step, &x, &s);
-        assert_int_equal(es_cursor_next_of_run(d, &other, &y, &t), status);
-        if (status == ES_DONE)
-            break;
-        es_assert_ok(status);
-        assert_true(step == other && s.phase == t.phase && s.shape == t.shape);
-        assert_string_equal(s.name, t.name);
-        assert_string_equal(s.unit, t.unit);
-        es_assert_bits(x, y, s.n_values);
-    }
-    es_cursor_close(c);
-    es_cursor_close(d);
-}
-
-static void assert_same_events(es_reader *a, size_t i, es_reader *b, size_t j)
-{
-    const es_event *x, *y;
-    size_t n, m;
-    es_assert_ok(es_reader_events(a, i, &x, &n));
-    es_assert_ok(es_reader_events(b, j, &y, &m));
-    assert_int_equal(n, m);
-    for (size_t k = 0; k < n; k++) {
-        assert_true(x[k].step == y[k].step && x[k].layer == y[k].layer &&
-                    x[k].head == y[k].head);
-        assert_int_equal(x[k].severity, y[k].severity);
-        assert_same_text(x[k].kind, y[k].kind);
-        assert_same_text(x[k].message, y[k].message);
-        assert_same_text(x[k].data, y[k].data);
-        assert_same_text(x[k].dedupe, y[k].dedupe);
-        assert_same_text(x[k].at, y[k].at);
-    }
-}
-
-static void assert_same_run(es_reader *a, size_t i, es_reader *b, size_t j)
-{
-    assert_same_info(a, i, b, j);
-    assert_int_equal(es_reader_n_series(a, i), es_reader_n_series(b, j));
-    assert_same_samples(a, i, b, j);
-    assert_same_events(a, i, b, j);
-}
-
 static void test_store_merge__every_bit_once(void **state)
 {
     const char *first = es_folder_file(state, "first.db");
@@ -126,9 +49,9 @@ static void test_store_merge__every_bit_once(void **state)
     es_reader *x = open_reader(first), *y = open_reader(second);
     es_reader *z = open_reader(all);
     assert_int_equal(es_reader_n_runs(z), 3);
-    assert_same_run(x, 0, z, 0);
-    assert_same_run(x, 1, z, 1);
-    assert_same_run(y, 0, z, 2);
+    es_assert_same_run(x, 0, z, 0);
+    es_assert_same_run(x, 1, z, 1);
+    es_assert_same_run(y, 0, z, 2);
     es_reader_close(x);
     es_reader_close(y);
     es_reader_close(z);
@@ -152,8 +75,8 @@ static void test_store_merge__empty_series_and_runs(void **state)
     es_assert_ok(merge(to, from, &copied, &skipped));
     assert_int_equal(copied, 2);
     es_reader *a = open_reader(from), *b = open_reader(to);
-    assert_same_run(a, 0, b, 0);
-    assert_same_run(a, 1, b, 1);
+    es_assert_same_run(a, 0, b, 0);
+    es_assert_same_run(a, 1, b, 1);
     es_series s;
     es_assert_ok(es_reader_find(b, 0, "my own", ES_PHASE_EVAL, &s));
     assert_string_equal(s.unit, "furlongs");
