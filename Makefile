@@ -113,8 +113,11 @@ $(BUILD)/entropy-corpus: $(call objects,$(CORPUS_SRC)) \
     $(call rooms,trainer store analyzer)
 	$(call link,)
 
-$(LIBRARY): $(call objects,$(ANALYZER_SRC) $(STORE_SRC) $(RECORDER_SRC))
-	$(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(notdir $@) \
+# It records and reads; the entropy kernels, and OpenMP with them, stay out.
+LIBRARY_SRC = $(filter-out analyzer/entropy%,$(ANALYZER_SRC)) $(STORE_SRC) \
+    $(RECORDER_SRC)
+$(LIBRARY): $(call objects,$(LIBRARY_SRC))
+	$(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(notdir $@) \
 	    -o $@ $^ -Wl,--as-needed $(SQLITE_LIBS) -lm
 	$(Q)ln -sf $(notdir $@) $(BUILD)/libentropyscan.so
 

@@ -33,7 +33,7 @@ foreign() { # symbols a shared object exports that are not ours
 }
 check 'the library exports es_ names only' sh -c '! [ -n "$1" ]' sh "$(foreign)"
 needs() { readelf -d "$1" | grep NEEDED; }
-check 'the library needs no GSL' sh -c '! echo "$1" | grep -q gsl' sh \
+check 'the library needs no GSL, BLAS or OpenMP' sh -c '! echo "$1" | grep -qE "gsl|blas|omp"' sh \
     "$(needs "$BUILD/libentropyscan.so")"
 check 'the trainer holds no SQLite' sh -c '! echo "$1" | grep -q sqlite' sh \
     "$(needs "$BUILD/entropy-train")"
