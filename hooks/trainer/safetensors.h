@@ -4,8 +4,10 @@
  * "__metadata__": texts), then the arrays, little-endian, C order.
  *
  * A file is untrusted: every offset, shape and length is checked before it is
- * used, arrays may neither overlap nor leave holes, and a header is at most
- * 64 MiB. Internal to the trainer.
+ * used, arrays may neither overlap nor leave holes, no name comes twice, and a
+ * header is at most 16 MiB (a hundred thousand arrays). Data are read when they
+ * are asked for, so memory does not grow with the file; a file that is cut
+ * short meanwhile is an error. Internal to the trainer.
  */
 #ifndef ES_SAFETENSORS_H
 #define ES_SAFETENSORS_H
@@ -24,6 +26,7 @@ typedef enum es_tensor_type {
 } es_tensor_type;
 
 #define ES_TENSOR_MAX_DIMS 8
+#define ES_SAFETENSORS_HEADER_MAX (16u << 20)
 
 typedef struct es_tensor {
     const char *name; /* borrowed from the file */
@@ -46,6 +49,7 @@ es_status es_safetensors_open(es_safetensors **out,
                               const char *path) ES_MUST_USE;
 void es_safetensors_close(es_safetensors *file); /* NULL is fine */
 
+/** The path as it was given to open; borrowed. */
 const char *es_safetensors_path(const es_safetensors *file);
 
 /** Tensors in the order of their data, and one by name (NULL: none). */
@@ -59,9 +63,10 @@ const char *es_safetensors_metadata(const es_safetensors *file,
                                     const char *key);
 
 /**
- * Numbers first .. first + n - 1 of a tensor as float32; F16 and BF16 are
- * exact, F64 is rounded. ES_OK; ES_EARGUMENT (beyond the tensor);
- * ES_EFORMAT (not numbers with a point: I64, OTHER); ES_EIO.
+ * Numbers first .. first + n - 1 of a tensor as float32; F32 keeps its bits,
+ * F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
+ * (beyond the tensor); ES_EFORMAT (not numbers with a point: I64, OTHER);
+ * ES_EIO.
  */
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
@@ -88,8 +93,8 @@ typedef struct es_tensor_note {
  * Writes a file that appears whole or not at all: a temporary file beside it,
  * synced, renamed, its directory synced; an earlier file of that name stays
  * good until then. Memory is that of the largest tensor.
- * ES_OK; ES_EIO (no space, no permission), naming the path; ES_ENOMEM; what
- * fill returned.
+ * ES_OK; ES_EARGUMENT (a name twice, or not UTF-8; too many extents); ES_EIO
+ * (no space, no permission), naming the path; ES_ENOMEM; what fill returned.
  */
 es_status es_safetensors_write(const char *path,
                                const es_tensor_source *tensors,
