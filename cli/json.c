@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Members are written with their comma before them; `first` leaves it out. */
 static void put_name(FILE *stream, const char *name, bool first)
@@ -173,6 +174,31 @@ static es_status put_identity(FILE *stream, const es_run_summary *summary)
     return put_text(stream, "series", summary->series);
 }
 
+/* It is JSON, but from a file: what is not ASCII can only stand in a string,
+   and is escaped as in every other string. */
+static es_status put_config(FILE *stream, const char *config)
+{
+    put_name(stream, "config", false);
+    size_t n;
+    for (const char *c = config ? config : "null"; *c; c += n) {
+        bool plain = (unsigned char)*c < 0x7f;
+        for (n = 1; c[n] && ((unsigned char)c[n] < 0x7f) == plain; n++)
+            ;
+        if (plain) {
+            fwrite(c, 1, n, stream);
+            continue;
+        }
+        char *part = strndup(c, n);
+        char *escaped = part ? es_display_escape(part, ES_ESCAPE_JSON) : NULL;
+        free(part);
+        if (!escaped)
+            return es_fail(ES_ENOMEM, "out of memory for a configuration");
+        fputs(escaped, stream);
+        free(escaped);
+    }
+    return ES_OK;
+}
+
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed)
 {
@@ -201,8 +227,9 @@ es_status es_json_run(es_json *json, const es_run_summary *summary)
     put_bands(stream, summary);
     put_layers(stream, summary);
     put_flags(stream, summary);
+    status = put_config(stream, summary->config);
     fputs("}", stream);
-    return ES_OK;
+    return status;
 }
 
 void es_json_end(es_json *json)

@@ -4,6 +4,7 @@
  * A number that is not finite is null, and a member beside it says why:
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing").
  * Beyond the design's members: a run has "series", "eval_loss", "eval_ppl",
+ * "config" (the resolved configuration that the run keeps, an object, or null),
  * and its bands "max", the m they were counted with. "run" is the run's number
  * within its file, from 1; "flags" is null for a run that was not judged.
  */

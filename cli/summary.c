@@ -180,6 +180,8 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     if ((status = copy_text(&summary->path, es_reader_path(reader))) ||
         (status = copy_text(&summary->name, info.name)))
         return status;
+    if ((status = es_reader_config(reader, run, &summary->config)))
+        return status;
     return copy_text(&summary->arch, info.arch);
 }
 
@@ -233,6 +235,14 @@ void es_summary_set_max(es_run_summary *summary, double observed)
                    summary->m);
 }
 
+/* An evaluation belongs to the model before its step; the one after the last
+   step is the result of all of them. */
+static int64_t newest_eval(const es_run_summary *summary,
+                           const es_summary_options *options)
+{
+    return options->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step;
+}
+
 static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                       const es_summary_options *options)
 {
@@ -245,8 +255,9 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
         (status = read_values(summary, reader, &series, options->step)) ||
         (status = read_loss(&summary->loss, &summary->ppl, reader, run,
                             summary->phase, summary->step)) ||
-        (status = read_loss(&summary->eval_loss, &summary->eval_ppl, reader,
-                            run, ES_PHASE_EVAL, summary->step)) ||
+        (status =
+             read_loss(&summary->eval_loss, &summary->eval_ppl, reader, run,
+                       ES_PHASE_EVAL, newest_eval(summary, options))) ||
         (status = compute(summary)))
         return status;
     return options->without_flags
@@ -277,6 +288,7 @@ void es_summary_free(es_run_summary *summary)
     free(summary->path);
     free(summary->name);
     free(summary->arch);
+    free(summary->config);
     free(summary->series);
     free(summary->unit);
     free(summary->values);

@@ -66,6 +66,7 @@ typedef struct es_run_summary {
     const char *status; /* "running", "finished", "failed", "stopped", or
                            "interrupted": the file says running, and no live
                            process of this machine writes it */
+    char *config;       /* JSON object, from the file; NULL if unknown */
     int64_t n_layer, n_head;
     int64_t ctx;           /* ES_UNKNOWN: no ceiling, and flags that need one
                               are not judged */
@@ -83,7 +84,9 @@ typedef struct es_run_summary {
     /* The newest at or before `step`, in nats a token. ppl is exp(ce), or
        exp(loss) where ce was not recorded: a regulariser is no perplexity. */
     float loss, ppl;
-    float eval_loss, eval_ppl; /* the same on held-out data, any phase shown */
+    float eval_loss, eval_ppl; /* the same on held-out data, any phase shown;
+                                  under ES_STEP_LAST the newest of the run:
+                                  the last evaluation follows the last step */
 
     double ceiling; /* ln(T!)/T; NaN if ctx is unknown */
     double peak;    /* largest finite value; NaN if there is none */

@@ -21,6 +21,8 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
     [ES_SQL_PLANNED] =
         "SELECT CASE WHEN json_valid(?1) THEN json_extract(?1, '$.steps') END",
+    [ES_SQL_CONFIG] = "SELECT CASE WHEN json_valid(?1) THEN"
+                      " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
 
 static es_status prepare_all(es_reader *reader)
@@ -152,6 +154,27 @@ int64_t es_reader_planned_steps(es_reader *reader, size_t index)
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return steps;
+}
+
+es_status es_reader_config(es_reader *reader, size_t index, char **out)
+{
+    *out = NULL;
+    const es_stored_run *run = find_run(reader, index);
+    if (!run)
+        return ES_EARGUMENT;
+    es_status status = es_database_check_owner(&reader->database);
+    if (status < 0)
+        return status;
+    sqlite3_stmt *s = reader->statements[ES_SQL_CONFIG];
+    es_bind_text(s, 1, run->info.config);
+    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0)) {
+        *out = strdup((const char *)sqlite3_column_text(s, 0));
+        if (!*out)
+            status = es_fail(ES_ENOMEM, "out of memory for a configuration");
+    }
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
 }
 
 es_status es_reader_events(es_reader *reader, size_t index,

@@ -56,6 +56,16 @@ ES_API es_status es_reader_run(es_reader *reader, size_t index,
 /** config's "steps"; ES_UNKNOWN if it does not say. */
 ES_API int64_t es_reader_planned_steps(es_reader *reader, size_t run);
 
+/**
+ * A run's configuration, to be freed: one JSON object without blanks, whatever
+ * stands in the file; *out is NULL if the run has none, or text that is no
+ * JSON object. Bytes in its strings may be bad UTF-8.
+ *
+ * ES_OK, ES_EARGUMENT, ES_ENOMEM.
+ */
+ES_API es_status es_reader_config(es_reader *reader, size_t run,
+                                  char **out) ES_MUST_USE;
+
 typedef struct es_series {
     int64_t id;
     const char *name, *unit; /* never NULL */

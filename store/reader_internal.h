@@ -46,6 +46,7 @@ enum {
     ES_SQL_STEP_DOWN, /* last */
     ES_SQL_ALL_STEPS, /* of series ?1 */
     ES_SQL_PLANNED,   /* "steps" of the JSON ?1 */
+    ES_SQL_CONFIG, /* the JSON object ?1 without blanks; NULL if it is none */
     ES_N_READER_SQL
 };
 

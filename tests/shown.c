@@ -90,6 +90,8 @@ static void write_hostile(const char *path)
     info.name = "=1+2,\"x\"\033[31m\n<b>";
     info.arch = "SM(t)+ScFuFFN";
     info.ctx = 128;
+    info.config = "{ \"lr\": 1e-3, \"name\": \"\\\"x\\\"\\u001b[31m"
+                  "\xc2\x9b\x7f\xce\xb1\" }";
     es_recorded to = es_record(path, &info);
     es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 100, x, 8);
     es_record_value(&to, "loss", 90, 4.5F);

@@ -254,6 +254,26 @@ static void test_outputs__names_come_back_from_json(void **state)
     es_shown_free(&shown);
 }
 
+/* The configuration is printed as the object that it is. */
+static void test_outputs__a_configuration_comes_back_from_json(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    char *text = print_json(&shown);
+    assert_null(strstr(text, "\xc2\x9b")); /* CSI to a terminal */
+    assert_null(strchr(text, 0x7f));
+    json_t *root = parse(text);
+    json_t *runs = json_object_get(root, "runs");
+    json_t *config = json_object_get(json_array_get(runs, 0), "config");
+    assert_true(json_number_value(json_object_get(config, "lr")) == 1e-3);
+    assert_string_equal(json_string_value(json_object_get(config, "name")),
+                        "\"x\"\033[31m\xc2\x9b\x7f\xce\xb1");
+    assert_true(
+        json_is_null(json_object_get(json_array_get(runs, 1), "config")));
+    json_decref(root);
+    es_shown_free(&shown);
+}
+
 static void test_outputs__no_runs(void **state)
 {
     (void)state;
@@ -346,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_outputs__names_cannot_steer_a_terminal),
         cmocka_unit_test(test_outputs__json_is_schema_1),
         cmocka_unit_test(test_outputs__names_come_back_from_json),
+        cmocka_unit_test(test_outputs__a_configuration_comes_back_from_json),
         cmocka_unit_test(test_outputs__no_runs),
         cmocka_unit_test(test_outputs__csv_is_rectangular),
         cmocka_unit_test(test_outputs__a_pipe_is_no_terminal),

@@ -129,6 +129,46 @@ static void test_store_reader__events_in_order(void **state)
     es_reader_close(r);
 }
 
+/* What stands in a file need not be what a writer would have taken. */
+static void
+test_store_reader__a_configuration_is_an_object_or_none(void **state)
+{
+    const struct {
+        const char *stored, *given; /* as SQL and as the reader has it */
+    } cases[] = {
+        {"'{ \"lr\" : 1e-3,\n \"of\": {\"a\": [1, \"x y\"]} }'",
+         "{\"lr\":1e-3,\"of\":{\"a\":[1,\"x y\"]}}"},
+        {"'[1]'", NULL},
+        {"'7'", NULL},
+        {"'{\"lr\":'", NULL},
+        {"'{lr: 1}'", NULL},
+        {"''", NULL},
+        {"NULL", NULL},
+    };
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "first", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sql[256], *config;
+        snprintf(sql, sizeof sql, "update run set config = %s",
+                 cases[i].stored);
+        for (char *c = sql; *c; c++) /* it goes through a shell, quoted so */
+            *c = *c == '"' ? '~' : *c;
+        es_sqlite(path, sql);
+        es_sqlite(path, "update run set config = replace(config, '~', "
+                        "char(34))");
+        es_reader *r = open_ok(path);
+        es_assert_ok(es_reader_config(r, 0, &config));
+        if (cases[i].given)
+            assert_string_equal(config, cases[i].given);
+        else
+            assert_null(config);
+        free(config);
+        es_assert_status(ES_EARGUMENT, "it has 1",
+                         es_reader_config(r, 1, &config));
+        es_reader_close(r);
+    }
+}
+
 int main(void)
 {
 #define TEST(name)                                                             \
@@ -139,6 +179,7 @@ int main(void)
         TEST(samples_by_step),
         TEST(unknown_series_names_those_there),
         TEST(events_in_order),
+        TEST(a_configuration_is_an_object_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,7 @@ static void test_summary__identity_values_and_layers(void **state)
     assert_string_equal(summary->name, "first");
     assert_string_equal(summary->arch, "SM+LN+G");
     assert_string_equal(summary->status, "finished");
+    assert_string_equal(summary->config, "{\"steps\":900}");
     assert_string_equal(summary->series, "entropy");
     assert_int_equal(summary->number, 1);
     assert_int_equal(summary->n_in_file, 1);
@@ -164,6 +165,27 @@ static void test_summary__perplexity_is_of_the_cross_entropy(void **state)
     assert_true(near(summary->ppl, exp(3), 1e-5));
     assert_true(near(summary->eval_loss, 2.5, 0));
     assert_true(near(summary->eval_ppl, exp(2.25), 1e-5));
+    es_summary_free(summary);
+}
+
+/* The last evaluation belongs to the model after the last step. */
+static void test_summary__the_last_evaluation_is_the_result(void **state)
+{
+    char *path = es_folder_file(state, "last-eval.db");
+    const float eval[] = {3.0F, 2.25F};
+    es_run_info info = known_run("last eval");
+    es_recorded to = es_record(path, &info);
+    es_record_all(&to, "entropy", 5, 2.0F);
+    es_record_sample(&to, "loss", ES_PHASE_EVAL, 4, &eval[0], 1);
+    es_record_sample(&to, "loss", ES_PHASE_EVAL, 6, &eval[1], 1);
+    es_record_close(&to);
+    es_summary_options options = options_of(ES_STEP_LAST);
+    es_run_summary *summary = load(path, &options);
+    assert_true(near(summary->eval_loss, 2.25, 0));
+    es_summary_free(summary);
+    options = options_of(5); /* asked for by its number */
+    summary = load(path, &options);
+    assert_true(near(summary->eval_loss, 3, 0));
     es_summary_free(summary);
 }
 
@@ -331,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_summary__steps),
         cmocka_unit_test(test_summary__a_loss_that_comes_later_is_missing),
         cmocka_unit_test(test_summary__perplexity_is_of_the_cross_entropy),
+        cmocka_unit_test(test_summary__the_last_evaluation_is_the_result),
         cmocka_unit_test(test_summary__loss_keeps_nan_and_infinity_apart),
         cmocka_unit_test(test_summary__eval_where_there_is_no_train),
         cmocka_unit_test(test_summary__train_comes_first),
