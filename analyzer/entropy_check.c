@@ -29,8 +29,11 @@ typedef struct results {
 
 static es_rows rows_of(results *to)
 {
-    return (es_rows){to->entropy, to->lse, to->max_logit, to->sink,
-                     to->nonfinite};
+    return (es_rows){.entropy = to->entropy,
+                     .lse = to->lse,
+                     .max_logit = to->max_logit,
+                     .sink = to->sink,
+                     .nonfinite = to->nonfinite};
 }
 
 /** Numbers in [0,1), always the same ones. */

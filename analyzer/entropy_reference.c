@@ -132,7 +132,7 @@ void es_ref_entropy_qk(const es_rows *rows, const float *q, const float *k,
 
 /** Sums over finite rows, of one sequence or of the whole batch. */
 typedef struct row_sums {
-    double entropy, sink;
+    double entropy, sink, missing;
     int64_t n;
 } row_sums;
 
@@ -157,6 +157,8 @@ static void add_sequence(es_head_stats *out, row_sums *head,
         sequence.entropy += (double)rows->entropy[i];
         if (rows->sink)
             sequence.sink += (double)rows->sink[i];
+        if (rows->missing)
+            sequence.missing += (double)rows->missing[i];
         if (rows->max_logit)
             out->max_logit = fmax(out->max_logit, (double)rows->max_logit[i]);
     }
@@ -166,6 +168,7 @@ static void add_sequence(es_head_stats *out, row_sums *head,
     head->n += sequence.n;
     head->entropy += sequence.entropy;
     head->sink += sequence.sink;
+    head->missing += sequence.missing;
 }
 
 void es_rows_reduce(es_head_stats *out, const es_rows *rows, int n_batch,
@@ -182,5 +185,6 @@ void es_rows_reduce(es_head_stats *out, const es_rows *rows, int n_batch,
         }
         out[h].entropy = mean(head.entropy, head.n);
         out[h].sink = rows->sink ? mean(head.sink, head.n) : NAN;
+        out[h].missing = rows->missing ? mean(head.missing, head.n) : NAN;
     }
 }

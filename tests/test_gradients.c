@@ -82,7 +82,11 @@ static const char *const built[] = {"SM",
                                     "SM+ScFuFFN",
                                     "SM+LN+ScFuFFN",
                                     "SM+ScFuFFNi1",
-                                    "SM(t)+LN+ScFuFFNi2"};
+                                    "SM(t)+LN+ScFuFFNi2",
+                                    "PSM(2)",
+                                    "PSM(4)+LN+G",
+                                    "PSM(8,0)+R",
+                                    "PSM(6,0.3)+ScFuFFN"};
 
 static void test_gradients__architectures(void **state)
 {
@@ -97,9 +101,10 @@ static void test_gradients__architectures(void **state)
 static void test_gradients__entropy_regularisation(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"EReg(SM+LN+G)", "EReg(SM(t)+ScFuFFN)",
-                                        "EReg(SM(t)+LR(layer))"};
-    for (size_t i = 0; i < 6; i++) {
+    static const char *const archs[] = {
+        "EReg(SM+LN+G)", "EReg(SM(t)+ScFuFFN)", "EReg(SM(t)+LR(layer))",
+        "EReg(PSM(4)+LN+G)", "EReg(PSM(2,0.2)+ScFFN)"};
+    for (size_t i = 0; i < 2 * sizeof archs / sizeof *archs; i++) {
         es_model_config config = es_small_config(archs[i / 2]);
         config.d_model = 6;
         config.lambda = 0.3;
@@ -166,6 +171,9 @@ static void test_gradients__reference_cases(void **state)
                                         "g18_ereg_smt_scfuffni6",
                                         "g19_ereg_sm_ln_r_mean",
                                         "g20_ereg_sm_ln_r_token",
+                                        "g21_psm2",
+                                        "g22_psm4_ln_g",
+                                        "g23_psm8_r",
                                         "g24_sm_r_final"};
     enum { N = sizeof cases / sizeof *cases };
     const char *shared = getenv("ES_SHARED"), *dirs[N];

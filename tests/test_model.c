@@ -319,7 +319,7 @@ static void test_model__nan_gradient(void **state)
 static void test_model__refuses(void **state)
 {
     (void)state;
-    static const char *const missing[] = {"PSM(4)", "SM+WNorm(FFN)",
+    static const char *const missing[] = {"SM+WNorm(FFN)",
                                           "EReg(SM+SNorm(QK))"};
     es_model *model = (es_model *)&model;
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {

@@ -13,6 +13,7 @@ const char *const es_head_series_names[ES_N_HEAD_SERIES] = {
     [ES_HEAD_NONFINITE_WEIGHTS] = "nonfinite_weights",
     [ES_HEAD_MAX_LOGIT] = "max_logit",
     [ES_HEAD_SINK] = "sink",
+    [ES_HEAD_MISSING_MASS] = "missing_mass",
 };
 
 const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
@@ -22,7 +23,7 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 
 /** Sums over the micro-batches so far; extremes are NaN before the first. */
 typedef struct head_sums {
-    double entropy, sink; /* over finite rows */
+    double entropy, sink, missing; /* over finite rows */
     int64_t finite_rows, nonfinite_rows, nonfinite_weights;
     double entropy_min, entropy_max, max_logit;
 } head_sums;
@@ -97,6 +98,7 @@ static void add_head(head_sums *sums, const es_head_stats *stats, int64_t rows)
     if (finite > 0) {
         sums->entropy += (double)finite * stats->entropy;
         sums->sink += (double)finite * stats->sink;
+        sums->missing += (double)finite * stats->missing;
         sums->finite_rows += finite;
     }
     sums->nonfinite_rows += stats->nonfinite_rows;
@@ -144,6 +146,8 @@ static double head_value(const head_sums *sums, es_head_series series)
         return sums->max_logit;
     case ES_HEAD_SINK:
         return sums->sink / n;
+    case ES_HEAD_MISSING_MASS:
+        return sums->missing / n;
     case ES_N_HEAD_SERIES:
         break;
     }

@@ -16,6 +16,7 @@ typedef enum es_head_series {
     ES_HEAD_NONFINITE_WEIGHTS,
     ES_HEAD_MAX_LOGIT,
     ES_HEAD_SINK,
+    ES_HEAD_MISSING_MASS, /* PowerSoftmax; NaN for other models */
     ES_N_HEAD_SERIES
 } es_head_series;
 
@@ -47,9 +48,10 @@ int es_measure_n_batches(const es_measure *measure);
 /**
  * A head's or a layer's value over all that was added, as float32.
  *
- * entropy and sink: means over all finite rows; entropy_min and entropy_max:
- * over all sequences; max_logit: the largest; the counts: sums; act_rms: root
- * of the mean square over all activations. NaN where nothing finite was seen.
+ * entropy, sink, missing_mass: means over all finite rows; entropy_min and
+ * entropy_max: over all sequences; max_logit: the largest; the counts: sums;
+ * act_rms: root of the mean square over all activations. NaN where nothing
+ * finite was seen.
  *
  *   es_measure_heads   (L,H), borrowed until the next call
  *   es_measure_layers  (L)

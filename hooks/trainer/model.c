@@ -12,7 +12,6 @@ static es_status check_built(const es_model_config *config, const char *backend)
         bool wanted;
         const char *part;
     } missing[] = {
-        {arch->attention == ES_POWER_SOFTMAX, "PSM"},
         {arch->weight_norm != 0, "WNorm"},
         {arch->spectral_norm != 0, "SNorm"},
     };
@@ -261,8 +260,12 @@ void es_model_head_stats(es_model *model, es_head_stats *out)
     for (int layer = 0; layer < config->n_layer; layer++) {
         const es_rows *all = &model->measured_rows;
         size_t at = (size_t)layer * each;
-        es_rows rows = {all->entropy + at, all->lse + at, all->max_logit + at,
-                        all->sink + at, all->nonfinite + at};
+        es_rows rows = {.entropy = all->entropy + at,
+                        .lse = all->lse + at,
+                        .max_logit = all->max_logit + at,
+                        .sink = all->sink + at,
+                        .missing = all->missing ? all->missing + at : NULL,
+                        .nonfinite = all->nonfinite + at};
         es_rows_reduce(out + (size_t)layer * (size_t)config->n_head, &rows,
                        config->batch, config->n_head, config->ctx);
     }

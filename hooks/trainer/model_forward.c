@@ -77,6 +77,8 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .n_head = config->n_head,
                           .d_model = config->d_model,
                           .kind = config->arch.attention,
+                          .power = config->arch.power,
+                          .epsilon = (float)config->arch.power_epsilon,
                           .temperature =
                               es_model_value(model, layer, ES_ROLE_T)};
 }
@@ -114,7 +116,10 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
                         .lse = es_mem_at(model->rows.lse, at),
                         .max_logit = es_mem_at(model->rows.max_logit, at),
                         .sink = es_mem_at(model->rows.sink, at),
-                        .nonfinite = es_mem_at(model->rows.nonfinite, at)};
+                        .nonfinite = es_mem_at(model->rows.nonfinite, at),
+                        .missing = model->rows.missing
+                                       ? es_mem_at(model->rows.missing, at)
+                                       : NULL};
 }
 
 /* The regulariser wants the entropies of every step. */
@@ -256,12 +261,12 @@ static void load_rows(es_model *model)
     const struct {
         void *to;
         const es_mem *from;
-    } arrays[] = {{to->entropy, from->entropy},
-                  {to->lse, from->lse},
-                  {to->max_logit, from->max_logit},
-                  {to->sink, from->sink},
-                  {to->nonfinite, from->nonfinite}};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    } arrays[] = {
+        {to->entropy, from->entropy},     {to->lse, from->lse},
+        {to->max_logit, from->max_logit}, {to->sink, from->sink},
+        {to->nonfinite, from->nonfinite}, {to->missing, from->missing}};
+    const size_t n = sizeof arrays / sizeof *arrays - (from->missing ? 0 : 1);
+    for (size_t i = 0; i < n; i++)
         model->ops->load(model->backend, arrays[i].to, arrays[i].from, bytes);
 }
 

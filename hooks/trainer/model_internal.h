@@ -52,7 +52,7 @@ struct es_model {
     es_row_mem rows;          /* (L,B,H,T) each */
 
     float *host;             /* (N): losses on their way to the sum */
-    void *host_rows;         /* five arrays of (L,B,H,T) */
+    void *host_rows;         /* arrays of (L,B,H,T) */
     es_rows measured_rows;   /* carved from host_rows */
     double *act_squares;     /* (L) */
     uint64_t *act_nonfinite; /* (L) */

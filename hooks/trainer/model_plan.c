@@ -82,15 +82,21 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
+/* PowerSoftmax alone has missing mass. */
+static int n_row_arrays(const es_model *model)
+{
+    return model->config.arch.attention == ES_POWER_SOFTMAX ? 6 : 5;
+}
+
 static void plan_rows(plan *to, es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t heads = (size_t)config->n_layer * (size_t)config->n_head;
-    es_mem **const rows[] = {&model->rows.entropy, &model->rows.lse,
+    es_mem **const rows[] = {&model->rows.entropy,   &model->rows.lse,
                              &model->rows.max_logit, &model->rows.sink,
-                             &model->rows.nonfinite};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                             &model->rows.nonfinite, &model->rows.missing};
+    for (int i = 0; i < n_row_arrays(model); i++)
         take(to, rows[i], n, heads, sizeof(float));
 }
 
@@ -169,20 +175,25 @@ static es_status plan_host(es_model *model)
     const size_t n_layer = (size_t)config->n_layer;
     /* The product fits: the same arrays lie in the activations. */
     const size_t each = n * n_layer * (size_t)config->n_head;
+    const size_t n_arrays = (size_t)n_row_arrays(model);
     model->host = es_resize(NULL, n, sizeof *model->host);
-    model->host_rows = es_resize(NULL, each, 5 * sizeof(float));
+    model->host_rows = es_resize(NULL, each, n_arrays * sizeof(float));
     model->act_squares = calloc(n_layer, sizeof *model->act_squares);
     model->act_nonfinite = calloc(n_layer, sizeof *model->act_nonfinite);
     if (!model->host || !model->host_rows || !model->act_squares ||
         !model->act_nonfinite)
         return es_fail(ES_ENOMEM, "out of memory for the model's statistics");
     float *rows = model->host_rows;
-    for (size_t i = 0; i < 4 * each; i++)
+    for (size_t i = 0; i < n_arrays * each; i++)
         rows[i] = NAN;
     memset(rows + 4 * each, 0, each * sizeof(int32_t));
     model->measured_rows =
-        (es_rows){rows, rows + each, rows + 2 * each, rows + 3 * each,
-                  (int32_t *)(void *)(rows + 4 * each)};
+        (es_rows){.entropy = rows,
+                  .lse = rows + each,
+                  .max_logit = rows + 2 * each,
+                  .sink = rows + 3 * each,
+                  .nonfinite = (int32_t *)(void *)(rows + 4 * each),
+                  .missing = n_arrays > 5 ? rows + 5 * each : NULL};
     return ES_OK;
 }
 

@@ -55,9 +55,9 @@ typedef struct es_act {
 typedef struct es_attention {
     int n_batch, n_ctx, n_head, d_model;
     es_attention_kind kind;
-    int power;
+    int power; /* of PowerSoftmax: even, 2 or more */
     float epsilon;
-    const es_mem *temperature; /* f32 (H,T), or NULL for 1 */
+    const es_mem *temperature; /* f32 (H,T), or NULL for 1; softmax only */
 } es_attention;
 
 /** Row statistics, f32 (B,H,T) each, nonfinite int32; as es_rows, whose words
@@ -191,8 +191,10 @@ typedef struct es_ops {
      * Causal attention of all heads, fused: no T x T storage.
      *
      *   y      (N,d) act     the heads' outputs, concatenated
-     *   saved  (B,H,T,2) f32 for the way back: softmax: row maximum and sum of
-     *                        exp(s - maximum); power: c and denominator
+     *   saved  (B,H,T,2) f32 for the way back: softmax: m, the row's largest
+     *                        score, and the sum of exp(s - m); PowerSoftmax:
+     *                        m, its largest absolute score, and eps (c / m)^p
+     *                        + the sum of (s / m)^p
      *   rows   NULL: no statistics
      *   qkv    (N,3d) act
      */
@@ -201,9 +203,14 @@ typedef struct es_ops {
                       const es_attention *attention);
     /**
      * The gradient of q, k, v from that of y, and from that of the row
-     * entropies. With z the scores, g_j = dy . v_j, <.> the mean under a:
-     * dz_j = a_j [(g_j - <g>) - w (z_j - <z>)], w = dL/de; in the form of e as
-     * lse - sum a z.
+     * entropies. With z the scores, g_j = dy . v_j, <x> = sum a x, w = dL/de,
+     * all for e = -sum a ln a:
+     *
+     *   softmax       dz_j = a_j [(g_j - <g>) - w (z_j - <z>)]
+     *   PowerSoftmax  dz_j = p z_j^(p-1) / (c^p D) [(g_j - <g>)
+     *                        - w (ln a_j + 1 - <ln a + 1>)]
+     *
+     * where c is a constant and D the denominator of the specification.
      *
      *   dqkv      (N,3d) act  written
      *   dt        (H,T) f32   += of the temperatures; NULL without

@@ -22,7 +22,7 @@ static const char *const run_series_names[N_RUN_SERIES] = {
 
 struct es_train_record {
     es_recorder *recorder;
-    bool ereg;
+    bool ereg, power;
     size_t n_layers, n_heads; /* n_heads: of the whole model */
     int heads[N_PHASES][ES_N_HEAD_SERIES];
     int layers[N_PHASES][ES_N_LAYER_SERIES];
@@ -60,11 +60,18 @@ static bool has_series(const es_train_record *record, es_phase phase,
     return phase == ES_PHASE_TRAIN || series <= SERIES_CE;
 }
 
+/** Other models' weights sum to 1. */
+static bool has_head_series(const es_train_record *record, int series)
+{
+    return series != ES_HEAD_MISSING_MASS || record->power;
+}
+
 static void declare_all(es_train_record *record, es_phase phase)
 {
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        declare(record, &record->heads[phase][i], es_head_series_names[i],
-                phase);
+        if (has_head_series(record, i))
+            declare(record, &record->heads[phase][i], es_head_series_names[i],
+                    phase);
     for (int i = 0; i < ES_N_LAYER_SERIES; i++)
         declare(record, &record->layers[phase][i], es_layer_series_names[i],
                 phase);
@@ -129,6 +136,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     if (!record)
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
     record->ereg = config->arch.entropy_reg;
+    record->power = config->arch.attention == ES_POWER_SOFTMAX;
     record->n_layers = (size_t)config->n_layer;
     record->n_heads = record->n_layers * (size_t)config->n_head;
     snprintf(record->path, sizeof record->path, "%s", path);
@@ -162,8 +170,9 @@ static void push_measure(es_train_record *record, es_phase phase, int64_t step,
                          es_measure *measure)
 {
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        push(record, record->heads[phase][i], step,
-             es_measure_heads(measure, (es_head_series)i), record->n_heads);
+        if (has_head_series(record, i))
+            push(record, record->heads[phase][i], step,
+                 es_measure_heads(measure, (es_head_series)i), record->n_heads);
     for (int i = 0; i < ES_N_LAYER_SERIES; i++)
         push(record, record->layers[phase][i], step,
              es_measure_layers(measure, (es_layer_series)i), record->n_layers);

@@ -23,13 +23,14 @@ static double score(const es_cpu_head *head, int i, int j)
     return (double)sum;
 }
 
-/* What one pass over the scores of a row gives. */
+/* A row's weights are u / sum. */
 typedef struct row_sums {
-    double largest, sum, moment, first;
+    double largest, size; /* score; absolute score */
+    double rest, sum, moment, first;
     bool finite;
 } row_sums;
 
-static row_sums sum_row(const es_cpu_head *head, int i)
+static row_sums open_row(const es_cpu_head *head, int i)
 {
     row_sums row = {.largest = -(double)INFINITY, .finite = true};
     for (int j = 0; j <= i; j++) {
@@ -37,29 +38,53 @@ static row_sums sum_row(const es_cpu_head *head, int i)
         row.finite = row.finite && isfinite(s);
         if (s > row.largest || isnan(s))
             row.largest = s;
+        if (fabs(s) > row.size || isnan(s))
+            row.size = fabs(s);
     }
-    for (int j = 0; j <= i; j++) {
-        double x = score(head, i, j) - row.largest, p = exp(x);
-        row.sum += p;
-        row.moment += p > 0 ? p * x : 0;
-        if (j == 0)
-            row.first = p;
-    }
+    row.rest = head->power ? (double)head->epsilon : 0;
     return row;
+}
+
+static double weight_of(const es_cpu_head *head, const row_sums *row, int i,
+                        int j)
+{
+    double s = score(head, i, j);
+    return head->power ? pow(s / (row->size + 1e-6), head->power)
+                       : exp(s - row->largest);
+}
+
+static row_sums sum_row(const es_cpu_head *head, int i)
+{
+    row_sums row = open_row(head, i);
+    row.sum = row.rest;
+    for (int j = 0; j <= i; j++) {
+        double u = weight_of(head, &row, i, j);
+        row.sum += u;
+        row.moment += u > 0 ? u * log(u) : 0;
+        if (j == 0)
+            row.first = u;
+    }
+    row.finite = row.finite && row.sum > 0;
+    return row;
+}
+
+static void store_wanted(float *array, int i, const row_sums *row, double value)
+{
+    if (array)
+        array[i] = row->finite ? (float)value : NAN;
 }
 
 static void write_statistics(const es_cpu_head *head, int i,
                              const row_sums *row)
 {
-    double log_sum = log(row->sum);
-    double entropy = log_sum - row->moment / row->sum;
-    head->entropy[i] = row->finite ? (float)entropy : NAN;
-    if (head->lse)
-        head->lse[i] = row->finite ? (float)(row->largest + log_sum) : NAN;
-    if (head->max_logit)
-        head->max_logit[i] = row->finite ? (float)row->largest : NAN;
-    if (head->sink)
-        head->sink[i] = row->finite ? (float)(row->first / row->sum) : NAN;
+    const double log_sum = log(row->sum), missing = row->rest / row->sum;
+    store_wanted(head->entropy, i, row,
+                 (1 - missing) * log_sum - row->moment / row->sum);
+    store_wanted(head->max_logit, i, row, row->largest);
+    store_wanted(head->sink, i, row, row->first / row->sum);
+    store_wanted(head->missing, i, row, missing);
+    if (!head->power) /* PowerSoftmax has none: that stands there already */
+        store_wanted(head->lse, i, row, row->largest + log_sum);
 }
 
 void es_cpu_measure_row(const es_cpu_head *head, int i)
@@ -70,7 +95,7 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
         return;
     head->nonfinite[i] = 0;
     for (int j = 0; !row.finite && j <= i; j++)
-        if (!isfinite(exp(score(head, i, j) - row.largest) / row.sum))
+        if (!isfinite(weight_of(head, &row, i, j) / row.sum))
             head->nonfinite[i]++;
 }
 
@@ -107,6 +132,8 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
             j->temperature ? j->temperature + (size_t)h * n_ctx : NULL,
         .y = j->y + (size_t)b * n_ctx * d + column,
         .saved = j->saved + 2 * (size_t)index * n_ctx,
+        .power = a->kind == ES_POWER_SOFTMAX ? a->power : 0,
+        .epsilon = a->epsilon,
         .scratch = es_cpu_scratch(j->backend, share),
     };
 }
@@ -122,6 +149,7 @@ static void add_statistics(es_cpu_head *head, const es_row_mem *rows, size_t at)
     head->lse = row_array(rows->lse, at);
     head->max_logit = row_array(rows->max_logit, at);
     head->sink = row_array(rows->sink, at);
+    head->missing = row_array(rows->missing, at);
     head->nonfinite = (int32_t *)(void *)row_array(rows->nonfinite, at);
 }
 

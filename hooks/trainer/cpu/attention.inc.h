@@ -16,46 +16,50 @@
  */
 
 #include "hooks/trainer/cpu/tiles.inc.h"
+#include "hooks/trainer/cpu/weights.inc.h"
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* What is known of the rows of a tile; one vector a half. */
-typedef struct row_state {
-    vec largest, sum, moment;
-} row_state;
-
-static inline vec tile_largest(const float *tile, int n_full, int n_keys,
-                               int half)
+static inline row_state open_tile(const float *tile, int n_full, int n_keys,
+                                  int half, int power, float epsilon)
 {
-    vec largest = load(tile + half * LANES);
-    for (int j = 1; j < n_full; j++)
-        largest = larger(largest, load(tile + j * ROWS + half * LANES));
-    for (int j = n_full; j < n_keys; j++)
-        largest = choose(visible(j - n_full, half),
-                         larger(largest, load(tile + j * ROWS + half * LANES)),
-                         largest);
-    return largest;
+    vec largest = load(tile + half * LANES), size = larger(largest, -largest);
+    for (int j = 1; j < n_keys; j++) {
+        vec s = load(tile + j * ROWS + half * LANES);
+        if (j >= n_full)
+            s = choose(visible(j - n_full, half), s, largest);
+        largest = larger(largest, s);
+        if (power)
+            size = larger(size, larger(s, -s));
+    }
+    return anchor_rows(largest, size, power, epsilon);
 }
 
-/* Scores become exp(s - largest); masked ones 0. */
-static inline void tile_exp(float *tile, row_state *row, int n_full, int n_keys,
-                            int half, bool measure)
+/* Scores become u; masked ones 0. */
+static inline void tile_weigh(float *tile, row_state *row, int n_full,
+                              int n_keys, int half, int power, bool measure)
 {
-    row->sum = row->moment = splat(0);
+    row->sum = row->rest;
+    row->moment = splat(0);
     for (int j = 0; j < n_keys; j++) {
         float *at = tile + j * ROWS + half * LANES;
-        vec x = load(at) - row->largest;
-        vec p = vec_exp(x);
+        raw_weight w = weigh(load(at), row->anchor, power);
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
-            p = choose(seen, p, splat(0));
-            x = choose(seen, x, splat(0));
+            w.u = choose(seen, w.u, splat(0));
+            w.log = choose(seen, w.log, splat(0));
         }
-        row->sum += p;
+        row->sum += w.u;
         if (measure)
-            row->moment += p * x;
-        store(at, p);
+            row->moment += w.u * w.log;
+        store(at, w.u);
     }
+}
+
+static void store_wanted(float *array, int first, vec values, int n)
+{
+    if (array)
+        store_part(array + first, values, n);
 }
 
 /* Statistics of queries first .. of the tile; rows that are not finite are
@@ -64,17 +68,16 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n)
 {
     const int part = n - first < LANES ? n - first : LANES;
-    vec log_sum = vec_log(row->sum);
-    vec entropy = log_sum - row->moment / row->sum;
+    const vec log_sum = vec_log(row->sum), missing = row->rest / row->sum;
+    const vec entropy = log_sum - missing * log_sum - row->moment / row->sum;
+    const vec lse = head->power ? splat(es_missing()) : row->largest + log_sum;
     if (part <= 0)
         return;
     store_part(head->entropy + first, entropy, part);
-    if (head->lse)
-        store_part(head->lse + first, row->largest + log_sum, part);
-    if (head->max_logit)
-        store_part(head->max_logit + first, row->largest, part);
-    if (head->sink)
-        store_part(head->sink + first, load(tile) / row->sum, part);
+    store_wanted(head->lse, first, lse, part);
+    store_wanted(head->max_logit, first, row->largest, part);
+    store_wanted(head->sink, first, load(tile) / row->sum, part);
+    store_wanted(head->missing, first, missing, part);
     if (head->nonfinite)
         memset(head->nonfinite + first, 0, (size_t)part * sizeof(int32_t));
     if (is_zero(
@@ -87,16 +90,31 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Weights of one block of queries, before the division by their sum. */
-static inline void weigh_block(const es_cpu_head *head, workspace *w,
-                               row_state row[2], int first, int n_keys,
-                               bool measure)
+static inline void weigh_half(float *tile, row_state *row, int n_full,
+                              int n_keys, int half, int power, float epsilon,
+                              bool measure)
 {
-    tile_products(w->tile, w->qt, w->k, w->scale, n_keys, head->width,
-                  w->narrow);
+    *row = open_tile(tile, n_full, n_keys, half, power, epsilon);
+    tile_weigh(tile, row, n_full, n_keys, half, power, measure);
+}
+
+/* Weights of one block of queries, before the division by their sum. What is
+ * constant in a call is known where it is inlined. */
+static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
+                        int first, int n_keys)
+{
+    const int power = head->power;
+    const float epsilon = head->epsilon;
     for (int half = 0; half < 2; half++) {
-        row[half].largest = tile_largest(w->tile, first, n_keys, half);
-        tile_exp(w->tile, &row[half], first, n_keys, half, measure);
+        row_state *to = &row[half];
+        if (power == 0 && head->entropy)
+            weigh_half(w->tile, to, first, n_keys, half, 0, 0, true);
+        else if (power == 0)
+            weigh_half(w->tile, to, first, n_keys, half, 0, 0, false);
+        else if (head->entropy)
+            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, true);
+        else
+            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, false);
     }
 }
 
@@ -110,7 +128,7 @@ static void write_outputs(const es_cpu_head *head, const workspace *w,
                 head->width, head->y_stride);
     for (int i = 0; i < n; i++) {
         float *saved = head->saved + 2 * (first + i);
-        saved[0] = row[i / LANES].largest[i % LANES];
+        saved[0] = row[i / LANES].m[i % LANES];
         saved[1] = row[i / LANES].sum[i % LANES];
     }
 }
@@ -124,10 +142,9 @@ static void attention(const es_cpu_head *head)
         int n = head->n_ctx - first < ROWS ? head->n_ctx - first : ROWS;
         int n_keys = round_up(first + n, KEYS);
         pack_queries(&w, head, first, n, NULL);
-        if (head->entropy)
-            weigh_block(head, &w, row, first, n_keys, true);
-        else
-            weigh_block(head, &w, row, first, n_keys, false);
+        tile_products(w.tile, w.qt, w.k, w.scale, n_keys, head->width,
+                      w.narrow);
+        weigh_block(head, &w, row, first, n_keys);
         for (int half = 0; half < 2 && head->entropy; half++)
             measure_rows(head, w.tile + half * LANES, &row[half],
                          first + half * LANES, first + n);
@@ -154,52 +171,63 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
     }
 }
 
-/* What a row needs to turn a score and g into dz. */
+/* What a row needs to turn a score and g into the gradient of the score. */
 typedef struct row_gradient {
-    vec largest, inverse, mean_g, weight, mean_z, scale;
+    vec anchor;    /* of weigh */
+    vec inverse;   /* 1 / D */
+    vec steepness; /* what slope / D is multiplied with */
+    vec mean_g, weight, mean_log, scale;
 } row_gradient;
 
-/* Mean of z - largest under the weights; scores in the tile. */
-static inline vec tile_mean_score(const float *tile, const row_gradient *row,
-                                  int n_full, int n_keys, int half)
+/* <l> + (1 - sum a)(ln D - 1); scores in the tile. */
+static inline vec tile_mean_log(const float *tile, const row_gradient *row,
+                                int n_full, int n_keys, int half, int power)
 {
-    vec sum = splat(0);
+    vec sum = splat(0), moment = splat(0);
     for (int j = 0; j < n_keys; j++) {
-        vec z = load(tile + j * ROWS + half * LANES) - row->largest;
-        vec more = vec_exp(z) * row->inverse * z;
-        if (j >= n_full)
-            more = choose(visible(j - n_full, half), more, splat(0));
-        sum += more;
+        raw_weight w =
+            weigh(load(tile + j * ROWS + half * LANES), row->anchor, power);
+        vec a = w.u * row->inverse, more = a * w.log;
+        if (j >= n_full) {
+            ivec seen = visible(j - n_full, half);
+            a = choose(seen, a, splat(0));
+            more = choose(seen, more, splat(0));
+        }
+        sum += a;
+        moment += more;
     }
-    return sum;
+    if (power == 0)
+        return moment;
+    return moment - (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
 }
 
-/* tile: scores become weights; dtile: g becomes dz times scale, the gradient
- * of q . k. Returns sum dz z, where z may be shifted by the row's maximum since
- * the dz of a row sum to 0. */
+/* tile: scores become weights; dtile: g becomes ds times scale, the gradient
+ * of q . k. Returns sum ds s of softmax, where s may be shifted by the row's
+ * maximum since the ds of a row sum to 0. */
 static inline vec tile_gradient(float *tile, float *dtile,
                                 const row_gradient *row, int n_full, int n_keys,
-                                int half, bool entropy)
+                                int half, int power, bool entropy)
 {
     vec dot = splat(0);
     for (int j = 0; j < n_keys; j++) {
-        float *p_at = tile + j * ROWS + half * LANES;
+        float *s_at = tile + j * ROWS + half * LANES;
         float *g_at = dtile + j * ROWS + half * LANES;
-        vec z = load(p_at) - row->largest;
-        vec p = vec_exp(z) * row->inverse;
+        raw_weight w = weigh(load(s_at), row->anchor, power);
+        vec a = w.u * row->inverse;
         vec difference = load(g_at) - row->mean_g;
         if (entropy)
-            difference -= row->weight * (z - row->mean_z);
-        vec dz = p * difference;
+            difference -= row->weight * (w.log - row->mean_log);
+        vec ds = (power ? w.slope * row->steepness : a) * difference;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
-            p = choose(seen, p, splat(0));
-            dz = choose(seen, dz, splat(0));
-            z = choose(seen, z, splat(0));
+            a = choose(seen, a, splat(0));
+            ds = choose(seen, ds, splat(0));
+            w.log = choose(seen, w.log, splat(0));
         }
-        dot += dz * z;
-        store(p_at, p);
-        store(g_at, dz * row->scale);
+        if (power == 0)
+            dot += ds * w.log;
+        store(s_at, a);
+        store(g_at, ds * row->scale);
     }
     return dot;
 }
@@ -209,34 +237,50 @@ static inline vec tile_gradient(float *tile, float *dtile,
 static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                               int first, int n)
 {
-    float largest[LANES] = {0}, inverse[LANES] = {0}, weight[LANES] = {0};
+    float m[LANES] = {0}, inverse[LANES] = {0}, dentropy[LANES] = {0};
     for (int i = 0; i < LANES && i < n; i++) {
-        largest[i] = head->saved[2 * (first + i)];
+        m[i] = head->saved[2 * (first + i)];
         inverse[i] = 1 / head->saved[2 * (first + i) + 1];
         if (head->dentropy)
-            weight[i] = head->dentropy[first + i];
+            dentropy[i] = head->dentropy[first + i];
     }
-    return (row_gradient){.largest = load(largest),
-                          .inverse = load(inverse),
-                          .weight = load(weight),
-                          .mean_g = load(mean_g)};
+    row_gradient row = {.anchor = load(m),
+                        .inverse = load(inverse),
+                        .weight = load(dentropy),
+                        .mean_g = load(mean_g)};
+    if (head->power) {
+        row.anchor = splat(1) / larger(splat(TINY_SCORE), row.anchor);
+        row.steepness = splat((float)head->power) * row.anchor * row.inverse;
+    }
+    return row;
+}
+
+static inline vec row_gradients(workspace *w, row_gradient *row, int n_full,
+                                int n_keys, int half, int power, bool entropy)
+{
+    if (entropy)
+        row->mean_log =
+            tile_mean_log(w->tile, row, n_full, n_keys, half, power);
+    return tile_gradient(w->tile, w->dtile, row, n_full, n_keys, half, power,
+                         entropy);
 }
 
 static void gradient_half(const es_cpu_head *head, workspace *w,
                           const float *mean_g, int first, int n, int n_keys,
                           int half)
 {
-    vec dot;
+    vec dot = splat(0);
     row_gradient row = open_rows(head, mean_g + half * LANES,
                                  first + half * LANES, n - half * LANES);
     row.scale = load(w->scale + half * LANES);
-    if (head->dentropy) {
-        row.mean_z = tile_mean_score(w->tile, &row, first, n_keys, half);
-        dot = tile_gradient(w->tile, w->dtile, &row, first, n_keys, half, true);
-    } else {
-        dot =
-            tile_gradient(w->tile, w->dtile, &row, first, n_keys, half, false);
-    }
+    if (head->power == 0 && head->dentropy)
+        dot = row_gradients(w, &row, first, n_keys, half, 0, true);
+    else if (head->power == 0)
+        dot = row_gradients(w, &row, first, n_keys, half, 0, false);
+    else if (head->dentropy)
+        row_gradients(w, &row, first, n_keys, half, head->power, true);
+    else
+        row_gradients(w, &row, first, n_keys, half, head->power, false);
     for (int i = 0; head->dt && i < LANES && half * LANES + i < n; i++)
         head->dt[first + half * LANES + i] = dot[i];
 }

@@ -20,16 +20,18 @@ typedef struct es_cpu_head {
     float scale;              /* 1 / sqrt(width) */
     const float *temperature; /* (T) or NULL */
     float *y;
-    float *saved; /* (T,2): largest score, sum of exp(s - largest) */
+    float *saved; /* (T,2): m and D of weights.inc.h */
+    int power;    /* of PowerSoftmax; 0: softmax */
+    float epsilon;
 
     /* Statistics, (T) each; entropy NULL: none. */
-    float *entropy, *lse, *max_logit, *sink;
+    float *entropy, *lse, *max_logit, *sink, *missing;
     int32_t *nonfinite;
 
     /* The way back. */
     const float *dy, *dentropy; /* dentropy (T) or NULL */
     float *dq, *dk, *dv;
-    float *dt; /* (T) or NULL: sum of dz z of each row */
+    float *dt; /* (T) or NULL: sum of dz z of each row; softmax only */
 
     float *scratch; /* attention_scratch floats */
 } es_cpu_head;

@@ -2,6 +2,7 @@
  * The kernels of kernels.h, compiled once for each width: the includer
  * defines LANES, and KERNELS as the name of the table.
  */
+#include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
 #include "hooks/trainer/cpu/vector.h"
 
