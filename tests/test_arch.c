@@ -114,6 +114,7 @@ static void test_arch__refuses(void **state)
     expect_refusal("PSM", "'PSM'");
     expect_refusal("PSM(3)", "'PSM(3)'");
     expect_refusal("PSM(0)", "'PSM(0)'");
+    expect_refusal("PSM(66)", "'PSM(66)'");
     expect_refusal("PSM(-2)", "'PSM(-2)'");
     expect_refusal("PSM(4,-1)", "'PSM(4,-1)'");
     expect_refusal("PSM(4,1e-3,1)", "'PSM(4,1e-3,1)'");

@@ -24,6 +24,9 @@ static void check_outputs(es_small_model *s, const es_ref_result *want)
                          n_logits);
     es_test_expect_close("entropy", es_model_rows(s->model)->entropy,
                          want->entropy, n_rows);
+    if (s->config->arch.attention == ES_POWER_SOFTMAX)
+        es_test_expect_close("missing", es_model_rows(s->model)->missing,
+                             want->missing, n_rows);
 }
 
 /* Twenty entries of an array, or all if there are fewer. */

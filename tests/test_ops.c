@@ -536,6 +536,13 @@ static void wrong_attention(const es_cpu_head *head)
     head->entropy[head->n_ctx - 1] *= 1.01f;
 }
 
+static void wrong_power(const es_cpu_head *head)
+{
+    es_cpu_kernels_plain.attention_backward(head);
+    if (head->power && head->dentropy)
+        head->dk[head->stride] += 0.01f;
+}
+
 static void test_ops__kernels_are_checked(void **state)
 {
     (void)state;
@@ -550,6 +557,9 @@ static void test_ops__kernels_are_checked(void **state)
     assert_false(es_cpu_kernels_agree(&wrong));
     wrong = es_cpu_kernels_plain;
     wrong.attention = wrong_attention;
+    assert_false(es_cpu_kernels_agree(&wrong));
+    wrong = es_cpu_kernels_plain;
+    wrong.attention_backward = wrong_power;
     assert_false(es_cpu_kernels_agree(&wrong));
 }
 

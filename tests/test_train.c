@@ -199,6 +199,32 @@ static void test_train__entropies_lie_where_they_must(void **state)
     es_reader_close(reader);
 }
 
+/* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
+static void test_train__missing_mass(void **state)
+{
+    (void)state;
+    enum { LH = 6 };
+    const int64_t eval_steps[] = {0, 10, 20, 23};
+    training_seen out = {0};
+    es_settings s = training_small();
+    assert_int_equal(es_arch_parse(&s.model.arch, "PSM(2,3)+LN+G"), ES_OK);
+    training_record(&out, s);
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    training_assert_steps(reader, "missing_mass", ES_PHASE_EVAL, eval_steps, 4);
+    float missing[LH];
+    double least = 0;
+    for (int i = 0; i < 9; i++)
+        least += 3.0 / (4 + i) / 9;
+    for (int step = 0; step <= 20; step += 4) {
+        training_sample(missing, reader, "missing_mass", ES_PHASE_TRAIN, step,
+                        LH);
+        for (int h = 0; h < LH; h++)
+            assert_true(missing[h] > least && missing[h] < 0.75 + 0.05);
+    }
+    es_reader_close(reader);
+}
+
 static void test_train__the_run_says_what_it_is(void **state)
 {
     (void)state;
@@ -267,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_train__records_the_steps_it_promises),
         cmocka_unit_test(test_train__records_what_was_computed),
         cmocka_unit_test(test_train__entropies_lie_where_they_must),
+        cmocka_unit_test(test_train__missing_mass),
         cmocka_unit_test(test_train__the_run_says_what_it_is),
         cmocka_unit_test(test_train__measures_over_all_micro_batches),
     };

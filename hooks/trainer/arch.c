@@ -60,8 +60,8 @@ static es_status read_power_softmax(es_arch *arch, const part *from)
     int64_t power;
     memcpy(text, from->argument, sizeof text);
     split_comma(text, &epsilon);
-    if (es_int_parse(&power, text, 2, INT32_MAX) < 0 || power % 2 != 0)
-        return refuse(from, "the power has to be an even number, 2 or more");
+    if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
+        return refuse(from, "the power has to be an even number from 2 to 64");
     arch->attention = ES_POWER_SOFTMAX;
     arch->power = (int)power;
     arch->power_epsilon = DEFAULT_POWER_EPSILON;

@@ -34,10 +34,13 @@ typedef enum es_ffn_kind {
 /** Sets of matrices that a normalisation names. */
 enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
 
+/** Float32 keeps four digits of a weight up to this power. */
+#define ES_POWER_MAX 64
+
 typedef struct es_arch {
     es_attention_kind attention;
     bool temperature; /* SM(t) */
-    int power;        /* PSM: even, >= 2 */
+    int power;        /* PSM: even, 2 .. ES_POWER_MAX */
     double power_epsilon;
     bool layer_norm; /* LN */
     es_activation activation;

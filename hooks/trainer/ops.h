@@ -61,10 +61,11 @@ typedef struct es_attention {
 } es_attention;
 
 /** Row statistics, f32 (B,H,T) each, nonfinite int32; as es_rows, whose words
- *  on non-finite rows hold. NULL: not wanted, and nothing is spent on it. */
+ *  on non-finite rows hold. NULL: not wanted, and nothing is spent on it.
+ *  PowerSoftmax has no lse: it is es_missing() in every row. */
 typedef struct es_row_mem {
     es_mem *entropy, *lse, *max_logit, *sink, *nonfinite;
-    es_mem *missing; /* 1 - sum of the weights; PowerSoftmax */
+    es_mem *missing; /* 1 - sum of the weights; 0 for softmax */
 } es_row_mem;
 
 /** Entropy regularisation: section 4. */

@@ -13,12 +13,14 @@ typedef struct results {
     float act[4][N], dact[4][N];
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
     float loss[T], lse[T], dlogits[N];
-    float y[T * D], dqkv[N], saved[2 * T], rows[4 * T];
+    struct {
+        float y[T * D], dqkv[N], saved[2 * T], rows[5 * T], dt[T];
+    } attention[4];
     float param[N], moment1[N], moment2[N], squares;
 } results;
 
 typedef struct problem {
-    float x[N], weight[WIDTH], bias[WIDTH];
+    float x[N], weight[WIDTH], bias[WIDTH], temperature[T];
     int32_t targets[T];
     float scratch[SCRATCH];
 } problem;
@@ -32,8 +34,10 @@ static void draw(problem *p)
         p->weight[i] = 1 + (float)i / 50;
         p->bias[i] = (float)i / 7 - 1;
     }
-    for (int i = 0; i < T; i++)
+    for (int i = 0; i < T; i++) {
         p->targets[i] = i * 11 % WIDTH;
+        p->temperature[i] = 1 + (float)(i * 7 % 5) / 10;
+    }
 }
 
 static void run_acts(results *r, const problem *p, const es_cpu_kernels *k)
@@ -60,27 +64,39 @@ static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
     k->add_column_sums(r->sums, p->x, T, WIDTH, WIDTH);
 }
 
-static void run_attention(results *r, problem *p, const es_cpu_kernels *k)
+/* Without and with a gradient of the entropies. */
+static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
+                          int power, bool entropy)
 {
-    const es_cpu_head head = {.n_ctx = T,
-                              .width = D,
-                              .stride = WIDTH,
-                              .y_stride = D,
-                              .q = p->x,
-                              .k = p->x + D,
-                              .v = p->x + 2 * D,
-                              .scale = 0.5f,
-                              .y = r->y,
-                              .saved = r->saved,
-                              .entropy = r->rows,
-                              .lse = r->rows + T,
-                              .max_logit = r->rows + 2 * T,
-                              .sink = r->rows + 3 * T,
-                              .dy = r->y,
-                              .dq = r->dqkv,
-                              .dk = r->dqkv + D,
-                              .dv = r->dqkv + 2 * D,
-                              .scratch = p->scratch};
+    const int which = (power > 0 ? 2 : 0) + entropy;
+    float *rows = r->attention[which].rows, *dqkv = r->attention[which].dqkv;
+    const es_cpu_head head = {
+        .n_ctx = T,
+        .width = D,
+        .stride = WIDTH,
+        .y_stride = D,
+        .q = p->x,
+        .k = p->x + D,
+        .v = p->x + 2 * D,
+        .scale = 0.5f,
+        .temperature = power ? NULL : p->temperature,
+        .y = r->attention[which].y,
+        .saved = r->attention[which].saved,
+        .power = power,
+        .epsilon = 0.25f,
+        .entropy = rows,
+        .lse = power ? NULL : rows + T,
+        .max_logit = rows + 2 * T,
+        .sink = rows + 3 * T,
+        .missing = rows + 4 * T,
+        .dy = r->attention[which].y,
+        .dentropy = entropy ? p->x : NULL,
+        .dq = dqkv,
+        .dk = dqkv + D,
+        .dv = dqkv + 2 * D,
+        .dt = power ? NULL : r->attention[which].dt,
+        .scratch = p->scratch,
+    };
     k->attention(&head);
     k->attention_backward(&head);
 }
@@ -102,7 +118,8 @@ static results *run(problem *p, const es_cpu_kernels *k)
     }
     run_acts(r, p, k);
     run_rows(r, p, k);
-    run_attention(r, p, k);
+    for (int i = 0; i < 4; i++)
+        run_attention(r, p, k, i < 2 ? 0 : 6, i % 2);
     run_update(r, p, k);
     return r;
 }
