@@ -116,6 +116,9 @@ static void check_outputs(draw *d)
     expect_array(d, "entropy", rows->entropy, want->entropy, n_rows);
     expect_array(d, "sink", rows->sink, want->sink, n_rows);
     expect_array(d, "max_logit", rows->max_logit, want->score, n_rows);
+    assert_true(!rows->missing == (config->arch.attention == ES_SOFTMAX));
+    if (rows->missing)
+        expect_array(d, "missing", rows->missing, want->missing, n_rows);
     for (size_t i = 0; i < n_rows; i++)
         expect_number(d, "nonfinite", rows->nonfinite[i], 0);
 }
