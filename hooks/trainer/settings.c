@@ -13,7 +13,8 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .eval_every = 100,
                          .eval_batches = 8,
                          .after_nan = 200,
-                         .pairs = 200};
+                         .pairs = 200,
+                         .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);
     out->model.vocab = 0;
@@ -107,6 +108,7 @@ es_status es_setting_set(es_settings *settings, const es_setting *setting,
                          const char *value, const char *where)
 {
     void *at = (char *)settings + setting->offset;
+    settings->given[setting - es_setting_table] = true;
     switch (setting->kind) {
     case ES_SETTING_FLAG:
         return set_flag(at, value, where);

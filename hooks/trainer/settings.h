@@ -11,6 +11,14 @@
 
 #define ES_PATH_SIZE 4096
 #define ES_RUN_NAME_SIZE 256
+#define ES_MAX_SETTINGS 96 /* rows of the table of options */
+
+typedef enum es_verb {
+    ES_VERB_TRAIN = 1,
+    ES_VERB_VERIFY = 2,
+    ES_VERB_BENCH = 4,
+    ES_VERB_PROBE = 8
+} es_verb;
 
 typedef struct es_settings {
     es_model_config model; /* vocab 0: the token file's */
@@ -26,13 +34,11 @@ typedef struct es_settings {
     int64_t log_every; /* 0: about twenty lines */
     int64_t pairs;     /* of bench */
     bool no_record, dry_run, quiet, help, version;
+    char init[ES_PATH_SIZE];     /* file of weights to start from; "": none */
+    es_verb verb;                /* whose settings these are */
+    bool given[ES_MAX_SETTINGS]; /* by row of the table: named by an option
+                                    or a configuration file */
 } es_settings;
-
-typedef enum es_verb {
-    ES_VERB_TRAIN = 1,
-    ES_VERB_VERIFY = 2,
-    ES_VERB_BENCH = 4
-} es_verb;
 
 /** The published settings at a small size; for bench L6 H8 d256, B8 T128. */
 void es_settings_default(es_settings *out, es_verb verb);

@@ -98,14 +98,13 @@ void es_settings_write(FILE *out, const es_settings *settings)
 
 /* --- help ---------------------------------------------------------------- */
 
-#define MAX_SETTINGS 64
 #define HELP_SIZE 160
 
 /** A verb's options with their defaults, built when first asked for. */
 typedef struct verb_table {
     es_command command;
-    es_option options[MAX_SETTINGS];
-    char help[MAX_SETTINGS][HELP_SIZE];
+    es_option options[ES_MAX_SETTINGS];
+    char help[ES_MAX_SETTINGS][HELP_SIZE];
 } verb_table;
 
 static const char train_details[] =
@@ -169,15 +168,17 @@ static void describe_option(verb_table *table, const es_setting *setting,
 
 const es_command *es_settings_command(es_verb verb)
 {
-    static verb_table tables[3];
-    verb_table *table = &tables[verb >> 1];
+    static verb_table tables[4];
+    int place = 0;
+    while ((int)verb >> place > 1)
+        place++;
+    verb_table *table = &tables[place];
     if (table->command.name)
         return &table->command;
     es_settings defaults;
     es_settings_default(&defaults, verb);
     for (size_t i = 0; i < es_setting_count; i++)
-        if ((es_setting_table[i].verbs & verb) &&
-            table->command.n_options < MAX_SETTINGS)
+        if (es_setting_table[i].verbs & verb)
             describe_option(table, &es_setting_table[i], &defaults);
     table->command.options = table->options;
     describe(&table->command, verb);

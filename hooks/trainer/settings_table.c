@@ -120,3 +120,7 @@ const es_setting es_setting_table[] = {
 
 const size_t es_setting_count =
     sizeof es_setting_table / sizeof *es_setting_table;
+
+_Static_assert(sizeof es_setting_table / sizeof *es_setting_table <=
+                   ES_MAX_SETTINGS,
+               "es_settings has a place for every row");

@@ -1,0 +1,50 @@
+/**
+ * Safetensors files written by other code than the trainer's, for tests: a
+ * list of tensors that can be spoilt before it is written.
+ */
+#ifndef ES_TESTS_TENSOR_FILE_H
+#define ES_TESTS_TENSOR_FILE_H
+
+#include "hooks/trainer/model.h"
+#include "hooks/trainer/verify_internal.h"
+#include <stdio.h>
+
+typedef struct es_test_tensor {
+    char name[128], type[8]; /* "F32", "F16", "BF16", "BOOL" */
+    int n_dims;
+    int64_t dims[4];
+    size_t n;
+    float *values; /* (n) */
+} es_test_tensor;
+
+enum { ES_TEST_TENSORS = 128 };
+
+typedef struct es_test_tensors {
+    es_test_tensor all[ES_TEST_TENSORS];
+    size_t n;
+} es_test_tensors;
+
+/** Adds a tensor; its values are copied, NULL: zeros. Borrowed. */
+es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
+                                   const float *values, int n_dims,
+                                   const int64_t *dims);
+
+/** The tensor of a name; fails the test if there is none. */
+es_test_tensor *es_test_tensor_find(es_test_tensors *list, const char *name);
+
+void es_test_tensor_remove(es_test_tensors *list, const char *name);
+void es_test_tensors_free(es_test_tensors *list);
+
+/** Writes all of them. F16 and BF16 have to hold the values exactly. */
+void es_test_tensors_write(const es_test_tensors *list, const char *path);
+
+/**
+ * The parameters of a reference case as Hugging Face's library names and lays
+ * them out: GPT-2 for family gpt2, GPT-NeoX for pythia, with their buffers.
+ *
+ *   prefix  "", "transformer." or "gpt_neox."
+ */
+void es_test_tensors_of_case(es_test_tensors *out, const es_verify_case *from,
+                             const char *prefix);
+
+#endif
