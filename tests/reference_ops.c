@@ -134,63 +134,112 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* Scores and weights of one row; returns the log-sum-exp. */
-static double weigh(double *z, double *a, const es_ref_head *head, int i)
+/* What is done to one row: scores, weights, and their derivatives. */
+typedef struct ref_row {
+    double *z, *a;
+    double *slope;        /* da_j = slope_j dz_j - a_j sum_k slope_k dz_k */
+    double largest, size; /* score; absolute score */
+    double lse;
+} ref_row;
+
+static void softmax(ref_row *row, int i)
+{
+    double sum = 0;
+    for (int j = 0; j <= i; j++)
+        sum += row->a[j] = exp(row->z[j] - row->largest);
+    for (int j = 0; j <= i; j++)
+        row->slope[j] = row->a[j] /= sum;
+    row->lse = row->largest + log(sum);
+}
+
+static void power_softmax(ref_row *row, const es_ref_head *head, int i)
+{
+    const double c = head->c ? head->c[i] : row->size + 1e-6;
+    const int p = head->power;
+    double sum = head->epsilon;
+    for (int j = 0; j <= i; j++)
+        sum += row->a[j] = pow(row->z[j] / c, p);
+    for (int j = 0; j <= i; j++) {
+        row->a[j] /= sum;
+        row->slope[j] = p * pow(row->z[j] / c, p - 1) / c / sum;
+    }
+    row->lse = NAN;
+}
+
+/* Room for the rows of a head; free its z. */
+static ref_row open_row(const es_ref_head *head)
+{
+    const size_t n = (size_t)head->n_ctx;
+    double *room = malloc(4 * n * sizeof *room);
+    return (ref_row){.z = room, .a = room + n, .slope = room + 2 * n};
+}
+
+static void weigh(ref_row *row, const es_ref_head *head, int i)
 {
     const int d = head->width;
-    double largest = -INFINITY, sum = 0;
+    row->largest = -INFINITY;
+    row->size = 0;
     for (int j = 0; j <= i; j++) {
-        z[j] = product(head->q + i * d, head->k + j * d, d) /
-               (temperature(head, i) * sqrt(d));
-        largest = z[j] > largest ? z[j] : largest;
+        row->z[j] = product(head->q + i * d, head->k + j * d, d) /
+                    (temperature(head, i) * sqrt(d));
+        row->largest = fmax(row->z[j], row->largest);
+        row->size = fmax(fabs(row->z[j]), row->size);
     }
-    for (int j = 0; j <= i; j++)
-        sum += a[j] = exp(z[j] - largest);
-    for (int j = 0; j <= i; j++)
-        a[j] /= sum;
+    if (head->power)
+        power_softmax(row, head, i);
+    else
+        softmax(row, i);
+}
+
+static void write_row(const es_ref_head *head, const ref_row *row, int i)
+{
+    double sum = 0, entropy = 0;
+    for (int j = 0; j <= i; j++) {
+        sum += row->a[j];
+        entropy -= row->a[j] > 0 ? row->a[j] * log(row->a[j]) : 0;
+    }
+    head->entropy[i] = entropy;
+    head->lse[i] = row->lse;
+    head->sink[i] = row->a[0];
     if (head->largest)
-        head->largest[i] = largest;
-    return largest + log(sum);
+        head->largest[i] = row->largest;
+    if (head->missing)
+        head->missing[i] = 1 - sum;
 }
 
 void es_ref_attention(const es_ref_head *head)
 {
     const int d = head->width;
-    double *z = malloc(2 * (size_t)head->n_ctx * sizeof *z);
-    double *a = z + head->n_ctx;
+    ref_row row = open_row(head);
     for (int i = 0; i < head->n_ctx; i++) {
-        head->lse[i] = weigh(z, a, head, i);
-        head->sink[i] = a[0];
-        head->entropy[i] = 0;
-        for (int j = 0; j <= i; j++)
-            head->entropy[i] -= a[j] > 0 ? a[j] * log(a[j]) : 0;
+        weigh(&row, head, i);
+        write_row(head, &row, i);
         for (int c = 0; c < d; c++) {
             head->y[i * d + c] = 0;
             for (int j = 0; j <= i; j++)
-                head->y[i * d + c] += a[j] * head->v[j * d + c];
+                head->y[i * d + c] += row.a[j] * head->v[j * d + c];
         }
     }
-    free(z);
+    free(row.z);
 }
 
-static void row_backward(const es_ref_head *head, const double *z,
-                         const double *a, double *g, int i)
+static void row_backward(const es_ref_head *head, const ref_row *row, int i)
 {
     const int d = head->width;
     const double t = temperature(head, i);
-    double mean = 0;
+    double *g = row->slope + head->n_ctx, mean = 0;
     for (int j = 0; j <= i; j++) {
         g[j] = product(head->dy + i * d, head->v + j * d, d);
-        if (head->dentropy && a[j] > 0)
-            g[j] -= head->dentropy[i] * (log(a[j]) + 1);
-        mean += a[j] * g[j];
+        if (head->dentropy && row->a[j] > 0)
+            g[j] -= head->dentropy[i] * (log(row->a[j]) + 1);
+        mean += row->a[j] * g[j];
     }
     for (int j = 0; j <= i; j++) {
-        double dz = a[j] * (g[j] - mean);
+        double dz = row->slope[j] * (g[j] - mean);
         if (head->dt && head->t[i] > 1e-4)
-            head->dt[i] -= dz * z[j] / t;
+            head->dt[i] -= dz * row->z[j] / t;
         for (int c = 0; c < d; c++) {
-            head->dv[j * d + c] += a[j] * head->dy[i * d + c];
+            head->dv[j * d + c] += row->a[j] * head->dy[i * d + c];
             head->dq[i * d + c] += dz / (t * sqrt(d)) * head->k[j * d + c];
             head->dk[j * d + c] += dz / (t * sqrt(d)) * head->q[i * d + c];
         }
@@ -200,16 +249,15 @@ static void row_backward(const es_ref_head *head, const double *z,
 void es_ref_attention_backward(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx * (size_t)head->width;
-    double *z = malloc(3 * (size_t)head->n_ctx * sizeof *z);
-    double *a = z + head->n_ctx, *g = a + head->n_ctx;
+    ref_row row = open_row(head);
     memset(head->dq, 0, n * sizeof *head->dq);
     memset(head->dk, 0, n * sizeof *head->dk);
     memset(head->dv, 0, n * sizeof *head->dv);
     if (head->dt)
         memset(head->dt, 0, (size_t)head->n_ctx * sizeof *head->dt);
     for (int i = 0; i < head->n_ctx; i++) {
-        weigh(z, a, head, i);
-        row_backward(head, z, a, g, i);
+        weigh(&row, head, i);
+        row_backward(head, &row, i);
     }
-    free(z);
+    free(row.z);
 }

@@ -36,18 +36,22 @@ void es_ref_layer_norm(double *y, const float *x, const float *weight,
 double es_ref_cross_entropy(const float *x, int target, int n);
 
 /** One head: q, k, v, y are (T,D); t (T) or NULL; entropy, lse, largest,
- *  sink (T), by the definition of the specification with its 1e-9 left out. */
+ *  sink, missing (T), by the definition of the specification with its 1e-9
+ *  left out; lse NaN with a power. largest and missing may be NULL. */
 typedef struct es_ref_head {
     int n_ctx, width;
+    int power; /* of PowerSoftmax; 0: softmax */
+    double epsilon;
+    const double *c; /* (T) given, as differences need it, or NULL */
     const double *q, *k, *v, *t;
-    double *y, *entropy, *lse, *largest, *sink;
+    double *y, *entropy, *lse, *largest, *sink, *missing;
     /* the way back: dy (T,D), dentropy (T) or NULL */
     const double *dy, *dentropy;
     double *dq, *dk, *dv, *dt;
 } es_ref_head;
 
 void es_ref_attention(const es_ref_head *head);
-/** Through the Jacobian of softmax, with the T weights of a row stored and
+/** Through the Jacobian of the weights, with the T weights of a row stored and
  *  de/da = -(ln a + 1). Writes dq, dk, dv, dt. */
 void es_ref_attention_backward(const es_ref_head *head);
 

@@ -23,14 +23,13 @@ static double score(const es_cpu_head *head, int i, int j)
     return (double)sum;
 }
 
-/* A row's weights are u / sum. */
+/* What one pass over the scores of a row gives. */
 typedef struct row_sums {
-    double largest, size; /* score; absolute score */
-    double rest, sum, moment, first;
+    double largest, sum, moment, first;
     bool finite;
 } row_sums;
 
-static row_sums open_row(const es_cpu_head *head, int i)
+static row_sums sum_row(const es_cpu_head *head, int i)
 {
     row_sums row = {.largest = -(double)INFINITY, .finite = true};
     for (int j = 0; j <= i; j++) {
@@ -38,56 +37,34 @@ static row_sums open_row(const es_cpu_head *head, int i)
         row.finite = row.finite && isfinite(s);
         if (s > row.largest || isnan(s))
             row.largest = s;
-        if (fabs(s) > row.size || isnan(s))
-            row.size = fabs(s);
     }
-    row.rest = head->power ? (double)head->epsilon : 0;
-    return row;
-}
-
-static double weight_of(const es_cpu_head *head, const row_sums *row, int i,
-                        int j)
-{
-    double s = score(head, i, j);
-    return head->power ? pow(s / (row->size + 1e-6), head->power)
-                       : exp(s - row->largest);
-}
-
-static row_sums sum_row(const es_cpu_head *head, int i)
-{
-    row_sums row = open_row(head, i);
-    row.sum = row.rest;
     for (int j = 0; j <= i; j++) {
-        double u = weight_of(head, &row, i, j);
-        row.sum += u;
-        row.moment += u > 0 ? u * log(u) : 0;
+        double x = score(head, i, j) - row.largest, p = exp(x);
+        row.sum += p;
+        row.moment += p > 0 ? p * x : 0;
         if (j == 0)
-            row.first = u;
+            row.first = p;
     }
-    row.finite = row.finite && row.sum > 0;
     return row;
-}
-
-static void store_wanted(float *array, int i, const row_sums *row, double value)
-{
-    if (array)
-        array[i] = row->finite ? (float)value : NAN;
 }
 
 static void write_statistics(const es_cpu_head *head, int i,
                              const row_sums *row)
 {
-    const double log_sum = log(row->sum), missing = row->rest / row->sum;
-    store_wanted(head->entropy, i, row,
-                 (1 - missing) * log_sum - row->moment / row->sum);
-    store_wanted(head->max_logit, i, row, row->largest);
-    store_wanted(head->sink, i, row, row->first / row->sum);
-    store_wanted(head->missing, i, row, missing);
-    if (!head->power) /* PowerSoftmax has none: that stands there already */
-        store_wanted(head->lse, i, row, row->largest + log_sum);
+    double log_sum = log(row->sum);
+    double entropy = log_sum - row->moment / row->sum;
+    head->entropy[i] = row->finite ? (float)entropy : NAN;
+    if (head->lse)
+        head->lse[i] = row->finite ? (float)(row->largest + log_sum) : NAN;
+    if (head->max_logit)
+        head->max_logit[i] = row->finite ? (float)row->largest : NAN;
+    if (head->sink)
+        head->sink[i] = row->finite ? (float)(row->first / row->sum) : NAN;
+    if (head->missing)
+        head->missing[i] = row->finite ? 0 : NAN;
 }
 
-void es_cpu_measure_row(const es_cpu_head *head, int i)
+static void measure_softmax(const es_cpu_head *head, int i)
 {
     row_sums row = sum_row(head, i);
     write_statistics(head, i, &row);
@@ -95,8 +72,29 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
         return;
     head->nonfinite[i] = 0;
     for (int j = 0; !row.finite && j <= i; j++)
-        if (!isfinite(weight_of(head, &row, i, j) / row.sum))
+        if (!isfinite(exp(score(head, i, j) - row.largest) / row.sum))
             head->nonfinite[i]++;
+}
+
+/* Each weight holds the largest score and the sum of all: where one is not
+ * finite none is. */
+static void mark_power(const es_cpu_head *head, int i)
+{
+    float *const all[] = {head->entropy, head->max_logit, head->sink,
+                          head->missing};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++)
+        if (all[n])
+            all[n][i] = NAN;
+    if (head->nonfinite)
+        head->nonfinite[i] = i + 1;
+}
+
+void es_cpu_measure_row(const es_cpu_head *head, int i)
+{
+    if (head->power)
+        mark_power(head, i);
+    else
+        measure_softmax(head, i);
 }
 
 /* --- all heads ------------------------------------------------------------ */

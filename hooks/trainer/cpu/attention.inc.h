@@ -39,8 +39,7 @@ static inline row_state open_tile(const float *tile, int n_full, int n_keys,
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power, bool measure)
 {
-    row->sum = row->rest;
-    row->moment = splat(0);
+    row->sum = row->moment = splat(0);
     for (int j = 0; j < n_keys; j++) {
         float *at = tile + j * ROWS + half * LANES;
         raw_weight w = weigh(load(at), row->anchor, power);
@@ -54,6 +53,7 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
             row->moment += w.u * w.log;
         store(at, w.u);
     }
+    row->divisor = row->sum + row->rest;
 }
 
 static void store_wanted(float *array, int first, vec values, int n)
@@ -68,16 +68,17 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n)
 {
     const int part = n - first < LANES ? n - first : LANES;
-    const vec log_sum = vec_log(row->sum), missing = row->rest / row->sum;
-    const vec entropy = log_sum - missing * log_sum - row->moment / row->sum;
-    const vec lse = head->power ? splat(es_missing()) : row->largest + log_sum;
+    const vec logarithm = vec_log(row->divisor);
+    const vec entropy = (row->sum * logarithm - row->moment) / row->divisor;
+    const vec lse =
+        head->power ? splat(es_missing()) : row->largest + logarithm;
     if (part <= 0)
         return;
     store_part(head->entropy + first, entropy, part);
     store_wanted(head->lse, first, lse, part);
     store_wanted(head->max_logit, first, row->largest, part);
-    store_wanted(head->sink, first, load(tile) / row->sum, part);
-    store_wanted(head->missing, first, missing, part);
+    store_wanted(head->sink, first, load(tile) / row->divisor, part);
+    store_wanted(head->missing, first, row->rest / row->divisor, part);
     if (head->nonfinite)
         memset(head->nonfinite + first, 0, (size_t)part * sizeof(int32_t));
     if (is_zero(
@@ -122,14 +123,14 @@ static void write_outputs(const es_cpu_head *head, const workspace *w,
                           const row_state row[2], int first, int n)
 {
     float scale[ROWS];
-    store(scale, splat(1) / row[0].sum);
-    store(scale + LANES, splat(1) / row[1].sum);
+    store(scale, splat(1) / row[0].divisor);
+    store(scale + LANES, splat(1) / row[1].divisor);
     write_block(head->y + (size_t)first * head->y_stride, w, scale, n,
                 head->width, head->y_stride);
     for (int i = 0; i < n; i++) {
         float *saved = head->saved + 2 * (first + i);
         saved[0] = row[i / LANES].m[i % LANES];
-        saved[1] = row[i / LANES].sum[i % LANES];
+        saved[1] = row[i / LANES].divisor[i % LANES];
     }
 }
 

@@ -49,8 +49,8 @@ static inline float es_cpu_head_scale(const es_cpu_head *head, int i)
            (t < ES_CPU_MIN_TEMPERATURE ? ES_CPU_MIN_TEMPERATURE : t);
 }
 
-/** Statistics of query i by their definition, in double: for rows that hold
- *  something non-finite. attention.c. */
+/** Statistics of query i, whose entropy or largest score is not finite: of
+ *  softmax by their definition, in double. attention.c. */
 void es_cpu_measure_row(const es_cpu_head *head, int i);
 
 typedef struct es_cpu_kernels {

@@ -57,8 +57,9 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
 typedef struct row_state {
     vec largest;   /* score */
     vec m, anchor; /* m, and what weigh wants of it */
-    vec rest, sum; /* sum: D */
-    vec moment;    /* sum of u ln u */
+    vec rest;
+    vec sum, divisor; /* of u; D */
+    vec moment;       /* sum of u ln u */
 } row_state;
 
 /* From the largest score and the largest absolute one. */

@@ -1,0 +1,57 @@
+/** Heads to attend, for every variant of the kernels, and plain loops in double
+ *  to judge them by. */
+#ifndef ES_TESTS_ATTENTION_PROBLEM_H
+#define ES_TESTS_ATTENTION_PROBLEM_H
+
+#include "hooks/trainer/cpu/cpu.h"
+#include "tests/reference_ops.h"
+
+/** B sequences, H heads of width D. */
+typedef struct attention_problem {
+    int n_batch, n_ctx, n_head, width;
+    int power; /* 0: softmax */
+    float epsilon;
+    size_t n_rows, n_values; /* B H T; B H T D */
+    float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
+    float *rows; /* entropy, lse, largest, sink, missing, each (B,H,T) */
+    int32_t *nonfinite;
+} attention_problem;
+
+/** Random q, k, v in [-3, 3), and gradients in [-1, 1). Softmax. */
+attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width);
+void attention_close(attention_problem *p);
+
+float *attention_floats(size_t n);
+es_mem *attention_mem(void *floats_of_cpu);
+es_attention attention_shape(const attention_problem *p);
+
+/** A CPU back-end with these kernels and room for the problem. */
+es_backend *attention_backend(const es_cpu_kernels *kernels,
+                              const attention_problem *p, int n_threads);
+
+/** Forward with all statistics, and backward; `entropy`: from dentropy too. */
+void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
+                   int n_threads, bool entropy);
+
+/** One head of one sequence, after attention_run: all of it, against
+ *  es_ref_attention. */
+void attention_check_head(const attention_problem *p, int b, int h,
+                          bool entropy);
+void attention_check(const attention_problem *p, bool entropy);
+
+/** Each variant that this machine can run, NULL at the end. */
+const es_cpu_kernels *const *attention_variants(void);
+#define EACH_VARIANT(kernels)                                                  \
+    for (const es_cpu_kernels *const *kernels = attention_variants();          \
+         *kernels; kernels++)
+
+/** For the problem of one head with its first NaN or infinity in key
+ *  `position`: earlier rows are finite, it and later ones wholly NaN. */
+void attention_expect_nan_from(const attention_problem *p, int position);
+
+/** The formulas of es_ref_attention_backward by central differences of
+ *  es_ref_attention: L = sum dy y + sum w e, a small head. `temperatures`:
+ *  also theirs. */
+void attention_check_reference(int power, double epsilon, bool temperatures);
+
+#endif
