@@ -6,32 +6,25 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-const es_verb es_scan_verb = {&es_scan_command, es_scan_main};
+/* In the order that help names them; the first has no verb. */
+static const es_command *const commands[] = {
+    &es_scan_command, &es_import_command, &es_export_command, &es_merge_command,
+    &es_help_command};
+static es_verb_main *const mains[] = {
+    es_scan_main, es_import_main, es_export_main, es_merge_main, es_help_main};
 
-static const es_verb import_verb = {&es_import_command, es_import_main};
-static const es_verb export_verb = {&es_export_command, es_export_main};
-static const es_verb merge_verb = {&es_merge_command, es_merge_main};
-static const es_verb help_verb = {&es_help_command, es_help_main};
+const es_program es_scan_program = {commands,
+                                    sizeof commands / sizeof *commands};
 
-const es_verb *const es_verbs[] = {&import_verb, &export_verb, &merge_verb,
-                                   &help_verb};
-const size_t es_n_verbs = sizeof es_verbs / sizeof es_verbs[0];
-
-const char *es_verb_name(const es_verb *verb)
+es_verb_main *es_verb_find(const char *name)
 {
-    const char *blank = strchr(verb->command->name, ' ');
-    return blank ? blank + 1 : "";
-}
-
-const es_verb *es_verb_find(const char *name)
-{
-    for (size_t i = 0; i < es_n_verbs; i++)
-        if (strcmp(name, es_verb_name(es_verbs[i])) == 0)
-            return es_verbs[i];
+    for (size_t i = 1; i < es_scan_program.n; i++)
+        if (strcmp(name, es_command_verb(commands[i])) == 0)
+            return mains[i];
     return NULL;
 }
 
-static int terminal_width(void)
+int es_terminal_width(void)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
@@ -40,13 +33,8 @@ static int terminal_width(void)
 
 es_status es_command_help(const es_command *command)
 {
-    es_options_print_help(stdout, command, terminal_width());
-    if (command == es_scan_verb.command) {
-        fputs("\nverbs:\n", stdout);
-        for (size_t i = 0; i < es_n_verbs; i++)
-            printf("  %-28s%s\n", es_verb_name(es_verbs[i]),
-                   es_verbs[i]->command->summary);
-    }
+    es_program_print_help(stdout, &es_scan_program, command,
+                          es_terminal_width());
     return ES_DONE;
 }
 

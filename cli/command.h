@@ -2,7 +2,7 @@
 #ifndef ES_COMMAND_H
 #define ES_COMMAND_H
 
-#include "analyzer/base/options.h"
+#include "analyzer/base/help.h"
 #include "cli/summary.h"
 
 /** Some of several inputs failed, the rest was done. The other exit codes are
@@ -13,23 +13,13 @@
  *  messages have been printed. */
 typedef int es_verb_main(int argc, char **argv);
 
-typedef struct es_verb {
-    const es_command *command;
-    es_verb_main *main;
-} es_verb;
+extern const es_program es_scan_program;
 
-/** Showing runs, which has no verb. */
-extern const es_verb es_scan_verb;
+/** What a verb of that name does; NULL if there is none. */
+es_verb_main *es_verb_find(const char *name);
 
-/** The verbs, in the order that help names them. */
-extern const es_verb *const es_verbs[];
-extern const size_t es_n_verbs;
-
-/** A verb by its name; NULL if there is none. */
-const es_verb *es_verb_find(const char *name);
-
-/** A verb's own name: "import" of "entropy-scan import"; "" of the program. */
-const char *es_verb_name(const es_verb *verb);
+/** Columns of standard output; 80 where it is no terminal. */
+int es_terminal_width(void);
 
 /** The last line of every option table. */
 #define ES_HELP_OPTION                                                         \

@@ -21,8 +21,8 @@ int main(int argc, char **argv)
 {
     es_output_catch_signals();
     es_reader_cap_memory((size_t)64 << 20);
-    const es_verb *verb = argc > 1 ? es_verb_find(argv[1]) : NULL;
+    es_verb_main *verb = argc > 1 ? es_verb_find(argv[1]) : NULL;
     if (verb)
-        return check_stdout(verb->main(argc - 1, argv + 1));
-    return check_stdout(es_scan_verb.main(argc, argv));
+        return check_stdout(verb(argc - 1, argv + 1));
+    return check_stdout(es_scan_main(argc, argv));
 }
