@@ -37,6 +37,9 @@ struct es_measure {
     float *batch_nan, *batch_rms; /* (L) of one micro-batch */
     double *nan_sum, *square_sum; /* (L) */
     float *out;                   /* (L,H): what is borrowed */
+    es_model_config config;
+    float *parameters; /* (series, L*H) */
+    float *scratch;    /* (H,T) */
 };
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
@@ -57,9 +60,14 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
     measure->nan_sum = calloc(layers, sizeof *measure->nan_sum);
     measure->square_sum = calloc(layers, sizeof *measure->square_sum);
     measure->out = calloc(heads, sizeof *measure->out);
+    measure->config = *config;
+    measure->parameters =
+        es_resize(NULL, ES_N_PARAMETER_SERIES * heads, sizeof(float));
+    measure->scratch = es_resize(
+        NULL, (size_t)config->n_head * (size_t)config->ctx, sizeof(float));
     if (!measure->stats || !measure->heads || !measure->batch_nan ||
         !measure->batch_rms || !measure->nan_sum || !measure->square_sum ||
-        !measure->out) {
+        !measure->out || !measure->parameters || !measure->scratch) {
         es_measure_free(measure);
         return es_fail(ES_ENOMEM, "out of memory for %zu heads", heads);
     }
@@ -79,6 +87,8 @@ void es_measure_free(es_measure *measure)
     free(measure->nan_sum);
     free(measure->square_sum);
     free(measure->out);
+    free(measure->parameters);
+    free(measure->scratch);
     free(measure);
 }
 
@@ -109,8 +119,21 @@ static void add_head(head_sums *sums, const es_head_stats *stats, int64_t rows)
     sums->max_logit = fmax(sums->max_logit, stats->max_logit);
 }
 
+/* They are the same in every micro-batch of a step. */
+static void keep_parameters(es_measure *measure, es_model *model)
+{
+    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
+        if (es_parameter_series_exists(&measure->config,
+                                       (es_parameter_series)i))
+            es_parameter_series_read(
+                measure->parameters + (size_t)i * measure->n_heads, model,
+                (es_parameter_series)i, measure->scratch);
+}
+
 void es_measure_add(es_measure *measure, es_model *model)
 {
+    if (measure->n_batches == 0)
+        keep_parameters(measure, model);
     es_model_head_stats(model, measure->stats);
     es_model_activation_stats(model, measure->batch_nan, measure->batch_rms);
     for (size_t h = 0; h < measure->n_heads; h++)
@@ -169,6 +192,12 @@ const float *es_measure_layers(es_measure *measure, es_layer_series series)
                         ? measure->nan_sum[l]
                         : sqrt(measure->square_sum[l] / measure->n_batches));
     return measure->out;
+}
+
+const float *es_measure_parameters(const es_measure *measure,
+                                   es_parameter_series series)
+{
+    return measure->parameters + (size_t)series * measure->n_heads;
 }
 
 int es_measure_first_nan_layer(const es_measure *measure)

@@ -5,7 +5,7 @@
 #ifndef ES_MEASURE_H
 #define ES_MEASURE_H
 
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/parameter_series.h"
 
 /** Series of heads, in the order in which es_measure_finish writes them. */
 typedef enum es_head_series {
@@ -58,6 +58,14 @@ int es_measure_n_batches(const es_measure *measure);
  */
 const float *es_measure_heads(es_measure *measure, es_head_series series);
 const float *es_measure_layers(es_measure *measure, es_layer_series series);
+
+/**
+ * A series of parameters as they were in the first forward pass added, which
+ * is before the step's update; (L,H) or (L), borrowed until the next reset.
+ * The series has to exist for the model.
+ */
+const float *es_measure_parameters(const es_measure *measure,
+                                   es_parameter_series series);
 
 /** First layer whose output was not finite; -1 if there is none. */
 int es_measure_first_nan_layer(const es_measure *measure);

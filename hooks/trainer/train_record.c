@@ -27,7 +27,9 @@ struct es_train_record {
     int heads[N_PHASES][ES_N_HEAD_SERIES];
     int layers[N_PHASES][ES_N_LAYER_SERIES];
     int run[N_PHASES][N_RUN_SERIES];
-    es_status trouble; /* the first one */
+    es_model_config config;
+    int parameters[ES_N_PARAMETER_SERIES]; /* of training */
+    es_status trouble;                     /* the first one */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
 };
@@ -78,6 +80,15 @@ static void declare_all(es_train_record *record, es_phase phase)
     for (int i = 0; i < N_RUN_SERIES; i++)
         if (has_series(record, phase, i))
             declare(record, &record->run[phase][i], run_series_names[i], phase);
+}
+
+/** Evaluations have nothing to add: the same parameters, a step earlier. */
+static void declare_parameters(es_train_record *record)
+{
+    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
+        if (es_parameter_series_exists(&record->config, (es_parameter_series)i))
+            declare(record, &record->parameters[i],
+                    es_parameter_series_names[i], ES_PHASE_TRAIN);
 }
 
 /** Name of the run: as given, else the file's without folder and ".db". */
@@ -137,6 +148,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
     record->ereg = config->arch.entropy_reg;
     record->power = config->arch.attention == ES_POWER_SOFTMAX;
+    record->config = *config;
     record->n_layers = (size_t)config->n_layer;
     record->n_heads = record->n_layers * (size_t)config->n_head;
     snprintf(record->path, sizeof record->path, "%s", path);
@@ -146,6 +158,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         return status;
     }
     declare_all(record, ES_PHASE_TRAIN);
+    declare_parameters(record);
     if (trainer->settings.eval_every > 0)
         declare_all(record, ES_PHASE_EVAL);
     *out = record;
@@ -178,6 +191,18 @@ static void push_measure(es_train_record *record, es_phase phase, int64_t step,
              es_measure_layers(measure, (es_layer_series)i), record->n_layers);
 }
 
+static void push_parameters(es_train_record *record, int64_t step,
+                            const es_measure *measure)
+{
+    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
+        es_parameter_series series = (es_parameter_series)i;
+        if (es_parameter_series_exists(&record->config, series))
+            push(record, record->parameters[i], step,
+                 es_measure_parameters(measure, series),
+                 es_parameter_series_length(&record->config, series));
+    }
+}
+
 static void push_losses(es_train_record *record, es_phase phase, int64_t step,
                         const es_losses *losses)
 {
@@ -197,8 +222,10 @@ void es_train_record_step(es_train_record *record, const es_step *step,
                 step->grad_norm);
     push_number(record, ES_PHASE_TRAIN, SERIES_TOKENS_PER_S, step->step,
                 tokens_per_s);
-    if (step->measured)
-        push_measure(record, ES_PHASE_TRAIN, step->step, measure);
+    if (!step->measured)
+        return;
+    push_measure(record, ES_PHASE_TRAIN, step->step, measure);
+    push_parameters(record, step->step, measure);
 }
 
 void es_train_record_eval(es_train_record *record, int64_t step,
