@@ -136,9 +136,9 @@ static void draw_arch(char *out, int n_layer, uint64_t *state)
 static int draw_head_width(const es_model_config *config, uint64_t *state)
 {
     /* Wide enough for more than two rotated dimensions. */
-    static const int wide[] = {8, 11, 16, 17};
+    static const int wide[] = {11, 16, 17, 25};
     if (config->family == ES_FAMILY_PYTHIA && config->n_head < 3 &&
-        happens(state, 30))
+        happens(state, 40))
         return CHOOSE(state, wide);
     /* A LayerNorm of two numbers gives 1 and -1 whatever they are. */
     return pick(state, config->n_head == 1 ? 3 : 2, 6);

@@ -65,10 +65,32 @@ small() {
 }
 check '--limit makes a small corpus' small
 two() {
-    "$corpus" -q -o "$dir/two.tok" "$dir/a" "$dir/elsewhere/b" &&
-        [ $(($(number "$dir/two.tok" 40) + $(number "$dir/two.tok" 48))) -gt 60 ]
+    mkdir -p "$dir/c/p1" && printf 'other = 1\n' >"$dir/c/p1/m1.py" &&
+        "$corpus" -q -o "$dir/two.tok" "$dir/elsewhere/b" "$dir/c" &&
+        [ $(($(number "$dir/two.tok" 40) + $(number "$dir/two.tok" 48))) = 61 ]
 }
 check 'takes several directories' two
+twice() { # the same text under names of either part
+    mkdir "$dir/d" && for i in $(seq 200); do echo 'same = 1' >"$dir/d/$i.py"; done
+    echo 'x = 1' >"$dir/d/x.py"
+    "$corpus" -o "$dir/twice.tok" "$dir/d" 2>"$dir/messages" &&
+        [ $(($(number "$dir/twice.tok" 40) + $(number "$dir/twice.tok" 48))) = 2 ] &&
+        grep -q '199 there already' "$dir/messages"
+}
+check 'the same text counts once' twice
+text_of() { grep -oE 'text [0-9a-f]{16}' "$dir/messages"; }
+text() {
+    local a b c d
+    make_corpus "$dir/b.tok" "$dir/elsewhere/b" && a=$(text_of) &&
+        cp -r "$dir/elsewhere/b" "$dir/copy" &&
+        make_corpus "$dir/b.tok" "$dir/copy" && b=$(text_of) &&
+        echo '# more' >>"$dir/copy/p1/m1.py" &&
+        make_corpus "$dir/b.tok" "$dir/copy" && c=$(text_of) &&
+        mv "$dir/copy/p2/m2.py" "$dir/copy/p2/a2.py" &&
+        make_corpus "$dir/b.tok" "$dir/copy" && d=$(text_of) &&
+        [ "$a" = "$b" ] && [ "$b" != "$c" ] && [ "$c" != "$d" ]
+}
+check 'the checksum of the text is of its documents and their order' text
 piped() { "$corpus" -q -o - "$dir/elsewhere/b" | cmp - "$dir/a.tok"; }
 check 'writes to standard output' piped
 

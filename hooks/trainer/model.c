@@ -160,35 +160,74 @@ static es_mem *array(const es_model *model, es_mem *in, size_t index)
     return es_mem_at(in, model->params.table[index].offset * sizeof(float));
 }
 
-es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
+/** Copies an array out of one of the four allocations. */
+static es_status load(es_model *model, es_mem *from, size_t index,
+                      float *values, size_t n)
 {
     es_status status = check_length(model, index, n);
     if (status == ES_OK)
-        model->ops->load(model->backend, values,
-                         array(model, model->values, index),
+        model->ops->load(model->backend, values, array(model, from, index),
                          n * sizeof *values);
     return status;
+}
+
+static es_status store(es_model *model, es_mem *into, size_t index,
+                       const float *values, size_t n)
+{
+    es_status status = check_length(model, index, n);
+    if (status == ES_OK)
+        model->ops->store(model->backend, array(model, into, index), values,
+                          n * sizeof *values);
+    return status;
+}
+
+es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
+{
+    return load(model, model->values, index, values, n);
 }
 
 es_status es_model_set(es_model *model, size_t index, const float *values,
                        size_t n)
 {
-    es_status status = check_length(model, index, n);
-    if (status == ES_OK)
-        model->ops->store(model->backend, array(model, model->values, index),
-                          values, n * sizeof *values);
-    return status;
+    return store(model, model->values, index, values, n);
 }
 
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n)
 {
-    es_status status = check_length(model, index, n);
-    if (status == ES_OK)
-        model->ops->load(model->backend, values,
-                         array(model, model->gradients, index),
-                         n * sizeof *values);
-    return status;
+    return load(model, model->gradients, index, values, n);
+}
+
+static es_mem *moments(const es_model *model, es_moment moment)
+{
+    return moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2;
+}
+
+es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
+                              float *values, size_t n)
+{
+    return load(model, moments(model, moment), index, values, n);
+}
+
+es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
+                              const float *values, size_t n)
+{
+    return store(model, moments(model, moment), index, values, n);
+}
+
+int64_t es_model_n_updates(const es_model *model)
+{
+    return model->n_updates;
+}
+
+void es_model_set_n_updates(es_model *model, int64_t n)
+{
+    model->n_updates = n;
+}
+
+int es_model_n_threads(const es_model *model)
+{
+    return model->ops->n_threads(model->backend);
 }
 
 void es_model_zero_gradients(es_model *model)

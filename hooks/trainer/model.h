@@ -55,6 +55,19 @@ es_status es_model_set(es_model *model, size_t index, const float *values,
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n);
 
+/** The optimiser's state, for checkpoints: AdamW's first and second moments
+ *  (0 where nothing trains) and the number of updates taken. */
+typedef enum es_moment { ES_MOMENT_FIRST, ES_MOMENT_SECOND } es_moment;
+es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
+                              float *values, size_t n);
+es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
+                              const float *values, size_t n);
+int64_t es_model_n_updates(const es_model *model);
+void es_model_set_n_updates(es_model *model, int64_t n);
+
+/** Threads that work: the same bits come from the same number alone. */
+int es_model_n_threads(const es_model *model);
+
 /** Results of one forward pass. */
 typedef struct es_losses {
     double loss, ce, ereg; /* loss = ce + lambda * ereg */

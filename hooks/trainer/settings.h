@@ -83,6 +83,18 @@ es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
  */
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
 
+/**
+ * Puts what es_settings_json wrote over `settings`.
+ *
+ *   tokens_checksum  written
+ *   where            what a message begins with: the file's path
+ *
+ * ES_OK; ES_EFORMAT; ES_EVERSION (a setting that this program lacks).
+ */
+es_status es_settings_read_json(es_settings *settings,
+                                uint64_t *tokens_checksum, const char *json,
+                                const char *where) ES_MUST_USE;
+
 /** The same settings as lines that es_settings_read reads; a '#' in the path of
  *  the data alone would not come back. */
 void es_settings_write(FILE *out, const es_settings *settings);

@@ -7,7 +7,7 @@ packages=(
     gcc clang libclang-rt-14-dev libomp-14-dev make pkg-config clang-format
     libsqlite3-dev sqlite3 libpng-dev libcairo2-dev
     libopenblas-dev libjansson-dev libcmocka-dev fonts-dejavu-core
-    libpython3-stdlib
+    libpython3-stdlib sentencepiece
     universal-ctags locales g++ man-db
 )
 
