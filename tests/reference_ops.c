@@ -119,6 +119,58 @@ double es_ref_cross_entropy(const float *x, int target, int n)
     return log(sum) + largest - (double)x[target];
 }
 
+/* --- normalised weights --------------------------------------------------- */
+
+void es_ref_weight_norm(double *w, const double *v, const double *g, int n_in,
+                        int n)
+{
+    for (int j = 0; j < n; j++) {
+        double squares = 0;
+        for (int i = 0; i < n_in; i++)
+            squares += v[i * n + j] * v[i * n + j];
+        for (int i = 0; i < n_in; i++)
+            w[i * n + j] = g[j] * v[i * n + j] / sqrt(squares);
+    }
+}
+
+static void make_unit(double *x, int n)
+{
+    double squares = 0;
+    for (int i = 0; i < n; i++)
+        squares += x[i] * x[i];
+    for (int i = 0; i < n; i++)
+        x[i] /= sqrt(squares);
+}
+
+void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
+                            int n)
+{
+    for (int i = 0; i < n_in; i++) {
+        v[i] = 0;
+        for (int j = 0; j < n; j++)
+            v[i] += m[i * n + j] * u[j];
+    }
+    make_unit(v, n_in);
+    for (int j = 0; j < n; j++) {
+        u[j] = 0;
+        for (int i = 0; i < n_in; i++)
+            u[j] += m[i * n + j] * v[i];
+    }
+    make_unit(u, n);
+}
+
+double es_ref_spectral_norm(double *w, const double *m, const double *u,
+                            const double *v, int n_in, int n)
+{
+    double sigma = 0;
+    for (int i = 0; i < n_in; i++)
+        for (int j = 0; j < n; j++)
+            sigma += v[i] * m[i * n + j] * u[j];
+    for (int i = 0; i < n_in * n; i++)
+        w[i] = m[i] / sigma;
+    return sigma;
+}
+
 /* --- attention ------------------------------------------------------------ */
 
 static double temperature(const es_ref_head *head, int i)

@@ -35,6 +35,18 @@ void es_ref_layer_norm(double *y, const float *x, const float *weight,
 /** -log softmax(x)[target]. */
 double es_ref_cross_entropy(const float *x, int target, int n);
 
+/* Normalised weights, all (in,n). */
+
+/** w[:,j] = g_j v[:,j] / |v[:,j]|. */
+void es_ref_weight_norm(double *w, const double *v, const double *g, int n_in,
+                        int n);
+/** v (in) = m u / |m u|, u (n) = m^T v / |m^T v|. */
+void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
+                            int n);
+/** w = m / sigma; returns sigma = v^T m u. */
+double es_ref_spectral_norm(double *w, const double *m, const double *u,
+                            const double *v, int n_in, int n);
+
 /** One head: q, k, v, y are (T,D); t (T) or NULL; entropy, lse, largest,
  *  sink, missing (T), by the definition of the specification with its 1e-9
  *  left out; lse NaN with a power. largest and missing may be NULL. */

@@ -167,6 +167,11 @@ static void test_gradients__reference_cases(void **state)
                                         "g06_sm_lr_fixed",
                                         "g07_sm_lr_layer",
                                         "g08_sm_lr_global",
+                                        "g09_sm_wnorm_ffn",
+                                        "g10_sm_wnorm_qk",
+                                        "g11_sm_wnorm_qkvo_ffn",
+                                        "g12_sm_snorm_qk_ffn",
+                                        "g13_sm_snorm_qkv_ffn",
                                         "g14_sm_scffn",
                                         "g15_sm_scfuffn_t1",
                                         "g16_smt_scfuffn",
@@ -177,7 +182,8 @@ static void test_gradients__reference_cases(void **state)
                                         "g21_psm2",
                                         "g22_psm4_ln_g",
                                         "g23_psm8_r",
-                                        "g24_sm_r_final"};
+                                        "g24_sm_r_final",
+                                        "g25_sm_scfuffn_wnorm_ffn"};
     enum { N = sizeof cases / sizeof *cases };
     const char *shared = getenv("ES_SHARED"), *dirs[N];
     char paths[N][512];

@@ -48,7 +48,7 @@ static void test_verify__integers_are_equal(void **state)
 }
 
 /* A copy of a case, damaged by a shell command run inside it. */
-static es_verify_counts verify_damaged(const char *damage)
+static es_verify_counts verify_damaged(const char *name, const char *damage)
 {
     const char *shared = getenv("ES_SHARED");
     char dir[] = "/tmp/verify-XXXXXX", command[1024];
@@ -58,9 +58,9 @@ static es_verify_counts verify_damaged(const char *damage)
     if (!mkdtemp(dir))
         return counts;
     snprintf(command, sizeof command,
-             "cp -R '%s/reference/train/g05_sm/.' '%s' 2>/dev/null && "
+             "cp -R '%s/reference/train/%s/.' '%s' 2>/dev/null && "
              "chmod -R u+w '%s' && cd '%s' && %s",
-             shared, dir, dir, dir, damage);
+             shared, name, dir, dir, dir, damage);
     if (system(command) == 0) {
         FILE *out = tmpfile();
         const char *dirs[] = {dir};
@@ -75,7 +75,7 @@ static es_verify_counts verify_damaged(const char *damage)
 static void test_verify__sees_damage(void **state)
 {
     (void)state;
-    es_verify_counts whole = verify_damaged("true");
+    es_verify_counts whole = verify_damaged("g05_sm", "true");
     if (!whole.passed && !whole.failed && !whole.not_built)
         skip(); /* the reference is not here */
     assert_int_equal(whole.passed, 1);
@@ -100,10 +100,31 @@ static void test_verify__sees_damage(void **state)
         "echo '{' >case.json",
     };
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
-        es_verify_counts counts = verify_damaged(damages[i]);
+        es_verify_counts counts = verify_damaged("g05_sm", damages[i]);
         if (counts.failed != 1)
             fail_msg("not seen: %s", damages[i]);
     }
+}
+
+/* The vectors of SNorm are read before the step and compared after it. */
+static void test_verify__sees_damaged_state(void **state)
+{
+    (void)state;
+    const char *name = "g12_sm_snorm_qk_ffn";
+    es_verify_counts whole = verify_damaged(name, "true");
+    if (!whole.passed && !whole.failed && !whole.not_built)
+        skip(); /* the reference is not here */
+    assert_int_equal(whole.passed, 1);
+    const char *damages[] = {
+        "rm state/h.1.attn.c_attn.u.npy",
+        "rm state_after/h.0.mlp.c_fc.v.npy",
+        "cp state/h.0.mlp.c_fc.u.npy state_after/h.0.mlp.c_fc.u.npy",
+        "cp state_after/h.1.mlp.c_proj.u.npy state/h.1.mlp.c_proj.u.npy",
+        "cp params/h.0.mlp.c_fc.weight.npy state/h.0.mlp.c_fc.u.npy",
+    };
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++)
+        if (verify_damaged(name, damages[i]).failed != 1)
+            fail_msg("not seen: %s", damages[i]);
 }
 
 int main(void)
@@ -113,6 +134,7 @@ int main(void)
         cmocka_unit_test(test_verify__nonfinite),
         cmocka_unit_test(test_verify__integers_are_equal),
         cmocka_unit_test(test_verify__sees_damage),
+        cmocka_unit_test(test_verify__sees_damaged_state),
     };
     return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
 }

@@ -5,21 +5,22 @@
 
 /* --- building ------------------------------------------------------------- */
 
-static es_status check_built(const es_model_config *config, const char *backend)
+static es_status check_built(const es_model_config *config, const es_ops *ops)
 {
     const es_arch *arch = &config->arch;
     const struct {
-        bool wanted;
+        bool wanted, there;
         const char *part;
-    } missing[] = {
-        {arch->weight_norm != 0, "WNorm"},
-        {arch->spectral_norm != 0, "SNorm"},
+    } parts[] = {
+        {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
+        {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
     };
-    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-        if (missing[i].wanted)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].wanted && !parts[i].there)
             return es_fail(ES_EUSAGE,
                            "architecture: %s is not built yet on back-end %s",
-                           missing[i].part, backend);
+                           parts[i].part, ops->name);
     return ES_OK;
 }
 
@@ -65,6 +66,8 @@ static es_status build(es_model *model, int n_threads)
         status = draw_parameters(model);
     if (status == ES_OK)
         status = es_model_plan(model);
+    if (status == ES_OK)
+        status = es_model_start_norms(model);
     return status;
 }
 
@@ -78,7 +81,7 @@ es_status es_model_new(es_model **out, const es_model_config *config,
                        backend);
     es_status status = es_model_config_check(config);
     if (status == ES_OK)
-        status = check_built(config, backend);
+        status = check_built(config, ops);
     if (status != ES_OK)
         return status;
     es_model *model = calloc(1, sizeof *model);
@@ -189,6 +192,7 @@ es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
 es_status es_model_set(es_model *model, size_t index, const float *values,
                        size_t n)
 {
+    model->weights_are_stale = true;
     return store(model, model->values, index, values, n);
 }
 
@@ -274,6 +278,8 @@ es_status es_model_update(es_model *model, const es_train_config *config,
         step.decay = (float)decays[group];
         update_group(model, (es_param_group)group, &step);
     }
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
     *grad_norm = norm;
     return ES_OK;
 }

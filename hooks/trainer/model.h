@@ -42,7 +42,8 @@ typedef struct es_parameter {
     int dims[2];
     size_t n;
     bool decays;    /* weight decay applies */
-    bool trainable; /* false: never updated, not in the gradient norm */
+    bool trainable; /* false: never updated, not in the gradient norm: the
+                       state of SNorm */
 } es_parameter;
 
 size_t es_model_n_arrays(const es_model *model);
@@ -68,6 +69,14 @@ void es_model_set_n_updates(es_model *model, int64_t n);
 /** Threads that work: the same bits come from the same number alone. */
 int es_model_n_threads(const es_model *model);
 
+/**
+ * Starts what WNorm and SNorm add to the weights from the weights as they are:
+ * g becomes the column norms, u and v go through 20 power iterations.
+ * es_model_new has done so; for weights that were set without theirs.
+ * ES_OK; ES_ENOMEM.
+ */
+es_status es_model_start_norms(es_model *model) ES_MUST_USE;
+
 /** Results of one forward pass. */
 typedef struct es_losses {
     double loss, ce, ereg; /* loss = ce + lambda * ereg */
@@ -77,7 +86,8 @@ typedef struct es_losses {
  * Forward pass over one micro-batch.
  *
  *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss
- *   training         false: evaluation (no spectral iteration)
+ *   training         false: evaluation. SNorm's u and v move in the first
+ *                    training pass after es_model_new or es_model_update
  *   measure          also compute the row statistics
  *
  * ES_OK; ES_EFORMAT (a token outside the vocabulary). NaN is a result, not

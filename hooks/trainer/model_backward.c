@@ -10,16 +10,6 @@ es_mem *es_model_gradient(const es_model *model, int layer, es_role role)
                  : NULL;
 }
 
-static void weight_gradient(const es_model *model, int layer, es_role weight,
-                            es_role bias, const es_mem *x, const es_mem *dy,
-                            const es_linear *linear)
-{
-    model->ops->linear_backward_weight(model->backend,
-                                       es_model_gradient(model, layer, weight),
-                                       es_model_gradient(model, layer, bias), x,
-                                       dy, linear, es_model_n_rows(model));
-}
-
 static void norm_backward(const es_model *model, const es_mem *dy,
                           const es_mem *x, const es_mem *mean,
                           const es_mem *rstd, int layer, es_role weight)
@@ -58,10 +48,10 @@ static void feed_backward(const es_model *model, int layer, const es_mem *df)
     model->ops->linear_backward_act(model->backend, model->dwide, post,
                                     own ? own : shared, df, at->pre, &proj,
                                     &act, es_model_n_rows(model));
-    weight_gradient(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
-                    ES_ROLE_MLP_PROJ_BIAS, post, df, &proj);
-    weight_gradient(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS, at->u2,
-                    model->dwide, &fc);
+    es_model_weight_gradient(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
+                             ES_ROLE_MLP_PROJ_BIAS, post, df, &proj);
+    es_model_weight_gradient(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS,
+                             at->u2, model->dwide, &fc);
     input_gradient(model, model->dwide, &fc, at->x2, at->mean2, at->rstd2,
                    layer, ES_ROLE_LN_2_WEIGHT);
 }
@@ -70,9 +60,8 @@ static void fused_backward(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_linear fused = es_model_fused(model, layer);
-    model->ops->linear_backward_weight(
-        model->backend, es_model_gradient(model, layer, ES_ROLE_FUSED_WEIGHT),
-        NULL, at->u2, df, &fused, es_model_n_rows(model));
+    es_model_weight_gradient(model, layer, ES_ROLE_FUSED_WEIGHT, ES_N_ROLES,
+                             at->u2, df, &fused);
     input_gradient(model, df, &fused, at->x2, at->mean2, at->rstd2, layer,
                    ES_ROLE_LN_2_WEIGHT);
 }
@@ -121,8 +110,8 @@ static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_linear proj = es_model_proj(model, layer);
-    weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS,
-                    at->heads, model->dx, &proj);
+    es_model_weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT,
+                             ES_ROLE_PROJ_BIAS, at->heads, model->dx, &proj);
     model->ops->linear_backward_input(model->backend, model->dheads, model->dx,
                                       &proj, es_model_n_rows(model), false);
 }
@@ -138,8 +127,8 @@ static void backward_attention(const es_model *model, int layer, double scale)
         entropy_gradient(model, layer, scale), at->qkv, at->saved, &attention);
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, model->dwide, &attention, true);
-    weight_gradient(model, layer, ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS,
-                    at->u1, model->dwide, &attn);
+    es_model_weight_gradient(model, layer, ES_ROLE_ATTN_WEIGHT,
+                             ES_ROLE_ATTN_BIAS, at->u1, model->dwide, &attn);
     input_gradient(model, model->dwide, &attn, at->x, at->mean1, at->rstd1,
                    layer, ES_ROLE_LN_1_WEIGHT);
 }

@@ -18,7 +18,7 @@ static es_linear linear_of(const es_model *model, int layer, es_role weight,
     const es_param *b = NULL;
     if (bias != ES_N_ROLES)
         b = es_params_find(&model->params, layer, bias);
-    return (es_linear){.weight = es_model_value(model, layer, weight),
+    return (es_linear){.weight = es_model_weight(model, layer, weight),
                        .bias = b ? es_model_value(model, layer, bias) : NULL,
                        .n_in = w->dims[0],
                        .n_out = w->dims[1],
@@ -288,7 +288,6 @@ es_status es_model_forward(es_model *model, es_losses *out,
                            bool training, bool measure)
 {
     const size_t bytes = (size_t)es_model_n_rows(model) * sizeof *tokens;
-    (void)training; /* so far no architecture tells the two apart */
     es_status status = check_tokens(model, "token", tokens);
     if (status == ES_OK && targets)
         status = check_tokens(model, "target", targets);
@@ -297,6 +296,7 @@ es_status es_model_forward(es_model *model, es_losses *out,
     model->ops->store(model->backend, model->tokens, tokens, bytes);
     if (targets)
         model->ops->store(model->backend, model->targets, targets, bytes);
+    es_model_make_weights(model, training);
     forward_blocks(model, measure);
     forward_head(model);
     *out = (es_losses){NAN, NAN, penalty(model)};

@@ -6,6 +6,16 @@
 #include "hooks/trainer/ops.h"
 #include "hooks/trainer/params.h"
 
+/** Matrices of a layer that WNorm and SNorm can name. */
+enum {
+    ES_MATRIX_ATTN,
+    ES_MATRIX_PROJ,
+    ES_MATRIX_FC,
+    ES_MATRIX_MLP_PROJ,
+    ES_MATRIX_FUSED,
+    ES_N_MATRICES
+};
+
 /** What one layer keeps for the way back; N = B T rows. */
 typedef struct es_layer_memory {
     es_mem *x;             /* (N,d) the block's input */
@@ -21,6 +31,9 @@ typedef struct es_layer_memory {
     es_mem *middle;        /* (N,d) x + attention */
     es_mem *pre;           /* (N,md) before the activation */
     es_mem *f;             /* (N,d) the FFN's output, if it is scaled */
+    es_mem *weights[ES_N_MATRICES]; /* f32, normalised; NULL: the parameter
+                                       itself is the weight */
+    es_mem *sigma; /* (ES_N_MATRICES, 3) f32; c_attn: of q, k, v */
 } es_layer_memory;
 
 struct es_model {
@@ -56,6 +69,10 @@ struct es_model {
     es_rows measured_rows;   /* carved from host_rows */
     double *act_squares;     /* (L) */
     uint64_t *act_nonfinite; /* (L) */
+
+    es_mem *dweight;        /* f32, of one normalised weight */
+    bool weights_are_stale; /* parameters have changed since they were made */
+    bool iteration_is_due;  /* SNorm's, in the next training pass */
 
     bool can_go_back; /* a forward pass with targets is there */
 };
@@ -114,6 +131,27 @@ static inline es_role es_model_head_role(const es_model *model)
     return model->config.family == ES_FAMILY_PYTHIA ? ES_ROLE_EMBED_OUT
                                                     : ES_ROLE_WTE;
 }
+
+/* model_weights.c: normalised weights, spec/model.md, section 5. */
+
+/** Floats of the weight that stands for a parameter matrix of a layer; 0 where
+ *  the parameter itself does. */
+size_t es_model_normed_size(const es_model *model, int layer, int matrix);
+
+/** What products use in place of the parameter of this role: its normalised
+ *  weight, or itself. */
+const es_mem *es_model_weight(const es_model *model, int layer, es_role role);
+
+/** Makes the normalised weights of this forward pass, if any has changed; the
+ *  first training pass after a step takes SNorm's power iteration. */
+void es_model_make_weights(es_model *model, bool training);
+
+/** Adds to the gradients of a product's parameters, those of the
+ *  normalisation included; y = x W + b, dy its gradient. bias ES_N_ROLES: it
+ *  has none. */
+void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
+                              es_role bias, const es_mem *x, const es_mem *dy,
+                              const es_linear *linear);
 
 /** Allocates and carves everything but the parameters. ES_OK, ES_ENOMEM. */
 es_status es_model_plan(es_model *model) ES_MUST_USE;

@@ -36,8 +36,8 @@ static void take(plan *to, es_mem **at, size_t n_rows, size_t count,
 }
 
 /* Slots of one layer, at most. */
-#define LAYER_SLOTS 12
-#define MODEL_SLOTS 21
+#define LAYER_SLOTS 18
+#define MODEL_SLOTS 24
 
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
 {
@@ -58,6 +58,27 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
         take(to, &layer->pre, n, (size_t)config->mlp_mult * d, act);
     if (es_model_is_scaled(model))
         take(to, &layer->f, n, d, act);
+}
+
+/* Beside parameters that are normalised, the weights. */
+static void plan_weights(plan *to, es_model *model)
+{
+    const es_arch *arch = &model->config.arch;
+    const size_t f4 = sizeof(float);
+    size_t largest = 0;
+    if (!(arch->weight_norm | arch->spectral_norm))
+        return;
+    for (int index = 0; index < model->config.n_layer; index++) {
+        es_layer_memory *layer = &model->layers[index];
+        take(to, &layer->sigma, ES_N_MATRICES, 3, f4);
+        for (int i = 0; i < ES_N_MATRICES; i++) {
+            const size_t n = es_model_normed_size(model, index, i);
+            if (n > 0)
+                take(to, &layer->weights[i], n, 1, f4);
+            largest = n > largest ? n : largest;
+        }
+    }
+    take(to, &model->dweight, largest, 1, f4);
 }
 
 static void plan_layer(plan *to, const es_model *model, int index)
@@ -222,6 +243,7 @@ es_status es_model_plan(es_model *model)
     }
     for (int i = 0; i <= model->config.n_layer; i++)
         plan_layer(&all, model, i);
+    plan_weights(&all, model);
     plan_shared(&all, model);
     status = all.overflow
                  ? es_fail(ES_ENOMEM, "the activations' size overflows: make "

@@ -77,7 +77,8 @@ typedef struct es_penalty {
 } es_penalty;
 
 /** Columns first .. first + n - 1 of a matrix (in,stride): what WNorm and
- *  SNorm take as one matrix (in,n). */
+ *  SNorm take as one matrix (in,n). n_in and n are at most the extents'
+ *  width. */
 typedef struct es_columns {
     int n_in, stride, first, n;
 } es_columns;
@@ -258,23 +259,40 @@ typedef struct es_ops {
 
     /* --- normalised weights: section 5 ----------------------------------- */
 
-    /** w[:,j] = g_j v[:,j] / |v[:,j]| for the columns; all f32. */
+    /*
+     * Weights w, v, m and their gradients are f32 matrices (in,stride), of
+     * which only the columns count and are written; g, u (n) begin with the
+     * first of the columns. No formula has an epsilon: a column of zeros
+     * becomes NaN under weight_norm, a matrix of zeros under spectral_norm,
+     * its u and v with it. A NaN stays in its column under weight_norm; under
+     * spectral_norm it is in all of w, u and v at once, and u and v do not
+     * recover.
+     */
+
+    /** w[:,j] = g_j v[:,j] / |v[:,j]|. */
     void (*weight_norm)(es_backend *backend, es_mem *w, const es_mem *v,
                         const es_mem *g, const es_columns *columns);
-    /** dv +=, dg += from dw. */
+    /** From dw: with c_j = v[:,j] . dw[:,j] / |v[:,j]|, dg_j += c_j and
+     *  dv[:,j] += g_j / |v[:,j]| (dw[:,j] - c_j v[:,j] / |v[:,j]|). */
     void (*weight_norm_backward)(es_backend *backend, es_mem *dv, es_mem *dg,
                                  const es_mem *dw, const es_mem *v,
                                  const es_mem *g, const es_columns *columns);
-    /** w = m / sigma for the columns, sigma (1) = v^T m u, after n_iterations
-     *  power iterations that move u (n) and v (in); all f32. */
+    /**
+     * w = m / sigma, sigma (1) f32 = v^T m u, after n_iterations power
+     * iterations, each v = m u / |m u|, then u = m^T v / |m^T v|. u (n) and
+     * v (in) f32 are left alone by n_iterations = 0.
+     */
     void (*spectral_norm)(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *columns, int n_iterations);
-    /** dm += from dw; u and v are constants. */
+    /** dm += (dw - <dw, w> v u^T) / sigma: u and v are constants. */
     void (*spectral_norm_backward)(es_backend *backend, es_mem *dm,
                                    const es_mem *dw, const es_mem *w,
                                    const es_mem *sigma, const es_mem *u,
                                    const es_mem *v, const es_columns *columns);
+    /** y = x or, if `add`, += x: columns that nothing normalises. */
+    void (*copy_columns)(es_backend *backend, es_mem *y, const es_mem *x,
+                         const es_columns *columns, bool add);
 
     /* --- statistics and update ------------------------------------------- */
 

@@ -87,14 +87,16 @@ static void widen(run *r, const float *from, size_t n)
         r->values[i] = (double)from[i];
 }
 
+/* Parameters, and the vectors of SNorm before the step. */
 static es_status set_parameters(run *r)
 {
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++) {
         es_parameter parameter = es_model_parameter(r->model, i);
         size_t dims[2] = {(size_t)parameter.dims[0], (size_t)parameter.dims[1]};
         es_npy values = {0};
+        const char *folder = parameter.trainable ? "params" : "state";
         es_status status =
-            es_verify_array_read(&values, &r->it, "params", parameter.name);
+            es_verify_array_read(&values, &r->it, folder, parameter.name);
         if (!status)
             status = es_npy_expect(&values, parameter.name, ES_NPY_F4,
                                    parameter.n_dims, dims);
@@ -173,10 +175,28 @@ static es_status compare_gradients(run *r)
     es_status status = ES_OK;
     for (size_t i = 0; !status && i < es_model_n_arrays(r->model); i++) {
         es_parameter parameter = es_model_parameter(r->model, i);
+        if (!parameter.trainable)
+            continue;
         status = es_model_get_gradient(r->model, i, r->floats, parameter.n);
         widen(r, r->floats, parameter.n);
         if (!status)
             status = compare(r, "grads", parameter.name, parameter.n);
+    }
+    return status;
+}
+
+/* The vectors of SNorm after the one power iteration. */
+static es_status compare_state(run *r)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; !status && i < es_model_n_arrays(r->model); i++) {
+        es_parameter parameter = es_model_parameter(r->model, i);
+        if (parameter.trainable)
+            continue;
+        status = es_model_get(r->model, i, r->floats, parameter.n);
+        widen(r, r->floats, parameter.n);
+        if (!status)
+            status = compare(r, "state_after", parameter.name, parameter.n);
     }
     return status;
 }
@@ -202,6 +222,8 @@ static es_status run_step(run *r)
                                   r->it.targets.data, true, true);
     if (!status)
         status = compare_outputs(r);
+    if (!status)
+        status = compare_state(r);
     if (status)
         return status;
     es_model_zero_gradients(r->model);

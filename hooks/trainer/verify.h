@@ -1,7 +1,8 @@
 /**
  * Reference cases: folders with the parameters, inputs and expected results
  * of one training step (case.json, tokens.npy, targets.npy, params/, out/,
- * grads/), computed elsewhere in float64.
+ * grads/; with SNorm also state/ and state_after/), computed elsewhere in
+ * float64.
  */
 #ifndef ES_VERIFY_H
 #define ES_VERIFY_H

@@ -117,7 +117,8 @@ static es_status grow(float **array, size_t n)
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
-    size_t norms = 2 * (size_t)largest->width;
+    /* A double for each column, and one more: normed.c. */
+    size_t norms = 2 * ((size_t)largest->width + 1);
     size = (size > norms ? size : norms) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
@@ -226,6 +227,11 @@ static const es_ops cpu = {
     .combine_backward = es_cpu_combine_backward,
     .cross_entropy = es_cpu_cross_entropy,
     .cross_entropy_backward = es_cpu_cross_entropy_backward,
+    .weight_norm = es_cpu_weight_norm,
+    .weight_norm_backward = es_cpu_weight_norm_backward,
+    .spectral_norm = es_cpu_spectral_norm,
+    .spectral_norm_backward = es_cpu_spectral_norm_backward,
+    .copy_columns = es_cpu_copy_columns,
     .activation_stats = es_cpu_activation_stats,
     .sum_squares = es_cpu_sum_squares,
     .adamw = es_cpu_adamw,

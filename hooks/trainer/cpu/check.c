@@ -17,6 +17,7 @@ typedef struct results {
         float y[T * D], dqkv[N], saved[2 * T], rows[5 * T], dt[T];
     } attention[4];
     float param[N], moment1[N], moment2[N], squares;
+    float scaled[N], outer[N], along[T], columns[2 * WIDTH], length;
 } results;
 
 typedef struct problem {
@@ -109,6 +110,21 @@ static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
     r->squares = (float)k->dot(p->x, p->x, N);
 }
 
+static void run_columns(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    double sums[2 * WIDTH] = {0};
+    k->add_column_products(sums, p->x, p->x, T, WIDTH, WIDTH);
+    r->length = (float)k->multiply_twice(r->along, sums + WIDTH, p->x,
+                                         p->weight, T, WIDTH, WIDTH);
+    for (int i = 0; i < 2 * WIDTH; i++)
+        r->columns[i] = (float)sums[i];
+    k->scale_columns(r->scaled, p->x, p->weight, T, WIDTH, WIDTH);
+    k->add_scaled_columns(r->scaled, p->x, p->weight, p->x, p->bias, T, WIDTH,
+                          WIDTH);
+    k->add_outer_product(r->outer, p->x, 0.5f, 2, r->along, p->bias, T, WIDTH,
+                         WIDTH);
+}
+
 static results *run(problem *p, const es_cpu_kernels *k)
 {
     results *r = calloc(1, sizeof *r);
@@ -121,6 +137,7 @@ static results *run(problem *p, const es_cpu_kernels *k)
     for (int i = 0; i < 4; i++)
         run_attention(r, p, k, i < 2 ? 0 : 6, i % 2);
     run_update(r, p, k);
+    run_columns(r, p, k);
     return r;
 }
 

@@ -123,6 +123,22 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
                              const es_mem *x, const es_mem *f,
                              const es_mem *alpha, const es_mem *beta, size_t n);
 
+/* normed.c */
+void es_cpu_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
+                        const es_mem *g, const es_columns *columns);
+void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
+                                 const es_mem *dw, const es_mem *v,
+                                 const es_mem *g, const es_columns *columns);
+void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
+                          es_mem *u, es_mem *v, const es_mem *m,
+                          const es_columns *columns, int n_iterations);
+void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
+                                   const es_mem *dw, const es_mem *w,
+                                   const es_mem *sigma, const es_mem *u,
+                                   const es_mem *v, const es_columns *columns);
+void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
+                         const es_columns *columns, bool add);
+
 /* update.c */
 void es_cpu_activation_stats(es_backend *backend, uint64_t *nonfinite,
                              double *squares, const es_mem *x, size_t n);

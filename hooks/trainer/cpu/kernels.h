@@ -101,6 +101,28 @@ typedef struct es_cpu_kernels {
     double (*dot)(const float *x, const float *y, size_t n);
     void (*adamw)(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *step);
+
+    /* Of matrices (n_rows,width), their rows `stride` floats apart. */
+
+    /** out[j] += sum over i of x[i][j] y[i][j], in double. */
+    void (*add_column_products)(double *out, const float *x, const float *y,
+                                int n_rows, int width, size_t stride);
+    /** y[i][j] = factor[j] x[i][j]. */
+    void (*scale_columns)(float *y, const float *x, const float *factor,
+                          int n_rows, int width, size_t stride);
+    /** out[i][j] += a[j] x[i][j] + b[j] y[i][j]. */
+    void (*add_scaled_columns)(float *out, const float *x, const float *a,
+                               const float *y, const float *b, int n_rows,
+                               int width, size_t stride);
+    /** out[i][j] += a x[i][j] + b column[i] row[j]. */
+    void (*add_outer_product)(float *out, const float *x, float a, float b,
+                              const float *column, const float *row, int n_rows,
+                              int width, size_t stride);
+    /** out (n_rows) = x row, back (width) += x^T (x row), which costs no
+     *  second pass over x. Returns the squares of x row. */
+    double (*multiply_twice)(float *out, double *back, const float *x,
+                             const float *row, int n_rows, int width,
+                             size_t stride);
 } es_cpu_kernels;
 
 extern const es_cpu_kernels es_cpu_kernels_plain;

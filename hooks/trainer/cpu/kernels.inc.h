@@ -294,6 +294,8 @@ static double dot(const float *x, const float *y, size_t n)
     return sum;
 }
 
+#include "hooks/trainer/cpu/normed.inc.h"
+
 static uint64_t count_nonfinite(const float *x, size_t n)
 {
     uint64_t count = 0;
@@ -336,4 +338,9 @@ const es_cpu_kernels KERNELS = {
     .count_nonfinite = count_nonfinite,
     .dot = dot,
     .adamw = adamw,
+    .add_column_products = add_column_products,
+    .scale_columns = scale_columns,
+    .add_scaled_columns = add_scaled_columns,
+    .add_outer_product = add_outer_product,
+    .multiply_twice = multiply_twice,
 };

@@ -1,0 +1,297 @@
+/* Weights made of others: g v / |v| by columns, and m / sigma. Sums go in
+ * double: a matrix is read once for hundreds of multiply-adds of each of its
+ * numbers elsewhere, so accuracy is cheap here, memory is not. */
+#include "hooks/trainer/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Columns and rows of a slab come in multiples of this: no line of the cache
+ * has two owners. */
+#define COLUMN_UNIT 16
+#define ROW_UNIT 16
+
+/* Columns whose sums and factors a thread holds at a time. */
+#define BLOCK 384
+
+typedef struct job {
+    const es_backend *backend;
+    const es_columns *columns;
+    float *out; /* the matrix that is written */
+    const float *m, *g, *w, *dw;
+    float *dg, *u, *v;
+    float a, b; /* of dw and of v u^T */
+    bool add;
+} job;
+
+/* Where row i of the columns begins, counted in floats. */
+static size_t row_at(const es_columns *columns, int i)
+{
+    return (size_t)i * (size_t)columns->stride + (size_t)columns->first;
+}
+
+/* Calls `block` for the calling thread's columns, BLOCK at a time. */
+static void share_columns(const job *j, es_share share,
+                          void (*block)(const job *j, int first, int n))
+{
+    const es_slab slab = es_cpu_slab(share, j->columns->n, COLUMN_UNIT);
+    const int end = slab.first + slab.n;
+    for (int first = slab.first; first < end; first += BLOCK)
+        block(j, first, end - first < BLOCK ? end - first : BLOCK);
+}
+
+/* --- WNorm ---------------------------------------------------------------- */
+
+static void weight_norm_block(const job *j, int first, int n)
+{
+    const es_columns *columns = j->columns;
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    const size_t at = row_at(columns, 0) + (size_t)first;
+    const size_t stride = (size_t)columns->stride;
+    double squares[BLOCK] = {0};
+    float factor[BLOCK];
+    kernels->add_column_products(squares, j->m + at, j->m + at, columns->n_in,
+                                 n, stride);
+    for (int k = 0; k < n; k++)
+        factor[k] = (float)((double)j->g[first + k] / sqrt(squares[k]));
+    kernels->scale_columns(j->out + at, j->m + at, factor, columns->n_in, n,
+                           stride);
+}
+
+static void weight_norm_part(void *argument, es_share share)
+{
+    share_columns(argument, share, weight_norm_block);
+}
+
+void es_cpu_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
+                        const es_mem *g, const es_columns *columns)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(w),
+             .m = es_cpu_read(v),
+             .g = es_cpu_read(g)};
+    es_team_run(backend->team, weight_norm_part, &j);
+}
+
+static void weight_norm_backward_block(const job *j, int first, int n)
+{
+    const es_columns *columns = j->columns;
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    const size_t at = row_at(columns, 0) + (size_t)first;
+    const size_t stride = (size_t)columns->stride;
+    double squares[BLOCK] = {0}, along[BLOCK] = {0};
+    float of_dw[BLOCK], of_v[BLOCK];
+    kernels->add_column_products(squares, j->m + at, j->m + at, columns->n_in,
+                                 n, stride);
+    kernels->add_column_products(along, j->m + at, j->dw + at, columns->n_in, n,
+                                 stride);
+    for (int k = 0; k < n; k++) {
+        const double norm = sqrt(squares[k]), g = (double)j->g[first + k];
+        j->dg[first + k] += (float)(along[k] / norm);
+        of_dw[k] = (float)(g / norm);
+        of_v[k] = (float)(-g / norm * (along[k] / squares[k]));
+    }
+    kernels->add_scaled_columns(j->out + at, j->dw + at, of_dw, j->m + at, of_v,
+                                columns->n_in, n, stride);
+}
+
+static void weight_norm_backward_part(void *argument, es_share share)
+{
+    share_columns(argument, share, weight_norm_backward_block);
+}
+
+void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
+                                 const es_mem *dw, const es_mem *v,
+                                 const es_mem *g, const es_columns *columns)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(dv),
+             .dg = es_cpu_floats(dg),
+             .m = es_cpu_read(v),
+             .g = es_cpu_read(g),
+             .dw = es_cpu_read(dw)};
+    es_team_run(backend->team, weight_norm_backward_part, &j);
+}
+
+/* --- SNorm ---------------------------------------------------------------- */
+
+/* What a thread tells the one that called: the first doubles of its scratch. */
+static double *results(const es_backend *backend, int thread)
+{
+    const es_share share = {thread, backend->n_threads};
+    return (double *)(void *)es_cpu_scratch(backend, share);
+}
+
+static double sum_results(const es_backend *backend, int at)
+{
+    double sum = 0;
+    for (int thread = 0; thread < backend->n_threads; thread++)
+        sum += results(backend, thread)[at];
+    return sum;
+}
+
+static es_slab share_rows(const job *j, es_share share)
+{
+    return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
+}
+
+/* The thread's rows of v = m u, and results: its squares, its part of m^T v. */
+static void iterate_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    double *to = results(j->backend, share.thread);
+    memset(to, 0, ((size_t)columns->n + 1) * sizeof *to);
+    to[0] = j->backend->kernels->multiply_twice(
+        j->v + slab.first, to + 1, j->m + row_at(columns, slab.first), j->u,
+        slab.n, columns->n, (size_t)columns->stride);
+}
+
+/* One power iteration. Returns sigma: v^T m u is the length of m^T v. */
+static double iterate(job *j)
+{
+    const es_columns *columns = j->columns;
+    es_team_run(j->backend->team, iterate_part, j);
+    const double length = sqrt(sum_results(j->backend, 0));
+    double squares = 0;
+    for (int k = 0; k < columns->n; k++) {
+        const double u = sum_results(j->backend, k + 1) / length;
+        results(j->backend, 0)[k + 1] = u;
+        squares += u * u;
+    }
+    for (int i = 0; i < columns->n_in; i++)
+        j->v[i] = (float)((double)j->v[i] / length);
+    for (int k = 0; k < columns->n; k++)
+        j->u[k] = (float)(results(j->backend, 0)[k + 1] / sqrt(squares));
+    return sqrt(squares);
+}
+
+/* The thread's part of v^T m u. */
+static void sigma_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    double sum = 0;
+    for (int i = slab.first; i < slab.first + slab.n; i++)
+        sum += (double)j->v[i] *
+               j->backend->kernels->dot(j->m + row_at(columns, i), j->u,
+                                        (size_t)columns->n);
+    results(j->backend, share.thread)[0] = sum;
+}
+
+static double find_sigma(job *j)
+{
+    es_team_run(j->backend->team, sigma_part, j);
+    return sum_results(j->backend, 0);
+}
+
+static void scale_block(const job *j, int first, int n)
+{
+    const es_columns *columns = j->columns;
+    const size_t at = row_at(columns, 0) + (size_t)first;
+    float factor[BLOCK];
+    for (int k = 0; k < n; k++)
+        factor[k] = j->a;
+    j->backend->kernels->scale_columns(j->out + at, j->m + at, factor,
+                                       columns->n_in, n,
+                                       (size_t)columns->stride);
+}
+
+static void scale_part(void *argument, es_share share)
+{
+    share_columns(argument, share, scale_block);
+}
+
+void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
+                          es_mem *u, es_mem *v, const es_mem *m,
+                          const es_columns *columns, int n_iterations)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(w),
+             .m = es_cpu_read(m),
+             .u = es_cpu_floats(u),
+             .v = es_cpu_floats(v)};
+    double value = n_iterations > 0 ? 0 : find_sigma(&j);
+    for (int i = 0; i < n_iterations; i++)
+        value = iterate(&j);
+    es_cpu_floats(sigma)[0] = (float)value;
+    j.a = (float)(1 / value);
+    es_team_run(backend->team, scale_part, &j);
+}
+
+/* The thread's part of <dw, w>. */
+static void along_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    double sum = 0;
+    for (int i = slab.first; i < slab.first + slab.n; i++)
+        sum += j->backend->kernels->dot(j->dw + row_at(columns, i),
+                                        j->w + row_at(columns, i),
+                                        (size_t)columns->n);
+    results(j->backend, share.thread)[0] = sum;
+}
+
+static void spectral_norm_backward_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    const size_t at = row_at(columns, slab.first);
+    j->backend->kernels->add_outer_product(j->out + at, j->dw + at, j->a, j->b,
+                                           j->v + slab.first, j->u, slab.n,
+                                           columns->n, (size_t)columns->stride);
+}
+
+void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
+                                   const es_mem *dw, const es_mem *w,
+                                   const es_mem *sigma, const es_mem *u,
+                                   const es_mem *v, const es_columns *columns)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(dm),
+             .w = es_cpu_read(w),
+             .dw = es_cpu_read(dw),
+             .u = (float *)es_cpu_read(u), /* only read here */
+             .v = (float *)es_cpu_read(v)};
+    const double inverse = 1 / (double)es_cpu_read(sigma)[0];
+    es_team_run(backend->team, along_part, &j);
+    j.a = (float)inverse;
+    j.b = (float)(-inverse * sum_results(backend, 0));
+    es_team_run(backend->team, spectral_norm_backward_part, &j);
+}
+
+/* --- neither -------------------------------------------------------------- */
+
+static void copy_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    for (int i = slab.first; i < slab.first + slab.n; i++) {
+        const size_t at = row_at(columns, i);
+        if (j->add)
+            j->backend->kernels->add_bias(j->out + at, j->m + at, 1,
+                                          columns->n);
+        else
+            memcpy(j->out + at, j->m + at, (size_t)columns->n * sizeof *j->out);
+    }
+}
+
+void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
+                         const es_columns *columns, bool add)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(y),
+             .m = es_cpu_read(x),
+             .add = add};
+    es_team_run(backend->team, copy_part, &j);
+}
