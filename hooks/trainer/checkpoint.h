@@ -57,6 +57,9 @@ typedef struct es_checkpoint es_checkpoint;
 /** True if a safetensors file says that it is a checkpoint of ours. */
 bool es_checkpoint_is_ours(const es_safetensors *file);
 
+/** True if a tensor of a checkpoint is a moment of AdamW, no parameter. */
+bool es_checkpoint_is_moment(const char *name);
+
 /**
  * Writes a checkpoint; it appears whole or not at all.
  *

@@ -25,11 +25,20 @@ const char *const es_checkpoint_keys[ES_CHECKPOINT_N_TEXTS] = {
     "eval_ereg",
     "checksum"};
 
+static const char *const prefixes[ES_N_PARTS] = {"", "optimizer.m.",
+                                                 "optimizer.v."};
+
+bool es_checkpoint_is_moment(const char *name)
+{
+    for (int part = ES_PART_MOMENT_FIRST; part < ES_N_PARTS; part++)
+        if (strncmp(name, prefixes[part], strlen(prefixes[part])) == 0)
+            return true;
+    return false;
+}
+
 void es_checkpoint_tensor_name(char out[ES_CHECKPOINT_NAME_MAX],
                                es_checkpoint_part part, const char *parameter)
 {
-    static const char *const prefixes[ES_N_PARTS] = {"", "optimizer.m.",
-                                                     "optimizer.v."};
     snprintf(out, ES_CHECKPOINT_NAME_MAX, "%s%s", prefixes[part], parameter);
 }
 

@@ -1,6 +1,6 @@
 #include "hooks/trainer/weights.h"
 
-#include "analyzer/base/checked.h"
+#include "hooks/trainer/checkpoint.h"
 #include "hooks/trainer/weights_internal.h"
 
 #include <inttypes.h>
@@ -200,6 +200,8 @@ static bool is_among(const char *name, const char *const *names)
 static bool is_ignored(const es_weights *weights, const char *name)
 {
     int layer;
+    if (!weights->format)
+        return es_checkpoint_is_moment(name);
     const char *rest = es_weights_in_layer(&layer, weights, name);
     if (rest)
         return is_among(rest, weights->format->ignored);
@@ -256,7 +258,7 @@ static es_status check_config(const es_weights *weights)
     return es_model_config_check(&config);
 }
 
-static es_status open_foreign(es_weights *weights, int n_head)
+static es_status take_foreign(es_weights *weights, int n_head)
 {
     es_status status = find_format(weights);
     if (status == ES_OK)
@@ -264,8 +266,27 @@ static es_status open_foreign(es_weights *weights, int n_head)
     weights->config.n_head = n_head;
     if (status == ES_OK)
         status = es_weights_read_config(weights, n_head);
-    if (status == ES_OK)
-        status = need_heads(weights);
+    return status == ES_OK ? need_heads(weights) : status;
+}
+
+static es_status take_own(es_weights *weights)
+{
+    es_checkpoint *checkpoint = NULL;
+    es_status status = es_checkpoint_open(&checkpoint, weights->path);
+    if (status != ES_OK)
+        return status;
+    weights->prefix = "";
+    weights->config = es_checkpoint_settings(checkpoint)->model;
+    weights->step = es_checkpoint_state_of(checkpoint)->step;
+    es_checkpoint_close(checkpoint);
+    return ES_OK;
+}
+
+static es_status take_model(es_weights *weights, int n_head)
+{
+    es_status status = es_checkpoint_is_ours(weights->file)
+                           ? take_own(weights)
+                           : take_foreign(weights, n_head);
     if (status == ES_OK)
         status = check_config(weights);
     if (status == ES_OK)
@@ -287,7 +308,7 @@ es_status es_weights_open(es_weights **out, const char *path, int n_head)
     }
     es_status status = es_safetensors_open(&weights->file, path);
     if (status == ES_OK)
-        status = open_foreign(weights, n_head);
+        status = take_model(weights, n_head);
     if (status == ES_OK)
         *out = weights;
     else
