@@ -79,13 +79,19 @@ static bool should_stop(void *user)
     return s->stop_after > 0 && s->n_steps >= s->stop_after;
 }
 
-es_train_result training_run(training_seen *out, const es_settings *settings)
+es_train_result training_resume(training_seen *out, const es_settings *settings,
+                                const es_checkpoint *from)
 {
     es_train_result result;
     es_train_watch watch = {on_step, on_eval, on_warning, should_stop, out};
-    if (es_train(&result, settings, &watch) != ES_OK)
+    if (es_train(&result, settings, from, &watch) != ES_OK)
         fail_msg("%s", es_message());
     return result;
+}
+
+es_train_result training_run(training_seen *out, const es_settings *settings)
+{
+    return training_resume(out, settings, NULL);
 }
 
 es_train_result training_record(training_seen *out, es_settings settings)

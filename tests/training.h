@@ -44,6 +44,10 @@ typedef struct training_seen {
 es_train_result training_run(training_seen *out, const es_settings *settings);
 es_train_result training_record(training_seen *out, es_settings settings);
 
+/** Goes on from a checkpoint, with what was seen before it in `out`. */
+es_train_result training_resume(training_seen *out, const es_settings *settings,
+                                const es_checkpoint *from);
+
 /** The run that training_record has made. */
 es_reader *training_open(es_run_info *info);
 es_series training_find(es_reader *reader, const char *name, es_phase phase);

@@ -1,6 +1,7 @@
 /* entropy-train: trains, verifies, measures its own speed. */
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/progress.h"
+#include "hooks/trainer/resume.h"
 #include "hooks/trainer/train.h"
 #include "hooks/trainer/verify.h"
 #include <inttypes.h>
@@ -82,7 +83,8 @@ static int exit_code(const es_train_result *result)
         return EXIT_SIGNAL + caught_signal;
     if (result->status == ES_RUN_FAILED)
         return EXIT_RESULT;
-    return result->recorded == ES_OK ? 0 : es_exit_code(result->recorded);
+    return es_exit_code(result->recorded != ES_OK ? result->recorded
+                                                  : result->saved);
 }
 
 static int report(const es_settings *settings, const es_train_result *result)
@@ -96,17 +98,21 @@ static int report(const es_settings *settings, const es_train_result *result)
     if (result->recorded != ES_OK)
         fprintf(stderr, "entropy-train: recording was not complete: %s\n",
                 result->lost);
+    if (result->saved != ES_OK)
+        fprintf(stderr, "entropy-train: a checkpoint is missing: %s\n",
+                result->unsaved);
     return exit_code(result);
 }
 
-static es_status train(const es_settings *settings, es_train_result *result)
+static es_status train(const es_settings *settings, const es_checkpoint *from,
+                       es_train_result *result)
 {
     es_progress progress;
     es_train_watch watch = {es_progress_step, es_progress_eval,
                             es_progress_warning, should_stop, &progress};
     catch_signals();
     es_progress_begin(&progress, stderr, settings);
-    es_status status = es_train(result, settings, &watch);
+    es_status status = es_train(result, settings, from, &watch);
     es_progress_end(&progress);
     return status;
 }
@@ -119,20 +125,46 @@ static es_status dry_run(es_settings *settings)
     return status;
 }
 
+static void print_warning(void *user, const char *message)
+{
+    (void)user;
+    fprintf(stderr, "entropy-train: warning: %s\n", message);
+}
+
+/** Settings of the command line, over those of the checkpoint it may name. */
+static es_status read_settings(es_settings *settings, es_checkpoint **from,
+                               int argc, char **argv)
+{
+    es_settings_default(settings, ES_VERB_TRAIN);
+    es_status status =
+        es_settings_parse(settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
+    if (status != ES_OK || settings->help || settings->version)
+        return status;
+    if (settings->resume[0]) {
+        status =
+            es_checkpoint_find(from, settings->resume, print_warning, NULL);
+        if (status == ES_OK)
+            status = es_resume_settings(settings, *from, argc, argv);
+        if (status == ES_OK && !settings->quiet)
+            fprintf(stderr, "resuming %s at step %" PRId64 "\n",
+                    es_checkpoint_path(*from),
+                    es_checkpoint_state_of(*from)->step);
+    }
+    return status == ES_OK ? es_settings_check(settings) : status;
+}
+
 static int run_train(int argc, char **argv)
 {
     es_settings settings;
-    es_settings_default(&settings, ES_VERB_TRAIN);
-    es_status status =
-        es_settings_parse(&settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
+    es_train_result result;
+    es_checkpoint *from = NULL;
+    es_status status = read_settings(&settings, &from, argc, argv);
     if (status == ES_OK && print_information(&settings, ES_VERB_TRAIN))
         return 0;
     if (status == ES_OK)
-        status = es_settings_check(&settings);
-    es_train_result result;
-    if (status == ES_OK)
-        status =
-            settings.dry_run ? dry_run(&settings) : train(&settings, &result);
+        status = settings.dry_run ? dry_run(&settings)
+                                  : train(&settings, from, &result);
+    es_checkpoint_close(from);
     if (status == ES_OK)
         return settings.dry_run ? 0 : report(&settings, &result);
     print_failure();

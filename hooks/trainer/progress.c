@@ -25,6 +25,7 @@ void es_progress_begin(es_progress *progress, FILE *out,
         .terminal = isatty(fileno(out)),
         .quiet = settings->quiet,
         .n_steps = steps,
+        .first_step = -1,
         .log_every =
             settings->log_every > 0 ? settings->log_every : (steps + 19) / 20,
         .n_heads = settings->model.n_layer * settings->model.n_head,
@@ -94,7 +95,8 @@ static void print_line(es_progress *progress, const es_step *step,
     int64_t done = step->step + 1;
     print_time(left, sizeof left,
                (now() - progress->started) *
-                   (double)(progress->n_steps - done) / (double)done);
+                   (double)(progress->n_steps - done) /
+                   (double)(done - progress->first_step));
     if (!isnan(progress->eval_ce))
         snprintf(eval, sizeof eval, "  held-out %.4f", progress->eval_ce);
     snprintf(line, sizeof line,
@@ -115,6 +117,8 @@ void es_progress_step(void *user, const es_step *step, es_measure *measure,
     es_progress *progress = user;
     if (progress->quiet)
         return;
+    if (progress->first_step < 0)
+        progress->first_step = step->step;
     if (measure)
         keep_bands(progress, measure);
     int64_t done = step->step + 1;

@@ -13,6 +13,7 @@ typedef struct es_progress {
     bool quiet;    /* warnings alone */
     bool line_open;
     int64_t n_steps, log_every;
+    int64_t first_step; /* the first that was seen; -1 before */
     int n_heads, ctx;
     double started, shown;
     double eval_ce;                  /* NaN before the first evaluation */

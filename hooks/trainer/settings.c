@@ -13,6 +13,7 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .eval_every = 100,
                          .eval_batches = 8,
                          .after_nan = 200,
+                         .keep = 3,
                          .pairs = 200,
                          .verb = verb};
     es_model_config_default(&out->model);
@@ -238,6 +239,22 @@ es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
     return es_options_parse(p.command, argc, argv, take_option, &p);
 }
 
+void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
+                          const es_settings *settings)
+{
+    const char *slash = strrchr(settings->out, '/');
+    const char *file = slash ? slash + 1 : settings->out;
+    size_t n = strlen(file);
+    if (n > 3 && strcmp(file + n - 3, ".db") == 0)
+        n -= 3;
+    if (settings->name[0])
+        snprintf(out, ES_RUN_NAME_SIZE, "%s", settings->name);
+    else if (n > 0)
+        snprintf(out, ES_RUN_NAME_SIZE, "%.*s", (int)n, file);
+    else
+        snprintf(out, ES_RUN_NAME_SIZE, "run");
+}
+
 es_status es_settings_check(const es_settings *settings)
 {
     if (!settings->data[0] && !settings->dry_run)
@@ -247,5 +264,8 @@ es_status es_settings_check(const es_settings *settings)
         return es_fail(ES_EUSAGE, "--out and --no-record exclude each other");
     if (!settings->no_record && !settings->out[0] && !settings->dry_run)
         return es_fail(ES_EUSAGE, "no output: give --out FILE or --no-record");
+    if (settings->checkpoint_every > 0 && !settings->checkpoint[0])
+        return es_fail(ES_EUSAGE, "--checkpoint-every needs --checkpoint DIR, "
+                                  "the folder to write to");
     return ES_OK;
 }

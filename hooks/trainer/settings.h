@@ -25,6 +25,10 @@ typedef struct es_settings {
     es_train_config train;
     char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "": not given */
     char name[ES_RUN_NAME_SIZE];                /* "": not given */
+    char checkpoint[ES_PATH_SIZE];              /* folder; "": none is kept */
+    char resume[ES_PATH_SIZE];                  /* file or folder; "" */
+    int64_t checkpoint_every;                   /* 0: at the end alone */
+    int64_t keep;                               /* checkpoints; 0: all */
     char backend[16];
     int threads; /* 0: as many as there are processors to run on */
     int64_t record_every;
@@ -70,6 +74,11 @@ es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
  * ES_OK; ES_EUSAGE (file and line are named); ES_EIO.
  */
 es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
+
+/** The run's name: as given, else the run file's without folder and ".db";
+ *  "run" if there is none. */
+void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
+                          const es_settings *settings);
 
 /** ES_OK, or ES_EUSAGE: what train needs is missing, or excludes another. A
  *  dry run needs neither data nor output. */

@@ -108,6 +108,15 @@ const es_setting es_setting_table[] = {
     {LONG("log-every", "N", log_every, 0, LARGE, TRAIN,
           "steps from one line to the next where standard error is no "
           "terminal; 0 for about twenty lines")},
+    {TEXT("checkpoint", "DIR", checkpoint, TRAIN,
+          "folder for checkpoints, written at the end or a stop; none after a "
+          "loss that is not finite")},
+    {LONG("checkpoint-every", "N", checkpoint_every, 0, LARGE, TRAIN,
+          "steps from one checkpoint to the next; 0 for the end alone")},
+    {LONG("keep", "N", keep, 0, LARGE, TRAIN,
+          "checkpoints kept, the last ones; 0 for all")},
+    {TEXT("resume", "PATH", resume, TRAIN,
+          "go on with a checkpoint, or the newest good one of a folder")},
     {LONG("pairs", "N", pairs, 5, 1e6, ES_VERB_BENCH,
           "steps with and without recording to compare")},
     {TEXT("backend", "NAME", backend, ALL, "cpu"), .kept = true},

@@ -1,5 +1,6 @@
 #include "hooks/trainer/train.h"
 
+#include "hooks/trainer/resume.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +9,9 @@
 
 typedef struct loop {
     es_trainer *trainer;
-    es_train_record *record; /* NULL: nothing is recorded */
+    es_train_record *record;      /* NULL: nothing is recorded */
+    es_checkpoint_folder *folder; /* NULL: no checkpoints */
+    int64_t saved_step;           /* of the last checkpoint; -1 */
     const es_train_watch *watch;
     es_train_result *result;
     double seconds, total_seconds; /* in training steps: since the last
@@ -29,6 +32,12 @@ static bool is_due(int64_t step, int64_t every)
     return every > 0 && step % every == 0;
 }
 
+static void warn(const loop *l, const char *message)
+{
+    if (l->watch->on_warning)
+        l->watch->on_warning(l->watch->user, message);
+}
+
 /** Says once that recording has failed. */
 static void warn_of_recorder(loop *l)
 {
@@ -36,8 +45,7 @@ static void warn_of_recorder(loop *l)
     if (!trouble || l->warned)
         return;
     l->warned = true;
-    if (l->watch->on_warning)
-        l->watch->on_warning(l->watch->user, trouble);
+    warn(l, trouble);
 }
 
 char *es_train_describe_nan(char *out, size_t size,
@@ -84,8 +92,38 @@ static void watch_for_nan(loop *l, const es_step *step)
     result->nan_step = step->step;
     result->nan_layer = es_measure_first_nan_layer(l->trainer->measure);
     char text[256];
-    es_train_record_event(l->record, step->step, "nan",
+    es_train_record_event(l->record, step->step, "nan", ES_SEVERITY_CRITICAL,
                           es_train_describe_nan(text, sizeof text, result));
+}
+
+/** A checkpoint of the steps done, unless it is there already or the model is
+ *  lost. A failure is told and kept; the training goes on. */
+static void save(loop *l)
+{
+    es_train_result *result = l->result;
+    const es_trainer *trainer = l->trainer;
+    bool lost = result->nan_step >= 0 || result->bad_gradient_step >= 0;
+    if (!l->folder || lost || l->saved_step == result->n_steps)
+        return;
+    es_checkpoint_state state = {.step = result->n_steps,
+                                 .tokens_checksum =
+                                     es_tokens_checksum(trainer->tokens),
+                                 .last = result->last,
+                                 .eval = result->eval};
+    snprintf(state.uuid, sizeof state.uuid, "%s", trainer->uuid);
+    es_settings_run_name(state.name, &trainer->settings);
+    es_status status = es_checkpoint_folder_save(l->folder, trainer->model,
+                                                 &trainer->settings, &state);
+    l->saved_step = result->n_steps;
+    if (status == ES_OK)
+        return;
+    if (result->saved == ES_OK) {
+        result->saved = status;
+        snprintf(result->unsaved, sizeof result->unsaved, "%s", es_message());
+    }
+    warn(l, es_message());
+    es_train_record_event(l->record, result->n_steps, "checkpoint",
+                          ES_SEVERITY_WARNING, es_message());
 }
 
 static es_status evaluate(loop *l, int64_t step)
@@ -141,6 +179,8 @@ static es_status train_step(loop *l, int64_t step)
     warn_of_recorder(l);
     if (l->watch->on_step)
         l->watch->on_step(l->watch->user, &done, measure, speed);
+    if (is_due(l->result->n_steps, settings->checkpoint_every))
+        save(l);
     return ES_OK;
 }
 
@@ -161,7 +201,8 @@ static es_status run_steps(loop *l)
 {
     const es_settings *settings = &l->trainer->settings;
     es_status status = ES_OK;
-    for (int64_t step = 0; step < settings->train.steps; step++) {
+    for (int64_t step = l->trainer->first_step; step < settings->train.steps;
+         step++) {
         if (nan_is_over(l, step))
             break;
         if (should_stop(l)) {
@@ -197,31 +238,72 @@ static void end_result(loop *l, es_status status)
     if (status != ES_OK || result->nan_step >= 0)
         result->status = ES_RUN_FAILED;
     if (l->total_seconds > 0)
-        result->tokens_per_s =
-            (double)(result->n_steps * es_trainer_tokens(l->trainer)) /
-            l->total_seconds;
+        result->tokens_per_s = tokens_per_second(
+            l, result->n_steps - l->trainer->first_step, l->total_seconds);
     result->recorded = es_train_record_close(l->record, result->status);
     if (result->recorded != ES_OK)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
+/** What the training needs, in the order in which a mistake costs least. */
+static es_status begin(loop *l, const es_settings *settings,
+                       const es_checkpoint *from)
+{
+    char name[ES_RUN_NAME_SIZE];
+    es_status status = es_trainer_new(&l->trainer, settings);
+    if (status == ES_OK && from)
+        status = es_trainer_resume(l->trainer, from);
+    es_settings_run_name(name, settings);
+    if (status == ES_OK && settings->checkpoint[0])
+        status = es_checkpoint_folder_open(
+            &l->folder, settings->checkpoint, name, l->trainer->uuid,
+            l->trainer->first_step, settings->keep);
+    if (status == ES_OK && settings->out[0])
+        status = es_train_record_open(&l->record, l->trainer, settings->out);
+    return status;
+}
+
+/** Goes on with what was known of the run. */
+static void take_up(loop *l, const es_checkpoint *from)
+{
+    char text[ES_MESSAGE_MAX];
+    const es_checkpoint_state *state = es_checkpoint_state_of(from);
+    l->result->n_steps = state->step;
+    l->result->last = state->last;
+    l->result->eval = state->eval;
+    es_train_record_event(
+        l->record, state->step, "resumed", ES_SEVERITY_INFO,
+        es_resume_describe(text, sizeof text, from, &l->trainer->settings));
+    int n_threads = es_model_n_threads(l->trainer->model);
+    if (n_threads == state->threads)
+        return;
+    snprintf(text, sizeof text,
+             "%d threads go on with what %d began: not the same bits as"
+             " without the stop",
+             n_threads, state->threads);
+    warn(l, text);
+}
+
 es_status es_train(es_train_result *result, const es_settings *settings,
-                   const es_train_watch *watch)
+                   const es_checkpoint *from, const es_train_watch *watch)
 {
     static const es_train_watch nobody = {0};
-    loop l = {.watch = watch ? watch : &nobody, .result = result};
+    loop l = {
+        .watch = watch ? watch : &nobody, .result = result, .saved_step = -1};
     begin_result(result);
-    es_status status = es_trainer_new(&l.trainer, settings);
-    if (status == ES_OK && settings->out[0])
-        status = es_train_record_open(&l.record, l.trainer, settings->out);
+    es_status status = begin(&l, settings, from);
     if (status == ES_OK) {
+        if (from)
+            take_up(&l, from);
         status = run_steps(&l);
         char message[ES_MESSAGE_MAX];
         snprintf(message, sizeof message, "%s", es_message());
+        save(&l);
         end_result(&l, status);
         if (status != ES_OK)
             status = es_fail(status, "%s", message);
     }
+    es_checkpoint_folder_close(l.folder);
     es_trainer_free(l.trainer);
     return status;
 }

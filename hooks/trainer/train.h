@@ -2,6 +2,7 @@
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
 
+#include "hooks/trainer/checkpoint.h"
 #include "hooks/trainer/settings.h"
 #include "hooks/trainer/trainer.h"
 #include "store/run.h"
@@ -22,7 +23,7 @@ typedef struct es_train_watch {
 
 typedef struct es_train_result {
     es_run_status status; /* finished, failed or stopped */
-    int64_t n_steps;      /* steps done */
+    int64_t n_steps;      /* steps done, those before a resume included */
     es_losses last;       /* of the last step */
     es_losses eval;       /* of the last evaluation; NaN if there was none */
     double tokens_per_s;  /* of the training steps alone */
@@ -34,6 +35,8 @@ typedef struct es_train_result {
     int bad_gradient_layer;    /* last layer with such a gradient; -1 */
     es_status recorded;        /* ES_OK: the file holds all of the run */
     char lost[ES_MESSAGE_MAX]; /* what es_train_record_close said otherwise */
+    es_status saved;           /* ES_OK: no checkpoint is missing */
+    char unsaved[ES_MESSAGE_MAX]; /* why the first one is, otherwise */
 } es_train_result;
 
 /**
@@ -44,10 +47,19 @@ typedef struct es_train_result {
  * not finite; training goes on for after_nan steps then, and the run ends as
  * failed.
  *
+ * Writes checkpoints into settings->checkpoint unless it is "": after every
+ * checkpoint_every steps and at any end, but none after a loss or a gradient
+ * that was not finite. One that cannot be written is a warning; the training
+ * goes on.
+ *
+ *   from  the checkpoint to go on with, whose settings `settings` are but for
+ *         what may change (resume.h); NULL: from the beginning
+ *
  * ES_OK: training took place, see the result. Otherwise it could not start,
  * or the token file failed on the way; the run is closed as failed then.
  */
 es_status es_train(es_train_result *result, const es_settings *settings,
+                   const es_checkpoint *from,
                    const es_train_watch *watch) ES_MUST_USE;
 
 /**

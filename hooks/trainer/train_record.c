@@ -91,34 +91,20 @@ static void declare_parameters(es_train_record *record)
                     es_parameter_series_names[i], ES_PHASE_TRAIN);
 }
 
-/** Name of the run: as given, else the file's without folder and ".db". */
-static void run_name(char *out, size_t size, const es_settings *settings,
-                     const char *path)
-{
-    if (settings->name[0]) {
-        snprintf(out, size, "%s", settings->name);
-        return;
-    }
-    const char *slash = strrchr(path, '/');
-    snprintf(out, size, "%s", slash ? slash + 1 : path);
-    size_t n = strlen(out);
-    if (n > 3 && strcmp(out + n - 3, ".db") == 0)
-        out[n - 3] = 0;
-}
-
 static es_status open_recorder(es_train_record *record,
                                const es_trainer *trainer, const char *path)
 {
     const es_model_config *config = &trainer->settings.model;
     char arch[ES_ARCH_TEXT_MAX], name[ES_RUN_NAME_SIZE], host[256] = "";
     es_arch_print(arch, sizeof arch, &config->arch);
-    run_name(name, sizeof name, &trainer->settings, path);
+    es_settings_run_name(name, &trainer->settings);
     gethostname(host, sizeof host - 1);
     char *json = es_settings_json(&trainer->settings,
                                   es_tokens_checksum(trainer->tokens));
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
-    es_run_info info = {.name = name,
+    es_run_info info = {.uuid = trainer->uuid,
+                        .name = name,
                         .arch = arch,
                         .family = config->family == ES_FAMILY_GPT2 ? "gpt2"
                                                                    : "pythia",
@@ -132,7 +118,8 @@ static es_status open_recorder(es_train_record *record,
                         .config = json,
                         .program = "entropy-train " ES_VERSION,
                         .host = host};
-    es_recorder_options options = {.path = path, .run = &info};
+    es_recorder_options options = {
+        .path = path, .run = &info, .resume_step = trainer->first_step};
     es_status status = es_recorder_open(&record->recorder, &options);
     free(json);
     return status;
@@ -238,11 +225,12 @@ void es_train_record_eval(es_train_record *record, int64_t step,
 }
 
 void es_train_record_event(es_train_record *record, int64_t step,
-                           const char *kind, const char *message)
+                           const char *kind, es_severity severity,
+                           const char *message)
 {
     if (record)
-        note(record, es_recorder_event(record->recorder, step, kind,
-                                       ES_SEVERITY_CRITICAL, message));
+        note(record, es_recorder_event(record->recorder, step, kind, severity,
+                                       message));
 }
 
 const char *es_train_record_trouble(const es_train_record *record)

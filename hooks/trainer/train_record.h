@@ -11,7 +11,8 @@ typedef struct es_train_record es_train_record;
  * Starts the recorder for the run that `trainer` is about to do, and declares
  * its series. Every other function takes a NULL record and does nothing.
  *
- *   path  the run file; a run is added if it has others already
+ *   path  the run file; a run is added if it has others already, and goes on
+ *         if it has the trainer's
  *
  * ES_OK, or what es_recorder_open returns.
  */
@@ -29,9 +30,9 @@ void es_train_record_step(es_train_record *record, const es_step *step,
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure);
 
-/** An event of severity critical. */
 void es_train_record_event(es_train_record *record, int64_t step,
-                           const char *kind, const char *message);
+                           const char *kind, es_severity severity,
+                           const char *message);
 
 /** What went wrong first, NULL if nothing did; recording never stops. */
 const char *es_train_record_trouble(const es_train_record *record);

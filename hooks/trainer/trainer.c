@@ -1,6 +1,7 @@
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -86,6 +87,8 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     trainer->settings = *settings;
     es_status status = open_data(trainer);
     if (status == ES_OK)
+        status = es_uuid_make(trainer->uuid);
+    if (status == ES_OK)
         status = build(trainer);
     if (status != ES_OK) {
         es_trainer_free(trainer);
@@ -93,6 +96,29 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     }
     *out = trainer;
     return ES_OK;
+}
+
+es_status es_trainer_resume(es_trainer *trainer,
+                            const es_checkpoint *checkpoint)
+{
+    const es_checkpoint_state *state = es_checkpoint_state_of(checkpoint);
+    const es_settings *settings = &trainer->settings;
+    uint64_t have = es_tokens_checksum(trainer->tokens);
+    if (have != state->tokens_checksum)
+        return es_fail(ES_EUSAGE,
+                       "%s: its checksum is %016" PRIx64 ", the checkpoint %s"
+                       " was trained on %016" PRIx64,
+                       settings->data, have, es_checkpoint_path(checkpoint),
+                       state->tokens_checksum);
+    if (state->step >= settings->train.steps)
+        return es_fail(ES_EUSAGE,
+                       "%s: has done %" PRId64 " steps of %" PRId64
+                       ": give more --steps to go on",
+                       es_checkpoint_path(checkpoint), state->step,
+                       settings->train.steps);
+    snprintf(trainer->uuid, sizeof trainer->uuid, "%s", state->uuid);
+    trainer->first_step = state->step;
+    return es_checkpoint_load(trainer->model, checkpoint);
 }
 
 void es_trainer_free(es_trainer *trainer)

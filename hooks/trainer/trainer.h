@@ -2,6 +2,7 @@
 #ifndef ES_TRAINER_H
 #define ES_TRAINER_H
 
+#include "hooks/trainer/checkpoint.h"
 #include "hooks/trainer/measure.h"
 #include "hooks/trainer/settings.h"
 #include "hooks/trainer/tokens.h"
@@ -13,6 +14,8 @@ typedef struct es_trainer {
     es_measure *measure;
     int32_t *inputs, *targets; /* (B,T) */
     bool saw_nan;              /* a loss was not finite */
+    char uuid[ES_UUID_SIZE];   /* of the run */
+    int64_t first_step;        /* 0, or that of the checkpoint */
 } es_trainer;
 
 /**
@@ -26,6 +29,14 @@ es_status es_trainer_new(es_trainer **out,
  * a vocabulary of 0 becomes the data's. Returns as es_trainer_new.
  */
 es_status es_trainer_check(es_settings *settings) ES_MUST_USE;
+
+/**
+ * Puts a new trainer where the checkpoint's had come to; the run stays the
+ * same one. ES_OK; ES_EUSAGE: the data are others, or all steps are done;
+ * what es_checkpoint_load returns.
+ */
+es_status es_trainer_resume(es_trainer *trainer,
+                            const es_checkpoint *checkpoint) ES_MUST_USE;
 
 void es_trainer_free(es_trainer *trainer); /* NULL is fine */
 

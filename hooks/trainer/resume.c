@@ -1,0 +1,95 @@
+#include "hooks/trainer/resume.h"
+
+#include "hooks/trainer/settings_internal.h"
+#include <inttypes.h>
+#include <string.h>
+
+/** A setting's value in two sets of settings, as texts. */
+typedef struct both {
+    char then[ES_SETTING_TEXT_MAX], now[ES_SETTING_TEXT_MAX];
+} both;
+
+/** True if they differ. */
+static bool print_both(both *out, const es_setting *setting,
+                       const es_settings *then, const es_settings *now)
+{
+    es_setting_print(out->then, sizeof out->then, then, setting);
+    es_setting_print(out->now, sizeof out->now, now, setting);
+    return strcmp(out->then, out->now) != 0;
+}
+
+static bool is_of_model(const es_setting *setting)
+{
+    /* An offset before it wraps around. */
+    return setting->offset - offsetof(es_settings, model) <
+           sizeof(es_model_config);
+}
+
+static es_status check_model(const es_settings *settings,
+                             const es_checkpoint *checkpoint)
+{
+    both values;
+    for (size_t i = 0; i < es_setting_count; i++) {
+        const es_setting *setting = &es_setting_table[i];
+        if (setting->kept && is_of_model(setting) &&
+            print_both(&values, setting, es_checkpoint_settings(checkpoint),
+                       settings))
+            return es_fail(ES_EUSAGE, "--%s is %s, the checkpoint %s has %s",
+                           setting->name, values.now,
+                           es_checkpoint_path(checkpoint), values.then);
+    }
+    return ES_OK;
+}
+
+/** The folder that a file lies in. */
+static void folder_of(char out[ES_PATH_SIZE], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(out, ES_PATH_SIZE, ".");
+    else
+        snprintf(out, ES_PATH_SIZE, "%.*s",
+                 (int)(slash > path ? slash - path : 1), path);
+}
+
+es_status es_resume_settings(es_settings *settings,
+                             const es_checkpoint *checkpoint, int argc,
+                             char **argv)
+{
+    *settings = *es_checkpoint_settings(checkpoint);
+    es_status status =
+        es_settings_parse(settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
+    if (status == ES_OK)
+        status = check_model(settings, checkpoint);
+    if (status == ES_OK && !settings->checkpoint[0])
+        folder_of(settings->checkpoint, es_checkpoint_path(checkpoint));
+    return status;
+}
+
+static void append(char *out, size_t size, const char *text)
+{
+    size_t n = strlen(out);
+    snprintf(out + n, size - n, "%s", text);
+}
+
+char *es_resume_describe(char *out, size_t size,
+                         const es_checkpoint *checkpoint,
+                         const es_settings *settings)
+{
+    both values;
+    char change[256];
+    snprintf(out, size, "resumed at step %" PRId64 " from %.512s",
+             es_checkpoint_state_of(checkpoint)->step,
+             es_checkpoint_path(checkpoint));
+    for (size_t i = 0; i < es_setting_count; i++) {
+        const es_setting *setting = &es_setting_table[i];
+        if (!setting->kept ||
+            !print_both(&values, setting, es_checkpoint_settings(checkpoint),
+                        settings))
+            continue;
+        snprintf(change, sizeof change, "; --%s was %.80s, is %.80s",
+                 setting->name, values.then, values.now);
+        append(out, size, change);
+    }
+    return out;
+}
