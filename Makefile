@@ -68,7 +68,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(wildcard tests/test_*.sh)
 HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests))
 
-.PHONY: all help deps test check-tests demo bench lint format install \
+.PHONY: all help deps test check-tests demo replicate bench lint format install \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -87,6 +87,7 @@ help:
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
 	@echo 'make samples    record samples/runs again (about ten minutes)'
+	@echo 'make replicate  the papers at small scale into samples/results (about an hour)'
 	@echo 'make install    programs, library, headers, manual pages, completions'
 
 deps:
@@ -204,6 +205,9 @@ demo: deps
 
 samples: programs
 	@BUILD=$(BUILD) samples/runs/make.sh
+
+replicate: programs
+	@BUILD=$(BUILD) samples/replicate.sh
 
 # --- install ---------------------------------------------------------------
 
