@@ -12,6 +12,7 @@ typedef enum es_final_norm {
     ES_FINAL_ON,
     ES_FINAL_OFF
 } es_final_norm;
+typedef enum es_emulation { ES_EMULATE_NONE, ES_EMULATE_FP16 } es_emulation;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
 /** The model alone: spec/model.md, sections 1 to 5. */
@@ -22,6 +23,7 @@ typedef struct es_model_config {
     int mlp_mult;
     es_bias bias;
     es_final_norm final_norm;
+    es_emulation emulate; /* precision of activations: emulate_fp16 of ops.h */
     double gamma, lambda;
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;

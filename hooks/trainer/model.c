@@ -58,6 +58,8 @@ static es_status draw_parameters(es_model *model)
 static es_status build(es_model *model, int n_threads)
 {
     es_status status = model->ops->open(&model->backend, n_threads);
+    if (status == ES_OK && model->config.emulate == ES_EMULATE_FP16)
+        model->ops->emulate_fp16(model->backend);
     if (status == ES_OK)
         status = es_params_list(&model->params, &model->config);
     if (status == ES_OK)

@@ -106,6 +106,17 @@ typedef struct es_ops {
     void (*close)(es_backend *backend); /* NULL is fine */
     int (*n_threads)(const es_backend *backend);
 
+    /**
+     * From now on activations are float32 that take the range and precision of
+     * fp16: every act that a forward operation writes, and q . k of attention
+     * before it is scaled, is rounded once, to the nearest, ties to even;
+     * infinite from 65520 on. Everything between two such roundings stays
+     * float32: sums, softmax, statistics, losses. So do parameters. The way
+     * back takes each rounding for the identity and rounds nothing but what it
+     * computes again, and that as the forward pass had it.
+     */
+    void (*emulate_fp16)(es_backend *backend);
+
     /** Sets aside the working memory for operations up to these sizes, so
      *  that none of them can fail. ES_OK or ES_ENOMEM. */
     es_status (*prepare)(es_backend *backend, const es_extents *largest);

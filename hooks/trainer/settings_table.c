@@ -34,6 +34,7 @@
 static const char *const families[] = {"gpt2", "pythia", NULL};
 static const char *const biases[] = {"all", "qk", "none", NULL};
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
+static const char *const emulations[] = {"none", "fp16", NULL};
 static const char *const reductions[] = {"token", "mean", NULL};
 
 const es_setting es_setting_table[] = {
@@ -65,6 +66,9 @@ const es_setting es_setting_table[] = {
     {CHOICE("bias", "WHICH", model.bias, biases, RUNS, "all, qk or none")},
     {CHOICE("final-norm", "WHEN", model.final_norm, final_norms, RUNS,
             "auto (with LN), on or off")},
+    {CHOICE("emulate", "TYPE", model.emulate, emulations, TRAIN,
+            "fp16: activations and logits have its range and precision, as "
+            "said below; or none")},
     {REAL("gamma", "X", model.gamma, 0, 1e9, RUNS,
           "EReg: tolerance, as a share of ln T")},
     {REAL("lambda", "X", model.lambda, 0, 1e9, RUNS, "EReg: strength")},

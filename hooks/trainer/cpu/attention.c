@@ -1,5 +1,6 @@
 #include "hooks/trainer/cpu/cpu.h"
 
+#include "hooks/trainer/cpu/half.h"
 #include <math.h>
 
 size_t es_cpu_attention_scratch(const es_backend *backend,
@@ -17,10 +18,11 @@ static double score(const es_cpu_head *head, int i, int j)
     const float *q = head->q + (size_t)i * head->stride;
     const float *k = head->k + (size_t)j * head->stride;
     const float scale = es_cpu_head_scale(head, i);
+    const float early = head->half ? 1 : scale;
     float sum = 0;
     for (int c = 0; c < head->width; c++)
-        sum += scale * q[c] * k[c];
-    return (double)sum;
+        sum += early * q[c] * k[c];
+    return (double)(head->half ? es_half_round(sum) * scale : sum);
 }
 
 /* What one pass over the scores of a row gives. */
@@ -126,6 +128,7 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
         .k = q + d,
         .v = q + 2 * d,
         .scale = 1 / sqrtf((float)width),
+        .half = j->backend->half,
         .temperature =
             j->temperature ? j->temperature + (size_t)h * n_ctx : NULL,
         .y = j->y + (size_t)b * n_ctx * d + column,
@@ -151,6 +154,13 @@ static void add_statistics(es_cpu_head *head, const es_row_mem *rows, size_t at)
     head->nonfinite = (int32_t *)(void *)row_array(rows->nonfinite, at);
 }
 
+static void round_output(const es_backend *backend, const es_cpu_head *head)
+{
+    for (int i = 0; backend->half && i < head->n_ctx; i++)
+        es_cpu_round(backend, head->y + (size_t)i * head->y_stride,
+                     (size_t)head->width);
+}
+
 static void attention_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -161,6 +171,7 @@ static void attention_part(void *argument, es_share share)
         if (j->rows)
             add_statistics(&head, j->rows, (size_t)index * (size_t)a->n_ctx);
         j->backend->kernels->attention(&head);
+        round_output(j->backend, &head);
     }
 }
 

@@ -143,8 +143,7 @@ static void attention(const es_cpu_head *head)
         int n = head->n_ctx - first < ROWS ? head->n_ctx - first : ROWS;
         int n_keys = round_up(first + n, KEYS);
         pack_queries(&w, head, first, n, NULL);
-        tile_products(w.tile, w.qt, w.k, w.scale, n_keys, head->width,
-                      w.narrow);
+        tile_scores(head, &w, -INFINITY, n_keys);
         weigh_block(head, &w, row, first, n_keys);
         for (int half = 0; half < 2 && head->entropy; half++)
             measure_rows(head, w.tile + half * LANES, &row[half],
@@ -303,8 +302,8 @@ static void gradient_block(const es_cpu_head *head, workspace *w, int first,
     pack_block(w, w->dyt, w->dy, head->dy + (size_t)first * head->y_stride, n,
                head->width, head->y_stride);
     mean_gradient(mean_g, head, w, first, n);
-    tile_products(w->tile, w->qt, w->k, w->scale, n_keys, head->width,
-                  w->narrow);
+    /* A weight of 0 has no gradient, and 0 * -INFINITY would give it one. */
+    tile_scores(head, w, -1e30f, n_keys);
     tile_products(w->dtile, w->dyt, w->v, NULL, n_keys, head->width, w->narrow);
     gradient_half(head, w, mean_g, first, n, n_keys, 0);
     gradient_half(head, w, mean_g, first, n, n_keys, 1);

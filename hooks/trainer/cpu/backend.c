@@ -73,6 +73,11 @@ static void close_backend(es_backend *backend)
     free(backend);
 }
 
+static void emulate_fp16(es_backend *backend)
+{
+    backend->half = true;
+}
+
 static int n_threads(const es_backend *backend)
 {
     return backend->n_threads;
@@ -203,6 +208,7 @@ static const es_ops cpu = {
     .open = open_backend,
     .close = close_backend,
     .n_threads = n_threads,
+    .emulate_fp16 = emulate_fp16,
     .prepare = prepare,
     .reserve = reserve,
     .release = release,

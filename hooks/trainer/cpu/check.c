@@ -16,6 +16,7 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], rows[5 * T], dt[T];
     } attention[4];
+    float half[2][N];
     float param[N], moment1[N], moment2[N], squares;
     float scaled[N], outer[N], along[T], columns[2 * WIDTH], length;
 } results;
@@ -102,6 +103,20 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_backward(&head);
 }
 
+/* Normal numbers, and subnormal ones made large again. */
+static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    const float down = 0x1p-17f;
+    for (int i = 0; i < N; i++) {
+        r->half[0][i] = p->x[i];
+        r->half[1][i] = p->x[i] * down;
+    }
+    k->round_half(r->half[0], N);
+    k->round_half(r->half[1], N);
+    for (int i = 0; i < N; i++)
+        r->half[1][i] /= down;
+}
+
 static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const es_adamw step = {0.1f, 0.9f, 0.99f, 1e-3f, 0.1f, 0.5f, 0.1f, 0.01f};
@@ -136,6 +151,7 @@ static results *run(problem *p, const es_cpu_kernels *k)
     run_rows(r, p, k);
     for (int i = 0; i < 4; i++)
         run_attention(r, p, k, i < 2 ? 0 : 6, i % 2);
+    run_half(r, p, k);
     run_update(r, p, k);
     run_columns(r, p, k);
     return r;

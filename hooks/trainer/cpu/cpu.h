@@ -9,6 +9,7 @@
 struct es_backend {
     es_team *team;
     int n_threads;
+    bool half; /* forward operations write what fp16 could keep */
     const es_cpu_kernels *kernels;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
@@ -27,6 +28,13 @@ static inline float *es_cpu_floats(es_mem *memory)
 static inline const float *es_cpu_read(const es_mem *memory)
 {
     return (const float *)(const void *)memory;
+}
+
+/** The precision of activations for x (n), just written. */
+static inline void es_cpu_round(const es_backend *backend, float *x, size_t n)
+{
+    if (backend->half)
+        backend->kernels->round_half(x, n);
 }
 
 /** A share of 0 .. n - 1: first .. first + n - 1. */

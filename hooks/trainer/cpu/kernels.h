@@ -19,6 +19,7 @@ typedef struct es_cpu_head {
     const float *q, *k, *v;
     float scale;              /* 1 / sqrt(width) */
     const float *temperature; /* (T) or NULL */
+    bool half; /* q . k takes the precision of fp16 before it is scaled */
     float *y;
     float *saved; /* (T,2): m and D of weights.inc.h */
     int power;    /* of PowerSoftmax; 0: softmax */
@@ -96,6 +97,9 @@ typedef struct es_cpu_kernels {
     void (*cross_entropy_backward)(float *logits, const float *lse,
                                    const int32_t *targets, float scale,
                                    int n_rows, int vocab);
+
+    /** x (n) as fp16 would keep it: es_half_round. */
+    void (*round_half)(float *x, size_t n);
 
     uint64_t (*count_nonfinite)(const float *x, size_t n);
     double (*dot)(const float *x, const float *y, size_t n);

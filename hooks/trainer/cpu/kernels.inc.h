@@ -296,6 +296,14 @@ static double dot(const float *x, const float *y, size_t n)
 
 #include "hooks/trainer/cpu/normed.inc.h"
 
+static void round_half(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        int part = n - i < LANES ? (int)(n - i) : LANES;
+        store_part(x + i, vec_half(load_part(x + i, part, 0)), part);
+    }
+}
+
 static uint64_t count_nonfinite(const float *x, size_t n)
 {
     uint64_t count = 0;
@@ -335,6 +343,7 @@ const es_cpu_kernels KERNELS = {
     .layer_norm_backward = layer_norm_backward,
     .cross_entropy = cross_entropy,
     .cross_entropy_backward = cross_entropy_backward,
+    .round_half = round_half,
     .count_nonfinite = count_nonfinite,
     .dot = dot,
     .adamw = adamw,

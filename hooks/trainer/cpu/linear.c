@@ -47,6 +47,7 @@ static void multiply(float *y, const job *j, es_slab slab)
                 linear->n_in, es_cpu_read(linear->weight),
                 linear->transposed ? linear->n_in : linear->n_out,
                 residual || bias ? 1 : 0, y + first * n_out, linear->n_out);
+    es_cpu_round(j->backend, y + first * n_out, (size_t)slab.n * n_out);
 }
 
 static void linear_part(void *argument, es_share share)
@@ -80,6 +81,7 @@ static void linear_act_part(void *argument, es_share share)
     multiply(j->pre, j, slab);
     j->backend->kernels->act(j->post + at, j->pre + at, (size_t)slab.n * n_out,
                              j->act->kind, j->slope);
+    es_cpu_round(j->backend, j->post + at, (size_t)slab.n * n_out);
 }
 
 void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
@@ -148,6 +150,7 @@ static void act_part(void *argument, es_share share)
         sum = j->backend->kernels->act_backward(
             j->dx + at, j->post + at, j->pre + at, (size_t)slab.n * n_in,
             j->act->kind, j->slope);
+        es_cpu_round(j->backend, j->post + at, (size_t)slab.n * n_in);
     }
     es_cpu_scratch(j->backend, share)[0] = (float)sum;
 }

@@ -11,6 +11,7 @@ typedef struct job {
     const float *x, *f;
     float a, b; /* y = a x + b f */
     size_t n;
+    bool rounds; /* y is an activation, not a gradient */
 } job;
 
 static void combine_part(void *argument, es_share share)
@@ -21,24 +22,40 @@ static void combine_part(void *argument, es_share share)
     size_t first = lines * thread / n_threads * 16;
     size_t end = lines * (thread + 1) / n_threads * 16;
     end = end < j->n ? end : j->n;
-    if (first < end)
-        j->backend->kernels->combine(j->y + first, j->x + first, j->f + first,
-                                     j->a, j->b, end - first);
-}
-
-static void combine(es_backend *backend, float *y, const float *x,
-                    const float *f, float a, float b, size_t n)
-{
-    job j = {backend, y, x, f, a, b, n};
-    es_team_run(backend->team, combine_part, &j);
+    if (first >= end)
+        return;
+    j->backend->kernels->combine(j->y + first, j->x + first, j->f + first, j->a,
+                                 j->b, end - first);
+    if (j->rounds)
+        es_cpu_round(j->backend, j->y + first, end - first);
 }
 
 void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
                     size_t n)
 {
-    combine(backend, es_cpu_floats(y), es_cpu_read(x), es_cpu_read(f),
-            es_cpu_read(beta)[0], 1 / es_cpu_read(alpha)[0], n);
+    job j = {.backend = backend,
+             .y = es_cpu_floats(y),
+             .x = es_cpu_read(x),
+             .f = es_cpu_read(f),
+             .a = es_cpu_read(beta)[0],
+             .b = 1 / es_cpu_read(alpha)[0],
+             .n = n,
+             .rounds = true};
+    es_team_run(backend->team, combine_part, &j);
+}
+
+/* y = a x. */
+static void scale(es_backend *backend, es_mem *y, const float *x, float a,
+                  size_t n)
+{
+    job j = {.backend = backend,
+             .y = es_cpu_floats(y),
+             .x = x,
+             .f = x,
+             .a = a,
+             .n = n};
+    es_team_run(backend->team, combine_part, &j);
 }
 
 void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
@@ -53,8 +70,8 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
     es_cpu_floats(dbeta)[0] += (float)along_x;
     es_cpu_floats(dalpha)[0] -= (float)(along_f / (a * a));
     /* Last, as dx may be dy. */
-    combine(backend, es_cpu_floats(df), from, from, 0, (float)(1 / a), n);
-    combine(backend, es_cpu_floats(dx), from, from, es_cpu_read(beta)[0], 0, n);
+    scale(backend, df, from, (float)(1 / a), n);
+    scale(backend, dx, from, es_cpu_read(beta)[0], n);
 }
 
 /* --- the regulariser ------------------------------------------------------ */

@@ -39,10 +39,9 @@ static void turn(float *x, const float *turns, int n_rotated, bool back)
 }
 
 typedef struct job {
-    const float *turns;
+    const es_backend *backend;
     const es_attention *attention;
     float *qkv;
-    int n_rotated;
     bool back;
 } job;
 
@@ -51,14 +50,18 @@ static void rotate_part(void *argument, es_share share)
     const job *j = argument;
     const es_attention *a = j->attention;
     const int width = a->d_model / a->n_head;
+    const int n_rotated = j->backend->n_rotated;
     es_slab slab = es_cpu_slab(share, a->n_batch * a->n_ctx, 1);
     for (int row = slab.first; row < slab.first + slab.n; row++) {
         const int position = row % a->n_ctx;
-        const float *turns = j->turns + (ptrdiff_t)position * j->n_rotated;
-        float *x = j->qkv + (size_t)row * 3 * (size_t)a->d_model;
+        const float *turns =
+            j->backend->turns + (ptrdiff_t)position * n_rotated;
+        float *qk = j->qkv + (size_t)row * 3 * (size_t)a->d_model;
         /* The heads of k follow those of q. */
-        for (int h = 0; h < 2 * a->n_head; h++, x += width)
-            turn(x, turns, j->n_rotated, j->back);
+        for (int h = 0; h < 2 * a->n_head; h++)
+            turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
+        if (!j->back)
+            es_cpu_round(j->backend, qk, 2 * (size_t)a->d_model);
     }
 }
 
@@ -71,6 +74,6 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
     if (backend->n_rotated != n_rotated)
         fill_turns(backend->turns, backend->n_turns, n_rotated);
     backend->n_rotated = n_rotated;
-    job j = {backend->turns, attention, es_cpu_floats(qkv), n_rotated, back};
+    job j = {backend, attention, es_cpu_floats(qkv), back};
     es_team_run(backend->team, rotate_part, &j);
 }

@@ -31,6 +31,7 @@ static void embed_part(void *argument, es_share share)
         e->backend->kernels->start_rows(
             e->x + (size_t)i * n, e->wte + (size_t)e->tokens[i] * n,
             e->wpe ? e->wpe + (size_t)(i % e->n_ctx) * n : NULL, 1, e->width);
+    es_cpu_round(e->backend, e->x + (size_t)slab.first * n, (size_t)slab.n * n);
 }
 
 void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
@@ -98,6 +99,7 @@ static void norm_part(void *argument, es_share share)
     n->backend->kernels->layer_norm(n->y + at, n->mean + slab.first,
                                     n->rstd + slab.first, n->x + at, n->weight,
                                     n->bias, slab.n, n->width);
+    es_cpu_round(n->backend, n->y + at, (size_t)slab.n * (size_t)n->width);
 }
 
 void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,

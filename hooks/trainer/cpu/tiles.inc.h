@@ -183,6 +183,29 @@ static void tile_products(float *tile, const float *xt, const float *y,
     }
 }
 
+/* Products become scores: rounded to fp16, then scaled, and no lower than
+ * `lowest`. */
+static void tile_round(float *tile, const float *scale, float lowest,
+                       int n_keys)
+{
+    for (int j = 0; j < n_keys; j++)
+        for (int half = 0; half < ROWS; half += LANES) {
+            float *at = tile + j * ROWS + half;
+            vec score = vec_half(load(at)) * load(scale + half);
+            store(at, larger(splat(lowest), score));
+        }
+}
+
+/* The scores of a block of queries. */
+static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
+                        int n_keys)
+{
+    tile_products(w->tile, w->qt, w->k, head->half ? NULL : w->scale, n_keys,
+                  head->width, w->narrow);
+    if (head->half)
+        tile_round(w->tile, w->scale, lowest, n_keys);
+}
+
 /* Lanes whose query sees key j, when key 0 of the mask is the first query. */
 static inline ivec visible(int j, int half)
 {

@@ -6,6 +6,8 @@
 #ifndef ES_CPU_VECTOR_H
 #define ES_CPU_VECTOR_H
 
+#include "hooks/trainer/cpu/half.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -153,6 +155,25 @@ static inline vec vec_log(vec x)
     p = p * q * s + splat(2) * s;
     vec y = __builtin_convertvector(n, vec) * splat(0.69314718f) + p;
     return choose(x < splat(INFINITY), y, x);
+}
+
+/** As es_half_round, lane by lane. */
+static inline vec vec_half(vec x)
+{
+#if defined(__AVX512F__) && LANES == 16
+    __m256i half = _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+    return (vec)_mm512_cvtph_ps(half);
+#else
+    ivec size = (ivec)x & INT32_MAX, sign = (ivec)x ^ size;
+    ivec large = size >= ES_HALF_INFINITE;
+    /* What is large already is not rounded up beyond an int. */
+    ivec near = size & ~large;
+    near = (near + ES_HALF_DROPPED / 2 + ((near >> 13) & 1)) & ~ES_HALF_DROPPED;
+    vec y = choose(large, splat(INFINITY), (vec)near);
+    vec subnormal = ((vec)size + splat(0.5f)) - splat(0.5f);
+    y = choose(size < ES_HALF_SUBNORMAL, subnormal, y);
+    return choose(x == x, (vec)((ivec)y | sign), x);
+#endif
 }
 
 /* --- transposition --------------------------------------------------------

@@ -1,0 +1,36 @@
+/** Numbers as IEEE binary16 ("fp16") would keep them, in float32. */
+#ifndef ES_CPU_HALF_H
+#define ES_CPU_HALF_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ES_HALF_INFINITE 0x477ff000  /* 65520 and above become infinite */
+#define ES_HALF_SUBNORMAL 0x38800000 /* below 2^-14 they lie 2^-24 apart */
+#define ES_HALF_DROPPED 0x1fff       /* 13 of the 23 bits of a fraction */
+
+/**
+ * The nearest fp16 number, ties to the even one, subnormal ones included. From
+ * 65520 on, halfway between the largest and 2^16, infinity. Keeps NaN and the
+ * sign of zero.
+ */
+static inline float es_half_round(float x)
+{
+    int32_t bits, size;
+    memcpy(&bits, &x, sizeof bits);
+    size = bits & INT32_MAX;
+    if (isnan(x))
+        return x;
+    if (size >= ES_HALF_INFINITE)
+        return copysignf(INFINITY, x);
+    /* The last bit of a float at 0.5 is worth 2^-24. */
+    if (size < ES_HALF_SUBNORMAL)
+        return copysignf((fabsf(x) + 0.5f) - 0.5f, x);
+    size += ES_HALF_DROPPED / 2 + ((size >> 13) & 1);
+    size &= ~ES_HALF_DROPPED;
+    memcpy(&x, &size, sizeof x);
+    return bits < 0 ? -x : x;
+}
+
+#endif
