@@ -1,5 +1,6 @@
 /* entropy-train: trains, verifies, measures its own speed. */
 #include "hooks/trainer/bench.h"
+#include "hooks/trainer/probe.h"
 #include "hooks/trainer/progress.h"
 #include "hooks/trainer/resume.h"
 #include "hooks/trainer/train.h"
@@ -140,6 +141,8 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
         es_settings_parse(settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
     if (status != ES_OK || settings->help || settings->version)
         return status;
+    if (settings->resume[0] && settings->init[0])
+        return es_fail(ES_EUSAGE, "--resume and --init exclude each other");
     if (settings->resume[0]) {
         status =
             es_checkpoint_find(from, settings->resume, print_warning, NULL);
@@ -150,7 +153,11 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
                     es_checkpoint_path(*from),
                     es_checkpoint_state_of(*from)->step);
     }
-    return status == ES_OK ? es_settings_check(settings) : status;
+    if (status == ES_OK)
+        status = es_settings_check(settings);
+    if (status == ES_OK && settings->init[0] && !*from)
+        status = es_start_settings(settings);
+    return status;
 }
 
 static int run_train(int argc, char **argv)
@@ -169,6 +176,62 @@ static int run_train(int argc, char **argv)
         return settings.dry_run ? 0 : report(&settings, &result);
     print_failure();
     return es_exit_code(status);
+}
+
+/* --- probe --------------------------------------------------------------- */
+
+static es_status take_checkpoint(void *user, const char *argument)
+{
+    es_settings *settings = user;
+    if (settings->init[0])
+        return es_fail(ES_EUSAGE, "'%s': one checkpoint at a time", argument);
+    if (strlen(argument) >= sizeof settings->init)
+        return es_fail(ES_EUSAGE, "the checkpoint's path is too long");
+    strcpy(settings->init, argument);
+    return ES_OK;
+}
+
+static es_status probe(const es_settings *settings, es_probe_result *result)
+{
+    es_train_watch watch = {.on_warning = print_warning,
+                            .should_stop = should_stop};
+    if (!settings->init[0])
+        return es_fail(ES_EUSAGE, "no checkpoint: name a safetensors file");
+    es_status status = es_settings_check(settings);
+    catch_signals();
+    return status == ES_OK ? es_probe(result, settings, &watch) : status;
+}
+
+static int report_probe(const es_probe_result *result)
+{
+    if (result->n_batches > 0 && !result->settings.quiet)
+        es_probe_print(stdout, result);
+    if (result->recorded != ES_OK)
+        fprintf(stderr, "entropy-train: recording was not complete: %s\n",
+                result->lost);
+    if (caught_signal)
+        return EXIT_SIGNAL + caught_signal;
+    if (!isfinite(result->ce.mean))
+        return EXIT_RESULT;
+    return es_exit_code(result->recorded);
+}
+
+static int run_probe(int argc, char **argv)
+{
+    es_settings settings;
+    es_probe_result result = {0};
+    es_settings_default(&settings, ES_VERB_PROBE);
+    es_status status = es_settings_parse(&settings, ES_VERB_PROBE, argc, argv,
+                                         take_checkpoint, &settings);
+    if (status == ES_OK && print_information(&settings, ES_VERB_PROBE))
+        return 0;
+    if (status == ES_OK)
+        status = probe(&settings, &result);
+    if (status != ES_OK)
+        print_failure();
+    int code = status == ES_OK ? report_probe(&result) : es_exit_code(status);
+    es_probe_free(&result);
+    return code;
 }
 
 /* --- verify and bench ---------------------------------------------------- */
@@ -233,8 +296,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int, char **);
-    } verbs[] = {
-        {"train", run_train}, {"verify", run_verify}, {"bench", run_bench}};
+    } verbs[] = {{"train", run_train},
+                 {"probe", run_probe},
+                 {"verify", run_verify},
+                 {"bench", run_bench}};
     int code = -1;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs && code < 0; i++)
         if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)

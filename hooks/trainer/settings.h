@@ -37,6 +37,7 @@ typedef struct es_settings {
     int64_t after_nan;
     int64_t log_every; /* 0: about twenty lines */
     int64_t pairs;     /* of bench */
+    bool random;       /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE];     /* file of weights to start from; "": none */
     es_verb verb;                /* whose settings these are */
@@ -86,9 +87,10 @@ es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 
 /**
  * The resolved configuration as one JSON object, to be freed: every setting
- * that says what is trained and how, with '_' for '-' in its name. "steps" is
- * the planned number; "tokens_checksum" (16 hexadecimal digits) names the
- * data. NULL when out of memory.
+ * that says what is trained and how, with '_' for '-' in its name. A text
+ * that was not given is left out. "steps" is the planned number, which a probe
+ * ("verb": "probe") has not; "tokens_checksum" (16 hexadecimal digits) names
+ * the data. NULL when out of memory.
  */
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
 

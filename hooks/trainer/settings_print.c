@@ -38,9 +38,17 @@ void es_setting_print(char *out, size_t size, const es_settings *settings,
     }
 }
 
-/** Says what is trained and how. */
-static bool is_kept(const es_setting *setting)
+static bool is_of_model(const es_setting *setting)
 {
+    return setting->offset < offsetof(es_settings, train);
+}
+
+/** Says what is trained and how. */
+static bool is_kept(const es_setting *setting, const es_settings *settings)
+{
+    if (settings->verb == ES_VERB_PROBE)
+        return setting->kept &&
+               (is_of_model(setting) || (setting->verbs & ES_VERB_PROBE));
     return setting->kept && (setting->verbs & ES_VERB_TRAIN);
 }
 
@@ -57,6 +65,8 @@ static void print_member(FILE *out, const es_settings *settings,
 {
     char value[ES_SETTING_TEXT_MAX], escaped[6 * ES_SETTING_TEXT_MAX];
     es_setting_print(value, sizeof value, settings, setting);
+    if (!*value)
+        return; /* a text that was not given */
     es_text_escape(escaped, sizeof escaped, value, ES_ESCAPE_JSON);
     fputc('"', out);
     for (const char *c = setting->name; *c; c++)
@@ -72,8 +82,10 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
     if (!out)
         return NULL;
     fputc('{', out);
+    if (settings->verb == ES_VERB_PROBE)
+        fputs("\"verb\":\"probe\",", out);
     for (size_t i = 0; i < es_setting_count; i++)
-        if (is_kept(&es_setting_table[i]))
+        if (is_kept(&es_setting_table[i], settings))
             print_member(out, settings, &es_setting_table[i]);
     fprintf(out, "\"tokens_checksum\":\"%016" PRIx64 "\"}", tokens_checksum);
     if (fclose(out) != 0) {
@@ -91,7 +103,7 @@ void es_settings_write(FILE *out, const es_settings *settings)
         const es_setting *setting = &es_setting_table[i];
         char value[ES_SETTING_TEXT_MAX];
         es_setting_print(value, sizeof value, settings, setting);
-        if (is_kept(setting) && *value)
+        if (is_kept(setting, settings) && *value)
             fprintf(out, "%s = %s\n", setting->name, value);
     }
 }
@@ -139,6 +151,18 @@ static const char bench_details[] =
     "within pairs over the median of the steps without, and the interval that\n"
     "holds that median with 95 % confidence.";
 
+static const char probe_details[] =
+    "Runs the held-out part of the data forward through a model that exists:\n"
+    "a checkpoint of entropy-train, or GPT-2 or GPT-NeoX (Pythia) weights as\n"
+    "Hugging Face's library saves them. Records loss, heads and layers as one\n"
+    "evaluation, and prints loss, perplexity and each layer's entropy, with\n"
+    "their standard deviation over the micro-batches.\n\n"
+    "The token file has to be made with the model's own tokenizer:\n"
+    "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
+    "the file of weights says, --ctx the longest that it has positions for.\n\n"
+    "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
+    "output failed, 128+N ended by signal N.";
+
 static void describe(es_command *command, es_verb verb)
 {
     if (verb == ES_VERB_VERIFY) {
@@ -151,11 +175,17 @@ static void describe(es_command *command, es_verb verb)
         command->synopsis = "[OPTION...]";
         command->summary = "speed of training, and what recording costs";
         command->details = bench_details;
+    } else if (verb == ES_VERB_PROBE) {
+        command->name = "entropy-train probe";
+        command->synopsis = "CHECKPOINT --data FILE --out FILE [OPTION...]";
+        command->summary = "record the heads of an existing model";
+        command->details = probe_details;
     } else {
         command->name = "entropy-train";
         command->synopsis =
             "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
-            "       entropy-train verify DIR... | bench";
+            "       entropy-train verify DIR... | bench | probe "
+            "CHECKPOINT ...";
         command->summary = "train a transformer, record its attention entropy";
         command->details = train_details;
     }
@@ -167,7 +197,9 @@ static void describe_option(verb_table *table, const es_setting *setting,
     size_t i = table->command.n_options++;
     char value[ES_SETTING_TEXT_MAX];
     es_setting_print(value, sizeof value, defaults, setting);
-    bool shown = *value && setting->kind != ES_SETTING_FLAG;
+    /* A probe's model is what its file of weights says. */
+    bool open = defaults->verb == ES_VERB_PROBE && is_of_model(setting);
+    bool shown = *value && setting->kind != ES_SETTING_FLAG && !open;
     snprintf(table->help[i], HELP_SIZE, shown ? "%s (%.60s)" : "%s",
              setting->help, value);
     table->options[i] = (es_option){setting->name, setting->letter,

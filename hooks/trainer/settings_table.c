@@ -27,7 +27,9 @@
 
 #define TRAIN ES_VERB_TRAIN
 #define RUNS (ES_VERB_TRAIN | ES_VERB_BENCH)
-#define ALL (ES_VERB_TRAIN | ES_VERB_VERIFY | ES_VERB_BENCH)
+#define PASS (ES_VERB_TRAIN | ES_VERB_PROBE)
+#define MODEL (RUNS | ES_VERB_PROBE)
+#define ALL (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
 #define LARGE 9007199254740992.0 /* 2^53: whole numbers are exact below */
 #define BELOW_ONE 0.999999999    /* a decay of 1 would divide by zero */
 
@@ -40,25 +42,29 @@ static const char *const reductions[] = {"token", "mean", NULL};
 const es_setting es_setting_table[] = {
     {KEPT(ES_SETTING_ARCH, "arch", "ARCH", model.arch, RUNS,
           "architecture, as 'SM+LN+G'")},
-    {TEXT("data", "FILE", data, TRAIN,
-          "token file to train on, made by entropy-corpus"),
+    {TEXT("data", "FILE", data, PASS,
+          "token file to read, made by entropy-corpus"),
      .kept = true},
-    {TEXT("out", "FILE", out, TRAIN, "run file to record into"), .letter = 'o'},
-    {FLAG("no-record", no_record, TRAIN, "train without a run file")},
+    {TEXT("out", "FILE", out, PASS, "run file to record into"), .letter = 'o'},
+    {FLAG("no-record", no_record, PASS, "record into no run file")},
+    {TEXT("init", "FILE", init, PASS,
+          "start from these weights: a checkpoint, or safetensors of GPT-2 or "
+          "GPT-NeoX"),
+     .kept = true},
     {FLAG("dry-run", dry_run, TRAIN,
           "check everything, print the resolved configuration, train "
           "nothing")},
     {ROW("config", "FILE", model, RUNS,
          "read options from lines 'name = value'; later options override"),
      .kind = ES_SETTING_FILE},
-    {TEXT("name", "TEXT", name, TRAIN,
+    {TEXT("name", "TEXT", name, PASS,
           "name of the run; that of the run file if not given")},
 
     {CHOICE("family", "NAME", model.family, families, RUNS, "gpt2 or pythia")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
-    {INT("n-head", "H", model.n_head, 1, INT_MAX, RUNS, "heads of a layer")},
+    {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads of a layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
-    {INT("ctx", "T", model.ctx, 1, INT_MAX, RUNS, "context length, tokens")},
+    {INT("ctx", "T", model.ctx, 1, INT_MAX, MODEL, "context length, tokens")},
     {INT("vocab", "V", model.vocab, 0, INT_MAX, RUNS,
          "vocabulary; 0 takes the token file's, another must be the same")},
     {INT("mlp-mult", "M", model.mlp_mult, 1, INT_MAX, RUNS,
@@ -78,10 +84,10 @@ const es_setting es_setting_table[] = {
           "SM(t): initial temperature")},
     {REAL("theta-init", "X", model.theta_init, -1e9, 1e9, RUNS,
           "EReg: initial threshold, as a share of ln T")},
-    {LONG("seed", "N", model.seed, 0, LARGE, RUNS,
+    {LONG("seed", "N", model.seed, 0, LARGE, MODEL,
           "fixes parameters and batches")},
 
-    {INT("batch", "B", model.batch, 1, INT_MAX, RUNS,
+    {INT("batch", "B", model.batch, 1, INT_MAX, MODEL,
          "sequences of a micro-batch")},
     {INT("accumulate", "N", train.accumulate, 1, 1e6, TRAIN,
          "micro-batches of a step")},
@@ -107,6 +113,12 @@ const es_setting es_setting_table[] = {
           "steps from one evaluation to the next; 0 for none")},
     {LONG("eval-batches", "N", eval_batches, 1, 1e9, TRAIN,
           "micro-batches of an evaluation")},
+    {LONG("batches", "N", eval_batches, 1, 1e9, ES_VERB_PROBE,
+          "micro-batches to probe with")},
+    {FLAG("random", random, ES_VERB_PROBE,
+          "micro-batches from places drawn from the seed; otherwise those of "
+          "a training's evaluation"),
+     .kept = true},
     {LONG("after-nan", "N", after_nan, 0, LARGE, TRAIN,
           "steps to go on after the loss is no longer finite")},
     {LONG("log-every", "N", log_every, 0, LARGE, TRAIN,
@@ -126,7 +138,7 @@ const es_setting es_setting_table[] = {
     {TEXT("backend", "NAME", backend, ALL, "cpu"), .kept = true},
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for as many as there are processors to run on")},
-    {FLAG("quiet", quiet, TRAIN, "no progress"), .letter = 'q'},
+    {FLAG("quiet", quiet, PASS, "no progress"), .letter = 'q'},
     {FLAG("help", help, ALL, "print this help")},
     {FLAG("version", version, ALL, "print the version")},
 };

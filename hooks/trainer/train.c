@@ -1,6 +1,7 @@
 #include "hooks/trainer/train.h"
 
 #include "hooks/trainer/resume.h"
+#include "hooks/trainer/start.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -245,6 +246,16 @@ static void end_result(loop *l, es_status status)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
+/** Weights that are there already. */
+static es_status load_start(loop *l)
+{
+    es_start start;
+    es_status status = es_start_load(&start, l->trainer);
+    if (status == ES_OK && start.note[0])
+        warn(l, start.note);
+    return status;
+}
+
 /** What the training needs, in the order in which a mistake costs least. */
 static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
@@ -253,6 +264,8 @@ static es_status begin(loop *l, const es_settings *settings,
     es_status status = es_trainer_new(&l->trainer, settings);
     if (status == ES_OK && from)
         status = es_trainer_resume(l->trainer, from);
+    else if (status == ES_OK && settings->init[0])
+        status = load_start(l);
     es_settings_run_name(name, settings);
     if (status == ES_OK && settings->checkpoint[0])
         status = es_checkpoint_folder_open(

@@ -22,13 +22,13 @@ static const char *const run_series_names[N_RUN_SERIES] = {
 
 struct es_train_record {
     es_recorder *recorder;
-    bool ereg, power;
+    bool ereg, power, probes;
     size_t n_layers, n_heads; /* n_heads: of the whole model */
     int heads[N_PHASES][ES_N_HEAD_SERIES];
     int layers[N_PHASES][ES_N_LAYER_SERIES];
     int run[N_PHASES][N_RUN_SERIES];
     es_model_config config;
-    int parameters[ES_N_PARAMETER_SERIES]; /* of training */
+    int parameters[ES_N_PARAMETER_SERIES]; /* of training, or of a probe */
     es_status trouble;                     /* the first one */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
@@ -88,7 +88,8 @@ static void declare_parameters(es_train_record *record)
     for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
         if (es_parameter_series_exists(&record->config, (es_parameter_series)i))
             declare(record, &record->parameters[i],
-                    es_parameter_series_names[i], ES_PHASE_TRAIN);
+                    es_parameter_series_names[i],
+                    record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
 }
 
 static es_status open_recorder(es_train_record *record,
@@ -103,21 +104,22 @@ static es_status open_recorder(es_train_record *record,
                                   es_tokens_checksum(trainer->tokens));
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
-    es_run_info info = {.uuid = trainer->uuid,
-                        .name = name,
-                        .arch = arch,
-                        .family = config->family == ES_FAMILY_GPT2 ? "gpt2"
-                                                                   : "pythia",
-                        .n_layer = config->n_layer,
-                        .n_head = config->n_head,
-                        .d_model = config->d_model,
-                        .ctx = config->ctx,
-                        .vocab = config->vocab,
-                        .batch = config->batch,
-                        .seed = (int64_t)config->seed,
-                        .config = json,
-                        .program = "entropy-train " ES_VERSION,
-                        .host = host};
+    es_run_info info = {
+        .uuid = trainer->uuid,
+        .name = name,
+        .arch = arch,
+        .family = config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
+        .n_layer = config->n_layer,
+        .n_head = config->n_head,
+        .d_model = config->d_model,
+        .ctx = config->ctx,
+        .vocab = config->vocab,
+        .batch = config->batch,
+        .seed = (int64_t)config->seed,
+        .config = json,
+        .program = record->probes ? "entropy-train probe " ES_VERSION
+                                  : "entropy-train " ES_VERSION,
+        .host = host};
     es_recorder_options options = {
         .path = path, .run = &info, .resume_step = trainer->first_step};
     es_status status = es_recorder_open(&record->recorder, &options);
@@ -135,6 +137,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
     record->ereg = config->arch.entropy_reg;
     record->power = config->arch.attention == ES_POWER_SOFTMAX;
+    record->probes = trainer->settings.verb == ES_VERB_PROBE;
     record->config = *config;
     record->n_layers = (size_t)config->n_layer;
     record->n_heads = record->n_layers * (size_t)config->n_head;
@@ -144,9 +147,10 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         free(record);
         return status;
     }
-    declare_all(record, ES_PHASE_TRAIN);
+    if (!record->probes)
+        declare_all(record, ES_PHASE_TRAIN);
     declare_parameters(record);
-    if (trainer->settings.eval_every > 0)
+    if (record->probes || trainer->settings.eval_every > 0)
         declare_all(record, ES_PHASE_EVAL);
     *out = record;
     return ES_OK;
@@ -222,6 +226,20 @@ void es_train_record_eval(es_train_record *record, int64_t step,
         return;
     push_losses(record, ES_PHASE_EVAL, step, losses);
     push_measure(record, ES_PHASE_EVAL, step, measure);
+    if (record->probes)
+        push_parameters(record, step, measure);
+}
+
+void es_train_record_other(es_train_record *record, const char *name,
+                           es_shape shape, const char *unit, int64_t step,
+                           const float *values, size_t n)
+{
+    int series;
+    if (!record)
+        return;
+    note(record, es_recorder_series(record->recorder, &series, name, shape,
+                                    ES_PHASE_EVAL, unit));
+    push(record, series, step, values, n);
 }
 
 void es_train_record_event(es_train_record *record, int64_t step,

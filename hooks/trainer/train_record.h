@@ -26,7 +26,13 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s);
 
-/** Records an evaluation at `step`, by the model as it is before that step. */
+/** Records one sample, phase eval, of a series that is in no list. */
+void es_train_record_other(es_train_record *record, const char *name,
+                           es_shape shape, const char *unit, int64_t step,
+                           const float *values, size_t n);
+
+/** Records an evaluation at `step`, by the model as it is before that step;
+ *  that of a probe has the parameters' series, too. */
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure);
 

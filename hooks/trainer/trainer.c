@@ -9,6 +9,12 @@ static es_status resolve_vocab(es_trainer *trainer)
 {
     int *vocab = &trainer->settings.model.vocab;
     int have = es_tokens_vocab(trainer->tokens);
+    if (*vocab != 0 && *vocab != have && trainer->settings.init[0])
+        return es_fail(ES_EUSAGE,
+                       "%s: its vocabulary is %d, that of the weights %s is "
+                       "%d: ids of another tokenizer mean nothing to them",
+                       trainer->settings.data, have, trainer->settings.init,
+                       *vocab);
     if (*vocab != 0 && *vocab != have)
         return es_fail(ES_EUSAGE,
                        "%s: its vocabulary is %d, not the %d of --vocab",
@@ -33,7 +39,7 @@ static es_status open_data(es_trainer *trainer)
         status = resolve_vocab(trainer);
     if (status == ES_OK)
         status = check_configs(settings);
-    if (status == ES_OK)
+    if (status == ES_OK && settings->verb != ES_VERB_PROBE)
         status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
                                      settings->model.ctx);
     if (status == ES_OK && settings->eval_every > 0)
@@ -157,7 +163,7 @@ static es_status forward(es_trainer *trainer, es_losses *losses, bool *measure)
     return status;
 }
 
-static void add_losses(es_losses *sum, const es_losses *more, double weight)
+void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 {
     sum->loss += weight * more->loss;
     sum->ce += weight * more->ce;
@@ -187,30 +193,45 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
             status = es_model_backward(trainer->model, 1.0 / n);
         if (status != ES_OK)
             return status;
-        add_losses(&out->losses, &losses, 1.0 / n);
+        es_losses_add(&out->losses, &losses, 1.0 / n);
     }
     return es_model_update(trainer->model, &settings->train, out->lr,
                            &out->grad_norm);
 }
 
+es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
+                              int64_t index)
+{
+    const es_model_config *config = &trainer->settings.model;
+    es_status status;
+    if (trainer->settings.random)
+        status = es_tokens_random_batch(trainer->tokens, trainer->inputs,
+                                        trainer->targets, ES_SPLIT_HELD_OUT,
+                                        config->seed, (uint64_t)index,
+                                        config->batch, config->ctx);
+    else
+        status = es_tokens_fixed_batch(
+            trainer->tokens, trainer->inputs, trainer->targets,
+            ES_SPLIT_HELD_OUT, (uint64_t)index, config->batch, config->ctx);
+    if (status == ES_OK)
+        status = es_model_forward(trainer->model, out, trainer->inputs,
+                                  trainer->targets, false, true);
+    if (status == ES_OK)
+        es_measure_add(trainer->measure, trainer->model);
+    return status;
+}
+
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
 {
-    const es_settings *settings = &trainer->settings;
-    const es_model_config *config = &settings->model;
+    int64_t n = trainer->settings.eval_batches;
     *out = (es_losses){0};
     es_measure_reset(trainer->measure);
-    for (int64_t i = 0; i < settings->eval_batches; i++) {
+    for (int64_t i = 0; i < n; i++) {
         es_losses losses;
-        es_status status = es_tokens_fixed_batch(
-            trainer->tokens, trainer->inputs, trainer->targets,
-            ES_SPLIT_HELD_OUT, (uint64_t)i, config->batch, config->ctx);
-        if (status == ES_OK)
-            status = es_model_forward(trainer->model, &losses, trainer->inputs,
-                                      trainer->targets, false, true);
+        es_status status = es_trainer_hold_out(trainer, &losses, i);
         if (status != ES_OK)
             return status;
-        es_measure_add(trainer->measure, trainer->model);
-        add_losses(out, &losses, 1.0 / (double)settings->eval_batches);
+        es_losses_add(out, &losses, 1.0 / (double)n);
     }
     return ES_OK;
 }

@@ -66,6 +66,16 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
  */
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
+/**
+ * Micro-batch `index` of the held-out data forward, added to trainer->measure:
+ * of an evaluation, or with settings.random at places drawn from the seed.
+ */
+es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
+                              int64_t index) ES_MUST_USE;
+
+/** *sum += weight * *more. */
+void es_losses_add(es_losses *sum, const es_losses *more, double weight);
+
 /** Tokens of one step. */
 int64_t es_trainer_tokens(const es_trainer *trainer);
 

@@ -29,6 +29,7 @@ static void check_values(const es_settings *settings)
     const es_model_config *model = &settings->model;
     fuzz_require(memchr(settings->data, 0, sizeof settings->data));
     fuzz_require(memchr(settings->out, 0, sizeof settings->out));
+    fuzz_require(memchr(settings->init, 0, sizeof settings->init));
     fuzz_require(memchr(settings->name, 0, sizeof settings->name));
     fuzz_require(memchr(settings->backend, 0, sizeof settings->backend));
     fuzz_require(model->n_layer >= 1 && model->ctx >= 1 && model->batch >= 1);
@@ -78,11 +79,11 @@ static void check_words(es_settings *settings, es_verb verb, char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static const es_verb verbs[] = {ES_VERB_TRAIN, ES_VERB_VERIFY,
-                                    ES_VERB_BENCH};
+                                    ES_VERB_BENCH, ES_VERB_PROBE};
     es_settings settings;
     if (n == 0)
         return 0;
-    es_verb verb = verbs[bytes[0] / 2 % 3];
+    es_verb verb = verbs[bytes[0] / 2 % 4];
     es_settings_default(&settings, verb);
     if (bytes[0] & 1) {
         check_file(&settings, bytes + 1, n - 1);

@@ -1,0 +1,249 @@
+#include "hooks/trainer/probe.h"
+
+#include "hooks/trainer/train_record.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** Mean and squared distances of a number, taken batch by batch: Welford. */
+typedef struct sums {
+    double mean, squares;
+} sums;
+
+typedef struct probe {
+    es_trainer *trainer;
+    es_train_record *record; /* NULL: nothing is recorded */
+    es_probe_result *result;
+    es_losses losses;
+    size_t n_layers, n_heads; /* n_heads: of the whole model */
+    es_head_stats *stats;     /* (L,H) of one batch */
+    sums *heads;              /* (L,H) entropies */
+    sums *layers;             /* (L + 1): mean over heads; of the whole model */
+    sums ce;
+    float *deviations; /* (L,H) */
+} probe;
+
+/* --- spread ----------------------------------------------------------------
+ */
+
+static void add(sums *s, double value, int64_t n)
+{
+    double distance = value - s->mean;
+    s->mean += distance / (double)n;
+    s->squares += distance * (value - s->mean);
+}
+
+static es_spread spread_of(const sums *s, int64_t n)
+{
+    double deviation = n > 1 ? sqrt(s->squares / (double)(n - 1)) : (double)NAN;
+    return (es_spread){s->mean, deviation};
+}
+
+/** Mean of the finite values of heads first .. first + n - 1. */
+static double mean_entropy(const es_head_stats *stats, size_t n)
+{
+    double sum = 0;
+    size_t finite = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(stats[i].entropy))
+            continue;
+        sum += stats[i].entropy;
+        finite++;
+    }
+    return finite > 0 ? sum / (double)finite : (double)NAN;
+}
+
+static void add_batch(probe *p, const es_losses *losses)
+{
+    int64_t n = ++p->result->n_batches;
+    size_t each = p->n_heads / p->n_layers;
+    es_model_head_stats(p->trainer->model, p->stats);
+    add(&p->ce, losses->ce, n);
+    for (size_t h = 0; h < p->n_heads; h++)
+        add(&p->heads[h], p->stats[h].entropy, n);
+    for (size_t l = 0; l < p->n_layers; l++)
+        add(&p->layers[l], mean_entropy(p->stats + l * each, each), n);
+    add(&p->layers[p->n_layers], mean_entropy(p->stats, p->n_heads), n);
+}
+
+/* --- the pass --------------------------------------------------------------
+ */
+
+static es_status make_room(probe *p)
+{
+    const es_model_config *config = &p->trainer->settings.model;
+    p->n_layers = (size_t)config->n_layer;
+    p->n_heads = p->n_layers * (size_t)config->n_head;
+    p->stats = calloc(p->n_heads, sizeof *p->stats);
+    p->heads = calloc(p->n_heads, sizeof *p->heads);
+    p->layers = calloc(p->n_layers + 1, sizeof *p->layers);
+    p->deviations = calloc(p->n_heads, sizeof *p->deviations);
+    p->result->layers = calloc(p->n_layers + 1, sizeof *p->result->layers);
+    p->result->n_layers = config->n_layer;
+    if (!p->stats || !p->heads || !p->layers || !p->deviations ||
+        !p->result->layers)
+        return es_fail(ES_ENOMEM, "out of memory for %zu heads", p->n_heads);
+    return ES_OK;
+}
+
+static void warn(const es_train_watch *watch, const char *message)
+{
+    if (watch->on_warning && *message)
+        watch->on_warning(watch->user, message);
+}
+
+/** Sequences that are read twice make the spread too small. */
+static void warn_of_repeats(const probe *p, const es_train_watch *watch)
+{
+    const es_settings *settings = &p->trainer->settings;
+    char text[ES_MESSAGE_MAX];
+    uint64_t have = es_tokens_count(p->trainer->tokens, ES_SPLIT_HELD_OUT) /
+                    ((uint64_t)settings->model.ctx + 1);
+    uint64_t want =
+        (uint64_t)settings->eval_batches * (uint64_t)settings->model.batch;
+    if (settings->random || want <= have)
+        return;
+    snprintf(text, sizeof text,
+             "%.512s: its held-out part has %" PRIu64 " sequences of %d tokens,"
+             " not %" PRIu64 ": some are read more than once",
+             settings->data, have, settings->model.ctx + 1, want);
+    warn(watch, text);
+}
+
+static es_status run_batches(probe *p, const es_train_watch *watch)
+{
+    int64_t n = p->trainer->settings.eval_batches;
+    es_measure_reset(p->trainer->measure);
+    for (int64_t i = 0; i < n; i++) {
+        es_losses losses;
+        if (watch->should_stop && watch->should_stop(watch->user))
+            break;
+        es_status status = es_trainer_hold_out(p->trainer, &losses, i);
+        if (status != ES_OK)
+            return status;
+        es_losses_add(&p->losses, &losses, 1.0 / (double)n);
+        add_batch(p, &losses);
+    }
+    return ES_OK;
+}
+
+/* --- results ------------------------------------------------------------ */
+
+static void record_all(probe *p)
+{
+    es_probe_result *result = p->result;
+    int64_t n = result->n_batches;
+    double missing = (double)(result->settings.eval_batches - n) / (double)n;
+    es_losses sum = p->losses;
+    es_losses_add(&p->losses, &sum, missing); /* 0 unless it was stopped */
+    float deviation = (float)spread_of(&p->ce, n).deviation;
+    es_train_record_eval(p->record, result->start.step, &p->losses,
+                         p->trainer->measure);
+    if (n < 2)
+        return;
+    for (size_t h = 0; h < p->n_heads; h++)
+        p->deviations[h] = (float)spread_of(&p->heads[h], n).deviation;
+    es_train_record_other(p->record, "entropy_std", ES_SHAPE_HEAD, "nats",
+                          result->start.step, p->deviations, p->n_heads);
+    es_train_record_other(p->record, "ce_std", ES_SHAPE_RUN, "nats",
+                          result->start.step, &deviation, 1);
+}
+
+/** Heads first .. first + n - 1 as one row of the table. */
+static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
+                      size_t n)
+{
+    double sink = 0;
+    out->lowest = out->highest = out->max_logit = (double)NAN;
+    const float *values = es_measure_heads(measure, ES_HEAD_ENTROPY) + first;
+    for (size_t i = 0; i < n; i++) {
+        out->nonfinite += !isfinite(values[i]);
+        out->lowest = fmin(out->lowest, (double)values[i]);
+        out->highest = fmax(out->highest, (double)values[i]);
+    }
+    values = es_measure_heads(measure, ES_HEAD_MAX_LOGIT) + first;
+    for (size_t i = 0; i < n; i++)
+        out->max_logit = fmax(out->max_logit, (double)values[i]);
+    values = es_measure_heads(measure, ES_HEAD_SINK) + first;
+    for (size_t i = 0; i < n; i++)
+        sink += isfinite(values[i]) ? (double)values[i] : 0;
+    size_t finite = n - (size_t)out->nonfinite;
+    out->sink = finite > 0 ? sink / (double)finite : (double)NAN;
+}
+
+static void finish(probe *p)
+{
+    es_probe_result *result = p->result;
+    size_t each = p->n_heads / p->n_layers;
+    result->ce = spread_of(&p->ce, result->n_batches);
+    for (size_t l = 0; l <= p->n_layers; l++) {
+        bool whole = l == p->n_layers;
+        summarise(&result->layers[l], p->trainer->measure, whole ? 0 : l * each,
+                  whole ? p->n_heads : each);
+        result->layers[l].entropy = spread_of(&p->layers[l], result->n_batches);
+    }
+}
+
+static es_status open_all(probe *p, const es_settings *settings,
+                          const es_train_watch *watch)
+{
+    es_settings *resolved = &p->result->settings;
+    *resolved = *settings;
+    es_status status = es_start_settings(resolved);
+    if (status == ES_OK)
+        status = es_trainer_new(&p->trainer, resolved);
+    if (status == ES_OK)
+        status = es_start_load(&p->result->start, p->trainer);
+    if (status == ES_OK)
+        status = make_room(p);
+    if (status == ES_OK && settings->out[0])
+        status = es_train_record_open(&p->record, p->trainer, settings->out);
+    if (status == ES_OK)
+        warn_of_repeats(p, watch);
+    return status;
+}
+
+/** Closes the run; the message of a failure before stays the last one. */
+static es_status close_all(probe *p, es_status status)
+{
+    es_probe_result *result = p->result;
+    char message[ES_MESSAGE_MAX];
+    snprintf(message, sizeof message, "%s", es_message());
+    es_run_status ended = status != ES_OK ? ES_RUN_FAILED
+                          : result->n_batches < result->settings.eval_batches
+                              ? ES_RUN_STOPPED
+                              : ES_RUN_FINISHED;
+    result->recorded = es_train_record_close(p->record, ended);
+    if (result->recorded != ES_OK)
+        snprintf(result->lost, sizeof result->lost, "%s", es_message());
+    es_trainer_free(p->trainer);
+    free(p->stats);
+    free(p->heads);
+    free(p->layers);
+    free(p->deviations);
+    return status == ES_OK ? ES_OK : es_fail(status, "%s", message);
+}
+
+es_status es_probe(es_probe_result *result, const es_settings *settings,
+                   const es_train_watch *watch)
+{
+    static const es_train_watch nobody = {0};
+    probe p = {.result = result};
+    *result = (es_probe_result){.recorded = ES_OK};
+    watch = watch ? watch : &nobody;
+    es_status status = open_all(&p, settings, watch);
+    if (status == ES_OK)
+        status = run_batches(&p, watch);
+    if (status == ES_OK && result->n_batches > 0) {
+        record_all(&p);
+        finish(&p);
+    }
+    return close_all(&p, status);
+}
+
+void es_probe_free(es_probe_result *result)
+{
+    free(result->layers);
+    result->layers = NULL;
+}

@@ -1,0 +1,91 @@
+#include "hooks/trainer/start.h"
+
+#include "hooks/trainer/settings_internal.h"
+#include "hooks/trainer/weights.h"
+#include <stdlib.h>
+#include <string.h>
+
+/** Settings that a file of weights says. Those which it does not know have
+ *  the program's defaults there. */
+static const char *const determined[] = {
+    "arch",   "family",      "n-layer",  "n-head",     "d-model",
+    "ctx",    "vocab",       "bias",     "final-norm", "gamma",
+    "lambda", "ereg-reduce", "mlp-mult", "batch"};
+
+static size_t row_of(const char *name)
+{
+    size_t i = 0;
+    while (i < es_setting_count && strcmp(es_setting_table[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static bool is_given(const es_settings *settings, const char *name)
+{
+    size_t row = row_of(name);
+    return row < es_setting_count && settings->given[row];
+}
+
+/** Copies a setting, as text: that serves every kind of it. */
+static es_status take(es_settings *settings, const es_settings *from,
+                      const char *name)
+{
+    char value[ES_SETTING_TEXT_MAX];
+    size_t row = row_of(name);
+    if (row == es_setting_count)
+        return es_fail(ES_EINTERNAL, "--%s: not in the table of settings",
+                       name);
+    es_setting_print(value, sizeof value, from, &es_setting_table[row]);
+    es_status status =
+        es_setting_set(settings, &es_setting_table[row], value, from->init);
+    settings->given[row] = false;
+    return status;
+}
+
+static es_status settle(es_settings *settings, const es_weights *weights)
+{
+    const es_model_config *model = es_weights_config(weights);
+    es_settings from = *settings;
+    es_status status = ES_OK;
+    from.model = *model;
+    for (size_t i = 0;
+         status == ES_OK && i < sizeof determined / sizeof *determined; i++) {
+        const char *name = determined[i];
+        bool unknown = strcmp(name, "ctx") == 0 && model->ctx == 0;
+        bool open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
+        if (!unknown && (open || !is_given(settings, name)))
+            status = take(settings, &from, name);
+    }
+    return status == ES_OK ? es_weights_check(weights, &settings->model)
+                           : status;
+}
+
+es_status es_start_settings(es_settings *settings)
+{
+    es_weights *weights = NULL;
+    int n_head = is_given(settings, "n-head") ? settings->model.n_head : 0;
+    es_status status = es_weights_open(&weights, settings->init, n_head);
+    if (status == ES_OK)
+        status = settle(settings, weights);
+    es_weights_close(weights);
+    return status;
+}
+
+es_status es_start_load(es_start *out, es_trainer *trainer)
+{
+    const es_settings *settings = &trainer->settings;
+    es_weights *weights = NULL;
+    *out = (es_start){.step = 0};
+    es_status status =
+        es_weights_open(&weights, settings->init, settings->model.n_head);
+    if (status == ES_OK)
+        status = es_weights_load(trainer->model, weights, out->note,
+                                 sizeof out->note);
+    if (status == ES_OK) {
+        out->step = es_weights_step(weights);
+        snprintf(out->maker, sizeof out->maker, "%s",
+                 es_weights_maker(weights));
+    }
+    es_weights_close(weights);
+    return status;
+}
