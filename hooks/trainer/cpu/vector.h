@@ -137,8 +137,9 @@ static inline vec vec_exp(vec x)
 
 /**
  * Natural logarithm of positive normal numbers, relative error below 3e-7;
- * NaN for NaN, infinity for infinity, anything for the rest. x = 2^n f with f
- * in [2/3, 4/3); ln f = 2 atanh((f - 1) / (f + 1)) by its series.
+ * NaN for NaN, infinity for infinity, something finite for 0 and subnormal
+ * numbers, anything for negative ones. x = 2^n f with f in [2/3, 4/3); ln f = 2
+ * atanh((f - 1) / (f + 1)) by its series.
  */
 static inline vec vec_log(vec x)
 {
