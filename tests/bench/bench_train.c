@@ -23,9 +23,19 @@ typedef struct problem {
 
 static const problem problems[] = {
     {"L6 H8 d256", "SM+LN+G", 6, 8, 256, 128, 8, 256, 12, 0.78},
-    {"L6 H8 d256", "EReg(SM+LN+G)", 6, 8, 256, 128, 8, 256, 12, 0},
     {"L12 H12 d48", "SM+LN+G", 12, 12, 48, 32, 16, 256, 60, 0},
     {"GPT-2 small", "SM+LN+G", 12, 12, 768, 128, 8, 50257, 2, 0.85},
+};
+
+/** A step of one architecture beside that of another, in turns: at most 5 %
+ *  longer. */
+static const struct {
+    const char *base, *other;
+} pairs[] = {
+    {"SM+LN+G", "EReg(SM+LN+G)"},
+    {"SM(t)+ScFuFFN", "EReg(SM(t)+ScFuFFN)"},
+    {"SM+LN+G", "PSM(4)+LN+G"},
+    {"PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
 };
 
 /** What a round needs. */
@@ -209,6 +219,23 @@ static void run_problem(const problem *p, int n_threads)
     close_bench(&b);
 }
 
+static void run_pair(const char *base, const char *other, int n_threads)
+{
+    problem p = problems[0], q = problems[0];
+    p.arch = base;
+    q.arch = other;
+    bench a = open_bench(&p, n_threads), b = open_bench(&q, n_threads);
+    for (int round = 0; round < p.n_rounds; round++) {
+        run_step(&a);
+        run_step(&b);
+    }
+    printf("%-12s %-20s %d thread%s  %.3f of %s (reach 1.05)\n", p.name, other,
+           n_threads, n_threads == 1 ? " " : "s", b.step / a.step, base);
+    fflush(stdout);
+    close_bench(&a);
+    close_bench(&b);
+}
+
 int main(void)
 {
     cpu_set_t set;
@@ -220,5 +247,7 @@ int main(void)
         if (n > 1)
             run_problem(&problems[i], n);
     }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        run_pair(pairs[i].base, pairs[i].other, 1);
     return 0;
 }
