@@ -12,9 +12,12 @@
 static char folder[512], file[600];
 
 /** Every kind of parameter that the trainer can build. */
-static const char *const archs[] = {"SM+LN+G", "EReg(SM(t)+LR(layer,0.2))",
+static const char *const archs[] = {"SM+LN+G",
+                                    "EReg(SM(t)+LR(layer,0.2))",
                                     "EReg(SM(t)+ScFuFFNi1)",
-                                    "SM+LR(global,0.3)", "SM+ScFFN"};
+                                    "SM+LR(global,0.3)",
+                                    "SM+ScFFN",
+                                    "PSM(4)+WNorm(QKVO)+SNorm(FFN)"};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 static es_settings settings_of(const char *arch)

@@ -78,11 +78,11 @@ static es_train_result resume(training_seen *out, const es_settings *settings)
     return result;
 }
 
-/** Stops at STOP, then goes on to the end. */
+/** Stops after so many steps, then goes on to the end. */
 static es_train_result stop_and_resume(training_seen *out,
-                                       const es_settings *settings)
+                                       const es_settings *settings, int stop)
 {
-    out->stop_after = STOP;
+    out->stop_after = stop;
     es_train_result result = training_run(out, settings);
     assert_int_equal(result.status, ES_RUN_STOPPED);
     assert_int_equal(result.saved, ES_OK);
@@ -159,7 +159,7 @@ static void assert_same_losses(const es_losses *a, const es_losses *b)
     assert_true(isfinite(a->loss));
 }
 
-static void assert_resumes(const char *arch, es_family family)
+static void assert_resumes(const char *arch, es_family family, int stop)
 {
     es_settings whole = settings_of("whole"), part = settings_of("part");
     if (es_arch_parse(&whole.model.arch, arch) != ES_OK)
@@ -172,7 +172,7 @@ static void assert_resumes(const char *arch, es_family family)
     part.train.accumulate = whole.train.accumulate = 2;
     training_seen x = {0}, y = {0};
     es_train_result a = training_run(&x, &whole);
-    es_train_result b = stop_and_resume(&y, &part);
+    es_train_result b = stop_and_resume(&y, &part, stop);
     assert_int_equal(b.status, ES_RUN_FINISHED);
     assert_int_equal(b.n_steps, STEPS);
     assert_int_equal(x.n_warnings + y.n_warnings, 0);
@@ -190,10 +190,12 @@ static void assert_resumes(const char *arch, es_family family)
 static void test_resume__goes_on_with_the_same_bits(void **state)
 {
     (void)state;
-    assert_resumes("SM+LN+G", ES_FAMILY_GPT2);
-    assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2);
-    assert_resumes("EReg(SM(t)+LN+LR(layer,0.2))", ES_FAMILY_PYTHIA);
-    assert_resumes("PSM(4)+LN+LR(global,0.1)", ES_FAMILY_GPT2);
+    assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
+    assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
+    assert_resumes("EReg(SM(t)+LN+LR(layer,0.2))", ES_FAMILY_PYTHIA, STOP);
+    assert_resumes("PSM(4)+LN+LR(global,0.1)", ES_FAMILY_GPT2, STOP);
+    /* Going on with an evaluation. */
+    assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
     clean("whole");
     clean("part");
 }

@@ -173,6 +173,7 @@ bad 'an argument' 2 "'more'" --no-record more
 bad 'no output' 2 'give --out FILE or --no-record'
 bad 'an unknown back-end' 2 'abacus' --no-record --backend abacus
 bad 'a value that is no number' 2 '--lr' --no-record --lr fast
+bad 'a negative tolerance' 2 '--gamma: -0.1 is not between 0 and' --no-record --gamma -0.1
 printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
 bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
 bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"

@@ -15,21 +15,25 @@ enum { EXIT_RESULT = 1, EXIT_SIGNAL = 128 };
 
 static volatile sig_atomic_t caught_signal;
 
+/** The next signal, of either kind, does what it would do to any program. */
 static void on_signal(int number)
 {
     caught_signal = number;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
 }
 
 /** The first signal ends the run in good order, a second one at once. */
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal,
-                               .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* Progress into a closed pipe must not end the training. */
+    /* Neither progress into a closed pipe nor a checkpoint beyond a limit on
+       the size of files must end the training: both become errors. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static bool should_stop(void *user)
