@@ -267,6 +267,26 @@ static void test_resume__a_later_record_is_replaced(void **state)
     clean("part");
 }
 
+static void test_resume__what_was_recorded_later_is_removed(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {0};
+    s.record_every = 1;
+    s.checkpoint_every = STOP;
+    training_run(&out, &s);
+    assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
+    s.record_every = 1000; /* the last step alone */
+    resume(&out, &s);
+    assert_string_equal(
+        es_sqlite(s.out, "SELECT group_concat(step) FROM (SELECT step FROM "
+                         "sample JOIN series USING (series_id) WHERE name = "
+                         "'loss' AND phase = 'train' AND step > 13 "
+                         "ORDER BY step)"),
+        "14,15,16,30");
+    clean("part");
+}
+
 static void test_resume__other_threads_are_a_warning(void **state)
 {
     (void)state;
@@ -505,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_resume__two_runs_record_the_same_bits),
         cmocka_unit_test(test_resume__the_run_goes_on_in_its_file),
         cmocka_unit_test(test_resume__a_later_record_is_replaced),
+        cmocka_unit_test(test_resume__what_was_recorded_later_is_removed),
         cmocka_unit_test(test_resume__other_threads_are_a_warning),
         cmocka_unit_test(test_resume__the_last_ones_are_kept),
         cmocka_unit_test(test_resume__none_after_a_nan),
