@@ -287,6 +287,31 @@ static void test_resume__what_was_recorded_later_is_removed(void **state)
     clean("part");
 }
 
+static void test_resume__under_another_name_it_is_another_run(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {0};
+    s.checkpoint_every = 10;
+    training_run(&out, &s);
+    es_checkpoint *from = find(checkpoint_file("part", 20));
+    snprintf(s.name, sizeof s.name, "branch");
+    out.n_steps = 20;
+    training_resume(&out, &s, from);
+    es_checkpoint_close(from);
+    assert_string_equal(es_sqlite(s.out,
+                                  "SELECT group_concat(name) FROM (SELECT"
+                                  " name FROM run ORDER BY run_id)"),
+                        "part,branch");
+    assert_string_equal(es_sqlite(s.out, "SELECT count(DISTINCT uuid), "
+                                         "min(last_step) FROM run"),
+                        "2|31");
+    assert_string_equal(steps_in("part"), "20 30 31");
+    assert_int_equal(
+        access(in_folder("part/branch-00000031.safetensors"), F_OK), 0);
+    clean("part");
+}
+
 static void test_resume__other_threads_are_a_warning(void **state)
 {
     (void)state;
@@ -526,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_resume__the_run_goes_on_in_its_file),
         cmocka_unit_test(test_resume__a_later_record_is_replaced),
         cmocka_unit_test(test_resume__what_was_recorded_later_is_removed),
+        cmocka_unit_test(test_resume__under_another_name_it_is_another_run),
         cmocka_unit_test(test_resume__other_threads_are_a_warning),
         cmocka_unit_test(test_resume__the_last_ones_are_kept),
         cmocka_unit_test(test_resume__none_after_a_nan),

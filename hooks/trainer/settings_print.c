@@ -132,9 +132,15 @@ static const char train_details[] =
     "fp32; softmax, the loss, parameters, gradients and the optimiser stay\n"
     "fp32, and a gradient passes a rounding unchanged.\n\n"
     "A file RUN.db.stop beside the run file asks the training to stop.\n\n"
+    "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
+    "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
+    "at a stop, but none once a loss or a gradient is not finite. --resume\n"
+    "goes on with one: its settings, and what the options beside it change,\n"
+    "in the run file that --out names. What the model is cannot change, nor\n"
+    "can the data. Under another --name it becomes a run of its own.\n\n"
     "Exit codes: 0 all steps done, or stopped by such a file; 1 the loss was\n"
     "no longer finite; 2 usage; 3 an input or output failed; 128+N ended by\n"
-    "signal N, the run closed as stopped.";
+    "signal N, the run closed as stopped. A checkpoint that is missing is a 3.";
 
 static const char verify_details[] =
     "Each DIR holds one case: parameters, one micro-batch, and the expected\n"

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static es_status resolve_vocab(es_trainer *trainer)
 {
@@ -109,6 +110,7 @@ es_status es_trainer_resume(es_trainer *trainer,
 {
     const es_checkpoint_state *state = es_checkpoint_state_of(checkpoint);
     const es_settings *settings = &trainer->settings;
+    char name[ES_RUN_NAME_SIZE];
     uint64_t have = es_tokens_checksum(trainer->tokens);
     if (have != state->tokens_checksum)
         return es_fail(ES_EUSAGE,
@@ -122,7 +124,9 @@ es_status es_trainer_resume(es_trainer *trainer,
                        ": give more --steps to go on",
                        es_checkpoint_path(checkpoint), state->step,
                        settings->train.steps);
-    snprintf(trainer->uuid, sizeof trainer->uuid, "%s", state->uuid);
+    es_settings_run_name(name, settings);
+    if (strcmp(name, state->name) == 0)
+        snprintf(trainer->uuid, sizeof trainer->uuid, "%s", state->uuid);
     trainer->first_step = state->step;
     return es_checkpoint_load(trainer->model, checkpoint);
 }
