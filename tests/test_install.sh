@@ -19,11 +19,13 @@ echo '#include <entropyscan.h>
 int main() { return es_message()[0]; }' >"$dir/main.cpp"
 check 'the headers are C++ too' g++ -fsyntax-only -Wall -Wextra -Werror \
     $(pkg-config --cflags entropyscan) "$dir/main.cpp"
-check 'the manual page is well-formed' \
-    sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \
-    sh "$dir/prefix/share/man/man1/entropy-scan.1"
-check 'the completions are bash' \
-    bash -n "$dir/prefix/share/bash-completion/completions/entropy-scan"
+for program in entropy-scan entropy-train; do
+    check "$program's manual page is well-formed" \
+        sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \
+        sh "$dir/prefix/share/man/man1/$program.1"
+    check "$program's completions are bash" \
+        bash -n "$dir/prefix/share/bash-completion/completions/$program"
+done
 check 'uninstalls' make -s uninstall BUILD="$BUILD" PREFIX="$dir/prefix"
 output 'and leaves no file' '^0$' sh -c "find '$dir/prefix' -type f | wc -l"
 

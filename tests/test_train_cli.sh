@@ -34,6 +34,8 @@ output 'train is the verb meant' 'finished' \
     "$train" train "${small[@]}" --steps 2 --no-record
 output '--help' 'usage: entropy-train .*--arch' "$train" --help
 output '--help of a verb' 'usage: entropy-train bench' "$train" bench --help
+output '--help lists the verbs' '^  probe +record the heads' "$train" --help
+output 'help VERB' 'usage: entropy-train probe' "$train" help probe
 output '--version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
 printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
 output 'a configuration file, and options over it' \

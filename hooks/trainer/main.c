@@ -51,7 +51,8 @@ static void print_failure(void)
 static bool print_information(const es_settings *settings, es_verb verb)
 {
     if (settings->help)
-        es_options_print_help(stdout, es_settings_command(verb), 80);
+        es_program_print_help(stdout, es_settings_program(),
+                              es_settings_command(verb), 80);
     else if (settings->version)
         puts("entropy-train " ES_VERSION);
     return settings->help || settings->version;
@@ -295,6 +296,16 @@ static int run_bench(int argc, char **argv)
     return es_exit_code(status);
 }
 
+static int run_help(int argc, char **argv)
+{
+    es_status status =
+        es_program_help(stdout, es_settings_program(),
+                        &es_settings_help_command, argc, argv, 80);
+    if (status != ES_OK)
+        print_failure();
+    return es_exit_code(status);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -303,7 +314,8 @@ int main(int argc, char **argv)
     } verbs[] = {{"train", run_train},
                  {"probe", run_probe},
                  {"verify", run_verify},
-                 {"bench", run_bench}};
+                 {"bench", run_bench},
+                 {"help", run_help}};
     int code = -1;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs && code < 0; i++)
         if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)

@@ -5,7 +5,7 @@
 #ifndef ES_SETTINGS_H
 #define ES_SETTINGS_H
 
-#include "analyzer/base/options.h"
+#include "analyzer/base/help.h"
 #include "hooks/trainer/config.h"
 #include <stdio.h>
 
@@ -50,6 +50,12 @@ void es_settings_default(es_settings *out, es_verb verb);
 
 /** What a verb is called and takes, for --help; static, one thread. */
 const es_command *es_settings_command(es_verb verb);
+
+/** entropy-train and its verbs; static, one thread. */
+const es_program *es_settings_program(void);
+
+/** The verb "help" of entropy-train. */
+extern const es_command es_settings_help_command;
 
 /** Gets an argument that is no option. Anything but ES_OK ends the parsing. */
 typedef es_status es_argument_handler(void *user, const char *argument);

@@ -169,33 +169,28 @@ static const char probe_details[] =
     "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
     "output failed, 128+N ended by signal N.";
 
-static void describe(es_command *command, es_verb verb)
-{
-    if (verb == ES_VERB_VERIFY) {
-        command->name = "entropy-train verify";
-        command->synopsis = "[OPTION...] DIR...";
-        command->summary = "compare a back-end with reference cases";
-        command->details = verify_details;
-    } else if (verb == ES_VERB_BENCH) {
-        command->name = "entropy-train bench";
-        command->synopsis = "[OPTION...]";
-        command->summary = "speed of training, and what recording costs";
-        command->details = bench_details;
-    } else if (verb == ES_VERB_PROBE) {
-        command->name = "entropy-train probe";
-        command->synopsis = "CHECKPOINT --data FILE --out FILE [OPTION...]";
-        command->summary = "record the heads of an existing model";
-        command->details = probe_details;
-    } else {
-        command->name = "entropy-train";
-        command->synopsis =
-            "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
-            "       entropy-train verify DIR... | bench | probe "
-            "CHECKPOINT ...";
-        command->summary = "train a transformer, record its attention entropy";
-        command->details = train_details;
-    }
-}
+/* What a verb is called and takes, but for its options; in the order of
+ * es_verb. */
+static const es_command described[] = {
+    {.name = "entropy-train",
+     .synopsis = "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
+                 "       entropy-train VERB [OPTION...]",
+     .summary = "train a transformer, record its attention entropy",
+     .details = train_details},
+    {.name = "entropy-train verify",
+     .synopsis = "[OPTION...] DIR...",
+     .summary = "compare a back-end with reference cases",
+     .details = verify_details},
+    {.name = "entropy-train bench",
+     .synopsis = "[OPTION...]",
+     .summary = "speed of training, and what recording costs",
+     .details = bench_details},
+    {.name = "entropy-train probe",
+     .synopsis = "CHECKPOINT --data FILE --out FILE [OPTION...]",
+     .summary = "record the heads of an existing model",
+     .details = probe_details},
+};
+#define N_COMMANDS (sizeof described / sizeof *described)
 
 static void describe_option(verb_table *table, const es_setting *setting,
                             const es_settings *defaults)
@@ -214,19 +209,37 @@ static void describe_option(verb_table *table, const es_setting *setting,
 
 const es_command *es_settings_command(es_verb verb)
 {
-    static verb_table tables[4];
-    int place = 0;
-    while ((int)verb >> place > 1)
+    static verb_table tables[N_COMMANDS];
+    size_t place = 0;
+    while ((unsigned)verb >> place > 1)
         place++;
     verb_table *table = &tables[place];
     if (table->command.name)
         return &table->command;
     es_settings defaults;
     es_settings_default(&defaults, verb);
+    table->command = described[place];
     for (size_t i = 0; i < es_setting_count; i++)
         if (es_setting_table[i].verbs & verb)
             describe_option(table, &es_setting_table[i], &defaults);
     table->command.options = table->options;
-    describe(&table->command, verb);
     return &table->command;
+}
+
+const es_command es_settings_help_command = {
+    .name = "entropy-train help",
+    .synopsis = ES_HELP_SYNOPSIS,
+    .summary = ES_HELP_SUMMARY,
+    .options = es_help_options,
+    .n_options = ES_N_HELP_OPTIONS,
+};
+
+const es_program *es_settings_program(void)
+{
+    static const es_command *commands[N_COMMANDS + 1];
+    static const es_program program = {commands, N_COMMANDS + 1};
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        commands[i] = es_settings_command((es_verb)(1 << i));
+    commands[N_COMMANDS] = &es_settings_help_command;
+    return &program;
 }

@@ -43,7 +43,11 @@ install_all() {
     install -m 644 hooks/entropyscan.h "$INCLUDE/../"
     manual_page entropy-scan 'look at attention entropy' \
         "$BUILD/entropy-scan" help --man >"$MAN/entropy-scan.1"
-    "$BUILD/entropy-scan" help --completion >"$COMPLETIONS/entropy-scan"
+    manual_page entropy-train 'train transformers, attention entropy recorded' \
+        "$BUILD/entropy-train" help --man >"$MAN/entropy-train.1"
+    for program in entropy-scan entropy-train; do
+        "$BUILD/$program" help --completion >"$COMPLETIONS/$program"
+    done
 }
 
 uninstall_all() {
@@ -51,8 +55,8 @@ uninstall_all() {
         rm -f "$BIN/$program"
     done
     rm -f "$LIB/$soname" "$LIB/libentropyscan.so" \
-        "$LIB/pkgconfig/entropyscan.pc" "$MAN/entropy-scan.1" \
-        "$COMPLETIONS/entropy-scan" "$INCLUDE/../entropyscan.h"
+        "$LIB/pkgconfig/entropyscan.pc" "$MAN"/entropy-{scan,train}.1 \
+        "$COMPLETIONS"/entropy-{scan,train} "$INCLUDE/../entropyscan.h"
     rm -rf "$INCLUDE"
 }
 
