@@ -209,7 +209,7 @@ static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
 /* Lanes whose query sees key j, when key 0 of the mask is the first query. */
 static inline ivec visible(int j, int half)
 {
-    ivec lane;
+    ivec lane = {0};
     for (int i = 0; i < LANES; i++)
         lane[i] = half * LANES + i;
     return lane >= j;
