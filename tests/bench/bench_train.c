@@ -4,6 +4,10 @@
  * fastest of the rounds: one thread in its own processor time, which others
  * on the machine do not stretch, and all threads by the clock. Targets:
  * design, section 7.
+ *
+ * bench_train --serve NAME ARCH THREADS takes one step of a problem for each
+ * line of standard input, and prints its seconds and the loss: bench_torch.py
+ * takes its own in between.
  */
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model.h"
@@ -12,6 +16,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 typedef struct problem {
@@ -20,6 +25,8 @@ typedef struct problem {
     int n_rounds;
     double target; /* 0: none */
 } problem;
+
+enum { SMALL, NARROW, GPT_2 };
 
 static const problem problems[] = {
     {"L6 H8 d256", "SM+LN+G", 6, 8, 256, 128, 8, 256, 12, 0.78},
@@ -30,12 +37,17 @@ static const problem problems[] = {
 /** A step of one architecture beside that of another, in turns: at most 5 %
  *  longer. */
 static const struct {
+    int problem;
     const char *base, *other;
 } pairs[] = {
-    {"SM+LN+G", "EReg(SM+LN+G)"},
-    {"SM(t)+ScFuFFN", "EReg(SM(t)+ScFuFFN)"},
-    {"SM+LN+G", "PSM(4)+LN+G"},
-    {"PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
+    {SMALL, "SM+LN+G", "EReg(SM+LN+G)"},
+    {SMALL, "SM(t)+ScFuFFN", "EReg(SM(t)+ScFuFFN)"},
+    {SMALL, "SM+LN+G", "PSM(4)+LN+G"},
+    {SMALL, "PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
+    {SMALL, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
+    {SMALL, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
+    {GPT_2, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
+    {GPT_2, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
 };
 
 /** What a round needs. */
@@ -141,7 +153,8 @@ static void run_limit(bench *b)
 
 /* --- the step ------------------------------------------------------------- */
 
-static void run_step(bench *b)
+/* Returns the seconds; the loss is that before the update. */
+static double take_step(bench *b, double *loss)
 {
     es_losses losses;
     double start = now(b);
@@ -151,7 +164,14 @@ static void run_step(bench *b)
           "forward");
     check(es_model_backward(b->model, 1) == ES_OK, "backward");
     update(b);
-    keep_best(&b->step, now(b) - start);
+    *loss = losses.loss;
+    return now(b) - start;
+}
+
+static void run_step(bench *b)
+{
+    double loss;
+    keep_best(&b->step, take_step(b, &loss));
 }
 
 static float *zeros(size_t n)
@@ -174,6 +194,7 @@ static bench open_bench(const problem *p, int n_threads)
     b.clock = n_threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     es_model_config_default(&config);
     check(es_arch_parse(&config.arch, p->arch) == ES_OK, p->arch);
+    config.bias = ES_BIAS_ALL;
     config.n_layer = p->n_layer;
     config.n_head = p->n_head;
     config.d_model = p->d_model;
@@ -219,9 +240,10 @@ static void run_problem(const problem *p, int n_threads)
     close_bench(&b);
 }
 
-static void run_pair(const char *base, const char *other, int n_threads)
+static void run_pair(const problem *from, const char *base, const char *other,
+                     int n_threads)
 {
-    problem p = problems[0], q = problems[0];
+    problem p = *from, q = *from;
     p.arch = base;
     q.arch = other;
     bench a = open_bench(&p, n_threads), b = open_bench(&q, n_threads);
@@ -229,18 +251,50 @@ static void run_pair(const char *base, const char *other, int n_threads)
         run_step(&a);
         run_step(&b);
     }
-    printf("%-12s %-20s %d thread%s  %.3f of %s (reach 1.05)\n", p.name, other,
+    printf("%-12s %-23s %d thread%s  %.3f of %s (reach 1.05)\n", p.name, other,
            n_threads, n_threads == 1 ? " " : "s", b.step / a.step, base);
     fflush(stdout);
     close_bench(&a);
     close_bench(&b);
 }
 
-int main(void)
+static int count_processors(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static int serve(const char *name, const char *arch, int n_threads)
+{
+    const problem *found = NULL;
+    for (size_t i = 0; !found && i < sizeof problems / sizeof *problems; i++)
+        if (strcmp(problems[i].name, name) == 0)
+            found = &problems[i];
+    if (!found) {
+        fprintf(stderr, "bench_train: no problem is called '%s'\n", name);
+        return 2;
+    }
+    problem p = *found;
+    p.arch = arch;
+    bench b = open_bench(&p, n_threads);
+    for (int c = getchar(); c != EOF; c = getchar()) {
+        double loss, seconds;
+        if (c != '\n')
+            continue;
+        seconds = take_step(&b, &loss);
+        printf("%.6f %.6f\n", seconds, loss);
+        fflush(stdout);
+    }
+    close_bench(&b);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "--serve") == 0)
+        return serve(argv[2], argv[3], atoi(argv[4]));
+    const int n = count_processors();
     printf("a training step; limit: its matrix products and AdamW alone\n");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         run_problem(&problems[i], 1);
@@ -248,6 +302,6 @@ int main(void)
             run_problem(&problems[i], n);
     }
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        run_pair(pairs[i].base, pairs[i].other, 1);
+        run_pair(&problems[pairs[i].problem], pairs[i].base, pairs[i].other, 1);
     return 0;
 }

@@ -9,13 +9,18 @@ export BUILD=${BUILD:-build} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 failed=0
 run() {
     echo "== $(basename "$1")"
-    "$1" || { echo "$1 ended with exit code $?" >&2; failed=1; }
+    "$@" || { echo "$1 ended with exit code $?" >&2; failed=1; }
     echo
 }
 last=
 for program in "$@"; do
     if [ "$(basename "$program")" = bench_cli ]; then last=$program; continue; fi
     run "$program"
+    # Beside PyTorch of the system's Python, where Debian's package puts it.
+    if [ "$(basename "$program")" = bench_train ]; then
+        run tests/bench/bench_torch.py "$program" 1
+        [ "$(nproc)" = 1 ] || run tests/bench/bench_torch.py "$program" "$(nproc)"
+    fi
 done
 [ -z "$last" ] || run "$last"
 exit $failed
