@@ -72,7 +72,7 @@ const es_setting es_setting_table[] = {
     {CHOICE("bias", "WHICH", model.bias, biases, RUNS, "all, qk or none")},
     {CHOICE("final-norm", "WHEN", model.final_norm, final_norms, RUNS,
             "auto (with LN), on or off")},
-    {CHOICE("emulate", "TYPE", model.emulate, emulations, TRAIN,
+    {CHOICE("emulate", "TYPE", model.emulate, emulations, PASS,
             "fp16: activations and logits have its range and precision, as "
             "said below; or none")},
     {REAL("gamma", "X", model.gamma, 0, 1e9, RUNS,

@@ -10,7 +10,7 @@
 static const char *const determined[] = {
     "arch",   "family",      "n-layer",  "n-head",     "d-model",
     "ctx",    "vocab",       "bias",     "final-norm", "gamma",
-    "lambda", "ereg-reduce", "mlp-mult", "batch"};
+    "lambda", "ereg-reduce", "mlp-mult", "batch",      "emulate"};
 
 static size_t row_of(const char *name)
 {
