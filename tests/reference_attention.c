@@ -82,7 +82,6 @@ static void power_softmax(double *a, const double *s, const row *r)
         for (int j = 0; j <= r->i; j++)
             *c = fmax(*c, fabs(s[j]));
         *c += 1e-6;
-        es_ref_note(r->result, *c / 100);
     }
     for (int j = 0; j <= r->i; j++)
         sum += a[j] = pow(s[j] / *c, arch->power);
@@ -114,6 +113,28 @@ static void attend_row(double *y, double *s, double *a, const row *r)
     }
 }
 
+/* Where a row's scores are small beside |q||k| their terms cancel: float32
+ * leaves little of them, and the power makes it less. */
+static void note_cancellation(es_ref_result *result, const double *qkv,
+                              const es_model_config *config, int layer)
+{
+    const int n = config->batch * config->ctx, d = config->d_model;
+    const int n_rows = n * config->n_head, p = config->arch.power;
+    double largest[2] = {0, 0}, smallest = INFINITY;
+    for (int i = 0; i < n; i++)
+        for (int which = 0; which < 2; which++) {
+            const double *x = qkv + i * 3 * d + which * d;
+            double squares = 0;
+            for (int c = 0; c < d; c++)
+                squares += x[c] * x[c] / d;
+            largest[which] = fmax(largest[which], sqrt(squares));
+        }
+    for (int i = layer * n_rows; i < (layer + 1) * n_rows; i++)
+        smallest = fmin(smallest, result->c[i]);
+    es_ref_note(result,
+                smallest / (largest[0] * largest[1]) / (8 * p * (p - 1)));
+}
+
 void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
                    const es_ref_model *ref, int layer)
 {
@@ -136,6 +157,8 @@ void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
                                .at = ((layer * B + b) * H + h) * T + i};
                 attend_row(y + (b * T + i) * d + h * width, s, s + T, &r);
             }
+    if (config->arch.attention == ES_POWER_SOFTMAX)
+        note_cancellation(result, qkv, config, layer);
     free(s);
 }
 

@@ -179,26 +179,34 @@ typedef struct row_gradient {
     vec mean_g, weight, mean_log, scale;
 } row_gradient;
 
-/* <l> + (1 - sum a)(ln D - 1); scores in the tile. */
-static inline vec tile_mean_log(const float *tile, const row_gradient *row,
-                                int n_full, int n_keys, int half, int power)
+/* mean_log = <l> + (1 - sum a)(ln D - 1), from the scores in the tile; and
+ * mean_g once more, from g in dtile. Under a small temperature a row is
+ * often one weight of 1; its g - <g> then is exactly 0, which dy . y, summed
+ * in another order, is not, and 1/t would make something of what is left. */
+static inline void tile_means(row_gradient *row, const float *tile,
+                              const float *dtile, int n_full, int n_keys,
+                              int half, int power)
 {
-    vec sum = splat(0), moment = splat(0);
+    vec sum = splat(0), moment = splat(0), mean_g = splat(0);
     for (int j = 0; j < n_keys; j++) {
         raw_weight w =
             weigh(load(tile + j * ROWS + half * LANES), row->anchor, power);
         vec a = w.u * row->inverse, more = a * w.log;
+        vec g = a * load(dtile + j * ROWS + half * LANES);
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
             a = choose(seen, a, splat(0));
             more = choose(seen, more, splat(0));
+            g = choose(seen, g, splat(0));
         }
         sum += a;
         moment += more;
+        mean_g += g;
     }
-    if (power == 0)
-        return moment;
-    return moment - (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
+    row->mean_g = mean_g;
+    row->mean_log = moment;
+    if (power)
+        row->mean_log -= (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
 }
 
 /* tile: scores become weights; dtile: g becomes ds times scale, the gradient
@@ -256,11 +264,11 @@ static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
 }
 
 static inline vec row_gradients(workspace *w, row_gradient *row, int n_full,
-                                int n_keys, int half, int power, bool entropy)
+                                int n_keys, int half, int power, bool means,
+                                bool entropy)
 {
-    if (entropy)
-        row->mean_log =
-            tile_mean_log(w->tile, row, n_full, n_keys, half, power);
+    if (means)
+        tile_means(row, w->tile, w->dtile, n_full, n_keys, half, power);
     return tile_gradient(w->tile, w->dtile, row, n_full, n_keys, half, power,
                          entropy);
 }
@@ -274,13 +282,13 @@ static void gradient_half(const es_cpu_head *head, workspace *w,
                                  first + half * LANES, n - half * LANES);
     row.scale = load(w->scale + half * LANES);
     if (head->power == 0 && head->dentropy)
-        dot = row_gradients(w, &row, first, n_keys, half, 0, true);
+        dot = row_gradients(w, &row, first, n_keys, half, 0, true, true);
     else if (head->power == 0)
-        dot = row_gradients(w, &row, first, n_keys, half, 0, false);
+        dot = row_gradients(w, &row, first, n_keys, half, 0, head->dt, false);
     else if (head->dentropy)
-        row_gradients(w, &row, first, n_keys, half, head->power, true);
+        row_gradients(w, &row, first, n_keys, half, head->power, true, true);
     else
-        row_gradients(w, &row, first, n_keys, half, head->power, false);
+        row_gradients(w, &row, first, n_keys, half, head->power, false, false);
     for (int i = 0; head->dt && i < LANES && half * LANES + i < n; i++)
         head->dt[first + half * LANES + i] = dot[i];
 }
