@@ -9,7 +9,8 @@
 .print
 
 SELECT arch AS architecture, lr AS rate, count(*) AS seeds, figure AS published,
-    CASE WHEN count(perplexity) = 0 THEN 'NaN'
+    CASE count(perplexity) WHEN 0 THEN 'NaN'
+        WHEN 1 THEN printf('%.2f', max(perplexity))
         ELSE printf('%.2f (%.2f to %.2f)', avg(perplexity), min(perplexity),
             max(perplexity)) END AS perplexity,
     printf('%.0f %%', 100 * avg(highest_quarter)) AS overloaded,

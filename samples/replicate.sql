@@ -125,7 +125,9 @@ INSERT INTO below VALUES
 
 INSERT INTO claim
 SELECT text, lr, printf('%s of %s below that of %s with each seed', what, a, b),
-    printf('%d of %d; means %.3g and %.3g', sum(x < y), count(*), avg(x), avg(y)),
+    printf('%d of %d; means %s and %s', sum(x < y), count(*),
+        replace(printf('%.3g', avg(x)), 'Inf', 'NaN'),
+        replace(printf('%.3g', avg(y)), 'Inf', 'NaN')),
     CASE WHEN sum(x < y) = count(*) THEN 'yes'
         WHEN sum(x > y) = count(*) THEN 'no, the reverse' ELSE 'no' END
 FROM (SELECT below.rowid AS id, below.*, a.lr AS lr, a.x AS x, b.x AS y
@@ -141,12 +143,12 @@ SELECT 'ScFuFFN equals ScFFN within noise', lr,
     printf('difference %.3g, standard error %.3g', mean, error),
     CASE WHEN n < 2 THEN 'open' WHEN abs(mean) <= 2 * error THEN 'yes'
         ELSE 'no' END
-FROM (SELECT lr, count(d) AS n, avg(d) AS mean,
-          sqrt((avg(d * d) - avg(d) * avg(d)) / (count(d) - 1)) AS error
+FROM (SELECT lr, count(*) AS n, avg(d) AS mean,
+          sqrt((avg(d * d) - avg(d) * avg(d)) / (count(*) - 1)) AS error
       FROM (SELECT a.lr AS lr, a.perplexity - b.perplexity AS d
             FROM summary a JOIN summary b USING (seed, lr)
             WHERE a.arch = 'SM+ScFuFFN' AND b.arch = 'SM+ScFFN')
-      GROUP BY lr);
+      WHERE d IS NOT NULL GROUP BY lr);
 
 -- When a run broke: its first collapse or NaN; its steps if it did not.
 CREATE TEMP VIEW broken AS
