@@ -69,6 +69,15 @@ quiet() { [ -z "$(probe --no-record -q 2>&1)" ]; }
 check '--quiet says nothing' quiet
 output '--help' 'usage: entropy-train probe CHECKPOINT' "$train" probe --help
 
+# --- half precision
+probe -q -o "$dir/half.db" --emulate fp16
+half() {
+    paste -d, <(export_of "$dir/probe.db" ce) <(export_of "$dir/half.db" ce) |
+        awk -F, '{ d = $4 / $8 - 1; ok = d != 0 && d > -0.01 && d < 0.01 } END { exit !ok }'
+}
+check 'emulated half precision is nearly the same' half
+output 'the run says that it is emulated' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
+
 # --- spread: of two micro-batches it is sqrt(2) times one's distance
 probe -q -o "$dir/one.db" --batches 1
 probe -q -o "$dir/two.db" --batches 2

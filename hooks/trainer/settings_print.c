@@ -119,18 +119,21 @@ typedef struct verb_table {
     char help[ES_MAX_SETTINGS][HELP_SIZE];
 } verb_table;
 
+/* Of every verb that has the option. */
+#define EMULATION                                                              \
+    "--emulate fp16 rounds what the forward pass of half precision keeps,\n"   \
+    "to the nearest and from 65520 on to infinity: the sum of embeddings,\n"   \
+    "the outputs of LayerNorm, q, k and v (before and after Pythia's\n"        \
+    "rotation), q.k before it is scaled, the heads' outputs, the residual\n"   \
+    "stream after every sub-block, what goes into and comes out of an FFN's\n" \
+    "activation, a scaled FFN's output, and the logits of the loss.\n"         \
+    "Products are summed in fp32; softmax, the loss, parameters, gradients\n"  \
+    "and the optimiser stay fp32; a gradient passes a rounding unchanged.\n\n"
+
 static const char train_details[] =
     "Progress shows the heads as a bar, from the lowest entropy to the\n"
     "highest: '_' below a quarter of the ceiling ln(T!)/T, '-' below half,\n"
-    "'=' below three quarters, '#' above, '!' not finite.\n\n"
-    "--emulate fp16 rounds what the forward pass of half precision keeps, to\n"
-    "the nearest and from 65520 on to infinity: the sum of embeddings, the\n"
-    "outputs of LayerNorm, q, k and v (before and after Pythia's rotation),\n"
-    "q.k before it is scaled, the heads' outputs, the residual stream after\n"
-    "every sub-block, what goes into and comes out of an FFN's activation, a\n"
-    "scaled FFN's output, and the logits of the loss. Products are summed in\n"
-    "fp32; softmax, the loss, parameters, gradients and the optimiser stay\n"
-    "fp32, and a gradient passes a rounding unchanged.\n\n"
+    "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
     "A file RUN.db.stop beside the run file asks the training to stop.\n\n"
     "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
     "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
@@ -165,7 +168,8 @@ static const char probe_details[] =
     "their standard deviation over the micro-batches.\n\n"
     "The token file has to be made with the model's own tokenizer:\n"
     "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
-    "the file of weights says, --ctx the longest that it has positions for.\n\n"
+    "the file of weights says, --ctx the longest it has positions for.\n"
+    "\n" EMULATION
     "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
     "output failed, 128+N ended by signal N.";
 
