@@ -175,38 +175,40 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
 typedef struct row_gradient {
     vec anchor;    /* of weigh */
     vec inverse;   /* 1 / D */
-    vec steepness; /* what slope / D is multiplied with */
-    vec mean_g, weight, mean_log, scale;
+    vec steepness; /* what slope is multiplied with; PowerSoftmax */
+    vec mean_g;    /* what g is compared with */
+    vec weight;    /* w, dL/de */
+    vec scale;     /* of q . k */
 } row_gradient;
 
-/* mean_log = <l> + (1 - sum a)(ln D - 1), from the scores in the tile; and
- * mean_g once more, from g in dtile. Under a small temperature a row is
+/* Adds the part of the entropies: g becomes g - w l; scores in the tile. Its
+ * mean is taken anew from the weights. Under a small temperature a row is
  * often one weight of 1; its g - <g> then is exactly 0, which dy . y, summed
  * in another order, is not, and 1/t would make something of what is left. */
-static inline void tile_means(row_gradient *row, const float *tile,
-                              const float *dtile, int n_full, int n_keys,
-                              int half, int power)
+static inline void tile_add_entropy(const float *tile, float *dtile,
+                                    row_gradient *row, int n_full, int n_keys,
+                                    int half, int power)
 {
-    vec sum = splat(0), moment = splat(0), mean_g = splat(0);
+    vec sum = splat(0), mean = splat(0);
     for (int j = 0; j < n_keys; j++) {
-        raw_weight w =
-            weigh(load(tile + j * ROWS + half * LANES), row->anchor, power);
-        vec a = w.u * row->inverse, more = a * w.log;
-        vec g = a * load(dtile + j * ROWS + half * LANES);
+        const float *s_at = tile + j * ROWS + half * LANES;
+        float *g_at = dtile + j * ROWS + half * LANES;
+        raw_weight w = weigh(load(s_at), row->anchor, power);
+        vec g = load(g_at) - row->weight * w.log;
+        vec a = w.u * row->inverse, more = a * g;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
             a = choose(seen, a, splat(0));
             more = choose(seen, more, splat(0));
-            g = choose(seen, g, splat(0));
         }
         sum += a;
-        moment += more;
-        mean_g += g;
+        mean += more;
+        store(g_at, g);
     }
-    row->mean_g = mean_g;
-    row->mean_log = moment;
     if (power)
-        row->mean_log -= (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
+        mean +=
+            row->weight * (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
+    row->mean_g = mean;
 }
 
 /* tile: scores become weights; dtile: g becomes ds times scale, the gradient
@@ -214,7 +216,7 @@ static inline void tile_means(row_gradient *row, const float *tile,
  * maximum since the ds of a row sum to 0. */
 static inline vec tile_gradient(float *tile, float *dtile,
                                 const row_gradient *row, int n_full, int n_keys,
-                                int half, int power, bool entropy)
+                                int half, int power)
 {
     vec dot = splat(0);
     for (int j = 0; j < n_keys; j++) {
@@ -222,10 +224,8 @@ static inline vec tile_gradient(float *tile, float *dtile,
         float *g_at = dtile + j * ROWS + half * LANES;
         raw_weight w = weigh(load(s_at), row->anchor, power);
         vec a = w.u * row->inverse;
-        vec difference = load(g_at) - row->mean_g;
-        if (entropy)
-            difference -= row->weight * (w.log - row->mean_log);
-        vec ds = (power ? w.slope * row->steepness : a) * difference;
+        vec ds =
+            (power ? w.slope * row->steepness : a) * (load(g_at) - row->mean_g);
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
             a = choose(seen, a, splat(0));
@@ -264,13 +264,12 @@ static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
 }
 
 static inline vec row_gradients(workspace *w, row_gradient *row, int n_full,
-                                int n_keys, int half, int power, bool means,
-                                bool entropy)
+                                int n_keys, int half, int power,
+                                bool two_passes)
 {
-    if (means)
-        tile_means(row, w->tile, w->dtile, n_full, n_keys, half, power);
-    return tile_gradient(w->tile, w->dtile, row, n_full, n_keys, half, power,
-                         entropy);
+    if (two_passes)
+        tile_add_entropy(w->tile, w->dtile, row, n_full, n_keys, half, power);
+    return tile_gradient(w->tile, w->dtile, row, n_full, n_keys, half, power);
 }
 
 static void gradient_half(const es_cpu_head *head, workspace *w,
@@ -281,14 +280,12 @@ static void gradient_half(const es_cpu_head *head, workspace *w,
     row_gradient row = open_rows(head, mean_g + half * LANES,
                                  first + half * LANES, n - half * LANES);
     row.scale = load(w->scale + half * LANES);
-    if (head->power == 0 && head->dentropy)
-        dot = row_gradients(w, &row, first, n_keys, half, 0, true, true);
-    else if (head->power == 0)
-        dot = row_gradients(w, &row, first, n_keys, half, 0, head->dt, false);
-    else if (head->dentropy)
-        row_gradients(w, &row, first, n_keys, half, head->power, true, true);
+    if (head->power == 0)
+        dot = row_gradients(w, &row, first, n_keys, half, 0,
+                            head->dentropy || head->dt);
     else
-        row_gradients(w, &row, first, n_keys, half, head->power, false, false);
+        row_gradients(w, &row, first, n_keys, half, head->power,
+                      head->dentropy);
     for (int i = 0; head->dt && i < LANES && half * LANES + i < n; i++)
         head->dt[first + half * LANES + i] = dot[i];
 }
