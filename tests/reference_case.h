@@ -1,5 +1,5 @@
-/** Reference cases, folders as shared/reference/README.md has them, read
- *  into the double model. */
+/** Reference cases, folders as shared/reference/README.md has them, into and
+ *  out of the double model. */
 #ifndef ES_TESTS_REFERENCE_CASE_H
 #define ES_TESTS_REFERENCE_CASE_H
 
@@ -17,5 +17,13 @@ void es_ref_case_free(es_ref_case *it);
 /** DIR/FOLDER/NAME.npy as doubles, n of them; the caller frees them. */
 double *es_ref_case_array(const char *dir, const char *folder, const char *name,
                           size_t n);
+
+/**
+ * Writes a whole case into DIR, an empty folder: what the double model makes of
+ * these numbers, with gradients by central differences, so small models only.
+ * The model's u and v are those after the step when this returns. Fails the
+ * test if a file cannot be written.
+ */
+void es_ref_case_write(const char *dir, es_ref_case *it);
 
 #endif

@@ -78,6 +78,7 @@ static void test_train_series__of_each_architecture(void **state)
         {"SM+LR(global,0.2)", ES_FAMILY_PYTHIA, "slope"},
         {"SM(t)+LN+R", ES_FAMILY_GPT2, "t_mean t_min t_max"},
         {"PSM(2)+LN+G", ES_FAMILY_GPT2, "missing_mass"},
+        {"SM+WNorm(QKV)+SNorm(FFN)", ES_FAMILY_GPT2, ""},
         {"SM+ScFFN", ES_FAMILY_GPT2, "alpha beta"},
         {"SM+ScFuFFN", ES_FAMILY_PYTHIA, "alpha beta"},
         {"SM+ScFuFFNi1", ES_FAMILY_GPT2, "alpha beta"},
