@@ -122,8 +122,8 @@ static es_status grow(float **array, size_t n)
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
-    /* A double for each column, and one more: normed.c. */
-    size_t norms = 2 * ((size_t)largest->width + 1);
+    /* Two doubles and two floats for each column: normed.c. */
+    size_t norms = 6 * (size_t)largest->width;
     size = (size > norms ? size : norms) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))

@@ -1,26 +1,26 @@
-/* Weights made of others: g v / |v| by columns, and m / sigma. Sums go in
- * double: a matrix is read once for hundreds of multiply-adds of each of its
- * numbers elsewhere, so accuracy is cheap here, memory is not. */
+/* Weights made of others: g v / |v| by columns, and m / sigma. A matrix takes
+ * more time to read than to compute with, so threads share out its rows, which
+ * are walked as they lie in memory, and sums go in double. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Columns and rows of a slab come in multiples of this: no line of the cache
- * has two owners. */
-#define COLUMN_UNIT 16
+/* Rows of a slab come in multiples of this: no line of the cache has two
+ * owners. */
 #define ROW_UNIT 16
 
-/* Columns whose sums and factors a thread holds at a time. */
-#define BLOCK 384
+/* Rows that stay in the cache while two sums go over them. */
+#define CHUNK 8
 
 typedef struct job {
     const es_backend *backend;
     const es_columns *columns;
     float *out; /* the matrix that is written */
-    const float *m, *g, *w, *dw;
-    float *dg, *u, *v;
-    float a, b; /* of dw and of v u^T */
+    const float *m, *w, *dw;
+    float *u, *v;
+    float a, b;          /* of dw and of v u^T */
+    float *of_m, *of_dw; /* (n) factors */
     bool add;
 } job;
 
@@ -30,94 +30,12 @@ static size_t row_at(const es_columns *columns, int i)
     return (size_t)i * (size_t)columns->stride + (size_t)columns->first;
 }
 
-/* Calls `block` for the calling thread's columns, BLOCK at a time. */
-static void share_columns(const job *j, es_share share,
-                          void (*block)(const job *j, int first, int n))
+static es_slab share_rows(const job *j, es_share share)
 {
-    const es_slab slab = es_cpu_slab(share, j->columns->n, COLUMN_UNIT);
-    const int end = slab.first + slab.n;
-    for (int first = slab.first; first < end; first += BLOCK)
-        block(j, first, end - first < BLOCK ? end - first : BLOCK);
+    return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* --- WNorm ---------------------------------------------------------------- */
-
-static void weight_norm_block(const job *j, int first, int n)
-{
-    const es_columns *columns = j->columns;
-    const es_cpu_kernels *kernels = j->backend->kernels;
-    const size_t at = row_at(columns, 0) + (size_t)first;
-    const size_t stride = (size_t)columns->stride;
-    double squares[BLOCK] = {0};
-    float factor[BLOCK];
-    kernels->add_column_products(squares, j->m + at, j->m + at, columns->n_in,
-                                 n, stride);
-    for (int k = 0; k < n; k++)
-        factor[k] = (float)((double)j->g[first + k] / sqrt(squares[k]));
-    kernels->scale_columns(j->out + at, j->m + at, factor, columns->n_in, n,
-                           stride);
-}
-
-static void weight_norm_part(void *argument, es_share share)
-{
-    share_columns(argument, share, weight_norm_block);
-}
-
-void es_cpu_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
-                        const es_mem *g, const es_columns *columns)
-{
-    job j = {.backend = backend,
-             .columns = columns,
-             .out = es_cpu_floats(w),
-             .m = es_cpu_read(v),
-             .g = es_cpu_read(g)};
-    es_team_run(backend->team, weight_norm_part, &j);
-}
-
-static void weight_norm_backward_block(const job *j, int first, int n)
-{
-    const es_columns *columns = j->columns;
-    const es_cpu_kernels *kernels = j->backend->kernels;
-    const size_t at = row_at(columns, 0) + (size_t)first;
-    const size_t stride = (size_t)columns->stride;
-    double squares[BLOCK] = {0}, along[BLOCK] = {0};
-    float of_dw[BLOCK], of_v[BLOCK];
-    kernels->add_column_products(squares, j->m + at, j->m + at, columns->n_in,
-                                 n, stride);
-    kernels->add_column_products(along, j->m + at, j->dw + at, columns->n_in, n,
-                                 stride);
-    for (int k = 0; k < n; k++) {
-        const double norm = sqrt(squares[k]), g = (double)j->g[first + k];
-        j->dg[first + k] += (float)(along[k] / norm);
-        of_dw[k] = (float)(g / norm);
-        of_v[k] = (float)(-g / norm * (along[k] / squares[k]));
-    }
-    kernels->add_scaled_columns(j->out + at, j->dw + at, of_dw, j->m + at, of_v,
-                                columns->n_in, n, stride);
-}
-
-static void weight_norm_backward_part(void *argument, es_share share)
-{
-    share_columns(argument, share, weight_norm_backward_block);
-}
-
-void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
-                                 const es_mem *dw, const es_mem *v,
-                                 const es_mem *g, const es_columns *columns)
-{
-    job j = {.backend = backend,
-             .columns = columns,
-             .out = es_cpu_floats(dv),
-             .dg = es_cpu_floats(dg),
-             .m = es_cpu_read(v),
-             .g = es_cpu_read(g),
-             .dw = es_cpu_read(dw)};
-    es_team_run(backend->team, weight_norm_backward_part, &j);
-}
-
-/* --- SNorm ---------------------------------------------------------------- */
-
-/* What a thread tells the one that called: the first doubles of its scratch. */
+/* What a thread tells the one that called: 2 n doubles, in its scratch. */
 static double *results(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
@@ -132,10 +50,100 @@ static double sum_results(const es_backend *backend, int at)
     return sum;
 }
 
-static es_slab share_rows(const job *j, es_share share)
+/* The factors of a job lie behind the results of the calling thread. */
+static void place_factors(job *j)
 {
-    return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
+    const size_t n = (size_t)j->columns->n;
+    j->of_m = (float *)(void *)(results(j->backend, 0) + 2 * n);
+    j->of_dw = j->of_m + n;
 }
+
+/* The thread's rows of out = of_m m, column by column. */
+static void scale_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    const size_t at = row_at(columns, slab.first);
+    j->backend->kernels->scale_columns(j->out + at, j->m + at, j->of_m, slab.n,
+                                       columns->n, (size_t)columns->stride);
+}
+
+/* --- WNorm ---------------------------------------------------------------- */
+
+/* Results, of the thread's rows: the squares of each column of m, and what it
+ * has along dw. */
+static void sum_columns_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    const es_slab slab = share_rows(j, share);
+    const size_t stride = (size_t)columns->stride;
+    const int end = slab.first + slab.n;
+    double *squares = results(j->backend, share.thread);
+    double *along = squares + columns->n;
+    memset(squares, 0, 2 * (size_t)columns->n * sizeof *squares);
+    for (int first = slab.first; first < end; first += CHUNK) {
+        const int n = end - first < CHUNK ? end - first : CHUNK;
+        const size_t at = row_at(columns, first);
+        kernels->add_column_products(squares, j->m + at, j->m + at, n,
+                                     columns->n, stride);
+        if (j->dw)
+            kernels->add_column_products(along, j->m + at, j->dw + at, n,
+                                         columns->n, stride);
+    }
+}
+
+void es_cpu_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
+                        const es_mem *g, const es_columns *columns)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(w),
+             .m = es_cpu_read(v)};
+    place_factors(&j);
+    es_team_run(backend->team, sum_columns_part, &j);
+    for (int k = 0; k < columns->n; k++)
+        j.of_m[k] =
+            (float)((double)es_cpu_read(g)[k] / sqrt(sum_results(backend, k)));
+    es_team_run(backend->team, scale_part, &j);
+}
+
+static void weight_norm_backward_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_columns *columns = j->columns;
+    const es_slab slab = share_rows(j, share);
+    const size_t at = row_at(columns, slab.first);
+    j->backend->kernels->add_scaled_columns(
+        j->out + at, j->dw + at, j->of_dw, j->m + at, j->of_m, slab.n,
+        columns->n, (size_t)columns->stride);
+}
+
+void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
+                                 const es_mem *dw, const es_mem *v,
+                                 const es_mem *g, const es_columns *columns)
+{
+    job j = {.backend = backend,
+             .columns = columns,
+             .out = es_cpu_floats(dv),
+             .m = es_cpu_read(v),
+             .dw = es_cpu_read(dw)};
+    place_factors(&j);
+    es_team_run(backend->team, sum_columns_part, &j);
+    for (int k = 0; k < columns->n; k++) {
+        const double squares = sum_results(backend, k), norm = sqrt(squares);
+        const double along = sum_results(backend, columns->n + k);
+        const double factor = (double)es_cpu_read(g)[k] / norm;
+        es_cpu_floats(dg)[k] += (float)(along / norm);
+        j.of_dw[k] = (float)factor;
+        j.of_m[k] = (float)(-factor * (along / squares));
+    }
+    es_team_run(backend->team, weight_norm_backward_part, &j);
+}
+
+/* --- SNorm ---------------------------------------------------------------- */
 
 /* The thread's rows of v = m u, and results: its squares, its part of m^T v. */
 static void iterate_part(void *argument, es_share share)
@@ -189,23 +197,6 @@ static double find_sigma(job *j)
     return sum_results(j->backend, 0);
 }
 
-static void scale_block(const job *j, int first, int n)
-{
-    const es_columns *columns = j->columns;
-    const size_t at = row_at(columns, 0) + (size_t)first;
-    float factor[BLOCK];
-    for (int k = 0; k < n; k++)
-        factor[k] = j->a;
-    j->backend->kernels->scale_columns(j->out + at, j->m + at, factor,
-                                       columns->n_in, n,
-                                       (size_t)columns->stride);
-}
-
-static void scale_part(void *argument, es_share share)
-{
-    share_columns(argument, share, scale_block);
-}
-
 void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *columns, int n_iterations)
@@ -220,7 +211,9 @@ void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     for (int i = 0; i < n_iterations; i++)
         value = iterate(&j);
     es_cpu_floats(sigma)[0] = (float)value;
-    j.a = (float)(1 / value);
+    place_factors(&j);
+    for (int k = 0; k < columns->n; k++)
+        j.of_m[k] = (float)(1 / value);
     es_team_run(backend->team, scale_part, &j);
 }
 
