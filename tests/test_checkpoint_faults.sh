@@ -111,7 +111,8 @@ signalled() { # NAME SIGNAL CODE
     await_step 5
     kill "-$2" "$trainer"
     finish_training && exited "$3" && [ -f "$(newest "$dir/$1")" ] &&
-        grep -q 'stopped after' "$dir/result" && goes_on "$dir/$1" "$dir/$1.db"
+        grep -q 'stopped after' "$dir/result" &&
+        said "^checkpoint of step [0-9]+: go on with --resume $dir/$1$" && goes_on "$dir/$1" "$dir/$1.db"
 }
 check 'SIGINT: a checkpoint, 130, and it goes on with the same bits' \
     signalled int INT 130

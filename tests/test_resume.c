@@ -366,6 +366,7 @@ static void test_resume__none_after_a_nan(void **state)
     es_checkpoint *newest = find(s.checkpoint);
     int64_t step = es_checkpoint_state_of(newest)->step;
     assert_true(step >= 1 && step <= result.nan_step);
+    assert_int_equal(step, result.saved_step);
     es_checkpoint_close(newest);
     clean("part");
 }

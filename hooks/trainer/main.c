@@ -98,6 +98,10 @@ static int report(const es_settings *settings, const es_train_result *result)
     char text[256];
     if (!settings->quiet)
         print_result(settings, result);
+    if (result->saved_step >= 0 && !settings->quiet)
+        fprintf(stderr,
+                "checkpoint of step %" PRId64 ": go on with --resume %s\n",
+                result->saved_step, settings->checkpoint);
     if (result->nan_step >= 0)
         fprintf(stderr, "entropy-train: %s\n",
                 es_train_describe_nan(text, sizeof text, result));

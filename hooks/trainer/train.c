@@ -12,7 +12,7 @@ typedef struct loop {
     es_trainer *trainer;
     es_train_record *record;      /* NULL: nothing is recorded */
     es_checkpoint_folder *folder; /* NULL: no checkpoints */
-    int64_t saved_step;           /* of the last checkpoint; -1 */
+    int64_t tried_step;           /* of the last checkpoint, good or not; -1 */
     const es_train_watch *watch;
     es_train_result *result;
     double seconds, total_seconds; /* in training steps: since the last
@@ -104,7 +104,7 @@ static void save(loop *l)
     es_train_result *result = l->result;
     const es_trainer *trainer = l->trainer;
     bool lost = result->nan_step >= 0 || result->bad_gradient_step >= 0;
-    if (!l->folder || lost || l->saved_step == result->n_steps)
+    if (!l->folder || lost || l->tried_step == result->n_steps)
         return;
     es_checkpoint_state state = {.step = result->n_steps,
                                  .tokens_checksum =
@@ -115,9 +115,11 @@ static void save(loop *l)
     es_settings_run_name(state.name, &trainer->settings);
     es_status status = es_checkpoint_folder_save(l->folder, trainer->model,
                                                  &trainer->settings, &state);
-    l->saved_step = result->n_steps;
-    if (status == ES_OK)
+    l->tried_step = result->n_steps;
+    if (status == ES_OK) {
+        result->saved_step = result->n_steps;
         return;
+    }
     if (result->saved == ES_OK) {
         result->saved = status;
         snprintf(result->unsaved, sizeof result->unsaved, "%s", es_message());
@@ -227,6 +229,7 @@ static void begin_result(es_train_result *result)
     *result = (es_train_result){.status = ES_RUN_FINISHED,
                                 .last = {NAN, NAN, NAN},
                                 .eval = {NAN, NAN, NAN},
+                                .saved_step = -1,
                                 .nan_step = -1,
                                 .nan_layer = -1,
                                 .bad_gradient_step = -1,
@@ -302,7 +305,7 @@ es_status es_train(es_train_result *result, const es_settings *settings,
 {
     static const es_train_watch nobody = {0};
     loop l = {
-        .watch = watch ? watch : &nobody, .result = result, .saved_step = -1};
+        .watch = watch ? watch : &nobody, .result = result, .tried_step = -1};
     begin_result(result);
     es_status status = begin(&l, settings, from);
     if (status == ES_OK) {

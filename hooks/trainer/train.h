@@ -35,6 +35,7 @@ typedef struct es_train_result {
     int bad_gradient_layer;    /* last layer with such a gradient; -1 */
     es_status recorded;        /* ES_OK: the file holds all of the run */
     char lost[ES_MESSAGE_MAX]; /* what es_train_record_close said otherwise */
+    int64_t saved_step;        /* of the last checkpoint; -1: none */
     es_status saved;           /* ES_OK: no checkpoint is missing */
     char unsaved[ES_MESSAGE_MAX]; /* why the first one is, otherwise */
 } es_train_result;

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,24 @@ static void check_file(es_settings *settings, const uint8_t *bytes, size_t n)
         check_values(settings);
 }
 
+/* The configuration out of a checkpoint. What it holds comes back. */
+static void check_kept(es_settings *settings, const char *text)
+{
+    uint64_t checksum = 0, again = 0;
+    if (!fuzz_succeeded(
+            es_settings_read_json(settings, &checksum, text, "a file")))
+        return;
+    check_values(settings);
+    es_settings copy = *settings;
+    char *written = es_settings_json(settings, checksum);
+    fuzz_require(written);
+    fuzz_require(es_settings_read_json(&copy, &again, written, "x") == ES_OK);
+    char *twice = es_settings_json(&copy, again);
+    fuzz_require(twice && strcmp(written, twice) == 0);
+    free(written);
+    free(twice);
+}
+
 static es_status take(void *user, const char *argument)
 {
     size_t *n = user;
@@ -85,12 +104,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     es_verb verb = verbs[bytes[0] / 2 % 4];
     es_settings_default(&settings, verb);
-    if (bytes[0] & 1) {
+    /* A configuration of a checkpoint begins with a bracket anyway. */
+    bool kept = bytes[0] == '{';
+    char *text = kept ? fuzz_string(bytes, n) : fuzz_string(bytes + 1, n - 1);
+    if (kept)
+        check_kept(&settings, text);
+    else if (bytes[0] & 1)
         check_file(&settings, bytes + 1, n - 1);
-    } else {
-        char *text = fuzz_string(bytes + 1, n - 1);
+    else
         check_words(&settings, verb, text);
-        free(text);
-    }
+    free(text);
     return 0;
 }
