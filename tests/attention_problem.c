@@ -35,8 +35,21 @@ attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width)
     return p;
 }
 
+void attention_add_temperatures(attention_problem *p)
+{
+    const size_t n = (size_t)p->n_head * (size_t)p->n_ctx;
+    uint64_t seed = 11;
+    p->temperature = attention_floats(n);
+    p->dt = attention_floats(n);
+    es_test_fill(p->temperature, n, 0.5, &seed);
+    for (size_t i = 0; i < n; i++)
+        p->temperature[i] += 1;
+}
+
 void attention_close(attention_problem *p)
 {
+    free(p->temperature);
+    free(p->dt);
     free(p->qkv);
     free(p->dqkv);
     free(p->y);
@@ -60,7 +73,8 @@ es_attention attention_shape(const attention_problem *p)
                           .d_model = p->n_head * p->width,
                           .kind = p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX,
                           .power = p->power,
-                          .epsilon = p->epsilon};
+                          .epsilon = p->epsilon,
+                          .temperature = attention_mem(p->temperature)};
 }
 
 es_backend *attention_backend(const es_cpu_kernels *kernels,
@@ -94,8 +108,10 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                              .nonfinite = attention_mem(p->nonfinite)};
     ops->attention(cpu, attention_mem(p->y), attention_mem(p->saved), &rows,
                    attention_mem(p->qkv), &shape);
+    if (p->dt)
+        memset(p->dt, 0, (size_t)(p->n_head * p->n_ctx) * sizeof *p->dt);
     ops->attention_backward(
-        cpu, attention_mem(p->dqkv), NULL, attention_mem(p->dy),
+        cpu, attention_mem(p->dqkv), attention_mem(p->dt), attention_mem(p->dy),
         attention_mem(p->y), entropy ? attention_mem(p->dentropy) : NULL,
         attention_mem(p->qkv), attention_mem(p->saved), &shape);
     ops->close(cpu);
@@ -137,16 +153,21 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
 {
     const int d = p->n_head * p->width;
     const size_t n = (size_t)p->n_ctx * (size_t)p->width, t = (size_t)p->n_ctx;
-    double *in = calloc(8 * n + (N_STATISTICS + 1) * t, sizeof *in);
+    double *in = calloc(8 * n + (N_STATISTICS + 3) * t, sizeof *in);
     double *rows = in + 8 * n, *dentropy = rows + N_STATISTICS * t;
+    double *temperature = dentropy + t;
     assert_non_null(in);
     for (int part = 0; part < 3; part++)
         gather(in + (size_t)part * n, p, p->qkv, 3 * d, part * d, b, h);
     gather(in + 3 * n, p, p->dy, d, 0, b, h);
     for (size_t i = 0; i < t; i++)
         dentropy[i] = (double)p->dentropy[(size_t)(b * p->n_head + h) * t + i];
+    for (size_t i = 0; p->temperature && i < t; i++)
+        temperature[i] = (double)p->temperature[(size_t)h * t + i];
     return (es_ref_head){.n_ctx = p->n_ctx,
                          .width = p->width,
+                         .t = p->temperature ? temperature : NULL,
+                         .dt = p->temperature ? temperature + t : NULL,
                          .power = p->power,
                          .epsilon = (double)p->epsilon,
                          .q = in,
@@ -165,8 +186,9 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .dv = in + 7 * n};
 }
 
-void attention_check_head(const attention_problem *p, int b, int h,
-                          bool entropy)
+/* One head of one sequence; dt (T) += the gradient of its temperatures. */
+static void check_head(const attention_problem *p, int b, int h, bool entropy,
+                       double *dt)
 {
     static const char *const names[N_STATISTICS] = {
         "entropy", "lse", "max_logit", "sink", "missing"};
@@ -185,14 +207,24 @@ void attention_check_head(const attention_problem *p, int b, int h,
                              head.entropy + i * t, t);
     for (size_t i = 0; i < t; i++)
         assert_int_equal(p->nonfinite[row + i], 0);
+    for (size_t i = 0; head.dt && i < t; i++)
+        dt[i] += head.dt[i];
     free((double *)head.q);
 }
 
 void attention_check(const attention_problem *p, bool entropy)
 {
-    for (int b = 0; b < p->n_batch; b++)
-        for (int h = 0; h < p->n_head; h++)
-            attention_check_head(p, b, h, entropy);
+    const size_t t = (size_t)p->n_ctx;
+    double *dt = malloc(t * sizeof *dt);
+    assert_non_null(dt);
+    for (int h = 0; h < p->n_head; h++) {
+        memset(dt, 0, t * sizeof *dt);
+        for (int b = 0; b < p->n_batch; b++)
+            check_head(p, b, h, entropy, dt);
+        if (p->dt)
+            es_test_expect_close("dt", p->dt + (size_t)h * t, dt, t);
+    }
+    free(dt);
 }
 
 const es_cpu_kernels *const *attention_variants(void)

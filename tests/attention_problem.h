@@ -15,10 +15,14 @@ typedef struct attention_problem {
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
     float *rows; /* entropy, lse, largest, sink, missing, each (B,H,T) */
     int32_t *nonfinite;
+    float *temperature, *dt; /* (H,T), or NULL both */
 } attention_problem;
 
-/** Random q, k, v in [-3, 3), and gradients in [-1, 1). Softmax. */
+/** Random q, k, v in [-3, 3), and gradients in [-1, 1). Softmax without
+ *  temperatures. */
 attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width);
+/** Adds temperatures in [0.5, 1.5). */
+void attention_add_temperatures(attention_problem *p);
 void attention_close(attention_problem *p);
 
 float *attention_floats(size_t n);
@@ -33,10 +37,7 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy);
 
-/** One head of one sequence, after attention_run: all of it, against
- *  es_ref_attention. */
-void attention_check_head(const attention_problem *p, int b, int h,
-                          bool entropy);
+/** After attention_run: all that it wrote, against es_ref_attention. */
 void attention_check(const attention_problem *p, bool entropy);
 
 /** Each variant that this machine can run, NULL at the end. */
