@@ -99,6 +99,8 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
     const es_ops *ops = es_ops_find("cpu");
     const es_attention shape = attention_shape(p);
     es_backend *cpu = attention_backend(kernels, p, n_threads);
+    if (p->half)
+        ops->emulate_fp16(cpu);
     const es_row_mem rows = {.entropy = attention_mem(p->rows),
                              .lse = attention_mem(p->rows + p->n_rows),
                              .max_logit =

@@ -11,6 +11,7 @@ typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
     int power; /* 0: softmax */
     float epsilon;
+    bool half;               /* emulates fp16 */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
     float *rows; /* entropy, lse, largest, sink, missing, each (B,H,T) */

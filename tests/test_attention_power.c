@@ -224,6 +224,30 @@ static void test_attention_power__infinite_query(void **state)
     }
 }
 
+/* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
+ * of row 5, where softmax would give a key of -inf no weight. */
+static void test_attention_power__fp16_overflow(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    for (int sign = -1; sign <= 1; sign += 2) {
+        attention_problem p = open_power(1, 7, 1, 2, 4, 1e-3);
+        p.half = true;
+        for (int j = 0; j < 7; j++)
+            p.qkv[j * 6 + 2] = p.qkv[j * 6 + 3] = (float)(sign * (j + 1));
+        p.qkv[5 * 6] = 12000;
+        p.qkv[5 * 6 + 1] = 0;
+        attention_run(&p, *kernels, 1, false);
+        for (int i = 0; i < 7; i++) {
+            assert_int_equal(isnan(p.rows[i]) != 0, i == 5);
+            assert_int_equal(p.nonfinite[i], i == 5 ? 6 : 0);
+            assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
+            assert_int_equal(isnan(p.dqkv[6 * i]) != 0, i == 5);
+        }
+        attention_close(&p);
+    }
+}
+
 /* A NaN among the values reaches the outputs, and no statistic. */
 static void test_attention_power__nan_value(void **state)
 {
@@ -284,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_attention_power__nothing_to_divide_by),
         cmocka_unit_test(test_attention_power__nan_key),
         cmocka_unit_test(test_attention_power__infinite_query),
+        cmocka_unit_test(test_attention_power__fp16_overflow),
         cmocka_unit_test(test_attention_power__nan_value),
         cmocka_unit_test(test_attention_power__a_broken_head_is_alone),
     };
