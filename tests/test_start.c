@@ -165,6 +165,24 @@ static void test_start__rotary_context(void **state)
     es_verify_case_free(&it);
 }
 
+/* What was taken from one file does not bind the next. */
+static void test_start__another_file(void **state)
+{
+    (void)state;
+    es_verify_case first = write_case("g02_sm_ln_gt");
+    es_settings s = parse("\"n_head\": 3", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_verify_case second = write_case("p01_sm_ln_g");
+    es_settings other = parse("\"num_attention_heads\": 2", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(es_start_settings(&other), ES_OK);
+    assert_int_equal(s.model.n_layer, other.model.n_layer);
+    assert_int_equal(s.model.d_model, 32);
+    assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
+    es_verify_case_free(&first);
+    es_verify_case_free(&second);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -192,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_start__a_probe_of_neox),
         cmocka_unit_test(test_start__settings_are_the_file_s),
         cmocka_unit_test(test_start__rotary_context),
+        cmocka_unit_test(test_start__another_file),
     };
     return cmocka_run_group_tests_name("start", tests, set_up, tear_down);
 }
