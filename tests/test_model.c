@@ -385,9 +385,41 @@ static void test_model__without_targets(void **state)
     es_small_close(&s);
 }
 
+/* Of a model that is only looked at. */
+static void test_model__forward_only(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
+    es_small_model both = es_small_open(&config);
+    config.forward_only = true;
+    es_small_model one = es_small_open(&config);
+    es_train_config train;
+    float values[64] = {0};
+    double norm;
+    es_train_config_default(&train);
+    es_small_forward(&both);
+    es_small_forward(&one);
+    assert_true(one.losses.loss <= both.losses.loss &&
+                one.losses.loss >= both.losses.loss);
+    size_t bias = es_small_find(&one, "ln_f.bias");
+    size_t n = es_model_parameter(one.model, bias).n;
+    assert_int_equal(es_model_backward(one.model, 1), ES_EARGUMENT);
+    assert_int_equal(es_model_update(one.model, &train, 1, &norm),
+                     ES_EARGUMENT);
+    assert_int_equal(es_model_get_gradient(one.model, bias, values, n),
+                     ES_EARGUMENT);
+    assert_int_equal(
+        es_model_set_moment(one.model, ES_MOMENT_FIRST, bias, values, n),
+        ES_EARGUMENT);
+    es_model_zero_gradients(one.model);
+    es_small_close(&one);
+    es_small_close(&both);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model__forward_only),
         cmocka_unit_test(test_model__gradients_add_up),
         cmocka_unit_test(test_model__same_bits),
         cmocka_unit_test(test_model__decay),

@@ -28,6 +28,7 @@ typedef struct es_model_config {
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;
     uint64_t seed;
+    bool forward_only; /* no gradients and moments, a quarter of the memory */
 } es_model_config;
 
 /** The published settings, small sizes; arch is SM+LN+G. */

@@ -28,8 +28,9 @@ static es_status reserve_parameters(es_model *model)
 {
     es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
                             &model->moment2};
+    size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
     es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < 4; i++)
+    for (size_t i = 0; status == ES_OK && i < n; i++)
         status = model->ops->reserve(model->backend, all[i],
                                      model->params.group[ES_N_GROUPS] *
                                          sizeof(float));
@@ -148,8 +149,12 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
                           .trainable = param->n_trainable > 0};
 }
 
-static es_status check_length(const es_model *model, size_t index, size_t n)
+/** `in` is NULL for gradients and moments of a model that goes forward only. */
+static es_status check_access(const es_model *model, const es_mem *in,
+                              size_t index, size_t n)
 {
+    if (!in)
+        return es_fail(ES_EARGUMENT, "this model only goes forward");
     if (index >= model->params.n)
         return es_fail(ES_EARGUMENT, "no array %zu: the model has %zu", index,
                        model->params.n);
@@ -169,7 +174,7 @@ static es_mem *array(const es_model *model, es_mem *in, size_t index)
 static es_status load(es_model *model, es_mem *from, size_t index,
                       float *values, size_t n)
 {
-    es_status status = check_length(model, index, n);
+    es_status status = check_access(model, from, index, n);
     if (status == ES_OK)
         model->ops->load(model->backend, values, array(model, from, index),
                          n * sizeof *values);
@@ -179,7 +184,7 @@ static es_status load(es_model *model, es_mem *from, size_t index,
 static es_status store(es_model *model, es_mem *into, size_t index,
                        const float *values, size_t n)
 {
-    es_status status = check_length(model, index, n);
+    es_status status = check_access(model, into, index, n);
     if (status == ES_OK)
         model->ops->store(model->backend, array(model, into, index), values,
                           n * sizeof *values);
@@ -238,8 +243,9 @@ int es_model_n_threads(const es_model *model)
 
 void es_model_zero_gradients(es_model *model)
 {
-    model->ops->zero(model->backend, model->gradients,
-                     model->params.group[ES_N_GROUPS] * sizeof(float));
+    if (model->gradients)
+        model->ops->zero(model->backend, model->gradients,
+                         model->params.group[ES_N_GROUPS] * sizeof(float));
 }
 
 /* --- update --------------------------------------------------------------- */
@@ -261,6 +267,8 @@ es_status es_model_update(es_model *model, const es_train_config *config,
                           double lr, double *grad_norm)
 {
     size_t n = model->params.group[ES_GROUP_STATE];
+    if (model->config.forward_only)
+        return es_fail(ES_EARGUMENT, "this model only goes forward");
     double norm =
         sqrt(model->ops->sum_squares(model->backend, model->gradients, n));
     double steps = (double)++model->n_updates;

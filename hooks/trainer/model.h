@@ -99,7 +99,8 @@ es_status es_model_forward(es_model *model, es_losses *out,
 
 /**
  * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
- * ES_OK; ES_EARGUMENT if there was none with targets since the last call.
+ * ES_OK; ES_EARGUMENT if there was none with targets since the last call, or
+ * the model is forward_only, which es_model_update refuses, too.
  */
 es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 

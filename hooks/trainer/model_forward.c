@@ -305,6 +305,6 @@ es_status es_model_forward(es_model *model, es_losses *out,
     out->loss = out->ce + model->config.lambda * out->ereg;
     if (measure)
         load_rows(model);
-    model->can_go_back = targets != NULL;
+    model->can_go_back = targets && !model->config.forward_only;
     return ES_OK;
 }

@@ -190,6 +190,7 @@ static es_status open_all(probe *p, const es_settings *settings,
 {
     es_settings *resolved = &p->result->settings;
     *resolved = *settings;
+    resolved->model.forward_only = true;
     es_status status = es_start_settings(resolved);
     if (status == ES_OK)
         status = es_trainer_new(&p->trainer, resolved);
