@@ -68,7 +68,8 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(wildcard tests/test_*.sh)
 HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests))
 
-.PHONY: all help deps test check-tests demo replicate bench lint format install \
+.PHONY: all help deps test check-tests demo corpus-debian replicate bench lint \
+    format install \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -86,6 +87,7 @@ help:
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
+	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
 	@echo 'make samples    record samples/runs again (about ten minutes)'
 	@echo 'make replicate  the papers at small scale into samples/results (about an hour)'
 	@echo 'make install    programs, library, headers, manual pages, completions'
@@ -202,6 +204,9 @@ format:
 demo: deps
 	@$(MAKE) --no-print-directory programs
 	@BUILD=$(BUILD) samples/demo.sh
+
+corpus-debian: programs
+	@BUILD=$(BUILD) samples/corpus/debian.sh -o $(BUILD)/debian.tok
 
 samples: programs
 	@BUILD=$(BUILD) samples/runs/make.sh

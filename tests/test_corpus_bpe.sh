@@ -124,8 +124,7 @@ named() {
 check 'the token file says of which model its tokens are' named
 decode() { ids "$1" | spm_decode --model="$2" --input_format=id | head -c -1; }
 lossless() {
-    rm "$dir/src/latin.py" "$dir/src/cut.py" &&
-        "$corpus" -q -o "$dir/b.tok" "$dir/src" &&
+    "$corpus" -q -o "$dir/b.tok" "$dir/src" &&
         decode "$dir/p.tok" "$dir/p.tok.model" | cmp - <(bytes "$dir/b.tok") &&
         [ "$(number "$dir/p.tok" 40)" = "$(number "$dir/b.tok" 40)" ] &&
         [ "$(number "$dir/p.tok" 48)" = "$(number "$dir/b.tok" 48)" ]
@@ -196,6 +195,21 @@ broken 'an encoder that fails' 'spm_encode: exit code 7: no luck' 'echo no luck 
 broken 'an encoder that says nothing' 'does not keep the text' 'exit 0'
 broken 'an encoder that says what is no id' 'does not keep the text' 'yes word | head -100'
 broken 'an encoder that says too large an id' 'does not keep the text' 'yes 500 | head -100'
+stopped() { # SIGTERM while spm_encode runs: it ends, too
+    fake 'echo $$ >"$0.pid"; exec sleep 60'
+    PATH="$dir/bin:$PATH" TMPDIR="$dir/t" "$corpus" --model "$dir/p.tok.model" \
+        -o "$dir/x.tok" "$dir/src" 2>"$dir/messages" &
+    local pid=$! i
+    for i in $(seq 200); do
+        [ -s "$dir/bin/spm_encode.pid" ] && break
+        sleep 0.05
+    done
+    kill -TERM $pid
+    wait $pid
+    [ $? = 143 ] && grep -q 'spm_encode: stopped by signal 15' "$dir/messages" &&
+        ! kill -0 "$(cat "$dir/bin/spm_encode.pid")" 2>/dev/null
+}
+check 'SIGTERM ends it and its children' stopped
 absent() { [ ! -e "$dir/x.tok" ] && [ ! -e "$dir/x.tok.model" ] && [ -z "$(ls -A "$dir/t")" ]; }
 check 'a failure leaves no file behind' absent
 finish

@@ -11,6 +11,28 @@
 
 extern char **environ;
 
+static volatile sig_atomic_t caught;
+
+static void catch (int signal)
+{
+    caught = signal;
+}
+
+void es_child_catch_signals(void)
+{
+    /* Without SA_RESTART: waitpid has to return. */
+    struct sigaction action = {.sa_handler = catch};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+int es_child_signal(void)
+{
+    return caught;
+}
+
 /** 0 or an errno. */
 static int redirect(posix_spawn_file_actions_t *actions, FILE *file, int as)
 {
@@ -62,6 +84,9 @@ es_status es_child_start(es_child *child, char *const argv[], FILE *in,
                          FILE *out, const char *folder)
 {
     *child = (es_child){.name = argv[0]};
+    if (caught)
+        return es_fail(ES_EIO, "%s: not started: signal %d", argv[0],
+                       (int)caught);
     if (in) {
         if (fflush(in) != 0)
             return es_fail(ES_EIO, "%s: its input: %s", argv[0],
@@ -109,8 +134,14 @@ es_status es_child_wait(es_child *child)
     pid_t got;
     do
         got = waitpid(child->pid, &state, 0);
-    while (got < 0 && errno == EINTR);
-    child->pid = 0;
+    while (got < 0 && errno == EINTR && !caught);
+    if (got == child->pid)
+        child->pid = 0;
+    if (caught) {
+        es_child_stop(child);
+        return es_fail(ES_EIO, "%s: stopped by signal %d", child->name,
+                       (int)caught);
+    }
     char said[512];
     last_line(said, sizeof said, child->errors);
     es_child_stop(child);

@@ -29,12 +29,22 @@ es_status es_child_start(es_child *child, char *const argv[], FILE *in,
 
 /**
  * Waits for the end. ES_OK if it exited with 0; ES_EIO with the last line of
- * what it said if it did not, or died of a signal.
+ * what it said if it did not, or died of a signal; ES_EIO if we were told to
+ * stop: the child is ended then.
  */
 es_status es_child_wait(es_child *child) ES_MUST_USE;
 
 /** Ends it if it still runs; frees. Nothing happens to a zeroed child. */
 void es_child_stop(es_child *child);
+
+/**
+ * From now on SIGINT, SIGTERM and SIGHUP end the children and make what waits
+ * for them, or starts one, fail, so that nothing is left behind.
+ */
+void es_child_catch_signals(void);
+
+/** The signal that came; 0 if none did. */
+int es_child_signal(void);
 
 /** Start and wait. */
 es_status es_child_run(char *const argv[], FILE *in, FILE *out,

@@ -156,7 +156,7 @@ static es_status add_document(es_corpus *corpus, char **path, size_t size,
 
 /** Adds the file whose bytes these are, or counts why not. */
 static es_status judge(es_corpus *corpus, char **path,
-                       const unsigned char *bytes, size_t n, bool utf8_only)
+                       const unsigned char *bytes, size_t n)
 {
     uint64_t *reason = NULL;
     if (n == SIZE_MAX)
@@ -165,7 +165,7 @@ static es_status judge(es_corpus *corpus, char **path,
         reason = &corpus->n_empty;
     else if (memchr(bytes, 0, n))
         reason = &corpus->n_binary;
-    else if (utf8_only && !es_text_is_utf8((const char *)bytes, n))
+    else if (!es_text_is_utf8((const char *)bytes, n))
         reason = &corpus->n_not_utf8;
     if (reason) {
         ++*reason;
@@ -188,7 +188,7 @@ static bool is_full(const es_corpus *corpus, size_t more, uint64_t limit)
 
 /** ES_DONE once the corpus is as long as it may be. */
 static es_status add_path(es_corpus *corpus, int folder, char **path,
-                          const es_corpus_rules *rules)
+                          uint64_t limit)
 {
     size_t size;
     int fd = open_regular(folder, *path, &size);
@@ -198,10 +198,9 @@ static es_status add_path(es_corpus *corpus, int folder, char **path,
     }
     es_status status = ES_DONE;
     unsigned char *bytes = NULL;
-    if (!is_full(corpus, size, rules->limit)) {
+    if (!is_full(corpus, size, limit)) {
         bytes = malloc(size + 1);
-        status = bytes ? judge(corpus, path, bytes, read_up_to(fd, bytes, size),
-                               rules->utf8_only)
+        status = bytes ? judge(corpus, path, bytes, read_up_to(fd, bytes, size))
                        : es_fail(ES_ENOMEM, "%s: out of memory for %zu bytes",
                                  *path, size);
     }
@@ -226,7 +225,7 @@ static es_status remember_folder(es_corpus *corpus, const char *folder)
 }
 
 es_status es_corpus_add_folder(es_corpus *corpus, const char *folder,
-                               const es_corpus_rules *rules)
+                               uint64_t limit)
 {
     es_paths list = {0};
     int fd = -1;
@@ -240,7 +239,7 @@ es_status es_corpus_add_folder(es_corpus *corpus, const char *folder,
     if (fd < 0)
         status = es_fail(ES_EIO, "%s: %s", folder, strerror(errno));
     for (size_t i = 0; i < list.n && status == ES_OK; i++)
-        status = add_path(corpus, fd, &list.items[i], rules);
+        status = add_path(corpus, fd, &list.items[i], limit);
 done:
     if (fd >= 0)
         close(fd);

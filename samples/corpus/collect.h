@@ -33,27 +33,24 @@ typedef struct es_corpus {
 /** One document of this many, by the hash of its path, is held out. */
 #define ES_CORPUS_HELD_OUT 32
 
-typedef struct es_corpus_rules {
-    uint64_t limit; /* stop before the file that would make the corpus longer
-                       than this many bytes; 0 for no limit */
-    bool utf8_only; /* leave out what is not UTF-8 */
-} es_corpus_rules;
-
 /**
  * Adds the *.py below `folder` (es_paths_find), in the byte order of their
  * relative paths, so that neither the order of a directory nor the place of
  * the folder matters. Each file is read once and let go: memory is a path a
  * document and the largest file.
  *
+ *   limit   stops before the file that would make the corpus longer than this
+ *           many bytes; 0 for no limit
+ *
  * Left out and counted: unreadable files and directories, empty files, files
- * that hold a NUL byte, which ends a document; what is not UTF-8 if so asked;
- * a file whose size and 64-bit hash an earlier one had, as the same text must
- * not stand in both parts.
+ * that hold a NUL byte, which ends a document; what is not UTF-8, so that
+ * every tokenizer gets the same text; a file whose size and 64-bit hash an
+ * earlier one had, as the same text must not stand in both parts.
  *
  * ES_OK; ES_EIO (no such folder, not a directory); ES_ENOMEM.
  */
 es_status es_corpus_add_folder(es_corpus *corpus, const char *folder,
-                               const es_corpus_rules *rules) ES_MUST_USE;
+                               uint64_t limit) ES_MUST_USE;
 
 /**
  * Reads a document again.

@@ -12,7 +12,7 @@ static es_status collect(es_corpus *corpus, const es_job *job)
 {
     es_status status = ES_OK;
     for (size_t i = 0; i < job->n_folders && status == ES_OK; i++)
-        status = es_corpus_add_folder(corpus, job->folders[i], &job->rules);
+        status = es_corpus_add_folder(corpus, job->folders[i], job->limit);
     if (status == ES_OK && corpus->n_documents[ES_SPLIT_TRAIN] == 0)
         status = es_fail(ES_EFORMAT, "%s%s: no Python source for training",
                          job->folders[0], job->n_folders > 1 ? ", ..." : "");

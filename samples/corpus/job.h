@@ -15,7 +15,7 @@ typedef struct es_job {
     const char *output;
     char **folders; /* borrowed, as all that is pointed to */
     size_t n_folders;
-    es_corpus_rules rules;
+    uint64_t limit;    /* bytes of text, 0 for all */
     int vocab;         /* of a model to train, or of the ids */
     const char *model; /* NULL trains one */
     uint64_t sample;

@@ -1,6 +1,7 @@
 /* entropy-corpus: real Python source, or ids made elsewhere, as a token file.
  */
 #include "analyzer/base/text.h"
+#include "samples/corpus/child.h"
 #include "samples/corpus/request.h"
 #include <glob.h>
 #include <string.h>
@@ -92,6 +93,8 @@ static es_status make(es_request *request)
         status = standard_library(&found, &job->folders[0]);
         job->n_folders = 1;
     }
+    if (job->source == ES_SOURCE_PIECES)
+        es_child_catch_signals();
     if (status == ES_OK)
         status = es_job_run(&result, job);
     if (status == ES_OK && !request->quiet)
@@ -116,5 +119,7 @@ int main(int argc, char **argv)
     es_request_free(&request);
     if (status != ES_OK)
         fprintf(stderr, "entropy-corpus: %s\n", es_message());
+    if (status != ES_OK && es_child_signal())
+        return 128 + es_child_signal();
     return es_exit_code(status);
 }

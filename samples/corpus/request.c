@@ -22,7 +22,7 @@ enum {
 };
 
 #define DEFAULT_VOCAB 16384
-#define DEFAULT_SAMPLE 50000000
+#define DEFAULT_SAMPLE 20000000
 #define MAX_JOBS 64
 
 static const es_option option_table[] = {
@@ -41,7 +41,7 @@ static const es_option option_table[] = {
                "take this sentencepiece model rather than train one"},
     [SAMPLE] = {"sample", 0, "BYTES",
                 "train the model on about so much of the training part "
-                "(default 50000000)"},
+                "(default 20000000)"},
     [JOBS] = {"jobs", 'j', "N",
               "encode with N processes (default: the processors)"},
     [IDS] = {"ids", 0, "FILE",
@@ -66,17 +66,19 @@ const es_command es_corpus_command = {
         "Takes every *.py below the directories, in the byte order of their\n"
         "relative paths; by default below the newest /usr/lib/python3.N or\n"
         "/usr/local/lib/python3.N. Left out: symbolic links, empty files,\n"
-        "files that hold a NUL, files whose text came before, and\n"
-        "directories named test, tests, site-packages, dist-packages or .*\n"
+        "files that hold a NUL or are not UTF-8, files whose text came\n"
+        "before, and directories named test, tests, site-packages,\n"
+        "dist-packages or .*\n"
         "One document of 32, by a hash of its relative path, is held out.\n"
         "A NUL ends each document. The same files give the same bytes,\n"
         "wherever they lie.\n\n"
         "--tokenizer bpe needs the Debian package sentencepiece. The pieces\n"
         "of a document, put end to end, are its text, byte for byte: that is\n"
-        "checked. A newline is a piece of its own; files that are not UTF-8\n"
-        "are left out. The token file names the model's size and checksum.\n\n"
+        "checked. A newline is a piece of its own. The token file names the\n"
+        "model's size and checksum.\n\n"
         "Temporary files, as large as the output, go to $TMPDIR or /tmp.\n\n"
-        "Exit codes: 0 fine, 2 usage, 3 an input or output failed.",
+        "Exit codes: 0 fine, 2 usage, 3 an input or output failed, 128+n "
+        "signal.",
     .options = option_table,
     .n_options = sizeof option_table / sizeof *option_table,
 };
@@ -98,7 +100,7 @@ static es_status take_number(es_job *job, int option, const char *value)
     switch (option) {
     case LIMIT:
         status = take_int(&n, option, value, 1, INT64_MAX);
-        job->rules.limit = (uint64_t)n;
+        job->limit = (uint64_t)n;
         return status;
     case VOCAB:
         status = take_int(&n, option, value, 1, INT32_MAX);
@@ -236,7 +238,6 @@ static es_status settle_folders(es_request *r)
         strcmp(job->output, "-") == 0)
         return es_fail(ES_EUSAGE, "-o -: the model that is trained needs a "
                                   "name: give -o FILE");
-    job->rules.utf8_only = job->source == ES_SOURCE_PIECES;
     return ES_OK;
 }
 
