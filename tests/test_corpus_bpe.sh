@@ -157,6 +157,15 @@ sampled() {
         decode "$dir/s.tok" "$dir/s.tok.model" | cmp - <(bytes "$dir/b.tok")
 }
 check '--sample: a model of a part, tokens of the whole' sampled
+batches() { # more text than one process gets, in the same order
+    mkdir "$dir/big" && for i in 1 2 3; do
+        yes "    for number_$i in range($i):  # argument" | head -n 100000 >"$dir/big/$i.py"
+    done
+    "$corpus" -q --model "$dir/p.tok.model" -j 2 -o "$dir/2.tok" "$dir/big" &&
+        "$corpus" -q -o "$dir/b.tok" "$dir/big" &&
+        decode "$dir/2.tok" "$dir/p.tok.model" | cmp - <(bytes "$dir/b.tok")
+}
+check 'several processes: the documents stay in order' batches
 
 exits 'more pieces than the text has' 3 'spm_train: .*too high' \
     "$corpus" --tokenizer bpe --vocab 50000 -o "$dir/x.tok" "$dir/src"
@@ -182,7 +191,7 @@ exits 'a model without bytes' 3 'byte fallback' \
     "$corpus" --model "$dir/other.model" -o "$dir/x.tok" "$dir/src"
 fake() { # SCRIPT: another spm_encode
     rm -rf "$dir/bin" && mkdir "$dir/bin"
-    printf '#!/bin/sh\n%s\n' "$1" >"$dir/bin/spm_encode"
+    { echo '#!/bin/sh'; cat <<<"$1"; } >"$dir/bin/spm_encode"
     chmod +x "$dir/bin/spm_encode"
 }
 broken() { # NAME REGEX SCRIPT
@@ -194,6 +203,8 @@ broken 'an encoder that is killed' 'spm_encode: ended by signal 9' 'kill -9 $$'
 broken 'an encoder that fails' 'spm_encode: exit code 7: no luck' 'echo no luck >&2; exit 7'
 broken 'an encoder that says nothing' 'does not keep the text' 'exit 0'
 broken 'an encoder that says what is no id' 'does not keep the text' 'yes word | head -100'
+broken 'an encoder that takes a tab for a newline' 'does not keep the text' \
+    "$(command -v spm_encode) \"\$@\" | sed -E 's/(^| )10( |\$)/\111\2/g'"
 broken 'an encoder that says too large an id' 'does not keep the text' 'yes 500 | head -100'
 stopped() { # SIGTERM while spm_encode runs: it ends, too
     fake 'echo $$ >"$0.pid"; exec sleep 60'
