@@ -78,6 +78,16 @@ half() {
 check 'emulated half precision is nearly the same' half
 output 'the run says that it is emulated' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
 
+emulated() { # a probe emulates what the training did
+    "$train" "${data[@]}" "${model[@]}" --arch 'SM+SNorm(FFN)+R' --family pythia \
+        --emulate fp16 --steps 12 --eval-every 12 --checkpoint "$dir/other" \
+        -o "$dir/other.db" -q
+    "$train" probe "$dir"/other/*.safetensors "${data[@]}" -o "$dir/seen.db" -q
+    [ -n "$(export_of "$dir/other.db" entropy)" ] &&
+        [ "$(export_of "$dir/other.db" entropy)" = "$(export_of "$dir/seen.db" entropy)" ]
+}
+check 'another family, emulating fp16' emulated
+
 # --- spread: of two micro-batches it is sqrt(2) times one's distance
 probe -q -o "$dir/one.db" --batches 1
 probe -q -o "$dir/two.db" --batches 2

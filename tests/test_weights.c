@@ -274,8 +274,9 @@ static void test_weights__what_changes_nothing_may_be_new(void **state)
     float *plain = run(weights, &config, f->it.tokens.data, note);
     assert_int_equal(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"), ES_OK);
     float *more = run(weights, &config, f->it.tokens.data, note);
-    assert_string_equal(note,
-                        "new beside its weights: h.0.attn.t, h.0.attn.theta");
+    assert_string_equal(
+        note,
+        "arrays that the weights lack start anew: h.0.attn.t, h.0.attn.theta");
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(plain[i] - more[i]) <= 1e-5f);
     config.t_init = 0.1;

@@ -138,17 +138,19 @@ static void test_weights_own__what_changes_nothing(void **state)
 {
     (void)state;
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
-                   "new beside its weights: h.0.attn.theta");
+                   "arrays that the weights lack start anew: h.0.attn.theta");
     assert_neutral("EReg(SM+R)", "SM+R", ES_BIAS_QK,
-                   "its thresholds are left out");
-    assert_neutral("SM", "SM+ScFFN", ES_BIAS_QK,
-                   "new beside its weights: h.0.mlp.alpha, h.0.mlp.beta");
+                   "the thresholds in them are left out");
+    assert_neutral(
+        "SM", "SM+ScFFN", ES_BIAS_QK,
+        "arrays that the weights lack start anew: h.0.mlp.alpha, h.0.mlp.beta");
     assert_neutral("SM+LR(0.05)", "SM+LR(layer,0.05)", ES_BIAS_QK,
-                   "new beside its weights: h.0.mlp.slope");
+                   "arrays that the weights lack start anew: h.0.mlp.slope");
     assert_neutral("SM+LR(layer,0.1)", "SM+LR(layer,0.3)", ES_BIAS_QK, "");
-    assert_neutral("SM+LN+G", "SM+LN+G", ES_BIAS_ALL,
-                   "new beside its weights: h.0.attn.c_proj.bias, "
-                   "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
+    assert_neutral(
+        "SM+LN+G", "SM+LN+G", ES_BIAS_ALL,
+        "arrays that the weights lack start anew: h.0.attn.c_proj.bias, "
+        "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
 static void test_weights_own__what_changes_something(void **state)

@@ -291,12 +291,14 @@ static void describe(char *note, size_t size, const es_weights *weights,
         const es_param *param = &params->table[i];
         if (is_new[param->role])
             append(note, size,
-                   note[0] ? ", " : "new beside its weights: ", param->name);
+                   note[0] ? ", " : "arrays that the weights lack start anew: ",
+                   param->name);
         is_new[param->role] = false;
         has_theta = has_theta && param->role != ES_ROLE_THETA;
     }
     if (has_theta)
-        append(note, size, note[0] ? "; " : "", "its thresholds are left out");
+        append(note, size, note[0] ? "; " : "",
+               "the thresholds in them are left out");
 }
 
 es_status es_weights_load(es_model *model, const es_weights *weights,
