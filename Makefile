@@ -50,7 +50,7 @@ RENDER_SRC = $(call in,render)
 RECORDER_SRC = $(call in,hooks/recorder)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
-    $(call in,hooks/trainer hooks/trainer/cpu))
+    $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
 CLI_SRC = $(filter-out cli/main.c,$(call in,cli))
 CORPUS_SRC = $(call in,samples/corpus)
 

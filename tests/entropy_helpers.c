@@ -1,6 +1,6 @@
 #include "tests/entropy_helpers.h"
 
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
 #include "tests/cmocka_all.h"
 #include <dirent.h>
 #include <float.h>

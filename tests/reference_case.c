@@ -1,6 +1,6 @@
 #include "tests/reference_case.h"
 
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
 #include "hooks/trainer/verify_internal.h"
 #include "tests/cmocka_all.h"
 

@@ -7,7 +7,7 @@
 #ifndef ES_TESTS_REFERENCE_MODEL_H
 #define ES_TESTS_REFERENCE_MODEL_H
 
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/model/model.h"
 
 /** Section 7's arrays of one configuration, by number. */
 typedef struct es_ref_model {

@@ -2,7 +2,7 @@
 #ifndef ES_TESTS_SMALL_MODEL_H
 #define ES_TESTS_SMALL_MODEL_H
 
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/model/model.h"
 
 #define ES_SMALL_TOKENS 64
 

@@ -5,7 +5,7 @@
 #ifndef ES_TESTS_TENSOR_FILE_H
 #define ES_TESTS_TENSOR_FILE_H
 
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/model/model.h"
 #include "hooks/trainer/verify_internal.h"
 #include <stdio.h>
 

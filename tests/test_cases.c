@@ -1,7 +1,7 @@
 /* Cases in the reference's format, of sizes and combinations that the reference
  * has none of: `entropy-train verify` passes them, and sees each wrong number
  * in them. */
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
 #include "tests/cmocka_all.h"
 #include "tests/random_models.h"
 

@@ -1,5 +1,5 @@
 /* Checkpoint files: a model comes back with every bit, damage is found. */
-#include "hooks/trainer/checkpoint.h"
+#include "hooks/trainer/files/checkpoint.h"
 #include "tests/cmocka_all.h"
 #include "tests/small_model.h"
 

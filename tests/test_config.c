@@ -1,6 +1,6 @@
 #include "tests/cmocka_all.h"
 
-#include "hooks/trainer/config.h"
+#include "hooks/trainer/model/config.h"
 
 #include <math.h>
 

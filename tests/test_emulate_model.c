@@ -1,7 +1,7 @@
 /* --emulate fp16: what of a model is rounded, and what comes of it. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
-#include "hooks/trainer/model_internal.h"
+#include "hooks/trainer/model/model_internal.h"
 #include "tests/cmocka_all.h"
 #include "tests/small_model.h"
 #include "tests/training.h"

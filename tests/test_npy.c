@@ -1,5 +1,5 @@
 /* The .npy reader: what it reads, and that it refuses everything else. */
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
 #include "tests/cmocka_all.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-#include "hooks/trainer/params.h"
-#include "hooks/trainer/random.h"
+#include "hooks/trainer/model/params.h"
+#include "hooks/trainer/model/random.h"
 #include "hooks/trainer/verify_internal.h"
 #include "tests/cmocka_all.h"
 

@@ -1,6 +1,6 @@
 /* Safetensors files: what is written comes back; everything that is not one is
  * refused. */
-#include "hooks/trainer/safetensors.h"
+#include "hooks/trainer/files/safetensors.h"
 #include "tests/cmocka_all.h"
 
 #include <math.h>

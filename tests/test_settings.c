@@ -1,5 +1,5 @@
 /* Options of the trainer: command line, configuration file, JSON. */
-#include "hooks/trainer/settings.h"
+#include "hooks/trainer/settings/settings.h"
 #include "tests/cmocka_all.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* Token files: what is written reads back, what is damaged is refused. */
-#include "hooks/trainer/tokens.h"
+#include "hooks/trainer/files/tokens.h"
 #include "tests/cmocka_all.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Weights that others saved: the same function, or a clear refusal. */
+#include "hooks/trainer/files/weights.h"
 #include "hooks/trainer/verify.h"
-#include "hooks/trainer/weights.h"
 #include "tests/cmocka_all.h"
 #include "tests/tensor_file.h"
 

@@ -1,7 +1,7 @@
 /* Weights of our own checkpoints: every array, in the same model and in one
  * that differs by what changes nothing. */
-#include "hooks/trainer/checkpoint.h"
-#include "hooks/trainer/weights.h"
+#include "hooks/trainer/files/checkpoint.h"
+#include "hooks/trainer/files/weights.h"
 #include "tests/cmocka_all.h"
 #include "tests/small_model.h"
 

@@ -2,7 +2,7 @@
 #ifndef ES_BENCH_H
 #define ES_BENCH_H
 
-#include "hooks/trainer/settings.h"
+#include "hooks/trainer/settings/settings.h"
 #include <stdio.h>
 
 /**

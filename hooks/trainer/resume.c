@@ -1,6 +1,6 @@
 #include "hooks/trainer/resume.h"
 
-#include "hooks/trainer/settings_internal.h"
+#include "hooks/trainer/settings/settings_internal.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef ES_RESUME_H
 #define ES_RESUME_H
 
-#include "hooks/trainer/checkpoint_folder.h"
+#include "hooks/trainer/files/checkpoint_folder.h"
 
 /**
  * The settings of a resumed training: the checkpoint's, then what the command

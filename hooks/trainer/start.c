@@ -1,7 +1,7 @@
 #include "hooks/trainer/start.h"
 
-#include "hooks/trainer/settings_internal.h"
-#include "hooks/trainer/weights.h"
+#include "hooks/trainer/files/weights.h"
+#include "hooks/trainer/settings/settings_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
 
-#include "hooks/trainer/checkpoint.h"
-#include "hooks/trainer/settings.h"
+#include "hooks/trainer/files/checkpoint.h"
+#include "hooks/trainer/settings/settings.h"
 #include "hooks/trainer/trainer.h"
 #include "store/run.h"
 

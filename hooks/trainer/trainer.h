@@ -2,10 +2,10 @@
 #ifndef ES_TRAINER_H
 #define ES_TRAINER_H
 
-#include "hooks/trainer/checkpoint.h"
-#include "hooks/trainer/measure.h"
-#include "hooks/trainer/settings.h"
-#include "hooks/trainer/tokens.h"
+#include "hooks/trainer/files/checkpoint.h"
+#include "hooks/trainer/files/tokens.h"
+#include "hooks/trainer/model/measure.h"
+#include "hooks/trainer/settings/settings.h"
 
 typedef struct es_trainer {
     es_settings settings; /* resolved: vocab is the token file's */

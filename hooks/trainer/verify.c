@@ -1,7 +1,7 @@
 #include "hooks/trainer/verify.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/model/model.h"
 #include "hooks/trainer/verify_internal.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #define ES_VERIFY_H
 
 #include "analyzer/base/status.h"
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
 #include <stdbool.h>
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
 #ifndef ES_VERIFY_INTERNAL_H
 #define ES_VERIFY_INTERNAL_H
 
-#include "hooks/trainer/config.h"
-#include "hooks/trainer/npy.h"
+#include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/model/config.h"
 
 typedef struct es_verify_case {
     const char *dir; /* borrowed */

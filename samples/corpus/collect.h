@@ -3,7 +3,7 @@
 #define ES_CORPUS_COLLECT_H
 
 #include "analyzer/base/status.h"
-#include "hooks/trainer/tokens.h"
+#include "hooks/trainer/files/tokens.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "samples/corpus/pieces.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/tokens.h"
+#include "hooks/trainer/files/tokens.h"
 #include "samples/corpus/child.h"
 #include "samples/corpus/spool.h"
 #include <errno.h>

@@ -10,7 +10,7 @@
  * takes its own in between.
  */
 #include "hooks/trainer/cpu/team.h"
-#include "hooks/trainer/model.h"
+#include "hooks/trainer/model/model.h"
 
 #include <cblas.h>
 #include <sched.h>

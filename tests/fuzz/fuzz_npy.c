@@ -1,5 +1,5 @@
-/* Arrays of numpy: hooks/trainer/npy.h. */
-#include "hooks/trainer/npy.h"
+/* Arrays of numpy: hooks/trainer/files/npy.h. */
+#include "hooks/trainer/files/npy.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Safetensors files: hooks/trainer/safetensors.h. */
-#include "hooks/trainer/safetensors.h"
+/* Safetensors files: hooks/trainer/files/safetensors.h. */
+#include "hooks/trainer/files/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

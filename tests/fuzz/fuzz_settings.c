@@ -1,5 +1,5 @@
 /* Configuration file and command line of the trainer. */
-#include "hooks/trainer/settings.h"
+#include "hooks/trainer/settings/settings.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

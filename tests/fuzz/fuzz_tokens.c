@@ -1,5 +1,5 @@
-/* Token files: hooks/trainer/tokens.h. */
-#include "hooks/trainer/tokens.h"
+/* Token files: hooks/trainer/files/tokens.h. */
+#include "hooks/trainer/files/tokens.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

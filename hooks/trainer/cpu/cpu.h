@@ -4,7 +4,7 @@
 
 #include "hooks/trainer/cpu/kernels.h"
 #include "hooks/trainer/cpu/team.h"
-#include "hooks/trainer/ops.h"
+#include "hooks/trainer/model/ops.h"
 
 struct es_backend {
     es_team *team;

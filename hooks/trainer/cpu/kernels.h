@@ -6,7 +6,7 @@
 #ifndef ES_CPU_KERNELS_H
 #define ES_CPU_KERNELS_H
 
-#include "hooks/trainer/ops.h"
+#include "hooks/trainer/model/ops.h"
 
 /**
  * Attention of one head of one sequence: T queries and keys of `width`. Rows

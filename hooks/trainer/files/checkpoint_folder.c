@@ -1,0 +1,366 @@
+#include "hooks/trainer/files/checkpoint_folder.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "store/outfile.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUFFIX ".safetensors"
+#define NAME_SIZE 201 /* leaves room in a file's name for the rest */
+
+struct es_checkpoint_folder {
+    char path[ES_PATH_SIZE];
+    char name[NAME_SIZE]; /* as files bear it */
+    int64_t keep;
+    int fd; /* the folder, locked */
+};
+
+/* --- what lies in a folder ----------------------------------------------- */
+
+typedef struct entry {
+    int64_t step;
+    char name[NAME_MAX + 1]; /* the file's, with a NUL in place of "-STEP..." */
+    char file[NAME_MAX + 1];
+} entry;
+
+typedef struct listing {
+    entry *items; /* newest first */
+    size_t n;
+} listing;
+
+/** True if a file is called NAME-STEP.safetensors. */
+static bool read_name(entry *out, const char *file)
+{
+    size_t n = strlen(file), n_suffix = sizeof SUFFIX - 1;
+    if (n >= sizeof out->file || n < n_suffix ||
+        strcmp(file + n - n_suffix, SUFFIX) != 0)
+        return false;
+    strcpy(out->file, file);
+    strcpy(out->name, file);
+    out->name[n - n_suffix] = 0;
+    char *dash = strrchr(out->name, '-');
+    if (!dash || dash == out->name)
+        return false;
+    *dash = 0;
+    return dash[1] >= '0' && dash[1] <= '9' &&
+           es_int_parse(&out->step, dash + 1, 0, ES_MAX_STEP) == ES_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step > y->step ? -1 : 1;
+    return strcmp(x->file, y->file);
+}
+
+static es_status add_entry(listing *out, const entry *item, const char *path)
+{
+    entry *more = es_resize(out->items, out->n + 1, sizeof *more);
+    if (!more)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    out->items = more;
+    out->items[out->n++] = *item;
+    return ES_OK;
+}
+
+/** All checkpoints of a folder, or those of one name; free out->items. */
+static es_status list_files(listing *out, const char *path, const char *name)
+{
+    entry item;
+    es_status status = ES_OK;
+    *out = (listing){0};
+    DIR *folder = opendir(path);
+    if (!folder)
+        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
+    for (struct dirent *d; status == ES_OK && (d = readdir(folder));)
+        if (read_name(&item, d->d_name) &&
+            (!name || strcmp(item.name, name) == 0))
+            status = add_entry(out, &item, path);
+    closedir(folder);
+    if (out->n > 0)
+        qsort(out->items, out->n, sizeof *out->items, newest_first);
+    return status;
+}
+
+static es_status join(char out[ES_PATH_SIZE], const char *folder,
+                      const char *file)
+{
+    size_t n = strlen(folder);
+    const char *slash = n > 0 && folder[n - 1] == '/' ? "" : "/";
+    if (snprintf(out, ES_PATH_SIZE, "%s%s%s", folder, slash, file) >=
+        ES_PATH_SIZE)
+        return es_fail(ES_EUSAGE, "%s: too long a path", folder);
+    return ES_OK;
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+/** The run's name as part of a file's name. */
+static void file_name(char out[NAME_SIZE], const char *name)
+{
+    snprintf(out, NAME_SIZE, "%s", name);
+    for (char *c = out; *c; c++)
+        if (*c == '/' || (unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '_';
+    if (out[0] == '.')
+        out[0] = '_';
+}
+
+static es_status lock(es_checkpoint_folder *folder)
+{
+    if (mkdir(folder->path, 0777) != 0 && errno != EEXIST)
+        return es_fail(ES_EIO, "%s: cannot make the folder: %s", folder->path,
+                       strerror(errno));
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0)
+        return es_fail(ES_EIO, "%s: %s", folder->path, strerror(errno));
+    /* Some file systems lock no folders: that is no reason to stop. */
+    if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return es_fail(ES_ELOCKED,
+                       "%s: another training writes its checkpoints there:"
+                       " name another folder",
+                       folder->path);
+    return ES_OK;
+}
+
+static es_status path_of(char out[ES_PATH_SIZE],
+                         const es_checkpoint_folder *folder, int64_t step)
+{
+    char file[NAME_MAX + 1];
+    snprintf(file, sizeof file, "%s-%08" PRId64 SUFFIX, folder->name, step);
+    return join(out, folder->path, file);
+}
+
+/** Better now than at the first checkpoint. */
+static es_status check_writable(const es_checkpoint_folder *folder)
+{
+    char path[ES_PATH_SIZE];
+    es_outfile *probe;
+    FILE *stream;
+    es_status status = path_of(path, folder, 0);
+    if (status == ES_OK)
+        status = es_outfile_open(&probe, &stream, path);
+    if (status == ES_OK)
+        es_outfile_abandon(probe);
+    return status;
+}
+
+/** A checkpoint that was never renamed: a temporary file of ours, which
+ *  begins as checkpoints do. Pictures and tables do not. */
+static bool is_left_over(int folder, const char *file)
+{
+    static const char prefix[] = ".entropy-scan.", start[] = "{\"__metadata__";
+    char head[8 + sizeof start - 1];
+    if (strncmp(file, prefix, sizeof prefix - 1) != 0)
+        return false;
+    int fd =
+        openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is = read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+              memcmp(head + 8, start, sizeof start - 1) == 0;
+    close(fd);
+    return is;
+}
+
+/** The lock is ours, so nobody is still writing them. */
+static void remove_left_overs(const es_checkpoint_folder *folder)
+{
+    DIR *all = opendir(folder->path);
+    if (!all)
+        return;
+    for (struct dirent *d; (d = readdir(all));)
+        if (is_left_over(folder->fd, d->d_name))
+            unlinkat(folder->fd, d->d_name, 0);
+    closedir(all);
+}
+
+/** False if the file is no checkpoint that could be read. */
+static bool read_uuid(char out[ES_UUID_SIZE], const char *path)
+{
+    es_safetensors *file = NULL;
+    if (es_safetensors_open(&file, path) != ES_OK)
+        return false;
+    const char *uuid = es_safetensors_metadata(file, "run");
+    bool ours = es_checkpoint_is_ours(file) && uuid && es_uuid_is(uuid);
+    if (ours)
+        strcpy(out, uuid);
+    es_safetensors_close(file);
+    return ours;
+}
+
+static bool is_good(const char *path)
+{
+    es_checkpoint *checkpoint = NULL;
+    bool good = es_checkpoint_open(&checkpoint, path) == ES_OK;
+    es_checkpoint_close(checkpoint);
+    return good;
+}
+
+/** Nothing that is there may be taken for, or removed as, one of ours. */
+static es_status check_entry(const es_checkpoint_folder *folder,
+                             const entry *item, const char *uuid,
+                             int64_t first_step)
+{
+    char path[ES_PATH_SIZE], theirs[ES_UUID_SIZE];
+    es_status status = join(path, folder->path, item->file);
+    if (status != ES_OK || !read_uuid(theirs, path))
+        return status;
+    if (strcmp(theirs, uuid) != 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: is of another run: resume that one, or give"
+                       " another --checkpoint folder or --name",
+                       path);
+    if (item->step > first_step && is_good(path))
+        return es_fail(ES_EUSAGE,
+                       "%s: is further than step %" PRId64
+                       ": resume that one, remove it, or give another"
+                       " --checkpoint folder",
+                       path, first_step);
+    return ES_OK;
+}
+
+static es_status check_entries(const es_checkpoint_folder *folder,
+                               const char *uuid, int64_t first_step)
+{
+    listing all;
+    es_status status = list_files(&all, folder->path, folder->name);
+    for (size_t i = 0; status == ES_OK && i < all.n; i++)
+        status = check_entry(folder, &all.items[i], uuid, first_step);
+    free(all.items);
+    return status;
+}
+
+es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
+                                    const char *path, const char *name,
+                                    const char *uuid, int64_t first_step,
+                                    int64_t keep)
+{
+    *out = NULL;
+    es_checkpoint_folder *folder = calloc(1, sizeof *folder);
+    if (!folder)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    folder->fd = -1;
+    folder->keep = keep;
+    file_name(folder->name, name);
+    es_status status = join(folder->path, path, "");
+    if (status == ES_OK)
+        status = lock(folder);
+    if (status == ES_OK)
+        status = check_entries(folder, uuid, first_step);
+    if (status == ES_OK)
+        status = check_writable(folder);
+    if (status != ES_OK) {
+        es_checkpoint_folder_close(folder);
+        return status;
+    }
+    remove_left_overs(folder);
+    *out = folder;
+    return ES_OK;
+}
+
+void es_checkpoint_folder_close(es_checkpoint_folder *folder)
+{
+    if (!folder)
+        return;
+    if (folder->fd >= 0)
+        close(folder->fd);
+    free(folder);
+}
+
+/* --- saving -------------------------------------------------------------- */
+
+/** Later ones, which can only be damaged, do not count. */
+static es_status remove_old(const es_checkpoint_folder *folder, int64_t step)
+{
+    listing all;
+    int64_t n = 0;
+    if (folder->keep == 0)
+        return ES_OK;
+    es_status status = list_files(&all, folder->path, folder->name);
+    for (size_t i = 0; status == ES_OK && i < all.n; i++) {
+        if (all.items[i].step > step || ++n <= folder->keep)
+            continue;
+        if (unlinkat(folder->fd, all.items[i].file, 0) != 0)
+            status = es_fail(ES_EIO, "%s%s: cannot remove it: %s", folder->path,
+                             all.items[i].file, strerror(errno));
+    }
+    free(all.items);
+    return status;
+}
+
+es_status es_checkpoint_folder_save(es_checkpoint_folder *folder,
+                                    es_model *model,
+                                    const es_settings *settings,
+                                    const es_checkpoint_state *state)
+{
+    char path[ES_PATH_SIZE];
+    es_status status = path_of(path, folder, state->step);
+    if (status == ES_OK)
+        status = es_checkpoint_write(path, model, settings, state);
+    if (status == ES_OK)
+        status = remove_old(folder, state->step);
+    return status;
+}
+
+/* --- finding ------------------------------------------------------------- */
+
+static es_status check_one_name(const listing *all, const char *path)
+{
+    for (size_t i = 1; i < all->n; i++)
+        if (strcmp(all->items[i].name, all->items[0].name) != 0)
+            return es_fail(ES_EUSAGE,
+                           "%s: holds checkpoints of several runs, %s and %s:"
+                           " name the file",
+                           path, all->items[0].name, all->items[i].name);
+    if (all->n == 0)
+        return es_fail(ES_ENOTFOUND, "%s: holds no checkpoint", path);
+    return ES_OK;
+}
+
+static es_status open_newest(es_checkpoint **out, const listing *all,
+                             const char *folder,
+                             void (*on_warning)(void *, const char *),
+                             void *user)
+{
+    char path[ES_PATH_SIZE];
+    for (size_t i = 0; i < all->n; i++) {
+        es_status status = join(path, folder, all->items[i].file);
+        if (status == ES_OK)
+            status = es_checkpoint_open(out, path);
+        if (status != ES_EFORMAT && status != ES_EIO)
+            return status;
+        if (on_warning)
+            on_warning(user, es_message());
+    }
+    return es_fail(ES_EFORMAT, "%s: none of its checkpoints is good", folder);
+}
+
+es_status es_checkpoint_find(es_checkpoint **out, const char *path,
+                             void (*on_warning)(void *user,
+                                                const char *message),
+                             void *user)
+{
+    struct stat info;
+    listing all;
+    *out = NULL;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return es_checkpoint_open(out, path);
+    es_status status = list_files(&all, path, NULL);
+    if (status == ES_OK)
+        status = check_one_name(&all, path);
+    if (status == ES_OK)
+        status = open_newest(out, &all, path, on_warning, user);
+    free(all.items);
+    return status;
+}

@@ -1,0 +1,359 @@
+#include "hooks/trainer/files/npy.h"
+
+#include "analyzer/base/checked.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "array data is read as it lies in the file");
+
+/* Headers of plain types are 64 to 128 bytes; numpy itself stops at 10000. */
+#define HEADER_MAX 16384
+#define SHAPE_TEXT_MAX 256
+
+static const struct {
+    const char *descr;
+    size_t size;
+} types[] = {[ES_NPY_F4] = {"<f4", 4},
+             [ES_NPY_F8] = {"<f8", 8},
+             [ES_NPY_I4] = {"<i4", 4}};
+
+#define N_TYPES (sizeof types / sizeof types[0])
+
+/** The header: a dictionary literal of Python, followed by blanks. */
+typedef struct text_cursor {
+    const char *at, *end;
+} text_cursor;
+
+static void skip_blanks(text_cursor *text)
+{
+    while (text->at < text->end && (*text->at == ' ' || *text->at == '\n'))
+        text->at++;
+}
+
+/** Skips blanks, then takes `c` if it is next. */
+static bool take(text_cursor *text, char c)
+{
+    skip_blanks(text);
+    if (text->at == text->end || *text->at != c)
+        return false;
+    text->at++;
+    return true;
+}
+
+static bool take_word(text_cursor *text, const char *word)
+{
+    size_t n = strlen(word);
+    skip_blanks(text);
+    if ((size_t)(text->end - text->at) < n || memcmp(text->at, word, n) != 0)
+        return false;
+    text->at += n;
+    return true;
+}
+
+/** A quoted string without escapes into out[0..size), terminated. */
+static bool take_string(text_cursor *text, char *out, size_t size)
+{
+    char quote = '\'';
+    if (!take(text, '\'')) {
+        quote = '"';
+        if (!take(text, '"'))
+            return false;
+    }
+    const char *start = text->at;
+    const char *end = memchr(start, quote, (size_t)(text->end - start));
+    if (!end || (size_t)(end - start) >= size)
+        return false;
+    memcpy(out, start, (size_t)(end - start));
+    out[end - start] = '\0';
+    text->at = end + 1;
+    return true;
+}
+
+static bool take_extent(text_cursor *text, size_t *out)
+{
+    size_t value = 0;
+    skip_blanks(text);
+    const char *start = text->at;
+    for (; text->at < text->end; text->at++) {
+        if (*text->at < '0' || *text->at > '9')
+            break;
+        size_t digit = (size_t)(*text->at - '0');
+        if (!es_size_mul(&value, value, 10) ||
+            !es_size_add(&value, value, digit))
+            return false;
+    }
+    *out = value;
+    return text->at > start;
+}
+
+/** A tuple of extents: "()", "(3,)", "(2, 3)", "(2, 3,)". */
+static bool take_shape(text_cursor *text, es_npy *out)
+{
+    if (!take(text, '('))
+        return false;
+    bool comma = true;
+    while (!take(text, ')')) {
+        if (!comma || out->n_dims == ES_NPY_MAX_DIMS ||
+            !take_extent(text, &out->dims[out->n_dims]))
+            return false;
+        out->n_dims++;
+        comma = take(text, ',');
+    }
+    return out->n_dims != 1 || comma;
+}
+
+/** What the header has said so far: each key exactly once. */
+typedef struct header_keys {
+    bool descr, order, shape;
+} header_keys;
+
+static es_status malformed(const char *path)
+{
+    return es_fail(ES_EFORMAT, "%s: malformed .npy header", path);
+}
+
+static es_status take_type(text_cursor *text, es_npy *out, const char *path)
+{
+    char descr[32];
+    if (!take_string(text, descr, sizeof descr))
+        return es_fail(ES_EFORMAT, "%s: element type is not a plain number",
+                       path);
+    for (size_t i = 0; i < N_TYPES; i++) {
+        if (strcmp(descr, types[i].descr) == 0) {
+            out->type = (es_npy_type)i;
+            return ES_OK;
+        }
+    }
+    return es_fail(ES_EFORMAT,
+                   "%s: element type %s: only <f4, <f8 and <i4"
+                   " are read",
+                   path, descr);
+}
+
+static es_status take_order(text_cursor *text, const char *path)
+{
+    if (take_word(text, "False"))
+        return ES_OK;
+    if (take_word(text, "True"))
+        return es_fail(ES_EFORMAT,
+                       "%s: array is in Fortran order: save"
+                       " numpy.ascontiguousarray of it",
+                       path);
+    return malformed(path);
+}
+
+static es_status take_entry(text_cursor *text, es_npy *out, header_keys *seen,
+                            const char *path)
+{
+    char key[32];
+    if (!take_string(text, key, sizeof key) || !take(text, ':'))
+        return malformed(path);
+    if (strcmp(key, "descr") == 0 && !seen->descr) {
+        seen->descr = true;
+        return take_type(text, out, path);
+    }
+    if (strcmp(key, "fortran_order") == 0 && !seen->order) {
+        seen->order = true;
+        return take_order(text, path);
+    }
+    if (strcmp(key, "shape") == 0 && !seen->shape) {
+        seen->shape = true;
+        return take_shape(text, out) ? ES_OK : malformed(path);
+    }
+    return malformed(path);
+}
+
+static es_status parse_header(es_npy *out, text_cursor text, const char *path)
+{
+    header_keys seen = {0};
+    if (!take(&text, '{'))
+        return malformed(path);
+    bool comma = true;
+    while (!take(&text, '}')) {
+        if (!comma)
+            return malformed(path);
+        es_status status = take_entry(&text, out, &seen, path);
+        if (status)
+            return status;
+        comma = take(&text, ',');
+    }
+    skip_blanks(&text);
+    if (text.at != text.end || !seen.descr || !seen.order || !seen.shape)
+        return malformed(path);
+    return ES_OK;
+}
+
+/** An open file whose size is known: nothing is read beyond it. */
+typedef struct source {
+    const char *path;
+    int fd;
+    size_t left;
+} source;
+
+static es_status read_exactly(source *from, void *out, size_t n)
+{
+    char *at = out;
+    if (n > from->left)
+        return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
+                       from->path, n - from->left);
+    from->left -= n;
+    while (n > 0) {
+        ssize_t got = read(from->fd, at, n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return es_fail(ES_EIO, "%s: %s", from->path, strerror(errno));
+        if (got == 0)
+            return es_fail(ES_EIO, "%s: became shorter while it was read",
+                           from->path);
+        at += got;
+        n -= (size_t)got;
+    }
+    return ES_OK;
+}
+
+static es_status read_header_size(source *from, size_t *out)
+{
+    unsigned char start[8], size[4] = {0};
+    if (from->left < sizeof start)
+        return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
+    es_status status = read_exactly(from, start, sizeof start);
+    if (status)
+        return status;
+    if (memcmp(start, "\x93NUMPY", 6) != 0)
+        return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
+    if (start[6] < 1 || start[6] > 2 || start[7] != 0)
+        return es_fail(ES_EVERSION,
+                       "%s: .npy format %d.%d: only 1.0 and 2.0"
+                       " are read",
+                       from->path, start[6], start[7]);
+    status = read_exactly(from, size, start[6] == 1 ? 2 : 4);
+    *out = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 |
+           (size_t)size[3] << 24;
+    return status;
+}
+
+static es_status read_header(source *from, es_npy *out)
+{
+    char text[HEADER_MAX];
+    size_t n = 0;
+    es_status status = read_header_size(from, &n);
+    if (status)
+        return status;
+    if (n > sizeof text)
+        return es_fail(ES_EFORMAT, "%s: .npy header of %zu bytes is too long",
+                       from->path, n);
+    status = read_exactly(from, text, n);
+    if (status)
+        return status;
+    return parse_header(out, (text_cursor){text, text + n}, from->path);
+}
+
+static es_status read_data(source *from, es_npy *out)
+{
+    size_t bytes = types[out->type].size;
+    out->n = 1;
+    for (int i = 0; i < out->n_dims; i++)
+        if (!es_size_mul(&out->n, out->n, out->dims[i]))
+            return es_fail(ES_EFORMAT, "%s: shape is too large", from->path);
+    if (!es_size_mul(&bytes, bytes, out->n))
+        return es_fail(ES_EFORMAT, "%s: shape is too large", from->path);
+    if (bytes < from->left)
+        return es_fail(ES_EFORMAT, "%s: %zu bytes too many after the array",
+                       from->path, from->left - bytes);
+    if (bytes > from->left) /* before a large block is asked for */
+        return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
+                       from->path, bytes - from->left);
+    out->data = malloc(bytes ? bytes : 1);
+    if (!out->data)
+        return es_fail(ES_ENOMEM, "%s: no memory for %zu bytes", from->path,
+                       bytes);
+    return read_exactly(from, out->data, bytes);
+}
+
+static es_status open_source(source *out, const char *path)
+{
+    struct stat info;
+    *out = (source){.path = path, .fd = -1};
+    /* A FIFO would block here without O_NONBLOCK; fstat then refuses it. */
+    out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (out->fd < 0 || fstat(out->fd, &info) < 0)
+        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return es_fail(ES_EIO, "%s: not a regular file", path);
+    out->left = (size_t)info.st_size;
+    return ES_OK;
+}
+
+es_status es_npy_read(es_npy *out, const char *path)
+{
+    source from;
+    es_npy array = {0};
+    es_status status = open_source(&from, path);
+    if (!status)
+        status = read_header(&from, &array);
+    if (!status)
+        status = read_data(&from, &array);
+    if (from.fd >= 0)
+        close(from.fd);
+    if (status)
+        es_npy_free(&array);
+    else
+        *out = array;
+    return status;
+}
+
+void es_npy_free(es_npy *npy)
+{
+    if (!npy)
+        return;
+    free(npy->data);
+    *npy = (es_npy){0};
+}
+
+/** "(2, 3)" for the messages. */
+static const char *print_shape(char text[SHAPE_TEXT_MAX], int n_dims,
+                               const size_t *dims)
+{
+    size_t at = (size_t)snprintf(text, SHAPE_TEXT_MAX, "(");
+    for (int i = 0; i < n_dims && at < SHAPE_TEXT_MAX; i++)
+        at += (size_t)snprintf(text + at, SHAPE_TEXT_MAX - at, "%s%zu",
+                               i ? ", " : "", dims[i]);
+    if (at < SHAPE_TEXT_MAX)
+        snprintf(text + at, SHAPE_TEXT_MAX - at, ")");
+    return text;
+}
+
+es_status es_npy_expect(const es_npy *npy, const char *path, es_npy_type type,
+                        int n_dims, const size_t *dims)
+{
+    char found[SHAPE_TEXT_MAX], wanted[SHAPE_TEXT_MAX];
+    if (npy->type != type)
+        return es_fail(ES_EFORMAT, "%s: element type %s, expected %s", path,
+                       types[npy->type].descr, types[type].descr);
+    bool same = npy->n_dims == n_dims;
+    for (int i = 0; same && i < n_dims; i++)
+        same = npy->dims[i] == dims[i];
+    if (!same)
+        return es_fail(ES_EFORMAT, "%s: shape %s, expected %s", path,
+                       print_shape(found, npy->n_dims, npy->dims),
+                       print_shape(wanted, n_dims, dims));
+    return ES_OK;
+}
+
+double es_npy_at(const es_npy *npy, size_t i)
+{
+    assert(i < npy->n);
+    if (npy->type == ES_NPY_F4)
+        return (double)((const float *)npy->data)[i];
+    if (npy->type == ES_NPY_F8)
+        return ((const double *)npy->data)[i];
+    return ((const int32_t *)npy->data)[i];
+}

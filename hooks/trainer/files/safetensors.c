@@ -1,0 +1,483 @@
+#include "hooks/trainer/files/safetensors.h"
+
+#include "analyzer/base/checked.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "numbers are read as they lie in the file");
+
+#define DEPTH_MAX 3 /* the header, a tensor, its shape */
+#define PREFIX 8    /* bytes of the header's length */
+
+struct es_safetensors {
+    char *path;
+    int fd;
+    uint64_t size;  /* of the file, when it was opened */
+    json_t *header; /* owns names and metadata */
+    es_tensor *tensors;
+    const es_tensor **by_name;
+    size_t n;
+};
+
+/* --- bytes --------------------------------------------------------------- */
+
+static es_status read_at(const es_safetensors *file, void *out, size_t n,
+                         uint64_t offset)
+{
+    char *at = out;
+    while (n > 0) {
+        ssize_t got = pread(file->fd, at, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return es_fail(ES_EIO, "%s: cannot read: %s", file->path,
+                           strerror(errno));
+        if (got == 0)
+            return es_fail(ES_EIO, "%s: became shorter while it was read",
+                           file->path);
+        at += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return ES_OK;
+}
+
+/* --- one tensor of the header -------------------------------------------- */
+
+/** The types of the format. An unknown one has size 0: its bytes cannot be
+ *  counted, but the rest of the file can be read. */
+static const struct {
+    const char *name;
+    es_tensor_type type;
+    size_t size;
+} types[] = {
+    {"F32", ES_TENSOR_F32, 4},       {"F16", ES_TENSOR_F16, 2},
+    {"BF16", ES_TENSOR_BF16, 2},     {"F64", ES_TENSOR_F64, 8},
+    {"I64", ES_TENSOR_I64, 8},       {"BOOL", ES_TENSOR_OTHER, 1},
+    {"U8", ES_TENSOR_OTHER, 1},      {"I8", ES_TENSOR_OTHER, 1},
+    {"I16", ES_TENSOR_OTHER, 2},     {"U16", ES_TENSOR_OTHER, 2},
+    {"I32", ES_TENSOR_OTHER, 4},     {"U32", ES_TENSOR_OTHER, 4},
+    {"U64", ES_TENSOR_OTHER, 8},     {"C64", ES_TENSOR_OTHER, 8},
+    {"F8_E4M3", ES_TENSOR_OTHER, 1}, {"F8_E5M2", ES_TENSOR_OTHER, 1},
+};
+
+static es_status wrong_tensor(const es_safetensors *file, const char *name,
+                              const char *what)
+{
+    return es_fail(ES_EFORMAT, "%s: tensor %s: %s", file->path, name, what);
+}
+
+/** A whole number that is not negative. */
+static bool take_number(int64_t *out, const json_t *from)
+{
+    *out = json_integer_value(from);
+    return json_is_integer(from) && *out >= 0;
+}
+
+static es_status take_type(es_tensor *tensor, size_t *size,
+                           const es_safetensors *file, const json_t *from)
+{
+    const char *name = json_string_value(json_object_get(from, "dtype"));
+    if (!name)
+        return wrong_tensor(file, tensor->name, "no dtype");
+    tensor->type = ES_TENSOR_OTHER;
+    *size = 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(types[i].name, name) != 0)
+            continue;
+        tensor->type = types[i].type;
+        *size = types[i].size;
+    }
+    return ES_OK;
+}
+
+static es_status take_shape(es_tensor *tensor, const es_safetensors *file,
+                            const json_t *from)
+{
+    const json_t *shape = json_object_get(from, "shape");
+    size_t n = json_array_size(shape);
+    if (!json_is_array(shape))
+        return wrong_tensor(file, tensor->name, "no shape");
+    if (n > ES_TENSOR_MAX_DIMS)
+        return es_fail(ES_EFORMAT, "%s: tensor %s: %zu dimensions, at most %d",
+                       file->path, tensor->name, n, ES_TENSOR_MAX_DIMS);
+    tensor->n_dims = (int)n;
+    tensor->n = 1;
+    for (size_t i = 0; i < n; i++) {
+        int64_t *dim = &tensor->dims[i];
+        if (!take_number(dim, json_array_get(shape, i)))
+            return wrong_tensor(file, tensor->name, "malformed shape");
+        if (!es_size_mul(&tensor->n, tensor->n, (size_t)*dim))
+            return wrong_tensor(file, tensor->name, "shape is too large");
+    }
+    return ES_OK;
+}
+
+/** Offsets count from `start`, where the data begin. */
+static es_status take_offsets(es_tensor *tensor, const es_safetensors *file,
+                              const json_t *from, uint64_t start)
+{
+    const json_t *offsets = json_object_get(from, "data_offsets");
+    int64_t begin, end;
+    if (json_array_size(offsets) != 2 ||
+        !take_number(&begin, json_array_get(offsets, 0)) ||
+        !take_number(&end, json_array_get(offsets, 1)) || begin > end)
+        return wrong_tensor(file, tensor->name, "malformed data_offsets");
+    if ((uint64_t)end > file->size - start)
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s ends %" PRIu64
+                       " bytes beyond the file: it was cut short",
+                       file->path, tensor->name,
+                       (uint64_t)end - (file->size - start));
+    tensor->offset = start + (uint64_t)begin;
+    tensor->n_bytes = (size_t)(end - begin);
+    return ES_OK;
+}
+
+static es_status take_tensor(es_tensor *tensor, const es_safetensors *file,
+                             const char *name, const json_t *from,
+                             uint64_t start)
+{
+    size_t size = 0, bytes;
+    *tensor = (es_tensor){.name = name};
+    if (!json_is_object(from))
+        return wrong_tensor(file, name, "not described by an object");
+    es_status status = take_type(tensor, &size, file, from);
+    if (status == ES_OK)
+        status = take_shape(tensor, file, from);
+    if (status == ES_OK)
+        status = take_offsets(tensor, file, from, start);
+    if (status != ES_OK || size == 0)
+        return status;
+    if (!es_size_mul(&bytes, tensor->n, size))
+        return wrong_tensor(file, name, "shape is too large");
+    if (bytes != tensor->n_bytes)
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s: its shape takes %zu bytes,"
+                       " data_offsets give it %zu",
+                       file->path, name, bytes, tensor->n_bytes);
+    return ES_OK;
+}
+
+/* --- the header ---------------------------------------------------------- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const es_tensor *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    if (x->n_bytes != y->n_bytes) /* empty ones lie before the one there */
+        return x->n_bytes < y->n_bytes ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const es_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/** The data of sorted tensors fill the file from `start` to its end. */
+static es_status check_layout(const es_safetensors *file, uint64_t start)
+{
+    for (size_t i = 0; i < file->n; i++) {
+        const es_tensor *tensor = &file->tensors[i];
+        if (tensor->offset < start)
+            return wrong_tensor(file, tensor->name,
+                                "overlaps the one before it");
+        if (tensor->offset > start)
+            return wrong_tensor(file, tensor->name,
+                                "bytes before it belong to no tensor");
+        start += tensor->n_bytes;
+    }
+    if (start < file->size)
+        return es_fail(ES_EFORMAT,
+                       "%s: %" PRIu64 " bytes too many after the tensors",
+                       file->path, file->size - start);
+    return ES_OK;
+}
+
+static es_status check_metadata(const es_safetensors *file)
+{
+    json_t *notes = json_object_get(file->header, "__metadata__"), *text;
+    const char *key;
+    if (notes && !json_is_object(notes))
+        return es_fail(ES_EFORMAT, "%s: __metadata__ is not an object",
+                       file->path);
+    json_object_foreach(
+        notes, key,
+        text) if (!json_is_string(text)) return es_fail(ES_EFORMAT,
+                                                        "%s: __metadata__: %s "
+                                                        "is not a text",
+                                                        file->path, key);
+    return ES_OK;
+}
+
+static es_status take_tensors(es_safetensors *file, uint64_t start)
+{
+    size_t n = json_object_size(file->header);
+    const char *name;
+    json_t *from;
+    file->tensors = es_resize(NULL, n, sizeof *file->tensors);
+    file->by_name = es_resize(NULL, n, sizeof *file->by_name);
+    if (!file->tensors || !file->by_name)
+        return es_fail(ES_ENOMEM, "%s: out of memory for its header",
+                       file->path);
+    json_object_foreach(file->header, name, from)
+    {
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        es_status status =
+            take_tensor(&file->tensors[file->n], file, name, from, start);
+        if (status != ES_OK)
+            return status;
+        file->n++;
+    }
+    if (file->n > 0) {
+        qsort(file->tensors, file->n, sizeof *file->tensors, by_offset);
+        for (size_t i = 0; i < file->n; i++)
+            file->by_name[i] = &file->tensors[i];
+        qsort(file->by_name, file->n, sizeof *file->by_name, by_name);
+    }
+    return check_layout(file, start);
+}
+
+/** Brackets deeper than the format's: refused before they are parsed. */
+static bool is_too_deep(const char *text, size_t n)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && (text[i] == '{' || text[i] == '['))
+            depth++;
+        else if (!quoted && (text[i] == '}' || text[i] == ']'))
+            depth--;
+        if (depth > DEPTH_MAX)
+            return true;
+    }
+    return false;
+}
+
+static es_status parse_header(es_safetensors *file, const char *text, size_t n)
+{
+    json_error_t error;
+    if (n == 0 || text[0] != '{')
+        return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
+    if (is_too_deep(text, n))
+        return es_fail(ES_EFORMAT, "%s: header is nested too deep", file->path);
+    file->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    if (!file->header)
+        return es_fail(ES_EFORMAT, "%s: malformed header: %s", file->path,
+                       error.text);
+    es_status status = check_metadata(file);
+    return status == ES_OK ? take_tensors(file, PREFIX + n) : status;
+}
+
+static es_status read_header_size(const es_safetensors *file, size_t *out)
+{
+    uint64_t n = 0;
+    if (file->size < PREFIX)
+        return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
+    es_status status = read_at(file, &n, sizeof n, 0);
+    if (status != ES_OK)
+        return status;
+    if (n > ES_SAFETENSORS_HEADER_MAX)
+        return es_fail(ES_EFORMAT,
+                       "%s: not a safetensors file, or a header of more"
+                       " than 16 MiB",
+                       file->path);
+    if (n > file->size - PREFIX)
+        return es_fail(ES_EFORMAT,
+                       "%s: not a safetensors file, or cut short in its header",
+                       file->path);
+    *out = (size_t)n;
+    return ES_OK;
+}
+
+static es_status read_header(es_safetensors *file)
+{
+    size_t n = 0;
+    es_status status = read_header_size(file, &n);
+    if (status != ES_OK)
+        return status;
+    char *text = malloc(n ? n : 1);
+    if (!text)
+        return es_fail(ES_ENOMEM, "%s: out of memory for its header",
+                       file->path);
+    status = read_at(file, text, n, PREFIX);
+    if (status == ES_OK)
+        status = parse_header(file, text, n);
+    free(text);
+    return status;
+}
+
+/* --- the file ------------------------------------------------------------ */
+
+static es_status open_file(es_safetensors *file)
+{
+    struct stat info;
+    /* A FIFO would block here without O_NONBLOCK; fstat then refuses it. */
+    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file->fd < 0 || fstat(file->fd, &info) < 0)
+        return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return es_fail(ES_EIO, "%s: not a regular file", file->path);
+    file->size = (uint64_t)info.st_size;
+    return ES_OK;
+}
+
+es_status es_safetensors_open(es_safetensors **out, const char *path)
+{
+    *out = NULL;
+    es_safetensors *file = calloc(1, sizeof *file);
+    if (!file)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    file->fd = -1;
+    file->path = strdup(path);
+    es_status status = file->path
+                           ? open_file(file)
+                           : es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status == ES_OK)
+        status = read_header(file);
+    if (status != ES_OK) {
+        es_safetensors_close(file);
+        return status;
+    }
+    *out = file;
+    return ES_OK;
+}
+
+void es_safetensors_close(es_safetensors *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->by_name);
+    free(file->tensors);
+    json_decref(file->header);
+    free(file->path);
+    free(file);
+}
+
+const char *es_safetensors_path(const es_safetensors *file)
+{
+    return file->path;
+}
+
+size_t es_safetensors_count(const es_safetensors *file)
+{
+    return file->n;
+}
+
+const es_tensor *es_safetensors_at(const es_safetensors *file, size_t index)
+{
+    assert(index < file->n);
+    return &file->tensors[index];
+}
+
+const es_tensor *es_safetensors_find(const es_safetensors *file,
+                                     const char *name)
+{
+    const es_tensor wanted = {.name = name}, *key = &wanted;
+    const es_tensor **found = NULL;
+    if (file->n > 0)
+        found = bsearch(&key, file->by_name, file->n, sizeof *file->by_name,
+                        by_name);
+    return found ? *found : NULL;
+}
+
+const char *es_safetensors_metadata(const es_safetensors *file, const char *key)
+{
+    const json_t *notes = json_object_get(file->header, "__metadata__");
+    return json_string_value(json_object_get(notes, key));
+}
+
+/* --- numbers ------------------------------------------------------------- */
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/** IEEE 754 binary16; every value of it is a float32. */
+static float float_of_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = half >> 10 & 31, fraction = half & 0x3ffu;
+    if (exponent == 31) /* infinite, or NaN with its payload */
+        return float_of_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent > 0)
+        return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    float value = (float)fraction * 0x1p-24f;
+    return sign ? -value : value;
+}
+
+/** `in` holds n numbers of 2 or 8 bytes. */
+static void widen(float *out, const void *in, size_t n, es_tensor_type type)
+{
+    const uint16_t *narrow = in;
+    const double *wide = in;
+    for (size_t i = 0; i < n; i++) {
+        if (type == ES_TENSOR_F16)
+            out[i] = float_of_half(narrow[i]);
+        else if (type == ES_TENSOR_BF16)
+            out[i] = float_of_bits((uint32_t)narrow[i] << 16);
+        else
+            out[i] = (float)wide[i];
+    }
+}
+
+static es_status read_widened(const es_safetensors *file,
+                              const es_tensor *tensor, float *out, size_t size,
+                              uint64_t offset, size_t n)
+{
+    double block[512]; /* aligned for any of the types */
+    es_status status = ES_OK;
+    for (size_t done = 0, some; status == ES_OK && done < n; done += some) {
+        some = sizeof block / size;
+        if (some > n - done)
+            some = n - done;
+        status = read_at(file, block, some * size, offset + done * size);
+        if (status == ES_OK)
+            widen(out + done, block, some, tensor->type);
+    }
+    return status;
+}
+
+es_status es_safetensors_read(const es_safetensors *file,
+                              const es_tensor *tensor, float *out, size_t first,
+                              size_t n)
+{
+    static const size_t sizes[] = {[ES_TENSOR_F16] = 2,
+                                   [ES_TENSOR_BF16] = 2,
+                                   [ES_TENSOR_F32] = 4,
+                                   [ES_TENSOR_F64] = 8};
+    if (tensor->type > ES_TENSOR_F64)
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s does not hold floating-point numbers",
+                       file->path, tensor->name);
+    if (first > tensor->n || n > tensor->n - first)
+        return es_fail(ES_EARGUMENT, "%s: tensor %s has %zu numbers, not %zu",
+                       file->path, tensor->name, tensor->n, first + n);
+    size_t size = sizes[tensor->type];
+    uint64_t offset = tensor->offset + first * size;
+    if (tensor->type == ES_TENSOR_F32)
+        return read_at(file, out, n * size, offset);
+    return read_widened(file, tensor, out, size, offset, n);
+}

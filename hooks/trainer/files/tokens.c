@@ -1,0 +1,419 @@
+#include "hooks/trainer/files/tokens.h"
+
+#include "analyzer/base/checked.h"
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "ESTOKENS"
+#define HASHED_HEADER 88
+#define HEADER 96
+#define TOKENIZER_MAX 32
+
+struct es_tokens {
+    char *path;
+    int fd;
+    uint32_t vocab, token_bytes;
+    uint64_t n_train, n_held_out;
+    uint64_t checksum;
+    char tokenizer[TOKENIZER_MAX + 1];
+};
+
+/* --- checksum ------------------------------------------------------------ */
+
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+static uint64_t hash_words(uint64_t hash, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
+        hash = (hash ^ le64toh(word)) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static uint64_t hash_mix(uint64_t hash)
+{
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0xff51afd7ed558ccd);
+    return hash ^ hash >> 33;
+}
+
+uint64_t es_tokens_hash(const void *bytes, size_t n)
+{
+    return hash_mix(hash_words(HASH_START, bytes, n) ^ n);
+}
+
+/* --- header -------------------------------------------------------------- */
+
+static void put32(unsigned char *at, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static void put64(unsigned char *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static uint32_t get32(const unsigned char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
+}
+
+static uint64_t get64(const unsigned char *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return le64toh(value);
+}
+
+static bool token_bytes_fit(uint32_t bytes, uint32_t vocab)
+{
+    if (bytes != 1 && bytes != 2 && bytes != 4)
+        return false;
+    return vocab >= 1 && vocab <= INT32_MAX &&
+           (bytes == 4 || vocab <= UINT32_C(1) << 8 * bytes);
+}
+
+/** Bytes of all tokens; false if that overflows. */
+static bool payload_bytes(size_t *out, uint64_t n_train, uint64_t n_held_out,
+                          uint32_t token_bytes)
+{
+    size_t n;
+    return es_size_add(&n, n_train, n_held_out) &&
+           es_size_mul(out, n, token_bytes) && *out < INT64_MAX - HEADER;
+}
+
+static void header_write(unsigned char *header,
+                         const es_tokens_content *content)
+{
+    memset(header, 0, HEADER);
+    memcpy(header, MAGIC, 8);
+    put32(header + 8, 1);
+    put32(header + 12, content->vocab);
+    put32(header + 16, content->token_bytes);
+    put64(header + 24, content->n_train);
+    put64(header + 32, content->n_held_out);
+    put64(header + 40, content->n_train_documents);
+    put64(header + 48, content->n_held_out_documents);
+    memcpy(header + 56, content->tokenizer, strlen(content->tokenizer));
+}
+
+es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
+{
+    size_t n;
+    if (!token_bytes_fit(content->token_bytes, content->vocab) ||
+        strlen(content->tokenizer) >= TOKENIZER_MAX ||
+        !payload_bytes(&n, content->n_train, content->n_held_out,
+                       content->token_bytes))
+        return es_fail(ES_EARGUMENT, "token file: vocabulary, bytes a token "
+                                     "and counts do not go together");
+    unsigned char header[HEADER];
+    header_write(header, content);
+    uint64_t hash = hash_words(HASH_START, header, HASHED_HEADER);
+    hash = hash_words(hash, content->tokens, n);
+    put64(header + HASHED_HEADER, hash_mix(hash ^ (HASHED_HEADER + n)));
+    if (fwrite(header, 1, HEADER, stream) != HEADER ||
+        fwrite(content->tokens, 1, n, stream) != n)
+        return es_fail(ES_EIO, "token file: cannot write: %s", strerror(errno));
+    return ES_OK;
+}
+
+static es_status header_read(es_tokens *tokens, const unsigned char *header)
+{
+    if (memcmp(header, MAGIC, 8) != 0)
+        return es_fail(ES_EFORMAT,
+                       "%s: not a token file: make one with entropy-corpus",
+                       tokens->path);
+    if (get32(header + 8) != 1)
+        return es_fail(ES_EVERSION,
+                       "%s: token file version %u is not this program's 1",
+                       tokens->path, get32(header + 8));
+    tokens->vocab = get32(header + 12);
+    tokens->token_bytes = get32(header + 16);
+    tokens->n_train = get64(header + 24);
+    tokens->n_held_out = get64(header + 32);
+    memcpy(tokens->tokenizer, header + 56, TOKENIZER_MAX);
+    tokens->checksum = get64(header + HASHED_HEADER);
+    if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: vocabulary %u in %u bytes a token",
+                       tokens->path, tokens->vocab, tokens->token_bytes);
+    return ES_OK;
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+static es_status read_at(const es_tokens *tokens, void *out, size_t n,
+                         uint64_t offset)
+{
+    unsigned char *at = out;
+    while (n > 0) {
+        ssize_t got = pread(tokens->fd, at, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return es_fail(ES_EIO, "%s: cannot read: %s", tokens->path,
+                           strerror(errno));
+        if (got == 0)
+            return es_fail(ES_EIO, "%s: cut short while it was in use",
+                           tokens->path);
+        at += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return ES_OK;
+}
+
+static es_status open_file(es_tokens *tokens, size_t *size)
+{
+    /* O_NONBLOCK: a FIFO must not hang the trainer. */
+    tokens->fd = open(tokens->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (tokens->fd < 0)
+        return es_fail(ES_EIO, "%s: %s", tokens->path, strerror(errno));
+    struct stat st;
+    if (fstat(tokens->fd, &st) != 0)
+        return es_fail(ES_EIO, "%s: %s", tokens->path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return es_fail(ES_EIO, "%s: not a regular file", tokens->path);
+    *size = (size_t)st.st_size;
+    return ES_OK;
+}
+
+static es_status check_size(const es_tokens *tokens, size_t size)
+{
+    size_t payload;
+    if (!payload_bytes(&payload, tokens->n_train, tokens->n_held_out,
+                       tokens->token_bytes))
+        return es_fail(ES_EFORMAT, "%s: damaged: impossible token counts",
+                       tokens->path);
+    if (size < HEADER + payload)
+        return es_fail(ES_EFORMAT,
+                       "%s: cut short: %zu bytes of %zu, make it again",
+                       tokens->path, size, HEADER + payload);
+    if (size > HEADER + payload)
+        return es_fail(ES_EFORMAT, "%s: damaged: %zu bytes too long",
+                       tokens->path, size - HEADER - payload);
+    return ES_OK;
+}
+
+static uint32_t token_at(const unsigned char *bytes, size_t i, uint32_t width)
+{
+    if (width == 1)
+        return bytes[i];
+    if (width == 4)
+        return get32(bytes + 4 * i);
+    uint16_t value;
+    memcpy(&value, bytes + 2 * i, sizeof value);
+    return le16toh(value);
+}
+
+/** The largest of n tokens; 0 for none. */
+static uint32_t largest_token(const unsigned char *bytes, size_t n,
+                              uint32_t width)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t token = token_at(bytes, i, width);
+        largest = token > largest ? token : largest;
+    }
+    return largest;
+}
+
+#define CHUNK ((size_t)1 << 18) /* a multiple of the word and of a token */
+
+static es_status check_tokens(const es_tokens *tokens,
+                              const unsigned char *header, size_t payload)
+{
+    unsigned char *chunk = malloc(CHUNK);
+    if (!chunk)
+        return es_fail(ES_ENOMEM, "%s: out of memory", tokens->path);
+    es_status status = ES_OK;
+    uint64_t hash = hash_words(HASH_START, header, HASHED_HEADER);
+    uint32_t largest = 0;
+    for (size_t at = 0; at < payload && status == ES_OK; at += CHUNK) {
+        size_t n = payload - at < CHUNK ? payload - at : CHUNK;
+        status = read_at(tokens, chunk, n, HEADER + at);
+        if (status != ES_OK)
+            break;
+        hash = hash_words(hash, chunk, n);
+        uint32_t seen =
+            largest_token(chunk, n / tokens->token_bytes, tokens->token_bytes);
+        largest = seen > largest ? seen : largest;
+    }
+    free(chunk);
+    if (status != ES_OK)
+        return status;
+    if (hash_mix(hash ^ (HASHED_HEADER + payload)) != tokens->checksum)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: its checksum differs, make it again",
+                       tokens->path);
+    if (largest >= tokens->vocab)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: token %u in a vocabulary of %u",
+                       tokens->path, largest, tokens->vocab);
+    return ES_OK;
+}
+
+static es_status open_checked(es_tokens *tokens)
+{
+    size_t size = 0;
+    unsigned char header[HEADER];
+    es_status status = open_file(tokens, &size);
+    if (status != ES_OK)
+        return status;
+    if (size < HEADER)
+        return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
+                       tokens->path);
+    status = read_at(tokens, header, HEADER, 0);
+    if (status == ES_OK)
+        status = header_read(tokens, header);
+    if (status == ES_OK)
+        status = check_size(tokens, size);
+    if (status == ES_OK)
+        status = check_tokens(tokens, header, size - HEADER);
+    return status;
+}
+
+es_status es_tokens_open(es_tokens **out, const char *path)
+{
+    *out = NULL;
+    es_tokens *tokens = calloc(1, sizeof *tokens);
+    if (!tokens)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    tokens->fd = -1;
+    tokens->path = strdup(path);
+    es_status status = tokens->path
+                           ? open_checked(tokens)
+                           : es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status != ES_OK) {
+        es_tokens_close(tokens);
+        return status;
+    }
+    *out = tokens;
+    return ES_OK;
+}
+
+void es_tokens_close(es_tokens *tokens)
+{
+    if (!tokens)
+        return;
+    if (tokens->fd >= 0)
+        close(tokens->fd);
+    free(tokens->path);
+    free(tokens);
+}
+
+int es_tokens_vocab(const es_tokens *tokens)
+{
+    return (int)tokens->vocab;
+}
+
+uint64_t es_tokens_count(const es_tokens *tokens, es_split split)
+{
+    return split == ES_SPLIT_TRAIN ? tokens->n_train : tokens->n_held_out;
+}
+
+uint64_t es_tokens_checksum(const es_tokens *tokens)
+{
+    return tokens->checksum;
+}
+
+const char *es_tokens_tokenizer(const es_tokens *tokens)
+{
+    return tokens->tokenizer;
+}
+
+/* --- batches ------------------------------------------------------------- */
+
+es_status es_tokens_check_ctx(const es_tokens *tokens, es_split split, int ctx)
+{
+    uint64_t n = es_tokens_count(tokens, split);
+    if (ctx >= 1 && n > (uint64_t)ctx)
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%s: its %llu %s tokens are too few for a context of %d",
+                   tokens->path, (unsigned long long)n,
+                   split == ES_SPLIT_TRAIN ? "training" : "held-out", ctx);
+}
+
+/** One sequence: ctx + 1 tokens from `place` of the split. */
+static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
+                               int32_t *targets, es_split split, uint64_t place,
+                               int ctx)
+{
+    uint64_t at = place + (split == ES_SPLIT_TRAIN ? 0 : tokens->n_train);
+    size_t left = (size_t)ctx + 1, done = 0;
+    unsigned char bytes[4096];
+    while (left > 0) {
+        size_t n = sizeof bytes / tokens->token_bytes;
+        n = left < n ? left : n;
+        es_status status = read_at(tokens, bytes, n * tokens->token_bytes,
+                                   HEADER + (at + done) * tokens->token_bytes);
+        if (status != ES_OK)
+            return status;
+        for (size_t i = 0; i < n; i++) {
+            int32_t token = (int32_t)token_at(bytes, i, tokens->token_bytes);
+            if (done + i < (size_t)ctx)
+                inputs[done + i] = token;
+            if (done + i > 0)
+                targets[done + i - 1] = token;
+        }
+        done += n;
+        left -= n;
+    }
+    return ES_OK;
+}
+
+/** A number that depends on all three and on nothing else. */
+static uint64_t draw(uint64_t seed, uint64_t index, uint64_t sequence)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = hash_mix(seed + odd);
+    hash = hash_mix(hash + index * odd);
+    return hash_mix(hash_mix(hash + sequence * odd) + odd);
+}
+
+es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
+                                 int32_t *targets, es_split split,
+                                 uint64_t seed, uint64_t index, int n_batch,
+                                 int ctx)
+{
+    es_status status = es_tokens_check_ctx(tokens, split, ctx);
+    for (int b = 0; b < n_batch && status == ES_OK; b++) {
+        uint64_t n_places = es_tokens_count(tokens, split) - (uint64_t)ctx;
+        uint64_t place = draw(seed, index, (uint64_t)b) % n_places;
+        ptrdiff_t at = (ptrdiff_t)b * ctx;
+        status =
+            read_sequence(tokens, inputs + at, targets + at, split, place, ctx);
+    }
+    return status;
+}
+
+es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
+                                int32_t *targets, es_split split,
+                                uint64_t index, int n_batch, int ctx)
+{
+    es_status status = es_tokens_check_ctx(tokens, split, ctx);
+    for (int b = 0; b < n_batch && status == ES_OK; b++) {
+        uint64_t length = (uint64_t)ctx + 1;
+        uint64_t n_sequences = es_tokens_count(tokens, split) / length;
+        uint64_t number = index * (uint64_t)n_batch + (uint64_t)b;
+        ptrdiff_t at = (ptrdiff_t)b * ctx;
+        status = read_sequence(tokens, inputs + at, targets + at, split,
+                               number % n_sequences * length, ctx);
+    }
+    return status;
+}

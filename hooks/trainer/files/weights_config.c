@@ -1,0 +1,268 @@
+/* config.json, as Hugging Face's library writes it beside the weights. */
+#include "hooks/trainer/files/weights_internal.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_BYTES (1 << 20)
+
+/** A size of the model, by its two names. */
+typedef struct size_names {
+    const char *gpt2, *neox;
+} size_names;
+
+static const size_names head_names = {"n_head", "num_attention_heads"};
+static const size_names ctx_names = {"n_positions", "max_position_embeddings"};
+
+/** What has to be so where it is said; unsaid, it is. */
+typedef struct rule {
+    const char *key;
+    enum { NUMBER, TRUTH, EMPTY } kind;
+    double value; /* of a truth: 0 or 1 */
+} rule;
+
+static const rule gpt2_rules[] = {
+    {"layer_norm_epsilon", NUMBER, 1e-5},
+    {"scale_attn_weights", TRUTH, 1},
+    {"scale_attn_by_inverse_layer_idx", TRUTH, 0},
+    {"add_cross_attention", TRUTH, 0},
+    {"tie_word_embeddings", TRUTH, 1},
+};
+static const rule neox_rules[] = {
+    {"layer_norm_eps", NUMBER, 1e-5},        {"rotary_pct", NUMBER, 0.25},
+    {"rotary_emb_base", NUMBER, 10000},      {"rope_theta", NUMBER, 10000},
+    {"partial_rotary_factor", NUMBER, 0.25}, {"rope_scaling", EMPTY, 0},
+    {"use_parallel_residual", TRUTH, 1},     {"attention_bias", TRUTH, 1},
+    {"tie_word_embeddings", TRUTH, 0},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool is_neox(const es_weights *weights)
+{
+    return weights->format == &es_weights_neox;
+}
+
+static const char *name_of(const es_weights *weights, size_names names)
+{
+    return is_neox(weights) ? names.neox : names.gpt2;
+}
+
+/* --- the file --------------------------------------------------------------
+ */
+
+/** The path of the file beside the weights, to be freed. */
+static char *path_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash ? (int)(slash - path + 1) : 0;
+    char *out;
+    if (asprintf(&out, "%.*sconfig.json", n, path) < 0)
+        return NULL;
+    return out;
+}
+
+/** *out stays NULL if there is no such file. */
+static es_status load(json_t **out, const char *path)
+{
+    struct stat info;
+    json_error_t error;
+    if (stat(path, &info) != 0)
+        return errno == ENOENT
+                   ? ES_OK
+                   : es_fail(ES_EIO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || info.st_size > MAX_BYTES)
+        return es_fail(ES_EFORMAT, "%s: no regular file of 1 MiB at most",
+                       path);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
+    *out = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    if (!*out)
+        return es_fail(ES_EFORMAT, "%s: line %d: %s", path, error.line,
+                       error.text);
+    if (!json_is_object(*out))
+        return es_fail(ES_EFORMAT, "%s: not a JSON object", path);
+    return ES_OK;
+}
+
+/* --- what it says ----------------------------------------------------------
+ */
+
+static es_status check_type(const es_weights *weights, const json_t *from,
+                            const char *path)
+{
+    const char *want = is_neox(weights) ? "gpt_neox" : "gpt2";
+    const json_t *type = json_object_get(from, "model_type");
+    if (!type)
+        return ES_OK;
+    const char *have = json_string_value(type);
+    if (!have || strcmp(have, want) != 0)
+        return es_fail(ES_EFORMAT,
+                       "%s: model_type is %s, but the weights beside it are "
+                       "of %s",
+                       path, have ? have : "no text", want);
+    return ES_OK;
+}
+
+/** A size, if it is said; *out is left alone otherwise. */
+static es_status take_size(int *out, const json_t *from, const char *key,
+                           const char *path)
+{
+    const json_t *value = json_object_get(from, key);
+    json_int_t number = json_integer_value(value);
+    if (!value || json_is_null(value))
+        return ES_OK;
+    if (!json_is_integer(value) || number < 1 || number > INT32_MAX)
+        return es_fail(ES_EFORMAT, "%s: %s is no size", path, key);
+    *out = (int)number;
+    return ES_OK;
+}
+
+/** The sizes that the shapes say, too. */
+static es_status check_sizes(const es_weights *weights, const json_t *from,
+                             const char *path)
+{
+    const es_model_config *config = &weights->config;
+    const struct {
+        size_names names;
+        int value;
+    } sizes[] = {
+        {{"n_layer", "num_hidden_layers"}, config->n_layer},
+        {{"n_embd", "hidden_size"}, config->d_model},
+        {{"vocab_size", "vocab_size"}, config->vocab},
+        {{"n_inner", "intermediate_size"}, config->mlp_mult * config->d_model},
+        {ctx_names, config->ctx},
+    };
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const char *key = name_of(weights, sizes[i].names);
+        int said = sizes[i].value;
+        es_status status = take_size(&said, from, key, path);
+        if (status != ES_OK)
+            return status;
+        /* Rotary positions are in no shape. */
+        if (said != sizes[i].value && sizes[i].value != 0)
+            return es_fail(ES_EFORMAT, "%s: %s is %d, in the weights it is %d",
+                           path, key, said, sizes[i].value);
+    }
+    return ES_OK;
+}
+
+static bool holds(const rule *wanted, const json_t *value)
+{
+    switch (wanted->kind) {
+    case NUMBER:
+        return json_is_number(value) &&
+               fabs(json_number_value(value) - wanted->value) <=
+                   1e-9 * wanted->value;
+    case TRUTH:
+        return json_is_boolean(value) &&
+               json_is_true(value) == (wanted->value > 0);
+    case EMPTY:
+        return json_is_null(value);
+    }
+    return false;
+}
+
+static es_status check_rules(const es_weights *weights, const json_t *from,
+                             const char *path)
+{
+    const rule *rules = is_neox(weights) ? neox_rules : gpt2_rules;
+    size_t n = is_neox(weights) ? COUNT(neox_rules) : COUNT(gpt2_rules);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(from, rules[i].key);
+        if (!value || holds(&rules[i], value))
+            continue;
+        if (rules[i].kind == NUMBER)
+            return es_fail(ES_EFORMAT,
+                           "%s: %s is not %g: such a model is computed in "
+                           "another way here",
+                           path, rules[i].key, rules[i].value);
+        return es_fail(ES_EFORMAT,
+                       "%s: %s is not %s: such a model cannot be built here",
+                       path, rules[i].key,
+                       rules[i].kind == EMPTY ? "null"
+                       : rules[i].value > 0   ? "true"
+                                              : "false");
+    }
+    return ES_OK;
+}
+
+static es_status take_activation(es_weights *weights, const json_t *from,
+                                 const char *path)
+{
+    static const struct {
+        const char *name;
+        es_activation activation;
+    } known[] = {{"gelu", ES_ACT_GELU},
+                 {"gelu_new", ES_ACT_GELU_TANH},
+                 {"gelu_fast", ES_ACT_GELU_TANH},
+                 {"gelu_pytorch_tanh", ES_ACT_GELU_TANH},
+                 {"relu", ES_ACT_RELU}};
+    const size_names keys = {"activation_function", "hidden_act"};
+    const char *key = name_of(weights, keys);
+    const json_t *value = json_object_get(from, key);
+    const char *text = json_string_value(value);
+    if (!value)
+        return ES_OK;
+    for (size_t i = 0; text && i < COUNT(known); i++) {
+        if (strcmp(text, known[i].name) != 0)
+            continue;
+        weights->config.arch.activation = known[i].activation;
+        return ES_OK;
+    }
+    return es_fail(ES_EFORMAT,
+                   "%s: %s is %s: use gelu, gelu_new, gelu_pytorch_tanh or "
+                   "relu",
+                   path, key, text ? text : "no text");
+}
+
+static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
+                            const char *path)
+{
+    const char *key = name_of(weights, head_names);
+    int said = n_head;
+    es_status status = take_size(&said, from, key, path);
+    if (status == ES_OK && n_head > 0 && said != n_head)
+        status =
+            es_fail(ES_EUSAGE, "--n-head %d: %s says %d", n_head, path, said);
+    weights->config.n_head = said;
+    return status;
+}
+
+static es_status take_all(es_weights *weights, int n_head, const json_t *from,
+                          const char *path)
+{
+    es_status status = check_type(weights, from, path);
+    if (status == ES_OK)
+        status = check_sizes(weights, from, path);
+    if (status == ES_OK)
+        status = check_rules(weights, from, path);
+    if (status == ES_OK)
+        status = take_activation(weights, from, path);
+    if (status == ES_OK && is_neox(weights))
+        status = take_size(&weights->config.ctx, from, ctx_names.neox, path);
+    if (status == ES_OK)
+        status = take_heads(weights, n_head, from, path);
+    return status;
+}
+
+es_status es_weights_read_config(es_weights *weights, int n_head)
+{
+    char *path = path_beside(weights->path);
+    json_t *from = NULL;
+    if (!path)
+        return es_fail(ES_ENOMEM, "%s: out of memory", weights->path);
+    es_status status = load(&from, path);
+    if (status == ES_OK && from)
+        status = take_all(weights, n_head, from, path);
+    json_decref(from);
+    free(path);
+    return status;
+}

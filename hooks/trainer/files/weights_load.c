@@ -1,0 +1,321 @@
+/* Weights into a model: which models may have them, and in which order. */
+#include "hooks/trainer/files/weights_internal.h"
+
+#include "analyzer/base/checked.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- which models may have them --------------------------------------------
+ */
+
+/** The architecture that `want` is to be equal to `have` as functions, when
+ *  what it has more starts at values that change nothing. */
+static es_arch without_neutral(const es_arch *want, const es_arch *have,
+                               const es_model_config *config)
+{
+    es_arch out = *want;
+    out.entropy_reg = have->entropy_reg;
+    if (config->t_init >= 1 && config->t_init <= 1)
+        out.temperature = have->temperature && want->temperature;
+    if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
+        want->ffn == ES_FFN_SCALED)
+        out.ffn = ES_FFN_TWO;
+    /* A slope that is learned is among the weights. */
+    if (have->slope_kind != ES_SLOPE_FIXED &&
+        want->slope_kind == have->slope_kind)
+        out.slope = have->slope;
+    if (have->slope_kind == ES_SLOPE_FIXED)
+        out.slope_kind = ES_SLOPE_FIXED;
+    return out;
+}
+
+static es_status check_arch(const es_weights *weights,
+                            const es_model_config *config)
+{
+    char have[ES_ARCH_TEXT_MAX], want[ES_ARCH_TEXT_MAX];
+    const es_arch *arch = &weights->config.arch;
+    es_arch wanted = without_neutral(&config->arch, arch, config);
+    es_arch_print(have, sizeof have, arch);
+    es_arch_print(want, sizeof want, &wanted);
+    if (strcmp(have, want) == 0)
+        return ES_OK;
+    es_arch_print(want, sizeof want, &config->arch);
+    return es_fail(ES_EUSAGE, "%s: its architecture is %s, not %s%s",
+                   weights->path, have, want,
+                   wanted.temperature && !arch->temperature
+                       ? " (temperatures that it lacks have to start at "
+                         "--t-init 1)"
+                       : "");
+}
+
+static es_status check_size(const es_weights *weights, const char *option,
+                            int want, int have)
+{
+    if (want == have)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d", weights->path,
+                   option, have, want);
+}
+
+static es_status check_sizes(const es_weights *weights,
+                             const es_model_config *config)
+{
+    const es_model_config *have = &weights->config;
+    const struct {
+        const char *option;
+        int want, have;
+    } sizes[] = {{"n-layer", config->n_layer, have->n_layer},
+                 {"n-head", config->n_head, have->n_head},
+                 {"d-model", config->d_model, have->d_model},
+                 {"vocab", config->vocab, have->vocab},
+                 {"mlp-mult", config->mlp_mult, have->mlp_mult}};
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < sizeof sizes / sizeof *sizes; i++)
+        status =
+            check_size(weights, sizes[i].option, sizes[i].want, sizes[i].have);
+    return status;
+}
+
+/** Arrays with a row or a column for each position. */
+static bool has_positions(const es_weights *weights)
+{
+    return weights->config.family == ES_FAMILY_GPT2 ||
+           weights->config.arch.temperature;
+}
+
+es_status es_weights_check(const es_weights *weights,
+                           const es_model_config *config)
+{
+    static const char *const biases[] = {"all", "qk", "none"};
+    const es_model_config *have = &weights->config;
+    es_status status = check_arch(weights, config);
+    if (status == ES_OK && config->family != have->family)
+        status = es_fail(ES_EUSAGE, "%s: it is of family %s", weights->path,
+                         have->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia");
+    if (status == ES_OK)
+        status = check_sizes(weights, config);
+    if (status == ES_OK && config->ctx > have->ctx && has_positions(weights))
+        status = es_fail(ES_EUSAGE,
+                         "%s: --ctx %d: it has weights for %d positions alone",
+                         weights->path, config->ctx, have->ctx);
+    /* From all over qk to none; new ones start at 0. */
+    if (status == ES_OK && config->bias > have->bias)
+        status =
+            es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", weights->path,
+                    biases[have->bias], biases[config->bias]);
+    bool norm = es_model_config_final_norm(have);
+    if (status == ES_OK && es_model_config_final_norm(config) != norm)
+        status = es_fail(ES_EUSAGE, "%s: it has --final-norm %s", weights->path,
+                         norm ? "on" : "off");
+    return status;
+}
+
+/* --- into the model's order ------------------------------------------------
+ */
+
+/** Room for one array in the file's order and in ours. */
+typedef struct buffers {
+    float *file, *ours;
+} buffers;
+
+/** out (in,out) of from (out,in). */
+static void transpose(float *out, const float *from, size_t n_in, size_t n_out)
+{
+    for (size_t i = 0; i < n_in; i++)
+        for (size_t j = 0; j < n_out; j++)
+            out[i * n_out + j] = from[j * n_in + i];
+}
+
+/**
+ * Rows of the file are (H,3,d_k), of `width` numbers each: the inputs of a
+ * matrix, 1 of a bias. Ours: columns (3,H,d_k).
+ */
+static void part_heads(float *out, const float *from, int n_head, size_t d,
+                       size_t width)
+{
+    size_t d_k = d / (size_t)n_head;
+    for (size_t row = 0; row < 3 * d; row++) {
+        size_t head = row / (3 * d_k), part = row / d_k % 3;
+        size_t column = part * d + head * d_k + row % d_k;
+        for (size_t i = 0; i < width; i++)
+            out[i * 3 * d + column] = from[row * width + i];
+    }
+}
+
+/** The first dims[0] x dims[1] numbers of a matrix that may be larger. */
+static es_status read_corner(float *out, const es_safetensors *file,
+                             const es_tensor *tensor, const es_param *param)
+{
+    size_t width = (size_t)param->dims[param->n_dims - 1];
+    size_t stride = (size_t)tensor->dims[tensor->n_dims - 1];
+    es_status status = ES_OK;
+    if (width == stride)
+        return es_safetensors_read(file, tensor, out, 0, param->n);
+    for (size_t i = 0; status == ES_OK && i < param->n / width; i++)
+        status = es_safetensors_read(file, tensor, out + i * width, i * stride,
+                                     width);
+    return status;
+}
+
+static es_status read_array(buffers *room, const es_weights *weights,
+                            const es_tensor *tensor, const es_param *param)
+{
+    es_layout layout = es_weights_layout(weights, param->role);
+    size_t d = (size_t)weights->config.d_model;
+    if (layout == ES_LAYOUT_SAME)
+        return read_corner(room->ours, weights->file, tensor, param);
+    es_status status =
+        es_safetensors_read(weights->file, tensor, room->file, 0, param->n);
+    if (status != ES_OK)
+        return status;
+    if (layout == ES_LAYOUT_TRANSPOSED)
+        transpose(room->ours, room->file, (size_t)param->dims[0],
+                  (size_t)param->dims[1]);
+    else
+        part_heads(room->ours, room->file, weights->config.n_head, d,
+                   param->n_dims == 2 ? d : 1);
+    return ES_OK;
+}
+
+static es_status make_room(buffers *room, const es_params *params)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < params->n; i++)
+        n = params->table[i].n > n ? params->table[i].n : n;
+    room->file = es_resize(NULL, n, sizeof *room->file);
+    room->ours = es_resize(NULL, n, sizeof *room->ours);
+    if (!room->file || !room->ours)
+        return es_fail(ES_ENOMEM, "out of memory for an array of %zu numbers",
+                       n);
+    return ES_OK;
+}
+
+/* --- all of them -----------------------------------------------------------
+ */
+
+/** True for arrays whose initial values leave the function as it is; that
+ *  they do so here, es_weights_check has seen. */
+static bool may_be_new(es_role role)
+{
+    switch (role) {
+    case ES_ROLE_T:
+    case ES_ROLE_THETA:
+    case ES_ROLE_ALPHA:
+    case ES_ROLE_BETA:
+    case ES_ROLE_SLOPE:
+    case ES_ROLE_GLOBAL_SLOPE:
+    case ES_ROLE_ATTN_BIAS:
+    case ES_ROLE_PROJ_BIAS:
+    case ES_ROLE_FC_BIAS:
+    case ES_ROLE_MLP_PROJ_BIAS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const es_tensor *find_tensor(const es_weights *weights,
+                                    const es_param *param)
+{
+    const es_params *params = &weights->params;
+    const es_param *here = es_params_find(params, param->layer, param->role);
+    return here ? weights->tensors[here - params->table] : NULL;
+}
+
+static es_status load_arrays(es_model *model, const es_weights *weights,
+                             const es_params *params, bool is_new[ES_N_ROLES])
+{
+    buffers room = {0};
+    es_status status = make_room(&room, params);
+    for (size_t i = 0; status == ES_OK && i < params->n; i++) {
+        const es_param *param = &params->table[i];
+        const es_tensor *tensor = find_tensor(weights, param);
+        if (tensor)
+            status = read_array(&room, weights, tensor, param);
+        else if (!may_be_new(param->role))
+            status = es_fail(ES_EUSAGE, "%s: it has no %s", weights->path,
+                             param->name);
+        else
+            is_new[param->role] = true;
+        if (status == ES_OK && tensor)
+            status = es_model_set(model, i, room.ours, param->n);
+    }
+    free(room.file);
+    free(room.ours);
+    return status;
+}
+
+/** A tied output matrix that was saved as well has to be the embedding. */
+static es_status check_tied(const es_weights *weights)
+{
+    enum { CHUNK = 4096 };
+    float ours[CHUNK], other[CHUNK];
+    const es_tensor *head =
+        es_safetensors_find(weights->file, "lm_head.weight");
+    const es_tensor *wte = weights->tensors[0];
+    if (weights->format != &es_weights_gpt2 || !head)
+        return ES_OK;
+    bool same = head->n == wte->n;
+    for (size_t at = 0; same && at < wte->n; at += CHUNK) {
+        size_t n = wte->n - at < CHUNK ? wte->n - at : CHUNK;
+        es_status status = es_safetensors_read(weights->file, wte, ours, at, n);
+        if (status == ES_OK)
+            status = es_safetensors_read(weights->file, head, other, at, n);
+        if (status != ES_OK)
+            return status;
+        same = memcmp(ours, other, n * sizeof *ours) == 0;
+    }
+    if (same)
+        return ES_OK;
+    return es_fail(ES_EFORMAT,
+                   "%s: lm_head.weight is not the embedding %s: an output "
+                   "matrix of its own cannot be built in family gpt2",
+                   weights->path, wte->name);
+}
+
+static void append(char *text, size_t size, const char *first,
+                   const char *second)
+{
+    size_t n = strlen(text);
+    snprintf(text + n, size - n, "%s%s", first, second);
+}
+
+/** One line; each kind of array once, by its name in the first layer. */
+static void describe(char *note, size_t size, const es_weights *weights,
+                     const es_params *params, bool is_new[ES_N_ROLES])
+{
+    bool has_theta = weights->config.arch.entropy_reg;
+    note[0] = 0;
+    for (size_t i = 0; i < params->n; i++) {
+        const es_param *param = &params->table[i];
+        if (is_new[param->role])
+            append(note, size,
+                   note[0] ? ", " : "arrays that the weights lack start anew: ",
+                   param->name);
+        is_new[param->role] = false;
+        has_theta = has_theta && param->role != ES_ROLE_THETA;
+    }
+    if (has_theta)
+        append(note, size, note[0] ? "; " : "",
+               "the thresholds in them are left out");
+}
+
+es_status es_weights_load(es_model *model, const es_weights *weights,
+                          char *note, size_t size)
+{
+    const es_model_config *config = es_model_config_of(model);
+    es_params params = {0};
+    bool is_new[ES_N_ROLES] = {false};
+    es_status status = es_weights_check(weights, config);
+    if (status == ES_OK)
+        status = check_tied(weights);
+    if (status == ES_OK)
+        status = es_params_list(&params, config);
+    if (status == ES_OK)
+        status = load_arrays(model, weights, &params, is_new);
+    if (status == ES_OK)
+        describe(note, size, weights, &params, is_new);
+    es_params_free(&params);
+    return status;
+}

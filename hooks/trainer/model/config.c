@@ -1,0 +1,179 @@
+#include "hooks/trainer/model/config.h"
+
+#include <math.h>
+
+/* Far above any model of this program's reach; with all of them at the limit
+ * products still fit 64 bits. */
+#define MAX_LAYERS 1024
+#define MAX_WIDTH (1 << 16)
+#define MAX_CTX (1 << 20)
+#define MAX_VOCAB (1 << 24)
+#define MAX_BATCH (1 << 16)
+#define MAX_MLP_MULT 64
+#define MAX_ROWS (1 << 26) /* B T, and B H */
+
+void es_model_config_default(es_model_config *out)
+{
+    *out = (es_model_config){
+        .arch = {.layer_norm = true, .activation = ES_ACT_GELU},
+        .family = ES_FAMILY_GPT2,
+        .n_layer = 6,
+        .n_head = 8,
+        .d_model = 256,
+        .ctx = 128,
+        .vocab = 256,
+        .batch = 8,
+        .mlp_mult = 4,
+        .bias = ES_BIAS_QK,
+        .final_norm = ES_FINAL_AUTO,
+        .gamma = 0.2,
+        .lambda = 1e-5,
+        .ereg_reduce = ES_EREG_TOKEN,
+        .t_init = 1.0,
+        .theta_init = 0.5,
+        .seed = 1,
+    };
+}
+
+void es_train_config_default(es_train_config *out)
+{
+    *out = (es_train_config){
+        .steps = 1000,
+        .accumulate = 1,
+        .lr = 1e-3,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .weight_decay = 0.1,
+        .clip = 1.0,
+        .warm_up = 0.05,
+    };
+}
+
+static es_status check_size(const char *option, int value, int high)
+{
+    if (value < 1 || value > high)
+        return es_fail(ES_EUSAGE, "%s %d: has to be 1 to %d", option, value,
+                       high);
+    return ES_OK;
+}
+
+static es_status check_sizes(const es_model_config *config)
+{
+    const struct {
+        const char *option;
+        int value, high;
+    } sizes[] = {
+        {"--n-layer", config->n_layer, MAX_LAYERS},
+        {"--n-head", config->n_head, MAX_WIDTH},
+        {"--d-model", config->d_model, MAX_WIDTH},
+        {"--ctx", config->ctx, MAX_CTX},
+        {"--vocab", config->vocab, MAX_VOCAB},
+        {"--batch", config->batch, MAX_BATCH},
+        {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        es_status status =
+            check_size(sizes[i].option, sizes[i].value, sizes[i].high);
+        if (status != ES_OK)
+            return status;
+    }
+    return ES_OK;
+}
+
+/* True is right: a NaN has to fail. */
+static es_status check_number(const char *option, double value, bool right,
+                              const char *rule)
+{
+    if (!isfinite(value) || !right)
+        return es_fail(ES_EUSAGE, "%s %g: has to be %s", option, value, rule);
+    return ES_OK;
+}
+
+/* The shape of the model: what depends on more than one option. */
+static es_status check_shape(const es_model_config *config)
+{
+    if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
+        (int64_t)config->batch * config->n_head > MAX_ROWS)
+        return es_fail(ES_EUSAGE,
+                       "--batch %d: a micro-batch may have %d tokens at most",
+                       config->batch, MAX_ROWS);
+    if (config->d_model % config->n_head)
+        return es_fail(ES_EUSAGE, "--n-head %d does not divide --d-model %d",
+                       config->n_head, config->d_model);
+    if (config->family == ES_FAMILY_PYTHIA &&
+        config->d_model / config->n_head < 2)
+        return es_fail(ES_EUSAGE,
+                       "--family pythia rotates 2 dimensions of every head: "
+                       "--d-model has to be at least twice --n-head");
+    if (config->arch.n_removed < 0 || config->arch.n_removed > config->n_layer)
+        return es_fail(ES_EUSAGE,
+                       "architecture part 'ScFuFFNi%d': the model has only "
+                       "%d layers",
+                       config->arch.n_removed, config->n_layer);
+    return ES_OK;
+}
+
+es_status es_model_config_check(const es_model_config *config)
+{
+    es_status status = check_sizes(config);
+    if (status == ES_OK)
+        status = check_shape(config);
+    if (status == ES_OK)
+        status = check_number("--gamma", config->gamma, config->gamma >= 0,
+                              "a number, 0 or more");
+    if (status == ES_OK)
+        status = check_number("--lambda", config->lambda, config->lambda >= 0,
+                              "a number, 0 or more");
+    if (status == ES_OK)
+        status = check_number("--t-init", config->t_init, config->t_init > 0,
+                              "a number above 0");
+    if (status == ES_OK)
+        status =
+            check_number("--theta-init", config->theta_init, true, "a number");
+    return status;
+}
+
+es_status es_train_config_check(const es_train_config *config)
+{
+    const struct {
+        const char *option;
+        double value;
+        bool right;
+        const char *rule;
+    } rules[] = {
+        {"--lr", config->lr, config->lr >= 0, "a number, 0 or more"},
+        {"--beta1", config->beta1, config->beta1 >= 0 && config->beta1 < 1,
+         "at least 0 and below 1"},
+        {"--beta2", config->beta2, config->beta2 >= 0 && config->beta2 < 1,
+         "at least 0 and below 1"},
+        {"--eps", config->eps, config->eps > 0, "a number above 0"},
+        {"--weight-decay", config->weight_decay, config->weight_decay >= 0,
+         "a number, 0 or more"},
+        {"--clip", config->clip, config->clip >= 0,
+         "a number, 0 or more (0: no clipping)"},
+        {"--warm-up", config->warm_up,
+         config->warm_up >= 0 && config->warm_up <= 1,
+         "a share of the steps, 0 to 1"},
+    };
+    if (config->steps < 1)
+        return es_fail(ES_EUSAGE, "--steps %lld: has to be 1 or more",
+                       (long long)config->steps);
+    es_status status =
+        check_size("--accumulate", config->accumulate, MAX_BATCH);
+    for (size_t i = 0; status == ES_OK && i < sizeof rules / sizeof *rules; i++)
+        status = check_number(rules[i].option, rules[i].value, rules[i].right,
+                              rules[i].rule);
+    return status;
+}
+
+double es_schedule(const es_train_config *config, int64_t step)
+{
+    double steps = (double)config->steps, s = (double)step;
+    double warm = round(config->warm_up * steps);
+    if (s < warm)
+        return config->lr * (s + 1) / warm;
+    if (s >= steps)
+        return 0;
+    return config->lr * (steps - s) / (steps - warm);
+}

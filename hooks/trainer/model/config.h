@@ -1,0 +1,63 @@
+/** What the trainer trains, and how. */
+#ifndef ES_CONFIG_H
+#define ES_CONFIG_H
+
+#include "hooks/trainer/model/arch.h"
+#include <stdint.h>
+
+typedef enum es_family { ES_FAMILY_GPT2, ES_FAMILY_PYTHIA } es_family;
+typedef enum es_bias { ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE } es_bias;
+typedef enum es_final_norm {
+    ES_FINAL_AUTO,
+    ES_FINAL_ON,
+    ES_FINAL_OFF
+} es_final_norm;
+typedef enum es_emulation { ES_EMULATE_NONE, ES_EMULATE_FP16 } es_emulation;
+typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
+
+/** The model alone: spec/model.md, sections 1 to 5. */
+typedef struct es_model_config {
+    es_arch arch;
+    es_family family;
+    int n_layer, n_head, d_model, ctx, vocab, batch;
+    int mlp_mult;
+    es_bias bias;
+    es_final_norm final_norm;
+    es_emulation emulate; /* precision of activations: emulate_fp16 of ops.h */
+    double gamma, lambda;
+    es_ereg_reduce ereg_reduce;
+    double t_init, theta_init;
+    uint64_t seed;
+    bool forward_only; /* no gradients and moments, a quarter of the memory */
+} es_model_config;
+
+/** The published settings, small sizes; arch is SM+LN+G. */
+void es_model_config_default(es_model_config *out);
+
+/** ES_OK, or ES_EUSAGE naming the option that does not fit (H must divide d,
+ *  x <= L, gamma >= 0, sizes in range, ...). */
+es_status es_model_config_check(const es_model_config *config) ES_MUST_USE;
+
+/** Schedule and optimiser: spec/model.md, section 6. */
+typedef struct es_train_config {
+    int64_t steps;
+    int accumulate; /* micro-batches a step */
+    double lr, beta1, beta2, eps, weight_decay;
+    double clip;    /* largest global gradient norm; 0: no clipping */
+    double warm_up; /* share of the steps */
+    bool slope_decay;
+} es_train_config;
+
+void es_train_config_default(es_train_config *out);
+
+/** ES_OK, or ES_EUSAGE naming the option that is out of its range. */
+es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
+
+/**
+ * Learning rate of step s (0-based). With w = round(warm_up * steps): step
+ * s < w has lr (s + 1) / w, so that no step is lost on rate 0; step w has lr;
+ * from there it falls linearly, and would be 0 at s = steps.
+ */
+double es_schedule(const es_train_config *config, int64_t step);
+
+#endif

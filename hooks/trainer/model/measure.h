@@ -1,0 +1,73 @@
+/**
+ * What the heads and layers did over the micro-batches of one training step,
+ * or of one evaluation, as the samples that are recorded.
+ */
+#ifndef ES_MEASURE_H
+#define ES_MEASURE_H
+
+#include "hooks/trainer/model/parameter_series.h"
+
+/** Series of heads, in the order in which es_measure_finish writes them. */
+typedef enum es_head_series {
+    ES_HEAD_ENTROPY,
+    ES_HEAD_ENTROPY_MIN,
+    ES_HEAD_ENTROPY_MAX,
+    ES_HEAD_NONFINITE_ROWS,
+    ES_HEAD_NONFINITE_WEIGHTS,
+    ES_HEAD_MAX_LOGIT,
+    ES_HEAD_SINK,
+    ES_HEAD_MISSING_MASS, /* PowerSoftmax; NaN for other models */
+    ES_N_HEAD_SERIES
+} es_head_series;
+
+typedef enum es_layer_series {
+    ES_LAYER_NAN_ACTIVATIONS,
+    ES_LAYER_ACT_RMS,
+    ES_N_LAYER_SERIES
+} es_layer_series;
+
+extern const char *const es_head_series_names[ES_N_HEAD_SERIES];
+extern const char *const es_layer_series_names[ES_N_LAYER_SERIES];
+
+typedef struct es_measure es_measure;
+
+/** For models of this shape. ES_OK or ES_ENOMEM. */
+es_status es_measure_new(es_measure **out,
+                         const es_model_config *config) ES_MUST_USE;
+void es_measure_free(es_measure *measure); /* NULL is fine */
+
+/** Forgets what was added. */
+void es_measure_reset(es_measure *measure);
+
+/** Adds the last forward pass of the model, which was a measured one. */
+void es_measure_add(es_measure *measure, es_model *model);
+
+/** Forward passes added since the last reset. */
+int es_measure_n_batches(const es_measure *measure);
+
+/**
+ * A head's or a layer's value over all that was added, as float32.
+ *
+ * entropy, sink, missing_mass: means over all finite rows; entropy_min and
+ * entropy_max: over all sequences; max_logit: the largest; the counts: sums;
+ * act_rms: root of the mean square over all activations. NaN where nothing
+ * finite was seen.
+ *
+ *   es_measure_heads   (L,H), borrowed until the next call
+ *   es_measure_layers  (L)
+ */
+const float *es_measure_heads(es_measure *measure, es_head_series series);
+const float *es_measure_layers(es_measure *measure, es_layer_series series);
+
+/**
+ * A series of parameters as they were in the first forward pass added, which
+ * is before the step's update; (L,H) or (L), borrowed until the next reset.
+ * The series has to exist for the model.
+ */
+const float *es_measure_parameters(const es_measure *measure,
+                                   es_parameter_series series);
+
+/** First layer whose output was not finite; -1 if there is none. */
+int es_measure_first_nan_layer(const es_measure *measure);
+
+#endif

@@ -1,0 +1,338 @@
+#include "hooks/trainer/model/model_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- building ------------------------------------------------------------- */
+
+static es_status check_built(const es_model_config *config, const es_ops *ops)
+{
+    const es_arch *arch = &config->arch;
+    const struct {
+        bool wanted, there;
+        const char *part;
+    } parts[] = {
+        {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
+        {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].wanted && !parts[i].there)
+            return es_fail(ES_EUSAGE,
+                           "architecture: %s is not built yet on back-end %s",
+                           parts[i].part, ops->name);
+    return ES_OK;
+}
+
+static es_status reserve_parameters(es_model *model)
+{
+    es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
+                            &model->moment2};
+    size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < n; i++)
+        status = model->ops->reserve(model->backend, all[i],
+                                     model->params.group[ES_N_GROUPS] *
+                                         sizeof(float));
+    return status;
+}
+
+static es_status draw_parameters(es_model *model)
+{
+    int n_threads = model->ops->n_threads(model->backend);
+    for (size_t i = 0; i < model->params.n; i++) {
+        const es_param *param = &model->params.table[i];
+        float *values = malloc(param->n * sizeof *values);
+        if (!values)
+            return es_fail(ES_ENOMEM, "out of memory for the start of %s",
+                           param->name);
+        es_param_draw(values, param, &model->config, n_threads);
+        model->ops->store(
+            model->backend,
+            es_mem_at(model->values, param->offset * sizeof *values), values,
+            param->n * sizeof *values);
+        free(values);
+    }
+    return ES_OK;
+}
+
+static es_status build(es_model *model, int n_threads)
+{
+    es_status status = model->ops->open(&model->backend, n_threads);
+    if (status == ES_OK && model->config.emulate == ES_EMULATE_FP16)
+        model->ops->emulate_fp16(model->backend);
+    if (status == ES_OK)
+        status = es_params_list(&model->params, &model->config);
+    if (status == ES_OK)
+        status = reserve_parameters(model);
+    if (status == ES_OK)
+        status = draw_parameters(model);
+    if (status == ES_OK)
+        status = es_model_plan(model);
+    if (status == ES_OK)
+        status = es_model_start_norms(model);
+    return status;
+}
+
+es_status es_model_new(es_model **out, const es_model_config *config,
+                       const char *backend, int n_threads)
+{
+    *out = NULL;
+    const es_ops *ops = es_ops_find(backend);
+    if (!ops)
+        return es_fail(ES_EUSAGE, "no back-end is called '%s': use cpu",
+                       backend);
+    es_status status = es_model_config_check(config);
+    if (status == ES_OK)
+        status = check_built(config, ops);
+    if (status != ES_OK)
+        return status;
+    es_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return es_fail(ES_ENOMEM, "out of memory for the model");
+    model->config = *config;
+    model->ops = ops;
+    status = build(model, n_threads);
+    if (status == ES_OK)
+        *out = model;
+    else
+        es_model_free(model);
+    return status;
+}
+
+void es_model_free(es_model *model)
+{
+    if (!model)
+        return;
+    es_mem *const all[] = {model->values, model->gradients, model->moment1,
+                           model->moment2, model->activations};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        model->ops->release(model->backend, all[i]);
+    model->ops->close(model->backend);
+    es_params_free(&model->params);
+    free(model->layers);
+    free(model->host);
+    free(model->host_rows);
+    free(model->act_squares);
+    free(model->act_nonfinite);
+    free(model);
+}
+
+/* --- parameters ----------------------------------------------------------- */
+
+const es_model_config *es_model_config_of(const es_model *model)
+{
+    return &model->config;
+}
+
+size_t es_model_n_parameters(const es_model *model)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < model->params.n; i++)
+        n += model->params.table[i].n_trainable;
+    return n;
+}
+
+size_t es_model_n_arrays(const es_model *model)
+{
+    return model->params.n;
+}
+
+es_parameter es_model_parameter(const es_model *model, size_t index)
+{
+    const es_param *param = &model->params.table[index];
+    return (es_parameter){.name = param->name,
+                          .n_dims = param->n_dims,
+                          .dims = {param->dims[0], param->dims[1]},
+                          .n = param->n,
+                          .decays = param->group == ES_GROUP_DECAY,
+                          .trainable = param->n_trainable > 0};
+}
+
+/** `in` is NULL for gradients and moments of a model that goes forward only. */
+static es_status check_access(const es_model *model, const es_mem *in,
+                              size_t index, size_t n)
+{
+    if (!in)
+        return es_fail(ES_EARGUMENT, "this model only goes forward");
+    if (index >= model->params.n)
+        return es_fail(ES_EARGUMENT, "no array %zu: the model has %zu", index,
+                       model->params.n);
+    const es_param *param = &model->params.table[index];
+    if (n != param->n)
+        return es_fail(ES_EARGUMENT, "%s has %zu values, not %zu", param->name,
+                       param->n, n);
+    return ES_OK;
+}
+
+static es_mem *array(const es_model *model, es_mem *in, size_t index)
+{
+    return es_mem_at(in, model->params.table[index].offset * sizeof(float));
+}
+
+/** Copies an array out of one of the four allocations. */
+static es_status load(es_model *model, es_mem *from, size_t index,
+                      float *values, size_t n)
+{
+    es_status status = check_access(model, from, index, n);
+    if (status == ES_OK)
+        model->ops->load(model->backend, values, array(model, from, index),
+                         n * sizeof *values);
+    return status;
+}
+
+static es_status store(es_model *model, es_mem *into, size_t index,
+                       const float *values, size_t n)
+{
+    es_status status = check_access(model, into, index, n);
+    if (status == ES_OK)
+        model->ops->store(model->backend, array(model, into, index), values,
+                          n * sizeof *values);
+    return status;
+}
+
+es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
+{
+    return load(model, model->values, index, values, n);
+}
+
+es_status es_model_set(es_model *model, size_t index, const float *values,
+                       size_t n)
+{
+    model->weights_are_stale = true;
+    return store(model, model->values, index, values, n);
+}
+
+es_status es_model_get_gradient(es_model *model, size_t index, float *values,
+                                size_t n)
+{
+    return load(model, model->gradients, index, values, n);
+}
+
+static es_mem *moments(const es_model *model, es_moment moment)
+{
+    return moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2;
+}
+
+es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
+                              float *values, size_t n)
+{
+    return load(model, moments(model, moment), index, values, n);
+}
+
+es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
+                              const float *values, size_t n)
+{
+    return store(model, moments(model, moment), index, values, n);
+}
+
+int64_t es_model_n_updates(const es_model *model)
+{
+    return model->n_updates;
+}
+
+void es_model_set_n_updates(es_model *model, int64_t n)
+{
+    model->n_updates = n;
+}
+
+int es_model_n_threads(const es_model *model)
+{
+    return model->ops->n_threads(model->backend);
+}
+
+void es_model_zero_gradients(es_model *model)
+{
+    if (model->gradients)
+        model->ops->zero(model->backend, model->gradients,
+                         model->params.group[ES_N_GROUPS] * sizeof(float));
+}
+
+/* --- update --------------------------------------------------------------- */
+
+static void update_group(es_model *model, es_param_group group,
+                         const es_adamw *step)
+{
+    size_t first = model->params.group[group];
+    size_t n = model->params.group[group + 1] - first;
+    if (n > 0)
+        model->ops->adamw(
+            model->backend, es_mem_at(model->values, first * sizeof(float)),
+            es_mem_at(model->moment1, first * sizeof(float)),
+            es_mem_at(model->moment2, first * sizeof(float)),
+            es_mem_at(model->gradients, first * sizeof(float)), n, step);
+}
+
+es_status es_model_update(es_model *model, const es_train_config *config,
+                          double lr, double *grad_norm)
+{
+    size_t n = model->params.group[ES_GROUP_STATE];
+    if (model->config.forward_only)
+        return es_fail(ES_EARGUMENT, "this model only goes forward");
+    double norm =
+        sqrt(model->ops->sum_squares(model->backend, model->gradients, n));
+    double steps = (double)++model->n_updates;
+    bool clips = isfinite(norm) && config->clip > 0 && norm > config->clip;
+    es_adamw step = {
+        .lr = (float)lr,
+        .beta1 = (float)config->beta1,
+        .beta2 = (float)config->beta2,
+        .eps = (float)config->eps,
+        .grad_scale = clips ? (float)(config->clip / norm) : 1,
+        .correction1 = (float)(1 - pow(config->beta1, steps)),
+        .correction2 = (float)(1 - pow(config->beta2, steps)),
+    };
+    const double decays[] = {config->weight_decay,
+                             config->slope_decay ? config->weight_decay : 0, 0};
+    for (int group = 0; group < ES_GROUP_STATE; group++) {
+        step.decay = (float)decays[group];
+        update_group(model, (es_param_group)group, &step);
+    }
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
+    *grad_norm = norm;
+    return ES_OK;
+}
+
+/* --- what was seen -------------------------------------------------------- */
+
+const float *es_model_logits(es_model *model)
+{
+    return model->ops->view(model->backend, model->logits,
+                            (size_t)es_model_n_rows(model) *
+                                (size_t)model->config.vocab);
+}
+
+const es_rows *es_model_rows(es_model *model)
+{
+    return &model->measured_rows;
+}
+
+void es_model_head_stats(es_model *model, es_head_stats *out)
+{
+    const es_model_config *config = &model->config;
+    size_t each = (size_t)es_model_n_rows(model) * (size_t)config->n_head;
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        const es_rows *all = &model->measured_rows;
+        size_t at = (size_t)layer * each;
+        es_rows rows = {.entropy = all->entropy + at,
+                        .lse = all->lse + at,
+                        .max_logit = all->max_logit + at,
+                        .sink = all->sink + at,
+                        .missing = all->missing ? all->missing + at : NULL,
+                        .nonfinite = all->nonfinite + at};
+        es_rows_reduce(out + (size_t)layer * (size_t)config->n_head, &rows,
+                       config->batch, config->n_head, config->ctx);
+    }
+}
+
+void es_model_activation_stats(es_model *model, float *nan_activations,
+                               float *act_rms)
+{
+    const es_model_config *config = &model->config;
+    double n = (double)es_model_n_rows(model) * config->d_model;
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        nan_activations[layer] = (float)model->act_nonfinite[layer];
+        act_rms[layer] = (float)sqrt(model->act_squares[layer] / n);
+    }
+}

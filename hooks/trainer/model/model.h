@@ -1,0 +1,134 @@
+/**
+ * A model on one back-end: forward, backward, update, and what the recorder
+ * wants to know of it.
+ */
+#ifndef ES_MODEL_H
+#define ES_MODEL_H
+
+#include "analyzer/entropy.h"
+#include "hooks/trainer/model/config.h"
+
+typedef struct es_model es_model;
+
+/**
+ * Builds the model and draws its parameters from the seed.
+ *
+ *   backend    "cpu"
+ *   n_threads  0: as many as there are processors to run on
+ *
+ * A parameter's start depends on the seed and its name alone, so models of
+ * different architectures share the start of what they have in common; the
+ * same seed and number of threads give the same bits throughout.
+ *
+ * ES_OK; ES_EUSAGE (a configuration that es_model_config_check refuses, an
+ * architecture this back-end cannot build yet, unknown back-end); ES_ENOMEM.
+ */
+es_status es_model_new(es_model **out, const es_model_config *config,
+                       const char *backend, int n_threads) ES_MUST_USE;
+void es_model_free(es_model *model); /* NULL is fine */
+
+const es_model_config *es_model_config_of(const es_model *model);
+
+/** Number of trainable scalars. */
+size_t es_model_n_parameters(const es_model *model);
+
+/**
+ * Parameters by number, 0 .. es_model_n_arrays - 1, in the order and with the
+ * names of spec/model.md, section 7.
+ */
+typedef struct es_parameter {
+    const char *name;
+    int n_dims;
+    int dims[2];
+    size_t n;
+    bool decays;    /* weight decay applies */
+    bool trainable; /* false: never updated, not in the gradient norm: the
+                       state of SNorm */
+} es_parameter;
+
+size_t es_model_n_arrays(const es_model *model);
+es_parameter es_model_parameter(const es_model *model, size_t index);
+
+/** Copies to or from a parameter or its gradient; n its number of floats. */
+es_status es_model_get(es_model *model, size_t index, float *values, size_t n);
+es_status es_model_set(es_model *model, size_t index, const float *values,
+                       size_t n);
+es_status es_model_get_gradient(es_model *model, size_t index, float *values,
+                                size_t n);
+
+/** The optimiser's state, for checkpoints: AdamW's first and second moments
+ *  (0 where nothing trains) and the number of updates taken. */
+typedef enum es_moment { ES_MOMENT_FIRST, ES_MOMENT_SECOND } es_moment;
+es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
+                              float *values, size_t n);
+es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
+                              const float *values, size_t n);
+int64_t es_model_n_updates(const es_model *model);
+void es_model_set_n_updates(es_model *model, int64_t n);
+
+/** Threads that work: the same bits come from the same number alone. */
+int es_model_n_threads(const es_model *model);
+
+/**
+ * Starts what WNorm and SNorm add to the weights from the weights as they are:
+ * g becomes the column norms, u and v go through 20 power iterations.
+ * es_model_new has done so; for weights that were set without theirs.
+ * ES_OK; ES_ENOMEM.
+ */
+es_status es_model_start_norms(es_model *model) ES_MUST_USE;
+
+/** Results of one forward pass. */
+typedef struct es_losses {
+    double loss, ce, ereg; /* loss = ce + lambda * ereg */
+} es_losses;
+
+/**
+ * Forward pass over one micro-batch.
+ *
+ *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss
+ *   training         false: evaluation. SNorm's u and v move in the first
+ *                    training pass after es_model_new or es_model_update
+ *   measure          also compute the row statistics
+ *
+ * ES_OK; ES_EFORMAT (a token outside the vocabulary). NaN is a result, not
+ * an error.
+ */
+es_status es_model_forward(es_model *model, es_losses *out,
+                           const int32_t *tokens, const int32_t *targets,
+                           bool training, bool measure) ES_MUST_USE;
+
+/**
+ * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
+ * ES_OK; ES_EARGUMENT if there was none with targets since the last call, or
+ * the model is forward_only, which es_model_update refuses, too.
+ */
+es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
+
+void es_model_zero_gradients(es_model *model);
+
+/**
+ * Clips by the global norm and takes one AdamW step with learning rate lr.
+ * *grad_norm: before clipping; if it is not finite nothing is clipped, the
+ * step is taken all the same, and the parameters go where NaN takes them.
+ */
+es_status es_model_update(es_model *model, const es_train_config *config,
+                          double lr, double *grad_norm) ES_MUST_USE;
+
+/** Logits of the last forward pass, (B,T,V), borrowed host memory, valid until
+ *  the next forward or backward pass: the way back turns them into their
+ *  gradient. */
+const float *es_model_logits(es_model *model);
+
+/** Row statistics of the last measured forward pass, (L,B,H,T) each,
+ *  borrowed; layer l starts at l*B*H*T. */
+const es_rows *es_model_rows(es_model *model);
+
+/** Per head of the last measured forward pass: out (L,H). */
+void es_model_head_stats(es_model *model, es_head_stats *out);
+
+/** Per layer of the last measured forward pass, of the block's output:
+ *  out (L) counts of NaN or Inf, and root mean square. */
+void es_model_activation_stats(es_model *model, float *nan_activations,
+                               float *act_rms);
+
+#endif

@@ -1,0 +1,189 @@
+/* The way back. dx holds the gradient of the residual stream; every sub-block
+ * adds its own to it. Parallel sub-blocks both need the one that came in, so
+ * the attention's projection is taken back before the FFN adds to it. */
+#include "hooks/trainer/model/model_internal.h"
+
+es_mem *es_model_gradient(const es_model *model, int layer, es_role role)
+{
+    const es_param *param = es_params_find(&model->params, layer, role);
+    return param ? es_mem_at(model->gradients, param->offset * sizeof(float))
+                 : NULL;
+}
+
+static void norm_backward(const es_model *model, const es_mem *dy,
+                          const es_mem *x, const es_mem *mean,
+                          const es_mem *rstd, int layer, es_role weight)
+{
+    model->ops->layer_norm_backward(
+        model->backend, model->dx, es_model_gradient(model, layer, weight),
+        es_model_gradient(model, layer, (es_role)(weight + 1)), dy, x, mean,
+        rstd, es_model_value(model, layer, weight), es_model_n_rows(model),
+        model->config.d_model);
+}
+
+/* From the gradient dy of x W + b: adds that of x to dx, through LayerNorm
+ * where there is one (mean is not NULL). */
+static void input_gradient(const es_model *model, const es_mem *dy,
+                           const es_linear *linear, const es_mem *x,
+                           const es_mem *mean, const es_mem *rstd, int layer,
+                           es_role norm_weight)
+{
+    const int n = es_model_n_rows(model);
+    es_mem *to = mean ? model->du : model->dx;
+    model->ops->linear_backward_input(model->backend, to, dy, linear, n, !mean);
+    if (mean)
+        norm_backward(model, to, x, mean, rstd, layer, norm_weight);
+}
+
+/* From the gradient df of FFN(u2). */
+static void feed_backward(const es_model *model, int layer, const es_mem *df)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear fc = es_model_fc(model, layer);
+    const es_linear proj = es_model_mlp_proj(model, layer);
+    const es_act act = es_model_act(model, layer);
+    es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
+    es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
+    es_mem *post = model->wide ? model->wide : at->pre;
+    model->ops->linear_backward_act(model->backend, model->dwide, post,
+                                    own ? own : shared, df, at->pre, &proj,
+                                    &act, es_model_n_rows(model));
+    es_model_weight_gradient(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
+                             ES_ROLE_MLP_PROJ_BIAS, post, df, &proj);
+    es_model_weight_gradient(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS,
+                             at->u2, model->dwide, &fc);
+    input_gradient(model, model->dwide, &fc, at->x2, at->mean2, at->rstd2,
+                   layer, ES_ROLE_LN_2_WEIGHT);
+}
+
+static void fused_backward(const es_model *model, int layer, const es_mem *df)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear fused = es_model_fused(model, layer);
+    es_model_weight_gradient(model, layer, ES_ROLE_FUSED_WEIGHT, ES_N_ROLES,
+                             at->u2, df, &fused);
+    input_gradient(model, df, &fused, at->x2, at->mean2, at->rstd2, layer,
+                   ES_ROLE_LN_2_WEIGHT);
+}
+
+/* The gradient of the block's output becomes that of middle, in dx, and of the
+ * FFN's output, which is returned. */
+static const es_mem *split_gradient(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    if (!es_model_is_scaled(model))
+        return model->dx;
+    model->ops->combine_backward(
+        model->backend, model->dx, model->df,
+        es_model_gradient(model, layer, ES_ROLE_ALPHA),
+        es_model_gradient(model, layer, ES_ROLE_BETA), model->dx, at->middle,
+        at->f, es_model_value(model, layer, ES_ROLE_ALPHA),
+        es_model_value(model, layer, ES_ROLE_BETA),
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
+    return model->df;
+}
+
+static void backward_ffn(const es_model *model, int layer, const es_mem *df)
+{
+    if (model->config.arch.ffn == ES_FFN_FUSED)
+        fused_backward(model, layer, df);
+    else
+        feed_backward(model, layer, df);
+}
+
+/* dL/de of the layer's rows, or NULL; also the gradient of theta. */
+static const es_mem *entropy_gradient(const es_model *model, int layer,
+                                      double scale)
+{
+    if (!model->config.arch.entropy_reg)
+        return NULL;
+    const es_penalty penalty = es_model_penalty(model, layer);
+    model->ops->entropy_penalty(model->backend, NULL, model->dentropy,
+                                es_model_gradient(model, layer, ES_ROLE_THETA),
+                                es_model_layer_rows(model, layer).entropy,
+                                &penalty, (float)scale);
+    return model->dentropy;
+}
+
+/* From the gradient of middle, in dx, to that of the heads' outputs. */
+static void backward_projection(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear proj = es_model_proj(model, layer);
+    es_model_weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT,
+                             ES_ROLE_PROJ_BIAS, at->heads, model->dx, &proj);
+    model->ops->linear_backward_input(model->backend, model->dheads, model->dx,
+                                      &proj, es_model_n_rows(model), false);
+}
+
+static void backward_attention(const es_model *model, int layer, double scale)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear attn = es_model_attn(model, layer);
+    const es_attention attention = es_model_attention(model, layer);
+    model->ops->attention_backward(
+        model->backend, model->dwide,
+        es_model_gradient(model, layer, ES_ROLE_T), model->dheads, at->heads,
+        entropy_gradient(model, layer, scale), at->qkv, at->saved, &attention);
+    if (es_model_rotates(model))
+        model->ops->rotate(model->backend, model->dwide, &attention, true);
+    es_model_weight_gradient(model, layer, ES_ROLE_ATTN_WEIGHT,
+                             ES_ROLE_ATTN_BIAS, at->u1, model->dwide, &attn);
+    input_gradient(model, model->dwide, &attn, at->x, at->mean1, at->rstd1,
+                   layer, ES_ROLE_LN_1_WEIGHT);
+}
+
+static void backward_block(const es_model *model, int layer, double scale)
+{
+    const bool parallel = es_model_is_parallel(model);
+    const bool has_ffn = es_model_has_ffn(model, layer);
+    const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
+    if (parallel)
+        backward_projection(model, layer);
+    if (has_ffn)
+        backward_ffn(model, layer, df);
+    if (!parallel)
+        backward_projection(model, layer);
+    backward_attention(model, layer, scale);
+}
+
+/* Leaves in dx the gradient of the last block's output. */
+static void backward_head(const es_model *model, double scale)
+{
+    const int n = es_model_n_rows(model), n_layer = model->config.n_layer;
+    const es_mem *x = model->layers[n_layer].x;
+    const es_linear head = es_model_head(model);
+    model->ops->cross_entropy_backward(
+        model->backend, model->logits, model->lse, model->targets,
+        (float)(scale / n), n, model->config.vocab);
+    model->ops->linear_backward_weight(
+        model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
+        NULL, model->normed, model->logits, &head, n);
+    if (model->normed != x)
+        model->ops->zero(model->backend, model->dx,
+                         (size_t)n * (size_t)model->config.d_model *
+                             model->ops->activation_size);
+    es_mem *to = model->normed == x ? model->dx : model->du;
+    model->ops->linear_backward_input(model->backend, to, model->logits, &head,
+                                      n, false);
+    if (model->normed != x)
+        norm_backward(model, to, x, model->mean, model->rstd, -1,
+                      ES_ROLE_LN_F_WEIGHT);
+}
+
+es_status es_model_backward(es_model *model, double scale)
+{
+    const es_model_config *config = &model->config;
+    if (!model->can_go_back)
+        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
+                                     "targets just before");
+    model->can_go_back = false;
+    backward_head(model, scale);
+    for (int layer = config->n_layer - 1; layer >= 0; layer--)
+        backward_block(model, layer, scale);
+    model->ops->embed_backward(
+        model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
+        es_model_gradient(model, -1, ES_ROLE_WPE), model->tokens, model->dx,
+        config->batch, config->ctx, config->d_model);
+    return ES_OK;
+}

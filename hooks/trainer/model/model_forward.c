@@ -1,0 +1,310 @@
+#include "hooks/trainer/model/model_internal.h"
+
+#include <math.h>
+
+es_mem *es_model_value(const es_model *model, int layer, es_role role)
+{
+    const es_param *param = es_params_find(&model->params, layer, role);
+    return param ? es_mem_at(model->values, param->offset * sizeof(float))
+                 : NULL;
+}
+
+/* --- the products and what goes between them ------------------------------ */
+
+static es_linear linear_of(const es_model *model, int layer, es_role weight,
+                           es_role bias)
+{
+    const es_param *w = es_params_find(&model->params, layer, weight);
+    const es_param *b = NULL;
+    if (bias != ES_N_ROLES)
+        b = es_params_find(&model->params, layer, bias);
+    return (es_linear){.weight = es_model_weight(model, layer, weight),
+                       .bias = b ? es_model_value(model, layer, bias) : NULL,
+                       .n_in = w->dims[0],
+                       .n_out = w->dims[1],
+                       .n_bias_trained = b ? (int)b->n_trainable : 0};
+}
+
+es_linear es_model_attn(const es_model *model, int layer)
+{
+    return linear_of(model, layer, ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS);
+}
+
+es_linear es_model_proj(const es_model *model, int layer)
+{
+    return linear_of(model, layer, ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS);
+}
+
+es_linear es_model_fc(const es_model *model, int layer)
+{
+    return linear_of(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS);
+}
+
+es_linear es_model_mlp_proj(const es_model *model, int layer)
+{
+    return linear_of(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
+                     ES_ROLE_MLP_PROJ_BIAS);
+}
+
+es_linear es_model_fused(const es_model *model, int layer)
+{
+    return linear_of(model, layer, ES_ROLE_FUSED_WEIGHT, ES_N_ROLES);
+}
+
+es_linear es_model_head(const es_model *model)
+{
+    return (es_linear){.weight =
+                           es_model_value(model, -1, es_model_head_role(model)),
+                       .n_in = model->config.d_model,
+                       .n_out = model->config.vocab,
+                       .transposed = true};
+}
+
+es_act es_model_act(const es_model *model, int layer)
+{
+    const es_mem *own = es_model_value(model, layer, ES_ROLE_SLOPE);
+    const es_mem *shared = es_model_value(model, -1, ES_ROLE_GLOBAL_SLOPE);
+    return (es_act){.kind = model->config.arch.activation,
+                    .slope = (float)model->config.arch.slope,
+                    .learnt = own ? own : shared};
+}
+
+es_attention es_model_attention(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    return (es_attention){.n_batch = config->batch,
+                          .n_ctx = config->ctx,
+                          .n_head = config->n_head,
+                          .d_model = config->d_model,
+                          .kind = config->arch.attention,
+                          .power = config->arch.power,
+                          .epsilon = (float)config->arch.power_epsilon,
+                          .temperature =
+                              es_model_value(model, layer, ES_ROLE_T)};
+}
+
+es_penalty es_model_penalty(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    return (es_penalty){.n_batch = config->batch,
+                        .n_ctx = config->ctx,
+                        .n_head = config->n_head,
+                        .n_layer = config->n_layer,
+                        .mean = config->ereg_reduce == ES_EREG_MEAN,
+                        .gamma = (float)config->gamma,
+                        .lambda = (float)config->lambda,
+                        .theta = es_model_value(model, layer, ES_ROLE_THETA)};
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
+                 const es_mem *x, int layer, es_role weight)
+{
+    model->ops->layer_norm(model->backend, y, mean, rstd, x,
+                           es_model_value(model, layer, weight),
+                           es_model_value(model, layer, (es_role)(weight + 1)),
+                           es_model_n_rows(model), model->config.d_model);
+}
+
+es_row_mem es_model_layer_rows(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    size_t at = (size_t)layer * (size_t)es_model_n_rows(model) *
+                (size_t)config->n_head * sizeof(float);
+    return (es_row_mem){.entropy = es_mem_at(model->rows.entropy, at),
+                        .lse = es_mem_at(model->rows.lse, at),
+                        .max_logit = es_mem_at(model->rows.max_logit, at),
+                        .sink = es_mem_at(model->rows.sink, at),
+                        .nonfinite = es_mem_at(model->rows.nonfinite, at),
+                        .missing = model->rows.missing
+                                       ? es_mem_at(model->rows.missing, at)
+                                       : NULL};
+}
+
+/* The regulariser wants the entropies of every step. */
+static void attend(const es_model *model, int layer, bool measure)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_attention attention = es_model_attention(model, layer);
+    es_row_mem rows = es_model_layer_rows(model, layer);
+    if (!measure)
+        rows = (es_row_mem){.entropy = rows.entropy};
+    if (es_model_rotates(model))
+        model->ops->rotate(model->backend, at->qkv, &attention, false);
+    const bool wants_rows = measure || model->config.arch.entropy_reg;
+    model->ops->attention(model->backend, at->heads, at->saved,
+                          wants_rows ? &rows : NULL, at->qkv, &attention);
+    if (model->config.arch.entropy_reg) {
+        const es_penalty penalty = es_model_penalty(model, layer);
+        model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
+                                    rows.entropy, &penalty, 1);
+    }
+}
+
+static void forward_attention(const es_model *model, int layer, bool measure)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear attn = es_model_attn(model, layer);
+    const es_linear proj = es_model_proj(model, layer);
+    const int n = es_model_n_rows(model);
+    if (at->u1 != at->x)
+        norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
+             ES_ROLE_LN_1_WEIGHT);
+    model->ops->linear(model->backend, at->qkv, NULL, at->u1, &attn, n);
+    attend(model, layer, measure);
+    model->ops->linear(model->backend, at->middle, at->x, at->heads, &proj, n);
+}
+
+/* out = FFN(u2), or residual + FFN(u2). */
+static void feed(const es_model *model, int layer, es_mem *out,
+                 const es_mem *residual)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const int n = es_model_n_rows(model);
+    if (model->config.arch.ffn == ES_FFN_FUSED) {
+        const es_linear fused = es_model_fused(model, layer);
+        model->ops->linear(model->backend, out, residual, at->u2, &fused, n);
+        return;
+    }
+    const es_linear fc = es_model_fc(model, layer);
+    const es_linear proj = es_model_mlp_proj(model, layer);
+    const es_act act = es_model_act(model, layer);
+    es_mem *post = model->wide ? model->wide : at->pre;
+    model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act, n);
+    model->ops->linear(model->backend, out, residual, post, &proj, n);
+}
+
+static void forward_ffn(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    if (at->u2 != at->x2)
+        norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
+             ES_ROLE_LN_2_WEIGHT);
+    if (!es_model_is_scaled(model)) {
+        feed(model, layer, at[1].x, at->middle);
+        return;
+    }
+    feed(model, layer, at->f, NULL);
+    model->ops->combine(model->backend, at[1].x, at->middle, at->f,
+                        es_model_value(model, layer, ES_ROLE_ALPHA),
+                        es_model_value(model, layer, ES_ROLE_BETA),
+                        (size_t)es_model_n_rows(model) *
+                            (size_t)model->config.d_model);
+}
+
+static void measure_output(es_model *model, int layer)
+{
+    model->ops->activation_stats(
+        model->backend, &model->act_nonfinite[layer],
+        &model->act_squares[layer], model->layers[layer + 1].x,
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
+}
+
+static void forward_blocks(es_model *model, bool measure)
+{
+    const es_model_config *config = &model->config;
+    model->ops->zero(model->backend, model->ereg, sizeof(float));
+    model->ops->embed(model->backend, model->layers[0].x, model->tokens,
+                      es_model_value(model, -1, ES_ROLE_WTE),
+                      es_model_value(model, -1, ES_ROLE_WPE), config->batch,
+                      config->ctx, config->d_model);
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        forward_attention(model, layer, measure);
+        if (es_model_has_ffn(model, layer))
+            forward_ffn(model, layer);
+        if (measure)
+            measure_output(model, layer);
+    }
+}
+
+static void forward_head(es_model *model)
+{
+    const es_linear head = es_model_head(model);
+    const es_mem *x = model->layers[model->config.n_layer].x;
+    if (model->normed != x)
+        norm(model, model->normed, model->mean, model->rstd, x, -1,
+             ES_ROLE_LN_F_WEIGHT);
+    model->ops->linear(model->backend, model->logits, NULL, model->normed,
+                       &head, es_model_n_rows(model));
+}
+
+static double mean_loss(es_model *model)
+{
+    const int n = es_model_n_rows(model);
+    double sum = 0;
+    model->ops->cross_entropy(model->backend, model->row_loss, model->lse,
+                              model->logits, model->targets, n,
+                              model->config.vocab);
+    model->ops->load(model->backend, model->host, model->row_loss,
+                     (size_t)n * sizeof *model->host);
+    for (int i = 0; i < n; i++)
+        sum += (double)model->host[i];
+    return sum / n;
+}
+
+static double penalty(es_model *model)
+{
+    float ereg;
+    model->ops->load(model->backend, &ereg, model->ereg, sizeof ereg);
+    return (double)ereg;
+}
+
+static void load_rows(es_model *model)
+{
+    const es_model_config *config = &model->config;
+    const es_rows *to = &model->measured_rows;
+    const es_row_mem *from = &model->rows;
+    const size_t bytes = (size_t)es_model_n_rows(model) *
+                         (size_t)config->n_layer * (size_t)config->n_head *
+                         sizeof(float);
+    const struct {
+        void *to;
+        const es_mem *from;
+    } arrays[] = {
+        {to->entropy, from->entropy},     {to->lse, from->lse},
+        {to->max_logit, from->max_logit}, {to->sink, from->sink},
+        {to->nonfinite, from->nonfinite}, {to->missing, from->missing}};
+    const size_t n = sizeof arrays / sizeof *arrays - (from->missing ? 0 : 1);
+    for (size_t i = 0; i < n; i++)
+        model->ops->load(model->backend, arrays[i].to, arrays[i].from, bytes);
+}
+
+static es_status check_tokens(const es_model *model, const char *what,
+                              const int32_t *tokens)
+{
+    const int n = es_model_n_rows(model), vocab = model->config.vocab;
+    for (int i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= vocab)
+            return es_fail(ES_EFORMAT,
+                           "%s %d of the micro-batch is %d: the vocabulary "
+                           "has %d",
+                           what, i, (int)tokens[i], vocab);
+    return ES_OK;
+}
+
+es_status es_model_forward(es_model *model, es_losses *out,
+                           const int32_t *tokens, const int32_t *targets,
+                           bool training, bool measure)
+{
+    const size_t bytes = (size_t)es_model_n_rows(model) * sizeof *tokens;
+    es_status status = check_tokens(model, "token", tokens);
+    if (status == ES_OK && targets)
+        status = check_tokens(model, "target", targets);
+    if (status != ES_OK)
+        return status;
+    model->ops->store(model->backend, model->tokens, tokens, bytes);
+    if (targets)
+        model->ops->store(model->backend, model->targets, targets, bytes);
+    es_model_make_weights(model, training);
+    forward_blocks(model, measure);
+    forward_head(model);
+    *out = (es_losses){NAN, NAN, penalty(model)};
+    if (targets)
+        out->ce = mean_loss(model);
+    out->loss = out->ce + model->config.lambda * out->ereg;
+    if (measure)
+        load_rows(model);
+    model->can_go_back = targets && !model->config.forward_only;
+    return ES_OK;
+}

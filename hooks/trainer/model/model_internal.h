@@ -1,0 +1,159 @@
+/** Between the files of the model. */
+#ifndef ES_MODEL_INTERNAL_H
+#define ES_MODEL_INTERNAL_H
+
+#include "hooks/trainer/model/model.h"
+#include "hooks/trainer/model/ops.h"
+#include "hooks/trainer/model/params.h"
+
+/** Matrices of a layer that WNorm and SNorm can name. */
+enum {
+    ES_MATRIX_ATTN,
+    ES_MATRIX_PROJ,
+    ES_MATRIX_FC,
+    ES_MATRIX_MLP_PROJ,
+    ES_MATRIX_FUSED,
+    ES_N_MATRICES
+};
+
+/** What one layer keeps for the way back; N = B T rows. */
+typedef struct es_layer_memory {
+    es_mem *x;             /* (N,d) the block's input */
+    es_mem *x2;            /* (N,d) what the FFN starts from: middle, or x if
+                              the sub-blocks are parallel */
+    es_mem *u1, *u2;       /* (N,d) inputs of attention and FFN: LayerNorm's
+                              outputs, or x and x2 themselves */
+    es_mem *mean1, *rstd1; /* (N) */
+    es_mem *mean2, *rstd2; /* (N) */
+    es_mem *qkv;           /* (N,3d) */
+    es_mem *saved;         /* (B,H,T,2) of the attention */
+    es_mem *heads;         /* (N,d) the heads' outputs, concatenated */
+    es_mem *middle;        /* (N,d) x + attention */
+    es_mem *pre;           /* (N,md) before the activation */
+    es_mem *f;             /* (N,d) the FFN's output, if it is scaled */
+    es_mem *weights[ES_N_MATRICES]; /* f32, normalised; NULL: the parameter
+                                       itself is the weight */
+    es_mem *sigma; /* (ES_N_MATRICES, 3) f32; c_attn: of q, k, v */
+} es_layer_memory;
+
+struct es_model {
+    es_model_config config;
+    const es_ops *ops;
+    es_backend *backend;
+    es_params params;
+
+    /* Four allocations of the same layout. */
+    es_mem *values, *gradients, *moment1, *moment2;
+    int64_t n_updates;
+
+    es_mem *activations;      /* one allocation, carved into what follows */
+    es_layer_memory *layers;  /* (L + 1): the last has only x, the output */
+    es_mem *tokens, *targets; /* (B,T) int32 */
+    es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
+    es_mem *mean, *rstd;      /* (N) of Nf */
+    es_mem *logits;           /* (N,V); their gradient after the way back */
+    es_mem *row_loss, *lse;   /* (N) f32 */
+    es_mem *wide;             /* (N,md) scratch: after the activation */
+    es_mem *dx;               /* (N,d) gradient of the residual stream */
+    es_mem *du;               /* (N,d) of a sub-block's input */
+    es_mem *df;               /* (N,d) of the FFN's output, if it is scaled */
+    es_mem *dheads;           /* (N,d) of the heads' outputs; du unless the
+                                 sub-blocks are parallel */
+    es_mem *dentropy;         /* (B,H,T) f32 of row entropies, if regularised */
+    es_mem *ereg;             /* (1) f32 L_ent */
+    es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
+    es_row_mem rows;          /* (L,B,H,T) each */
+
+    float *host;             /* (N): losses on their way to the sum */
+    void *host_rows;         /* arrays of (L,B,H,T) */
+    es_rows measured_rows;   /* carved from host_rows */
+    double *act_squares;     /* (L) */
+    uint64_t *act_nonfinite; /* (L) */
+
+    es_mem *dweight;        /* f32, of one normalised weight */
+    bool weights_are_stale; /* parameters have changed since they were made */
+    bool iteration_is_due;  /* SNorm's, in the next training pass */
+
+    bool can_go_back; /* a forward pass with targets is there */
+};
+
+/** Number of rows of a micro-batch. */
+static inline int es_model_n_rows(const es_model *model)
+{
+    return model->config.batch * model->config.ctx;
+}
+
+/** An array of the model; NULL where the architecture has none. */
+es_mem *es_model_value(const es_model *model, int layer, es_role role);
+es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
+
+/** The products of the model. */
+es_linear es_model_attn(const es_model *model, int layer);
+es_linear es_model_proj(const es_model *model, int layer);
+es_linear es_model_fc(const es_model *model, int layer);
+es_linear es_model_mlp_proj(const es_model *model, int layer);
+es_linear es_model_fused(const es_model *model, int layer);
+es_linear es_model_head(const es_model *model);
+es_act es_model_act(const es_model *model, int layer);
+es_attention es_model_attention(const es_model *model, int layer);
+es_penalty es_model_penalty(const es_model *model, int layer);
+
+/** Row statistics of one layer, (B,H,T) each. */
+es_row_mem es_model_layer_rows(const es_model *model, int layer);
+
+/** True unless ScFuFFNi x has removed the layer's FFN. */
+static inline bool es_model_has_ffn(const es_model *model, int layer)
+{
+    return layer < model->config.n_layer - model->config.arch.n_removed;
+}
+
+/** True where alpha and beta scale the FFN and the residual. */
+static inline bool es_model_is_scaled(const es_model *model)
+{
+    return model->config.arch.ffn != ES_FFN_TWO;
+}
+
+/** True where attention and FFN both start from x, and are added up. */
+static inline bool es_model_is_parallel(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA;
+}
+
+/** True where q and k are rotated by their position. */
+static inline bool es_model_rotates(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA;
+}
+
+/** The matrix of the logits: embed_out, or wte where the two are tied. */
+static inline es_role es_model_head_role(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_PYTHIA ? ES_ROLE_EMBED_OUT
+                                                    : ES_ROLE_WTE;
+}
+
+/* model_weights.c: normalised weights, spec/model.md, section 5. */
+
+/** Floats of the weight that stands for a parameter matrix of a layer; 0 where
+ *  the parameter itself does. */
+size_t es_model_normed_size(const es_model *model, int layer, int matrix);
+
+/** What products use in place of the parameter of this role: its normalised
+ *  weight, or itself. */
+const es_mem *es_model_weight(const es_model *model, int layer, es_role role);
+
+/** Makes the normalised weights of this forward pass, if any has changed; the
+ *  first training pass after a step takes SNorm's power iteration. */
+void es_model_make_weights(es_model *model, bool training);
+
+/** Adds to the gradients of a product's parameters, those of the
+ *  normalisation included; y = x W + b, dy its gradient. bias ES_N_ROLES: it
+ *  has none. */
+void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
+                              es_role bias, const es_mem *x, const es_mem *dy,
+                              const es_linear *linear);
+
+/** Allocates and carves everything but the parameters. ES_OK, ES_ENOMEM. */
+es_status es_model_plan(es_model *model) ES_MUST_USE;
+
+#endif

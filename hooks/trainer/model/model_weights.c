@@ -1,0 +1,244 @@
+/* Weights that are not parameters but made of them: WNorm's and SNorm's. Each
+ * matrix that one of the two names has a second one beside the parameter,
+ * which the products use; the gradient that they give goes through the
+ * normalisation into the parameter's. */
+#include "hooks/trainer/model/model_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define N_WARM_UP 20
+
+/* The arrays that belong to a matrix, and who names it; the v columns of
+ * c_attn are named by ES_NORM_V. */
+typedef struct matrix {
+    es_role weight, g, u, v;
+    unsigned named_by;
+} matrix;
+
+static const matrix matrices[ES_N_MATRICES] = {
+    [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_G, ES_ROLE_ATTN_U,
+                        ES_ROLE_ATTN_V, ES_NORM_QK},
+    [ES_MATRIX_PROJ] = {ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_G, ES_ROLE_PROJ_U,
+                        ES_ROLE_PROJ_V, ES_NORM_O},
+    [ES_MATRIX_FC] = {ES_ROLE_FC_WEIGHT, ES_ROLE_FC_G, ES_ROLE_FC_U,
+                      ES_ROLE_FC_V, ES_NORM_FFN},
+    [ES_MATRIX_MLP_PROJ] = {ES_ROLE_MLP_PROJ_WEIGHT, ES_ROLE_MLP_PROJ_G,
+                            ES_ROLE_MLP_PROJ_U, ES_ROLE_MLP_PROJ_V,
+                            ES_NORM_FFN},
+    [ES_MATRIX_FUSED] = {ES_ROLE_FUSED_WEIGHT, ES_ROLE_FUSED_G, ES_ROLE_FUSED_U,
+                         ES_ROLE_FUSED_V, ES_NORM_FFN},
+};
+
+/* Columns that are normalised as one matrix, and how: c_attn has three such
+ * groups, the others one. */
+typedef struct group {
+    es_columns columns;
+    unsigned named_by;
+    size_t g, u, v; /* where theirs begin, in floats */
+    es_mem *sigma;
+} group;
+
+static int count_groups(int index)
+{
+    return index == ES_MATRIX_ATTN ? 3 : 1;
+}
+
+static group find_group(const es_model *model, int layer, int index, int k)
+{
+    const es_param *weight =
+        es_params_find(&model->params, layer, matrices[index].weight);
+    const int n = weight->dims[1] / count_groups(index);
+    const size_t n_in = (size_t)weight->dims[0];
+    const size_t sigma = ((size_t)index * 3 + (size_t)k) * sizeof(float);
+    return (group){
+        .columns = {(int)n_in, weight->dims[1], k * n, n},
+        .named_by = k == 2 ? ES_NORM_V : matrices[index].named_by,
+        .g = (size_t)k * (size_t)n,
+        .u = (size_t)k * (size_t)n,
+        .v = (size_t)k * n_in,
+        .sigma = es_mem_at(model->layers[layer].sigma, sigma),
+    };
+}
+
+/* `floats` into an array of the model, values or gradients. */
+static es_mem *at(es_mem *array, size_t floats)
+{
+    return es_mem_at(array, floats * sizeof(float));
+}
+
+size_t es_model_normed_size(const es_model *model, int layer, int index)
+{
+    const es_arch *arch = &model->config.arch;
+    const es_param *weight =
+        es_params_find(&model->params, layer, matrices[index].weight);
+    /* Whoever names v also names q and k. */
+    bool named =
+        (arch->weight_norm | arch->spectral_norm) & matrices[index].named_by;
+    return weight && named ? weight->n : 0;
+}
+
+/* The number of the matrix whose weight is not its parameter; -1: it is. */
+static int find_normed(const es_model *model, int layer, es_role role)
+{
+    for (int i = 0; i < ES_N_MATRICES; i++)
+        if (matrices[i].weight == role && model->layers[layer].weights[i])
+            return i;
+    return -1;
+}
+
+const es_mem *es_model_weight(const es_model *model, int layer, es_role role)
+{
+    const int index = find_normed(model, layer, role);
+    return index < 0 ? es_model_value(model, layer, role)
+                     : model->layers[layer].weights[index];
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+static void make_group(const es_model *model, int layer, int index,
+                       const group *part, int n_iterations)
+{
+    const matrix *roles = &matrices[index];
+    es_mem *to = model->layers[layer].weights[index];
+    const es_mem *from = es_model_value(model, layer, roles->weight);
+    if (model->config.arch.weight_norm & part->named_by)
+        model->ops->weight_norm(
+            model->backend, to, from,
+            at(es_model_value(model, layer, roles->g), part->g),
+            &part->columns);
+    else if (model->config.arch.spectral_norm & part->named_by)
+        model->ops->spectral_norm(
+            model->backend, to, part->sigma,
+            at(es_model_value(model, layer, roles->u), part->u),
+            at(es_model_value(model, layer, roles->v), part->v), from,
+            &part->columns, n_iterations);
+    else
+        model->ops->copy_columns(model->backend, to, from, &part->columns,
+                                 false);
+}
+
+static void make_all(const es_model *model, int n_iterations)
+{
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        for (int i = 0; i < ES_N_MATRICES; i++)
+            for (int k = 0; k < count_groups(i); k++) {
+                if (!model->layers[layer].weights[i])
+                    break;
+                const group part = find_group(model, layer, i, k);
+                make_group(model, layer, i, &part, n_iterations);
+            }
+}
+
+void es_model_make_weights(es_model *model, bool training)
+{
+    const bool iterates = training && model->iteration_is_due &&
+                          model->config.arch.spectral_norm != 0;
+    if (model->weights_are_stale || iterates)
+        make_all(model, iterates ? 1 : 0);
+    model->weights_are_stale = false;
+    model->iteration_is_due = model->iteration_is_due && !training;
+}
+
+/* --- backward ------------------------------------------------------------- */
+
+static void group_backward(const es_model *model, int layer, int index,
+                           const group *part)
+{
+    const matrix *roles = &matrices[index];
+    const es_mem *value = es_model_value(model, layer, roles->weight);
+    es_mem *gradient = es_model_gradient(model, layer, roles->weight);
+    if (model->config.arch.weight_norm & part->named_by)
+        model->ops->weight_norm_backward(
+            model->backend, gradient,
+            at(es_model_gradient(model, layer, roles->g), part->g),
+            model->dweight, value,
+            at(es_model_value(model, layer, roles->g), part->g),
+            &part->columns);
+    else if (model->config.arch.spectral_norm & part->named_by)
+        model->ops->spectral_norm_backward(
+            model->backend, gradient, model->dweight,
+            model->layers[layer].weights[index], part->sigma,
+            at(es_model_value(model, layer, roles->u), part->u),
+            at(es_model_value(model, layer, roles->v), part->v),
+            &part->columns);
+    else
+        model->ops->copy_columns(model->backend, gradient, model->dweight,
+                                 &part->columns, true);
+}
+
+void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
+                              es_role bias, const es_mem *x, const es_mem *dy,
+                              const es_linear *linear)
+{
+    const int index = find_normed(model, layer, weight);
+    es_mem *to = es_model_gradient(model, layer, weight);
+    es_mem *dbias =
+        bias == ES_N_ROLES ? NULL : es_model_gradient(model, layer, bias);
+    if (index >= 0) {
+        to = model->dweight;
+        model->ops->zero(model->backend, to,
+                         es_model_normed_size(model, layer, index) *
+                             sizeof(float));
+    }
+    model->ops->linear_backward_weight(model->backend, to, dbias, x, dy, linear,
+                                       es_model_n_rows(model));
+    for (int k = 0; index >= 0 && k < count_groups(index); k++) {
+        const group part = find_group(model, layer, index, k);
+        group_backward(model, layer, index, &part);
+    }
+}
+
+/* --- the start ------------------------------------------------------------ */
+
+/* g (n), from the columns of v (in,stride). */
+static void column_norms(float *g, const float *v, const es_columns *columns)
+{
+    for (int j = 0; j < columns->n; j++) {
+        double squares = 0;
+        for (int i = 0; i < columns->n_in; i++) {
+            const double x = (double)v[(size_t)i * (size_t)columns->stride +
+                                       (size_t)(columns->first + j)];
+            squares += x * x;
+        }
+        g[j] = (float)sqrt(squares);
+    }
+}
+
+/* Of a matrix that WNorm names, if only in part. */
+static es_status start_g(const es_model *model, int layer, int index)
+{
+    const size_t n = es_model_normed_size(model, layer, index);
+    const es_mem *from = es_model_value(model, layer, matrices[index].weight);
+    es_mem *to = es_model_value(model, layer, matrices[index].g);
+    float *values = es_resize(NULL, n, 2 * sizeof *values);
+    if (!values)
+        return es_fail(ES_ENOMEM, "out of memory for the norms of weights");
+    model->ops->load(model->backend, values, from, n * sizeof *values);
+    for (int k = 0; k < count_groups(index); k++) {
+        const group part = find_group(model, layer, index, k);
+        if (!(model->config.arch.weight_norm & part.named_by))
+            continue;
+        column_norms(values + n, values, &part.columns);
+        model->ops->store(model->backend, at(to, part.g), values + n,
+                          (size_t)part.columns.n * sizeof *values);
+    }
+    free(values);
+    return ES_OK;
+}
+
+es_status es_model_start_norms(es_model *model)
+{
+    es_status status = ES_OK;
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        for (int i = 0; status == ES_OK && i < ES_N_MATRICES; i++)
+            if (es_params_find(&model->params, layer, matrices[i].g))
+                status = start_g(model, layer, i);
+    if (status == ES_OK && model->config.arch.spectral_norm != 0)
+        make_all(model, N_WARM_UP);
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
+    return status;
+}

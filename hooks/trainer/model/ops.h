@@ -1,0 +1,325 @@
+/**
+ * The table of operations that a back-end fills. The model is written against
+ * this table alone: it owns the order of the operations, a back-end how each
+ * is done.
+ *
+ * Letters: B batch, T context, N = B T rows, H heads, d width, d_k = d / H,
+ * V vocabulary. Everything is C order.
+ *
+ * Memory belongs to the back-end and is opaque here: the host reaches it only
+ * through `load`, `store` and `view`. Parameters, gradients, moments, row
+ * statistics and losses are float32 ("f32"); activations ("act") have the
+ * precision of the back-end, activation_size bytes each. An operation's
+ * outputs come first, then inputs, then sizes. Unless it says otherwise an
+ * output must not overlap an input, and "+=" adds to what is there.
+ *
+ * NaN and infinities go where the formulas take them; no operation tests for
+ * them unless it says so. The same call gives the same bits on the same
+ * back-end with the same number of threads.
+ *
+ * An entry may be NULL: this back-end cannot do that yet, and es_model_new
+ * refuses architectures that need it.
+ */
+#ifndef ES_OPS_H
+#define ES_OPS_H
+
+#include "hooks/trainer/model/arch.h"
+#include <stdint.h>
+
+typedef struct es_backend es_backend;
+typedef struct es_mem es_mem; /* never complete: cannot be read by mistake */
+
+/** The memory `bytes` further on. */
+static inline es_mem *es_mem_at(es_mem *memory, size_t bytes)
+{
+    return (es_mem *)((char *)memory + bytes);
+}
+
+/** y = x W + b. */
+typedef struct es_linear {
+    const es_mem *weight; /* f32 (in,out), or (out,in) if transposed */
+    const es_mem *bias;   /* f32 (out) or NULL */
+    int n_in, n_out;
+    int n_bias_trained; /* leading biases with a gradient */
+    bool transposed;
+} es_linear;
+
+/** The activation of an FFN: section 2 of the specification. */
+typedef struct es_act {
+    es_activation kind;
+    float slope;          /* ES_ACT_LEAKY with a fixed slope */
+    const es_mem *learnt; /* f32 (1): instead of slope, or NULL */
+} es_act;
+
+/** Which attention, over how much: section 3. */
+typedef struct es_attention {
+    int n_batch, n_ctx, n_head, d_model;
+    es_attention_kind kind;
+    int power; /* of PowerSoftmax: even, 2 or more */
+    float epsilon;
+    const es_mem *temperature; /* f32 (H,T), or NULL for 1; softmax only */
+} es_attention;
+
+/** Row statistics, f32 (B,H,T) each, nonfinite int32; as es_rows, whose words
+ *  on non-finite rows hold. NULL: not wanted, and nothing is spent on it.
+ *  PowerSoftmax has no lse: it is es_missing() in every row. */
+typedef struct es_row_mem {
+    es_mem *entropy, *lse, *max_logit, *sink, *nonfinite;
+    es_mem *missing; /* 1 - sum of the weights; 0 for softmax */
+} es_row_mem;
+
+/** Entropy regularisation: section 4. */
+typedef struct es_penalty {
+    int n_batch, n_ctx, n_head, n_layer;
+    bool mean; /* --ereg-reduce mean: of heads, not of rows */
+    float gamma, lambda;
+    const es_mem *theta; /* f32 (H) */
+} es_penalty;
+
+/** Columns first .. first + n - 1 of a matrix (in,stride): what WNorm and
+ *  SNorm take as one matrix (in,n). n_in and n are at most the extents'
+ *  width. */
+typedef struct es_columns {
+    int n_in, stride, first, n;
+} es_columns;
+
+/** One step of AdamW: section 6. The gradient is multiplied by grad_scale
+ *  first; correction1 = 1 - beta1^step, correction2 = 1 - beta2^step. */
+typedef struct es_adamw {
+    float lr, beta1, beta2, eps, decay, grad_scale, correction1, correction2;
+} es_adamw;
+
+/** The largest sizes that a model will ask of a back-end. */
+typedef struct es_extents {
+    int n_rows, width, n_ctx, n_head, head_width;
+} es_extents;
+
+typedef struct es_ops {
+    const char *name;
+    size_t activation_size;
+
+    /* --- the back-end and its memory ------------------------------------ */
+
+    /** n_threads 0: as many as there are processors to run on.
+     *  ES_OK; ES_ENOMEM; ES_EIO (no such device). */
+    es_status (*open)(es_backend **out, int n_threads);
+    void (*close)(es_backend *backend); /* NULL is fine */
+    int (*n_threads)(const es_backend *backend);
+
+    /**
+     * From now on activations are float32 that take the range and precision of
+     * fp16: every act that a forward operation writes, and q . k of attention
+     * before it is scaled, is rounded once, to the nearest, ties to even;
+     * infinite from 65520 on. Everything between two such roundings stays
+     * float32: sums, softmax, statistics, losses. So do parameters. The way
+     * back takes each rounding for the identity and rounds nothing but what it
+     * computes again, and that as the forward pass had it.
+     */
+    void (*emulate_fp16)(es_backend *backend);
+
+    /** Sets aside the working memory for operations up to these sizes, so
+     *  that none of them can fail. ES_OK or ES_ENOMEM. */
+    es_status (*prepare)(es_backend *backend, const es_extents *largest);
+
+    /** Zeroed memory, aligned to 64 bytes. ES_OK or ES_ENOMEM. */
+    es_status (*reserve)(es_backend *backend, es_mem **out, size_t bytes);
+    void (*release)(es_backend *backend, es_mem *memory); /* NULL is fine */
+    void (*zero)(es_backend *backend, es_mem *out, size_t bytes);
+    void (*store)(es_backend *backend, es_mem *out, const void *in,
+                  size_t bytes);
+    void (*load)(es_backend *backend, void *out, const es_mem *in,
+                 size_t bytes);
+
+    /**
+     * `n` activations as float32 for the host to read: the memory itself
+     * where the host can, else a copy, borrowed until the next call of view.
+     * NULL if there is no memory for it.
+     */
+    const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
+
+    /* --- embedding ------------------------------------------------------- */
+
+    /** x (N,d) act = wte[token] + wpe[position]; wpe NULL: without.
+     *  tokens (B,T) int32 in [0,V). */
+    void (*embed)(es_backend *backend, es_mem *x, const es_mem *tokens,
+                  const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
+                  int width);
+    /** dwte (V,d) +=, dwpe (T,d) += (NULL: none), from dx (N,d) act. */
+    void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
+                           const es_mem *tokens, const es_mem *dx, int n_batch,
+                           int n_ctx, int width);
+
+    /* --- normalisation --------------------------------------------------- */
+
+    /** y (n,width) act; mean, rstd (n) f32 for the way back; eps 1e-5. */
+    void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
+                       es_mem *rstd, const es_mem *x, const es_mem *weight,
+                       const es_mem *bias, int n_rows, int width);
+    /** dx (n,width) act +=; dweight, dbias (width) f32 +=. */
+    void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
+                                es_mem *dweight, es_mem *dbias,
+                                const es_mem *dy, const es_mem *x,
+                                const es_mem *mean, const es_mem *rstd,
+                                const es_mem *weight, int n_rows, int width);
+
+    /* --- matrix products ------------------------------------------------- */
+
+    /** y (n,out) act = x W + b, or with a residual r (n,out; may be y):
+     *  y = r + x W + b. */
+    void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
+                   const es_mem *x, const es_linear *linear, int n_rows);
+    /** pre (n,out) = x W + b, post (n,out) = act(pre); a linear act writes
+     *  only post, and pre may be NULL. */
+    void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
+                       const es_mem *x, const es_linear *linear,
+                       const es_act *act, int n_rows);
+    /** dx (n,in) act = or, if `add`, += dy W^T. */
+    void (*linear_backward_input)(es_backend *backend, es_mem *dx,
+                                  const es_mem *dy, const es_linear *linear,
+                                  int n_rows, bool add);
+    /**
+     * Through y = act(pre) W: dpre (n,in) = (dy W^T) act'(pre), and post =
+     * act(pre) once more, so that it need not be kept; dslope (1) f32 += if
+     * the slope is learnt. A linear act reads neither pre nor writes post.
+     */
+    void (*linear_backward_act)(es_backend *backend, es_mem *dpre, es_mem *post,
+                                es_mem *dslope, const es_mem *dy,
+                                const es_mem *pre, const es_linear *linear,
+                                const es_act *act, int n_rows);
+    /** dweight f32 += x^T dy, laid out as the weight; dbias f32 (out; NULL:
+     *  none) += column sums of dy, the trained ones. */
+    void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
+                                   es_mem *dbias, const es_mem *x,
+                                   const es_mem *dy, const es_linear *linear,
+                                   int n_rows);
+
+    /* --- attention ------------------------------------------------------- */
+
+    /** Pythia's rotation of q and k in place, qkv (N,3d) act: section 2.
+     *  `back`: the opposite one, which takes gradients of what was rotated to
+     *  those of what it was before. */
+    void (*rotate)(es_backend *backend, es_mem *qkv,
+                   const es_attention *attention, bool back);
+    /**
+     * Causal attention of all heads, fused: no T x T storage.
+     *
+     *   y      (N,d) act     the heads' outputs, concatenated
+     *   saved  (B,H,T,2) f32 for the way back: softmax: m, the row's largest
+     *                        score, and the sum of exp(s - m); PowerSoftmax:
+     *                        m, its largest absolute score, and eps (c / m)^p
+     *                        + the sum of (s / m)^p
+     *   rows   NULL: no statistics
+     *   qkv    (N,3d) act
+     */
+    void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
+                      const es_row_mem *rows, const es_mem *qkv,
+                      const es_attention *attention);
+    /**
+     * The gradient of q, k, v from that of y, and from that of the row
+     * entropies. With z the scores, g_j = dy . v_j, <x> = sum a x, w = dL/de,
+     * all for e = -sum a ln a:
+     *
+     *   softmax       dz_j = a_j [(g_j - <g>) - w (z_j - <z>)]
+     *   PowerSoftmax  dz_j = p z_j^(p-1) / (c^p D) [(g_j - <g>)
+     *                        - w (ln a_j + 1 - <ln a + 1>)]
+     *
+     * where c is a constant and D the denominator of the specification.
+     *
+     *   dqkv      (N,3d) act  written
+     *   dt        (H,T) f32   += of the temperatures; NULL without
+     *   dy, y     (N,d) act
+     *   dentropy  (B,H,T) f32 dL/de, or NULL
+     */
+    void (*attention_backward)(es_backend *backend, es_mem *dqkv, es_mem *dt,
+                               const es_mem *dy, const es_mem *y,
+                               const es_mem *dentropy, const es_mem *qkv,
+                               const es_mem *saved,
+                               const es_attention *attention);
+    /**
+     * One layer's share of L_ent from row entropies (B,H,T): loss (1) f32 +=;
+     * dentropy (B,H,T) written, dtheta (H) +=, both times lambda * scale;
+     * NULL where not wanted. A row whose entropy is not finite has no share.
+     */
+    void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
+                            es_mem *dtheta, const es_mem *entropy,
+                            const es_penalty *penalty, float scale);
+
+    /* --- residual of the scaled FFNs ------------------------------------- */
+
+    /** y (n) act = beta x + f / alpha; alpha, beta (1) f32. */
+    void (*combine)(es_backend *backend, es_mem *y, const es_mem *x,
+                    const es_mem *f, const es_mem *alpha, const es_mem *beta,
+                    size_t n);
+    /** dx = beta dy (may be dy), df = dy / alpha, dalpha +=, dbeta +=. */
+    void (*combine_backward)(es_backend *backend, es_mem *dx, es_mem *df,
+                             es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
+                             const es_mem *x, const es_mem *f,
+                             const es_mem *alpha, const es_mem *beta, size_t n);
+
+    /* --- loss ------------------------------------------------------------ */
+
+    /** row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32 for the
+     *  way back. logits (n,V) act, targets (n) int32 in [0,V). */
+    void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
+                          const es_mem *logits, const es_mem *targets,
+                          int n_rows, int vocab);
+    /** In place: logits become scale (softmax(logits) - onehot(target)). */
+    void (*cross_entropy_backward)(es_backend *backend, es_mem *logits,
+                                   const es_mem *lse, const es_mem *targets,
+                                   float scale, int n_rows, int vocab);
+
+    /* --- normalised weights: section 5 ----------------------------------- */
+
+    /*
+     * Weights w, v, m and their gradients are f32 matrices (in,stride), of
+     * which only the columns count and are written; g, u (n) begin with the
+     * first of the columns. No formula has an epsilon: a column of zeros
+     * becomes NaN under weight_norm, a matrix of zeros under spectral_norm,
+     * its u and v with it. A NaN stays in its column under weight_norm; under
+     * spectral_norm it is in all of w, u and v at once, and u and v do not
+     * recover.
+     */
+
+    /** w[:,j] = g_j v[:,j] / |v[:,j]|. */
+    void (*weight_norm)(es_backend *backend, es_mem *w, const es_mem *v,
+                        const es_mem *g, const es_columns *columns);
+    /** From dw: with c_j = v[:,j] . dw[:,j] / |v[:,j]|, dg_j += c_j and
+     *  dv[:,j] += g_j / |v[:,j]| (dw[:,j] - c_j v[:,j] / |v[:,j]|). */
+    void (*weight_norm_backward)(es_backend *backend, es_mem *dv, es_mem *dg,
+                                 const es_mem *dw, const es_mem *v,
+                                 const es_mem *g, const es_columns *columns);
+    /**
+     * w = m / sigma, sigma (1) f32 = v^T m u, after n_iterations power
+     * iterations, each v = m u / |m u|, then u = m^T v / |m^T v|. u (n) and
+     * v (in) f32 are left alone by n_iterations = 0.
+     */
+    void (*spectral_norm)(es_backend *backend, es_mem *w, es_mem *sigma,
+                          es_mem *u, es_mem *v, const es_mem *m,
+                          const es_columns *columns, int n_iterations);
+    /** dm += (dw - <dw, w> v u^T) / sigma: u and v are constants. */
+    void (*spectral_norm_backward)(es_backend *backend, es_mem *dm,
+                                   const es_mem *dw, const es_mem *w,
+                                   const es_mem *sigma, const es_mem *u,
+                                   const es_mem *v, const es_columns *columns);
+    /** y = x or, if `add`, += x: columns that nothing normalises. */
+    void (*copy_columns)(es_backend *backend, es_mem *y, const es_mem *x,
+                         const es_columns *columns, bool add);
+
+    /* --- statistics and update ------------------------------------------- */
+
+    /** Of n activations: how many are not finite, and the sum of the squares
+     *  of all of them. */
+    void (*activation_stats)(es_backend *backend, uint64_t *nonfinite,
+                             double *squares, const es_mem *x, size_t n);
+    /** The sum of the squares of n f32, in double. */
+    double (*sum_squares)(es_backend *backend, const es_mem *x, size_t n);
+    /** param, moment1, moment2 (n) f32 updated from grad. */
+    void (*adamw)(es_backend *backend, es_mem *param, es_mem *moment1,
+                  es_mem *moment2, const es_mem *grad, size_t n,
+                  const es_adamw *step);
+} es_ops;
+
+/** The table of a back-end by name: "cpu". NULL if there is none. */
+const es_ops *es_ops_find(const char *name);
+
+#endif

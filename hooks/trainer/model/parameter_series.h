@@ -1,0 +1,45 @@
+/**
+ * The few parameters of a model that are series of their own: one number a
+ * head or a layer says how the architecture is doing.
+ */
+#ifndef ES_PARAMETER_SERIES_H
+#define ES_PARAMETER_SERIES_H
+
+#include "hooks/trainer/model/model.h"
+
+/** Heads' first, then layers'. */
+typedef enum es_parameter_series {
+    ES_PARAMETER_THETA,  /* threshold of EReg, a share of ln T */
+    ES_PARAMETER_T_MEAN, /* of the head's T temperatures as they are used, */
+    ES_PARAMETER_T_MIN,  /* so never below 1e-4; NaN if one of them is */
+    ES_PARAMETER_T_MAX,
+    ES_PARAMETER_ALPHA,
+    ES_PARAMETER_BETA,
+    ES_PARAMETER_SLOPE, /* LR(global): the one number in every layer */
+    ES_N_PARAMETER_SERIES
+} es_parameter_series;
+
+extern const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES];
+
+/** True if models of this configuration learn such a parameter. A fixed slope
+ *  is none. */
+bool es_parameter_series_exists(const es_model_config *config,
+                                es_parameter_series series);
+
+/** Values of one sample: L*H or L. */
+size_t es_parameter_series_length(const es_model_config *config,
+                                  es_parameter_series series);
+
+/**
+ * The values as the model has them now.
+ *
+ *   out      (L,H) or (L); es_missing() in layers that have none because their
+ *            FFN is removed; a NaN is a NaN of training, never es_missing()
+ *   scratch  (H,T)
+ *
+ * The series has to exist. O(L H T) for temperatures, else O(L H).
+ */
+void es_parameter_series_read(float *out, es_model *model,
+                              es_parameter_series series, float *scratch);
+
+#endif

@@ -1,0 +1,128 @@
+/**
+ * The parameter table: names, shapes and places of every array of a model,
+ * spec/model.md, section 7. Internal to the trainer.
+ */
+#ifndef ES_PARAMS_H
+#define ES_PARAMS_H
+
+#include "hooks/trainer/model/config.h"
+
+typedef enum es_role {
+    ES_ROLE_WTE,
+    ES_ROLE_WPE,
+    ES_ROLE_LN_1_WEIGHT,
+    ES_ROLE_LN_1_BIAS,
+    ES_ROLE_LN_2_WEIGHT,
+    ES_ROLE_LN_2_BIAS,
+    ES_ROLE_ATTN_WEIGHT,
+    ES_ROLE_ATTN_BIAS,
+    ES_ROLE_PROJ_WEIGHT,
+    ES_ROLE_PROJ_BIAS,
+    ES_ROLE_T,
+    ES_ROLE_THETA,
+    ES_ROLE_FC_WEIGHT,
+    ES_ROLE_FC_BIAS,
+    ES_ROLE_MLP_PROJ_WEIGHT,
+    ES_ROLE_MLP_PROJ_BIAS,
+    ES_ROLE_FUSED_WEIGHT,
+    ES_ROLE_ALPHA,
+    ES_ROLE_BETA,
+    ES_ROLE_SLOPE,
+    ES_ROLE_ATTN_G,
+    ES_ROLE_PROJ_G,
+    ES_ROLE_FC_G,
+    ES_ROLE_MLP_PROJ_G,
+    ES_ROLE_FUSED_G,
+    ES_ROLE_ATTN_U,
+    ES_ROLE_ATTN_V,
+    ES_ROLE_PROJ_U,
+    ES_ROLE_PROJ_V,
+    ES_ROLE_FC_U,
+    ES_ROLE_FC_V,
+    ES_ROLE_MLP_PROJ_U,
+    ES_ROLE_MLP_PROJ_V,
+    ES_ROLE_FUSED_U,
+    ES_ROLE_FUSED_V,
+    ES_ROLE_GLOBAL_SLOPE,
+    ES_ROLE_EMBED_OUT,
+    ES_ROLE_LN_F_WEIGHT,
+    ES_ROLE_LN_F_BIAS,
+    ES_N_ROLES
+} es_role;
+
+/** How an array begins. */
+typedef enum es_init {
+    ES_INIT_ZERO,
+    ES_INIT_ONE,
+    ES_INIT_NORMAL, /* N(0, 0.02) */
+    ES_INIT_T,      /* --t-init */
+    ES_INIT_THETA,  /* --theta-init */
+    ES_INIT_SLOPE,  /* what LR(...) says */
+    ES_INIT_NORMS,  /* WNorm's g: column norms of its V */
+    ES_INIT_POWER   /* SNorm's u, v: random unit vectors, then warmed up */
+} es_init;
+
+/** Parts of the allocation, in this order, so that the optimiser and the
+ *  gradient norm go over few long runs instead of many short ones. */
+typedef enum es_param_group {
+    ES_GROUP_DECAY,
+    ES_GROUP_SLOPE, /* decays under --slope-decay alone */
+    ES_GROUP_PLAIN,
+    ES_GROUP_STATE, /* no parameters, but they belong to the model */
+    ES_N_GROUPS
+} es_param_group;
+
+#define ES_PARAM_NAME_MAX 48
+
+typedef struct es_param {
+    char name[ES_PARAM_NAME_MAX];
+    es_role role;
+    int layer; /* -1 outside the layers */
+    int n_dims;
+    int dims[2];
+    size_t n;           /* floats */
+    size_t n_trainable; /* leading floats that train; the rest is frozen */
+    size_t offset;      /* of its first float in the allocation */
+    es_param_group group;
+    es_init init;
+} es_param;
+
+typedef struct es_params {
+    es_param *table; /* (n), in the order of the specification */
+    size_t n;
+    size_t group[ES_N_GROUPS + 1]; /* first float of each group; the last
+                                      entry is the size of the whole */
+    int (*at)[ES_N_ROLES]; /* (L + 1): index by layer and role, -1 if absent;
+                              row L: the arrays outside the layers */
+    int n_layer;
+} es_params;
+
+/**
+ * Lists the arrays of a checked configuration. Every offset is a multiple of
+ * 16 floats, so that carved pointers keep the allocation's alignment; what
+ * lies between arrays, and the gradient of frozen entries, stays 0.
+ *
+ * ES_OK; ES_ENOMEM (also when the sizes overflow). Free with es_params_free,
+ * also after a failure.
+ */
+es_status es_params_list(es_params *out,
+                         const es_model_config *config) ES_MUST_USE;
+void es_params_free(es_params *params); /* empties it; {0} is fine */
+
+/** The array of a role in a layer (-1: outside the layers), or NULL. */
+const es_param *es_params_find(const es_params *params, int layer,
+                               es_role role);
+
+/** True if the configuration ends with a LayerNorm. */
+bool es_model_config_final_norm(const es_model_config *config);
+
+/**
+ * Draws the start of one array into out (n floats). The stream of random
+ * numbers belongs to the array's name: architectures that share an array
+ * start from the same one. ES_INIT_NORMS and ES_INIT_POWER leave what
+ * depends on other arrays to the model: norms are 1, vectors are unit.
+ */
+void es_param_draw(float *out, const es_param *param,
+                   const es_model_config *config, int n_threads);
+
+#endif

@@ -1,0 +1,119 @@
+/**
+ * Every option of entropy-train: one table serves the command line, the
+ * configuration file, --help and the configuration that a run keeps.
+ */
+#ifndef ES_SETTINGS_H
+#define ES_SETTINGS_H
+
+#include "analyzer/base/help.h"
+#include "hooks/trainer/model/config.h"
+#include <stdio.h>
+
+#define ES_PATH_SIZE 4096
+#define ES_RUN_NAME_SIZE 256
+#define ES_MAX_SETTINGS 96 /* rows of the table of options */
+
+typedef enum es_verb {
+    ES_VERB_TRAIN = 1,
+    ES_VERB_VERIFY = 2,
+    ES_VERB_BENCH = 4,
+    ES_VERB_PROBE = 8
+} es_verb;
+
+typedef struct es_settings {
+    es_model_config model; /* vocab 0: the token file's */
+    es_train_config train;
+    char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "": not given */
+    char name[ES_RUN_NAME_SIZE];                /* "": not given */
+    char checkpoint[ES_PATH_SIZE];              /* folder; "": none is kept */
+    char resume[ES_PATH_SIZE];                  /* file or folder; "" */
+    int64_t checkpoint_every;                   /* 0: at the end alone */
+    int64_t keep;                               /* checkpoints; 0: all */
+    char backend[16];
+    int threads; /* 0: as many as there are processors to run on */
+    int64_t record_every;
+    int64_t eval_every; /* 0: never */
+    int64_t eval_batches;
+    int64_t after_nan;
+    int64_t log_every; /* 0: about twenty lines */
+    int64_t pairs;     /* of bench */
+    bool random;       /* probe: batches from places drawn from the seed */
+    bool no_record, dry_run, quiet, help, version;
+    char init[ES_PATH_SIZE];     /* file of weights to start from; "": none */
+    es_verb verb;                /* whose settings these are */
+    bool given[ES_MAX_SETTINGS]; /* by row of the table: named by an option
+                                    or a configuration file */
+} es_settings;
+
+/** The published settings at a small size; for bench L6 H8 d256, B8 T128. */
+void es_settings_default(es_settings *out, es_verb verb);
+
+/** What a verb is called and takes, for --help; static, one thread. */
+const es_command *es_settings_command(es_verb verb);
+
+/** entropy-train and its verbs; static, one thread. */
+const es_program *es_settings_program(void);
+
+/** The verb "help" of entropy-train. */
+extern const es_command es_settings_help_command;
+
+/** Gets an argument that is no option. Anything but ES_OK ends the parsing. */
+typedef es_status es_argument_handler(void *user, const char *argument);
+
+/**
+ * Reads argv[1..argc) over what `settings` holds. Later options override
+ * earlier ones; those of a --config file count where it is named.
+ *
+ *   arguments  NULL: an argument is an error
+ *
+ * ES_OK; ES_EUSAGE (the message names the option, or file and line); ES_EIO
+ * (no such configuration file).
+ */
+es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
+                            char **argv, es_argument_handler *arguments,
+                            void *user) ES_MUST_USE;
+
+/**
+ * Reads a configuration: lines `name = value` with the names of the options
+ * ('_' may stand for '-'), a flag's value true or false. Blank lines and what
+ * follows a '#' are skipped.
+ *
+ * ES_OK; ES_EUSAGE (file and line are named); ES_EIO.
+ */
+es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
+
+/** The run's name: as given, else the run file's without folder and ".db";
+ *  "run" if there is none. */
+void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
+                          const es_settings *settings);
+
+/** ES_OK, or ES_EUSAGE: what train needs is missing, or excludes another. A
+ *  dry run needs neither data nor output. */
+es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
+
+/**
+ * The resolved configuration as one JSON object, to be freed: every setting
+ * that says what is trained and how, with '_' for '-' in its name. A text
+ * that was not given is left out. "steps" is the planned number, which a probe
+ * ("verb": "probe") has not; "tokens_checksum" (16 hexadecimal digits) names
+ * the data. NULL when out of memory.
+ */
+char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
+
+/**
+ * Puts what es_settings_json wrote over `settings`.
+ *
+ *   tokens_checksum  written
+ *   where            what a message begins with: the file's path
+ *
+ * ES_OK; ES_EFORMAT; ES_EVERSION (a setting that this program lacks).
+ */
+es_status es_settings_read_json(es_settings *settings,
+                                uint64_t *tokens_checksum, const char *json,
+                                const char *where) ES_MUST_USE;
+
+/** The same settings as lines that es_settings_read reads; a '#' in the path of
+ *  the data alone would not come back. */
+void es_settings_write(FILE *out, const es_settings *settings);
+
+#endif

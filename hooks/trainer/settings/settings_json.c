@@ -1,0 +1,108 @@
+/* The configuration that a run keeps, read back. */
+#include "hooks/trainer/settings/settings_internal.h"
+
+#include "analyzer/base/text.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECKSUM "tokens_checksum"
+
+/** The kept setting that JSON calls `name`, with '_' for '-'. */
+static const es_setting *find_kept(const char *name)
+{
+    for (size_t i = 0; i < es_setting_count; i++) {
+        const es_setting *setting = &es_setting_table[i];
+        const char *a = setting->name, *b = name;
+        while (*a && (*a == *b || (*a == '-' && *b == '_')))
+            a++, b++;
+        if (setting->kept && !*a && !*b)
+            return setting;
+    }
+    return NULL;
+}
+
+/** A value as the text that es_setting_set takes; NULL for other types. */
+static const char *value_text(char number[ES_FLOAT_TEXT_MAX],
+                              const json_t *value, es_setting_kind kind)
+{
+    if (json_is_string(value))
+        return json_string_value(value);
+    if (json_is_boolean(value))
+        return json_is_true(value) ? "true" : "false";
+    if (!json_is_real(value))
+        return NULL;
+    double real = json_real_value(value);
+    if (kind == ES_SETTING_REAL)
+        return es_double_print(number, real);
+    snprintf(number, ES_FLOAT_TEXT_MAX, "%.0f", real);
+    return number;
+}
+
+static es_status take_member(es_settings *settings, const char *name,
+                             const json_t *value, const char *where)
+{
+    char number[ES_FLOAT_TEXT_MAX], member[256];
+    const es_setting *setting = find_kept(name);
+    if (!setting)
+        return es_fail(ES_EVERSION,
+                       "%s: setting %s is unknown: a newer entropy-train"
+                       " wrote it",
+                       where, name);
+    snprintf(member, sizeof member, "%s: %s", where, setting->name);
+    const char *text = value_text(number, value, setting->kind);
+    if (!text)
+        return es_fail(ES_EFORMAT, "%s: not a number or a text", member);
+    if (setting->kind == ES_SETTING_TEXT && !*text)
+        return ES_OK; /* one that was not given */
+    if (es_setting_set(settings, setting, text, member) != ES_OK)
+        return es_fail(ES_EFORMAT, "%s", es_message());
+    return ES_OK;
+}
+
+/** 16 hexadecimal digits. */
+static es_status take_checksum(uint64_t *out, const json_t *value,
+                               const char *where)
+{
+    const char *text = json_string_value(value);
+    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return es_fail(ES_EFORMAT, "%s: no checksum of the tokens", where);
+    *out = strtoull(text, NULL, 16);
+    return ES_OK;
+}
+
+static es_status take_members(es_settings *settings, json_t *object,
+                              const char *where)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        if (strcmp(name, CHECKSUM) == 0)
+            continue;
+        es_status status = take_member(settings, name, value, where);
+        if (status != ES_OK)
+            return status;
+    }
+    return ES_OK;
+}
+
+es_status es_settings_read_json(es_settings *settings,
+                                uint64_t *tokens_checksum, const char *json,
+                                const char *where)
+{
+    json_error_t error = {0};
+    json_t *object = json_loads(
+        json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    es_status status = ES_OK;
+    if (!json_is_object(object))
+        status = es_fail(ES_EFORMAT, "%s: no configuration: %s", where,
+                         object ? "not an object" : error.text);
+    if (status == ES_OK)
+        status = take_checksum(tokens_checksum,
+                               json_object_get(object, CHECKSUM), where);
+    if (status == ES_OK)
+        status = take_members(settings, object, where);
+    json_decref(object);
+    return status;
+}
