@@ -78,6 +78,17 @@ check 'tokens of 4 bytes train' trains 70001 4
 exits 'a token file of another vocabulary is refused' 2 'vocabulary is 70001, not the 50257' \
     "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --vocab 50257 \
     --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 3
+"$train" --quiet --arch SM --data "$dir/ids.tok" --out "$dir/c.db" --checkpoint "$dir/ck" \
+    --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --batch 2 --steps 1 --threads 1
+seq 0 1999 >"$dir/ids"
+pack "$dir/ids" --vocab 50257
+exits 'a checkpoint of another vocabulary goes not on' 2 'vocabulary is 50257, not the 70001' \
+    "$train" --data "$dir/ids.tok" --out "$dir/c.db" --resume "$dir/ck" --steps 2
+exits 'nor starts a training' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+    "$train" --arch SM --data "$dir/ids.tok" --out "$dir/x.db" --init "$dir"/ck/*.safetensors \
+    --n-layer 1 --n-head 1 --d-model 8 --ctx 16 --steps 1
+exits 'nor is probed' 2 'vocabulary is 50257, that of the weights .* is 70001' \
+    "$train" probe "$dir"/ck/*.safetensors --data "$dir/ids.tok" --out "$dir/x.db"
 
 # --- byte pairs ------------------------------------------------------------
 
