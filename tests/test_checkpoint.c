@@ -1,6 +1,7 @@
 /* Checkpoint files: a model comes back with every bit, damage is found. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "tests/cmocka_all.h"
+#include "tests/scratch.h"
 #include "tests/small_model.h"
 
 #include <math.h>
@@ -8,8 +9,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[512], file[600];
 
 /** Every kind of parameter that the trainer can build. */
 static const char *const archs[] = {"SM+LN+G",
@@ -57,14 +56,15 @@ static es_checkpoint_state state_after(int64_t n)
 static void save(es_small_model *s, const es_settings *settings)
 {
     es_checkpoint_state state = state_after(3);
-    if (es_checkpoint_write(file, s->model, settings, &state) != ES_OK)
+    if (es_checkpoint_write(es_scratch_file, s->model, settings, &state) !=
+        ES_OK)
         fail_msg("%s", es_message());
 }
 
 static es_checkpoint *open_file(void)
 {
     es_checkpoint *opened;
-    if (es_checkpoint_open(&opened, file) != ES_OK)
+    if (es_checkpoint_open(&opened, es_scratch_file) != ES_OK)
         fail_msg("%s", es_message());
     return opened;
 }
@@ -138,7 +138,7 @@ static void test_checkpoint__its_texts_come_back(void **state)
     es_checkpoint *opened = open_file();
     es_checkpoint_state want = state_after(3);
     const es_checkpoint_state *got = es_checkpoint_state_of(opened);
-    assert_string_equal(es_checkpoint_path(opened), file);
+    assert_string_equal(es_checkpoint_path(opened), es_scratch_file);
     assert_int_equal(got->step, 3);
     assert_string_equal(got->uuid, want.uuid);
     assert_string_equal(got->name, want.name);
@@ -162,7 +162,7 @@ static void test_checkpoint__tensors_have_the_names_of_the_spec(void **state)
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
     es_safetensors *opened;
-    assert_int_equal(es_safetensors_open(&opened, file), ES_OK);
+    assert_int_equal(es_safetensors_open(&opened, es_scratch_file), ES_OK);
     assert_true(es_checkpoint_is_ours(opened));
     assert_string_equal(es_safetensors_metadata(opened, "step"), "3");
     const es_tensor *weight =
@@ -182,17 +182,17 @@ static void test_checkpoint__tensors_have_the_names_of_the_spec(void **state)
 
 static void expect_refusal(es_status code, const char *word)
 {
-    es_checkpoint *opened = (void *)file;
-    assert_int_equal(es_checkpoint_open(&opened, file), code);
+    es_checkpoint *opened = (void *)es_scratch_file;
+    assert_int_equal(es_checkpoint_open(&opened, es_scratch_file), code);
     assert_null(opened);
-    assert_ptr_equal(strstr(es_message(), file), es_message());
+    assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
         fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
 }
 
 static void flip(long at, int bits)
 {
-    FILE *changed = fopen(file, "r+b");
+    FILE *changed = fopen(es_scratch_file, "r+b");
     assert_non_null(changed);
     assert_int_equal(fseek(changed, at, SEEK_SET), 0);
     int byte = fgetc(changed);
@@ -207,12 +207,12 @@ static void test_checkpoint__a_flipped_bit_anywhere_is_found(void **state)
     struct stat info;
     es_settings settings = settings_of(archs[2]);
     es_small_model s = write_trained(&settings);
-    assert_int_equal(stat(file, &info), 0);
+    assert_int_equal(stat(es_scratch_file, &info), 0);
     int n = 0;
     for (long at = 0; at < info.st_size; at += at < 2000 ? 1 : 97, n++) {
         es_checkpoint *opened;
         flip(at, 1 << at % 8);
-        if (es_checkpoint_open(&opened, file) == ES_OK)
+        if (es_checkpoint_open(&opened, es_scratch_file) == ES_OK)
             fail_msg("bit %ld of byte %ld", at % 8, at);
         flip(at, 1 << at % 8);
     }
@@ -227,10 +227,10 @@ static void test_checkpoint__a_file_cut_short_is_refused(void **state)
     struct stat info;
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
-    assert_int_equal(stat(file, &info), 0);
-    assert_int_equal(truncate(file, info.st_size - 1), 0);
+    assert_int_equal(stat(es_scratch_file, &info), 0);
+    assert_int_equal(truncate(es_scratch_file, info.st_size - 1), 0);
     expect_refusal(ES_EFORMAT, "cut short");
-    assert_int_equal(truncate(file, 100), 0);
+    assert_int_equal(truncate(es_scratch_file, 100), 0);
     expect_refusal(ES_EFORMAT, "cut short");
     es_small_close(&s);
 }
@@ -240,11 +240,14 @@ static void test_checkpoint__files_of_others_are_refused(void **state)
     (void)state;
     const es_tensor_note newer = {ES_CHECKPOINT_KEY, "2"};
     const es_tensor_note odd = {ES_CHECKPOINT_KEY, "1"};
-    assert_int_equal(es_safetensors_write(file, NULL, 0, NULL, 0), ES_OK);
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0),
+                     ES_OK);
     expect_refusal(ES_EFORMAT, "not a checkpoint of entropy-train");
-    assert_int_equal(es_safetensors_write(file, NULL, 0, &newer, 1), ES_OK);
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1),
+                     ES_OK);
     expect_refusal(ES_EVERSION, "version 2 is newer");
-    assert_int_equal(es_safetensors_write(file, NULL, 0, &odd, 1), ES_OK);
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &odd, 1),
+                     ES_OK);
     expect_refusal(ES_EFORMAT, "damaged");
 }
 
@@ -290,32 +293,14 @@ static void test_checkpoint__a_lost_model_replaces_no_good_one(void **state)
         es_model_set_moment(s.model, ES_MOMENT_SECOND, 0, values, wte.n),
         ES_OK);
     free(values);
-    assert_int_equal(es_checkpoint_write(file, s.model, &settings, &now),
-                     ES_EFORMAT);
+    assert_int_equal(
+        es_checkpoint_write(es_scratch_file, s.model, &settings, &now),
+        ES_EFORMAT);
     assert_non_null(strstr(es_message(), "number 17 of wte is not finite"));
     es_checkpoint *opened = open_file();
     assert_int_equal(es_checkpoint_state_of(opened)->step, 3);
     es_checkpoint_close(opened);
     es_small_close(&s);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/es-checkpoint-XXXXXX",
-             base ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(file, sizeof file, "%s/a.safetensors", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unlink(file);
-    return rmdir(folder);
 }
 
 int main(void)
@@ -330,5 +315,5 @@ int main(void)
         cmocka_unit_test(test_checkpoint__another_model_does_not_take_it),
         cmocka_unit_test(test_checkpoint__a_lost_model_replaces_no_good_one),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
 }

@@ -6,6 +6,7 @@
 #   ES_SEED=17  the same random moments again
 set -uo pipefail
 . tests/tap.sh
+. tests/background.sh
 plan_dir
 train=$PWD/$BUILD/entropy-train
 case $BUILD in /*) train=$BUILD/entropy-train ;; esac
@@ -13,7 +14,6 @@ ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
 steps=60
-patience=2400 # times 25 ms: how long anything may take
 
 mkdir "$dir/source"
 for i in $(seq 40); do
@@ -27,23 +27,6 @@ model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
 
 # --- a training in the background -------------------------------------------
 
-start() { # OPTION...: $trainer, its progress in $dir/progress
-    : >"$dir/progress"
-    "$train" "$@" >"$dir/result" 2>"$dir/progress" &
-    trainer=$!
-}
-ended() { ! kill -0 "$1" 2>/dev/null; }
-until_true() { # COMMAND...: false if it does not become true
-    local i
-    for ((i = 0; i < patience; i++)); do
-        "$@" && return 0
-        sleep 0.025
-    done
-    return 1
-}
-done_steps() { grep -c '^step ' "$dir/progress"; }
-reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-await_step() { until_true reached "$1" && ! ended "$trainer"; }
 finish_training() { # exit code in $outcome
     until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
     wait "$trainer" 2>/dev/null

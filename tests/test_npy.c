@@ -1,14 +1,13 @@
 /* The .npy reader: what it reads, and that it refuses everything else. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/cmocka_all.h"
+#include "tests/scratch.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[512], file[600];
 
 /** A .npy file in parts, so that each test damages one of them. */
 typedef struct parts {
@@ -20,7 +19,7 @@ typedef struct parts {
 
 static void write_bytes(const void *bytes, size_t n)
 {
-    FILE *out = fopen(file, "wb");
+    FILE *out = fopen(es_scratch_file, "wb");
     assert_non_null(out);
     assert_int_equal(fwrite(bytes, 1, n, out), n);
     assert_int_equal(fclose(out), 0);
@@ -51,9 +50,9 @@ static void write_parts(const parts *from)
 static void expect_refusal(es_status code, const char *word)
 {
     es_npy array = {.n = 77};
-    assert_int_equal(es_npy_read(&array, file), code);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), code);
     assert_int_equal(array.n, 77); /* untouched */
-    assert_ptr_equal(strstr(es_message(), file), es_message());
+    assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
         fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
 }
@@ -70,9 +69,10 @@ static void test_npy__reads_float32(void **state)
         es_npy array;
         from.major = major;
         write_parts(&from);
-        assert_int_equal(es_npy_read(&array, file), ES_OK);
-        assert_int_equal(
-            es_npy_expect(&array, file, ES_NPY_F4, 2, (size_t[]){2, 3}), ES_OK);
+        assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+        assert_int_equal(es_npy_expect(&array, es_scratch_file, ES_NPY_F4, 2,
+                                       (size_t[]){2, 3}),
+                         ES_OK);
         assert_int_equal(array.n, 6);
         assert_memory_equal(array.data, six, sizeof six);
         assert_true(es_npy_at(&array, 3) == (double)0.1f);
@@ -93,7 +93,7 @@ static void test_npy__reads_float64_and_int32(void **state)
                          "{\"shape\":(2,),\"fortran_order\":False,"
                          "\"descr\":\"<f8\"}",
                          doubles, sizeof doubles});
-    assert_int_equal(es_npy_read(&array, file), ES_OK);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
     assert_int_equal(array.type, ES_NPY_F8);
     assert_true(es_npy_at(&array, 0) == 0.1 && es_npy_at(&array, 1) == 1e300);
     es_npy_free(&array);
@@ -101,7 +101,7 @@ static void test_npy__reads_float64_and_int32(void **state)
                          "{'descr': '<i4', 'fortran_order': False, "
                          "'shape': (1, 3, 1), }\n",
                          ints, sizeof ints});
-    assert_int_equal(es_npy_read(&array, file), ES_OK);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
     assert_int_equal(array.type, ES_NPY_I4);
     assert_int_equal(array.n_dims, 3);
     assert_true(es_npy_at(&array, 0) == INT32_MIN);
@@ -117,7 +117,7 @@ static void test_npy__scalar_and_empty(void **state)
                          "{'descr': '<f4', 'fortran_order': False, "
                          "'shape': (), }",
                          six, 4});
-    assert_int_equal(es_npy_read(&array, file), ES_OK);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
     assert_int_equal(array.n_dims, 0);
     assert_int_equal(array.n, 1);
     assert_true(es_npy_at(&array, 0) == 1.5);
@@ -126,7 +126,7 @@ static void test_npy__scalar_and_empty(void **state)
                          "{'descr': '<f4', 'fortran_order': False, "
                          "'shape': (5, 0), }",
                          six, 0});
-    assert_int_equal(es_npy_read(&array, file), ES_OK);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
     assert_int_equal(array.n, 0);
     assert_non_null(array.data);
     es_npy_free(&array);
@@ -228,14 +228,14 @@ static void test_npy__header_too_long(void **state)
 static void test_npy__not_a_regular_file(void **state)
 {
     (void)state;
-    unlink(file);
+    unlink(es_scratch_file);
     expect_refusal(ES_EIO, "No such file");
-    assert_int_equal(mkfifo(file, 0600), 0);
+    assert_int_equal(mkfifo(es_scratch_file, 0600), 0);
     expect_refusal(ES_EIO, "not a regular file");
-    unlink(file);
-    assert_int_equal(mkdir(file, 0700), 0);
+    unlink(es_scratch_file);
+    assert_int_equal(mkdir(es_scratch_file, 0700), 0);
     expect_refusal(ES_EIO, "not a regular file");
-    rmdir(file);
+    rmdir(es_scratch_file);
 }
 
 static void test_npy__expect(void **state)
@@ -243,7 +243,7 @@ static void test_npy__expect(void **state)
     (void)state;
     es_npy array;
     write_parts(&good);
-    assert_int_equal(es_npy_read(&array, file), ES_OK);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
     assert_int_equal(
         es_npy_expect(&array, "q.npy", ES_NPY_I4, 2, (size_t[]){2, 3}),
         ES_EFORMAT);
@@ -256,24 +256,6 @@ static void test_npy__expect(void **state)
         es_npy_expect(&array, "q.npy", ES_NPY_F4, 3, (size_t[]){2, 3, 1}),
         ES_EFORMAT);
     es_npy_free(&array);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/npy-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(file, sizeof file, "%s/a.npy", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(file);
-    return rmdir(folder);
 }
 
 int main(void)
@@ -289,5 +271,5 @@ int main(void)
         cmocka_unit_test(test_npy__not_a_regular_file),
         cmocka_unit_test(test_npy__expect),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
 }

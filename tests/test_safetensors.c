@@ -2,6 +2,7 @@
  * refused. */
 #include "hooks/trainer/files/safetensors.h"
 #include "tests/cmocka_all.h"
+#include "tests/scratch.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -10,13 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[512], file[600];
-
 /** A file of a header and `n` bytes of data, its length as it ought to be. */
 static void write_file(const char *header, const void *data, size_t n)
 {
     uint64_t length = strlen(header);
-    FILE *out = fopen(file, "wb");
+    FILE *out = fopen(es_scratch_file, "wb");
     assert_non_null(out);
     assert_int_equal(fwrite(&length, 1, 8, out), 8);
     assert_int_equal(fwrite(header, 1, length, out), length);
@@ -27,17 +26,17 @@ static void write_file(const char *header, const void *data, size_t n)
 static es_safetensors *open_file(void)
 {
     es_safetensors *opened;
-    if (es_safetensors_open(&opened, file) != ES_OK)
+    if (es_safetensors_open(&opened, es_scratch_file) != ES_OK)
         fail_msg("%s", es_message());
     return opened;
 }
 
 static void expect_refusal(es_status code, const char *word)
 {
-    es_safetensors *opened = (void *)file;
-    assert_int_equal(es_safetensors_open(&opened, file), code);
+    es_safetensors *opened = (void *)es_scratch_file;
+    assert_int_equal(es_safetensors_open(&opened, es_scratch_file), code);
     assert_null(opened);
-    assert_ptr_equal(strstr(es_message(), file), es_message());
+    assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
         fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
 }
@@ -88,7 +87,7 @@ static void write_ours(void)
     const es_tensor_note notes[] = {{"step", "17"},
                                     {"text", "{\"a\": \"\\n\"}\n"}};
     n_fills = 0;
-    if (es_safetensors_write(file, ours, N_OURS, notes, 2) != ES_OK)
+    if (es_safetensors_write(es_scratch_file, ours, N_OURS, notes, 2) != ES_OK)
         fail_msg("%s", es_message());
     assert_int_equal(n_fills, N_OURS);
 }
@@ -99,7 +98,7 @@ static void test_safetensors__what_is_written_comes_back(void **state)
     float values[2100];
     write_ours();
     es_safetensors *opened = open_file();
-    assert_string_equal(es_safetensors_path(opened), file);
+    assert_string_equal(es_safetensors_path(opened), es_scratch_file);
     assert_int_equal(es_safetensors_count(opened), N_OURS);
     for (size_t k = 0; k < N_OURS; k++) {
         const es_tensor *tensor = es_safetensors_find(opened, ours[k].name);
@@ -160,10 +159,11 @@ static void test_safetensors__a_failed_write_keeps_the_old_file(void **state)
     struct stat before, after;
     es_tensor_source bad = {"bad", 1, {7}, fill_none, NULL, 0};
     write_ours();
-    assert_int_equal(stat(file, &before), 0);
-    assert_int_equal(es_safetensors_write(file, &bad, 1, NULL, 0), ES_EFORMAT);
+    assert_int_equal(stat(es_scratch_file, &before), 0);
+    assert_int_equal(es_safetensors_write(es_scratch_file, &bad, 1, NULL, 0),
+                     ES_EFORMAT);
     assert_string_equal(es_message(), "nothing to fill in");
-    assert_int_equal(stat(file, &after), 0);
+    assert_int_equal(stat(es_scratch_file, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     es_safetensors_close(open_file());
 }
@@ -177,18 +177,19 @@ static void test_safetensors__bad_sources_are_refused(void **state)
     huge.dims[0] = huge.dims[1] = INT64_C(1) << 32;
     reserved.name = "__metadata__";
     latin.name = "caf\xe9";
-    unlink(file);
-    assert_int_equal(es_safetensors_write(file, twice, 3, NULL, 0),
+    unlink(es_scratch_file);
+    assert_int_equal(es_safetensors_write(es_scratch_file, twice, 3, NULL, 0),
                      ES_EARGUMENT);
-    assert_int_equal(es_safetensors_write(file, &huge, 1, NULL, 0),
+    assert_int_equal(es_safetensors_write(es_scratch_file, &huge, 1, NULL, 0),
                      ES_EARGUMENT);
-    assert_int_equal(es_safetensors_write(file, &reserved, 1, NULL, 0),
+    assert_int_equal(
+        es_safetensors_write(es_scratch_file, &reserved, 1, NULL, 0),
+        ES_EARGUMENT);
+    assert_int_equal(es_safetensors_write(es_scratch_file, &latin, 1, NULL, 0),
                      ES_EARGUMENT);
-    assert_int_equal(es_safetensors_write(file, &latin, 1, NULL, 0),
+    assert_int_equal(es_safetensors_write(es_scratch_file, ours, 1, notes, 2),
                      ES_EARGUMENT);
-    assert_int_equal(es_safetensors_write(file, ours, 1, notes, 2),
-                     ES_EARGUMENT);
-    assert_int_equal(access(file, F_OK), -1);
+    assert_int_equal(access(es_scratch_file, F_OK), -1);
 }
 
 /* --- files of others ----------------------------------------------------- */
@@ -371,12 +372,13 @@ static void test_safetensors__a_file_cut_anywhere_is_refused(void **state)
     (void)state;
     struct stat info;
     write_ours();
-    assert_int_equal(stat(file, &info), 0);
+    assert_int_equal(stat(es_scratch_file, &info), 0);
     for (off_t size = info.st_size - 1; size >= 0;
          size -= size > 500 ? 211 : 1) {
         es_safetensors *opened;
-        assert_int_equal(truncate(file, size), 0);
-        assert_int_equal(es_safetensors_open(&opened, file), ES_EFORMAT);
+        assert_int_equal(truncate(es_scratch_file, size), 0);
+        assert_int_equal(es_safetensors_open(&opened, es_scratch_file),
+                         ES_EFORMAT);
     }
     expect_refusal(ES_EFORMAT, "not a safetensors file");
 }
@@ -388,7 +390,7 @@ static void test_safetensors__a_huge_header_is_not_believed(void **state)
                                        ES_SAFETENSORS_HEADER_MAX + 1u,
                                        ES_SAFETENSORS_HEADER_MAX, 5};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        FILE *out = fopen(file, "wb");
+        FILE *out = fopen(es_scratch_file, "wb");
         assert_int_equal(fwrite(&lengths[i], 1, 8, out), 8);
         assert_int_equal(fwrite("{}  ", 1, 4, out), 4);
         fclose(out);
@@ -403,7 +405,7 @@ static void test_safetensors__a_file_cut_while_read_is_an_error(void **state)
     write_ours();
     es_safetensors *opened = open_file();
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
-    assert_int_equal(truncate(file, (off_t)tensor->offset + 100), 0);
+    assert_int_equal(truncate(es_scratch_file, (off_t)tensor->offset + 100), 0);
     assert_int_equal(es_safetensors_read(opened, tensor, values, 0, 25), ES_OK);
     assert_int_equal(es_safetensors_read(opened, tensor, values, 0, 26),
                      ES_EIO);
@@ -414,33 +416,14 @@ static void test_safetensors__a_file_cut_while_read_is_an_error(void **state)
 static void test_safetensors__what_is_no_file_is_refused(void **state)
 {
     (void)state;
-    unlink(file);
+    unlink(es_scratch_file);
     expect_refusal(ES_EIO, "No such file");
-    assert_int_equal(mkfifo(file, 0600), 0);
+    assert_int_equal(mkfifo(es_scratch_file, 0600), 0);
     expect_refusal(ES_EIO, "not a regular file");
-    unlink(file);
-    assert_int_equal(mkdir(file, 0700), 0);
+    unlink(es_scratch_file);
+    assert_int_equal(mkdir(es_scratch_file, 0700), 0);
     expect_refusal(ES_EIO, "not a regular file");
-    rmdir(file);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/es-safetensors-XXXXXX",
-             base ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(file, sizeof file, "%s/a.safetensors", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unlink(file);
-    return rmdir(folder);
+    rmdir(es_scratch_file);
 }
 
 int main(void)
@@ -464,5 +447,5 @@ int main(void)
         cmocka_unit_test(test_safetensors__a_file_cut_while_read_is_an_error),
         cmocka_unit_test(test_safetensors__what_is_no_file_is_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
 }

@@ -1,13 +1,12 @@
 /* Options of the trainer: command line, configuration file, JSON. */
 #include "hooks/trainer/settings/settings.h"
 #include "tests/cmocka_all.h"
+#include "tests/scratch.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static char path[] = "/tmp/test_settings_XXXXXX";
 
 static es_status parse(es_settings *out, char **words)
 {
@@ -22,7 +21,7 @@ static es_status parse(es_settings *out, char **words)
 
 static void write_config(const char *text, size_t n)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(es_scratch_file, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, n, file), n);
     fclose(file);
@@ -106,9 +105,9 @@ static void test_settings__later_options_override(void **state)
     es_settings s;
     config("# a comment\n\n n-layer = 5   # of course\nd_model=60\r\n"
            "name = two words \nslope-decay = true\nlr=1e-2");
-    assert_int_equal(
-        PARSE(&s, "--d-model", "24", "--config", path, "--n-layer", "7"),
-        ES_OK);
+    assert_int_equal(PARSE(&s, "--d-model", "24", "--config", es_scratch_file,
+                           "--n-layer", "7"),
+                     ES_OK);
     assert_int_equal(s.model.n_layer, 7);
     assert_int_equal(s.model.d_model, 60);
     assert_string_equal(s.name, "two words");
@@ -132,12 +131,12 @@ static void test_settings__a_wrong_line_is_named(void **state)
     es_settings s;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config(cases[i].text);
-        assert_int_equal(PARSE(&s, "--config", path), ES_EUSAGE);
-        assert_said(path, cases[i].line);
-        assert_said(path, cases[i].what);
+        assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
+        assert_said(es_scratch_file, cases[i].line);
+        assert_said(es_scratch_file, cases[i].what);
     }
     write_config("lr = 1\nseed\0 = 2\n", 17);
-    assert_int_equal(PARSE(&s, "--config", path), ES_EUSAGE);
+    assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
     assert_said(":2:", "NUL");
     assert_int_equal(PARSE(&s, "--config", "/nonexistent.conf"), ES_EIO);
     assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
@@ -204,7 +203,7 @@ static void test_settings__json_reads_back_as_a_configuration(void **state)
     char *text = es_settings_json(&s, 7);
     json_t *json = json_loads(text, 0, NULL);
     json_object_del(json, "tokens_checksum");
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(es_scratch_file, "w");
     const char *key;
     json_t *value;
     json_object_foreach(json, key, value)
@@ -217,7 +216,7 @@ static void test_settings__json_reads_back_as_a_configuration(void **state)
         free(printed);
     }
     fclose(file);
-    assert_int_equal(PARSE(&again, "--config", path), ES_OK);
+    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
     char *twice = es_settings_json(&again, 7);
     assert_string_equal(text, twice);
     free(twice);
@@ -233,27 +232,14 @@ static void test_settings__what_is_written_reads_back(void **state)
                            "--family", "pythia", "--slope-decay", "--seed",
                            "9007199254740991", "--clip", "0"),
                      ES_OK);
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(es_scratch_file, "w");
     es_settings_write(file, &s);
     fclose(file);
-    assert_int_equal(PARSE(&again, "--config", path), ES_OK);
+    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
     char *text = es_settings_json(&s, 7), *twice = es_settings_json(&again, 7);
     assert_string_equal(text, twice);
     free(twice);
     free(text);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return unlink(path);
 }
 
 int main(void)
@@ -269,5 +255,5 @@ int main(void)
         cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),
         cmocka_unit_test(test_settings__what_is_written_reads_back),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
 }

@@ -6,6 +6,7 @@
 #   ES_SEED=17  the same random moments again
 set -uo pipefail
 . tests/tap.sh
+. tests/background.sh
 plan_dir
 train=$PWD/$BUILD/entropy-train scan=$PWD/$BUILD/entropy-scan
 case $BUILD in /*) train=$BUILD/entropy-train scan=$BUILD/entropy-scan ;; esac
@@ -14,7 +15,6 @@ RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
 steps=1000
 [ -z "${SAN:-}" ] || steps=300 # they are slow
-patience=2400 # times 25 ms: how long anything may take
 
 mkdir "$dir/source"
 cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
@@ -25,28 +25,6 @@ model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
     --threads 1 --seed 7 --log-every 1 --data "$dir/corpus.tok")
 
 # --- a training run in the background ---------------------------------------
-
-as=() # who: a command that becomes the one that follows it
-start() { # OPTION...: $trainer, its progress in $dir/progress
-    : >"$dir/progress"
-    "${as[@]}" "$train" "${model[@]}" "$@" >"$dir/result" 2>"$dir/progress" &
-    trainer=$!
-}
-
-ended() { ! kill -0 "$1" 2>/dev/null; }
-
-until_true() { # COMMAND...: false if it does not become true
-    local i
-    for ((i = 0; i < patience; i++)); do
-        "$@" && return 0
-        sleep 0.025
-    done
-    return 1
-}
-
-done_steps() { grep -c '^step ' "$dir/progress"; }
-reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-await_step() { until_true reached "$1" && ! ended "$trainer"; }
 
 # A moment, not only at the beginnings of steps. Drawn outside of `check`,
 # whose subshell would have a seed of its own.
@@ -139,13 +117,13 @@ status_is() {
 
 # --- undisturbed ------------------------------------------------------------
 
-start --no-record
+start "${model[@]}" --no-record
 finish_training
 reference=$(result)
 finishes() { exited 0 && grep -qE 'loss [0-9.]+, held-out' <<<"$reference"; }
 check 'a run without recording' finishes
 
-start -o "$dir/whole.db"
+start "${model[@]}" -o "$dir/whole.db"
 finish_training
 frames "$dir/whole.db" >"$dir/all-frames"
 losses "$dir/whole.db" >"$dir/all-losses"
@@ -163,7 +141,7 @@ interrupted() { # the reader sees that nobody writes it any more
 }
 
 recorder_killed() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_moment && find_recorder || return 1
     kill -9 "$recorder"
     finish_training && exited 3 && same_result &&
@@ -176,7 +154,7 @@ for i in 1 2 3; do
     check "kill -9 of the recorder in step $moment" recorder_killed "$dir/recorder-$i.db"
 done
 again() {
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     finish_training && exited 0 && same_result && plain "$1" &&
         [ "$(sqlite3 "$1" 'SELECT count(*) FROM run')" = 2 ]
 }
@@ -184,7 +162,7 @@ check 'a file left by a killed recorder takes the next run' \
     again "$dir/recorder-1.db"
 
 trainer_killed() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_moment && find_recorder || return 1
     kill -9 "$trainer"
     finish_training && exited 137 && until_true ended "$recorder" &&
@@ -199,7 +177,7 @@ done
 # --- asked to stop ----------------------------------------------------------
 
 signalled() { # RUN.db SIGNAL CODE
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_moment || return 1
     kill "-$2" "$trainer"
     finish_training && exited "$3" && plain "$1" && status_is "$1" stopped &&
@@ -211,7 +189,7 @@ draw
 check 'SIGTERM: stopped, exit code 143' signalled "$dir/term.db" TERM 143
 
 stop_file() { # RUN.db
-    start -o "$1" --steps 1000000
+    start "${model[@]}" -o "$1" --steps 1000000
     await_step 20 || return 1
     echo 'enough of it' >"$1.stop"
     finish_training && exited 0 && grep -q ' stopped after ' "$dir/result" &&
@@ -224,7 +202,7 @@ check 'a file RUN.db.stop stops the training' stop_file "$dir/stop.db"
 
 standstill() { # RUN.db
     local before
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_step 20 && find_recorder || return 1
     kill -STOP "$recorder"
     before=$(done_steps)
@@ -240,7 +218,7 @@ check 'SIGSTOP of the recorder: the training goes on, nothing is lost' \
 # --- the place of the file --------------------------------------------------
 
 removed() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_step 20 || return 1
     rm "$1"
     finish_training && exited 3 && same_result &&
@@ -250,7 +228,7 @@ removed() { # RUN.db
 check 'the run file removed: said at the end' removed "$dir/removed.db"
 
 moved() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_step 20 || return 1
     mv "$1" "$1-elsewhere"
     finish_training && exited 3 && same_result && said 'moved.db: removed, moved' &&
@@ -267,7 +245,7 @@ closed_folder() {
         chown 65534 "$folder"
         chmod 755 "$dir" "$folder"
     fi
-    start -o "$folder/run.db"
+    start "${model[@]}" -o "$folder/run.db"
     await_step 20 || return 1
     chmod 555 "$folder"
     finish_training
@@ -290,7 +268,7 @@ no_room() { # RUN.db REGEX: the recording ends early, the training does not
         sound "$1"
 }
 full_disk() {
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     no_room "$1" 'No space left on device'
 }
 mkdir "$dir/small"
@@ -301,7 +279,7 @@ else
     skip 'a full disk' 'no file system of our own can be mounted'
 fi
 limited() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_step 20 && find_recorder || return 1
     prlimit --pid "$recorder" --fsize=150000 || return 1
     no_room "$1" 'limited.db: '
@@ -315,7 +293,7 @@ fi
 # --- others at the same file ------------------------------------------------
 
 two_trainers() { # RUN.db
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     await_step 20 && find_recorder || return 1
     kill -STOP "$trainer" # until the second one has tried
     "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1
@@ -329,7 +307,7 @@ check 'a second trainer is told who writes the file' two_trainers "$dir/two.db"
 
 readers() { # RUN.db
     local n=0
-    start -o "$1"
+    start "${model[@]}" -o "$1"
     until_true "$scan" "$1" >/dev/null 2>&1 # until something is committed
     kill -STOP "$trainer" # or it may be over before the fifth reader
     while [ $n -lt 5 ] || ! ended "$trainer"; do

@@ -3,6 +3,7 @@
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
 #include "tests/cmocka_all.h"
+#include "tests/scratch.h"
 #include "tests/small_model.h"
 
 #include <math.h>
@@ -10,9 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static char path[64] = "/tmp/es_weights_own_XXXXXX";
-
-/** A model whose checkpoint lies at `path`. */
+/** A model whose checkpoint lies at `es_scratch_file`. */
 static es_small_model save_model(es_model_config config)
 {
     es_small_model s = es_small_open(&config);
@@ -25,7 +24,8 @@ static es_small_model save_model(es_model_config config)
                                  .threads = 1,
                                  .last = {1, 1, 0},
                                  .eval = {NAN, NAN, NAN}};
-    if (es_checkpoint_write(path, s.model, &settings, &state) != ES_OK)
+    if (es_checkpoint_write(es_scratch_file, s.model, &settings, &state) !=
+        ES_OK)
         fail_msg("%s", es_message());
     return s;
 }
@@ -33,7 +33,7 @@ static es_small_model save_model(es_model_config config)
 static es_weights *open_weights(void)
 {
     es_weights *weights = NULL;
-    if (es_weights_open(&weights, path, 0) != ES_OK)
+    if (es_weights_open(&weights, es_scratch_file, 0) != ES_OK)
         fail_msg("%s", es_message());
     return weights;
 }
@@ -179,19 +179,6 @@ static void test_weights_own__what_changes_something(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,5 +187,6 @@ int main(void)
         cmocka_unit_test(test_weights_own__what_changes_nothing),
         cmocka_unit_test(test_weights_own__what_changes_something),
     };
-    return cmocka_run_group_tests_name("weights_own", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("weights_own", tests, es_scratch_open,
+                                       es_scratch_close);
 }
