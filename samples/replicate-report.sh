@@ -72,11 +72,11 @@ sql -csv -header 'SELECT * FROM summary' >"$results/replication-cpu.csv"
 
 # --- the picture -------------------------------------------------------------
 
-panel() { # ARCH: $drawn: its first run, up to the last record before NaN
+panel() { # ARCH: $drawn: its first run at its own rate, up to before NaN
     local name step
     IFS='|' read -r name step < <(sql "SELECT run, CASE WHEN nan_step
         IS NOT NULL THEN heads_step END FROM summary
-        WHERE arch = '$1' ORDER BY lr, seed LIMIT 1")
+        WHERE arch = '$1' ORDER BY run GLOB '*-lr*', seed LIMIT 1")
     drawn=$runs/$name.db
     [ -n "$step" ] || return 0
     drawn=$asked/$1.db

@@ -66,7 +66,7 @@ SELECT DISTINCT printf('training: %d steps of %d sequences, %d tokens in all,'
     || ' rates %s with %g of warm-up, weight decay %g, clip %g', c->>'steps',
     (c->>'batch') * (c->>'accumulate'),
     (c->>'steps') * (c->>'batch') * (c->>'accumulate') * (c->>'ctx'),
-    (SELECT group_concat(lr, ' and ') FROM (SELECT DISTINCT lr FROM summary)),
+    (SELECT group_concat(lr, ', ') FROM (SELECT DISTINCT lr FROM summary)),
     c->>'warm_up', c->>'weight_decay', c->>'clip')
 FROM (SELECT run->'config' AS c FROM trained)
 UNION ALL
@@ -165,7 +165,8 @@ FROM summary;
 
 INSERT INTO claim
 SELECT 'SM collapses', lr, 'each of its runs has a collapse or NaN',
-    printf('%d of %d, from step %d', sum(broke), count(*), min(at)),
+    printf('%d of %d', sum(broke), count(*))
+        || iif(sum(broke), printf(', from step %d', min(at)), ''),
     CASE WHEN sum(broke) = count(*) THEN 'yes' ELSE 'no' END
 FROM broken WHERE arch = 'SM' GROUP BY lr;
 
