@@ -17,7 +17,8 @@ static es_status resolve_vocab(es_trainer *trainer)
                        trainer->settings.data, have, trainer->settings.init,
                        *vocab);
     if (*vocab != 0 && *vocab != have)
-        return es_fail(ES_EUSAGE, "%s: its vocabulary is %d, the model's is %d",
+        return es_fail(ES_EUSAGE,
+                       "%s: its vocabulary is %d, not the %d of --vocab",
                        trainer->settings.data, have, *vocab);
     *vocab = have;
     return ES_OK;
