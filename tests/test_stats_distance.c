@@ -247,6 +247,17 @@ static void test_stats_distance__p_of_the_tables(void **state)
     }
 }
 
+/* Where one series takes over from the other they agree. */
+static void test_stats_distance__p_is_continuous(void **state)
+{
+    (void)state;
+    const size_t n = 500;
+    double root = sqrt((double)n / 2), scale = root + 0.12 + 0.11 / root;
+    double below = es_stats_ks_p((1.18 - 1e-10) / scale, n, n);
+    double above = es_stats_ks_p((1.18 + 1e-10) / scale, n, n);
+    assert_true(below > above && near(below, above, 1e-9));
+}
+
 static void test_stats_distance__p_is_near_the_exact_one(void **state)
 {
     (void)state;
@@ -295,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_stats_distance__nothing_finite_is_nan),
         cmocka_unit_test(test_stats_distance__as_by_brute_force),
         cmocka_unit_test(test_stats_distance__p_of_the_tables),
+        cmocka_unit_test(test_stats_distance__p_is_continuous),
         cmocka_unit_test(test_stats_distance__p_is_near_the_exact_one),
         cmocka_unit_test(test_stats_distance__p_at_the_ends),
     };
