@@ -57,10 +57,15 @@ frames() { # speeds differ from run to run
 }
 same_record() { # RUN.db
     frames "$1" >"$dir/frames"
-    cmp "$dir/frames" "$dir/all-frames" &&
-        [ "$(sqlite3 "$1" 'SELECT count(*), status FROM run')" = '1|finished' ]
+    local run
+    run=$(sqlite3 "$1" 'SELECT count(*), status FROM run')
+    cmp "$dir/frames" "$dir/all-frames" || return 1
+    [ "$run" = '1|finished' ] || { echo "runs: $run"; return 1; }
 }
 temporaries() { compgen -G "$1/.entropy-scan.*" | wc -l; }
+no_temporaries() { # FOLDER
+    [ "$(temporaries "$1")" = 0 ] || { ls -a "$1"; return 1; }
+}
 newest() { # FOLDER
     compgen -G "$1/*.safetensors" | sort | tail -n 1
 }
@@ -73,7 +78,7 @@ tensors() { # FILE: what comes after its header
 goes_on() { # FOLDER RUN.db
     runs --resume "$1" --out "$2" --steps $steps --log-every 1
     exited 0 && said '^resuming .* at step [0-9]+$' && same_result &&
-        same_record "$2" && [ "$(temporaries "$1")" = 0 ] &&
+        same_record "$2" && no_temporaries "$1" &&
         cmp <(tensors "$(newest "$1")") <(tensors "$(newest "$dir/whole")")
 }
 
@@ -140,15 +145,16 @@ check 'SIGTERM after SIGINT ends at once' second_signal INT TERM 143
 killed() { # NAME
     start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1" \
         --checkpoint-every 1 --keep 2
-    await_step "$moment" || return 1
+    await_step "$moment" || { echo 'it ended before'; return 1; }
     sleep "$pause"
     kill -9 "$trainer"
     finish_training && exited 137 || return 1
     # At most the one that was not renamed, and two that were, or three while
     # the oldest was still to go.
     [ "$(temporaries "$dir/$1")" -le 1 ] &&
-        [ "$(compgen -G "$dir/$1/*.safetensors" | wc -l)" -le 3 ] &&
-        goes_on "$dir/$1" "$dir/$1.db" && ! grep -q warning "$dir/progress"
+        [ "$(compgen -G "$dir/$1/*.safetensors" | wc -l)" -le 3 ] ||
+        { ls -a "$dir/$1"; return 1; }
+    goes_on "$dir/$1" "$dir/$1.db" && ! grep warning "$dir/progress"
 }
 for i in 1 2 3 4; do
     moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
