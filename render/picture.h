@@ -121,7 +121,8 @@ typedef struct es_picture_note {
  * PNG: 8-bit palette where 256 colours are enough, RGB otherwise. Every
  * colour that the picture names is exact; only blends at smoothed edges may
  * share a palette entry, at most 32 of 255 away in a channel.
- * SVG: text as glyph shapes, so that it looks the same without the font.
+ * SVG: SVG 1.1, numbers to 0.01 points; text as text in DejaVu Sans, or in
+ * another font pressed into the same width. No scripts and no style sheets.
  * PDF: text as text, the font embedded.
  * The same picture gives the same bytes (no dates inside).
  *

@@ -44,8 +44,21 @@ struct es_picture {
     bool failed; /* an append ran out of memory */
 };
 
+/* A hatching: lines x + y = k * spacing, in points. */
+#define ES_HATCH_SPACING 3.5
+#define ES_HATCH_LINE 0.6 /* width of a line */
+
+/** The end of the spans from `from` on that leave no column empty; `from` if
+ *  the first does. */
+static inline size_t es_spans_end(const double *spans, size_t from, size_t n)
+{
+    while (from < n && spans[2 * from] < spans[2 * from + 1])
+        from++;
+    return from;
+}
+
 /**
- * Plays the display list. The one drawing routine of all devices.
+ * Plays the display list: PNG and PDF are drawn by it.
  *
  *   scale   device pixels per point; 0 for a device without pixels, whose
  *           unit is the point

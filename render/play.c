@@ -67,14 +67,14 @@ static void play_frame(const player *p, const es_shape *s)
  * neighbours run on. */
 static void play_hatch(const player *p, const es_shape *s)
 {
-    const double spacing = 3.5;
+    const double spacing = ES_HATCH_SPACING;
     double last = s->x + s->width + s->y + s->height;
     play_rect(p, s);
     cairo_save(p->cr);
     outline(p, s);
     cairo_clip(p->cr);
     use_color(p->cr, s->stroke);
-    cairo_set_line_width(p->cr, 0.6);
+    cairo_set_line_width(p->cr, ES_HATCH_LINE);
     for (double k = ceil((s->x + s->y) / spacing); k * spacing < last; k++) {
         cairo_move_to(p->cr, k * spacing - s->y, s->y);
         cairo_line_to(p->cr, k * spacing - s->y - s->height, s->y + s->height);
@@ -165,8 +165,7 @@ static void play_outlines(const player *p, const es_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
     for (size_t from = 0, to; from < s->n; from = to + 1) {
-        for (to = from; to < s->n && spans[2 * to] < spans[2 * to + 1];)
-            to++;
+        to = es_spans_end(spans, from, s->n);
         if (to > from)
             outline_spans(p, s, from, to);
     }

@@ -1,5 +1,6 @@
-#include "render/figure.h"
+#include "render/write_internal.h"
 #include "tests/cmocka_all.h"
+#include "tests/golden_text.h"
 #include "tests/pictures.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ static const es_picture_note notes[] = {
 static es_picture *sample(void)
 {
     const es_color white = {255, 255, 255, 255}, red = {200, 0, 0, 255};
+    const es_color faint = {0, 51, 102, 128};
     const double pairs[] = {10, 12, 20, 15, NAN, NAN, 30, 40, 40, 50};
     es_picture *picture = NULL;
     assert_int_equal(es_picture_new(&picture, 100, 80, white), ES_OK);
@@ -27,11 +29,17 @@ static es_picture *sample(void)
     es_picture_spans(picture, 10, 2, pairs, 5, red);
     es_picture_dot(picture, 60, 60, 2, red);
     es_picture_clip(picture, 0, 0, 50, 50);
+    es_picture_clip(picture, 2, 2, 40.125, 50);
     es_picture_text(picture, 5, 40, 9, ES_ALIGN_START, ES_WEIGHT_BOLD, 0, red,
                     "surface12 <svg> & id=\"surface3\"");
     es_picture_unclip(picture);
+    es_picture_unclip(picture);
     es_picture_text(picture, 90, 70, 9, ES_ALIGN_END, ES_WEIGHT_NORMAL, 90, red,
-                    "Caption \x02 \xff");
+                    "Caption \x02  \xff");
+    es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+                    faint, "  0.25");
+    es_picture_clip(picture, 0, 0, 50, 50); /* again, and left open */
+    es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
     return picture;
 }
 
@@ -73,7 +81,7 @@ static void test_vector__svg_metadata_is_escaped(void **state)
     assert_null(strstr(svg, "]]>"));
     assert_null(strstr(svg, "\xef\xbf\xbe")); /* no character of XML */
     const char *title = strstr(svg, "<title>");
-    assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<path"));
+    assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<rect"));
     assert_string_equal(svg + n - 7, "</svg>\n");
     free(svg);
     es_picture_free(picture);
@@ -93,6 +101,49 @@ static void test_vector__svg_holds_numbers_only(void **state)
     assert_non_null(strstr(svg, "width=\"100pt\" height=\"80pt\""));
     free(svg);
     es_picture_free(picture);
+}
+
+/* Every shape as it is written, and nothing but the text as text. */
+static void test_vector__svg_is_golden(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n;
+    char *svg = written(&n, picture, ES_FORMAT_SVG);
+    assert_true(es_text_is_golden(svg, "shapes.svg"));
+    free(svg);
+    es_picture_free(picture);
+}
+
+static void test_vector__numbers_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-0.0, "0"},
+        {0.004, "0"},
+        {-0.004, "0"},
+        {0.005, ".01"},
+        {-0.05, "-.05"},
+        {0.1, ".1"},
+        {1, "1"},
+        {10, "10"},
+        {100.5, "100.5"},
+        {-123.456, "-123.46"},
+        {99.999, "100"},
+        {1e5, "100000"},
+        {-2e5 + 0.01, "-199999.99"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_buffer b = {0};
+        es_buffer_number(&b, cases[i].x);
+        es_buffer_add(&b, "", 1);
+        assert_string_equal(b.data, cases[i].text);
+        free(b.data);
+    }
 }
 
 static void test_vector__pdf_metadata(void **state)
@@ -157,6 +208,8 @@ int main(void)
         cmocka_unit_test(test_vector__same_bytes_again),
         cmocka_unit_test(test_vector__svg_metadata_is_escaped),
         cmocka_unit_test(test_vector__svg_holds_numbers_only),
+        cmocka_unit_test(test_vector__svg_is_golden),
+        cmocka_unit_test(test_vector__numbers_are_short),
         cmocka_unit_test(test_vector__pdf_metadata),
         cmocka_unit_test(test_vector__full_disk),
         cmocka_unit_test(test_vector__scale_is_ignored),
