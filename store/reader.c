@@ -2,6 +2,7 @@
 
 #include "analyzer/base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,67 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
     }
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
+    return status;
+}
+
+static es_config_kind config_kind_of(const char *type)
+{
+    static const struct {
+        const char *type;
+        es_config_kind kind;
+    } kinds[] = {
+        {"null", ES_CONFIG_NULL},     {"true", ES_CONFIG_BOOLEAN},
+        {"false", ES_CONFIG_BOOLEAN}, {"integer", ES_CONFIG_NUMBER},
+        {"real", ES_CONFIG_NUMBER},   {"text", ES_CONFIG_TEXT},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(type, kinds[i].type) == 0)
+            return kinds[i].kind;
+    return ES_CONFIG_NESTED;
+}
+
+/** The member in the statement's row, and what becomes of it. */
+static es_status hand_on_member(const es_reader *reader, sqlite3_stmt *s,
+                                es_config_handler *handler, void *user)
+{
+    const char *type = (const char *)sqlite3_column_text(s, 1);
+    es_config_member member = {
+        .key = (const char *)sqlite3_column_text(s, 0),
+        .text = (const char *)sqlite3_column_text(s, 2),
+        .number = sqlite3_column_double(s, 3),
+    };
+    if (!member.key || !type || !member.text)
+        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    member.kind = config_kind_of(type);
+    if (member.kind != ES_CONFIG_NUMBER)
+        member.number = NAN;
+    return handler(user, &member);
+}
+
+es_status es_reader_config_each(es_reader *reader, size_t index,
+                                es_config_handler *handler, void *user)
+{
+    static const char sql[] =
+        "SELECT key, type, CASE type WHEN 'text' THEN atom WHEN 'null' THEN"
+        " 'null' WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE value"
+        " END, value FROM json_each(CASE WHEN json_valid(?1) THEN"
+        " CASE json_type(?1) WHEN 'object' THEN ?1 END END)";
+    const es_stored_run *run = find_run(reader, index);
+    sqlite3_stmt *s = NULL;
+    if (!run)
+        return ES_EARGUMENT;
+    es_status status = es_database_check_owner(&reader->database);
+    if (status == ES_OK)
+        status = es_database_prepare(&reader->database, &s, sql);
+    if (status < 0)
+        return status;
+    es_bind_text(s, 1, run->info.config);
+    int rc = SQLITE_DONE;
+    while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        status = hand_on_member(reader, s, handler, user);
+    if (status == ES_OK)
+        status = es_database_status(&reader->database, rc);
+    sqlite3_finalize(s);
     return status;
 }
 

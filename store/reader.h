@@ -66,6 +66,39 @@ ES_API int64_t es_reader_planned_steps(es_reader *reader, size_t run);
 ES_API es_status es_reader_config(es_reader *reader, size_t run,
                                   char **out) ES_MUST_USE;
 
+typedef enum es_config_kind {
+    ES_CONFIG_NULL,
+    ES_CONFIG_BOOLEAN,
+    ES_CONFIG_NUMBER,
+    ES_CONFIG_TEXT,
+    ES_CONFIG_NESTED /* an array or an object */
+} es_config_kind;
+
+/** One member of a configuration. Strings are borrowed, valid during the
+ *  call, and may be bad UTF-8. */
+typedef struct es_config_member {
+    const char *key;
+    es_config_kind kind;
+    const char *text; /* a text itself; of the others a spelling: JSON, but of
+                         a number too large for a double "Inf" or "-Inf" */
+    double number;    /* of ES_CONFIG_NUMBER; NaN for the other kinds */
+} es_config_member;
+
+/** Must not call the reader. What it returns ends the walk if it is not
+ *  ES_OK. */
+typedef es_status es_config_handler(void *user, const es_config_member *member);
+
+/**
+ * Calls `handler` for each member of a run's configuration, in its order. A
+ * key may come twice. No call if the run has no configuration, or text that
+ * is no JSON object.
+ *
+ * ES_OK, ES_EARGUMENT, ES_ENOMEM; what the handler returned.
+ */
+ES_API es_status es_reader_config_each(es_reader *reader, size_t run,
+                                       es_config_handler *handler,
+                                       void *user) ES_MUST_USE;
+
 typedef struct es_series {
     int64_t id;
     const char *name, *unit; /* never NULL */

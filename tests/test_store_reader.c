@@ -1,6 +1,7 @@
 /** What a reader says of a run file. */
 #include "tests/cmocka_all.h"
 
+#include "tests/recorded.h"
 #include "tests/run_files.h"
 
 #include <stdio.h>
@@ -169,6 +170,78 @@ test_store_reader__a_configuration_is_an_object_or_none(void **state)
     }
 }
 
+/* Members as lines, and after how many to stop. */
+typedef struct members {
+    char text[1024];
+    int left;
+} members;
+
+static es_status list_member(void *user, const es_config_member *member)
+{
+    members *to = user;
+    size_t n = strlen(to->text);
+    snprintf(to->text + n, sizeof to->text - n, "%s %d %s %g\n", member->key,
+             (int)member->kind, member->text, member->number);
+    return --to->left == 0 ? es_fail(ES_EUSAGE, "enough") : ES_OK;
+}
+
+static es_reader *open_configured(void **state, const char *config)
+{
+    const char *path = es_folder_file(state, "configured.db");
+    es_run_info info = es_run_of(3, 2);
+    info.config = config;
+    es_recorded to = es_record(path, &info);
+    es_record_close(&to);
+    return open_ok(path);
+}
+
+static void test_store_reader__members_of_a_configuration(void **state)
+{
+    es_reader *r = open_configured(
+        state,
+        "{\"lr\":1E-2,\"seed\":9007199254740993,\"text\":\"a \\\"b\\u03b1\","
+        "\"no\":null,\"yes\":true,\"not\":false,\"of\":{\"a\":[1, \"x\"]},"
+        "\"huge\":1e999,\"\":-0.5,\"lr\":3,\"list\":[]}");
+    members all = {.left = -1};
+    es_assert_ok(es_reader_config_each(r, 0, list_member, &all));
+    assert_string_equal(all.text, "lr 2 0.01 0.01\n"
+                                  "seed 2 9007199254740993 9.0072e+15\n"
+                                  "text 3 a \"b\xce\xb1 nan\n"
+                                  "no 0 null nan\n"
+                                  "yes 1 true nan\n"
+                                  "not 1 false nan\n"
+                                  "of 4 {\"a\":[1,\"x\"]} nan\n"
+                                  "huge 2 Inf inf\n"
+                                  " 2 -0.5 -0.5\n"
+                                  "lr 2 3 3\n"
+                                  "list 4 [] nan\n");
+    members two = {.left = 2};
+    es_assert_status(ES_EUSAGE, "enough",
+                     es_reader_config_each(r, 0, list_member, &two));
+    assert_int_equal(two.left, 0);
+    es_assert_status(ES_EARGUMENT, "it has 1",
+                     es_reader_config_each(r, 1, list_member, &two));
+    es_reader_close(r);
+}
+
+static void test_store_reader__no_members_without_a_configuration(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",
+                                         "'{}'"};
+    es_write_run(path, "first", 1);
+    for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+        char sql[64];
+        members none = {.left = -1};
+        snprintf(sql, sizeof sql, "update run set config = %s", stored[i]);
+        es_sqlite(path, sql);
+        es_reader *r = open_ok(path);
+        es_assert_ok(es_reader_config_each(r, 0, list_member, &none));
+        assert_string_equal(none.text, "");
+        es_reader_close(r);
+    }
+}
+
 int main(void)
 {
 #define TEST(name)                                                             \
@@ -180,6 +253,8 @@ int main(void)
         TEST(unknown_series_names_those_there),
         TEST(events_in_order),
         TEST(a_configuration_is_an_object_or_none),
+        TEST(members_of_a_configuration),
+        TEST(no_members_without_a_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
