@@ -141,24 +141,38 @@ static double block_difference(const es_image *a, const es_image *b, int left,
     return largest;
 }
 
-static bool same_image(const es_image *a, const es_image *b, const char *name)
+double image_difference(const es_image *a, const es_image *b, int *x, int *y)
 {
-    if (a->width != b->width || a->height != b->height) {
-        fprintf(stderr, "%s: %dx%d pixels, the golden has %dx%d\n", name,
-                a->width, a->height, b->width, b->height);
-        return false;
-    }
-    for (int y = 0; y < a->height; y += BLOCK) {
-        for (int x = 0; x < a->width; x += BLOCK) {
-            double difference = block_difference(a, b, x, y);
-            if (difference <= BLOCK_TOLERANCE)
+    double largest = 0;
+    *x = *y = 0;
+    if (a->width != b->width || a->height != b->height)
+        return INFINITY;
+    for (int top = 0; top < a->height; top += BLOCK) {
+        for (int left = 0; left < a->width; left += BLOCK) {
+            double difference = block_difference(a, b, left, top);
+            if (difference <= largest)
                 continue;
-            fprintf(stderr, "%s: differs by %.0f at (%d,%d)\n", name,
-                    difference, x, y);
-            return false;
+            largest = difference;
+            *x = left;
+            *y = top;
         }
     }
-    return true;
+    return largest;
+}
+
+static bool same_image(const es_image *a, const es_image *b, const char *name)
+{
+    int x, y;
+    double difference = image_difference(a, b, &x, &y);
+    if (difference <= BLOCK_TOLERANCE)
+        return true;
+    if (isinf(difference))
+        fprintf(stderr, "%s: %dx%d pixels, the golden has %dx%d\n", name,
+                a->width, a->height, b->width, b->height);
+    else
+        fprintf(stderr, "%s: differs by %.0f at (%d,%d)\n", name, difference, x,
+                y);
+    return false;
 }
 
 static void save(const char *path, const char *bytes, size_t n)

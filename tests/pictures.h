@@ -35,6 +35,13 @@ char *picture_bytes(size_t *n, const es_picture *picture, es_format format,
 bool picture_image(es_image *out, const es_picture *picture, double scale);
 
 /**
+ * How far two images are apart: the largest difference, in 1/255, of the mean
+ * colours of a block of 8 x 8 pixels in any channel. (x, y) is the corner of
+ * that block. Infinite if the sizes differ.
+ */
+double image_difference(const es_image *a, const es_image *b, int *x, int *y);
+
+/**
  * Compares the picture, drawn at one pixel a point, with
  * tests/golden/NAME.png: in every block of 8 x 8 pixels the mean colour may
  * differ by 16 of 255, which is more than another rasteriser of letters

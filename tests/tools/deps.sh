@@ -8,6 +8,7 @@ packages=(
     libsqlite3-dev sqlite3 libpng-dev libcairo2-dev
     libopenblas-dev libjansson-dev libcmocka-dev fonts-dejavu-core
     libpython3-stdlib sentencepiece
+    librsvg2-bin poppler-utils
     universal-ctags locales g++ man-db
 )
 
