@@ -1,78 +1,8 @@
 #include "cli/json.h"
 
-#include "analyzer/base/text.h"
-#include "analyzer/base/value.h"
-#include "cli/display.h"
+#include "cli/json_members.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* Members are written with their comma before them; `first` leaves it out. */
-static void put_name(FILE *stream, const char *name, bool first)
-{
-    fprintf(stream, first ? "\"%s\":" : ",\"%s\":", name);
-}
-
-static es_status put_quoted(FILE *stream, const char *text)
-{
-    char *escaped = es_display_escape(text, ES_ESCAPE_JSON);
-    if (!escaped)
-        return ES_ENOMEM;
-    fprintf(stream, "\"%s\"", escaped);
-    free(escaped);
-    return ES_OK;
-}
-
-static es_status put_text(FILE *stream, const char *name, const char *text)
-{
-    put_name(stream, name, false);
-    if (text)
-        return put_quoted(stream, text);
-    fputs("null", stream);
-    return ES_OK;
-}
-
-static void put_digits(FILE *stream, double value)
-{
-    char text[ES_FLOAT_TEXT_MAX];
-    fputs(es_display_number(text, value), stream);
-}
-
-static void put_state(FILE *stream, const char *name, const char *state)
-{
-    fprintf(stream, ",\"%s\":null,\"%s_state\":\"%s\"", name, name, state);
-}
-
-/* `unknown`: what it means if it is NaN. */
-static void put_number(FILE *stream, const char *name, double value,
-                       const char *unknown)
-{
-    if (!isfinite(value)) {
-        put_state(stream, name,
-                  isnan(value) ? unknown
-                  : value > 0  ? "inf"
-                               : "-inf");
-        return;
-    }
-    put_name(stream, name, false);
-    put_digits(stream, value);
-}
-
-static void put_measured(FILE *stream, const char *name, float value)
-{
-    put_number(stream, name, value, es_is_missing(value) ? "missing" : "nan");
-}
-
-static void put_integer(FILE *stream, const char *name, int64_t value)
-{
-    if (value == ES_UNKNOWN) {
-        put_state(stream, name, "missing");
-        return;
-    }
-    put_name(stream, name, false);
-    fprintf(stream, "%" PRId64, value);
-}
 
 static void put_fractions(FILE *stream, const es_bands *bands)
 {
@@ -82,7 +12,7 @@ static void put_fractions(FILE *stream, const es_bands *bands)
         if (bands->n_heads == 0)
             fputs("null", stream);
         else
-            put_digits(stream, es_bands_fraction(bands, band));
+            es_json_digits(stream, es_bands_fraction(bands, band));
     }
     fputs(bands->n_heads ? "]" : "],\"fractions_state\":\"missing\"", stream);
 }
@@ -97,8 +27,8 @@ static void put_bands(FILE *stream, const es_run_summary *summary)
     put_fractions(stream, bands);
     fprintf(stream, ",\"nonfinite\":%zu,\"heads\":%zu", bands->nonfinite,
             bands->n_heads);
-    put_number(stream, "balanced", es_bands_balanced(bands), "missing");
-    put_number(stream, "max", summary->m, "missing");
+    es_json_number(stream, "balanced", es_bands_balanced(bands), "missing");
+    es_json_number(stream, "max", summary->m, "missing");
     fputs("}", stream);
 }
 
@@ -109,11 +39,11 @@ static void put_layers(FILE *stream, const es_run_summary *summary)
         const es_summary *layer = &summary->layers[row];
         const char *unknown = layer->nonfinite ? "nan" : "missing";
         fprintf(stream, "%s{\"layer\":%zu", row ? "," : "", row);
-        put_number(stream, "mean", layer->mean, unknown);
-        put_number(stream, "min", layer->min, unknown);
-        put_number(stream, "max", layer->max, unknown);
-        put_number(stream, "std", layer->std,
-                   layer->n_finite ? "missing" : unknown);
+        es_json_number(stream, "mean", layer->mean, unknown);
+        es_json_number(stream, "min", layer->min, unknown);
+        es_json_number(stream, "max", layer->max, unknown);
+        es_json_number(stream, "std", layer->std,
+                       layer->n_finite ? "missing" : unknown);
         fprintf(stream, ",\"nonfinite\":%zu}", layer->nonfinite);
     }
     fputs("]", stream);
@@ -147,8 +77,8 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
                 es_severity_name(flag->severity),
                 flag->stands ? "true" : "false", flag->onset, flag->last);
         put_places(stream, flag, summary->n_head);
-        put_number(stream, "value", flag->value, "missing");
-        put_number(stream, "threshold", flag->threshold, "missing");
+        es_json_number(stream, "value", flag->value, "missing");
+        es_json_number(stream, "threshold", flag->threshold, "missing");
         fputs("}", stream);
     }
     fputs("]", stream);
@@ -157,46 +87,21 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
 static es_status put_identity(FILE *stream, const es_run_summary *summary)
 {
     es_status status;
-    put_name(stream, "path", true);
-    if ((status = put_quoted(stream, summary->path)))
+    es_json_name(stream, "path", true);
+    if ((status = es_json_quoted(stream, summary->path)))
         return status;
-    put_integer(stream, "run", (int64_t)summary->number);
-    if ((status = put_text(stream, "name", summary->name)) ||
-        (status = put_text(stream, "arch", summary->arch)) ||
-        (status = put_text(stream, "status", summary->status)))
+    es_json_integer(stream, "run", (int64_t)summary->number);
+    if ((status = es_json_text(stream, "name", summary->name)) ||
+        (status = es_json_text(stream, "arch", summary->arch)) ||
+        (status = es_json_text(stream, "status", summary->status)))
         return status;
-    put_integer(stream, "n_layer", summary->n_layer);
-    put_integer(stream, "n_head", summary->n_head);
-    put_integer(stream, "ctx", summary->ctx);
-    put_integer(stream, "step", summary->step);
-    if ((status = put_text(stream, "phase", es_phase_name(summary->phase))))
+    es_json_integer(stream, "n_layer", summary->n_layer);
+    es_json_integer(stream, "n_head", summary->n_head);
+    es_json_integer(stream, "ctx", summary->ctx);
+    es_json_integer(stream, "step", summary->step);
+    if ((status = es_json_text(stream, "phase", es_phase_name(summary->phase))))
         return status;
-    return put_text(stream, "series", summary->series);
-}
-
-/* It is JSON, but from a file: what is not ASCII can only stand in a string,
-   and is escaped as in every other string. */
-static es_status put_config(FILE *stream, const char *config)
-{
-    put_name(stream, "config", false);
-    size_t n;
-    for (const char *c = config ? config : "null"; *c; c += n) {
-        bool plain = (unsigned char)*c < 0x7f;
-        for (n = 1; c[n] && ((unsigned char)c[n] < 0x7f) == plain; n++)
-            ;
-        if (plain) {
-            fwrite(c, 1, n, stream);
-            continue;
-        }
-        char *part = strndup(c, n);
-        char *escaped = part ? es_display_escape(part, ES_ESCAPE_JSON) : NULL;
-        free(part);
-        if (!escaped)
-            return es_fail(ES_ENOMEM, "out of memory for a configuration");
-        fputs(escaped, stream);
-        free(escaped);
-    }
-    return ES_OK;
+    return es_json_text(stream, "series", summary->series);
 }
 
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
@@ -207,8 +112,9 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
     *json = (es_json){.stream = stream};
     fprintf(stream, "{\"schema\":1,\"max\":{\"policy\":\"%s\"",
             es_max_name(max->policy));
-    put_number(stream, "value",
-               shared ? es_max_value(max, observed, NAN, 0) : NAN, "missing");
+    es_json_number(stream, "value",
+                   shared ? es_max_value(max, observed, NAN, 0) : NAN,
+                   "missing");
     fputs("},\n\"runs\":[", stream);
 }
 
@@ -219,20 +125,29 @@ es_status es_json_run(es_json *json, const es_run_summary *summary)
     es_status status = put_identity(stream, summary);
     if (status)
         return status;
-    put_measured(stream, "loss", summary->loss);
-    put_measured(stream, "ppl", summary->ppl);
-    put_measured(stream, "eval_loss", summary->eval_loss);
-    put_measured(stream, "eval_ppl", summary->eval_ppl);
-    put_number(stream, "ceiling", summary->ceiling, "missing");
+    es_json_measured(stream, "loss", summary->loss);
+    es_json_measured(stream, "ppl", summary->ppl);
+    es_json_measured(stream, "eval_loss", summary->eval_loss);
+    es_json_measured(stream, "eval_ppl", summary->eval_ppl);
+    es_json_number(stream, "ceiling", summary->ceiling, "missing");
     put_bands(stream, summary);
     put_layers(stream, summary);
     put_flags(stream, summary);
-    status = put_config(stream, summary->config);
+    es_json_name(stream, "config", false);
+    status = es_json_value(stream, summary->config ? summary->config : "null");
     fputs("}", stream);
     return status;
 }
 
+void es_json_end_runs(es_json *json)
+{
+    fputs("\n]", json->stream);
+    json->ended = true;
+}
+
 void es_json_end(es_json *json)
 {
-    fputs("\n]}\n", json->stream);
+    if (!json->ended)
+        es_json_end_runs(json);
+    fputs("}\n", json->stream);
 }

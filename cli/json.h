@@ -17,6 +17,7 @@
 typedef struct es_json {
     FILE *stream; /* the caller checks it for errors */
     size_t n_runs;
+    bool ended; /* the runs */
 } es_json;
 
 /** observed: the m that all runs share; ignored by policies under which each
@@ -25,6 +26,8 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 /** ES_OK or ES_ENOMEM. */
 es_status es_json_run(es_json *json, const es_run_summary *summary) ES_MUST_USE;
+/** Only where members follow the runs (cli/json_members.h). */
+void es_json_end_runs(es_json *json);
 void es_json_end(es_json *json);
 
 #endif

@@ -2,10 +2,8 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/display.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -59,65 +57,27 @@ void es_table_free(es_table *table)
     for (size_t i = 0; i < table->n_rows; i++)
         free_row(&table->rows[i]);
     free(table->rows);
+    free(table->lines);
     free(table->path);
     free(table->series);
     free(table->unit);
     free(table);
 }
 
-ES_PRINTF(2, 3) static es_status set(char **cell, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = vasprintf(cell, fmt, args);
-    va_end(args);
-    if (n >= 0)
-        return ES_OK;
-    *cell = NULL;
-    return es_fail(ES_ENOMEM, "out of memory for a table");
-}
-
-static es_status set_name(char **cell, const char *name)
-{
-    *cell = es_display_escape(name && *name ? name : "-", ES_ESCAPE_TERMINAL);
-    return *cell ? ES_OK : ES_ENOMEM;
-}
-
-static es_status set_number(char **cell, double value)
-{
-    if (isnan(value))
-        return set(cell, "NaN");
-    return set(cell, "%.4g", value);
-}
-
-static es_status set_measured(char **cell, float value)
-{
-    return es_is_missing(value) ? set(cell, "-") : set_number(cell, value);
-}
-
 static es_status set_max(char **cell, double m)
 {
-    return isnan(m) ? set(cell, "-") : set_number(cell, m);
-}
-
-static es_status set_share(char **cell, const es_bands *bands, int band)
-{
-    double percent = 100 * es_bands_fraction(bands, band);
-    if (isnan(percent))
-        return set(cell, "-");
-    if (percent > 0 && percent < 0.5)
-        return set(cell, "<1%%");
-    return set(cell, "%.0f%%", percent);
+    return isnan(m) ? es_cell_print(cell, "-") : es_cell_number(cell, m);
 }
 
 static es_status set_file(char **cell, const es_run_summary *summary)
 {
     char *path;
-    es_status status = set_name(&path, summary->path);
+    es_status status = es_cell_name(&path, summary->path);
     if (status)
         return status;
-    status = summary->n_in_file > 1 ? set(cell, "%s:%zu", path, summary->number)
-                                    : set(cell, "%s", path);
+    status = summary->n_in_file > 1
+                 ? es_cell_print(cell, "%s:%zu", path, summary->number)
+                 : es_cell_print(cell, "%s", path);
     free(path);
     return status;
 }
@@ -137,27 +97,30 @@ static es_status set_bands(char **cells, const es_run_summary *summary)
     const es_bands *bands = &summary->bands;
     es_status status = ES_OK;
     for (int band = 0; band < ES_N_BANDS && !status; band++)
-        status = set_share(&cells[ES_COLUMN_BAND + band], bands, band);
+        status = es_cell_share(&cells[ES_COLUMN_BAND + band], bands, band);
     if (status)
         return status;
     char **nan_cell = &cells[ES_COLUMN_NAN];
-    return bands->n_heads ? set(nan_cell, "%zu", bands->nonfinite)
-                          : set(nan_cell, "-");
+    return bands->n_heads ? es_cell_print(nan_cell, "%zu", bands->nonfinite)
+                          : es_cell_print(nan_cell, "-");
 }
 
 static es_status set_cells(char **cells, const es_run_summary *summary)
 {
     es_status status;
     if ((status = set_file(&cells[ES_COLUMN_FILE], summary)) ||
-        (status = set_name(&cells[ES_COLUMN_RUN], summary->name)) ||
-        (status = set_name(&cells[ES_COLUMN_ARCH], summary->arch)) ||
-        (status = set(&cells[ES_COLUMN_STATUS], "%s", summary->status)) ||
-        (status = set(&cells[ES_COLUMN_STEP], "%" PRId64, summary->step)) ||
-        (status = set(&cells[ES_COLUMN_PHASE], "%s",
-                      es_phase_name(summary->phase))) ||
-        (status = set_measured(&cells[ES_COLUMN_LOSS], summary->loss)) ||
-        (status = set_measured(&cells[ES_COLUMN_PPL], summary->ppl)) ||
-        (status = set_measured(&cells[ES_COLUMN_EVAL], summary->eval_ppl)) ||
+        (status = es_cell_name(&cells[ES_COLUMN_RUN], summary->name)) ||
+        (status = es_cell_name(&cells[ES_COLUMN_ARCH], summary->arch)) ||
+        (status =
+             es_cell_print(&cells[ES_COLUMN_STATUS], "%s", summary->status)) ||
+        (status = es_cell_print(&cells[ES_COLUMN_STEP], "%" PRId64,
+                                summary->step)) ||
+        (status = es_cell_print(&cells[ES_COLUMN_PHASE], "%s",
+                                es_phase_name(summary->phase))) ||
+        (status = es_cell_measured(&cells[ES_COLUMN_LOSS], summary->loss)) ||
+        (status = es_cell_measured(&cells[ES_COLUMN_PPL], summary->ppl)) ||
+        (status =
+             es_cell_measured(&cells[ES_COLUMN_EVAL], summary->eval_ppl)) ||
         (status = set_bands(cells, summary)) ||
         (status = set_max(&cells[ES_COLUMN_MAX], summary->m)))
         return status;
@@ -206,9 +169,13 @@ static es_status reserve(es_table *table)
         return ES_OK;
     size_t capacity = table->capacity ? 2 * table->capacity : 16;
     es_row *grown = es_resize(table->rows, capacity, sizeof *grown);
-    if (!grown)
+    if (grown)
+        table->rows = grown;
+    es_grid_row *lines = es_resize(table->lines, capacity, sizeof *lines);
+    if (lines)
+        table->lines = lines;
+    if (!grown || !lines)
         return es_fail(ES_ENOMEM, "out of memory for a table");
-    table->rows = grown;
     table->capacity = capacity;
     return ES_OK;
 }
@@ -221,9 +188,9 @@ es_status es_table_add(es_table *table, const es_run_summary *summary)
     if (!status && !table->path && !(table->path = strdup(summary->path)))
         status = es_fail(ES_ENOMEM, "out of memory for a table");
     if (!status && !table->series)
-        status = set_name(&table->series, summary->series);
+        status = es_cell_name(&table->series, summary->series);
     if (!status && !table->unit)
-        status = set_name(&table->unit, summary->unit);
+        status = es_cell_name(&table->unit, summary->unit);
     if (!status)
         status = set_cells(row.cells, summary);
     if (status) {

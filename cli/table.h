@@ -2,14 +2,9 @@
 #ifndef ES_TABLE_H
 #define ES_TABLE_H
 
+#include "cli/grid.h"
 #include "cli/summary.h"
 #include <stdio.h>
-
-typedef struct es_table_options {
-    int width;   /* columns of the terminal; 0: not a terminal, and then
-                    nothing is shortened */
-    bool colour; /* severities in colour */
-} es_table_options;
 
 /** What suits a stream: its terminal's width, colours only on a terminal and
  *  never with NO_COLOR or TERM=dumb. */

@@ -29,7 +29,8 @@ typedef struct es_row {
 
 struct es_table {
     es_table_options options;
-    es_row *rows; /* (n_rows) */
+    es_row *rows;       /* (n_rows) */
+    es_grid_row *lines; /* (n_rows) as they are printed; written then */
     size_t n_rows, capacity;
     bool shown[ES_N_COLUMNS];
     bool no_ctx, interrupted; /* some run is */

@@ -1,36 +1,28 @@
 #include "cli/table_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/display.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *title;
-    bool right;     /* numbers */
-    bool shortened; /* names, where a terminal is too narrow */
-} columns[ES_N_COLUMNS] = {
-    [ES_COLUMN_FILE] = {"file", false, true},
-    [ES_COLUMN_RUN] = {"run", false, true},
-    [ES_COLUMN_ARCH] = {"arch", false, true},
-    [ES_COLUMN_STATUS] = {"status", false, false},
-    [ES_COLUMN_STEP] = {"step", true, false},
-    [ES_COLUMN_PHASE] = {"phase", false, false},
-    [ES_COLUMN_LOSS] = {"loss", true, false},
-    [ES_COLUMN_PPL] = {"ppl", true, false},
-    [ES_COLUMN_EVAL] = {"eval ppl", true, false},
-    [ES_COLUMN_BAND] = {"<m/4", true, false},
-    [ES_COLUMN_BAND + 1] = {"<m/2", true, false},
-    [ES_COLUMN_BAND + 2] = {"<3m/4", true, false},
-    [ES_COLUMN_BAND + 3] = {"<=m", true, false},
-    [ES_COLUMN_NAN] = {"nan", true, false},
-    [ES_COLUMN_MAX] = {"m", true, false},
-    [ES_COLUMN_FLAGS] = {"flags", false, false},
+static const es_grid_column titles[ES_N_COLUMNS] = {
+    [ES_COLUMN_FILE] = {.title = "file", .shortened = true},
+    [ES_COLUMN_RUN] = {.title = "run", .shortened = true},
+    [ES_COLUMN_ARCH] = {.title = "arch", .shortened = true},
+    [ES_COLUMN_STATUS] = {.title = "status"},
+    [ES_COLUMN_STEP] = {.title = "step", .right = true},
+    [ES_COLUMN_PHASE] = {.title = "phase"},
+    [ES_COLUMN_LOSS] = {.title = "loss", .right = true},
+    [ES_COLUMN_PPL] = {.title = "ppl", .right = true},
+    [ES_COLUMN_EVAL] = {.title = "eval ppl", .right = true},
+    [ES_COLUMN_BAND] = {.title = "<m/4", .right = true},
+    [ES_COLUMN_BAND + 1] = {.title = "<m/2", .right = true},
+    [ES_COLUMN_BAND + 2] = {.title = "<3m/4", .right = true},
+    [ES_COLUMN_BAND + 3] = {.title = "<=m", .right = true},
+    [ES_COLUMN_NAN] = {.title = "nan", .right = true},
+    [ES_COLUMN_MAX] = {.title = "m", .right = true},
+    [ES_COLUMN_FLAGS] = {.title = "flags"},
 };
-
-#define GAP 2
-#define NARROWEST 8 /* a shortened name's columns */
 
 static int by_name(const void *a, const void *b)
 {
@@ -58,99 +50,30 @@ static bool shows_files(const es_table *table)
     return (table->several && table->untold) || has_twins(table);
 }
 
-/* Widths of the columns shown, 0 for the others, as wide as their contents. */
-static void measure(size_t *widths, const es_table *table)
-{
-    for (int column = 0; column < ES_N_COLUMNS; column++) {
-        widths[column] = 0;
-        if (column == ES_COLUMN_FILE ? !shows_files(table)
-                                     : !table->shown[column])
-            continue;
-        widths[column] = strlen(columns[column].title);
-        for (size_t i = 0; i < table->n_rows; i++) {
-            size_t width = es_display_width(table->rows[i].cells[column]);
-            if (width > widths[column])
-                widths[column] = width;
-        }
-    }
-}
-
-/* Takes what is too wide from the names, from the widest one first. */
-static void fit(size_t *widths, size_t limit)
-{
-    size_t total = 0;
-    for (int column = 0; column < ES_N_COLUMNS; column++)
-        total += widths[column] ? widths[column] + GAP : 0;
-    while (total > limit + GAP) {
-        int widest = -1;
-        for (int column = 0; column < ES_N_COLUMNS; column++)
-            if (columns[column].shortened && widths[column] > NARROWEST &&
-                (widest < 0 || widths[column] > widths[widest]))
-                widest = column;
-        if (widest < 0)
-            return;
-        widths[widest]--;
-        total--;
-    }
-}
-
-static void print_cell(FILE *stream, const char *text, size_t width,
-                       es_column column)
-{
-    char *copy = NULL;
-    size_t taken = es_display_width(text);
-    if (taken > width && (copy = strdup(text)) != NULL) {
-        es_display_shorten(copy, width);
-        text = copy;
-        taken = es_display_width(copy);
-    }
-    int padding = taken < width ? (int)(width - taken) : 0;
-    if (columns[column].right)
-        fprintf(stream, "%*s", padding, "");
-    fputs(text, stream);
-    if (!columns[column].right && column != ES_COLUMN_FLAGS)
-        fprintf(stream, "%*s", padding, "");
-    if (column != ES_COLUMN_FLAGS)
-        fprintf(stream, "%*s", GAP, "");
-    free(copy);
-}
-
 static const char *colour_of(const es_row *row)
 {
     if (!row->judged)
-        return "";
+        return NULL;
     if (row->severity >= ES_SEVERITY_ERROR)
         return "\033[31m";
     return row->severity == ES_SEVERITY_NONE ? "\033[32m" : "\033[33m";
 }
 
-static void print_row(FILE *stream, const es_table *table, const es_row *row,
-                      const size_t *widths)
+static void print_rows(FILE *stream, const es_table *table)
 {
-    for (int column = 0; column < ES_N_COLUMNS; column++) {
-        bool coloured = table->options.colour && column == ES_COLUMN_FLAGS;
-        if (widths[column] == 0)
-            continue;
-        if (coloured)
-            fputs(colour_of(row), stream);
-        print_cell(stream, row->cells[column], widths[column],
-                   (es_column)column);
-        if (coloured)
-            fputs("\033[0m", stream);
+    es_grid_column columns[ES_N_COLUMNS];
+    for (int i = 0; i < ES_N_COLUMNS; i++) {
+        columns[i] = titles[i];
+        if (i == ES_COLUMN_FILE ? !shows_files(table) : !table->shown[i])
+            columns[i].title = NULL;
     }
-    fputc('\n', stream);
-}
-
-static void print_header(FILE *stream, const es_table *table,
-                         const size_t *widths)
-{
-    if (table->options.colour)
-        fputs("\033[1m", stream);
-    for (int column = 0; column < ES_N_COLUMNS; column++)
-        if (widths[column] > 0)
-            print_cell(stream, columns[column].title, widths[column],
-                       (es_column)column);
-    fputs(table->options.colour ? "\033[0m\n" : "\n", stream);
+    for (size_t i = 0; i < table->n_rows; i++)
+        table->lines[i] = (es_grid_row){
+            .cells = table->rows[i].cells,
+            .colour =
+                table->options.colour ? colour_of(&table->rows[i]) : NULL};
+    es_grid_print(stream, columns, ES_N_COLUMNS, table->lines, table->n_rows,
+                  &table->options);
 }
 
 static void print_max(FILE *stream, const es_table *table)
@@ -177,15 +100,9 @@ static void print_max(FILE *stream, const es_table *table)
 
 void es_table_print(const es_table *table, FILE *stream)
 {
-    size_t widths[ES_N_COLUMNS];
     if (table->n_rows == 0)
         return;
-    measure(widths, table);
-    if (table->options.width > 0)
-        fit(widths, (size_t)table->options.width);
-    print_header(stream, table, widths);
-    for (size_t i = 0; i < table->n_rows; i++)
-        print_row(stream, table, &table->rows[i], widths);
+    print_rows(stream, table);
     fputc('\n', stream);
     print_max(stream, table);
     if (table->no_ctx)
