@@ -3,7 +3,7 @@
 #define ES_SCAN_H
 
 #include "cli/summary.h"
-#include "render/figure.h"
+#include "render/figures/figure.h"
 #include "render/picture.h"
 
 typedef enum es_picture_kind {

@@ -1,4 +1,4 @@
-#include "render/figure_internal.h"
+#include "render/figures/figure_internal.h"
 #include "tests/cmocka_all.h"
 
 #include <float.h>

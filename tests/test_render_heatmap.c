@@ -1,5 +1,5 @@
 #include "analyzer/base/value.h"
-#include "render/heatmap_internal.h"
+#include "render/figures/heatmap_internal.h"
 #include "tests/cmocka_all.h"
 #include "tests/paper.h"
 #include "tests/pictures.h"

@@ -1,5 +1,5 @@
 /* Pictures drawn while the address space is too small for them. */
-#include "render/figure.h"
+#include "render/figures/figure.h"
 #include "tests/cmocka_all.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SVG and PDF as other programs show them look like our PNG. */
-#include "render/figure.h"
+#include "render/figures/figure.h"
 #include "render/picture_internal.h"
 #include "tests/cmocka_all.h"
 #include "tests/viewers.h"

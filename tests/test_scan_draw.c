@@ -1,6 +1,6 @@
 /* From summaries to figures: the scale, the captions, the layer means. */
 #include "analyzer/base/value.h"
-#include "cli/scan_internal.h"
+#include "cli/figures/drawing.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"
 #include "tests/run_files.h"

@@ -1,4 +1,4 @@
-#include "cli/scan_internal.h"
+#include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

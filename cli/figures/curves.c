@@ -1,6 +1,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/scan_internal.h"
+#include "cli/figures/drawing.h"
 #include "cli/trace.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef ES_FIGURE_INTERNAL_H
 #define ES_FIGURE_INTERNAL_H
 
-#include "render/figure.h"
+#include "render/figures/figure.h"
 #include "render/picture_internal.h"
 
 /* Sizes in points. */

@@ -1,4 +1,4 @@
-#include "render/figure_internal.h"
+#include "render/figures/figure_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "render/curves_internal.h"
+#include "render/figures/curves_internal.h"
 
 #include <math.h>
 

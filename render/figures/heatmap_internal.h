@@ -2,7 +2,7 @@
 #ifndef ES_HEATMAP_INTERNAL_H
 #define ES_HEATMAP_INTERNAL_H
 
-#include "render/figure_internal.h"
+#include "render/figures/figure_internal.h"
 
 /** One panel on the page. */
 typedef struct es_heatmap_block {

@@ -2,7 +2,7 @@
 #ifndef ES_CURVES_INTERNAL_H
 #define ES_CURVES_INTERNAL_H
 
-#include "render/figure_internal.h"
+#include "render/figures/figure_internal.h"
 
 /** One panel on the page. */
 typedef struct es_curves_block {

@@ -1,4 +1,4 @@
-#include "render/heatmap_internal.h"
+#include "render/figures/heatmap_internal.h"
 
 #include "analyzer/base/value.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "analyzer/base/checked.h"
-#include "cli/scan_internal.h"
+#include "cli/figures/drawing.h"
 
 #include <math.h>
 #include <string.h>

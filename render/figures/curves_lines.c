@@ -3,7 +3,7 @@
  * from its lowest to its highest value: stroking a path of its samples costs
  * a hundred times as much and shows no more.
  */
-#include "render/curves_internal.h"
+#include "render/figures/curves_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
