@@ -26,14 +26,6 @@ typedef struct scan {
     es_json json;
 } scan;
 
-static bool wants_pictures(const scan *s)
-{
-    for (int i = 0; i < ES_N_PICTURES; i++)
-        if (s->options.pictures[i].wanted)
-            return true;
-    return false;
-}
-
 /* --- text -----------------------------------------------------------------*/
 
 static es_status begin_text(scan *s)
@@ -141,7 +133,7 @@ static es_status show(scan *s, es_reader *reader, size_t run)
     es_summary_set_max(summary, s->observed);
     s->alarms = s->alarms || es_summary_alarms(summary);
     s->n_shown++;
-    if (wants_pictures(s))
+    if (es_figures_any(&s->options.figures))
         return keep(s, summary);
     status = add_text(s, summary);
     es_summary_free(summary);
@@ -162,13 +154,19 @@ static void tell_output(scan *s, es_status status)
 
 static void draw_pictures(scan *s)
 {
-    for (int i = 0; i < ES_N_PICTURES && s->n_kept; i++) {
+    const es_figure_job job = {
+        .options = &s->options.figures,
+        .inputs = s->options.inputs,
+        .n_inputs = s->options.n_inputs,
+        .runs = (const es_run_summary *const *)s->kept,
+        .n = s->n_kept,
+        .quiet = s->options.quiet,
+    };
+    for (int i = 0; i < ES_N_FIGURES && s->n_kept; i++) {
         size_t n_failed = 0;
-        if (!s->options.pictures[i].wanted)
+        if (!job.options->pictures[i].wanted)
             continue;
-        es_status status =
-            es_scan_draw(&n_failed, &s->options, (es_picture_kind)i,
-                         (const es_run_summary *const *)s->kept, s->n_kept);
+        es_status status = es_figure_make(&n_failed, &job, (es_figure_kind)i);
         tell_output(s, status);
         if (status == ES_OK)
             s->n_failed += n_failed;
@@ -230,7 +228,7 @@ int es_scan_main(int argc, char **argv)
             s.options.text == ES_TEXT_NONE && !s.options.check;
         if (summary->max.policy == ES_MAX_OBSERVED)
             for_each_run(&s, gather_peak, false);
-        if (wants_pictures(&s))
+        if (es_figures_any(&s.options.figures))
             show_with_pictures(&s);
         else
             show_without(&s);

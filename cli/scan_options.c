@@ -12,14 +12,18 @@
 enum {
     HEATMAP,
     CURVES,
+    FIGURE,
+    ALL,
     STEP,
     SERIES,
     PHASE,
     MAX,
     FORMAT,
     SIZE,
+    FOR,
     TITLE,
     COLORMAP,
+    THEME,
     JSON,
     CSV,
     QUIET,
@@ -34,6 +38,10 @@ static const es_option table[] = {
                  "draw layers by heads (RUN-heatmap.png in this directory)"},
     [CURVES] = {"curves", 0, "[FILE]",
                 "draw every layer over the steps (RUN-curves.png)"},
+    [FIGURE] = {"figure", 0, "NAME[,NAME...]",
+                "draw the figures named: see below (RUN-NAME.png)"},
+    [ALL] = {"all", 0, "[DIR]",
+             "draw every figure that the runs have the series for, into DIR"},
     [STEP] = {"step", 's', "N",
               "the step to show: a number, first or last "
               "(last)"},
@@ -46,14 +54,19 @@ static const es_option table[] = {
     [FORMAT] = {"format", 0, "FORMAT",
                 "png, svg or pdf (by FILE's ending, else png)"},
     [SIZE] = {"size", 0, "WxH", "size in pixels of PNG, points of SVG and PDF"},
+    [FOR] = {"for", 0, "MEDIUM",
+             "the width of a paper's column or page, or of a slide (screen: as "
+             "wide as the content wants)"},
     [TITLE] = {"title", 0, "TEXT", "title above the picture"},
     [COLORMAP] = {"colormap", 0, "NAME", "viridis, cividis or magma (viridis)"},
+    [THEME] = {"theme", 0, "NAME", "light or dark (light)"},
     [JSON] = {"json", 0, NULL, "print JSON instead of the table"},
     [CSV] = {"csv", 0, NULL, "print CSV instead of the table"},
     [QUIET] = {"quiet", 'q', NULL, "print no table, and errors alone"},
     [OUTPUT] = {"output", 'o', "FILE",
-                "where to write JSON, CSV, or the one picture that has no FILE "
-                "of its own, or else the table (-: standard output)"},
+                "where to write JSON, CSV, or the one figure that has no FILE "
+                "of its own, or else the table (-: standard output); of "
+                "several figures the folder"},
     [CHECK] = {"check", 0, NULL,
                "exit 1 if a flag of severity error or above stands"},
     [HELP] = ES_HELP_OPTION,
@@ -68,6 +81,10 @@ const es_command es_scan_command = {
         "Shows run, architecture, step, loss, share of heads in each quarter\n"
         "of the largest entropy, and what is wrong. Several runs share one\n"
         "picture and one colour scale.\n"
+        "\n"
+        "The figures of --figure:\n"
+        "  heatmap     layers by heads at one step\n"
+        "  curves      every layer over the steps\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"
@@ -105,21 +122,15 @@ static es_status parse_size(es_scan_options *to, const char *text)
     size_t n = x ? (size_t)(x - text) : 0;
     if (n && n < sizeof width) {
         snprintf(width, sizeof width, "%.*s", (int)n, text);
-        if (es_double_parse(&to->width, width) == ES_OK &&
-            es_double_parse(&to->height, x + 1) == ES_OK && to->width >= 1 &&
-            to->height >= 1)
+        if (es_double_parse(&to->figures.width, width) == ES_OK &&
+            es_double_parse(&to->figures.height, x + 1) == ES_OK &&
+            to->figures.width >= 1 && to->figures.height >= 1)
             return ES_OK;
     }
     return es_fail(ES_EUSAGE,
                    "--size '%.40s': width and height, such as "
                    "1200x800",
                    text);
-}
-
-static void want(es_picture_request *picture, const char *file)
-{
-    picture->wanted = true;
-    picture->file = file;
 }
 
 static es_status print_version(void)
@@ -147,9 +158,13 @@ static es_status take_choice(gathered *g, int option, const char *value)
     case SIZE:
         return parse_size(to, value);
     case COLORMAP:
-        return es_colormap_parse(&to->colormap, value);
+        return es_colormap_parse(&to->figures.colormap, value);
+    case FOR:
+        return es_medium_parse(&to->figures.medium, value);
+    case THEME:
+        return es_theme_parse(&to->figures.theme, value);
     case TITLE:
-        to->title = value;
+        to->figures.title = value;
         return ES_OK;
     default:
         return es_fail(ES_EINTERNAL, "option %d is not handled", option);
@@ -160,17 +175,22 @@ static es_status take(void *user, int option, const char *value)
 {
     gathered *g = user;
     es_scan_options *to = g->to;
-    if (option >= FORMAT && option <= COLORMAP)
+    if (option >= FORMAT && option <= THEME)
         g->picture_option = option;
     switch (option) {
     case ES_OPTION_ARGUMENT:
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
         break;
     case HEATMAP:
-        want(&to->pictures[ES_PICTURE_HEATMAP], value);
+        es_figures_want_one(&to->figures, ES_FIGURE_HEATMAP, value);
         break;
     case CURVES:
-        want(&to->pictures[ES_PICTURE_CURVES], value);
+        es_figures_want_one(&to->figures, ES_FIGURE_CURVES, value);
+        break;
+    case FIGURE:
+        return es_figures_want(&to->figures, value);
+    case ALL:
+        es_figures_want_all(&to->figures, value);
         break;
     case JSON:
         g->json = true;
@@ -226,46 +246,21 @@ static es_status choose_text(gathered *g)
     return ES_OK;
 }
 
-/* -o belongs to JSON and CSV; else to the picture without a name, if it is
-   one; else to the table. */
+/* -o belongs to JSON and CSV; else to the figures without a name, if there
+   are any; else to the table. */
 static es_status place_output(gathered *g)
 {
     es_scan_options *to = g->to;
-    es_picture_request *nameless = NULL;
-    size_t n = 0;
-    for (int i = 0; i < ES_N_PICTURES; i++)
-        if (to->pictures[i].wanted && !to->pictures[i].file) {
-            nameless = &to->pictures[i];
-            n++;
-        }
-    bool to_picture = g->output && n == 1 && !g->json && !g->csv;
-    if (to_picture)
-        nameless->file = g->output;
-    else if (g->output && to->text == ES_TEXT_NONE)
+    if (!g->output)
+        return ES_OK;
+    if (!g->json && !g->csv && es_figures_place(&to->figures, g->output))
+        return ES_OK;
+    if (to->text == ES_TEXT_NONE)
         return es_fail(ES_EUSAGE,
                        "-o %s: --quiet leaves nothing to write "
                        "there",
                        g->output);
-    else if (g->output)
-        to->text_file = g->output;
-    return ES_OK;
-}
-
-static es_status choose_format(const gathered *g, es_picture_request *picture)
-{
-    static const char *const names[] = {"png", "svg", "pdf"};
-    es_format by_name = ES_FORMAT_PNG;
-    bool named = picture->file && es_format_of_path(&by_name, picture->file);
-    picture->format = g->has_format ? g->format : by_name;
-    if (named && picture->format != by_name)
-        return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
-                       names[g->format], picture->file);
-    if (!named && !g->has_format && picture->file &&
-        strcmp(picture->file, "-") != 0)
-        return es_fail(ES_EUSAGE,
-                       "%s: end the name in .png, .svg or .pdf, or give "
-                       "--format",
-                       picture->file);
+    to->text_file = g->output;
     return ES_OK;
 }
 
@@ -280,9 +275,9 @@ static es_status check_different(const char *a, const char *b)
 /* A table gives way to a picture on standard output. */
 static void drop_table(es_scan_options *to)
 {
-    for (int i = 0; i < ES_N_PICTURES; i++)
-        if (to->text == ES_TEXT_TABLE && to->pictures[i].file &&
-            strcmp(to->pictures[i].file, "-") == 0 &&
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        if (to->text == ES_TEXT_TABLE && to->figures.pictures[i].file &&
+            strcmp(to->figures.pictures[i].file, "-") == 0 &&
             strcmp(to->text_file, "-") == 0)
             to->text = ES_TEXT_NONE;
 }
@@ -290,13 +285,13 @@ static void drop_table(es_scan_options *to)
 /* No two outputs in one place, none in an input's. */
 static es_status check_places(const es_scan_options *to)
 {
-    const char *places[ES_N_PICTURES + 1] = {0};
+    const char *places[ES_N_FIGURES + 1] = {0};
     es_status status = ES_OK;
-    for (int i = 0; i < ES_N_PICTURES; i++)
-        places[i] = to->pictures[i].file;
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        places[i] = to->figures.pictures[i].file;
     if (to->text != ES_TEXT_NONE)
-        places[ES_N_PICTURES] = to->text_file;
-    for (int i = 0; i <= ES_N_PICTURES; i++) {
+        places[ES_N_FIGURES] = to->text_file;
+    for (int i = 0; i <= ES_N_FIGURES; i++) {
         for (int j = 0; j < i && status == ES_OK; j++)
             status = check_different(places[i], places[j]);
         if (status == ES_OK && places[i])
@@ -308,21 +303,19 @@ static es_status check_places(const es_scan_options *to)
 static es_status judge(gathered *g)
 {
     es_scan_options *to = g->to;
-    bool any = false;
     es_status status = check_inputs(to);
     if (status == ES_OK)
         status = choose_text(g);
     if (status == ES_OK)
         status = place_output(g);
-    for (int i = 0; i < ES_N_PICTURES && status == ES_OK; i++)
-        if (to->pictures[i].wanted) {
-            any = true;
-            status = choose_format(g, &to->pictures[i]);
-        }
-    if (status == ES_OK && g->picture_option >= 0 && !any)
+    if (status == ES_OK)
+        status = es_figures_set_format(&to->figures,
+                                       g->has_format ? &g->format : NULL);
+    if (status == ES_OK && g->picture_option >= 0 &&
+        !es_figures_any(&to->figures))
         return es_fail(ES_EUSAGE,
-                       "--%s is for a picture: add --heatmap or "
-                       "--curves",
+                       "--%s is for a picture: add --heatmap, --curves or "
+                       "--figure",
                        table[g->picture_option].name);
     if (status == ES_OK) {
         drop_table(to);

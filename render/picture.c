@@ -7,15 +7,23 @@
 #define LARGEST_SIDE 20000.0
 #define LARGEST_COORDINATE 1e5
 
+static es_status check_sides(double width, double height)
+{
+    if (width >= 1 && width <= LARGEST_SIDE && height >= 1 &&
+        height <= LARGEST_SIDE)
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "a picture of %.0fx%.0f points: each side must be from 1 "
+                   "to %.0f",
+                   width, height, LARGEST_SIDE);
+}
+
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background)
 {
-    if (!(width >= 1 && width <= LARGEST_SIDE && height >= 1 &&
-          height <= LARGEST_SIDE))
-        return es_fail(ES_EUSAGE,
-                       "a picture of %.0fx%.0f points: each side must be "
-                       "from 1 to %.0f",
-                       width, height, LARGEST_SIDE);
+    es_status status = check_sides(width, height);
+    if (status != ES_OK)
+        return status;
     es_picture *picture = calloc(1, sizeof *picture);
     if (!picture)
         return es_fail(ES_ENOMEM, "picture: out of memory");
@@ -253,4 +261,32 @@ void es_picture_clip(es_picture *picture, double x, double y, double width,
 void es_picture_unclip(es_picture *picture)
 {
     append(picture, (es_shape){.kind = ES_SHAPE_UNCLIP});
+}
+
+static void zoom_shape(es_shape *shape, double factor)
+{
+    shape->x *= factor;
+    shape->y *= factor;
+    shape->width *= factor;
+    shape->height *= factor;
+    shape->size *= factor;
+    shape->dash *= factor;
+}
+
+es_status es_picture_zoom(es_picture *picture, double factor)
+{
+    if (!(factor > 0))
+        return es_fail(ES_EUSAGE, "a zoom of %g: it must be above zero",
+                       factor);
+    es_status status =
+        check_sides(picture->width * factor, picture->height * factor);
+    if (status != ES_OK)
+        return status;
+    picture->width *= factor;
+    picture->height *= factor;
+    for (size_t i = 0; i < picture->n_shapes; i++)
+        zoom_shape(&picture->shapes[i], factor);
+    for (size_t i = 0; i < picture->n_numbers; i++)
+        picture->numbers[i] *= factor;
+    return ES_OK;
 }

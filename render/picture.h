@@ -81,6 +81,13 @@ void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height);
 void es_picture_unclip(es_picture *picture);
 
+/**
+ * Enlarges the page and all that is on it; for when it is complete.
+ * ES_OK; ES_EUSAGE if factor is not above zero, or a side would be outside of
+ * what es_picture_new allows.
+ */
+es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
+
 /** Advance width in points of `text` at `size`, drawn as es_picture_text
  *  draws it; 0 if memory runs out. Any thread. */
 double es_text_width(const char *text, double size, es_weight weight);

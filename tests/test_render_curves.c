@@ -1,4 +1,5 @@
 #include "analyzer/base/value.h"
+#include "render/figures/curves.h"
 #include "render/figures/curves_internal.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"

@@ -112,7 +112,7 @@ static void test_labels__steps(void **state)
                  {100050, "100.05K"}};
     char text[ES_LABEL_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_label_step(text, cases[i].step);
+        es_label_count(text, cases[i].step);
         assert_string_equal(text, cases[i].text);
     }
 }

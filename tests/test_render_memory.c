@@ -1,5 +1,6 @@
 /* Pictures drawn while the address space is too small for them. */
-#include "render/figures/figure.h"
+#include "render/figures/curves.h"
+#include "render/figures/heatmap.h"
 #include "tests/cmocka_all.h"
 
 #include <math.h>

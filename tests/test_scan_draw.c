@@ -1,6 +1,8 @@
 /* From summaries to figures: the scale, the captions, the layer means. */
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
+#include "render/figures/curves.h"
+#include "render/figures/heatmap.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"
 #include "tests/run_files.h"
@@ -10,7 +12,7 @@
 
 enum { L = 2, H = 3, N = L * H };
 
-/* What es_scan_heatmap reads of a summary. */
+/* What es_draw_heatmap reads of a summary. */
 typedef struct fixture {
     es_run_summary run;
     es_summary layers[L];
@@ -72,7 +74,7 @@ static void assert_scale(fixture *f, size_t n, double low, double high)
         panels[i] =
             (es_heatmap_panel){f[i].run.arch, "step 40", f[i].values, L, H};
     }
-    assert_int_equal(es_scan_heatmap(&drawn, &drawing), ES_OK);
+    assert_int_equal(es_draw_heatmap(&drawn, &drawing), ES_OK);
     assert_int_equal(es_heatmap_draw(&wanted, &figure), ES_OK);
     assert_same_picture(drawn, wanted);
 }
@@ -182,7 +184,7 @@ static void assert_curves(const char *path, const wanted *w)
                         .reference = w->reference,
                         .reference_text = "ceiling ln(T!)/T"};
     es_picture *drawn = NULL, *other = NULL;
-    assert_int_equal(es_scan_curves(&drawn, &drawing), ES_OK);
+    assert_int_equal(es_draw_curves(&drawn, &drawing), ES_OK);
     assert_int_equal(es_curves_draw(&other, &figure), ES_OK);
     assert_same_picture(drawn, other);
     es_summary_free(run);

@@ -5,13 +5,14 @@
 #include "cli/output.h"
 #include "cli/print.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIXELS_A_POINT 2.0
 
-static const char *const kind_names[ES_N_PICTURES] = {"heatmap", "curves"};
 static const char *const endings[] = {"png", "svg", "pdf"};
 
 char *es_drawing_step(char *out, const es_run_summary *run)
@@ -21,17 +22,25 @@ char *es_drawing_step(char *out, const es_run_summary *run)
     return out;
 }
 
-/* "run-heatmap.png" in the current directory, after the file's own name and
-   never after a name inside it. */
-static void name_file(char out[PATH_MAX], const char *input,
-                      es_picture_kind kind, es_format format)
+/* "run-heatmap.png" in the current directory or the folder asked for, after the
+   file's own name and never after a name inside it. */
+static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
+                           es_figure_kind kind)
 {
+    const char *input = job->inputs[0], *folder = job->options->folder;
     const char *slash = strrchr(input, '/');
     const char *base = slash ? slash + 1 : input;
     const char *dot = strrchr(base, '.');
     int n = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
-    snprintf(out, PATH_MAX, "%.*s-%s.%s", n, base, kind_names[kind],
-             endings[format]);
+    int needed = snprintf(out, PATH_MAX, "%s%s%.*s-%s.%s", folder ? folder : "",
+                          folder ? "/" : "", n, base, es_figure_name(kind),
+                          endings[job->options->pictures[kind].format]);
+    if (needed >= PATH_MAX)
+        return es_fail(ES_EUSAGE, "%.80s...: the name is too long", out);
+    if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return es_fail(ES_EIO, "%s: no such folder, and it cannot be made: %s",
+                       folder, strerror(errno));
+    return ES_OK;
 }
 
 /* --- what is said beside the picture --------------------------------------*/
@@ -109,28 +118,24 @@ static es_status write_to(const es_picture *picture, const char *path,
 }
 
 static es_status write_picture(const es_picture *picture,
-                               const es_drawing *drawing, es_picture_kind kind)
+                               const es_drawing *drawing,
+                               const es_figure_job *job, es_figure_kind kind)
 {
-    const es_picture_request *request = &drawing->options->pictures[kind];
+    const es_picture_request *request = &job->options->pictures[kind];
     char name[PATH_MAX];
     size_t most = drawing->n * NOTES_A_RUN + NOTES_OF_ALL;
     es_picture_note *notes = es_resize(NULL, most, sizeof *notes);
     char(*texts)[NOTE_MAX] = es_resize(NULL, most, sizeof *texts);
-    const char *path = request->file;
-    if (!path) {
-        name_file(name, drawing->options->inputs[0], kind, request->format);
-        path = name;
-    }
-    es_status status = ES_OK;
-    if (!notes || !texts)
+    const char *path = request->file ? request->file : name;
+    es_status status = request->file ? ES_OK : name_file(name, job, kind);
+    if (status == ES_OK && (!notes || !texts))
         status = es_fail(ES_ENOMEM, "%s: out of memory", path);
     if (status == ES_OK)
-        status = es_output_check_text(path, drawing->options->inputs,
-                                      drawing->options->n_inputs);
+        status = es_output_check_text(path, job->inputs, job->n_inputs);
     if (status == ES_OK)
         status = write_to(picture, path, request->format, notes,
                           make_notes(notes, texts, drawing));
-    if (status == ES_OK && !drawing->options->quiet && strcmp(path, "-") != 0)
+    if (status == ES_OK && !job->quiet && strcmp(path, "-") != 0)
         es_print_note("%s written", path);
     free(notes);
     free(texts);
@@ -139,60 +144,81 @@ static es_status write_picture(const es_picture *picture,
 
 /* --- the runs of a picture ------------------------------------------------*/
 
-static es_figure_style style_of(const es_scan_options *options,
+/* Points of the page, before its zoom. */
+static const struct {
+    double width, height, zoom;
+} media[] = {[ES_MEDIUM_SCREEN] = {0, 0, 0},
+             [ES_MEDIUM_COLUMN] = {234, 0, 0},
+             [ES_MEDIUM_PAGE] = {486, 0, 0},
+             [ES_MEDIUM_SLIDE] = {480, 270, 2}};
+
+static es_figure_style style_of(const es_figure_options *options,
                                 es_format format)
 {
     double unit = format == ES_FORMAT_PNG ? PIXELS_A_POINT : 1;
-    return (es_figure_style){.title = options->title,
-                             .width = options->width / unit,
-                             .height = options->height / unit,
-                             .colormap = options->colormap};
+    es_figure_style style = {.title = options->title,
+                             .width = media[options->medium].width,
+                             .height = media[options->medium].height,
+                             .zoom = media[options->medium].zoom,
+                             .colormap = options->colormap,
+                             .theme = options->theme};
+    if (style.zoom > 0)
+        unit *= style.zoom;
+    if (options->width > 0) {
+        style.width = options->width / unit;
+        style.height = options->height / unit;
+    }
+    return style;
 }
 
-/* Leaves out, and tells of, the runs that a heatmap cannot show. */
+/* Leaves out, and tells of, the runs that the figure cannot show. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
-                             es_picture_kind kind,
-                             const es_run_summary *const *runs, size_t n)
+                             const es_figure_job *job, es_figure_kind kind)
 {
-    drawing->runs = es_resize(NULL, n, sizeof(es_run_summary *));
+    es_figure_fits *fits = es_figure_entry_of(kind)->fits;
+    drawing->runs = es_resize(NULL, job->n, sizeof(es_run_summary *));
     if (!drawing->runs)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", n);
-    for (size_t i = 0; i < n; i++) {
-        es_status status =
-            kind == ES_PICTURE_HEATMAP ? es_heatmap_fits(runs[i]) : ES_OK;
+        return es_fail(ES_ENOMEM, "out of memory for %zu runs", job->n);
+    for (size_t i = 0; i < job->n; i++) {
+        es_status status = fits ? fits(job->runs[i]) : ES_OK;
         if (status == ES_OK) {
-            drawing->runs[drawing->n++] = runs[i];
+            drawing->runs[drawing->n++] = job->runs[i];
             continue;
         }
-        if (++*n_failed == n)
+        if (++*n_failed == job->n)
             return status;
         es_print_note("%s", es_message());
     }
     return drawing->n ? ES_OK : es_fail(ES_EARGUMENT, "no run to draw");
 }
 
-es_status es_scan_draw(size_t *n_failed, const es_scan_options *options,
-                       es_picture_kind kind, const es_run_summary *const *runs,
-                       size_t n)
+static es_status draw(es_picture **out, es_drawing *drawing,
+                      es_figure_kind kind)
 {
-    char note[512], axis[256];
+    print_max(drawing->note, sizeof drawing->note, drawing);
+    print_axis(drawing->axis, sizeof drawing->axis, drawing->runs[0]);
+    return es_figure_entry_of(kind)->draw(out, drawing);
+}
+
+es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
+                         es_figure_kind kind)
+{
+    const es_picture_request *request = &job->options->pictures[kind];
     es_picture *picture = NULL;
-    es_drawing drawing = {
-        .options = options,
-        .style = style_of(options, options->pictures[kind].format)};
+    es_drawing drawing = {.options = job->options,
+                          .style = style_of(job->options, request->format)};
     *n_failed = 0;
-    es_status status = choose_runs(&drawing, n_failed, kind, runs, n);
-    if (status == ES_OK) {
-        print_max(note, sizeof note, &drawing);
-        print_axis(axis, sizeof axis, drawing.runs[0]);
-        drawing.note = note;
-        drawing.axis = axis;
-        status = kind == ES_PICTURE_HEATMAP
-                     ? es_scan_heatmap(&picture, &drawing)
-                     : es_scan_curves(&picture, &drawing);
+    es_status status = choose_runs(&drawing, n_failed, job, kind);
+    if (status == ES_ENOTFOUND && !request->by_name) {
+        if (!job->quiet)
+            es_print_note("no %s: %s", es_figure_name(kind), es_message());
+        *n_failed = 0;
+        status = ES_OK;
+    } else if (status == ES_OK) {
+        status = draw(&picture, &drawing, kind);
+        if (status == ES_OK)
+            status = write_picture(picture, &drawing, job, kind);
     }
-    if (status == ES_OK)
-        status = write_picture(picture, &drawing, kind);
     es_picture_free(picture);
     free(drawing.runs);
     return status;

@@ -1,17 +1,17 @@
-/** Shared between the pictures of runs. */
-#ifndef ES_SCAN_INTERNAL_H
-#define ES_SCAN_INTERNAL_H
+/** Shared between the figures of runs. */
+#ifndef ES_DRAWING_H
+#define ES_DRAWING_H
 
-#include "cli/scan.h"
+#include "cli/figures/figures.h"
 
-/** The runs that one picture shows. */
+/** The runs that one figure shows. */
 typedef struct es_drawing {
-    const es_scan_options *options;
-    const es_run_summary **runs; /* (n) */
+    const es_figure_options *options;
+    const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
     es_figure_style style;
-    const char *note; /* "max = 3.87 (observed)" */
-    const char *axis; /* "entropy (nats)" */
+    char note[512]; /* "max = 3.87 (observed)" */
+    char axis[256]; /* "entropy (nats)": of the summaries' values */
 } es_drawing;
 
 #define ES_CAPTION_MAX 64
@@ -19,14 +19,25 @@ typedef struct es_drawing {
 /** "step 400", "step 400, eval". Returns out (ES_CAPTION_MAX bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
-/** ES_OK, or ES_ENOTFOUND with the head series that the run has instead. */
-es_status es_heatmap_fits(const es_run_summary *run) ES_MUST_USE;
+/** ES_OK if the figure can show the run; else ES_ENOTFOUND, and the message
+ *  says what it needs and what the run has. */
+typedef es_status es_figure_fits(const es_run_summary *run);
 
-es_status es_scan_heatmap(es_picture **out,
-                          const es_drawing *drawing) ES_MUST_USE;
+/** Draws the runs, all of which fit. A run that cannot be read any more fails
+ *  it. */
+typedef es_status es_figure_draw(es_picture **out, const es_drawing *drawing);
 
-/** As es_scan_heatmap; a run that cannot be read any more fails it. */
-es_status es_scan_curves(es_picture **out,
-                         const es_drawing *drawing) ES_MUST_USE;
+/** A line of the table of figures (cli/figures/figures.c); the command's
+ *  details (cli/scan_options.c) say of each what it shows. */
+typedef struct es_figure_entry {
+    const char *name;
+    es_figure_fits *fits; /* NULL: every run does */
+    es_figure_draw *draw;
+} es_figure_entry;
+
+const es_figure_entry *es_figure_entry_of(es_figure_kind kind);
+
+es_figure_fits es_fits_heatmap;
+es_figure_draw es_draw_heatmap, es_draw_curves;
 
 #endif

@@ -1,3 +1,4 @@
+#include "render/figures/heatmap.h"
 #include "analyzer/base/checked.h"
 #include "cli/figures/drawing.h"
 
@@ -28,7 +29,7 @@ static es_status list_head_series(char *out, size_t size,
     return status;
 }
 
-es_status es_heatmap_fits(const es_run_summary *run)
+es_status es_fits_heatmap(const es_run_summary *run)
 {
     char names[512];
     if (run->shape == ES_SHAPE_HEAD)
@@ -88,7 +89,7 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
     return es_heatmap_draw(out, &figure);
 }
 
-es_status es_scan_heatmap(es_picture **out, const es_drawing *drawing)
+es_status es_draw_heatmap(es_picture **out, const es_drawing *drawing)
 {
     es_heatmap_panel *panels = es_resize(NULL, drawing->n, sizeof *panels);
     char(*captions)[ES_CAPTION_MAX] =

@@ -2,6 +2,7 @@
 #ifndef ES_CURVES_INTERNAL_H
 #define ES_CURVES_INTERNAL_H
 
+#include "render/figures/curves.h"
 #include "render/figures/figure_internal.h"
 
 /** One panel on the page. */
@@ -16,6 +17,7 @@ typedef struct es_curves_block {
 
 typedef struct es_curves_sheet {
     const es_curves *figure;
+    const es_colors *colors;
     es_curves_block *blocks; /* (n_panels) */
     size_t n_rows, n_columns;
     double width, height; /* of the page */

@@ -12,7 +12,8 @@
 #define MANY_HEIGHT 165.0
 #define LEAST_FACTOR 0.3 /* of that, when a size is asked for */
 
-#define AIR 0.07 /* above the values, as a share of their range */
+#define DARKEST 0.3 /* of a map, on a dark page */
+#define AIR 0.07    /* above the values, as a share of their range */
 #define MOST_TICKS 8
 #define TICK_ROOM 18.0
 
@@ -31,13 +32,16 @@ const char *es_curve_name(const es_curves *figure, const es_curve *curve)
 
 es_color es_curve_color(const es_curves_sheet *sheet, size_t i)
 {
-    /* The light end of a map cannot be seen on paper. */
+    /* The end that is like the paper cannot be seen on it. */
     static const double ends[] = {[ES_COLORMAP_VIRIDIS] = 0.92,
                                   [ES_COLORMAP_CIVIDIS] = 0.9,
                                   [ES_COLORMAP_MAGMA] = 0.82};
-    es_colormap map = sheet->figure->style.colormap;
+    const es_figure_style *style = &sheet->figure->style;
+    es_colormap map = style->colormap;
     double depth =
         sheet->n_named > 1 ? (double)i / ((double)sheet->n_named - 1) : 0.25;
+    if (style->theme == ES_THEME_DARK)
+        return es_colormap_at(map, DARKEST + (1 - DARKEST) * depth);
     return es_colormap_at(map, ends[map] * depth);
 }
 
@@ -254,8 +258,10 @@ static double place_down(void *user, double factor)
 static es_status place(es_curves_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
-    const es_layout layout = {sheet, place_across, place_down, LEAST_FACTOR,
-                              "a figure of curves"};
+    const es_layout layout = {
+        sheet,          place_across,         place_down,
+        LEAST_FACTOR,   "a figure of curves", sheet->figure->n_panels,
+        &sheet->n_rows, &sheet->n_columns};
     es_extent needed;
     es_status status = es_layout_fit(&needed, &layout, style);
     if (status != ES_OK)
@@ -289,7 +295,7 @@ static es_ticks step_ticks(const es_curves_block *b)
         double widest = 0;
         ticks = es_ticks_make(b->first, b->last, most);
         for (int i = 0; i < ticks.n; i++) {
-            es_label_step(text, es_ticks_at(&ticks, i));
+            es_label_count(text, es_ticks_at(&ticks, i));
             widest = fmax(widest,
                           es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
         }
@@ -316,13 +322,13 @@ static void settle_scale(es_curves_sheet *sheet)
 
 es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
 {
-    *out = (es_curves_sheet){.figure = figure};
+    *out = (es_curves_sheet){.figure = figure,
+                             .colors = es_theme_colors(figure->style.theme)};
     if (figure->n_panels == 0)
         return es_fail(ES_EUSAGE, "curves need at least one run");
     out->blocks = calloc(figure->n_panels, sizeof *out->blocks);
     if (!out->blocks)
         return es_fail(ES_ENOMEM, "curves: out of memory");
-    es_panel_grid(figure->n_panels, &out->n_rows, &out->n_columns);
     measure(out);
     es_status status = place(out);
     if (status != ES_OK)

@@ -211,7 +211,7 @@ static void draw_marks(const plot *p)
         double x =
             fmin(fmax(middle - width / 2, b->x), b->x + b->width - width);
         es_picture_rect(p->picture, x, b->y + b->height + 1, width, MARK_HEIGHT,
-                        es_alarm);
+                        p->sheet->colors->alarm);
     }
 }
 

@@ -45,10 +45,11 @@ static bool same_paint(const es_heatmap *figure, float a, float b)
  * under its later neighbours: viewers of vector files show a hairline where
  * areas only meet.
  */
-static void draw_run(es_picture *picture, const es_heatmap *figure,
+static void draw_run(es_picture *picture, const es_heatmap_sheet *sheet,
                      const es_heatmap_block *b, int row, int from, int to,
                      double lap)
 {
+    const es_heatmap *figure = sheet->figure;
     float value =
         b->panel
             ->values[(size_t)row * (size_t)b->panel->n_heads + (size_t)from];
@@ -59,12 +60,13 @@ static void draw_run(es_picture *picture, const es_heatmap *figure,
     if (row + 1 < b->panel->n_layers)
         height += lap;
     if (paint_of(value) == PAINT_HATCH)
-        es_picture_hatch(picture, x, y, width, height, es_hatched, es_hatching);
+        es_picture_hatch(picture, x, y, width, height, sheet->colors->hatched,
+                         sheet->colors->hatching);
     else
         es_picture_rect(picture, x, y, width, height,
                         paint_of(value) == PAINT_COLOR
                             ? value_color(figure, value)
-                            : es_paper);
+                            : sheet->colors->paper);
 }
 
 static void draw_cells(es_picture *picture, const es_heatmap_sheet *sheet,
@@ -79,16 +81,9 @@ static void draw_cells(es_picture *picture, const es_heatmap_sheet *sheet,
             to = from + 1;
             while (to < n_heads && same_paint(figure, values[from], values[to]))
                 to++;
-            draw_run(picture, figure, b, row, from, to, lap);
+            draw_run(picture, sheet, b, row, from, to, lap);
         }
     }
-}
-
-/* Lightness, not the contrast ratio, decides: the ratio calls for black on
- * blue-greens where every eye reads white better. */
-static es_color text_on(es_color fill)
-{
-    return es_color_luminance(fill) < 0.26 ? es_paper : es_ink;
 }
 
 static void draw_values(es_picture *picture, const es_heatmap_sheet *sheet,
@@ -106,12 +101,14 @@ static void draw_values(es_picture *picture, const es_heatmap_sheet *sheet,
             es_picture_text(picture, b->x + (head + 0.5) * b->cell_width,
                             y + 0.36 * sheet->value_size, sheet->value_size,
                             ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
-                            text_on(value_color(sheet->figure, value)), text);
+                            es_text_on(value_color(sheet->figure, value)),
+                            text);
         }
     }
 }
 
-static void draw_column_labels(es_picture *picture, const es_heatmap_block *b)
+static void draw_column_labels(es_picture *picture, const es_colors *colors,
+                               const es_heatmap_block *b)
 {
     char text[ES_LABEL_MAX];
     double bottom = b->y + b->panel->n_layers * b->cell_height;
@@ -122,17 +119,19 @@ static void draw_column_labels(es_picture *picture, const es_heatmap_block *b)
         double x = b->x + (head + 0.5) * b->cell_width;
         snprintf(text, sizeof text, "%d", head);
         if (step > 1)
-            es_picture_line(picture, x, bottom, x, bottom + 2.5, 0.5, es_muted);
+            es_picture_line(picture, x, bottom, x, bottom + 2.5, 0.5,
+                            colors->muted);
         es_picture_text(picture, x, bottom + 10.5, ES_SMALL_SIZE,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, es_ink, text);
+                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, colors->ink,
+                        text);
     }
     es_picture_text(picture, b->x + b->panel->n_heads * b->cell_width / 2,
                     bottom + 21, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                    ES_WEIGHT_NORMAL, 0, es_ink, "head");
+                    ES_WEIGHT_NORMAL, 0, colors->ink, "head");
 }
 
-static void draw_row_labels(es_picture *picture, const es_heatmap_block *b,
-                            bool named)
+static void draw_row_labels(es_picture *picture, const es_colors *colors,
+                            const es_heatmap_block *b, bool named)
 {
     char text[ES_LABEL_MAX];
     int step = es_power_step((ES_SMALL_SIZE + 1.5) / b->cell_height);
@@ -140,31 +139,33 @@ static void draw_row_labels(es_picture *picture, const es_heatmap_block *b,
         double y = b->y + (row + 0.5) * b->cell_height;
         snprintf(text, sizeof text, "%d", row);
         if (step > 1)
-            es_picture_line(picture, b->x - 2.5, y, b->x, y, 0.5, es_muted);
+            es_picture_line(picture, b->x - 2.5, y, b->x, y, 0.5,
+                            colors->muted);
         es_picture_text(picture, b->x - 4, y + 0.36 * ES_SMALL_SIZE,
                         ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                        es_ink, text);
+                        colors->ink, text);
     }
     if (named)
         es_picture_text(picture, b->x - b->left - 6,
                         b->y + b->panel->n_layers * b->cell_height / 2,
                         ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
-                        es_ink, "layer");
+                        colors->ink, "layer");
 }
 
 static void draw_block(es_picture *picture, const es_heatmap_sheet *sheet,
                        size_t i)
 {
     const es_heatmap_block *b = &sheet->blocks[i];
-    es_draw_titles(picture, b->x, b->y - 5, b->room, sheet->head,
+    es_draw_titles(picture, sheet->colors, b->x, b->y - 5, b->room, sheet->head,
                    b->panel->title, b->panel->subtitle);
     draw_cells(picture, sheet, b);
     es_picture_frame(picture, b->x, b->y, b->panel->n_heads * b->cell_width,
-                     b->panel->n_layers * b->cell_height, 0.5, es_muted);
+                     b->panel->n_layers * b->cell_height, 0.5,
+                     sheet->colors->muted);
     if (b->printed)
         draw_values(picture, sheet, b);
-    draw_column_labels(picture, b);
-    draw_row_labels(picture, b, i % sheet->n_columns == 0);
+    draw_column_labels(picture, sheet->colors, b);
+    draw_row_labels(picture, sheet->colors, b, i % sheet->n_columns == 0);
 }
 
 /* Each level is drawn down to the bar's end, so that no seam can show. */
@@ -179,33 +180,37 @@ static void draw_bar(es_picture *picture, const es_heatmap_sheet *sheet)
         es_picture_rect(picture, x, y + top, ES_BAR_WIDTH, height - top,
                         level_color(figure, n > 1 ? 1 - i / (n - 1.0) : 0));
     }
-    es_picture_frame(picture, x, y, ES_BAR_WIDTH, height, 0.5, es_muted);
+    es_picture_frame(picture, x, y, ES_BAR_WIDTH, height, 0.5,
+                     sheet->colors->muted);
     for (int i = 0; i < sheet->ticks.n; i++) {
         char text[ES_LABEL_MAX];
         double at = es_fraction(es_ticks_at(&sheet->ticks, i), figure->low,
                                 figure->high);
         double tick = y + height * (n > 1 ? 1 - at : 0.5);
         es_label_value(text, &sheet->ticks, i);
-        es_picture_line(picture, right, tick, right + 2.5, tick, 0.5, es_muted);
+        es_picture_line(picture, right, tick, right + 2.5, tick, 0.5,
+                        sheet->colors->muted);
         es_picture_text(picture, right + 5, tick + 0.36 * ES_SMALL_SIZE,
                         ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
-                        es_ink, text);
+                        sheet->colors->ink, text);
     }
     if (figure->scale_text)
         es_picture_text(picture, x - ES_BAR_GAP + sheet->bar_room - 2,
                         y + height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                        ES_WEIGHT_NORMAL, 90, es_ink, figure->scale_text);
+                        ES_WEIGHT_NORMAL, 90, sheet->colors->ink,
+                        figure->scale_text);
 }
 
-static double draw_swatch(es_picture *picture, double x, double y, bool hatched,
-                          const char *text)
+static double draw_swatch(es_picture *picture, const es_colors *colors,
+                          double x, double y, bool hatched, const char *text)
 {
     if (hatched)
-        es_picture_hatch(picture, x, y - SWATCH + 1, SWATCH, SWATCH, es_hatched,
-                         es_hatching);
-    es_picture_frame(picture, x, y - SWATCH + 1, SWATCH, SWATCH, 0.5, es_muted);
+        es_picture_hatch(picture, x, y - SWATCH + 1, SWATCH, SWATCH,
+                         colors->hatched, colors->hatching);
+    es_picture_frame(picture, x, y - SWATCH + 1, SWATCH, SWATCH, 0.5,
+                     colors->muted);
     es_picture_text(picture, x + SWATCH + 4, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                    ES_WEIGHT_NORMAL, 0, es_ink, text);
+                    ES_WEIGHT_NORMAL, 0, colors->ink, text);
     return x + SWATCH + 4 +
            es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 14;
 }
@@ -216,14 +221,14 @@ static void draw_footer(es_picture *picture, const es_heatmap_sheet *sheet)
     double x = left, y = sheet->height - ES_MARGIN - 2;
     if (sheet->figure->note) {
         es_draw_fitted(picture, left, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, es_muted, sheet->figure->note,
-                       sheet->width - left - ES_MARGIN);
+                       ES_WEIGHT_NORMAL, sheet->colors->muted,
+                       sheet->figure->note, sheet->width - left - ES_MARGIN);
         y -= 15;
     }
     if (sheet->nonfinite)
-        x = draw_swatch(picture, x, y, true, "NaN or infinite");
+        x = draw_swatch(picture, sheet->colors, x, y, true, "NaN or infinite");
     if (sheet->missing)
-        draw_swatch(picture, x, y, false, "missing");
+        draw_swatch(picture, sheet->colors, x, y, false, "missing");
 }
 
 static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
@@ -232,8 +237,9 @@ static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
     double left = sheet->blocks[0].x;
     if (title)
         es_draw_fitted(picture, left, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD, es_ink,
-                       title, sheet->width - left - ES_MARGIN);
+                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
+                       sheet->colors->ink, title,
+                       sheet->width - left - ES_MARGIN);
     for (size_t i = 0; i < sheet->figure->n_panels; i++)
         draw_block(picture, sheet, i);
     if (sheet->scaled)
@@ -247,11 +253,11 @@ es_status es_heatmap_draw(es_picture **out, const es_heatmap *figure)
     es_picture *picture = NULL;
     es_status status = es_heatmap_lay_out(&sheet, figure);
     if (status == ES_OK)
-        status = es_picture_new(&picture, sheet.width, sheet.height, es_paper);
-    if (status == ES_OK) {
+        status = es_picture_new(&picture, sheet.width, sheet.height,
+                                sheet.colors->paper);
+    if (status == ES_OK)
         draw_sheet(picture, &sheet);
-        *out = picture;
-    }
+    status = es_figure_finish(out, picture, &figure->style, status);
     es_heatmap_sheet_clear(&sheet);
     return status;
 }

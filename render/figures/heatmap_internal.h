@@ -3,6 +3,7 @@
 #define ES_HEATMAP_INTERNAL_H
 
 #include "render/figures/figure_internal.h"
+#include "render/figures/heatmap.h"
 
 /** One panel on the page. */
 typedef struct es_heatmap_block {
@@ -18,6 +19,7 @@ typedef struct es_heatmap_block {
 
 typedef struct es_heatmap_sheet {
     const es_heatmap *figure;
+    const es_colors *colors;
     es_heatmap_block *blocks; /* (n_panels) */
     size_t n_rows, n_columns;
     double width, height; /* of the page */

@@ -171,8 +171,10 @@ static void shift(es_heatmap_sheet *sheet, double dx, double dy)
 static es_status place(es_heatmap_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
-    const es_layout layout = {sheet, place_across, place_down, LEAST_FACTOR,
-                              "a heatmap"};
+    const es_layout layout = {sheet,          place_across,
+                              place_down,     LEAST_FACTOR,
+                              "a heatmap",    sheet->figure->n_panels,
+                              &sheet->n_rows, &sheet->n_columns};
     es_extent needed;
     es_status status = es_layout_fit(&needed, &layout, style);
     if (status != ES_OK)
@@ -250,14 +252,14 @@ static es_status check(const es_heatmap *figure)
 
 es_status es_heatmap_lay_out(es_heatmap_sheet *out, const es_heatmap *figure)
 {
-    *out = (es_heatmap_sheet){.figure = figure};
+    *out = (es_heatmap_sheet){.figure = figure,
+                              .colors = es_theme_colors(figure->style.theme)};
     es_status status = check(figure);
     if (status != ES_OK)
         return status;
     out->blocks = calloc(figure->n_panels, sizeof *out->blocks);
     if (!out->blocks)
         return es_fail(ES_ENOMEM, "heatmap: out of memory");
-    es_panel_grid(figure->n_panels, &out->n_rows, &out->n_columns);
     measure(out);
     status = place(out);
     if (status == ES_OK)

@@ -1,0 +1,133 @@
+#include "cli/figures/figures.h"
+
+#include "cli/figures/drawing.h"
+
+#include <string.h>
+
+static const es_figure_entry entries[ES_N_FIGURES] = {
+    [ES_FIGURE_HEATMAP] = {"heatmap", es_fits_heatmap, es_draw_heatmap},
+    [ES_FIGURE_CURVES] = {"curves", NULL, es_draw_curves},
+};
+
+const es_figure_entry *es_figure_entry_of(es_figure_kind kind)
+{
+    return &entries[kind];
+}
+
+const char *es_figure_name(es_figure_kind kind)
+{
+    return entries[kind].name;
+}
+
+/* --- which ----------------------------------------------------------------*/
+
+void es_figures_want_one(es_figure_options *to, es_figure_kind kind,
+                         const char *file)
+{
+    to->pictures[kind].wanted = true;
+    to->pictures[kind].by_name = true;
+    if (file)
+        to->pictures[kind].file = file;
+}
+
+void es_figures_want_all(es_figure_options *to, const char *folder)
+{
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        to->pictures[i].wanted = true;
+    if (folder)
+        to->folder = folder;
+}
+
+static es_status unknown(const char *name, size_t n)
+{
+    char known[512];
+    size_t used = 0;
+    for (int i = 0; i < ES_N_FIGURES && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                 i ? ", " : "", entries[i].name);
+    return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
+                   (int)(n < 40 ? n : 40), name, known);
+}
+
+es_status es_figures_want(es_figure_options *to, const char *list)
+{
+    const char *name = list;
+    for (;;) {
+        size_t n = strcspn(name, ",");
+        int kind = 0;
+        while (kind < ES_N_FIGURES && (strlen(entries[kind].name) != n ||
+                                       memcmp(entries[kind].name, name, n)))
+            kind++;
+        if (kind == ES_N_FIGURES)
+            return unknown(name, n);
+        es_figures_want_one(to, (es_figure_kind)kind, NULL);
+        if (!name[n])
+            return ES_OK;
+        name += n + 1;
+    }
+}
+
+bool es_figures_any(const es_figure_options *options)
+{
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        if (options->pictures[i].wanted)
+            return true;
+    return false;
+}
+
+/* --- where ----------------------------------------------------------------*/
+
+es_status es_medium_parse(es_medium *out, const char *text)
+{
+    static const char *const names[] = {"screen", "column", "page", "slide"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (es_medium)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "--for '%.40s': screen, column, page or slide",
+                   text);
+}
+
+bool es_figures_place(es_figure_options *to, const char *output)
+{
+    es_picture_request *nameless = NULL;
+    size_t n = 0;
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        if (to->pictures[i].wanted && !to->pictures[i].file) {
+            nameless = &to->pictures[i];
+            n++;
+        }
+    if (n == 1)
+        nameless->file = output;
+    else if (n > 1)
+        to->folder = output;
+    return n > 0;
+}
+
+static es_status set_format(es_picture_request *picture,
+                            const es_format *format)
+{
+    static const char *const names[] = {"png", "svg", "pdf"};
+    es_format by_name = ES_FORMAT_PNG;
+    bool named = picture->file && es_format_of_path(&by_name, picture->file);
+    picture->format = format ? *format : by_name;
+    if (named && picture->format != by_name)
+        return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
+                       names[*format], picture->file);
+    if (!named && !format && picture->file && strcmp(picture->file, "-") != 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: end the name in .png, .svg or .pdf, or give "
+                       "--format",
+                       picture->file);
+    return ES_OK;
+}
+
+es_status es_figures_set_format(es_figure_options *to, const es_format *format)
+{
+    es_status status = ES_OK;
+    for (int i = 0; i < ES_N_FIGURES && status == ES_OK; i++)
+        if (to->pictures[i].wanted)
+            status = set_format(&to->pictures[i], format);
+    return status;
+}

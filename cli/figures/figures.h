@@ -1,0 +1,97 @@
+/** The figures that entropy-scan draws of runs: which, where, how they look. */
+#ifndef ES_FIGURES_H
+#define ES_FIGURES_H
+
+#include "cli/summary.h"
+#include "render/figures/figure.h"
+
+typedef enum es_figure_kind {
+    ES_FIGURE_HEATMAP,
+    ES_FIGURE_CURVES,
+    ES_N_FIGURES
+} es_figure_kind;
+
+/** Where a figure is to be put down, which gives it its width. */
+typedef enum es_medium {
+    ES_MEDIUM_SCREEN, /* as wide as its content wants */
+    ES_MEDIUM_COLUMN, /* of a paper in two columns: 3.25 inches */
+    ES_MEDIUM_PAGE,   /* both columns: 6.75 inches */
+    ES_MEDIUM_SLIDE   /* 13.33 x 7.5 inches, in letters twice as large */
+} es_medium;
+
+/** What the command line says of one figure. */
+typedef struct es_picture_request {
+    bool wanted;
+    bool by_name;     /* not by --all alone: what it lacks is a failure */
+    const char *file; /* "-": standard output; NULL: a name of ours */
+    es_format format;
+} es_picture_request;
+
+/** Strings are argv's. Zero is a good default for every member. */
+typedef struct es_figure_options {
+    es_picture_request pictures[ES_N_FIGURES];
+    const char *folder; /* of names of ours; NULL: the current one */
+    const char *title;
+    double width, height; /* pixels of a PNG, points of others; 0: as wanted */
+    es_colormap colormap;
+    es_theme theme;
+    es_medium medium;
+} es_figure_options;
+
+/** "heatmap": the name of --figure. */
+const char *es_figure_name(es_figure_kind kind);
+
+/** Asks for the figures of a list: "heatmap,loss". ES_OK or ES_EUSAGE. */
+es_status es_figures_want(es_figure_options *to, const char *list) ES_MUST_USE;
+
+/** Asks for every figure, into `folder`, which may be NULL. */
+void es_figures_want_all(es_figure_options *to, const char *folder);
+
+/** Asks for one figure; file may be NULL. */
+void es_figures_want_one(es_figure_options *to, es_figure_kind kind,
+                         const char *file);
+
+bool es_figures_any(const es_figure_options *options);
+
+/** screen|column|page|slide. ES_OK or ES_EUSAGE. */
+es_status es_medium_parse(es_medium *out, const char *text) ES_MUST_USE;
+
+/**
+ * Places `output` (-o): the file of the one figure without a name of its own,
+ * or the folder of several.
+ *
+ * Returns true if it was used.
+ */
+bool es_figures_place(es_figure_options *to, const char *output);
+
+/** Chooses each figure's format: `format`, or else by its file's name. ES_OK;
+ *  ES_EUSAGE if they contradict each other, or nothing says it. */
+es_status es_figures_set_format(es_figure_options *to,
+                                const es_format *format) ES_MUST_USE;
+
+/**
+ * Draws one figure of all runs and writes it; says so on standard error
+ * unless `quiet`.
+ *
+ *   inputs    (n_inputs) what no output may replace
+ *   runs      (n) in order; their m is final
+ *   n_failed  written: runs that could not be shown and were left out; each
+ *             has been told of on standard error
+ *
+ * ES_OK, also where a figure that only --all asks for has nothing to show:
+ * that is said; ES_ENOTFOUND (no run is left); ES_EUSAGE (no room in the size
+ * asked for); ES_EIO, ES_ENOMEM.
+ */
+typedef struct es_figure_job {
+    const es_figure_options *options;
+    char *const *inputs;
+    size_t n_inputs;
+    const es_run_summary *const *runs;
+    size_t n;
+    bool quiet;
+} es_figure_job;
+
+es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
+                         es_figure_kind kind) ES_MUST_USE;
+
+#endif

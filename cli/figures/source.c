@@ -1,0 +1,244 @@
+#include "cli/figures/source.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "cli/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A run file opened at one series. */
+typedef struct source {
+    es_reader *reader;
+    es_series series;
+} source;
+
+static es_status find(source *from, const es_run_summary *run, const char *name,
+                      es_phase phase)
+{
+    es_status status = es_reader_find(from->reader, run->number - 1, name,
+                                      phase, &from->series);
+    if (status == ES_OK && from->series.last_step == ES_UNKNOWN)
+        status = es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
+                         run->path, name);
+    return status;
+}
+
+static es_status open_source(source *from, const es_run_summary *run,
+                             const char *name, es_phase phase)
+{
+    *from = (source){0};
+    es_status status = es_reader_open(&from->reader, run->path);
+    if (status == ES_OK && es_reader_n_runs(from->reader) < run->number)
+        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    return status == ES_OK ? find(from, run, name, phase) : status;
+}
+
+/* --- one sample -----------------------------------------------------------*/
+
+static void shape_slice(es_slice *out, const es_run_summary *run,
+                        const es_series *series)
+{
+    out->shape = series->shape;
+    out->n_rows = series->shape == ES_SHAPE_RUN ? 1 : (size_t)run->n_layer;
+    out->n_columns = series->n_values / out->n_rows;
+}
+
+static es_status read_at(es_slice *out, source *from, int64_t step)
+{
+    es_cursor *cursor = NULL;
+    const float *values;
+    size_t n = from->series.n_values;
+    es_status status = es_cursor_open(&cursor, from->reader, &from->series,
+                                      ES_STEP_FIRST, step);
+    bool found = false;
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &out->step, &values)) == ES_OK) {
+        memcpy(out->values, values, n * sizeof *values);
+        found = true;
+    }
+    es_cursor_close(cursor);
+    if (status == ES_DONE)
+        status = found ? ES_OK
+                       : es_fail(ES_ENOTFOUND,
+                                 "%s: series %s begins after step %lld",
+                                 es_reader_path(from->reader),
+                                 from->series.name, (long long)step);
+    return status;
+}
+
+es_status es_slice_read(es_slice *out, const es_run_summary *run,
+                        const char *series, es_phase phase, int64_t step)
+{
+    source from;
+    *out = (es_slice){0};
+    es_status status = open_source(&from, run, series, phase);
+    if (status == ES_ENOTFOUND && from.reader)
+        status = find(&from, run, series,
+                      phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+    if (status == ES_OK) {
+        shape_slice(out, run, &from.series);
+        out->values =
+            es_resize(NULL, from.series.n_values, sizeof *out->values);
+        if (!out->values)
+            status = es_fail(ES_ENOMEM, "out of memory for %zu values",
+                             from.series.n_values);
+    }
+    if (status == ES_OK)
+        status = es_reader_sample(from.reader, &from.series, step, out->values,
+                                  from.series.n_values, &out->step);
+    if (status == ES_ENOTFOUND && out->values)
+        status = read_at(out, &from, step);
+    es_reader_close(from.reader);
+    return status;
+}
+
+void es_slice_clear(es_slice *slice)
+{
+    free(slice->values);
+    slice->values = NULL;
+}
+
+/* --- over the steps -------------------------------------------------------*/
+
+/* One number for heads (n); missing if all of them are. */
+static float reduce(const float *heads, size_t n, es_reduction reduction)
+{
+    double sum = 0;
+    float least = INFINITY, most = -INFINITY;
+    size_t n_finite = 0, n_missing = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_missing += es_is_missing(heads[i]);
+        if (!isfinite(heads[i]))
+            continue;
+        sum += (double)heads[i];
+        least = heads[i] < least ? heads[i] : least;
+        most = heads[i] > most ? heads[i] : most;
+        n_finite++;
+    }
+    if (!n_finite)
+        return n_missing == n ? es_missing() : NAN;
+    return reduction == ES_REDUCE_LEAST  ? least
+           : reduction == ES_REDUCE_MOST ? most
+                                         : (float)(sum / (double)n_finite);
+}
+
+static es_status push_all(es_trace *trace, es_cursor *cursor, size_t n_lines,
+                          size_t n_columns, es_reduction reduction)
+{
+    int64_t step;
+    const float *values;
+    es_status status;
+    float *line = es_resize(NULL, n_lines, sizeof *line);
+    if (!line)
+        return es_fail(ES_ENOMEM, "out of memory for %zu lines", n_lines);
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        for (size_t i = 0; i < n_lines; i++)
+            line[i] = n_columns == 1 ? values[i]
+                                     : reduce(values + i * n_columns, n_columns,
+                                              reduction);
+        es_trace_push(trace, step, line);
+    }
+    free(line);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status unfold(es_lines *out, const es_trace *trace)
+{
+    out->n = es_trace_n_points(trace);
+    out->steps = es_resize(NULL, out->n, sizeof *out->steps);
+    out->values = es_resize(NULL, out->n * out->n_lines, sizeof *out->values);
+    if (!out->steps || !out->values)
+        return es_fail(ES_ENOMEM, "out of memory for %zu lines", out->n_lines);
+    es_trace_steps(trace, out->steps);
+    for (size_t i = 0; i < out->n_lines; i++)
+        es_trace_line(trace, i, out->values + i * out->n);
+    return ES_OK;
+}
+
+static es_status read_lines(es_lines *out, source *from,
+                            const es_run_summary *run, es_reduction reduction)
+{
+    es_trace *trace = NULL;
+    es_cursor *cursor = NULL;
+    es_slice shape = {0};
+    shape_slice(&shape, run, &from->series);
+    size_t n_columns = reduction == ES_REDUCE_NONE ? 1 : shape.n_columns;
+    out->shape = shape.shape;
+    out->n_lines = from->series.n_values / n_columns;
+    es_status status = es_trace_new(&trace, out->n_lines);
+    if (status == ES_OK)
+        status = es_cursor_open(&cursor, from->reader, &from->series,
+                                ES_STEP_FIRST, ES_STEP_LAST);
+    if (status == ES_OK)
+        status = push_all(trace, cursor, out->n_lines, n_columns, reduction);
+    es_cursor_close(cursor);
+    if (status == ES_OK)
+        status = unfold(out, trace);
+    es_trace_free(trace);
+    return status;
+}
+
+es_status es_lines_read(es_lines *out, const es_run_summary *run,
+                        const char *series, es_phase phase,
+                        es_reduction reduction)
+{
+    source from;
+    *out = (es_lines){0};
+    es_status status = open_source(&from, run, series, phase);
+    if (status == ES_OK)
+        status = read_lines(out, &from, run, reduction);
+    es_reader_close(from.reader);
+    return status;
+}
+
+void es_lines_clear(es_lines *lines)
+{
+    free(lines->steps);
+    free(lines->values);
+    *lines = (es_lines){0};
+}
+
+/* --- what there is --------------------------------------------------------*/
+
+/* "alpha, beta, entropy": the series of a run that have samples. */
+static es_status list_series(char *out, size_t size, es_reader *reader,
+                             const es_run_summary *run)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
+        es_series series;
+        es_status status =
+            es_reader_series(reader, run->number - 1, i, &series);
+        if (status != ES_OK)
+            return status;
+        if (series.last_step != ES_UNKNOWN && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%s%s", n ? ", " : "",
+                                  series.phase == ES_PHASE_EVAL ? "eval " : "",
+                                  series.name);
+    }
+    return ES_OK;
+}
+
+es_status es_source_has(const es_run_summary *run, const char *series,
+                        const char *figure)
+{
+    source from;
+    char names[1024];
+    es_status status = open_source(&from, run, series, ES_PHASE_TRAIN);
+    if (status == ES_ENOTFOUND && from.reader)
+        status = find(&from, run, series, ES_PHASE_EVAL);
+    if (status == ES_ENOTFOUND && from.reader) {
+        status = list_series(names, sizeof names, from.reader, run);
+        if (status == ES_OK)
+            status = es_fail(ES_ENOTFOUND,
+                             "%s: a figure of %s needs the series %s, which "
+                             "the run does not have: it has %s",
+                             run->path, figure, series,
+                             *names ? names : "none with a sample");
+    }
+    es_reader_close(from.reader);
+    return status;
+}

@@ -1,0 +1,69 @@
+/** What figures read of a run beyond its summary: any series of it. */
+#ifndef ES_SOURCE_H
+#define ES_SOURCE_H
+
+#include "cli/summary.h"
+
+/** Which lines a series becomes. */
+typedef enum es_reduction {
+    ES_REDUCE_NONE, /* each value of a sample its own: 1, L or L*H lines */
+    ES_REDUCE_MEAN, /* of a layer's finite heads; the values of the others */
+    ES_REDUCE_LEAST,
+    ES_REDUCE_MOST
+} es_reduction;
+
+/** A series over its steps. es_lines_clear it. */
+typedef struct es_lines {
+    size_t n_lines, n; /* points of each line */
+    int64_t *steps;    /* (n) increasing */
+    float *values;     /* (n_lines,n) NaN, infinite, missing as recorded */
+    es_shape shape;    /* of the series */
+} es_lines;
+
+/**
+ * Reads a series of a run over all its steps. Long ones are joined as
+ * cli/trace.h says: no dip and no NaN gets lost.
+ *
+ *   out  written; es_lines_clear it in every case
+ *
+ * A layer without a finite head has NaN, or missing if all of its are.
+ * ES_OK; ES_ENOTFOUND (the message names the series that there are); ES_EIO,
+ * ES_EFORMAT, ES_ENOMEM.
+ */
+es_status es_lines_read(es_lines *out, const es_run_summary *run,
+                        const char *series, es_phase phase,
+                        es_reduction reduction) ES_MUST_USE;
+
+void es_lines_clear(es_lines *lines);
+
+/** One sample of a series. es_slice_clear it. */
+typedef struct es_slice {
+    float *values; /* (n_rows,n_columns): (L,H), (L,1) or (1,1) by shape */
+    size_t n_rows, n_columns;
+    int64_t step;
+    es_shape shape;
+} es_slice;
+
+/**
+ * Reads the newest sample of a series at or before `step`, in `phase` or,
+ * where the series is only there, in the other.
+ *
+ *   out  written; es_slice_clear it in every case
+ *
+ * Returns as es_lines_read; ES_ENOTFOUND too if there is no such sample.
+ */
+es_status es_slice_read(es_slice *out, const es_run_summary *run,
+                        const char *series, es_phase phase,
+                        int64_t step) ES_MUST_USE;
+
+void es_slice_clear(es_slice *slice);
+
+/**
+ * ES_OK if the run has a sample of the series in either phase; otherwise
+ * ES_ENOTFOUND, and the message says what `figure` needs and which series
+ * there are.
+ */
+es_status es_source_has(const es_run_summary *run, const char *series,
+                        const char *figure) ES_MUST_USE;
+
+#endif

@@ -1,0 +1,235 @@
+#include "render/figures/axis.h"
+
+#include "render/figures/figure_internal.h"
+#include <math.h>
+
+/* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
+static double nice_step(double least)
+{
+    static const double factors[] = {1, 2, 5, 10};
+    double power = pow(10, floor(log10(least)));
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (factors[i] * power >= least * (1 - 1e-9))
+            return factors[i] * power;
+    return 10 * power;
+}
+
+es_ticks es_ticks_make(double low, double high, int most)
+{
+    es_ticks none = {0};
+    if (!(isfinite(low) && isfinite(high) && low <= high && most > 0))
+        return none;
+    if (low == high)
+        return (es_ticks){.first = low, .n = 1};
+    double step = nice_step((high - low) / most);
+    while (isfinite(step) && step > 0) {
+        /* A bound that is a multiple but for rounding is a tick. */
+        double first = ceil(low / step - 1e-6);
+        double last = floor(high / step + 1e-6);
+        if (!(fabs(first) < 1e12 && fabs(last) < 1e12))
+            return none;
+        if (last - first < most)
+            return (es_ticks){first * step, step, (int)(last - first) + 1,
+                              (int)fmax(0, -floor(log10(step) + 1e-9))};
+        step = nice_step(step * 1.5);
+    }
+    return none;
+}
+
+double es_ticks_at(const es_ticks *ticks, int i)
+{
+    /* first is a multiple of step, rounded once: their sum is 0 exactly. */
+    return ticks->first + i * ticks->step;
+}
+
+void es_label_value(char out[ES_LABEL_MAX], const es_ticks *ticks, int i)
+{
+    double x = es_ticks_at(ticks, i);
+    double last = es_ticks_at(ticks, ticks->n - 1);
+    double largest = fmax(fabs(ticks->first), fabs(last));
+    if (ticks->step == 0)
+        snprintf(out, ES_LABEL_MAX, "%.3g", x);
+    else if (largest < 1e5 && ticks->decimals <= 4)
+        snprintf(out, ES_LABEL_MAX, "%.*f", ticks->decimals, x);
+    else {
+        int digits = 1 + (int)floor(log10(largest / ticks->step) + 1e-9);
+        snprintf(out, ES_LABEL_MAX, "%.*g", digits + 1, x);
+    }
+}
+
+void es_label_count(char out[ES_LABEL_MAX], double count)
+{
+    if (fabs(count) >= 1e9)
+        snprintf(out, ES_LABEL_MAX, "%.9gB", count / 1e9);
+    else if (fabs(count) >= 1e6)
+        snprintf(out, ES_LABEL_MAX, "%.9gM", count / 1e6);
+    else if (fabs(count) >= 1e3)
+        snprintf(out, ES_LABEL_MAX, "%.6gK", count / 1e3);
+    else
+        snprintf(out, ES_LABEL_MAX, "%.6g", count);
+}
+
+double es_fraction(double x, double low, double high)
+{
+    if (!(isfinite(low) && isfinite(high) && low < high && !isnan(x)))
+        return 0;
+    /* Halves, because high - low may overflow. */
+    double fraction = (x / 2 - low / 2) / (high / 2 - low / 2);
+    return isfinite(fraction) ? fraction : x > low;
+}
+
+int es_power_step(double least)
+{
+    int step = 1;
+    while (step < least && step < 1 << 20)
+        step *= 2;
+    return step;
+}
+
+static es_axis linear(double low, double high)
+{
+    if (!(isfinite(low) && isfinite(high) && low <= high))
+        low = high = 0;
+    if (low == high) {
+        double air = low == 0 ? 1 : fabs(low) / 2;
+        low -= low > 0 || low < 0 ? air : 0;
+        high += air;
+    }
+    return (es_axis){.low = low, .high = high};
+}
+
+/* Whole decades when there are few of them: the ends are then ticks. */
+static es_axis decades(double low, double high)
+{
+    if (!(isfinite(high) && high > 0))
+        high = 10;
+    if (!(isfinite(low) && low > 0))
+        low = fmin(1, high / 10);
+    low = floor(log10(low) + 1e-9);
+    high = ceil(log10(high) - 1e-9);
+    low = fmax(low, -300);
+    high = fmin(fmax(high, low + 1), 300);
+    return (es_axis){
+        .low = pow(10, low), .high = pow(10, high), .logarithmic = true};
+}
+
+static void set_ticks(es_axis *axis, int most)
+{
+    most = most > 1 ? most : 2;
+    if (!axis->logarithmic) {
+        axis->ticks = es_ticks_make(axis->low, axis->high, most);
+        return;
+    }
+    double first = round(log10(axis->low)), last = round(log10(axis->high));
+    double step = ceil((last - first + 1) / most);
+    axis->ticks = (es_ticks){first, step, (int)((last - first) / step) + 1, 0};
+}
+
+es_axis es_axis_make(double low, double high, bool logarithmic, double start,
+                     double end, int most)
+{
+    es_axis axis = logarithmic ? decades(low, high) : linear(low, high);
+    axis.start = start;
+    axis.end = end;
+    set_ticks(&axis, most);
+    return axis;
+}
+
+double es_axis_place(const es_axis *axis, double value)
+{
+    double fraction = axis->logarithmic
+                          ? es_fraction(log10(fmax(value, axis->low)),
+                                        log10(axis->low), log10(axis->high))
+                          : es_fraction(value, axis->low, axis->high);
+    if (isnan(value))
+        fraction = 0;
+    fraction = fmin(fmax(fraction, 0), 1);
+    return axis->start + fraction * (axis->end - axis->start);
+}
+
+int es_axis_n_ticks(const es_axis *axis)
+{
+    return axis->ticks.n;
+}
+
+double es_axis_tick(const es_axis *axis, int i)
+{
+    double at = es_ticks_at(&axis->ticks, i);
+    return axis->logarithmic ? pow(10, at) : at;
+}
+
+void es_axis_label(char out[ES_LABEL_MAX], const es_axis *axis, int i)
+{
+    if (axis->labels == ES_LABELS_COUNT)
+        es_label_count(out, es_axis_tick(axis, i));
+    else if (axis->logarithmic)
+        snprintf(out, ES_LABEL_MAX, "%.6g", es_axis_tick(axis, i));
+    else
+        es_label_value(out, &axis->ticks, i);
+}
+
+double es_axis_label_width(const es_axis *axis)
+{
+    char text[ES_LABEL_MAX];
+    double widest = 0;
+    for (int i = 0; i < axis->ticks.n; i++) {
+        es_axis_label(text, axis, i);
+        widest =
+            fmax(widest, es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
+    }
+    return widest;
+}
+
+void es_draw_across(es_picture *picture, const es_colors *colors,
+                    const es_box *plot, const es_axis *axis, const char *text)
+{
+    char label[ES_LABEL_MAX];
+    double bottom = plot->y + plot->height, taken = -INFINITY;
+    es_picture_line(picture, plot->x, bottom, plot->x + plot->width, bottom,
+                    0.5, colors->muted);
+    for (int i = 0; i < axis->ticks.n; i++) {
+        double x = es_axis_place(axis, es_axis_tick(axis, i));
+        es_axis_label(label, axis, i);
+        double half = es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
+        es_picture_line(picture, x, bottom, x, bottom + 3, 0.5, colors->muted);
+        if (x - half < taken)
+            continue;
+        taken = x + half + 5;
+        es_picture_text(picture, x, bottom + 11.5, ES_SMALL_SIZE,
+                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, colors->ink,
+                        label);
+    }
+    if (text)
+        es_picture_text(picture, plot->x + plot->width / 2, bottom + 22,
+                        ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+                        colors->ink, text);
+}
+
+double es_upright_room(const es_axis *axis, const char *text)
+{
+    return es_axis_label_width(axis) + 5 + (text ? ES_LABEL_SIZE + 5 : 0);
+}
+
+void es_draw_upright(es_picture *picture, const es_colors *colors,
+                     const es_box *plot, const es_axis *axis, bool labelled,
+                     const char *text)
+{
+    char label[ES_LABEL_MAX];
+    for (int i = 0; i < axis->ticks.n; i++) {
+        double y = es_axis_place(axis, es_axis_tick(axis, i));
+        es_picture_line(picture, plot->x, y, plot->x + plot->width, y, 0.5,
+                        colors->grid);
+        es_axis_label(label, axis, i);
+        if (labelled)
+            es_picture_text(picture, plot->x - 5, y + 0.36 * ES_SMALL_SIZE,
+                            ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
+                            colors->ink, label);
+    }
+    es_picture_line(picture, plot->x, plot->y, plot->x, plot->y + plot->height,
+                    0.5, colors->muted);
+    if (labelled && text)
+        es_picture_text(
+            picture, plot->x - es_upright_room(axis, text) + ES_LABEL_SIZE - 1,
+            plot->y + plot->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
+            ES_WEIGHT_NORMAL, 90, colors->ink, text);
+}

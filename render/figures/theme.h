@@ -1,0 +1,34 @@
+/** The colours of a figure's page, and of what it sets apart. */
+#ifndef ES_THEME_H
+#define ES_THEME_H
+
+#include "render/picture.h"
+
+typedef enum es_theme { ES_THEME_LIGHT, ES_THEME_DARK } es_theme;
+
+/** light|dark. ES_OK or ES_EUSAGE. */
+es_status es_theme_parse(es_theme *out, const char *text) ES_MUST_USE;
+
+typedef struct es_colors {
+    es_color paper, ink, muted, grid;
+    es_color alarm;             /* what is not finite, among lines */
+    es_color hatched, hatching; /* the same as an area */
+} es_colors;
+
+/** Never NULL; the colours are fixed. */
+const es_colors *es_theme_colors(es_theme theme);
+
+/** How many colours es_theme_category tells apart; then they repeat. */
+#define ES_N_CATEGORIES 8
+
+/**
+ * Colour i for things without an order, such as runs. Those of colour-blind
+ * eyes (Okabe and Ito, 2008), each with contrast to the theme's paper; also
+ * in grey no neighbours are alike.
+ */
+es_color es_theme_category(es_theme theme, size_t i);
+
+/** Ink of the light theme or paper, whichever is read better on `fill`. */
+es_color es_text_on(es_color fill);
+
+#endif
