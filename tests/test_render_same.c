@@ -1,5 +1,6 @@
 /* SVG and PDF as other programs show them look like our PNG. */
-#include "render/figures/figure.h"
+#include "render/figures/curves.h"
+#include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
 #include "tests/cmocka_all.h"
 #include "tests/viewers.h"
