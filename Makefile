@@ -29,10 +29,10 @@ endif
 
 # Packages, by who may use them; the flags are asked for once.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
-PACKAGES = sqlite3 libpng cairo freetype2 openblas jansson cmocka
+PACKAGES = sqlite3 libpng cairo freetype2 fribidi openblas jansson cmocka
 PACKAGE_CFLAGS := $(call pkg,--cflags,$(PACKAGES))
 SQLITE_LIBS := $(call pkg,--libs,sqlite3)
-RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2)
+RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2 fribidi)
 BLAS_LIBS := $(call pkg,--libs,openblas)
 JSON_LIBS := $(call pkg,--libs,jansson)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)

@@ -151,14 +151,24 @@ size_t es_text_clean(char *out, const char *text)
     return length;
 }
 
-static double clean_width(const char *clean, double size, es_weight weight)
+double es_drawn_width(const char *drawn, double size, es_weight weight)
 {
     cairo_text_extents_t extents;
     pthread_once(&loaded, load_fonts);
     if (!fonts[weight].measured)
         return 0;
-    cairo_scaled_font_text_extents(fonts[weight].measured, clean, &extents);
+    cairo_scaled_font_text_extents(fonts[weight].measured, drawn, &extents);
     return extents.x_advance * size / MEASURED_SIZE;
+}
+
+/* 0 out of memory. */
+static double clean_width(const char *clean, double size, es_weight weight)
+{
+    char *owned;
+    const char *drawn = es_text_drawn(&owned, NULL, clean);
+    double width = drawn ? es_drawn_width(drawn, size, weight) : 0;
+    free(owned);
+    return width;
 }
 
 double es_text_width(const char *text, double size, es_weight weight)

@@ -219,33 +219,61 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
                                    .color = fill});
 }
 
+/* Copies a string of n bytes with its NUL; where it begins, or 0 with
+ * `failed` set. */
+static size_t append_string(es_picture *picture, const char *string, size_t n)
+{
+    char *grown = grow(picture, picture->text, &picture->text_room,
+                       picture->n_text, n, 1);
+    if (!grown)
+        return 0;
+    picture->text = grown;
+    memcpy(grown + picture->n_text, string, n);
+    picture->n_text += n;
+    return picture->n_text - n;
+}
+
+static void append_text(es_picture *picture, es_shape shape, const char *clean)
+{
+    char *owned;
+    const char *drawn = es_text_drawn(&owned, &shape.leftward, clean);
+    shape.n = strlen(clean) + 1;
+    shape.first = append_string(picture, clean, shape.n);
+    if (drawn == clean)
+        shape.drawn = shape.first;
+    else if (drawn)
+        shape.drawn = append_string(picture, drawn, strlen(drawn) + 1);
+    else
+        picture->failed = true;
+    free(owned);
+    append(picture, shape);
+}
+
 void es_picture_text(es_picture *picture, double x, double y, double size,
                      es_align align, es_weight weight, double degrees,
                      es_color color, const char *text)
 {
-    if (!(settle(&x) && settle(&y) && settle_length(&size) && settle(&degrees)))
+    if (!(settle(&x) && settle(&y) && settle_length(&size) &&
+          settle(&degrees)) ||
+        text[0] == '\0')
         return;
-    size_t n = es_text_clean(NULL, text) + 1;
-    if (n == 1)
+    char *clean = malloc(es_text_clean(NULL, text) + 1);
+    if (!clean) {
+        picture->failed = true;
         return;
-    char *grown = grow(picture, picture->text, &picture->text_room,
-                       picture->n_text, n, 1);
-    if (!grown)
-        return;
-    picture->text = grown;
-    es_text_clean(grown + picture->n_text, text);
-    es_shape shape = {.kind = ES_SHAPE_TEXT,
-                      .x = x,
-                      .y = y,
-                      .size = size,
-                      .align = align,
-                      .weight = weight,
-                      .degrees = degrees,
-                      .color = color,
-                      .first = picture->n_text,
-                      .n = n};
-    picture->n_text += n;
-    append(picture, shape);
+    }
+    es_text_clean(clean, text);
+    append_text(picture,
+                (es_shape){.kind = ES_SHAPE_TEXT,
+                           .x = x,
+                           .y = y,
+                           .size = size,
+                           .align = align,
+                           .weight = weight,
+                           .degrees = degrees,
+                           .color = color},
+                clean);
+    free(clean);
 }
 
 void es_picture_clip(es_picture *picture, double x, double y, double width,

@@ -38,8 +38,10 @@ void es_picture_free(es_picture *picture); /* NULL is fine */
  * width, height, line width or size that is not above zero, is left out;
  * coordinates are brought within 1e5 points. Strings are copied; they are
  * UTF-8, and whatever is not, control characters and noncharacters are drawn
- * as U+FFFD. There is no shaping: right-to-left text stands in the order of
- * its characters, and what DejaVu Sans has no glyph for is a box.
+ * as U+FFFD. Right-to-left words are turned round and Arabic letters joined; a
+ * text whose first letter runs leftward begins at the right, and (x, y) with
+ * its alignment goes by the left and right of what is drawn all the same.
+ * There is no other shaping, and what DejaVu Sans has no glyph for is a box.
  *
  * Where the device has pixels, the edges of rectangles, frames, hatchings and
  * clips and the middle of upright and level lines are moved to the nearest
@@ -95,6 +97,7 @@ double es_text_width(const char *text, double size, es_weight weight);
 /**
  * The longest beginning of `text` that is at most `width` points wide,
  * with an ellipsis if anything is left out; "" if not even that has room.
+ * The beginning is what is read first, at the right of right-to-left text.
  *
  * Returns a new string for the caller to free, or NULL out of memory.
  */

@@ -31,6 +31,8 @@ typedef struct es_shape {
     es_align align;
     es_weight weight;
     size_t first, n; /* pairs of numbers, or bytes of text with the NUL */
+    size_t drawn;    /* of a text: where it begins as es_text_drawn has it */
+    bool leftward;   /* of a text: it begins at the right */
 } es_shape;
 
 struct es_picture {
@@ -84,6 +86,23 @@ cairo_font_options_t *es_font_options(void);
  * out needs room for 3 * strlen(text) + 1 bytes.
  */
 size_t es_text_clean(char *out, const char *text);
+
+/**
+ * A clean text as the characters that are drawn one after another from left to
+ * right: right-to-left words turned round, Arabic letters in the form that
+ * joins their neighbours, marks that only say so left out.
+ *
+ *   leftward  NULL, or set to whether the text begins at the right, which its
+ *             first letter decides; set on success
+ *   owned     set to what the caller has to free; NULL where nothing is
+ *
+ * Returns `clean` itself where nothing in it runs leftward, else *owned; NULL
+ * out of memory. Unicode Standard Annex 9.
+ */
+const char *es_text_drawn(char **owned, bool *leftward, const char *clean);
+
+/** Advance width of a text that es_text_drawn gave; 0 without a font. */
+double es_drawn_width(const char *drawn, double size, es_weight weight);
 
 /** Writers of the formats; as es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,

@@ -195,10 +195,10 @@ static void play_text(const player *p, const es_shape *s)
 {
     static const double before[] = {
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
-    const char *text = p->picture->text + s->first;
+    const char *text = p->picture->text + s->drawn;
     double width = 0;
     if (s->align != ES_ALIGN_START)
-        width = es_text_width(text, s->size, s->weight);
+        width = es_drawn_width(text, s->size, s->weight);
     cairo_set_font_face(p->cr, es_font_face(s->weight));
     cairo_set_font_size(p->cr, s->size);
     use_color(p->cr, s->color);

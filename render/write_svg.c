@@ -263,22 +263,30 @@ static void turn(svg *s, const es_shape *shape)
     text(s, ")\"");
 }
 
+/* Where text runs leftward, "start" is at its right. */
+static void anchor(svg *s, const es_shape *shape)
+{
+    static const char *const anchors[] = {"", " text-anchor=\"middle\"",
+                                          " text-anchor=\"end\""};
+    int align = (int)shape->align;
+    text(s, anchors[shape->leftward ? 2 - align : align]);
+    if (shape->leftward)
+        text(s, " direction=\"rtl\"");
+}
+
 /* With textLength a font of other widths takes the same room. */
 static void write_text(svg *s, const es_shape *shape)
 {
-    static const char *const anchors[] = {
-        [ES_ALIGN_START] = "",
-        [ES_ALIGN_MIDDLE] = " text-anchor=\"middle\"",
-        [ES_ALIGN_END] = " text-anchor=\"end\""};
-    const char *content = s->picture->text + shape->first;
-    double width = es_text_width(content, shape->size, shape->weight);
+    const char *strings = s->picture->text;
+    double width =
+        es_drawn_width(strings + shape->drawn, shape->size, shape->weight);
     text(s, "<text");
     attribute(s, "x", shape->x);
     attribute(s, "y", shape->y);
     length(s, "font-size", shape->size);
     if (shape->weight == ES_WEIGHT_BOLD)
         text(s, " font-weight=\"bold\"");
-    text(s, anchors[shape->align]);
+    anchor(s, shape);
     color(s, "fill", shape->color);
     if (shape->degrees != 0)
         turn(s, shape);
@@ -287,7 +295,7 @@ static void write_text(svg *s, const es_shape *shape)
         text(s, " lengthAdjust=\"spacingAndGlyphs\"");
     }
     text(s, ">");
-    es_buffer_xml(&s->out, content);
+    es_buffer_xml(&s->out, strings + shape->first);
     text(s, "</text>\n");
 }
 

@@ -394,6 +394,101 @@ static void test_picture__text_is_fitted(void **state)
     free(fitted);
 }
 
+/* Hebrew and Arabic words and what is drawn of them, by code points. */
+#define SHALOM "\u05e9\u05dc\u05d5\u05dd"
+#define MOLAHS "\u05dd\u05d5\u05dc\u05e9"
+#define SALAM "\u0633\u0644\u0627\u0645" /* its lam and alef are one glyph */
+#define MALAS "\ufee1\ufefc\ufeb3"
+#define REPLACED "\ufffd"
+
+static void test_picture__leftward_text_is_turned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *clean, *drawn;
+        bool leftward;
+    } cases[] = {
+        {SHALOM, MOLAHS, true},
+        {"run " SHALOM " 12 (a)", "run 12 " MOLAHS " (a)", false},
+        {SHALOM " 12 (a)", "(a) 12 " MOLAHS, true},
+        {SHALOM " [x] 3.5", "3.5 [x] " MOLAHS, true},
+        {SALAM, MALAS, true},
+        {"1 " SALAM, MALAS " 1", true}, /* a digit is no letter */
+        /* A mark stands before the letter it belongs to. */
+        {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},
+        /* Peh of Persian, first of two; both of a pair outside the BMP. */
+        {"\u067e\u0628", "\ufe90\ufb58", true},
+        {"\U00010900\U00010901", "\U00010901\U00010900", true},
+        {"\U0001f600 " SHALOM, MOLAHS " \U0001f600", true},
+        {"a\u202egnp.exe", "aexe.png", false},
+        {"a\u200eb", "ab", false},
+        {"\u2067" SHALOM "\u2069 a", MOLAHS " a", false},
+        {SHALOM REPLACED, REPLACED MOLAHS, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *owned;
+        bool leftward = !cases[i].leftward;
+        const char *drawn = es_text_drawn(&owned, &leftward, cases[i].clean);
+        assert_ptr_equal(drawn, owned);
+        assert_string_equal(drawn, cases[i].drawn);
+        assert_int_equal(leftward, cases[i].leftward);
+        free(owned);
+    }
+}
+
+static void test_picture__other_text_is_drawn_as_it_is(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",       "SM+LN+G 0.25",       "h\u00e9llo", "\u0416\u03a9",
+        "\u6f22", "\ue000\u058f\ufb00", "\U0001f680", REPLACED,
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *owned;
+        bool leftward = true;
+        assert_ptr_equal(es_text_drawn(&owned, &leftward, texts[i]), texts[i]);
+        assert_null(owned);
+        assert_false(leftward);
+    }
+}
+
+/* As wide as what is drawn, and cut where reading ends. */
+static void test_picture__leftward_text_is_measured(void **state)
+{
+    (void)state;
+    double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);
+    assert_true(es_text_width(SALAM, 9, ES_WEIGHT_NORMAL) == drawn);
+    assert_true(es_drawn_width(SALAM, 9, ES_WEIGHT_NORMAL) > drawn);
+    const char *text = SHALOM " " SALAM " and more";
+    double room = es_text_width(SHALOM "\u2026", 9, ES_WEIGHT_NORMAL) + 0.1;
+    char *fitted = es_text_fit(text, room, 9, ES_WEIGHT_NORMAL);
+    assert_string_equal(fitted, SHALOM "\u2026");
+    free(fitted);
+}
+
+/* The same ink as of the turned text, for any alignment. */
+static void test_picture__leftward_text_is_placed(void **state)
+{
+    (void)state;
+    for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
+        const char *texts[] = {SALAM " 0.25", "0.25 " MALAS};
+        es_image images[2];
+        for (int i = 0; i < 2; i++) {
+            es_picture *picture = blank(200, 30);
+            es_picture_text(picture, 100, 20, 12, (es_align)align,
+                            ES_WEIGHT_NORMAL, 0, red, texts[i]);
+            if (i == 1) /* it is turned already */
+                picture->shapes[0].drawn = picture->shapes[0].first;
+            assert_true(picture_says(picture, texts[i]));
+            images[i] = drawn(picture, 1);
+            es_picture_free(picture);
+        }
+        assert_memory_equal(images[0].rgb, images[1].rgb, 200 * 30 * 3);
+        image_clear(&images[0]);
+        image_clear(&images[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +509,10 @@ int main(void)
         cmocka_unit_test(test_picture__text_width),
         cmocka_unit_test(test_picture__any_bytes_can_be_drawn),
         cmocka_unit_test(test_picture__text_is_fitted),
+        cmocka_unit_test(test_picture__leftward_text_is_turned),
+        cmocka_unit_test(test_picture__other_text_is_drawn_as_it_is),
+        cmocka_unit_test(test_picture__leftward_text_is_measured),
+        cmocka_unit_test(test_picture__leftward_text_is_placed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,28 @@ static void test_same__heatmap(void **state)
     es_picture_free(picture);
 }
 
+/* A viewer turns and joins by itself what we turn and join for PNG. */
+static void test_same__leftward_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "\u05e9\u05dc\u05d5\u05dd run 3.5 (x)",
+        "run \u05e9\u05dc\u05d5\u05dd 12 (a)",
+        "\u0645\u0631\u062d\u0628\u0627 SM+LN 0.25",
+        "SM \u0633\u0644\u0627\u0645",
+    };
+    es_picture *picture = NULL;
+    assert_int_equal(es_picture_new(&picture, 560, 120, white), ES_OK);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++)
+            es_picture_text(picture, 10 + 270 * align, 25.0 + 25 * (double)i, 9,
+                            (es_align)align, ES_WEIGHT_NORMAL, 0, black,
+                            texts[i]);
+    }
+    assert_same(picture, "leftward text");
+    es_picture_free(picture);
+}
+
 static void test_same__curves(void **state)
 {
     (void)state;
@@ -267,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_same__a_lost_shape_is_seen),
         cmocka_unit_test(test_same__heatmap),
         cmocka_unit_test(test_same__curves),
+        cmocka_unit_test(test_same__leftward_text),
         cmocka_unit_test(test_same__pdf_text_is_found),
         cmocka_unit_test(test_same__pdf_fonts_are_embedded),
     };

@@ -115,6 +115,32 @@ static void test_vector__svg_is_golden(void **state)
     es_picture_free(picture);
 }
 
+/* In the order of reading, placed by its left and right as in PNG. */
+static void test_vector__svg_of_leftward_text(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {
+        "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"end\""
+        " direction=\"rtl\"",
+        "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"middle\""
+        " direction=\"rtl\"",
+        "<text x=\"9\" y=\"9\" font-size=\"9\" direction=\"rtl\"",
+    };
+    for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
+        es_picture *picture = NULL;
+        size_t n;
+        assert_int_equal(es_picture_new(&picture, 50, 9, (es_color){.a = 255}),
+                         ES_OK);
+        es_picture_text(picture, 9, 9, 9, (es_align)align, ES_WEIGHT_NORMAL, 0,
+                        (es_color){.a = 255}, "\u05e9\u05dc run");
+        char *svg = written(&n, picture, ES_FORMAT_SVG);
+        assert_non_null(strstr(svg, ">\u05e9\u05dc run</text>"));
+        assert_non_null(strstr(svg, wanted[align]));
+        free(svg);
+        es_picture_free(picture);
+    }
+}
+
 static void test_vector__numbers_are_short(void **state)
 {
     (void)state;
@@ -209,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_vector__svg_metadata_is_escaped),
         cmocka_unit_test(test_vector__svg_holds_numbers_only),
         cmocka_unit_test(test_vector__svg_is_golden),
+        cmocka_unit_test(test_vector__svg_of_leftward_text),
         cmocka_unit_test(test_vector__numbers_are_short),
         cmocka_unit_test(test_vector__pdf_metadata),
         cmocka_unit_test(test_vector__full_disk),

@@ -41,6 +41,7 @@ third_party() {
 }
 third_party 'sqlite3.h' 'store/|tests/'
 third_party 'png.h|cairo' 'render/|tests/'
+third_party 'fribidi' 'render/'
 third_party 'gsl/' 'analyzer/stats'
 third_party 'jansson.h|cblas.h' 'hooks/trainer/|tests/'
 third_party 'cmocka.h' 'tests/cmocka_all.h'

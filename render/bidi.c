@@ -1,0 +1,135 @@
+/* Right-to-left text. FriBidi knows the rules; text that needs none of them,
+ * which is nearly all there is, does not come to it. */
+#include "render/picture_internal.h"
+
+#include "analyzer/base/checked.h"
+#include <fribidi.h>
+#include <limits.h>
+#include <string.h>
+
+/* The code point at *text, which moves behind it. */
+static uint32_t next_code(const unsigned char **text)
+{
+    const unsigned char *at = *text;
+    uint32_t code = at[0];
+    size_t n = code < 0x80 ? 1 : code < 0xe0 ? 2 : code < 0xf0 ? 3 : 4;
+    if (n > 1)
+        code &= 0x7fu >> n;
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | (at[i] & 0x3fu);
+    *text = at + n;
+    return code;
+}
+
+/* The blocks of scripts that run leftward, and the characters that say which
+ * way text runs. */
+static bool is_bidi(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {
+        {0x590, 0x8ff},     {0x200e, 0x200f},   {0x202a, 0x202e},
+        {0x2066, 0x2069},   {0xfb1d, 0xfdff},   {0xfe70, 0xfeff},
+        {0x10800, 0x10fff}, {0x1e800, 0x1efff},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
+static bool needs_bidi(const char *clean)
+{
+    const unsigned char *at = (const unsigned char *)clean;
+    while (*at)
+        if (*at < 0xd6) /* nothing of the kind begins so */
+            at++;
+        else if (is_bidi(next_code(&at)))
+            return true;
+    return false;
+}
+
+/* A line of n characters and what FriBidi finds out about them. */
+typedef struct line {
+    FriBidiStrIndex n;
+    FriBidiParType base;          /* the way it runs */
+    FriBidiChar *codes;           /* (n) in logical, then in visual order */
+    FriBidiCharType *types;       /* (n) */
+    FriBidiBracketType *brackets; /* (n) */
+    FriBidiLevel *levels;         /* (n) */
+    FriBidiJoiningType *joining;  /* (n) */
+} line;
+
+/* Room for n characters, for line_clear; false out of memory. */
+static bool line_new(line *out, size_t n)
+{
+    const size_t each = sizeof *out->codes + sizeof *out->types +
+                        sizeof *out->brackets + sizeof *out->levels +
+                        sizeof *out->joining;
+    *out = (line){.base = FRIBIDI_PAR_ON};
+    out->codes = n <= INT_MAX ? calloc(n + 1, each) : NULL;
+    if (!out->codes)
+        return false;
+    out->types = out->codes + n;
+    out->brackets = out->types + n;
+    out->levels = (FriBidiLevel *)(out->brackets + n);
+    out->joining = (FriBidiJoiningType *)(out->levels + n);
+    return true;
+}
+
+static void line_clear(line *l)
+{
+    free(l->codes);
+}
+
+static void decode(line *l, const char *clean)
+{
+    const unsigned char *at = (const unsigned char *)clean;
+    while (*at)
+        l->codes[l->n++] = next_code(&at);
+}
+
+/*
+ * Puts the codes into visual order; false out of memory. Marks above and
+ * below letters go before them then, which is where the font wants them: it
+ * draws them to the right of the pen.
+ */
+static bool reorder(line *l)
+{
+    const FriBidiFlags flags = FRIBIDI_FLAG_SHAPE_MIRRORING |
+                               FRIBIDI_FLAG_REMOVE_SPECIALS |
+                               FRIBIDI_FLAGS_ARABIC;
+    fribidi_get_bidi_types(l->codes, l->n, l->types);
+    fribidi_get_bracket_types(l->codes, l->n, l->types, l->brackets);
+    if (!fribidi_get_par_embedding_levels_ex(l->types, l->brackets, l->n,
+                                             &l->base, l->levels))
+        return false;
+    fribidi_get_joining_types(l->codes, l->n, l->joining);
+    fribidi_join_arabic(l->types, l->n, l->levels, l->joining);
+    fribidi_shape(flags, l->levels, l->n, l->joining, l->codes);
+    if (!fribidi_reorder_line(flags, l->types, l->n, 0, l->base, l->levels,
+                              l->codes, NULL))
+        return false;
+    l->n = fribidi_remove_bidi_marks(l->codes, l->n, NULL, NULL, NULL);
+    return l->n >= 0;
+}
+
+const char *es_text_drawn(char **owned, bool *leftward, const char *clean)
+{
+    const size_t longest = 4; /* bytes of a character */
+    *owned = NULL;
+    if (leftward)
+        *leftward = false;
+    if (!needs_bidi(clean))
+        return clean;
+    line l;
+    if (!line_new(&l, strlen(clean)))
+        return NULL;
+    decode(&l, clean);
+    if (reorder(&l))
+        *owned = malloc(longest * (size_t)l.n + 1);
+    if (*owned)
+        fribidi_unicode_to_charset(FRIBIDI_CHAR_SET_UTF8, l.codes, l.n, *owned);
+    if (*owned && leftward)
+        *leftward = FRIBIDI_IS_RTL(l.base);
+    line_clear(&l);
+    return *owned;
+}
