@@ -5,7 +5,7 @@
 #ifndef ES_TESTS_REFERENCE_OPS_H
 #define ES_TESTS_REFERENCE_OPS_H
 
-#include "hooks/trainer/model/arch.h"
+#include "analyzer/arch.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

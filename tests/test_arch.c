@@ -1,6 +1,6 @@
 #include "tests/cmocka_all.h"
 
-#include "hooks/trainer/model/arch.h"
+#include "analyzer/arch.h"
 
 #include <math.h>
 #include <stdio.h>

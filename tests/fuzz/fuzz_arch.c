@@ -1,5 +1,5 @@
-/* The notation of architectures: hooks/trainer/model/arch.h. */
-#include "hooks/trainer/model/arch.h"
+/* The notation of architectures: analyzer/arch.h. */
+#include "analyzer/arch.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

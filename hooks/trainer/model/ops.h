@@ -23,7 +23,7 @@
 #ifndef ES_OPS_H
 #define ES_OPS_H
 
-#include "hooks/trainer/model/arch.h"
+#include "analyzer/arch.h"
 #include <stdint.h>
 
 typedef struct es_backend es_backend;

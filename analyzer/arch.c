@@ -1,4 +1,4 @@
-#include "hooks/trainer/model/arch.h"
+#include "analyzer/arch.h"
 
 #include "analyzer/base/text.h"
 
