@@ -36,7 +36,7 @@ static bool is_bidi(uint32_t code)
     return false;
 }
 
-static bool needs_bidi(const char *clean)
+bool es_text_is_bidi(const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
     while (*at)
@@ -49,9 +49,11 @@ static bool needs_bidi(const char *clean)
 
 /* A line of n characters and what FriBidi finds out about them. */
 typedef struct line {
-    FriBidiStrIndex n;
+    FriBidiStrIndex n;            /* falls as characters join */
     FriBidiParType base;          /* the way it runs */
-    FriBidiChar *codes;           /* (n) in logical, then in visual order */
+    FriBidiChar *read;            /* (n) in logical order */
+    FriBidiChar *drawn;           /* (n) in visual order and form */
+    FriBidiStrIndex *places;      /* (n) of the drawn among the read */
     FriBidiCharType *types;       /* (n) */
     FriBidiBracketType *brackets; /* (n) */
     FriBidiLevel *levels;         /* (n) */
@@ -61,14 +63,17 @@ typedef struct line {
 /* Room for n characters, for line_clear; false out of memory. */
 static bool line_new(line *out, size_t n)
 {
-    const size_t each = sizeof *out->codes + sizeof *out->types +
+    const size_t each = sizeof *out->read + sizeof *out->drawn +
+                        sizeof *out->places + sizeof *out->types +
                         sizeof *out->brackets + sizeof *out->levels +
                         sizeof *out->joining;
     *out = (line){.base = FRIBIDI_PAR_ON};
-    out->codes = n <= INT_MAX ? calloc(n + 1, each) : NULL;
-    if (!out->codes)
+    out->read = n <= INT_MAX ? calloc(n + 1, each) : NULL;
+    if (!out->read)
         return false;
-    out->types = out->codes + n;
+    out->drawn = out->read + n;
+    out->places = (FriBidiStrIndex *)(out->drawn + n);
+    out->types = (FriBidiCharType *)(out->places + n);
     out->brackets = out->types + n;
     out->levels = (FriBidiLevel *)(out->brackets + n);
     out->joining = (FriBidiJoiningType *)(out->levels + n);
@@ -77,18 +82,20 @@ static bool line_new(line *out, size_t n)
 
 static void line_clear(line *l)
 {
-    free(l->codes);
+    free(l->read);
 }
 
 static void decode(line *l, const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
-    while (*at)
-        l->codes[l->n++] = next_code(&at);
+    for (; *at; l->n++) {
+        l->read[l->n] = l->drawn[l->n] = next_code(&at);
+        l->places[l->n] = l->n;
+    }
 }
 
 /*
- * Puts the codes into visual order; false out of memory. Marks above and
+ * Puts what is drawn into visual order; false out of memory. Marks above and
  * below letters go before them then, which is where the font wants them: it
  * draws them to the right of the pen.
  */
@@ -97,39 +104,57 @@ static bool reorder(line *l)
     const FriBidiFlags flags = FRIBIDI_FLAG_SHAPE_MIRRORING |
                                FRIBIDI_FLAG_REMOVE_SPECIALS |
                                FRIBIDI_FLAGS_ARABIC;
-    fribidi_get_bidi_types(l->codes, l->n, l->types);
-    fribidi_get_bracket_types(l->codes, l->n, l->types, l->brackets);
+    fribidi_get_bidi_types(l->read, l->n, l->types);
+    fribidi_get_bracket_types(l->read, l->n, l->types, l->brackets);
     if (!fribidi_get_par_embedding_levels_ex(l->types, l->brackets, l->n,
                                              &l->base, l->levels))
         return false;
-    fribidi_get_joining_types(l->codes, l->n, l->joining);
+    fribidi_get_joining_types(l->read, l->n, l->joining);
     fribidi_join_arabic(l->types, l->n, l->levels, l->joining);
-    fribidi_shape(flags, l->levels, l->n, l->joining, l->codes);
+    fribidi_shape(flags, l->levels, l->n, l->joining, l->drawn);
     if (!fribidi_reorder_line(flags, l->types, l->n, 0, l->base, l->levels,
-                              l->codes, NULL))
+                              l->drawn, l->places))
         return false;
-    l->n = fribidi_remove_bidi_marks(l->codes, l->n, NULL, NULL, NULL);
+    l->n = fribidi_remove_bidi_marks(l->drawn, l->n, NULL, l->places, NULL);
     return l->n >= 0;
 }
 
-const char *es_text_drawn(char **owned, bool *leftward, const char *clean)
+/*
+ * Undoes the forms where a drawn character is one letter. Lam and alef, which
+ * are drawn as one, stay the ligature that Unicode has for them: of two
+ * letters in one glyph, readers of PDF do not agree which comes first.
+ */
+static void restore_letters(line *l)
+{
+    for (FriBidiStrIndex i = 0; i < l->n; i++)
+        if (!(l->drawn[i] >= 0xfef5 && l->drawn[i] <= 0xfefc))
+            l->drawn[i] = l->read[l->places[i]];
+}
+
+/* Writes what is drawn with a NUL; returns behind it. */
+static char *put(char *to, const line *l)
+{
+    return to + 1 +
+           fribidi_unicode_to_charset(FRIBIDI_CHAR_SET_UTF8, l->drawn, l->n,
+                                      to);
+}
+
+es_drawn es_text_turn(const char *clean)
 {
     const size_t longest = 4; /* bytes of a character */
-    *owned = NULL;
-    if (leftward)
-        *leftward = false;
-    if (!needs_bidi(clean))
-        return clean;
+    es_drawn out = {0};
     line l;
     if (!line_new(&l, strlen(clean)))
-        return NULL;
+        return out;
     decode(&l, clean);
     if (reorder(&l))
-        *owned = malloc(longest * (size_t)l.n + 1);
-    if (*owned)
-        fribidi_unicode_to_charset(FRIBIDI_CHAR_SET_UTF8, l.codes, l.n, *owned);
-    if (*owned && leftward)
-        *leftward = FRIBIDI_IS_RTL(l.base);
+        out.text = malloc(2 * (longest * (size_t)l.n + 1));
+    if (out.text) {
+        char *letters = put(out.text, &l);
+        restore_letters(&l);
+        out.n = (size_t)(put(letters, &l) - out.text);
+        out.leftward = FRIBIDI_IS_RTL(l.base);
+    }
     line_clear(&l);
-    return *owned;
+    return out;
 }

@@ -164,10 +164,11 @@ double es_drawn_width(const char *drawn, double size, es_weight weight)
 /* 0 out of memory. */
 static double clean_width(const char *clean, double size, es_weight weight)
 {
-    char *owned;
-    const char *drawn = es_text_drawn(&owned, NULL, clean);
-    double width = drawn ? es_drawn_width(drawn, size, weight) : 0;
-    free(owned);
+    if (!es_text_is_bidi(clean))
+        return es_drawn_width(clean, size, weight);
+    es_drawn drawn = es_text_turn(clean);
+    double width = drawn.text ? es_drawn_width(drawn.text, size, weight) : 0;
+    free(drawn.text);
     return width;
 }
 

@@ -219,8 +219,7 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
                                    .color = fill});
 }
 
-/* Copies a string of n bytes with its NUL; where it begins, or 0 with
- * `failed` set. */
+/* Copies n bytes, NUL included; where they begin, or 0 with `failed` set. */
 static size_t append_string(es_picture *picture, const char *string, size_t n)
 {
     char *grown = grow(picture, picture->text, &picture->text_room,
@@ -235,17 +234,17 @@ static size_t append_string(es_picture *picture, const char *string, size_t n)
 
 static void append_text(es_picture *picture, es_shape shape, const char *clean)
 {
-    char *owned;
-    const char *drawn = es_text_drawn(&owned, &shape.leftward, clean);
     shape.n = strlen(clean) + 1;
-    shape.first = append_string(picture, clean, shape.n);
-    if (drawn == clean)
-        shape.drawn = shape.first;
-    else if (drawn)
-        shape.drawn = append_string(picture, drawn, strlen(drawn) + 1);
-    else
-        picture->failed = true;
-    free(owned);
+    shape.first = shape.drawn = append_string(picture, clean, shape.n);
+    if (es_text_is_bidi(clean)) {
+        es_drawn drawn = es_text_turn(clean);
+        if (drawn.text)
+            shape.drawn = append_string(picture, drawn.text, drawn.n);
+        else
+            picture->failed = true;
+        shape.leftward = drawn.leftward;
+        free(drawn.text);
+    }
     append(picture, shape);
 }
 

@@ -31,8 +31,8 @@ typedef struct es_shape {
     es_align align;
     es_weight weight;
     size_t first, n; /* pairs of numbers, or bytes of text with the NUL */
-    size_t drawn;    /* of a text: where it begins as es_text_drawn has it */
-    bool leftward;   /* of a text: it begins at the right */
+    size_t drawn;    /* of a text: `first`, or where its es_drawn begins */
+    bool leftward;   /* of a text; see es_drawn */
 } es_shape;
 
 struct es_picture {
@@ -87,21 +87,27 @@ cairo_font_options_t *es_font_options(void);
  */
 size_t es_text_clean(char *out, const char *text);
 
-/**
- * A clean text as the characters that are drawn one after another from left to
- * right: right-to-left words turned round, Arabic letters in the form that
- * joins their neighbours, marks that only say so left out.
- *
- *   leftward  NULL, or set to whether the text begins at the right, which its
- *             first letter decides; set on success
- *   owned     set to what the caller has to free; NULL where nothing is
- *
- * Returns `clean` itself where nothing in it runs leftward, else *owned; NULL
- * out of memory. Unicode Standard Annex 9.
- */
-const char *es_text_drawn(char **owned, bool *leftward, const char *clean);
+/** True if something in a clean text runs leftward, or says how text runs:
+ *  then es_text_turn says what is drawn. Otherwise it is drawn as it is. */
+bool es_text_is_bidi(const char *clean);
 
-/** Advance width of a text that es_text_drawn gave; 0 without a font. */
+/** What is drawn of a text, from left to right. */
+typedef struct es_drawn {
+    char *text;    /* (n) for the caller to free; NULL out of memory. Two
+                      strings, each with its NUL: the characters to draw, and
+                      for each of them the letter that it is a form of */
+    size_t n;      /* bytes of both */
+    bool leftward; /* it begins at the right: its first letter does */
+} es_drawn;
+
+/**
+ * Turns round what runs leftward in a clean text, gives Arabic letters the
+ * form that joins their neighbours and leaves out the marks that only say how
+ * text runs. Unicode Standard Annex 9. O(length).
+ */
+es_drawn es_text_turn(const char *clean) ES_MUST_USE;
+
+/** Advance width of characters as they are drawn; 0 without a font. */
 double es_drawn_width(const char *drawn, double size, es_weight weight);
 
 /** Writers of the formats; as es_picture_write. */

@@ -1,6 +1,7 @@
 #include "render/picture_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A list being played on a Cairo context. */
 typedef struct player {
@@ -191,6 +192,43 @@ static void play_dot(const player *p, const es_shape *s)
     cairo_fill(p->cr);
 }
 
+/* Bytes of the UTF-8 character at `text`. */
+static int character_bytes(const char *text)
+{
+    int n = 1;
+    while (((unsigned char)text[n] & 0xc0) == 0x80)
+        n++;
+    return n;
+}
+
+/*
+ * Draws an es_drawn at the current point. A file that holds text gets the
+ * letters with the glyphs, so that a search for what was joined finds it.
+ */
+static void show_turned(cairo_t *cr, const char *drawn)
+{
+    const char *letters = drawn + strlen(drawn) + 1;
+    cairo_glyph_t *glyphs = NULL;
+    cairo_text_cluster_t *clusters = NULL; /* one a character */
+    cairo_text_cluster_flags_t flags;
+    int n_glyphs, n_clusters;
+    double x, y;
+    cairo_get_current_point(cr, &x, &y);
+    cairo_status_t status = cairo_scaled_font_text_to_glyphs(
+        cairo_get_scaled_font(cr), x, y, drawn, -1, &glyphs, &n_glyphs,
+        &clusters, &n_clusters, &flags);
+    if (status == CAIRO_STATUS_SUCCESS) {
+        const char *letter = letters;
+        for (int i = 0; i < n_clusters; i++)
+            letter += clusters[i].num_bytes = character_bytes(letter);
+        cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
+                               n_clusters, flags);
+    } else
+        cairo_show_text(cr, drawn); /* which reports the same */
+    cairo_glyph_free(glyphs);
+    cairo_text_cluster_free(clusters);
+}
+
 static void play_text(const player *p, const es_shape *s)
 {
     static const double before[] = {
@@ -206,7 +244,10 @@ static void play_text(const player *p, const es_shape *s)
     cairo_translate(p->cr, s->x, s->y);
     cairo_rotate(p->cr, -s->degrees * M_PI / 180);
     cairo_move_to(p->cr, -width * before[s->align], 0);
-    cairo_show_text(p->cr, text);
+    if (s->drawn == s->first)
+        cairo_show_text(p->cr, text);
+    else
+        show_turned(p->cr, text);
     cairo_restore(p->cr);
     cairo_new_path(p->cr); /* show_text leaves a current point */
 }

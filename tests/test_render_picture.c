@@ -426,14 +426,26 @@ static void test_picture__leftward_text_is_turned(void **state)
         {SHALOM REPLACED, REPLACED MOLAHS, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *owned;
-        bool leftward = !cases[i].leftward;
-        const char *drawn = es_text_drawn(&owned, &leftward, cases[i].clean);
-        assert_ptr_equal(drawn, owned);
-        assert_string_equal(drawn, cases[i].drawn);
-        assert_int_equal(leftward, cases[i].leftward);
-        free(owned);
+        assert_true(es_text_is_bidi(cases[i].clean));
+        es_drawn drawn = es_text_turn(cases[i].clean);
+        assert_non_null(drawn.text);
+        assert_string_equal(drawn.text, cases[i].drawn);
+        assert_int_equal(drawn.leftward, cases[i].leftward);
+        free(drawn.text);
     }
+}
+
+/* What is found when a PDF is searched: a letter for each character drawn. */
+static void test_picture__turned_text_keeps_its_letters(void **state)
+{
+    (void)state;
+    es_drawn drawn = es_text_turn(SALAM " (\u200e");
+    assert_non_null(drawn.text);
+    assert_string_equal(drawn.text, ") " MALAS);
+    const char *letters = drawn.text + strlen(drawn.text) + 1;
+    assert_string_equal(letters, "( \u0645\ufefc\u0633");
+    assert_ptr_equal(drawn.text + drawn.n, letters + strlen(letters) + 1);
+    free(drawn.text);
 }
 
 static void test_picture__other_text_is_drawn_as_it_is(void **state)
@@ -443,13 +455,8 @@ static void test_picture__other_text_is_drawn_as_it_is(void **state)
         "",       "SM+LN+G 0.25",       "h\u00e9llo", "\u0416\u03a9",
         "\u6f22", "\ue000\u058f\ufb00", "\U0001f680", REPLACED,
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char *owned;
-        bool leftward = true;
-        assert_ptr_equal(es_text_drawn(&owned, &leftward, texts[i]), texts[i]);
-        assert_null(owned);
-        assert_false(leftward);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_false(es_text_is_bidi(texts[i]));
 }
 
 /* As wide as what is drawn, and cut where reading ends. */
@@ -510,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_picture__any_bytes_can_be_drawn),
         cmocka_unit_test(test_picture__text_is_fitted),
         cmocka_unit_test(test_picture__leftward_text_is_turned),
+        cmocka_unit_test(test_picture__turned_text_keeps_its_letters),
         cmocka_unit_test(test_picture__other_text_is_drawn_as_it_is),
         cmocka_unit_test(test_picture__leftward_text_is_measured),
         cmocka_unit_test(test_picture__leftward_text_is_placed),

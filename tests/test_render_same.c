@@ -160,10 +160,8 @@ static void test_same__heatmap(void **state)
     es_picture_free(picture);
 }
 
-/* A viewer turns and joins by itself what we turn and join for PNG. */
-static void test_same__leftward_text(void **state)
+static es_picture *leftward(void)
 {
-    (void)state;
     static const char *const texts[] = {
         "\u05e9\u05dc\u05d5\u05dd run 3.5 (x)",
         "run \u05e9\u05dc\u05d5\u05dd 12 (a)",
@@ -178,6 +176,14 @@ static void test_same__leftward_text(void **state)
                             (es_align)align, ES_WEIGHT_NORMAL, 0, black,
                             texts[i]);
     }
+    return picture;
+}
+
+/* A viewer turns and joins by itself what we turn and join for PNG. */
+static void test_same__leftward_text(void **state)
+{
+    (void)state;
+    es_picture *picture = leftward();
     assert_same(picture, "leftward text");
     es_picture_free(picture);
 }
@@ -223,24 +229,42 @@ static void assert_texts_are_in(const es_picture *picture, const char *text)
     }
 }
 
-static void assert_pdf_text(const es_picture *picture)
+static char *pdf_text(const es_picture *picture)
 {
-    if (!there)
-        skip();
     char *text = viewers_print(picture, "pdftotext");
     assert_non_null(text);
-    assert_texts_are_in(picture, text);
-    free(text);
+    return text;
 }
 
 static void test_same__pdf_text_is_found(void **state)
 {
     (void)state;
-    es_picture *picture = shapes();
-    assert_pdf_text(picture);
-    es_picture_free(picture);
-    picture = heatmap();
-    assert_pdf_text(picture);
+    if (!there)
+        skip();
+    es_picture *pictures[] = {shapes(), heatmap()};
+    for (size_t i = 0; i < 2; i++) {
+        char *text = pdf_text(pictures[i]);
+        assert_texts_are_in(pictures[i], text);
+        free(text);
+        es_picture_free(pictures[i]);
+    }
+}
+
+/* In the order of reading and as plain letters, but for lam with alef, between
+ * the marks of direction that pdftotext puts in. */
+static void test_same__pdf_leftward_text_is_found(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "\u05e9\u05dc\u05d5\u05dd", "\u0645\u0631\u062d\u0628\u0627",
+        "\u0633\ufefc\u0645", "SM+LN 0.25", "run 3.5 (x"};
+    if (!there)
+        skip();
+    es_picture *picture = leftward();
+    char *text = pdf_text(picture);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        assert_non_null(strstr(text, words[i]));
+    free(text);
     es_picture_free(picture);
 }
 
@@ -291,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_same__curves),
         cmocka_unit_test(test_same__leftward_text),
         cmocka_unit_test(test_same__pdf_text_is_found),
+        cmocka_unit_test(test_same__pdf_leftward_text_is_found),
         cmocka_unit_test(test_same__pdf_fonts_are_embedded),
     };
     return cmocka_run_group_tests(tests, open_viewers, close_viewers);
