@@ -496,6 +496,49 @@ static void test_picture__leftward_text_is_placed(void **state)
     }
 }
 
+static void draw_name(es_picture *picture, const char *name, double x, double y,
+                      es_align align, es_weight weight)
+{
+    char *fitted = es_text_fit(name, 135, 10, weight);
+    assert_non_null(fitted);
+    es_picture_frame(picture, x, y, 135, 14, 0.5, blue);
+    es_picture_text(picture, align == ES_ALIGN_END ? x + 135 : x, y + 11, 10,
+                    align, weight, 0, red, fitted);
+    free(fitted);
+}
+
+/* Names that people and attackers give, each in the room of its frame. */
+static void test_picture__names_of_any_script(void **state)
+{
+    (void)state;
+    static char longest[201];
+    static const char *const names[] = {
+        longest,
+        "SM+LN+G lr=3e-4 \u03b3=0.20 \u00b5P \u2192 r\u00e9sum\u00e9",
+        "\u041e\u043f\u044b\u0442 \u2116 7, \u03b5\u03bd\u03c4\u03c1",
+        SHALOM " run 3.5 (x)",
+        "run " SHALOM " 12 (" SHALOM ")",
+        "\u05e2\u05b4\u05d1\u05e8\u05b4\u05d9\u05ea " SALAM,
+        "\u0645\u064f\u062d\u064e\u0645\u0651\u0644 SM 0.25 " SALAM SALAM,
+        "\U0001f600 \u2764\ufe0f \U0001f680 \U0001f469\u200d\U0001f4bb",
+        "\u6f22\u5b57 \u0939\u093f",
+        SHALOM " " SHALOM " " SALAM " 0.25 " SHALOM " " SHALOM " " SHALOM,
+        "a\u202egnp.exe \u2067b\u2069",
+        "\x1b[31mred\x1b[0m\r\n\t\x07 \xff\xc3",
+        "<b>&amp;</b> \"' ]]> %s%n ../..",
+    };
+    size_t n = sizeof names / sizeof *names;
+    memset(longest, 'W', 200);
+    es_picture *picture = blank(300, 20.0 * (double)n + 10);
+    for (size_t i = 0; i < n; i++) {
+        double y = 20.0 * (double)i + 10;
+        draw_name(picture, names[i], 10, y, ES_ALIGN_START, ES_WEIGHT_NORMAL);
+        draw_name(picture, names[i], 155, y, ES_ALIGN_END, ES_WEIGHT_BOLD);
+    }
+    assert_true(picture_is_golden(picture, "names"));
+    es_picture_free(picture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_picture__other_text_is_drawn_as_it_is),
         cmocka_unit_test(test_picture__leftward_text_is_measured),
         cmocka_unit_test(test_picture__leftward_text_is_placed),
+        cmocka_unit_test(test_picture__names_of_any_script),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
