@@ -177,7 +177,7 @@ static void measure_legend(es_curves_sheet *sheet)
         const char *name = es_curve_name(figure, &sheet->named[i]);
         any = any || name[0];
         widest =
-            fmax(widest, es_text_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
+            fmax(widest, es_title_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
     if (!any)
         return;

@@ -1,7 +1,6 @@
 #include "render/figures/figure_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
 
@@ -103,19 +102,6 @@ es_status es_figure_finish(es_picture **out, es_picture *picture,
     else
         es_picture_free(picture);
     return status;
-}
-
-void es_draw_fitted(es_picture *picture, double x, double y, double size,
-                    es_align align, es_weight weight, es_color color,
-                    const char *text, double width)
-{
-    char *fitted = es_text_fit(text, width, size, weight);
-    if (!fitted) {
-        picture->failed = true;
-        return;
-    }
-    es_picture_text(picture, x, y, size, align, weight, 0, color, fitted);
-    free(fitted);
 }
 
 void es_draw_titles(es_picture *picture, const es_colors *colors, double x,

@@ -4,6 +4,7 @@
 
 #include "render/figures/axis.h"
 #include "render/figures/figure.h"
+#include "render/figures/title.h"
 #include "render/picture_internal.h"
 
 /* Sizes in points. */
@@ -56,11 +57,6 @@ es_status es_layout_fit(es_extent *out, const es_layout *layout,
 es_status es_figure_finish(es_picture **out, es_picture *picture,
                            const es_figure_style *style,
                            es_status status) ES_MUST_USE;
-
-/** Text cut to `width` with an ellipsis; see es_picture_text. */
-void es_draw_fitted(es_picture *picture, double x, double y, double size,
-                    es_align align, es_weight weight, es_color color,
-                    const char *text, double width);
 
 #define ES_TITLE_LINE 13.0
 #define ES_SUBTITLE_LINE 11.0

@@ -43,7 +43,7 @@ static double largest_label(int n, double size)
 
 static double optional_width(const char *text, double size, es_weight weight)
 {
-    return text ? es_text_width(text, size, weight) : 0;
+    return text ? es_title_width(text, size, weight) : 0;
 }
 
 static void measure_block(es_heatmap_block *block,

@@ -1,0 +1,196 @@
+#include "render/figures/title.h"
+
+#include "analyzer/arch.h"
+#include "render/picture_internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
+#define ELLIPSIS "\xe2\x80\xa6"
+#define INDEXED "ScFuFFNi" /* "ScFuFFNi6" has the index 6 */
+
+#define KERN 0.05 /* before a smaller letter, as a share of the size */
+#define LEAST_SIZE 5.0
+
+typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
+
+static const double sizes[] = {1, 0.74, 0.6};
+static const double drops[] = {0, 0.17, 0.28};
+
+/* Letters of one size. */
+typedef struct part {
+    rank rank;    /* of its letters */
+    size_t first; /* in text */
+} part;
+
+/* Longer texts are drawn as they are. */
+enum { LONGEST = ES_ARCH_TEXT_MAX - 1, MOST_PARTS = 4 };
+
+typedef struct title {
+    char text[7 * ES_ARCH_TEXT_MAX + MOST_PARTS]; /* a plus sign is 7 bytes */
+    size_t n_text;
+    part parts[MOST_PARTS];
+    size_t n_parts;
+} title;
+
+/* --- parts ----------------------------------------------------------------*/
+
+static void add(title *to, rank r, const char *text, size_t n)
+{
+    bool goes_on = to->n_parts > 0 && to->parts[to->n_parts - 1].rank == r;
+    if (!goes_on) {
+        if (to->n_text > 0)
+            to->n_text++; /* the end of the part before */
+        to->parts[to->n_parts++] = (part){r, to->n_text};
+    }
+    memcpy(to->text + to->n_text, text, n);
+    to->n_text += n;
+    to->text[to->n_text] = '\0';
+}
+
+/* "ScFuFFNi6" at `text`; returns its bytes, 0 if it is another word. */
+static size_t add_indexed(title *to, const char *text)
+{
+    size_t n = strlen(INDEXED);
+    if (strncmp(text, INDEXED, n) != 0)
+        return 0;
+    size_t n_digits = strspn(text + n, "0123456789");
+    add(to, ON_LINE, INDEXED, n - 1);
+    add(to, SUBSCRIPT, &INDEXED[n - 1], 1);
+    add(to, INDEX, text + n, n_digits);
+    return n + n_digits;
+}
+
+/* The plus of 1e+3 is none between parts. */
+static void add_sign(title *to, const char *text, bool in_number)
+{
+    static const char spaced[] = THIN_SPACE "+" THIN_SPACE;
+    if (*text == '+' && !in_number)
+        add(to, ON_LINE, spaced, strlen(spaced));
+    else
+        add(to, ON_LINE, text, 1);
+    if (*text == ',')
+        add(to, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
+}
+
+bool es_title_is_arch(const char *text)
+{
+    es_arch arch;
+    return strlen(text) <= LONGEST && es_arch_parse(&arch, text) == ES_OK;
+}
+
+static void pack(char *out, const char *text)
+{
+    for (; *text; text++)
+        if (*text != ' ' && *text != '\t')
+            *out++ = *text;
+    *out = '\0';
+}
+
+/* False if the text is to be drawn as it is. */
+static bool typeset(title *out, const char *text)
+{
+    char packed[ES_ARCH_TEXT_MAX];
+    *out = (title){.n_text = 0};
+    if (!es_title_is_arch(text))
+        return false;
+    pack(packed, text);
+    for (const char *from = packed; *from;) {
+        size_t n = add_indexed(out, from);
+        if (n == 0)
+            add_sign(out, from, from > packed && from[-1] == 'e');
+        from += n > 0 ? n : 1;
+    }
+    return true;
+}
+
+static double part_size(rank r, double size)
+{
+    return fmax(sizes[r] * size, fmin(size, LEAST_SIZE));
+}
+
+static double part_kern(rank r, double size)
+{
+    return r == ON_LINE ? 0 : KERN * size;
+}
+
+/* Of part i, what is before it included. */
+static double part_width(const title *t, size_t i, double size,
+                         es_weight weight)
+{
+    rank r = t->parts[i].rank;
+    return part_kern(r, size) + es_text_width(t->text + t->parts[i].first,
+                                              part_size(r, size), weight);
+}
+
+static double width_of(const title *t, double size, es_weight weight)
+{
+    double width = 0;
+    for (size_t i = 0; i < t->n_parts; i++)
+        width += part_width(t, i, size, weight);
+    return width;
+}
+
+double es_title_width(const char *text, double size, es_weight weight)
+{
+    title t;
+    return typeset(&t, text) ? width_of(&t, size, weight)
+                             : es_text_width(text, size, weight);
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+static void draw_verbatim(es_picture *picture, double x, double y, double size,
+                          es_align align, es_weight weight, es_color color,
+                          const char *text, double width)
+{
+    char *fitted = es_text_fit(text, width, size, weight);
+    if (fitted)
+        es_picture_text(picture, x, y, size, align, weight, 0, color, fitted);
+    else
+        picture->failed = true;
+    free(fitted);
+}
+
+static void draw_parts(es_picture *picture, double x, double y, double size,
+                       es_weight weight, es_color color, const title *t)
+{
+    for (size_t i = 0; i < t->n_parts; i++) {
+        const part *p = &t->parts[i];
+        es_picture_text(picture, x + part_kern(p->rank, size),
+                        y + drops[p->rank] * size, part_size(p->rank, size),
+                        ES_ALIGN_START, weight, 0, color, t->text + p->first);
+        x += part_width(t, i, size, weight);
+    }
+}
+
+/* An index that has no room is left out with what follows it; the letters
+ * before are cut so that the ellipsis has its room. */
+static void flatten(char *out, size_t size, const title *t)
+{
+    bool whole = t->n_parts == 1;
+    snprintf(out, size, "%s%s", t->text, whole ? "" : ELLIPSIS);
+}
+
+void es_draw_fitted(es_picture *picture, double x, double y, double size,
+                    es_align align, es_weight weight, es_color color,
+                    const char *text, double width)
+{
+    static const double before[] = {
+        [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
+    title t;
+    char cut[sizeof t.text + sizeof ELLIPSIS];
+    if (!typeset(&t, text)) {
+        draw_verbatim(picture, x, y, size, align, weight, color, text, width);
+        return;
+    }
+    double wanted = width_of(&t, size, weight);
+    if (wanted <= width) {
+        draw_parts(picture, x - before[align] * wanted, y, size, weight, color,
+                   &t);
+        return;
+    }
+    flatten(cut, sizeof cut, &t);
+    draw_verbatim(picture, x, y, size, align, weight, color, cut, width);
+}

@@ -1,0 +1,32 @@
+/**
+ * Titles and labels of figures. One that is the notation of an architecture
+ * is typeset: thin spaces about its plus signs and after its commas, the x of
+ * `ScFuFFNi x` as the index of a subscript i. Anything else, a run's name for
+ * one, is drawn as it is.
+ */
+#ifndef ES_TITLE_H
+#define ES_TITLE_H
+
+#include "render/picture.h"
+
+/** True if `text` is the notation of an architecture (analyzer/arch.h). */
+bool es_title_is_arch(const char *text);
+
+/** Width in points as es_draw_fitted draws it where it has the room. */
+double es_title_width(const char *text, double size, es_weight weight);
+
+/**
+ * Draws a level text, cut to `width` points with an ellipsis; nothing where
+ * not even that has room.
+ *
+ *   x, y  on the baseline: start, middle or end by `align`
+ *   size  of its letters; those of an index are smaller, never below 5 points
+ *         unless `size` is, and reach 0.3 sizes below the baseline
+ *
+ * The letters of one size are one text of the picture.
+ */
+void es_draw_fitted(es_picture *picture, double x, double y, double size,
+                    es_align align, es_weight weight, es_color color,
+                    const char *text, double width);
+
+#endif
