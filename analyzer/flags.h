@@ -119,6 +119,16 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
                         void *user);
 
 /**
+ * From now on `handler` also gets each episode at the sample that opens it,
+ * and again at one that raises its severity: `stands` is true, `last`, the
+ * marks and `value` are as far as they have come, `threshold` is that of the
+ * severity. At most one call a kind and push. What shorter runs than
+ * `collapse_samples` end with is told by es_judge_finish.
+ */
+void es_judge_announce(es_judge *judge, es_episode_handler *handler,
+                       void *user);
+
+/**
  * One sample. Steps must not decrease within a series; series may interleave
  * in any order as long as all samples of one step come before the next step's.
  * Missing values neither count as heads nor as NaN; a sample of nothing else

@@ -10,6 +10,7 @@
 typedef struct episode {
     bool open;
     es_severity now, reached;
+    es_severity told; /* what was announced of it */
     int64_t onset, last;
     double value;
     unsigned char *layers; /* (L) */
@@ -21,6 +22,8 @@ struct es_judge {
     es_flag_rules rules;
     es_episode_handler *handler;
     void *user;
+    es_episode_handler *announce; /* NULL: nobody asked */
+    void *announce_user;
     size_t n_layers, n_heads;
     double ceiling;             /* NaN: unknown, or of no use (T = 1) */
     uint32_t n_entropy;         /* samples, up to as many as a collapse needs */
@@ -109,27 +112,53 @@ static double threshold_of(const es_judge *judge, es_flag_kind kind,
     }
 }
 
+static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
+{
+    const episode *of = &judge->episodes[kind];
+    es_severity severity = holds ? of->now : of->reached;
+    return (es_episode){
+        .kind = kind,
+        .severity = severity,
+        .stands = holds || kind == ES_FLAG_NAN,
+        .onset = of->onset,
+        .last = of->last,
+        .layers = of->layers,
+        .heads = of->heads,
+        .value = of->value,
+        .threshold = threshold_of(judge, kind, severity),
+    };
+}
+
 static void report(es_judge *judge, es_flag_kind kind, bool holds)
 {
     episode *over = &judge->episodes[kind];
     if (!over->open)
         return;
-    es_severity severity = holds ? over->now : over->reached;
-    const es_episode told = {
-        .kind = kind,
-        .severity = severity,
-        .stands = holds || kind == ES_FLAG_NAN,
-        .onset = over->onset,
-        .last = over->last,
-        .layers = over->layers,
-        .heads = over->heads,
-        .value = over->value,
-        .threshold = threshold_of(judge, kind, severity),
-    };
+    const es_episode told = describe(judge, kind, holds);
     judge->handler(judge->user, &told);
     memset(over->layers, 0, judge->n_layers);
     memset(over->heads, 0, judge->n_layers * judge->n_heads);
     over->open = false;
+    over->told = ES_SEVERITY_NONE;
+}
+
+/* After a sample is judged whole, so that all its marks are there. */
+static void announce(es_judge *judge)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
+        episode *of = &judge->episodes[kind];
+        if (!of->open || of->now <= of->told)
+            continue;
+        const es_episode told = describe(judge, (es_flag_kind)kind, true);
+        of->told = of->now;
+        judge->announce(judge->announce_user, &told);
+    }
+}
+
+void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
+{
+    judge->announce = handler;
+    judge->announce_user = user;
 }
 
 /* The condition holds at `step`: opens the episode or lengthens it. */
@@ -434,6 +463,7 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
     } else if (series == ES_JUDGE_MAX_LOGIT) {
         judge_logits(judge, &of);
     }
+    announce(judge);
 }
 
 void es_judge_finish(es_judge *judge)
@@ -441,6 +471,7 @@ void es_judge_finish(es_judge *judge)
     uint32_t n_needed = es_collapse_samples(&judge->rules);
     if (judge->n_entropy > 0 && judge->n_entropy < n_needed)
         (void)join_layers(judge, judge->n_entropy);
+    announce(judge);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         report(judge, (es_flag_kind)kind, true);
 }

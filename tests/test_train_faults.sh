@@ -194,7 +194,7 @@ stop_file() { # RUN.db
     echo 'enough of it' >"$1.stop"
     finish_training && exited 0 && grep -q ' stopped after ' "$dir/result" &&
         plain "$1" && status_is "$1" stopped && holds "$1" "$(done_steps)" &&
-        [ "$(sqlite3 "$1" 'SELECT message FROM event')" = 'enough of it' ]
+        [ "$(sqlite3 "$1" "SELECT message FROM event WHERE kind = 'stop'")" = 'enough of it' ]
 }
 check 'a file RUN.db.stop stops the training' stop_file "$dir/stop.db"
 

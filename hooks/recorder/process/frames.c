@@ -31,7 +31,8 @@ static es_status record_sample(es_session *session, const es_frame *frame)
     session->tally.committed++;
     if (frame->step > session->tally.last_step)
         session->tally.last_step = frame->step;
-    return ES_OK;
+    return es_alerts_push(&session->alerts, series->role, frame->step, values,
+                          series->n_values);
 }
 
 static es_status record_series(es_session *session, const es_frame *frame)
@@ -53,6 +54,8 @@ static es_status record_series(es_session *session, const es_frame *frame)
         es_writer_series(session->writer, &series->id, session->run_id,
                          sent.name, shape, (es_phase)sent.phase, sent.unit);
     series->refused = status < 0;
+    series->role = sent.phase == ES_PHASE_TRAIN ? es_judge_series_of(sent.name)
+                                                : ES_JUDGE_OTHER;
     return status;
 }
 

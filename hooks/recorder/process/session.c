@@ -46,6 +46,11 @@ es_status es_session_open(es_session *session)
         return es_fail(ES_ENOMEM, "out of memory");
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
+    /* Whoever reads the run can judge it later. */
+    if (es_alerts_open(&session->alerts, hello->path, session->writer,
+                       session->run_id, &hello->run,
+                       hello->resume_step) != ES_OK)
+        fprintf(stderr, "entropy-recorder: no alerts: %s\n", es_message());
     return ES_OK;
 }
 
@@ -78,6 +83,7 @@ static es_status commit_batch(es_session *session)
     const es_tally before = session->tally;
     uint64_t start = ring->position;
     es_frame frame;
+    es_alerts_keep(&session->alerts);
     es_status status = es_writer_begin(session->writer);
     /* Not "<": a corrupt head may lie behind us, and must be noticed. */
     while (status == ES_OK && ring->position != session->until &&
@@ -92,6 +98,7 @@ static es_status commit_batch(es_session *session)
         es_writer_rollback(session->writer);
         es_ring_rewind(ring);
         session->tally = before;
+        es_alerts_undo(&session->alerts);
         return status;
     }
     es_ring_release(ring, session->tally.committed);
@@ -104,10 +111,12 @@ static es_status commit_frame(es_session *session)
 {
     const es_tally before = session->tally;
     es_frame frame;
+    es_alerts_keep(&session->alerts);
     es_status status = es_session_record(session, &frame);
     if (may_pass(status)) {
         es_ring_rewind(&session->ring);
         session->tally = before;
+        es_alerts_undo(&session->alerts);
         return status;
     }
     if (status < 0)
@@ -291,6 +300,7 @@ static es_status note_death(es_session *session)
 static es_status write_end(es_session *session)
 {
     char why[ES_MESSAGE_MAX + 32];
+    es_alerts_keep(&session->alerts);
     snprintf(why, sizeof why, "were refused: %s", session->trouble.text);
     es_status status = es_writer_begin(session->writer);
     if (status == ES_OK)
@@ -303,14 +313,18 @@ static es_status write_end(es_session *session)
         status = note(session, "ring_corrupt", ES_SEVERITY_ERROR,
                       session->trouble.text, NULL);
     if (status == ES_OK)
+        status = es_alerts_finish(&session->alerts);
+    if (status == ES_OK)
         status = note_death(session);
     if (status == ES_OK)
         status = es_writer_end_run(session->writer, session->run_id,
                                    final_status(session));
     if (status == ES_OK)
         status = es_writer_commit(session->writer);
-    if (status != ES_OK)
+    if (status != ES_OK) {
         es_writer_rollback(session->writer);
+        es_alerts_undo(&session->alerts);
+    }
     return status;
 }
 
@@ -322,6 +336,7 @@ void es_session_finish(es_session *session)
     else
         es_writer_abandon(session->writer);
     session->writer = NULL;
+    es_alerts_close(&session->alerts);
     if (status < 0)
         keep_trouble(session, status);
 }

@@ -8,6 +8,7 @@
 #ifndef ES_SESSION_H
 #define ES_SESSION_H
 
+#include "hooks/recorder/process/alert.h"
 #include "hooks/recorder/process/watch.h"
 #include "hooks/recorder/wire.h"
 #include "store/writer.h"
@@ -23,6 +24,7 @@ typedef struct es_tally {
 typedef struct es_recorded {
     int64_t id; /* es_writer_series */
     size_t n_values;
+    es_judge_series role; /* ES_JUDGE_OTHER: not judged */
     bool refused;
 } es_recorded;
 
@@ -33,6 +35,7 @@ typedef struct es_session {
     es_writer *writer;
     int64_t run_id;
     es_tally tally;
+    es_alerts alerts;
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
     size_t payload_size;

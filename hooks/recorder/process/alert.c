@@ -1,0 +1,216 @@
+#include "hooks/recorder/process/alert.h"
+
+#include "analyzer/base/text.h"
+#include "store/reader.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_LAYERS 64 /* named in an event */
+
+/* --- what an event says ---------------------------------------------------*/
+
+/* "[9,10,11]": the first of the marked layers. */
+static void list_layers(char *out, size_t size, const unsigned char *marks,
+                        int n_layers)
+{
+    size_t n = (size_t)snprintf(out, size, "[");
+    int listed = 0;
+    for (int l = 0; l < n_layers && listed < MOST_LAYERS; l++)
+        if (marks[l])
+            n += (size_t)snprintf(out + n, size - n, "%s%d",
+                                  listed++ ? "," : "", l);
+    snprintf(out + n, size - n, "]");
+}
+
+/* The only marked layer, or ES_UNKNOWN. */
+static int64_t single_layer(const unsigned char *marks, int n_layers)
+{
+    int64_t single = ES_UNKNOWN;
+    for (int l = 0; l < n_layers; l++) {
+        if (marks[l] && single != ES_UNKNOWN)
+            return ES_UNKNOWN;
+        if (marks[l])
+            single = l;
+    }
+    return single;
+}
+
+/* As JSON has it. */
+static const char *number(char out[ES_FLOAT_TEXT_MAX], double x)
+{
+    return isfinite(x) ? es_double_print(out, x) : "null";
+}
+
+static es_status write_event(es_alerts *alerts, const es_episode *of)
+{
+    char layers[MOST_LAYERS * 8], data[MOST_LAYERS * 8 + 128];
+    char value[ES_FLOAT_TEXT_MAX], threshold[ES_FLOAT_TEXT_MAX];
+    char message[128], dedupe[96];
+    const char *kind = es_flag_name(of->kind);
+    list_layers(layers, sizeof layers, of->layers, alerts->n_layers);
+    snprintf(data, sizeof data,
+             "{\"onset\":%lld,\"value\":%s,\"threshold\":%s,"
+             "\"layers\":%s}",
+             (long long)of->onset, number(value, of->value),
+             number(threshold, of->threshold), layers);
+    snprintf(message, sizeof message,
+             "%s since step %lld: %.4g, threshold %.4g", kind,
+             (long long)of->onset, of->value, of->threshold);
+    snprintf(dedupe, sizeof dedupe, "alert:%s@%lld:%s", kind,
+             (long long)of->onset, es_severity_name(of->severity));
+    const es_event event = {.step = alerts->step,
+                            .kind = kind,
+                            .severity = of->severity,
+                            .layer = single_layer(of->layers, alerts->n_layers),
+                            .head = ES_UNKNOWN,
+                            .message = message,
+                            .data = data,
+                            .dedupe = dedupe};
+    return es_writer_event(alerts->writer, alerts->run_id, &event);
+}
+
+static void tell(void *user, const es_episode *episode)
+{
+    es_alerts *alerts = user;
+    if (alerts->status != ES_OK || alerts->n >= ES_ALERTS_MOST)
+        return;
+    alerts->n++;
+    alerts->status = write_event(alerts, episode);
+}
+
+/* An episode's end is for the readers, who judge the whole run. */
+static void ignore(void *user, const es_episode *episode)
+{
+    (void)user;
+    (void)episode;
+}
+
+/* --- judging --------------------------------------------------------------*/
+
+/* What a resumed run goes on from. Its alerts are in the file. */
+static es_status catch_up(es_alerts *alerts, es_reader *reader, size_t run,
+                          int64_t resume_step)
+{
+    es_cursor *cursor = NULL;
+    es_series series;
+    const float *values;
+    es_status status = es_cursor_open_run(&cursor, reader, run);
+    while (status == ES_OK) {
+        int64_t step;
+        status = es_cursor_next_of_run(cursor, &step, &values, &series);
+        if (status == ES_OK && step >= resume_step)
+            break;
+        if (status == ES_OK && series.phase == ES_PHASE_TRAIN)
+            status = es_alerts_push(alerts, es_judge_series_of(series.name),
+                                    step, values, series.n_values);
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* The run is the file's only one of this id; its index is not its id. */
+static es_status find_run(size_t *index, es_reader *reader, const char *uuid)
+{
+    for (*index = es_reader_n_runs(reader); (*index)-- > 0;) {
+        es_run_info run;
+        es_status status = es_reader_run(reader, *index, &run);
+        if (status != ES_OK)
+            return status;
+        /* Without one it was made just now, and is the last. */
+        if (!uuid || (run.uuid && strcmp(run.uuid, uuid) == 0))
+            return ES_OK;
+    }
+    return es_fail(ES_ENOTFOUND, "%s: the run just opened is not there",
+                   es_reader_path(reader));
+}
+
+static es_status make_judge(es_alerts *alerts, const es_judge_run *run)
+{
+    es_flag_rules rules;
+    es_flag_rules_default(&rules);
+    alerts->size = es_judge_size(run);
+    alerts->now = alerts->size ? malloc(alerts->size) : NULL;
+    alerts->before = alerts->size ? malloc(alerts->size) : NULL;
+    if (!alerts->now || !alerts->before)
+        return es_fail(ES_ENOMEM, "out of memory for judging the run");
+    alerts->judge = es_judge_init(alerts->now, run, &rules, ignore, NULL);
+    return ES_OK;
+}
+
+es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
+                         int64_t run_id, const es_run_info *run,
+                         int64_t resume_step)
+{
+    es_reader *reader = NULL;
+    size_t index = 0;
+    *alerts = (es_alerts){
+        .writer = writer, .run_id = run_id, .n_layers = (int)run->n_layer};
+    es_status status = es_reader_open(&reader, path);
+    if (status == ES_OK)
+        status = find_run(&index, reader, run->uuid);
+    if (status == ES_OK) {
+        const es_judge_run judged = {
+            .n_layers = (int)run->n_layer,
+            .n_heads = (int)run->n_head,
+            .ctx = run->ctx == ES_UNKNOWN ? 0 : (int)run->ctx,
+            .planned_steps = es_reader_planned_steps(reader, index),
+        };
+        status = make_judge(alerts, &judged);
+    }
+    if (status == ES_OK) {
+        es_judge_announce(alerts->judge, ignore, NULL);
+        status = catch_up(alerts, reader, index, resume_step);
+    }
+    es_reader_close(reader);
+    if (status == ES_OK)
+        es_judge_announce(alerts->judge, tell, alerts);
+    else
+        es_alerts_close(alerts);
+    return status;
+}
+
+es_status es_alerts_push(es_alerts *alerts, es_judge_series series,
+                         int64_t step, const float *values, size_t n)
+{
+    if (!alerts->judge || series == ES_JUDGE_OTHER)
+        return ES_OK;
+    alerts->step = step;
+    alerts->status = ES_OK;
+    es_judge_push(alerts->judge, series, step, values, n);
+    return alerts->status;
+}
+
+void es_alerts_keep(es_alerts *alerts)
+{
+    if (!alerts->judge)
+        return;
+    memcpy(alerts->before, alerts->now, alerts->size);
+    alerts->n_before = alerts->n;
+}
+
+void es_alerts_undo(es_alerts *alerts)
+{
+    if (!alerts->judge)
+        return;
+    memcpy(alerts->now, alerts->before, alerts->size);
+    alerts->n = alerts->n_before;
+}
+
+es_status es_alerts_finish(es_alerts *alerts)
+{
+    if (!alerts->judge)
+        return ES_OK;
+    alerts->status = ES_OK;
+    es_judge_finish(alerts->judge);
+    return alerts->status;
+}
+
+void es_alerts_close(es_alerts *alerts)
+{
+    free(alerts->now);
+    free(alerts->before);
+    *alerts = (es_alerts){0};
+}
