@@ -51,7 +51,7 @@ RECORDER_SRC = $(call in,hooks/recorder)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
     $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
-CLI_SRC = $(filter-out cli/main.c,$(call in,cli cli/figures))
+CLI_SRC = $(filter-out cli/main.c,$(call in,cli cli/figures cli/terminal))
 CORPUS_SRC = $(call in,samples/corpus)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

@@ -21,6 +21,7 @@ typedef struct es_scan_options {
     es_text_kind text;
     const char *text_file; /* "-": standard output */
     bool quiet, check;
+    bool tui; /* on the terminal instead of a table */
 } es_scan_options;
 
 /**

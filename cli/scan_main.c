@@ -7,6 +7,7 @@
 #include "cli/print.h"
 #include "cli/scan.h"
 #include "cli/table.h"
+#include "cli/terminal/show.h"
 
 #include <math.h>
 
@@ -196,6 +197,19 @@ static void show_without(scan *s)
     tell_output(s, status);
 }
 
+static void show_on_terminal(scan *s)
+{
+    es_show_result result;
+    const es_show_options options = {.inputs = s->options.inputs,
+                                     .n_inputs = s->options.n_inputs,
+                                     .summary = s->options.summary,
+                                     .colormap = s->options.figures.colormap};
+    tell_output(s, es_show(&result, &options));
+    s->n_shown = result.n_shown;
+    s->n_failed = result.n_failed;
+    s->alarms = result.alarms;
+}
+
 static int exit_code(const scan *s)
 {
     if (s->output_code)
@@ -217,21 +231,29 @@ static void finish(scan *s)
     es_scan_options_free(&s->options);
 }
 
+static void show_runs(scan *s)
+{
+    es_summary_options *summary = &s->options.summary;
+    summary->without_flags =
+        s->options.text == ES_TEXT_NONE && !s->options.check;
+    if (summary->max.policy == ES_MAX_OBSERVED)
+        for_each_run(s, gather_peak, false);
+    if (es_figures_any(&s->options.figures))
+        show_with_pictures(s);
+    else
+        show_without(s);
+}
+
 int es_scan_main(int argc, char **argv)
 {
     scan s = {.observed = NAN};
     es_status status = es_scan_options_parse(&s.options, argc, argv);
     int code;
     if (status == ES_OK) {
-        es_summary_options *summary = &s.options.summary;
-        summary->without_flags =
-            s.options.text == ES_TEXT_NONE && !s.options.check;
-        if (summary->max.policy == ES_MAX_OBSERVED)
-            for_each_run(&s, gather_peak, false);
-        if (es_figures_any(&s.options.figures))
-            show_with_pictures(&s);
+        if (s.options.tui)
+            show_on_terminal(&s);
         else
-            show_without(&s);
+            show_runs(&s);
         code = exit_code(&s);
     } else {
         code = es_command_exit(status);

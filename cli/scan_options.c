@@ -26,6 +26,7 @@ enum {
     THEME,
     JSON,
     CSV,
+    TUI,
     QUIET,
     OUTPUT,
     CHECK,
@@ -62,6 +63,8 @@ static const es_option table[] = {
     [THEME] = {"theme", 0, "NAME", "light or dark (light)"},
     [JSON] = {"json", 0, NULL, "print JSON instead of the table"},
     [CSV] = {"csv", 0, NULL, "print CSV instead of the table"},
+    [TUI] = {"tui", 0, NULL,
+             "draw the runs on the terminal instead of the table"},
     [QUIET] = {"quiet", 'q', NULL, "print no table, and errors alone"},
     [OUTPUT] = {"output", 'o', "FILE",
                 "where to write JSON, CSV, or the one figure that has no FILE "
@@ -198,6 +201,9 @@ static es_status take(void *user, int option, const char *value)
     case CSV:
         g->csv = true;
         break;
+    case TUI:
+        to->tui = true;
+        break;
     case QUIET:
         to->quiet = true;
         break;
@@ -232,6 +238,17 @@ static es_status check_inputs(const es_scan_options *to)
                        "%s: neither a file nor a verb: see "
                        "entropy-scan --help",
                        first);
+    return ES_OK;
+}
+
+/* The terminal has room for one drawing, and no file takes it. */
+static es_status check_tui(const gathered *g)
+{
+    const es_scan_options *to = g->to;
+    if (to->tui && (g->json || g->csv || g->output || to->quiet ||
+                    es_figures_any(&to->figures)))
+        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
+                                  "nothing else: leave out the other outputs");
     return ES_OK;
 }
 
@@ -305,6 +322,8 @@ static es_status judge(gathered *g)
     es_scan_options *to = g->to;
     es_status status = check_inputs(to);
     if (status == ES_OK)
+        status = check_tui(g);
+    if (status == ES_OK)
         status = choose_text(g);
     if (status == ES_OK)
         status = place_output(g);
@@ -312,7 +331,8 @@ static es_status judge(gathered *g)
         status = es_figures_set_format(&to->figures,
                                        g->has_format ? &g->format : NULL);
     if (status == ES_OK && g->picture_option >= 0 &&
-        !es_figures_any(&to->figures))
+        !es_figures_any(&to->figures) &&
+        !(to->tui && g->picture_option == COLORMAP))
         return es_fail(ES_EUSAGE,
                        "--%s is for a picture: add --heatmap, --curves or "
                        "--figure",

@@ -125,6 +125,9 @@ usage 'nothing at all' 'no run file: .*--help'
 usage 'a verb that is none' 'wacth: neither a file nor a verb' wacth good.db
 usage 'an option that is none' 'heatmpa.*--heatmap' good.db --heatmpa
 usage '--json with --csv' '--json and --csv exclude each other' good.db --json --csv
+fails 'a drawing for a terminal that is none' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
+fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg
 usage 'a name that says no format' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
 usage 'two pictures of one name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png

@@ -1,0 +1,187 @@
+#include "cli/terminal/heat.h"
+
+#include "analyzer/base/value.h"
+#include "cli/terminal/marks.h"
+
+#include <string.h>
+
+static int divide_up(int a, int b)
+{
+    return a / b + (a % b > 0);
+}
+
+/* --- layout ---------------------------------------------------------------*/
+
+static es_heat_layout lay_out(int n_layers, int n_heads, int columns,
+                              int halves, int layers_in, int heads_in)
+{
+    int n_rows = divide_up(n_layers, layers_in) * halves;
+    return (es_heat_layout){
+        .n_layers = n_layers,
+        .n_heads = n_heads,
+        .columns = columns,
+        .halves = halves,
+        .layers_in = layers_in,
+        .heads_in = heads_in,
+        .width = divide_up(n_heads, heads_in) * columns,
+        .height = divide_up(n_rows, 2),
+    };
+}
+
+es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
+                           bool roomy, es_depth depth)
+{
+    int halves = depth == ES_DEPTH_ASCII ? 2 : 1;
+    if (roomy && 2 * n_heads <= width && n_layers <= height)
+        return lay_out(n_layers, n_heads, 2, 2, 1, 1);
+    return lay_out(n_layers, n_heads, 1, halves,
+                   divide_up(n_layers, height * 2 / halves),
+                   divide_up(n_heads, width));
+}
+
+void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
+                           int *last)
+{
+    int places = 2 / layout->halves; /* in a row of text */
+    int n = places * layout->layers_in;
+    *first = row * n;
+    *last = *first + n - 1 < layout->n_layers ? *first + n - 1
+                                              : layout->n_layers - 1;
+}
+
+/* --- values ---------------------------------------------------------------*/
+
+double es_heat_share(const es_heat_scale *scale, double value)
+{
+    return (value - scale->low) / (scale->high - scale->low);
+}
+
+/* Is a in more trouble than b, both finite? */
+static bool is_worse(const es_heat_scale *scale, float a, float b)
+{
+    if (!scale->ends_matter)
+        return a > b;
+    double from_a = fabs(es_heat_share(scale, (double)a) - 0.5);
+    double from_b = fabs(es_heat_share(scale, (double)b) - 0.5);
+    return from_a > from_b || (!(from_a < from_b) && a < b);
+}
+
+float es_heat_place(const float *values, const es_heat_layout *layout,
+                    const es_heat_scale *scale, int layer, int head)
+{
+    float worst = es_missing();
+    for (int l = 0; l < layout->layers_in; l++)
+        for (int h = 0; h < layout->heads_in; h++) {
+            int at_layer = layer * layout->layers_in + l;
+            int at_head = head * layout->heads_in + h;
+            if (at_layer >= layout->n_layers || at_head >= layout->n_heads)
+                continue;
+            float value = values[(size_t)at_layer * (size_t)layout->n_heads +
+                                 (size_t)at_head];
+            if (es_is_missing(value))
+                continue;
+            if (!isfinite(value))
+                return value;
+            if (es_is_missing(worst) || is_worse(scale, value, worst))
+                worst = value;
+        }
+    return worst;
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+/* The colour of a value; ES_INK_OWN where there is none to show. */
+static es_ink ink_of(float value, const es_heat_scale *scale)
+{
+    if (es_is_missing(value))
+        return ES_INK_OWN;
+    if (!isfinite(value))
+        return es_ink_of(ES_BROKEN_COLOR);
+    return es_ink_of(
+        es_colormap_at(scale->map, es_heat_share(scale, (double)value)));
+}
+
+static bool is_broken(float value)
+{
+    return !isfinite(value) && !es_is_missing(value);
+}
+
+static void draw_halves(es_screen *screen, int x, int y, es_ink upper,
+                        es_ink lower)
+{
+    if (upper != ES_INK_OWN)
+        es_screen_write(screen, x, y, 1, "▀",
+                        (es_style){.ink = upper, .paper = lower});
+    else if (lower != ES_INK_OWN)
+        es_screen_write(screen, x, y, 1, "▄", (es_style){.ink = lower});
+}
+
+static void draw_ascii(es_screen *screen, int x, int y, float value,
+                       const es_heat_scale *scale)
+{
+    if (!es_is_missing(value))
+        es_screen_write(screen, x, y, 1,
+                        es_mark_ascii(es_heat_share(scale, (double)value)),
+                        ES_PLAIN);
+}
+
+/* The values of the upper and the lower half of a cell of text. */
+static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
+                      const es_heat_scale *scale)
+{
+    if (is_broken(upper) && is_broken(lower))
+        es_mark_broken(screen, x, y);
+    else if (es_screen_depth(screen) == ES_DEPTH_ASCII)
+        draw_ascii(screen, x, y, upper, scale);
+    else
+        draw_halves(screen, x, y, ink_of(upper, scale), ink_of(lower, scale));
+}
+
+void es_heat_draw(es_screen *screen, int x, int y, const float *values,
+                  const es_heat_layout *layout, const es_heat_scale *scale)
+{
+    for (int row = 0; row < layout->height; row++)
+        for (int column = 0; column < layout->width; column++) {
+            int head = column / layout->columns;
+            int above = row * 2 / layout->halves;
+            int below = (row * 2 + 1) / layout->halves;
+            float upper = es_heat_place(values, layout, scale, above, head);
+            float lower = es_heat_place(values, layout, scale, below, head);
+            draw_cell(screen, x + column, y + row, upper, lower, scale);
+        }
+}
+
+/* 1, 2, 5, 10, 20 ...: the smallest that is at least `least`. */
+static int nice_step(int least)
+{
+    int step = 1;
+    for (int i = 0; step < least; i++)
+        step = i % 3 == 1 ? step / 2 * 5 : step * 2;
+    return step;
+}
+
+static int digits_of(int number)
+{
+    int n = 1;
+    for (; number > 9; number /= 10)
+        n++;
+    return n;
+}
+
+void es_heat_draw_axes(es_screen *screen, int x, int y,
+                       const es_heat_layout *layout)
+{
+    int n = digits_of(layout->n_heads - 1);
+    int least = divide_up((n + 2) * layout->heads_in, layout->columns);
+    for (int head = 0; head < layout->n_heads; head += nice_step(least)) {
+        int at = head / layout->heads_in * layout->columns;
+        if (at + digits_of(head) <= layout->width || head == 0)
+            es_screen_say(screen, x + at, y - 1, n, ES_FAINT, "%d", head);
+    }
+    for (int row = 0; row < layout->height; row++) {
+        int first, last;
+        es_heat_layers_of_row(layout, row, &first, &last);
+        es_screen_say(screen, x - 1 - digits_of(first), y + row,
+                      digits_of(first), ES_FAINT, "%d", first);
+    }
+}

@@ -1,0 +1,224 @@
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "analyzer/base/value.h"
+#include "cli/terminal/panel.h"
+#include "cli/terminal/spark.h"
+
+/* What drawing the lines of a run needs. */
+typedef struct sheet {
+    es_screen *screen;
+    int x, y; /* of the panel */
+    const es_tui_run *run;
+    const es_panel_frame *frame;
+    const es_panel_plan *plan;
+    int64_t from, to; /* steps of all lines */
+
+    int64_t *steps;                  /* (capacity) of one trace, unfolded */
+    float *values;                   /* (capacity) */
+    es_spark_column *columns, *line; /* (n) */
+    size_t n;
+} sheet;
+
+static size_t points_of(const es_trace *trace)
+{
+    return trace ? es_trace_n_points(trace) : 0;
+}
+
+static size_t most_points(const es_tui_run *run)
+{
+    size_t most = points_of(run->layers);
+    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+        size_t n = points_of(run->lines[i].trace);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static es_status get_memory(sheet *s)
+{
+    size_t points = most_points(s->run);
+    s->n = (size_t)s->plan->line_columns;
+    s->steps = es_resize(NULL, points, sizeof *s->steps);
+    s->values = es_resize(NULL, points, sizeof *s->values);
+    s->columns = es_resize(NULL, s->n, sizeof *s->columns);
+    s->line = es_resize(NULL, s->n, sizeof *s->line);
+    if (!s->steps || !s->values || !s->columns || !s->line)
+        return es_fail(ES_ENOMEM, "out of memory for lines of %zu points",
+                       points);
+    return ES_OK;
+}
+
+static void free_memory(sheet *s)
+{
+    free(s->steps);
+    free(s->values);
+    free(s->columns);
+    free(s->line);
+}
+
+/* --- steps ----------------------------------------------------------------*/
+
+static void include(sheet *s, const es_trace *trace)
+{
+    size_t n = points_of(trace);
+    if (n == 0)
+        return;
+    es_trace_steps(trace, s->steps);
+    if (s->steps[0] < s->from)
+        s->from = s->steps[0];
+    if (s->steps[n - 1] > s->to)
+        s->to = s->steps[n - 1];
+}
+
+static void find_steps(sheet *s)
+{
+    s->from = s->to = s->run->shown->step;
+    include(s, s->run->layers);
+    for (int i = 0; i < ES_TUI_N_LINES; i++)
+        include(s, s->run->lines[i].trace);
+}
+
+static int digits(char out[24], int64_t number)
+{
+    return snprintf(out, 24, "%lld", (long long)number);
+}
+
+/* First and last step below the lines, and a mark under the step shown. */
+static void draw_axis(sheet *s, int y)
+{
+    char text[24];
+    int x = s->x + s->plan->line_x, room = s->plan->line_columns;
+    int used = digits(text, s->from);
+    es_screen_say(s->screen, x, y, room, ES_FAINT, "%s", text);
+    int n = digits(text, s->to);
+    if (s->to > s->from && used + 1 + n <= room)
+        es_screen_write(s->screen, x + room - n, y, n, text, ES_FAINT);
+    if (s->run->shown->step >= s->to)
+        return;
+    size_t at = es_spark_column_of(s->run->shown->step, s->from, s->to, s->n);
+    bool plain = es_screen_depth(s->screen) == ES_DEPTH_ASCII;
+    es_screen_write(s->screen, x + (int)at, y, 1, plain ? "^" : "▲", ES_BOLD);
+}
+
+/* --- lines ----------------------------------------------------------------*/
+
+static void add(sheet *s, const es_trace *trace, size_t line)
+{
+    if (points_of(trace) == 0)
+        return;
+    es_trace_steps(trace, s->steps);
+    es_trace_line(trace, line, s->values);
+    es_spark_add(s->columns, s->line, s->n, s->from, s->to, s->steps, s->values,
+                 es_trace_n_points(trace));
+}
+
+static void label_layers(sheet *s, int y, int first, int last)
+{
+    int room = s->plan->line_x - 1;
+    if (first == last)
+        es_screen_say(s->screen, s->x, y, room, ES_FAINT, "layer %d", first);
+    else
+        es_screen_say(s->screen, s->x, y, room, ES_FAINT, "layers %d-%d", first,
+                      last);
+}
+
+static void draw_layers(sheet *s)
+{
+    const es_panel_plan *plan = s->plan;
+    int n_layers = plan->heat.n_layers;
+    const es_heat_scale *heat = &s->frame->scale;
+    const es_spark_scale scale = {
+        .low = heat->low,
+        .high = heat->high,
+        .side = heat->ends_matter ? ES_SPARK_FALLS : ES_SPARK_PEAKS,
+        .coloured = true,
+        .map = heat->map,
+    };
+    for (int i = 0; i < plan->n_layer_lines; i++) {
+        int first = i * plan->layers_a_line, y = s->y + plan->lines_y + i;
+        int end = first + plan->layers_a_line;
+        if (first >= n_layers)
+            break;
+        end = end < n_layers ? end : n_layers;
+        es_spark_clear(s->columns, s->n);
+        for (int layer = first; layer < end; layer++)
+            add(s, s->run->layers, (size_t)layer);
+        es_spark_draw(s->screen, s->x + plan->line_x, y, s->columns, s->n,
+                      &scale);
+        if (plan->stacked)
+            label_layers(s, y, first, end - 1);
+    }
+}
+
+/* "entropy, mean of each layer" above their lines, or less where there is
+   less room. */
+static void name_layers(sheet *s)
+{
+    const es_run_summary *shown = s->run->shown;
+    const es_panel_plan *plan = s->plan;
+    int x = plan->stacked ? 0 : plan->line_x;
+    int room = s->frame->width - x, y = s->y + plan->lines_y - 1;
+    char series[64], how[40] = "";
+    if (plan->n_layer_lines == 0)
+        return;
+    es_text_escape(series, sizeof series, shown->series, ES_ESCAPE_TERMINAL);
+    if (shown->shape != ES_SHAPE_RUN && plan->layers_a_line > 1)
+        snprintf(how, sizeof how, ", %d a line", plan->layers_a_line);
+    const char *shape = shown->shape == ES_SHAPE_RUN     ? ""
+                        : shown->shape == ES_SHAPE_LAYER ? " of each layer"
+                                                         : ", mean of layers";
+    if (es_screen_say(s->screen, s->x + x, y, room, ES_FAINT, "%.40s%s%s",
+                      series, shape, how) == 0)
+        es_screen_write(s->screen, s->x + x, y, room, series, ES_FAINT);
+}
+
+/* One of the run's own lines, on a scale of its own, which it names. */
+static void draw_line(sheet *s, const es_tui_line *line, int y)
+{
+    es_spark_scale scale = {.side = ES_SPARK_PEAKS};
+    int x = s->x, room = s->plan->line_x - 1;
+    bool finite = isfinite(line->value);
+    const es_style red = {.ink = ES_INK_RED, .bold = true};
+    es_spark_clear(s->columns, s->n);
+    add(s, line->trace, 0);
+    es_spark_range(&scale.low, &scale.high, s->columns, s->n);
+    es_spark_draw(s->screen, x + s->plan->line_x, y, s->columns, s->n, &scale);
+    int used =
+        es_screen_say(s->screen, x, y, room, ES_FAINT, "%s ", line->name);
+    if (!es_is_missing(line->value))
+        used += es_screen_say(
+            s->screen, x + used, y, room - used, finite ? ES_PLAIN : red,
+            isnan(line->value) ? "NaN" : "%.4g", (double)line->value);
+    char range[48];
+    int n =
+        snprintf(range, sizeof range, "%.3g to %.3g", scale.low, scale.high);
+    if (scale.low < scale.high && n + 1 <= room - used)
+        es_screen_write(s->screen, x + room - n - 1, y, n, range, ES_FAINT);
+}
+
+es_status es_panel_draw_lines(es_screen *screen, int x, int y,
+                              const es_tui_run *run,
+                              const es_panel_frame *frame,
+                              const es_panel_plan *plan)
+{
+    sheet s = {.screen = screen,
+               .x = x,
+               .y = y,
+               .run = run,
+               .frame = frame,
+               .plan = plan};
+    es_status status = get_memory(&s);
+    if (status == ES_OK) {
+        int row = y + plan->below_y;
+        find_steps(&s);
+        name_layers(&s);
+        draw_layers(&s);
+        for (int i = 0; i < ES_TUI_N_LINES; i++) {
+            if (points_of(run->lines[i].trace) > 0)
+                draw_line(&s, &run->lines[i], row++);
+        }
+        draw_axis(&s, row);
+    }
+    free_memory(&s);
+    return status;
+}

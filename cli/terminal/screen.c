@@ -1,0 +1,241 @@
+#include "cli/terminal/screen.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/display.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum {
+    TAG_SIXTEEN = 1, /* in the top byte of an ink */
+    TAG_RGB = 2,
+    CELL_BYTES = 8, /* a character and a mark or two on it */
+};
+
+/* A wide character is in its left cell; the right one has no text and is
+   `covered`. An empty text is a blank. */
+typedef struct cell {
+    char text[CELL_BYTES];
+    es_style style;
+    bool covered;
+} cell;
+
+struct es_screen {
+    es_depth depth;
+    int width, height;
+    cell *cells; /* (height,width) */
+};
+
+es_ink es_ink_of(es_color color)
+{
+    return (uint32_t)TAG_RGB << 24 | (uint32_t)color.r << 16 |
+           (uint32_t)color.g << 8 | color.b;
+}
+
+/* The steps of a channel of the cube are 0, 95, 135, 175, 215, 255. */
+static int cube_step(int channel)
+{
+    return channel < 48 ? 0 : channel < 115 ? 1 : (channel - 35) / 40;
+}
+
+int es_ink_cube(es_color color)
+{
+    return 16 + 36 * cube_step(color.r) + 6 * cube_step(color.g) +
+           cube_step(color.b);
+}
+
+es_status es_screen_new(es_screen **out, es_depth depth, int width, int height)
+{
+    es_screen *screen = malloc(sizeof *screen);
+    size_t n = 0;
+    cell *cells = NULL;
+    if (es_size_mul(&n, (size_t)width, (size_t)height))
+        cells = calloc(n, sizeof *cells);
+    if (!screen || !cells) {
+        free(screen);
+        free(cells);
+        return es_fail(ES_ENOMEM, "out of memory for a screen of %d x %d",
+                       width, height);
+    }
+    *screen = (es_screen){depth, width, height, cells};
+    *out = screen;
+    return ES_OK;
+}
+
+void es_screen_free(es_screen *screen)
+{
+    if (!screen)
+        return;
+    free(screen->cells);
+    free(screen);
+}
+
+es_depth es_screen_depth(const es_screen *screen)
+{
+    return screen->depth;
+}
+
+int es_screen_width(const es_screen *screen)
+{
+    return screen->width;
+}
+
+int es_screen_height(const es_screen *screen)
+{
+    return screen->height;
+}
+
+/* --- writing --------------------------------------------------------------*/
+
+/* Copies the first character of text; returns its bytes. */
+static size_t take_character(char out[5], const char *text)
+{
+    unsigned char lead = (unsigned char)*text;
+    size_t n = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (strnlen(text, n) < n || !es_text_is_utf8(text, n))
+        n = 1;
+    memcpy(out, text, n);
+    out[n] = 0;
+    return n;
+}
+
+/* Zero-width characters that are no accents but steer: the direction of what
+   follows them, up to the end of the line, or how wide an emoji gets. */
+static bool steers(const char *character)
+{
+    unsigned char lead = (unsigned char)*character;
+    return lead == 0xe2 || lead == 0xef || lead == 0xf3;
+}
+
+static bool is_printable(const es_screen *screen, const char *character)
+{
+    unsigned char lead = (unsigned char)*character;
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7f;
+    bool c1 = lead == 0xc2 && (unsigned char)character[1] < 0xa0;
+    return screen->depth != ES_DEPTH_ASCII && character[1] && !c1;
+}
+
+static void add_mark(cell *to, const char *mark)
+{
+    if (strlen(to->text) + strlen(mark) < CELL_BYTES)
+        strcat(to->text, mark);
+}
+
+static cell *cell_at(const es_screen *screen, int x, int y)
+{
+    return &screen->cells[(size_t)y * (size_t)screen->width + (size_t)x];
+}
+
+int es_screen_write(es_screen *screen, int x, int y, int room, const char *text,
+                    es_style style)
+{
+    int used = 0;
+    char character[5];
+    if (y < 0 || y >= screen->height || x < 0)
+        return 0;
+    if (room > screen->width - x)
+        room = screen->width - x;
+    while (*text) {
+        text += take_character(character, text);
+        int width = (int)es_display_width(character);
+        bool printable = is_printable(screen, character);
+        if (used + width > room)
+            break;
+        if (width == 0) {
+            if (used > 0 && printable && !steers(character))
+                add_mark(cell_at(screen, x + used - 1, y), character);
+            continue;
+        }
+        for (int i = 0; i < width; i++) {
+            cell *to = cell_at(screen, x + used + i, y);
+            *to = (cell){.style = style, .covered = printable && i > 0};
+            if (!to->covered)
+                strcpy(to->text, printable ? character : "?");
+        }
+        used += width;
+    }
+    return used;
+}
+
+int es_screen_say(es_screen *screen, int x, int y, int room, es_style style,
+                  const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (room > screen->width - x)
+        room = screen->width - x;
+    if ((int)es_display_width(text) > room)
+        return 0;
+    return es_screen_write(screen, x, y, room, text, style);
+}
+
+/* --- printing -------------------------------------------------------------*/
+
+static bool same_style(const es_style *a, const es_style *b)
+{
+    return a->ink == b->ink && a->paper == b->paper && a->bold == b->bold &&
+           a->faint == b->faint;
+}
+
+/* The part of an SGR sequence that sets a colour; `base` is 30 for ink, 40
+   for paper. */
+static void print_ink(es_depth depth, es_ink ink, int base, FILE *out)
+{
+    es_color color = {
+        .r = (uint8_t)(ink >> 16), .g = (uint8_t)(ink >> 8), .b = (uint8_t)ink};
+    if (ink >> 24 == TAG_SIXTEEN)
+        fprintf(out, ";%d", base + (int)(ink & 7));
+    else if (ink >> 24 == TAG_RGB && depth == ES_DEPTH_TRUE)
+        fprintf(out, ";%d;2;%d;%d;%d", base + 8, color.r, color.g, color.b);
+    else if (ink >> 24 == TAG_RGB)
+        fprintf(out, ";%d;5;%d", base + 8, es_ink_cube(color));
+}
+
+static void print_style(es_depth depth, const es_style *style, FILE *out)
+{
+    fprintf(out, "\033[0%s%s", style->bold ? ";1" : "",
+            style->faint ? ";2" : "");
+    print_ink(depth, style->ink, 30, out);
+    print_ink(depth, style->paper, 40, out);
+    fputc('m', out);
+}
+
+static bool is_blank(const cell *c)
+{
+    return !c->covered && !c->style.paper &&
+           (!*c->text || strcmp(c->text, " ") == 0);
+}
+
+void es_screen_print_row(const es_screen *screen, int y, FILE *out)
+{
+    const cell *row = cell_at(screen, 0, y);
+    es_style current = ES_PLAIN;
+    int n = screen->width;
+    while (n > 0 && is_blank(&row[n - 1]))
+        n--;
+    for (int x = 0; x < n; x++) {
+        const cell *c = &row[x];
+        if (c->covered)
+            continue;
+        if (screen->depth != ES_DEPTH_ASCII &&
+            !same_style(&c->style, &current)) {
+            current = c->style;
+            print_style(screen->depth, &current, out);
+        }
+        fputs(*c->text ? c->text : " ", out);
+    }
+    if (!same_style(&current, &ES_PLAIN))
+        fputs("\033[0m", out);
+}
+
+void es_screen_print(const es_screen *screen, FILE *out)
+{
+    for (int y = 0; y < screen->height; y++) {
+        es_screen_print_row(screen, y, out);
+        fputc('\n', out);
+    }
+}

@@ -1,0 +1,77 @@
+/**
+ * A grid of character cells: what is drawn on the terminal, before it is text.
+ * Whatever lies outside of the grid is left out.
+ */
+#ifndef ES_SCREEN_H
+#define ES_SCREEN_H
+
+#include "analyzer/base/status.h"
+#include "cli/terminal/terminal.h"
+#include "render/colormap.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/** A colour: 0 the terminal's own, one of its sixteen, or 24 bits. */
+typedef uint32_t es_ink;
+
+#define ES_INK_OWN UINT32_C(0)
+#define ES_INK_RED UINT32_C(0x01000001)
+#define ES_INK_GREEN UINT32_C(0x01000002)
+#define ES_INK_YELLOW UINT32_C(0x01000003)
+
+es_ink es_ink_of(es_color color);
+
+/** The nearest colour of xterm's 6 x 6 x 6 cube, 16..231, by squared distance
+ *  in RGB. */
+int es_ink_cube(es_color color);
+
+typedef struct es_style {
+    es_ink ink, paper;
+    bool bold, faint;
+} es_style;
+
+#define ES_PLAIN ((es_style){0})
+#define ES_BOLD ((es_style){.bold = true})
+#define ES_FAINT ((es_style){.faint = true})
+
+typedef struct es_screen es_screen;
+
+/** All blank. width, height >= 1. ES_OK or ES_ENOMEM. */
+es_status es_screen_new(es_screen **out, es_depth depth, int width,
+                        int height) ES_MUST_USE;
+
+void es_screen_free(es_screen *screen); /* NULL is fine */
+
+es_depth es_screen_depth(const es_screen *screen);
+int es_screen_width(const es_screen *screen);
+int es_screen_height(const es_screen *screen);
+
+/**
+ * Writes text from column x of row y, at most `room` columns of it; returns
+ * the columns that it took.
+ *
+ *   text   UTF-8; control characters are shown as '?', and so is, on an ASCII
+ *          screen, whatever else ASCII has not. Characters without a width
+ *          that are no accents are left out: they turn the direction of
+ *          writing, or change how wide others are.
+ */
+int es_screen_write(es_screen *screen, int x, int y, int room, const char *text,
+                    es_style style);
+
+/** The same with printf's format; 255 bytes at most. Nothing, and 0, if there
+ *  is no room for all of it: a number that is cut is another number. */
+int es_screen_say(es_screen *screen, int x, int y, int room, es_style style,
+                  const char *fmt, ...) ES_PRINTF(6, 7);
+
+/**
+ * Row y as text, without a line end: escape sequences where colours change,
+ * none on an ASCII screen, back to the terminal's own at the end; blank cells
+ * on the right are left out.
+ */
+void es_screen_print_row(const es_screen *screen, int y, FILE *out);
+
+/** All rows, each with a line end. */
+void es_screen_print(const es_screen *screen, FILE *out);
+
+#endif

@@ -1,0 +1,29 @@
+/** Shared between drawing once and the live view. */
+#ifndef ES_SHOW_INTERNAL_H
+#define ES_SHOW_INTERNAL_H
+
+#include "analyzer/base/checked.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/watched.h"
+
+typedef struct es_watch_list {
+    es_watched *list; /* (n) */
+    size_t n;
+} es_watch_list;
+
+es_status es_watch_list_add(es_watch_list *to, const char *path,
+                            size_t index) ES_MUST_USE;
+void es_watch_list_free(es_watch_list *runs);
+
+/** es_tui_draw of the runs; the rest is as in `like`. */
+es_status es_watch_list_draw(es_screen **out, size_t *n_shown,
+                             const es_watch_list *runs,
+                             const es_tui *like) ES_MUST_USE;
+
+/** Draws them on standard output, as high as they want to be. */
+es_status es_watch_list_print(const es_watch_list *runs,
+                              es_colormap colormap) ES_MUST_USE;
+
+void es_watch_list_judge(es_show_result *out, const es_watch_list *runs);
+
+#endif

@@ -1,0 +1,154 @@
+#include "cli/terminal/spark.h"
+
+#include "analyzer/base/value.h"
+#include "cli/terminal/marks.h"
+
+enum { LEVELS = 8, NEAR = 2 };
+
+void es_spark_clear(es_spark_column *columns, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        columns[i] = (es_spark_column){.low = NAN, .high = NAN};
+}
+
+size_t es_spark_column_of(int64_t step, int64_t from, int64_t to, size_t n)
+{
+    double share =
+        ((double)step - (double)from) / ((double)to - (double)from + 1);
+    size_t column = share > 0 ? (size_t)(share * (double)n) : 0;
+    return column < n ? column : n - 1;
+}
+
+/* --- filling --------------------------------------------------------------*/
+
+static void add_value(es_spark_column *to, float value)
+{
+    to->seen = true;
+    if (es_is_missing(value))
+        return;
+    if (!isfinite(value)) {
+        to->broken = true;
+        return;
+    }
+    if (!(to->low <= value))
+        to->low = value;
+    if (!(to->high >= value))
+        to->high = value;
+}
+
+static void join(es_spark_column *to, const es_spark_column *from)
+{
+    to->seen = to->seen || from->seen;
+    to->broken = to->broken || from->broken;
+    if (isfinite(from->low) && !(to->low <= from->low))
+        to->low = from->low;
+    if (isfinite(from->high) && !(to->high >= from->high))
+        to->high = from->high;
+}
+
+void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
+                  int64_t from, int64_t to, const int64_t *steps,
+                  const float *values, size_t n_values)
+{
+    size_t last = 0;
+    es_spark_clear(line, n);
+    for (size_t i = 0; i < n_values; i++) {
+        size_t column = es_spark_column_of(steps[i], from, to, n);
+        for (size_t gap = last + 1; gap < column && i > 0; gap++)
+            add_value(&line[gap], values[i - 1]);
+        add_value(&line[column], values[i]);
+        last = column;
+    }
+    for (size_t rest = last + 1; rest < n && steps[n_values - 1] == to; rest++)
+        add_value(&line[rest], values[n_values - 1]);
+    for (size_t i = 0; i < n; i++)
+        join(&columns[i], &line[i]);
+}
+
+void es_spark_range(double *low, double *high, const es_spark_column *columns,
+                    size_t n)
+{
+    *low = *high = NAN;
+    for (size_t i = 0; i < n; i++) {
+        *low = fmin(*low, (double)columns[i].low);
+        *high = fmax(*high, (double)columns[i].high);
+    }
+}
+
+/* --- choosing -------------------------------------------------------------*/
+
+static double middle_of(const es_spark_column *column)
+{
+    return ((double)column->low + (double)column->high) / 2;
+}
+
+/* Median of the columns beside i, of those that have a value; its own middle
+   if none has. */
+static double expected_at(const es_spark_column *columns, size_t n, size_t i)
+{
+    double beside[2 * NEAR];
+    size_t n_beside = 0;
+    size_t first = i > NEAR ? i - NEAR : 0;
+    for (size_t k = first; k < n && k <= i + NEAR; k++) {
+        double value = middle_of(&columns[k]);
+        if (k == i || !isfinite(value))
+            continue;
+        size_t at = n_beside++;
+        for (; at > 0 && beside[at - 1] > value; at--)
+            beside[at] = beside[at - 1];
+        beside[at] = value;
+    }
+    if (n_beside == 0)
+        return middle_of(&columns[i]);
+    return (beside[(n_beside - 1) / 2] + beside[n_beside / 2]) / 2;
+}
+
+double es_spark_value(const es_spark_column *columns, size_t n, size_t i,
+                      double unit, es_spark_side side)
+{
+    double low = (double)columns[i].low, high = (double)columns[i].high;
+    double expected = expected_at(columns, n, i);
+    bool falls = expected - low > unit, peaks = high - expected > unit;
+    if (falls && (side == ES_SPARK_FALLS || !peaks))
+        return low;
+    return peaks ? high : middle_of(&columns[i]);
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+static double share_of(double value, const es_spark_scale *scale)
+{
+    return scale->high > scale->low
+               ? (value - scale->low) / (scale->high - scale->low)
+               : 0.5;
+}
+
+static void draw_bar(es_screen *screen, int x, int y, double share,
+                     const es_spark_scale *scale)
+{
+    static const char *const ascii[LEVELS] = {"_", ".", ",", "-",
+                                              "=", "+", "*", "#"};
+    static const char *const bars[LEVELS] = {"▁", "▂", "▃", "▄",
+                                             "▅", "▆", "▇", "█"};
+    bool plain = es_screen_depth(screen) == ES_DEPTH_ASCII;
+    int level = share > 0 ? (int)(share * LEVELS) : 0;
+    level = level < LEVELS ? level : LEVELS - 1;
+    es_ink ink = scale->coloured ? es_ink_of(es_colormap_at(scale->map, share))
+                                 : ES_INK_OWN;
+    es_screen_write(screen, x, y, 1, plain ? ascii[level] : bars[level],
+                    (es_style){.ink = ink});
+}
+
+void es_spark_draw(es_screen *screen, int x, int y,
+                   const es_spark_column *columns, size_t n,
+                   const es_spark_scale *scale)
+{
+    double unit = (scale->high - scale->low) / LEVELS;
+    for (size_t i = 0; i < n; i++) {
+        double value = es_spark_value(columns, n, i, unit, scale->side);
+        if (columns[i].broken)
+            es_mark_broken(screen, x + (int)i, y);
+        else if (isfinite(value))
+            draw_bar(screen, x + (int)i, y, share_of(value, scale), scale);
+    }
+}

@@ -1,0 +1,201 @@
+#include "cli/terminal/tui.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/terminal/panel.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    BETWEEN = 3,       /* columns between panels */
+    LEAST_ROWS = 24,   /* of a panel, however low the terminal */
+    HIGHEST_PANEL = 60 /* where nothing bounds it: 48 rows of heatmap */
+};
+
+/* From 0, or the smallest value if that is below, to the largest m: the same
+   scale as a heatmap's picture. */
+static void set_scale(es_heat_scale *out, const es_tui *tui)
+{
+    double low = 0, high = NAN, ceiling = NAN;
+    *out = (es_heat_scale){.map = tui->colormap};
+    for (size_t i = 0; i < tui->n_runs; i++) {
+        const es_run_summary *run = tui->runs[i].shown;
+        if (!run)
+            continue;
+        high = es_peak_of(high, run->m);
+        ceiling = es_peak_of(ceiling, run->ceiling);
+        for (size_t k = 0; k < run->n_rows; k++)
+            low = fmin(low, run->layers[k].min);
+        out->ends_matter = strncmp(run->series, "entropy", 7) == 0;
+    }
+    if (!(high > low)) /* all heads at 0, or none is a number */
+        high = ceiling > low ? ceiling : low + 1;
+    out->low = low;
+    out->high = high;
+}
+
+/* --- places ---------------------------------------------------------------*/
+
+typedef struct places {
+    es_panel_frame frame;
+    size_t beside;      /* panels in a row of them */
+    size_t first, end;  /* runs that are drawn */
+    int footer, height; /* rows: of what is at the bottom, of all */
+} places;
+
+static size_t count_beside(const es_tui *tui)
+{
+    int wanted = 1;
+    size_t n = tui->n_runs - tui->first;
+    for (size_t i = 0; i < tui->n_runs; i++) {
+        int of_run = es_panel_wanted(&tui->runs[i]);
+        wanted = of_run > wanted ? of_run : wanted;
+    }
+    size_t fit = (size_t)((tui->terminal.width + BETWEEN) / (wanted + BETWEEN));
+    fit = fit < n ? fit : n;
+    return fit > 0 ? fit : 1;
+}
+
+/* Rows of the panels in one row of them. */
+static int height_of_row(const es_tui *tui, const places *p, size_t first)
+{
+    int height = 1;
+    for (size_t i = first; i < first + p->beside && i < tui->n_runs; i++) {
+        int of_run = es_panel_plan_of(&tui->runs[i], &p->frame).height;
+        height = of_run > height ? of_run : height;
+    }
+    return height;
+}
+
+static void choose_width(places *p, const es_tui *tui)
+{
+    int beside = (int)p->beside;
+    int width = (tui->terminal.width - (beside - 1) * BETWEEN) / beside;
+    p->frame.width = width > 1 ? width : 1;
+}
+
+/* A panel of a live view takes at most the rows that there are. */
+static void choose_height(places *p, const es_tui *tui)
+{
+    int rows = tui->terminal.height - p->footer;
+    p->frame.high_enough = p->frame.highest = rows;
+    if (!tui->fits) {
+        p->frame.high_enough = rows > LEAST_ROWS ? rows : LEAST_ROWS;
+        p->frame.highest = HIGHEST_PANEL;
+    }
+}
+
+static places place(const es_tui *tui)
+{
+    places p = {.frame.depth = tui->terminal.depth,
+                .first = tui->first,
+                .beside = count_beside(tui),
+                .footer = tui->state ? 2 : 1};
+    set_scale(&p.frame.scale, tui);
+    choose_width(&p, tui);
+    choose_height(&p, tui);
+    p.end = p.first;
+    while (p.end < tui->n_runs) {
+        int height = height_of_row(tui, &p, p.end) + (p.end > p.first);
+        bool full = p.height + height + p.footer > tui->terminal.height;
+        if (tui->fits && full && p.end > p.first)
+            break;
+        p.height += height;
+        p.end += p.beside;
+    }
+    p.end = p.end < tui->n_runs ? p.end : tui->n_runs;
+    p.height += p.footer;
+    if (tui->fits && p.height > tui->terminal.height)
+        p.height = tui->terminal.height;
+    return p;
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+static es_status draw_panels(es_screen *screen, const es_tui *tui,
+                             const places *p, const es_run_summary **all,
+                             size_t n_all)
+{
+    int y = 0;
+    es_status status = ES_OK;
+    for (size_t i = p->first; i < p->end && status == ES_OK; i++) {
+        const es_tui_run *run = &tui->runs[i];
+        size_t column = (i - p->first) % p->beside;
+        if (column == 0 && i > p->first)
+            y += height_of_row(tui, p, i - p->beside) + 1;
+        const char *title = run->name ? run->name : "";
+        if (run->shown)
+            title = es_summary_title(run->shown, all, n_all);
+        int x = (int)column * (p->frame.width + BETWEEN);
+        status = es_panel_draw(screen, x, y, run, &p->frame, title);
+    }
+    return status;
+}
+
+/* "m = 2.528 nats (observed)"; every m if they differ. */
+static void draw_max(es_screen *screen, int y, const es_run_summary **all,
+                     size_t n)
+{
+    int x = 0, room = es_screen_width(screen);
+    bool same = true;
+    if (n == 0)
+        return;
+    for (size_t i = 1; i < n; i++)
+        same = same && all[i]->m == all[0]->m;
+    for (size_t i = 0; i < (same ? 1 : n); i++)
+        if (isnan(all[i]->m))
+            x += es_screen_say(screen, x, y, room - x, ES_FAINT, "%s",
+                               i ? ", unknown" : "m unknown");
+        else
+            x += es_screen_say(screen, x, y, room - x, ES_FAINT, "%s%.4g",
+                               i ? ", " : "m = ", all[i]->m);
+    es_screen_say(screen, x, y, room - x, ES_FAINT, " (%s)",
+                  es_max_name(all[0]->max.policy));
+}
+
+static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
+                        const es_run_summary **all, size_t n_all)
+{
+    int y = p->height - p->footer, width = tui->terminal.width, x = 0;
+    draw_max(screen, y++, all, n_all);
+    if (!tui->state)
+        return;
+    if (tui->state->mode)
+        x = es_screen_say(screen, 0, y, width, ES_BOLD, "%s  ",
+                          tui->state->mode);
+    if (p->end - p->first < tui->n_runs)
+        x += es_screen_say(screen, x, y, width - x, ES_PLAIN,
+                           "runs %zu-%zu of %zu  ", p->first + 1, p->end,
+                           tui->n_runs);
+    if (tui->state->keys)
+        es_screen_write(screen, x, y, width - x, tui->state->keys, ES_FAINT);
+}
+
+es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
+{
+    const places p = place(tui);
+    es_screen *screen = NULL;
+    size_t n_all = 0;
+    const es_run_summary **all =
+        es_resize(NULL, tui->n_runs, sizeof(es_run_summary *));
+    if (!all)
+        return es_fail(ES_ENOMEM, "out of memory for %zu runs", tui->n_runs);
+    for (size_t i = 0; i < tui->n_runs; i++)
+        if (tui->runs[i].shown)
+            all[n_all++] = tui->runs[i].shown;
+    es_status status = es_screen_new(&screen, tui->terminal.depth,
+                                     tui->terminal.width, p.height);
+    if (status == ES_OK)
+        status = draw_panels(screen, tui, &p, all, n_all);
+    if (status == ES_OK)
+        draw_footer(screen, tui, &p, all, n_all);
+    free(all);
+    if (status != ES_OK) {
+        es_screen_free(screen);
+        return status;
+    }
+    *out = screen;
+    if (n_shown)
+        *n_shown = p.end - p.first;
+    return ES_OK;
+}

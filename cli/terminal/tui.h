@@ -1,0 +1,64 @@
+/**
+ * Runs on the terminal: for each a title, what is wrong in colour, the heatmap
+ * of layers x heads, and lines over the steps. Drawing depends on nothing but
+ * its arguments.
+ */
+#ifndef ES_TUI_H
+#define ES_TUI_H
+
+#include "cli/summary.h"
+#include "cli/terminal/screen.h"
+#include "cli/trace.h"
+
+/** A line over the steps that belongs to the whole run. */
+typedef struct es_tui_line {
+    const char *name;      /* "loss" */
+    const es_trace *trace; /* one line; NULL: the run has no such series */
+    float value;           /* the newest at or before the step shown */
+} es_tui_line;
+
+#define ES_TUI_N_LINES 2
+
+/** One run. Everything is borrowed. */
+typedef struct es_tui_run {
+    const es_run_summary *shown;  /* values at the step shown, whose m is final;
+                                     NULL: there is nothing to show yet */
+    const es_run_summary *judged; /* whose flags are told */
+    const es_trace *layers; /* (n_rows) lines: means of the layers, NaN where a
+                               head is not finite; NULL: none were read */
+    es_tui_line lines[ES_TUI_N_LINES];
+    const char *name;    /* of a run without a summary; may be NULL */
+    const char *problem; /* why there is nothing, or no more; may be NULL */
+} es_tui_run;
+
+/** What a live view says at the bottom; NULL members are left out. */
+typedef struct es_tui_state {
+    const char *mode; /* "live" */
+    const char *keys; /* "q quit" */
+} es_tui_state;
+
+typedef struct es_tui {
+    const es_tui_run *runs; /* (n_runs) */
+    size_t n_runs;
+    es_colormap colormap;
+    es_terminal terminal;
+    bool fits;    /* all rows of the drawing within the terminal's height,
+                     as a live view needs it: runs that have no room are
+                     left out, and it says so; else as high as it wants */
+    size_t first; /* of a live view: the first run shown */
+    const es_tui_state *state; /* NULL: none */
+} es_tui;
+
+/**
+ * Draws: runs side by side where they have room for it, else below one another,
+ * on one colour scale.
+ *
+ *   out      owned by the caller; as wide as the terminal
+ *   n_shown  written: runs from `first` on that have room; may be NULL
+ *
+ * ES_OK or ES_ENOMEM.
+ */
+es_status es_tui_draw(es_screen **out, size_t *n_shown,
+                      const es_tui *tui) ES_MUST_USE;
+
+#endif

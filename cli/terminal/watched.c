@@ -1,0 +1,296 @@
+#include "cli/terminal/watched.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const line_names[ES_TUI_N_LINES] = {"loss", "max_logit"};
+
+/* --- lines ----------------------------------------------------------------*/
+
+/* From a sample of n values to those of n_lines lines. */
+typedef void reduction(float *lines, size_t n_lines, const float *values,
+                       size_t n);
+
+/* The mean hides a NaN among finite heads, so one makes it NaN. */
+static void means(float *lines, size_t n_lines, const float *values, size_t n)
+{
+    size_t n_columns = n / n_lines;
+    for (size_t i = 0; i < n_lines; i++) {
+        es_summary row;
+        es_stats_summary(&row, values + i * n_columns, n_columns, 1);
+        lines[i] = row.nonfinite  ? NAN
+                   : row.n_finite ? (float)row.mean
+                                  : es_missing();
+    }
+}
+
+static void largest(float *lines, size_t n_lines, const float *values, size_t n)
+{
+    es_summary all;
+    (void)n_lines;
+    es_stats_summary(&all, values, n, 1);
+    *lines = all.nonfinite ? NAN : all.n_finite ? (float)all.max : es_missing();
+}
+
+static void free_lines(es_watched_lines *lines)
+{
+    es_trace_free(lines->trace);
+    free(lines->newest);
+    *lines = (es_watched_lines){0};
+}
+
+static es_status begin_lines(es_watched_lines *lines, size_t n)
+{
+    free_lines(lines);
+    lines->newest = es_resize(NULL, n, sizeof *lines->newest);
+    if (!lines->newest)
+        return es_fail(ES_ENOMEM, "out of memory for %zu lines", n);
+    lines->n = n;
+    lines->last = -1;
+    return es_trace_new(&lines->trace, n);
+}
+
+/* False if the step that was read last is not there any more as it was: a
+   resumed training has replaced it. */
+static es_status is_continued(bool *out, const es_watched_lines *lines,
+                              es_reader *reader, const es_series *series,
+                              reduction *reduce)
+{
+    int64_t found;
+    *out = false;
+    float *values = es_resize(NULL, series->n_values, sizeof *values);
+    float *now = es_resize(NULL, lines->n, sizeof *now);
+    es_status status = ES_OK;
+    if (!values || !now)
+        status = es_fail(ES_ENOMEM, "out of memory for a sample");
+    else
+        status = es_reader_sample(reader, series, lines->last, values,
+                                  series->n_values, &found);
+    if (status == ES_OK) {
+        reduce(now, lines->n, values, series->n_values);
+        *out = memcmp(now, lines->newest, lines->n * sizeof *now) == 0;
+    }
+    free(values);
+    free(now);
+    return status == ES_ENOTFOUND ? ES_OK : status;
+}
+
+static es_status read_on(es_watched_lines *lines, es_reader *reader,
+                         const es_series *series, reduction *reduce)
+{
+    es_cursor *cursor;
+    int64_t step;
+    const float *values;
+    es_status status =
+        es_cursor_open(&cursor, reader, series, lines->last + 1, ES_STEP_LAST);
+    if (status != ES_OK)
+        return status;
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        reduce(lines->newest, lines->n, values, series->n_values);
+        es_trace_push(lines->trace, step, lines->newest);
+        lines->last = step;
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status read_lines(es_watched_lines *lines, es_reader *reader,
+                            const es_series *series, size_t n,
+                            reduction *reduce)
+{
+    bool continued = false;
+    es_status status = ES_OK;
+    if (lines->trace && lines->n == n && lines->last >= 0)
+        status = is_continued(&continued, lines, reader, series, reduce);
+    if (status == ES_OK && !continued)
+        status = begin_lines(lines, n);
+    return status == ES_OK ? read_on(lines, reader, series, reduce) : status;
+}
+
+/* A line that the whole run has, if it has it. */
+static es_status read_line(es_watched *run, es_reader *reader, int i)
+{
+    es_series series;
+    es_status status = es_reader_find(reader, run->index, line_names[i],
+                                      run->judged->phase, &series);
+    if (status == ES_ENOTFOUND)
+        return ES_OK;
+    return status == ES_OK
+               ? read_lines(&run->lines[i], reader, &series, 1, largest)
+               : status;
+}
+
+static es_status read_all_lines(es_watched *run, es_reader *reader)
+{
+    const es_run_summary *judged = run->judged;
+    es_series series;
+    es_status status = es_reader_find(reader, run->index, judged->series,
+                                      judged->phase, &series);
+    if (status == ES_OK)
+        status =
+            read_lines(&run->layers, reader, &series, judged->n_rows, means);
+    for (int i = 0; i < ES_TUI_N_LINES && status == ES_OK; i++)
+        status = read_line(run, reader, i);
+    return status;
+}
+
+/* What the lines are at the step shown. */
+static es_status read_values(es_watched *run, es_reader *reader)
+{
+    const es_run_summary *shown = es_watched_shown(run);
+    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+        es_series series;
+        int64_t found;
+        run->values[i] = es_missing();
+        es_status status = es_reader_find(reader, run->index, line_names[i],
+                                          shown->phase, &series);
+        if (status == ES_ENOTFOUND)
+            continue;
+        float *values = es_resize(NULL, series.n_values, sizeof *values);
+        if (status == ES_OK && !values)
+            status = es_fail(ES_ENOMEM, "out of memory for a sample");
+        if (status == ES_OK)
+            status = es_reader_sample(reader, &series, shown->step, values,
+                                      series.n_values, &found);
+        if (status == ES_OK)
+            largest(&run->values[i], 1, values, series.n_values);
+        free(values);
+        if (status != ES_OK && status != ES_ENOTFOUND)
+            return status;
+    }
+    return ES_OK;
+}
+
+/* --- runs -----------------------------------------------------------------*/
+
+es_run_summary *es_watched_shown(const es_watched *run)
+{
+    return run->moment ? run->moment : run->judged;
+}
+
+static es_status read_name(es_watched *run, es_reader *reader)
+{
+    es_run_info info;
+    es_status status = es_reader_run(reader, run->index, &info);
+    if (status != ES_OK)
+        return status;
+    char *name = strdup(info.name);
+    if (!name)
+        return es_fail(ES_ENOMEM, "out of memory for a name");
+    free(run->name);
+    run->name = name;
+    run->running =
+        info.status == ES_RUN_RUNNING && es_reader_is_written(reader);
+    return ES_OK;
+}
+
+static es_status keep_problem(es_watched *run, es_status status)
+{
+    free(run->problem);
+    run->problem = status == ES_OK ? NULL : strdup(es_message());
+    return status;
+}
+
+es_status es_watched_read(es_watched *run, es_reader *reader,
+                          const es_summary_options *options)
+{
+    es_run_summary *judged = NULL;
+    es_status status = read_name(run, reader);
+    if (status == ES_OK)
+        status = es_summary_load(&judged, reader, run->index, options);
+    if (status != ES_OK)
+        return keep_problem(run, status);
+    es_summary_free(run->judged);
+    run->judged = judged;
+    status = read_all_lines(run, reader);
+    if (status == ES_OK)
+        status = read_values(run, reader);
+    return keep_problem(run, status);
+}
+
+/* Steps of the lines of layers, to be freed. */
+static int64_t *steps_of(size_t *n, const es_watched *run)
+{
+    *n = run->layers.trace ? es_trace_n_points(run->layers.trace) : 0;
+    int64_t *steps = *n ? es_resize(NULL, *n, sizeof *steps) : NULL;
+    if (!steps)
+        *n = 0;
+    else
+        es_trace_steps(run->layers.trace, steps);
+    return steps;
+}
+
+int64_t es_watched_step(const es_watched *run, int64_t step, int64_t by)
+{
+    size_t n, at = 0;
+    int64_t *steps = steps_of(&n, run);
+    while (at + 1 < n && steps[at + 1] <= step)
+        at++;
+    int64_t to = (int64_t)at + by;
+    if (to >= (int64_t)n)
+        to = (int64_t)n - 1;
+    if (n > 0)
+        step = steps[to > 0 ? to : 0];
+    free(steps);
+    return step;
+}
+
+es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
+                          const es_summary_options *options)
+{
+    es_summary_options at = *options;
+    es_run_summary *moment = NULL;
+    es_status status = ES_OK;
+    if (!run->judged)
+        return ES_OK;
+    if (step != ES_STEP_LAST) {
+        at.step = es_watched_step(run, step, 0);
+        at.without_flags = true;
+        status = es_summary_load(&moment, reader, run->index, &at);
+    }
+    if (status == ES_OK) {
+        es_summary_free(run->moment);
+        run->moment = moment;
+        status = read_values(run, reader);
+    }
+    return keep_problem(run, status);
+}
+
+es_tui_run es_watched_view(const es_watched *run)
+{
+    es_tui_run view = {.shown = es_watched_shown(run),
+                       .judged = run->judged,
+                       .layers = run->layers.trace,
+                       .name = run->name ? run->name : run->path,
+                       .problem = run->problem};
+    for (int i = 0; i < ES_TUI_N_LINES; i++)
+        view.lines[i] =
+            (es_tui_line){line_names[i], run->lines[i].trace, run->values[i]};
+    return view;
+}
+
+void es_watched_set_max(es_watched *runs, size_t n)
+{
+    double observed = NAN;
+    for (size_t i = 0; i < n; i++)
+        if (es_watched_shown(&runs[i]))
+            observed = es_peak_of(observed, es_watched_shown(&runs[i])->peak);
+    for (size_t i = 0; i < n; i++)
+        if (es_watched_shown(&runs[i]))
+            es_summary_set_max(es_watched_shown(&runs[i]), observed);
+}
+
+void es_watched_forget(es_watched *run)
+{
+    es_summary_free(run->judged);
+    es_summary_free(run->moment);
+    free_lines(&run->layers);
+    for (int i = 0; i < ES_TUI_N_LINES; i++)
+        free_lines(&run->lines[i]);
+    free(run->name);
+    free(run->problem);
+    *run = (es_watched){.path = run->path, .index = run->index};
+}

@@ -1,0 +1,64 @@
+/** What the terminal shows of one run, read from its file. */
+#ifndef ES_WATCHED_H
+#define ES_WATCHED_H
+
+#include "cli/terminal/tui.h"
+
+/** A line, or the lines of the layers, and how far they were read. */
+typedef struct es_watched_lines {
+    es_trace *trace; /* NULL: nothing was read */
+    size_t n;
+    int64_t last;  /* step that was read last */
+    float *newest; /* (n) of that step */
+} es_watched_lines;
+
+/** One run. Zero with a path and a number is a good beginning. */
+typedef struct es_watched {
+    const char *path; /* borrowed */
+    size_t index;     /* from 0 */
+
+    es_run_summary *judged; /* the newest; NULL: no sample yet */
+    es_run_summary *moment; /* at a step of its own, not judged; NULL: none */
+    es_watched_lines layers, lines[ES_TUI_N_LINES];
+    float values[ES_TUI_N_LINES]; /* at the step shown */
+    char *name;                   /* of the run; NULL before it was read */
+    bool running;                 /* a process writes the run */
+    char *problem;                /* of the last reading; NULL: none */
+} es_watched;
+
+/**
+ * Reads what is new of the run; its beginning is read again only if it was
+ * replaced. On failure it keeps what it had, and the message as `problem`.
+ *
+ *   options  step: ES_STEP_LAST, or one that the run has
+ *
+ * Returns as es_summary_load.
+ */
+es_status es_watched_read(es_watched *run, es_reader *reader,
+                          const es_summary_options *options) ES_MUST_USE;
+
+/**
+ * Shows another step than the newest: the last one that is not above `step`,
+ * or the first. ES_STEP_LAST: back to the newest. Returns as es_summary_load.
+ */
+es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
+                          const es_summary_options *options) ES_MUST_USE;
+
+/** The step `by` samples after `step` (before it if negative) among those that
+ *  lines are drawn of; the first or last one beyond the ends. `step` itself
+ *  if there is none. */
+int64_t es_watched_step(const es_watched *run, int64_t step, int64_t by);
+
+/** What is shown; NULL: nothing yet. */
+es_run_summary *es_watched_shown(const es_watched *run);
+
+/** For es_tui_draw; borrowed from the run until it is read again. */
+es_tui_run es_watched_view(const es_watched *run);
+
+/** Gives all of them their m. */
+void es_watched_set_max(es_watched *runs, size_t n);
+
+/** Frees what was read, so that it is read anew, as for another series. */
+void es_watched_forget(es_watched *run);
+
+#endif
