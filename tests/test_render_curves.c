@@ -43,7 +43,8 @@ static bundle bundle_new(size_t n_curves, size_t n, double noise)
                                     noise * ((x >> 8) / 16777216.0 - 0.5));
         }
         snprintf(b.labels[c], sizeof b.labels[c], "layer %zu", c);
-        b.curves[c] = (es_curve){b.labels[c], b.steps, row(&b, c), n};
+        b.curves[c] = (es_curve){
+            .label = b.labels[c], .x = b.steps, .values = row(&b, c), .n = n};
     }
     return b;
 }
@@ -103,12 +104,13 @@ static uint32_t pixel(const shot *s, size_t panel, double step, double value)
 {
     const es_curves_block *b = &s->sheet.blocks[panel];
     return image_at(&s->image, (int)(es_curves_x(b, step) * s->scale),
-                    (int)(es_curves_y(&s->sheet, b, value) * s->scale));
+                    (int)(es_curves_y(b, value) * s->scale));
 }
 
 static uint32_t color_of(const shot *s, size_t curve)
 {
-    es_color c = es_curve_color(&s->sheet, curve);
+    es_color c = es_curve_color(
+        &s->sheet, &s->sheet.blocks[0].panel->curves[curve], curve);
     return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
 }
 
@@ -246,7 +248,7 @@ static void test_curves__gaps_and_marks(void **state)
     es_curves figure = figure_of(&panel, 1);
     shot s = shot_of(&figure, 2);
     uint32_t line = color_of(&s, 0), alarm = 0xc81e2d;
-    double below = s.sheet.low - 2 / s.sheet.blocks[0].y_scale;
+    double below = s.sheet.blocks[0].low - 2 / s.sheet.blocks[0].y_scale;
     assert_int_equal(pixel(&s, 0, 10, 2), line);
     assert_int_equal(pixel(&s, 0, 40, 2), line);
     assert_int_equal(pixel(&s, 0, 70, 2), line);
@@ -295,10 +297,12 @@ static void test_curves__axes_are_shared(void **state)
     es_curves figure = figure_of(panels, 2);
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
-    assert_true(sheet.low == 0 && sheet.high >= 9 && sheet.high < 11);
+    assert_true(sheet.blocks[0].upright.low == 0 &&
+                sheet.blocks[1].upright.high >= 9 &&
+                sheet.blocks[0].upright.high < 11);
     assert_true(sheet.blocks[1].first == 0 && sheet.blocks[1].last == 99);
-    assert_true(sheet.blocks[0].y == sheet.blocks[1].y);
-    assert_true(sheet.blocks[0].height == sheet.blocks[1].height);
+    assert_true(sheet.blocks[0].plot.y == sheet.blocks[1].plot.y);
+    assert_true(sheet.blocks[0].plot.height == sheet.blocks[1].plot.height);
     es_curves_sheet_clear(&sheet);
     figure.n_panels = 3; /* c is a fifth as long: each its own */
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
@@ -322,8 +326,9 @@ static void check_scale(double first, double second, double reference,
     figure.reference = reference;
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
-    assert_true(fabs(sheet.low - low) < 1e-6);
-    assert_true(sheet.high >= least_high && sheet.low < sheet.high);
+    const es_axis *axis = &sheet.blocks[0].upright;
+    assert_true(fabs(axis->low - low) < 1e-6);
+    assert_true(axis->high >= least_high && axis->low < axis->high);
     es_curves_sheet_clear(&sheet);
     bundle_free(&b);
 }
@@ -352,7 +357,7 @@ static void test_curves__legend_for_any_depth(void **state)
         es_curves figure = figure_of(&panel, 1);
         shot s = shot_of(&figure, 2);
         const es_curves_block *block = &s.sheet.blocks[0];
-        assert_true(s.sheet.legend_x > block->x + block->width);
+        assert_true(s.sheet.legend_x > block->plot.x + block->plot.width);
         assert_true(picture_says(s.picture, "0"));
         assert_int_equal(s.sheet.listed, counts[i] <= 16);
         /* The legend's first colour is the first line's. */
@@ -439,8 +444,8 @@ static void test_curves__denormal_range(void **state)
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
     const es_curves_block *block = &sheet.blocks[0];
-    assert_true(es_curves_y(&sheet, block, 0) == block->y + block->height);
-    assert_true(isfinite(es_curves_y(&sheet, block, 5e-324)));
+    assert_true(es_curves_y(block, 0) == block->plot.y + block->plot.height);
+    assert_true(isfinite(es_curves_y(block, 5e-324)));
     es_curves_sheet_clear(&sheet);
     bundle_free(&b);
 }

@@ -59,7 +59,8 @@ static es_status draw_curves(es_picture **out)
         values[i] = (float)(i * 31 % 97);
     }
     for (int i = 0; i < 24; i++)
-        curves[i] = (es_curve){"layer 1", steps, values, 5000};
+        curves[i] = (es_curve){
+            .label = "layer 1", .x = steps, .values = values, .n = 5000};
     const es_curves_panel panel = {"SM", NULL, curves, 24};
     const es_curves figure = {
         .panels = &panel, .n_panels = 1, .reference = 90, .line_text = "layer"};

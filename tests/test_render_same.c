@@ -200,8 +200,9 @@ static void test_same__curves(void **state)
     }
     for (int i = 0; i < FEW; i++)
         few[i] = i % 11 == 5 ? NAN : (float)(1 + cos(i / 4.0));
-    const es_curve curves[] = {{"layer 0", steps, many, N},
-                               {"layer 1", steps, few, FEW}};
+    const es_curve curves[] = {
+        {.label = "layer 0", .x = steps, .values = many, .n = N},
+        {.label = "layer 1", .x = steps, .values = few, .n = FEW}};
     const es_curves_panel panels[] = {{"SM", "many samples", curves, 1},
                                       {"SM+LN", "few", curves + 1, 1}};
     const es_curves figure = {.panels = panels,

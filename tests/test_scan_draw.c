@@ -172,7 +172,10 @@ static void assert_curves(const char *path, const wanted *w)
     es_drawing drawing = {.runs = runs, .n = 1, .axis = "y"};
     es_curve curves[2];
     for (size_t i = 0; i < w->n; i++)
-        curves[i] = (es_curve){w->labels[i], steps, w->lines[i], STEPS};
+        curves[i] = (es_curve){.label = w->labels[i],
+                               .x = steps,
+                               .values = w->lines[i],
+                               .n = STEPS};
     es_curves_panel panel = {.title = "a",
                              .subtitle = w->subtitle,
                              .curves = curves,

@@ -35,8 +35,10 @@ static es_status name_lines(panel *p, const es_run_summary *run)
             snprintf(p->labels[i], sizeof p->labels[i], "%.60s", run->series);
         else
             snprintf(p->labels[i], sizeof p->labels[i], "layer %zu", i);
-        p->curves[i] = (es_curve){p->labels[i], lines->steps,
-                                  lines->values + i * lines->n, lines->n};
+        p->curves[i] = (es_curve){.label = p->labels[i],
+                                  .x = lines->steps,
+                                  .values = lines->values + i * lines->n,
+                                  .n = lines->n};
     }
     return ES_OK;
 }

@@ -4,15 +4,27 @@
 
 #include "render/figures/curves.h"
 #include "render/figures/figure_internal.h"
+#include <math.h>
+
+/** What the values of a scale's panels are. */
+typedef struct es_curves_range {
+    double least, most; /* what the scale has to show; finite when chosen */
+    double smallest;    /* above zero; infinite: none is */
+    bool zeros;
+} es_curves_range;
 
 /** One panel on the page. */
 typedef struct es_curves_block {
     const es_curves_panel *panel;
-    double x, y, width, height; /* of the plot */
-    double first, last;         /* steps; first > last: no samples */
-    double x0, x_scale;         /* x = x0 + (step - first) * x_scale */
-    double y0, y_scale;         /* y = y0 - (value - low) * y_scale */
-    es_ticks ticks;             /* of the steps */
+    es_box plot;
+    double first, last;    /* of x; first > last: no samples */
+    es_curves_range range; /* of y: of this panel, or of all */
+    double x0, x_scale;    /* x = x0 + (step - first) * x_scale */
+    double y0, y_scale;    /* y = y0 - (f(value) - low) * y_scale; f is the
+                              logarithm, or nothing */
+    double low;            /* at y0 */
+    bool logarithmic;
+    es_axis across, upright;
 } es_curves_block;
 
 typedef struct es_curves_sheet {
@@ -23,40 +35,61 @@ typedef struct es_curves_sheet {
     double width, height; /* of the page */
     double top;           /* height of the figure's title */
     double head;          /* of the panels' titles */
-    double footer;        /* below the panels */
-    double least, most;   /* what it has to show */
-    double low, high;     /* the shared y scale */
-    es_ticks ticks;       /* of it */
-    double label_room;    /* left of the first column */
+    double footer;        /* below the panels and the legend */
+    double label_room;    /* left of a column that has labels */
     double legend_x, legend_y, legend_height, legend_room;
+    double entry_width, legend_width; /* of the legend below */
     const es_curve *named; /* (n_named) of the panel with the most curves */
     size_t n_named;
-    bool listed;    /* the legend is a list; otherwise a bar */
-    bool nonfinite; /* there are marks to explain */
+    size_t n_entries; /* of them: those with a label */
+    bool movable;     /* the legend is a list, and may stand below */
+    bool below;       /* it does */
+    bool listed;      /* beside them: it is a list; otherwise a bar */
+    bool nonfinite;   /* there are marks to explain */
+    double beyond;    /* the largest value above the limit, or NaN */
 } es_curves_sheet;
 
-#define ES_STEP_FOOT 25.0      /* below a plot: step labels and "step" */
 #define ES_REFERENCE_ROOM 11.0 /* above the line, for its text */
+#define ES_ZERO_ROOM 11.0      /* below the decades, for zeros */
 #define ES_LEGEND_LINE 11.0    /* height of an entry */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
+#define ES_LISTED_MOST 16 /* entries by depth; more are a bar */
+#define ES_MARK_RADIUS 2.4
 
 /** What a legend says of a curve: its label without `line_text`; never NULL. */
 const char *es_curve_name(const es_curves *figure, const es_curve *curve);
 
 /** The colour of curve i in every panel. */
-es_color es_curve_color(const es_curves_sheet *sheet, size_t i);
+es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
+                        size_t i);
 
-/** Step -> x and value -> y on the page. Finite for finite values. */
-static inline double es_curves_x(const es_curves_block *block, double step)
+/** Points; n_curves: of its panel. */
+double es_curve_width(const es_curve *curve, size_t n_curves);
+
+/** True if the line is told apart by marks, too. */
+bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
+
+/** The mark of a category: one of ES_N_MARKS outlines, half of them filled
+ *  with the paper's colour. */
+void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
+                  double y, size_t category, es_color color);
+
+/** x -> x on the page. Finite for finite values. */
+static inline double es_curves_x(const es_curves_block *block, double x)
 {
-    return block->x0 + (step - block->first) * block->x_scale;
+    return block->x0 + (x - block->first) * block->x_scale;
 }
 
-static inline double es_curves_y(const es_curves_sheet *sheet,
-                                 const es_curves_block *block, double value)
+/** value -> y on the page. Finite for finite values. */
+static inline double es_curves_y(const es_curves_block *block, double value)
 {
-    return block->y0 - (value - sheet->low) * block->y_scale;
+    if (block->logarithmic) {
+        if (!(value > 0))
+            return block->plot.y + block->plot.height;
+        value = log10(value);
+    }
+    return block->y0 - (value - block->low) * block->y_scale;
 }
 
 /**
@@ -64,12 +97,29 @@ static inline double es_curves_y(const es_curves_sheet *sheet,
  *
  *   out  written; es_curves_sheet_clear it in every case
  *
- * ES_OK, ES_ENOMEM, ES_EUSAGE (size too small, no panel).
+ * ES_OK, ES_ENOMEM, ES_EUSAGE (size too small, no panel, no logarithm).
  */
 es_status es_curves_lay_out(es_curves_sheet *out,
                             const es_curves *figure) ES_MUST_USE;
 
 void es_curves_sheet_clear(es_curves_sheet *sheet);
+
+/** Measures the legend, and decides where it stands. */
+void es_curves_measure_legend(es_curves_sheet *sheet);
+
+/** Height of the legend below plots of that width. */
+double es_curves_legend_height(es_curves_sheet *sheet, double width);
+
+void es_curves_draw_legend(es_picture *picture, const es_curves_sheet *sheet);
+
+/** What the values and the x of all panels span. ES_OK or ES_EUSAGE. */
+es_status es_curves_measure_panels(es_curves_sheet *sheet) ES_MUST_USE;
+
+/** The y scale of a panel whose plot is placed. */
+void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b);
+
+/** The x axis of such a panel. */
+void es_curves_set_across(es_curves_block *b);
 
 /**
  * Appends the lines of a panel and the marks of what is not finite.

@@ -7,46 +7,50 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include <math.h>
 
 #define COLUMN 0.5
 #define PATH_MOST 2 /* samples a column that may be a path */
 #define DOT_RADIUS 1.5
-#define MARK_HEIGHT 3.0
-#define MARK_WIDTH 1.5
+#define SPARSE 14.0    /* points between samples that are told apart as dots */
+#define DOTTED_MOST 16 /* lines of a panel that are */
+#define MARKED_EVERY 5 /* this share of the width, else */
+#define TINT 40        /* of an area, of 255 */
+#define EDGE_HEIGHT 3.0
+#define EDGE_WIDTH 1.5
 
 /* One panel being drawn. */
-typedef struct plot {
+typedef struct canvas {
     es_picture *picture;
     const es_curves_sheet *sheet;
     const es_curves_block *block;
     size_t n_columns;
     double *pairs; /* (PATH_MOST * n_columns,2) of the line being drawn */
     double *wide;  /* (n_columns,2) its spans with the pen's width */
-    bool *marked;  /* (n_columns) something here is not finite */
-} plot;
+    bool *marked;  /* (n_columns) something here is to be said of */
+} canvas;
 
 /* The line being drawn. */
 typedef struct pen {
     const es_curve *curve;
     es_color color;
     double line_width;
+    bool sparse; /* every sample is to be seen */
 } pen;
 
-static double sample_x(const plot *p, const es_curve *curve, size_t i)
+static double sample_x(const canvas *p, const es_curve *curve, size_t i)
 {
-    return es_curves_x(p->block, (double)curve->steps[i]);
+    return es_curves_x(p->block, (double)curve->x[i]);
 }
 
-static double sample_y(const plot *p, const es_curve *curve, size_t i)
+static double sample_y(const canvas *p, const es_curve *curve, size_t i)
 {
-    return es_curves_y(p->sheet, p->block, (double)curve->values[i]);
+    return es_curves_y(p->block, (double)curve->values[i]);
 }
 
 /* The last sample lies on an edge: it belongs to the column before. */
-static size_t column_of(const plot *p, double x)
+static size_t column_of(const canvas *p, double x)
 {
-    double column = (x - p->block->x) / COLUMN - 1e-6;
+    double column = (x - p->block->plot.x) / COLUMN - 1e-6;
     if (!(column > 0))
         return 0;
     return column < (double)p->n_columns ? (size_t)column : p->n_columns - 1;
@@ -64,12 +68,19 @@ static bool is_alone(const es_curve *curve, size_t i)
            !is_there(curve, i + 1);
 }
 
+/* Few enough samples to show each of them. */
+static bool is_sparse(const canvas *p, const es_curve *curve)
+{
+    return (double)curve->n * SPARSE <= p->block->plot.width;
+}
+
 /* At most one dot a column: more could not be told apart. */
-static void draw_dots(const plot *p, const pen *line)
+static void draw_dots(const canvas *p, const pen *line)
 {
     size_t last = SIZE_MAX;
+    bool all = line->sparse && p->block->panel->n_curves <= DOTTED_MOST;
     for (size_t i = 0; i < line->curve->n; i++) {
-        if (!is_alone(line->curve, i))
+        if (!(all ? is_there(line->curve, i) : is_alone(line->curve, i)))
             continue;
         double x = sample_x(p, line->curve, i);
         if (column_of(p, x) == last)
@@ -80,9 +91,40 @@ static void draw_dots(const plot *p, const pen *line)
     }
 }
 
+static void draw_mark(const canvas *p, const pen *line, size_t i)
+{
+    es_draw_mark(p->picture, p->sheet->colors, sample_x(p, line->curve, i),
+                 sample_y(p, line->curve, i), line->curve->color, line->color);
+}
+
+/* At every sample, or now and then along the line, the lines taking turns;
+ * at least once. */
+static void draw_category(const canvas *p, const pen *line)
+{
+    const es_curve *curve = line->curve;
+    double every = p->block->plot.width / MARKED_EVERY;
+    double turn = (double)(curve->color % MARKED_EVERY) + 0.5;
+    double next = p->block->plot.x + every * turn / MARKED_EVERY;
+    size_t last = SIZE_MAX, n = 0;
+    for (size_t i = 0; i < curve->n; i++) {
+        double x = sample_x(p, curve, i);
+        if (!is_there(curve, i))
+            continue;
+        last = i;
+        if (!line->sparse && x < next)
+            continue;
+        while (next <= x)
+            next += every;
+        draw_mark(p, line, i);
+        n++;
+    }
+    if (n == 0 && last != SIZE_MAX)
+        draw_mark(p, line, last);
+}
+
 /* Is a path of this line cheap to stroke? It costs by the samples and by the
  * way up and down, and looks smoother than spans where it is steep. */
-static bool is_smooth(const plot *p, const es_curve *curve)
+static bool is_smooth(const canvas *p, const es_curve *curve)
 {
     double travel = 0, last = NAN;
     if (curve->n < p->n_columns / 4)
@@ -95,10 +137,10 @@ static bool is_smooth(const plot *p, const es_curve *curve)
             travel += fabs(y - last);
         last = y;
     }
-    return travel < 3 * p->block->height;
+    return travel < 3 * p->block->plot.height;
 }
 
-static void draw_path(const plot *p, const pen *line)
+static void draw_path(const canvas *p, const pen *line)
 {
     const es_curve *curve = line->curve;
     for (size_t i = 0; i < curve->n; i++) {
@@ -111,7 +153,7 @@ static void draw_path(const plot *p, const pen *line)
 }
 
 /* Widens a column's span to hold y. */
-static void include(const plot *p, size_t column, double y)
+static void include(const canvas *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
     if (!(span[0] <= y)) /* NaN: the span is empty */
@@ -122,12 +164,12 @@ static void include(const plot *p, size_t column, double y)
 
 /* Where the straight line between two samples crosses from one column into
  * the next, both get the crossing, so that their spans touch. */
-static void include_crossings(const plot *p, double x0, double y0, double x1,
+static void include_crossings(const canvas *p, double x0, double y0, double x1,
                               double y1)
 {
     size_t from = column_of(p, x0), to = column_of(p, x1);
     for (size_t column = from; column < to; column++) {
-        double edge = p->block->x + (double)(column + 1) * COLUMN;
+        double edge = p->block->plot.x + (double)(column + 1) * COLUMN;
         double y = y0 + (y1 - y0) * es_fraction(edge, x0, x1);
         include(p, column, y);
         include(p, column + 1, y);
@@ -136,7 +178,7 @@ static void include_crossings(const plot *p, double x0, double y0, double x1,
 
 /* A round pen: what it leaves in a column when it passes over this one and
  * its neighbours. */
-static void widen(const plot *p, size_t column, double radius)
+static void widen(const canvas *p, size_t column, double radius)
 {
     double reach =
         radius > COLUMN ? sqrt(radius * radius - COLUMN * COLUMN) : 0;
@@ -154,95 +196,166 @@ static void widen(const plot *p, size_t column, double radius)
     }
 }
 
-static void draw_spans(const plot *p, const pen *line)
+static void clear_spans(const canvas *p)
 {
-    const es_curve *curve = line->curve;
-    double last_x = 0, last_y = 0;
     for (size_t i = 0; i < 2 * p->n_columns; i++)
         p->pairs[i] = NAN;
+}
+
+/* Widens the spans to hold a line; `beside` is another one that must be there
+ * too. */
+static void include_line(const canvas *p, const es_curve *curve,
+                         const float *values, const float *beside)
+{
+    double last_x = 0, last_y = 0;
+    bool down = false;
     for (size_t i = 0; i < curve->n; i++) {
-        if (!is_there(curve, i))
-            continue;
-        double x = sample_x(p, curve, i), y = sample_y(p, curve, i);
-        include(p, column_of(p, x), y);
-        if (is_there(curve, i - 1))
+        bool there = isfinite(values[i]) && (!beside || isfinite(beside[i]));
+        double x = sample_x(p, curve, i);
+        double y = there ? es_curves_y(p->block, (double)values[i]) : 0;
+        if (there)
+            include(p, column_of(p, x), y);
+        if (there && down)
             include_crossings(p, last_x, last_y, x, y);
+        down = there;
         last_x = x;
         last_y = y;
     }
+}
+
+static void draw_spans(const canvas *p, const pen *line)
+{
+    clear_spans(p);
+    include_line(p, line->curve, line->curve->values, NULL);
     for (size_t column = 0; column < p->n_columns; column++)
         widen(p, column, line->line_width / 2);
-    es_picture_spans(p->picture, p->block->x, COLUMN, p->wide, p->n_columns,
-                     line->color);
+    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
+                     p->n_columns, line->color);
 }
 
-static bool is_marked(const es_curve *curve, size_t i)
+static void draw_area(const canvas *p, const es_curve *curve, es_color color)
 {
-    return i < curve->n && !isfinite(curve->values[i]) &&
-           !es_is_missing(curve->values[i]);
+    if (!curve->low || !curve->high)
+        return;
+    clear_spans(p);
+    include_line(p, curve, curve->low, curve->high);
+    include_line(p, curve, curve->high, curve->low);
+    color.a = TINT;
+    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->pairs,
+                     p->n_columns, color);
 }
 
-/* From one bad sample to the next it is bad all the way. */
-static void mark_nonfinite(const plot *p, const es_curve *curve)
+static bool is_broken(const canvas *p, const es_curve *curve, size_t i)
+{
+    (void)p;
+    return !isfinite(curve->values[i]) && !es_is_missing(curve->values[i]);
+}
+
+static bool is_beyond(const canvas *p, const es_curve *curve, size_t i)
+{
+    return isfinite(curve->values[i]) &&
+           (double)curve->values[i] > p->sheet->figure->limit;
+}
+
+/* From one such sample to the next it is so all the way. */
+static void note_edge(const canvas *p, const es_curve *curve,
+                      bool (*is_such)(const canvas *, const es_curve *, size_t))
 {
     size_t last = 0;
     for (size_t i = 0; i < curve->n; i++) {
-        if (!is_marked(curve, i))
+        if (!is_such(p, curve, i))
             continue;
         size_t column = column_of(p, sample_x(p, curve, i));
-        size_t from = is_marked(curve, i - 1) && last < column ? last : column;
-        for (size_t k = from; k <= column; k++)
+        bool on = i > 0 && is_such(p, curve, i - 1) && last < column;
+        for (size_t k = on ? last : column; k <= column; k++)
             p->marked[k] = true;
         last = column;
     }
 }
 
-/* Below the axis, where no line runs. Neighbouring marks become one. */
-static void draw_marks(const plot *p)
+/* Outside of the plot, where no line runs. Neighbouring marks become one;
+ * forgets them. */
+static void draw_edge(const canvas *p, double y, es_color color)
 {
-    const es_curves_block *b = p->block;
+    const es_box *plot = &p->block->plot;
     for (size_t from = 0, to; from < p->n_columns; from = to + 1) {
         for (to = from; to < p->n_columns && p->marked[to];)
-            to++;
+            p->marked[to++] = false;
         if (to == from)
             continue;
-        double width = fmax(MARK_WIDTH, (double)(to - from) * COLUMN);
-        double middle = b->x + (double)(from + to) / 2 * COLUMN;
-        double x =
-            fmin(fmax(middle - width / 2, b->x), b->x + b->width - width);
-        es_picture_rect(p->picture, x, b->y + b->height + 1, width, MARK_HEIGHT,
-                        p->sheet->colors->alarm);
+        double width = fmax(EDGE_WIDTH, (double)(to - from) * COLUMN);
+        double middle = plot->x + (double)(from + to) / 2 * COLUMN;
+        double x = fmin(fmax(middle - width / 2, plot->x),
+                        plot->x + plot->width - width);
+        es_picture_rect(p->picture, x, y, width, EDGE_HEIGHT, color);
     }
 }
 
-static void draw_curve(const plot *p, size_t i)
+static void draw_curve(const canvas *p, size_t i)
 {
     const es_curves_panel *panel = p->block->panel;
-    pen line = {.curve = &panel->curves[i],
-                .color = es_curve_color(p->sheet, i),
-                .line_width = panel->n_curves > 16 ? 0.8 : 1.2};
-    if (is_smooth(p, line.curve))
+    const es_curve *curve = &panel->curves[i];
+    pen line = {.curve = curve,
+                .color = es_curve_color(p->sheet, curve, i),
+                .line_width = es_curve_width(curve, panel->n_curves),
+                .sparse = is_sparse(p, curve)};
+    if (curve->pen == ES_PEN_MARKS)
+        line.sparse = true;
+    else if (is_smooth(p, curve))
         draw_path(p, &line);
     else
         draw_spans(p, &line);
-    draw_dots(p, &line);
-    mark_nonfinite(p, line.curve);
+    if (es_curve_is_marked(p->sheet, curve))
+        draw_category(p, &line);
+    else
+        draw_dots(p, &line);
+}
+
+/* What leaves the scale is cut where the plot ends. */
+static void draw_within(const canvas *p)
+{
+    const es_curves_panel *panel = p->block->panel;
+    const es_box *plot = &p->block->plot;
+    bool cut = !isnan(p->sheet->beyond);
+    if (cut)
+        es_picture_clip(p->picture, plot->x - 3, plot->y, plot->width + 6,
+                        plot->height + 3);
+    for (size_t i = 0; i < panel->n_curves; i++)
+        draw_area(p, &panel->curves[i],
+                  es_curve_color(p->sheet, &panel->curves[i], i));
+    for (size_t i = 0; i < panel->n_curves; i++)
+        draw_curve(p, i);
+    if (cut)
+        es_picture_unclip(p->picture);
+}
+
+static void draw_edges(const canvas *p)
+{
+    const es_curves_panel *panel = p->block->panel;
+    const es_box *plot = &p->block->plot;
+    for (size_t i = 0; i < panel->n_curves; i++)
+        note_edge(p, &panel->curves[i], is_broken);
+    draw_edge(p, plot->y + plot->height + 1, p->sheet->colors->alarm);
+    if (isnan(p->sheet->beyond))
+        return;
+    for (size_t i = 0; i < panel->n_curves; i++)
+        note_edge(p, &panel->curves[i], is_beyond);
+    draw_edge(p, plot->y - EDGE_HEIGHT - 1, p->sheet->colors->muted);
 }
 
 es_status es_curves_draw_lines(es_picture *picture,
                                const es_curves_sheet *sheet,
                                const es_curves_block *block)
 {
-    plot p = {.picture = picture, .sheet = sheet, .block = block};
+    canvas p = {.picture = picture, .sheet = sheet, .block = block};
     es_status status = ES_OK;
-    p.n_columns = (size_t)ceil(block->width / COLUMN);
+    p.n_columns = (size_t)ceil(block->plot.width / COLUMN);
     p.pairs = es_resize(NULL, PATH_MOST * p.n_columns, 2 * sizeof *p.pairs);
     p.wide = es_resize(NULL, p.n_columns, 2 * sizeof *p.wide);
     p.marked = calloc(p.n_columns, sizeof *p.marked);
     if (p.pairs && p.wide && p.marked) {
-        for (size_t i = 0; i < block->panel->n_curves; i++)
-            draw_curve(&p, i);
-        draw_marks(&p);
+        draw_within(&p);
+        draw_edges(&p);
     } else
         status = es_fail(ES_ENOMEM, "curves: out of memory");
     free(p.pairs);

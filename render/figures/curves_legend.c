@@ -1,0 +1,273 @@
+/* How lines are told apart, and where it is said. */
+#include "render/figures/curves_internal.h"
+
+#include <string.h>
+
+#define DARKEST 0.3        /* of a map, on a dark page */
+#define LEGEND_MOST 124.0  /* width of its names */
+#define LARGEST_SHARE 0.28 /* of the page's width, for a legend beside */
+#define ENTRY_GAP 12.0
+#define CIRCLE 16 /* corners */
+
+const char *es_curve_name(const es_curves *figure, const es_curve *curve)
+{
+    const char *label = curve->label ? curve->label : "";
+    size_t n = figure->line_text ? strlen(figure->line_text) : 0;
+    if (n > 0 && strncmp(label, figure->line_text, n) == 0 && label[n] == ' ')
+        return label + n + 1;
+    return label;
+}
+
+static es_color depth_color(const es_curves_sheet *sheet, size_t i)
+{
+    /* The end that is like the paper cannot be seen on it. */
+    static const double ends[] = {[ES_COLORMAP_VIRIDIS] = 0.92,
+                                  [ES_COLORMAP_CIVIDIS] = 0.9,
+                                  [ES_COLORMAP_MAGMA] = 0.82};
+    const es_figure_style *style = &sheet->figure->style;
+    es_colormap map = style->colormap;
+    double depth =
+        sheet->n_named > 1 ? (double)i / ((double)sheet->n_named - 1) : 0.25;
+    if (style->theme == ES_THEME_DARK)
+        return es_colormap_at(map, DARKEST + (1 - DARKEST) * depth);
+    return es_colormap_at(map, ends[map] * depth);
+}
+
+static uint8_t blend(uint8_t a, uint8_t b, double share)
+{
+    return (uint8_t)lround((1 - share) * a + share * b);
+}
+
+es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
+                        size_t i)
+{
+    const double paler = 0.35;
+    es_color paper = sheet->colors->paper;
+    if (curve->pen == ES_PEN_INK)
+        return sheet->colors->ink;
+    if (sheet->figure->colors == ES_CURVES_BY_DEPTH)
+        return depth_color(sheet, i);
+    es_color own = es_theme_category(sheet->figure->style.theme, curve->color);
+    if (curve->pen != ES_PEN_THIN)
+        return own;
+    return (es_color){blend(own.r, paper.r, paler),
+                      blend(own.g, paper.g, paler),
+                      blend(own.b, paper.b, paler), 255};
+}
+
+double es_curve_width(const es_curve *curve, size_t n_curves)
+{
+    switch (curve->pen) {
+    case ES_PEN_THIN:
+        return 0.7;
+    case ES_PEN_STRONG:
+    case ES_PEN_INK:
+        return 1.6;
+    default:
+        return n_curves > 16 ? 0.8 : 1.2;
+    }
+}
+
+bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
+{
+    return sheet->figure->colors == ES_CURVES_BY_CATEGORY &&
+           curve->pen != ES_PEN_THIN && curve->pen != ES_PEN_INK;
+}
+
+/* --- marks ----------------------------------------------------------------*/
+
+typedef struct outline {
+    int n;       /* corners; below 3: a cross */
+    double turn; /* of the first corner, in quarters from the right */
+    bool open;   /* paper within */
+} outline;
+
+static void draw_cross(es_picture *picture, double x, double y, double turn,
+                       es_color color)
+{
+    double c = ES_MARK_RADIUS * cos(turn * M_PI_2);
+    double s = ES_MARK_RADIUS * sin(turn * M_PI_2);
+    const double one[] = {x - c, y - s, x + c, y + s};
+    const double other[] = {x + s, y - c, x - s, y + c};
+    es_picture_polyline(picture, one, 2, 1.2, color);
+    es_picture_polyline(picture, other, 2, 1.2, color);
+}
+
+void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
+                  double y, size_t category, es_color color)
+{
+    static const outline outlines[ES_N_MARKS] = {
+        {CIRCLE, 0, false}, {4, 0.5, true}, {3, -1, false}, {CIRCLE, 0, true},
+        {4, 0.5, false},    {3, -1, true},  {4, 0, false},  {0, 0.5, false},
+        {3, 1, true},       {4, 0, true},   {0, 0, false},  {3, 1, false}};
+    const outline *mark = &outlines[category % ES_N_MARKS];
+    double points[2 * (CIRCLE + 1)];
+    if (mark->n < 3) {
+        draw_cross(picture, x, y, mark->turn, color);
+        return;
+    }
+    /* Filled: a pen so wide that it meets itself in the middle. */
+    double pen = mark->open ? 0.9 : ES_MARK_RADIUS;
+    double radius = mark->open ? ES_MARK_RADIUS : ES_MARK_RADIUS / 2 + 0.3;
+    for (int i = 0; i <= mark->n; i++) {
+        double angle = (mark->turn + 4.0 * i / mark->n) * M_PI_2;
+        points[2 * i] = x + radius * cos(angle);
+        points[2 * i + 1] = y + radius * sin(angle);
+    }
+    if (mark->open)
+        es_picture_dot(picture, x, y, ES_MARK_RADIUS, colors->paper);
+    es_picture_polyline(picture, points, (size_t)mark->n + 1, pen, color);
+}
+
+/* --- where ----------------------------------------------------------------*/
+
+static bool is_entry(const es_curves_sheet *sheet, size_t i)
+{
+    return es_curve_name(sheet->figure, &sheet->named[i])[0] != '\0';
+}
+
+/* A list of categories has no bar to stand in for it. */
+static bool belongs_below(const es_curves_sheet *sheet)
+{
+    const es_figure_style *style = &sheet->figure->style;
+    double lines = (double)sheet->n_entries * ES_LEGEND_LINE;
+    bool by_category = sheet->figure->colors == ES_CURVES_BY_CATEGORY;
+    if (!sheet->movable)
+        return false;
+    if (style->width > 0 && sheet->legend_room > LARGEST_SHARE * style->width)
+        return true;
+    return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
+}
+
+void es_curves_measure_legend(es_curves_sheet *sheet)
+{
+    const es_curves *figure = sheet->figure;
+    double widest = 0;
+    for (size_t i = 0; i < sheet->n_named; i++) {
+        const char *name = es_curve_name(figure, &sheet->named[i]);
+        sheet->n_entries += is_entry(sheet, i);
+        widest =
+            fmax(widest, es_title_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
+    }
+    if (sheet->n_entries == 0)
+        return;
+    widest = ES_LEGEND_SWATCH + 5 + fmin(widest, LEGEND_MOST);
+    sheet->entry_width = widest;
+    if (figure->line_text)
+        widest =
+            fmax(widest, fmin(LEGEND_MOST,
+                              es_text_width(figure->line_text, ES_LABEL_SIZE,
+                                            ES_WEIGHT_NORMAL)));
+    sheet->legend_room = ES_LEGEND_GAP + widest;
+    sheet->movable = sheet->n_entries <= ES_LISTED_MOST ||
+                     figure->colors == ES_CURVES_BY_CATEGORY;
+    sheet->below = belongs_below(sheet);
+}
+
+/* Entries in one line of the legend below. */
+static size_t in_a_line(const es_curves_sheet *sheet, double width)
+{
+    double n = floor((width + ENTRY_GAP) / (sheet->entry_width + ENTRY_GAP));
+    return n > 1 ? (size_t)n : 1;
+}
+
+double es_curves_legend_height(es_curves_sheet *sheet, double width)
+{
+    size_t n = in_a_line(sheet, width);
+    size_t lines = (sheet->n_entries + n - 1) / n;
+    sheet->legend_width = width;
+    return (double)(lines + (sheet->figure->line_text ? 1 : 0)) *
+           ES_LEGEND_LINE;
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+static void draw_entry(es_picture *picture, const es_curves_sheet *sheet,
+                       size_t i, double x, double y, double right)
+{
+    const es_curve *curve = &sheet->named[i];
+    double middle = y + ES_LEGEND_LINE / 2, name = x + ES_LEGEND_SWATCH + 5;
+    es_color color = es_curve_color(sheet, curve, i);
+    if (curve->pen != ES_PEN_MARKS)
+        es_picture_line(picture, x, middle, x + ES_LEGEND_SWATCH, middle,
+                        fmax(1.6, es_curve_width(curve, 1)), color);
+    if (es_curve_is_marked(sheet, curve))
+        es_draw_mark(picture, sheet->colors, x + ES_LEGEND_SWATCH / 2, middle,
+                     curve->color, color);
+    es_draw_fitted(picture, name, middle + 0.36 * ES_SMALL_SIZE, ES_SMALL_SIZE,
+                   ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->colors->ink,
+                   es_curve_name(sheet->figure, curve), right - name);
+}
+
+static void draw_list(es_picture *picture, const es_curves_sheet *sheet,
+                      double y)
+{
+    for (size_t i = 0; i < sheet->n_named; i++) {
+        if (!is_entry(sheet, i))
+            continue;
+        draw_entry(picture, sheet, i, sheet->legend_x, y,
+                   sheet->width - ES_MARGIN);
+        y += ES_LEGEND_LINE;
+    }
+}
+
+/* Line by line from the left. */
+static void draw_below(es_picture *picture, const es_curves_sheet *sheet,
+                       double y)
+{
+    size_t n = in_a_line(sheet, sheet->legend_width), at = 0;
+    double each = sheet->entry_width + ENTRY_GAP;
+    for (size_t i = 0; i < sheet->n_named; i++) {
+        if (!is_entry(sheet, i))
+            continue;
+        double x = sheet->legend_x + (double)(at % n) * each;
+        draw_entry(picture, sheet, i, x, y + (double)(at / n) * ES_LEGEND_LINE,
+                   fmin(x + sheet->entry_width + 1, sheet->width - ES_MARGIN));
+        at++;
+    }
+}
+
+/* A block for each line, in the lines' order from the top. */
+static void draw_bar(es_picture *picture, const es_curves_sheet *sheet,
+                     double y)
+{
+    double x = sheet->legend_x, right = x + ES_LEGEND_SWATCH;
+    double height = sheet->legend_y + sheet->legend_height - y;
+    double each = height / (double)sheet->n_named;
+    size_t step = (size_t)es_power_step((ES_SMALL_SIZE + 1.5) / each);
+    for (size_t i = 0; i < sheet->n_named; i++) {
+        double top = y + each * (double)i;
+        es_picture_rect(picture, x, top, ES_LEGEND_SWATCH, y + height - top,
+                        es_curve_color(sheet, &sheet->named[i], i));
+        if (i % step != 0)
+            continue;
+        double middle = top + each / 2;
+        es_picture_line(picture, right, middle, right + 2.5, middle, 0.5,
+                        sheet->colors->muted);
+        es_draw_fitted(picture, right + 5, middle + 0.36 * ES_SMALL_SIZE,
+                       ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL,
+                       sheet->colors->ink,
+                       es_curve_name(sheet->figure, &sheet->named[i]),
+                       sheet->width - ES_MARGIN - right - 5);
+    }
+}
+
+void es_curves_draw_legend(es_picture *picture, const es_curves_sheet *sheet)
+{
+    double y = sheet->legend_y;
+    if (sheet->legend_room == 0)
+        return;
+    if (sheet->figure->line_text) {
+        es_draw_fitted(picture, sheet->legend_x, y + 7, ES_LABEL_SIZE,
+                       ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->colors->ink,
+                       sheet->figure->line_text,
+                       sheet->width - ES_MARGIN - sheet->legend_x);
+        y += ES_LEGEND_LINE + 2;
+    }
+    if (sheet->below)
+        draw_below(picture, sheet, y);
+    else if (sheet->listed)
+        draw_list(picture, sheet, y);
+    else
+        draw_bar(picture, sheet, y);
+}
