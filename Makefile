@@ -51,8 +51,16 @@ RECORDER_SRC = $(call in,hooks/recorder)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
     $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
-CLI_SRC = $(filter-out cli/main.c,$(call in,cli cli/figures cli/terminal))
+CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
+    terminal report)))
 CORPUS_SRC = $(call in,samples/corpus)
+
+# The drawing library of the report's page (d3 3.5), and the page's own
+# scripts, each after those that it uses.
+D3_JS = /usr/share/javascript/d3/d3.min.js
+REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
+REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,values dom data state scale steps \
+    heatmap chart curves csv runs flags config report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 archive = $(BUILD)/lib/$(1).a
@@ -137,7 +145,7 @@ $(eval $(call archive_rule,render,$(RENDER_SRC)))
 $(eval $(call archive_rule,recorder,$(RECORDER_SRC)))
 $(eval $(call archive_rule,process,$(PROCESS_SRC)))
 $(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
-$(eval $(call archive_rule,cli,$(CLI_SRC)))
+$(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # A file's name says which vector instructions it may use.
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
@@ -148,6 +156,17 @@ $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast
 $(BUILD)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) $(VECTOR) -c -o $@ $<
+
+# The page of `entropy-scan report` becomes part of the program.
+$(REPORT_PAGE): cli/report/page.S cli/report/page.sh $(D3_JS) \
+    $(REPORT_SCRIPTS) cli/report/report.html cli/report/report.css Makefile
+	@mkdir -p $(@D)
+	$(Q)cli/report/page.sh $(BUILD)/page $(D3_JS) $(REPORT_SCRIPTS)
+	$(call say,AS)$(CC) -Wa,-I$(BUILD)/page -c -o $@ $<
+
+$(D3_JS):
+	@echo '$@: missing: install libjs-d3 (make deps), or give D3_JS=FILE' >&2
+	@exit 1
 
 # --- tests -----------------------------------------------------------------
 

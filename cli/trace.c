@@ -27,9 +27,15 @@ struct es_trace {
 es_status es_trace_new(es_trace **out, size_t n_lines)
 {
     const size_t most = (size_t)ES_TRACE_MOST * 128 / n_lines;
-    size_t room = most < ES_TRACE_LEAST  ? ES_TRACE_LEAST
-                  : most > ES_TRACE_MOST ? ES_TRACE_MOST
-                                         : most - most % JOIN;
+    return es_trace_new_within(out, n_lines,
+                               most < ES_TRACE_LEAST  ? ES_TRACE_LEAST
+                               : most > ES_TRACE_MOST ? ES_TRACE_MOST
+                                                      : most);
+}
+
+es_status es_trace_new_within(es_trace **out, size_t n_lines, size_t most)
+{
+    const size_t room = most < 2 * JOIN ? 2 * JOIN : most - most % JOIN;
     es_trace *trace = malloc(sizeof *trace);
     slot *slots = es_resize(NULL, room, sizeof *slots);
     span *spans = es_resize(NULL, room * n_lines, sizeof *spans);

@@ -23,6 +23,11 @@ typedef struct es_trace es_trace;
 /** n_lines >= 1. ES_OK or ES_ENOMEM. */
 es_status es_trace_new(es_trace **out, size_t n_lines) ES_MUST_USE;
 
+/** The same with at most `most` points before joining (8 at least), which
+ *  makes at most three times as many in the end. */
+es_status es_trace_new_within(es_trace **out, size_t n_lines,
+                              size_t most) ES_MUST_USE;
+
 void es_trace_free(es_trace *trace); /* NULL is fine */
 
 /** One step, after all before it: values (n_lines). Missing is no value. */

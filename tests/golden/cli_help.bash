@@ -1,13 +1,14 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='import export merge help'
+    local verbs='import export merge report help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --json --csv --tui --quiet --output= --check --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
     export) words="--output= --format= --run= --series= --phase= --help" ;;
     merge) words="--output= --quiet --help" ;;
+    report) words="--output= --series= --phase= --max= --title= --quiet --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"

@@ -9,6 +9,7 @@ packages=(
     libopenblas-dev libjansson-dev libcmocka-dev fonts-dejavu-core
     libpython3-stdlib sentencepiece
     librsvg2-bin poppler-utils
+    libjs-d3 chromium chromium-driver
     universal-ctags locales g++ man-db
 )
 

@@ -1,0 +1,338 @@
+'use strict';
+
+// One chart: lines over the steps, zoomed by wheel, drag and keys; all charts
+// of the page share the span of steps that they show.
+const Chart = (() => {
+    const MARGIN = {left: 44, right: 12, top: 10, bottom: 24};
+    const charts = [];
+    let number = 0;
+
+    /* --- the span of steps -----------------------------------------------*/
+
+    // All steps of all charts.
+    function whole() {
+        const all = charts.filter((c) => c.box.isConnected)
+            .flatMap((c) => c.lines.map((l) => l.points))
+            .filter((points) => points.length);
+        const from = d3.min(all, (points) => points[0].x);
+        const to = d3.max(all, (points) => points[points.length - 1].x);
+        return from === undefined ? [0, 1] : to > from ? [from, to]
+                                                       : [from - 1, to + 1];
+    }
+
+    const span = () => State.now.span || whole();
+
+    // Keeps a span inside the steps that there are.
+    function setSpan(from, to) {
+        const [low, high] = whole(), all = high - low;
+        const width = Math.min(all, Math.max(to - from, all / 1e4, 2));
+        const start = Math.min(Math.max(from, low), high - width);
+        State.set({span: width >= all ? null : [start, start + width]});
+    }
+
+    function zoom(by, around) {
+        const [from, to] = span();
+        setSpan(around - (around - from) / by, around + (to - around) / by);
+    }
+
+    /* --- drawing ---------------------------------------------------------*/
+
+    const drawable = (c, y) => y !== null && Number.isFinite(y) &&
+        (!State.now.log || y > 0);
+
+    function makeScales(c) {
+        const ys = [...c.range].filter(Number.isFinite);
+        c.x = d3.scale.linear().domain(span())
+            .range([MARGIN.left, c.width - MARGIN.right]);
+        const rows = [c.height - MARGIN.bottom, MARGIN.top];
+        c.y = State.now.log
+            ? d3.scale.log().domain(logDomain(c)).range(rows)
+            : d3.scale.linear().domain(padded(ys)).range(rows).nice(5);
+    }
+
+    function padded([low, high]) {
+        if (low === undefined)
+            return [0, 1];
+        return low === high ? [low - 0.5, high + 0.5] : [low, high];
+    }
+
+    function logDomain(c) {
+        const ys = c.lines.flatMap((l) => l.points.map((p) => p.y))
+            .filter((y) => y > 0 && Number.isFinite(y));
+        const [low, high] = d3.extent(ys);
+        return low === undefined ? [0.1, 1]
+            : low === high ? [low / 2, high * 2] : [low, high];
+    }
+
+    // d3's ticks of a logarithm are many: the powers of ten, or all if few.
+    function yTicks(c) {
+        const ticks = c.y.ticks(5);
+        if (!State.now.log || ticks.length < 8)
+            return ticks;
+        const tens = ticks.filter((t) => Math.abs(
+            Math.log10(t) - Math.round(Math.log10(t))) < 1e-9);
+        const stride = Math.ceil(tens.length / 6);
+        return tens.length > 1 ? tens.filter((t, i) => i % stride === 0)
+            : ticks.filter((t, i) => i % Math.ceil(ticks.length / 5) === 0);
+    }
+
+    function drawAxes(c) {
+        const ticksOf = (data, enter) => {
+            const all = c.axes.append('g').selectAll('g').data(data).enter()
+                .append('g').attr('class', 'axis');
+            enter(all);
+        };
+        c.axes.text('');
+        ticksOf(yTicks(c), (g) => {
+            g.append('line').attr('x1', MARGIN.left)
+                .attr('x2', c.width - MARGIN.right)
+                .attr('y1', c.y).attr('y2', c.y);
+            g.append('text').attr('x', MARGIN.left - 7)
+                .attr('y', (t) => c.y(t) + 4).attr('text-anchor', 'end')
+                .text(Dom.thousands);
+        });
+        ticksOf(xTicks(c), (g) => {
+            g.append('text').attr('x', c.x).attr('y', c.height - 6)
+                .attr('text-anchor', 'middle').text(Dom.thousands);
+        });
+    }
+
+    // Whole steps, with room for each label.
+    function xTicks(c) {
+        return c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
+            .filter((t) => Number.isInteger(t));
+    }
+
+    // The points in sight, and one more on either side.
+    function inSight(points) {
+        const [from, to] = span(), left = d3.bisector((p) => p.x);
+        return points.slice(Math.max(0, left.left(points, from) - 1),
+                            left.right(points, to) + 1);
+    }
+
+    function drawLines(c) {
+        const path = d3.svg.line().x((p) => c.x(p.x)).y((p) => c.y(p.y))
+            .defined((p) => drawable(c, p.y));
+        const shown = c.lines.map((line) => ({
+            line, points: inSight(line.points)}));
+        const join = c.plot.selectAll('path').data(shown);
+        join.enter().append('path');
+        join.exit().remove();
+        join.attr('d', ({points}) => path(points))
+            .attr('class', ({line}) => 'line ' + (line.kind || ''))
+            .attr('stroke', ({line}) => line.colour);
+        drawAlone(c, shown);
+        drawBroken(c, shown);
+    }
+
+    // A point without neighbours is no line: a dot.
+    function drawAlone(c, shown) {
+        const alone = shown.flatMap(({line, points}) => points.filter(
+            (p, i) => drawable(c, p.y) &&
+                !(points[i - 1] && drawable(c, points[i - 1].y)) &&
+                !(points[i + 1] && drawable(c, points[i + 1].y)))
+            .map((p) => ({p, line})));
+        const join = c.plot.selectAll('circle').data(alone);
+        join.enter().append('circle').attr('r', 2.5);
+        join.exit().remove();
+        join.attr('cx', ({p}) => c.x(p.x)).attr('cy', ({p}) => c.y(p.y))
+            .attr('fill', ({line}) => line.colour);
+    }
+
+    // Where a line is NaN or infinite: a mark at the foot, one a pixel.
+    function drawBroken(c, shown) {
+        const pixels = new Set(shown.flatMap(({points}) => points
+            .filter((p) => p.y !== null && !Number.isFinite(p.y))
+            .map((p) => Math.round(c.x(p.x)))));
+        const join = c.plot.selectAll('line').data(Array.from(pixels));
+        join.enter().append('line').attr('class', 'broken');
+        join.exit().remove();
+        join.attr('x1', (x) => x).attr('x2', (x) => x)
+            .attr('y1', c.height - MARGIN.bottom)
+            .attr('y2', c.height - MARGIN.bottom - 8);
+    }
+
+    function drawReference(c) {
+        const {reference, height} = c, y = reference && c.y(reference.y);
+        const fits = reference && y > MARGIN.top - 1 && y < height;
+        c.ceiling.classed('shown', !!fits);
+        if (!fits)
+            return;
+        c.ceiling.select('line').attr('x1', MARGIN.left)
+            .attr('x2', c.width - MARGIN.right).attr('y1', y).attr('y2', y);
+        c.ceiling.select('text').attr('x', c.width - MARGIN.right - 2)
+            .attr('y', y < MARGIN.top + 14 ? y + 12 : y - 4)
+            .text(reference.text);
+    }
+
+    function drawStep(c) {
+        const x = c.x(State.now.step);
+        const inside = x >= MARGIN.left && x <= c.width - MARGIN.right;
+        c.now.classed('shown', State.now.step !== null && inside)
+            .attr('x1', x).attr('x2', x).attr('y1', MARGIN.top)
+            .attr('y2', c.height - MARGIN.bottom);
+    }
+
+    function draw(c) {
+        if (!c.box.isConnected)
+            return;
+        makeScales(c);
+        drawAxes(c);
+        drawLines(c);
+        drawReference(c);
+        drawStep(c);
+    }
+
+    /* --- pointer and keys ------------------------------------------------*/
+
+    const local = (c, event) => {
+        const bounds = c.svg.node().getBoundingClientRect();
+        return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
+    };
+
+    // The point of any line that lies nearest, and its line.
+    function nearest(c, at) {
+        const step = c.x.invert(at.x);
+        let best = null;
+        c.lines.forEach((line) => {
+            const points = line.points;
+            const right = d3.bisector((p) => p.x).left(points, step);
+            for (const p of points.slice(Math.max(0, right - 2), right + 2)) {
+                if (!drawable(c, p.y))
+                    continue;
+                const far = Math.hypot(c.x(p.x) - at.x,
+                                       (c.y(p.y) - at.y) * 1.5);
+                if (!best || far < best.far)
+                    best = {line, p, far};
+            }
+        });
+        return best && best.far < 60 ? best : null;
+    }
+
+    function hover(c, event) {
+        const found = nearest(c, local(c, event));
+        c.svg.classed('pointing', !!found);
+        c.dot.classed('shown', !!found);
+        if (!found) {
+            Tip.hide();
+            return;
+        }
+        const {line, p} = found;
+        c.plot.selectAll('path').classed('near', (d) => d.line === line);
+        c.dot.attr('cx', c.x(p.x)).attr('cy', c.y(p.y))
+            .attr('fill', line.colour);
+        Tip.show([{text: line.label, strong: true},
+                  {text: Values.short(p.y) + (c.unit ? ' ' + c.unit : ''),
+                   strong: true},
+                  {text: `step ${p.x}, ${line.of}`, muted: true}],
+                 {x: event.clientX, y: event.clientY});
+    }
+
+    function leave(c) {
+        c.svg.classed('pointing', false);
+        c.dot.classed('shown', false);
+        Tip.hide();
+    }
+
+    function wheel(c, event) {
+        event.preventDefault();
+        const pixels = event.deltaMode ? 120 * event.deltaY : event.deltaY;
+        zoom(Math.pow(2, -pixels / 300), c.x.invert(local(c, event).x));
+    }
+
+    // A drag moves the span; a click without one chooses the step.
+    function press(c, event) {
+        if (event.button !== 0)
+            return;
+        const svg = c.svg.node(), start = local(c, event).x;
+        const [from, to] = span(), a_pixel = (to - from) /
+            (c.width - MARGIN.left - MARGIN.right);
+        let moved = false;
+        const move = (e) => {
+            const by = local(c, e).x - start;
+            moved = moved || Math.abs(by) > 4;
+            if (moved)
+                setSpan(from - by * a_pixel, to - by * a_pixel);
+        };
+        const release = () => {
+            svg.removeEventListener('pointermove', move);
+            if (!moved)
+                Steps.choose(c.x.invert(start));
+        };
+        svg.setPointerCapture(event.pointerId);
+        svg.addEventListener('pointermove', move);
+        svg.addEventListener('pointerup', release, {once: true});
+    }
+
+    function key(event) {
+        const [from, to] = span(), quarter = (to - from) / 4;
+        const actions = {
+            '+': () => zoom(2, (from + to) / 2),
+            '=': () => zoom(2, (from + to) / 2),
+            '-': () => zoom(0.5, (from + to) / 2),
+            '0': () => State.set({span: null}),
+            ArrowLeft: () => setSpan(from - quarter, to - quarter),
+            ArrowRight: () => setSpan(from + quarter, to + quarter),
+        };
+        if (!actions[event.key] || event.ctrlKey || event.metaKey)
+            return;
+        actions[event.key]();
+        event.preventDefault();
+    }
+
+    function listen(c) {
+        const svg = c.svg.node();
+        svg.addEventListener('pointermove', (e) => hover(c, e));
+        svg.addEventListener('pointerleave', () => leave(c));
+        svg.addEventListener('pointerdown', (e) => press(c, e));
+        svg.addEventListener('wheel', (e) => wheel(c, e), {passive: false});
+        svg.addEventListener('dblclick', () => State.set({span: null}));
+        svg.addEventListener('keydown', key);
+    }
+
+    function addParts(c) {
+        const clip = 'clip-' + number++;
+        c.svg.append('clipPath').attr('id', clip).append('rect')
+            .attr('x', MARGIN.left).attr('y', 0)
+            .attr('width', Math.max(0, c.width - MARGIN.left - MARGIN.right))
+            .attr('height', c.height);
+        c.axes = c.svg.append('g');
+        c.now = c.svg.append('line').attr('class', 'now');
+        c.ceiling = c.svg.append('g').attr('class', 'ceiling');
+        c.ceiling.append('line');
+        c.ceiling.append('text').attr('text-anchor', 'end');
+        c.plot = c.svg.append('g').attr('clip-path', `url(#${clip})`);
+        c.dot = c.svg.append('circle').attr('class', 'dot').attr('r', 4);
+    }
+
+    /**
+     * A chart in `box`: {lines: [{points, label, of, colour, kind}], unit,
+     * range: values that the axis has to hold, reference, label, width,
+     * height}. drawn again by redraw().
+     */
+    function make(box, options) {
+        const c = Object.assign({box}, options);
+        c.svg = d3.select(box).append('svg').attr('class', 'chart')
+            .attr('width', c.width).attr('height', c.height)
+            .attr('tabindex', 0).attr('role', 'img')
+            .attr('aria-label', c.label);
+        addParts(c);
+        listen(c);
+        charts.push(c);
+        return c;
+    }
+
+    function redraw() {
+        charts.splice(0, charts.length,
+                      ...charts.filter((c) => c.box.isConnected));
+        charts.forEach(draw);
+    }
+
+    function start() {
+        State.follow(['span', 'log'], redraw);
+        State.follow(['step'], () => charts.forEach(
+            (c) => c.x && c.box.isConnected && drawStep(c)));
+    }
+
+    return {make, redraw, start};
+})();

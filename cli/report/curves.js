@@ -1,0 +1,168 @@
+'use strict';
+
+// The charts: layers of every run, and the values of runs, as the loss.
+const Curves = (() => {
+    const box = Dom.byId('curves'), values = Dom.byId('values');
+    // After Okabe and Ito: told apart by everyone, on either background.
+    const HUES = {
+        light: ['#0072b2', '#d55e00', '#009e73', '#b8558b', '#b57a00',
+                '#2b8fc4'],
+        dark: ['#56b4e9', '#f08a4b', '#2fc79b', '#e08dbb', '#e9b63f',
+               '#8fd0f5'],
+    };
+
+    function hue(i) {
+        const hues = HUES[State.now.theme] || HUES.light;
+        return hues[i % hues.length];
+    }
+
+    /* --- layers ----------------------------------------------------------*/
+
+    function linesOfRun(run, series) {
+        const lines = Data.lines(series).map((points, layer) => ({
+            points, of: run.title,
+            label: series.columns > 1 ? `layer ${layer}, mean`
+                                      : `layer ${layer}`,
+            colour: Scale.ofLayer(layer, series.rows),
+        }));
+        const head = State.now.head;
+        if (head && head.run === run.index && head.row < series.rows &&
+            head.column < series.columns && series.columns > 1)
+            lines.push({points: Data.headLine(series, head.row, head.column),
+                        label: `layer ${head.row}, head ${head.column}`,
+                        of: run.title, colour: Dom.ink('ink'),
+                        kind: 'chosen'});
+        return lines;
+    }
+
+    const extentOf = (lines) => d3.extent(
+        lines.flatMap((l) => l.points.map((p) => p.y))
+            .filter((y) => y !== null && Number.isFinite(y)));
+
+    // ln(T!)/T, which bounds entropies.
+    function referenceOf(run, name) {
+        const {ceiling} = run.summary;
+        return name.startsWith('entropy') && ceiling !== null
+            ? {y: ceiling, text: `ceiling ${Values.short(ceiling)}`} : null;
+    }
+
+    function addCurves(panel, range, width) {
+        const {run, series, lines, reference} = panel;
+        const phase = series.phase === 'eval' ? ', eval' : '';
+        const figure = Dom.element('figure', {}, Dom.element('figcaption', {},
+            Dom.element('strong', {}, run.title),
+            Dom.element('span', {class: 'muted'},
+                series.columns > 1 ? 'mean of each layer' + phase
+                                   : 'each layer' + phase)));
+        box.append(figure);
+        Chart.make(figure, {
+            lines, range, reference, unit: series.unit, width,
+            height: Math.max(240, Math.min(380, width * 0.62)),
+            label: `${series.name} of ${run.title} over the steps, a line ` +
+                'for each layer',
+        });
+    }
+
+    function buildCurves() {
+        const name = State.now.series;
+        Dom.replace(box);
+        const panels = Data.runs.map((run) => ({
+            run, series: Data.find(run, name),
+            reference: referenceOf(run, name || '')}))
+            .filter((p) => p.series);
+        panels.forEach((p) => { p.lines = linesOfRun(p.run, p.series); });
+        if (!panels.length)
+            return;
+        const width = panelWidth(panels.length);
+        box.style.setProperty('--panel', width + 'px');
+        const range = extentOf(panels.flatMap((p) => p.lines));
+        range[0] = Math.min(0, range[0]);
+        panels.filter((p) => p.reference).forEach((p) => {
+            range[1] = Math.max(range[1] || 0, p.reference.y);
+        });
+        panels.forEach((p) => addCurves(p, range, width));
+        drawDepth(panels[0].series.rows);
+        Chart.redraw();
+    }
+
+    function panelWidth(n) {
+        const room = box.clientWidth, gap = 24;
+        const fit = Math.max(1, Math.floor((room + gap) / (340 + gap)));
+        const across = Math.min(fit, n);
+        return Math.floor((room - (across - 1) * gap) / across);
+    }
+
+    function drawDepth(rows) {
+        Dom.replace(Dom.byId('depth'), ...Scale.bar(
+            ...Scale.depth(), 'layer 0', `layer ${rows - 1}`));
+    }
+
+    /* --- values of runs --------------------------------------------------*/
+
+    function linesOf(name) {
+        return Data.series.filter((s) => s.shape === 'run' && s.name === name)
+            .map((s) => ({
+                points: Data.headLine(s, 0, 0), of: Data.runs[s.run].title,
+                label: s.phase === 'eval' ? `${name}, eval` : name,
+                colour: hue(s.run), kind: s.phase,
+            }));
+    }
+
+    function addValues(name, width) {
+        const lines = linesOf(name);
+        const figure = Dom.element('figure', {});
+        if (Data.curves.length > 1)
+            figure.append(Dom.element('figcaption', {},
+                                      Dom.element('strong', {}, name)));
+        values.append(figure);
+        Chart.make(figure, {
+            lines, range: extentOf(lines), width, height: 240, reference: null,
+            unit: '', label: `${name} over the steps`,
+        });
+    }
+
+    // A key without a sample: "SM — train - - eval".
+    function legendOf(run) {
+        const phases = new Set(Data.series.filter(
+            (s) => s.shape === 'run' && s.run === run.index)
+            .map((s) => s.phase));
+        return Dom.element('span', {class: 'key'},
+            ...Array.from(phases, (phase) => {
+                const key = Dom.element('span', {class: 'stroke ' + phase,
+                                                 title: phase});
+                key.style.borderColor = hue(run.index);
+                return key;
+            }), Dom.element('span', {}, run.title +
+                (phases.has('eval') ? ' (dashed: eval)' : '')));
+    }
+
+    function buildValues() {
+        Dom.replace(values);
+        const card = Dom.byId('values-card');
+        card.hidden = Data.curves.length === 0;
+        if (card.hidden)
+            return;
+        Dom.byId('values-heading').textContent =
+            Data.curves.map((n) => n[0].toUpperCase() + n.slice(1)).join(', ');
+        Dom.replace(Dom.byId('values-legend'), ...Data.runs
+            .filter((r) => r.series.some((s) => s.shape === 'run'))
+            .map(legendOf));
+        Data.curves.forEach((name) => addValues(name, values.clientWidth));
+        Chart.redraw();
+    }
+
+    function start() {
+        let width = 0;
+        new ResizeObserver(() => {
+            if (box.clientWidth + values.clientWidth === width)
+                return;
+            width = box.clientWidth + values.clientWidth;
+            buildCurves();
+            buildValues();
+        }).observe(Dom.byId('main'));
+        State.follow(['theme'], buildValues);
+        State.follow(['series', 'theme', 'head'], buildCurves);
+    }
+
+    return {start};
+})();

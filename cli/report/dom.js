@@ -1,0 +1,77 @@
+'use strict';
+
+// Small helpers. Text from run files goes through textContent alone.
+const Dom = (() => {
+    const byId = (id) => document.getElementById(id);
+
+    // element('td', {class: 'number'}, 'text', child, ...)
+    function element(name, attributes, ...children) {
+        const made = document.createElement(name);
+        for (const [key, value] of Object.entries(attributes || {}))
+            if (value !== null && value !== undefined && value !== false)
+                made.setAttribute(key, value === true ? '' : value);
+        made.append(...children.filter((c) => c !== null));
+        return made;
+    }
+
+    function replace(parent, ...children) {
+        parent.textContent = '';
+        parent.append(...children);
+        return parent;
+    }
+
+    const inks = getComputedStyle(document.documentElement);
+    const ink = (name) => inks.getPropertyValue('--' + name).trim();
+
+    // 12, 1.5K, 30K: where an axis has little room.
+    function thousands(x) {
+        const a = Math.abs(x);
+        const [by, unit] = a >= 1e9 ? [1e9, 'G'] : a >= 1e6 ? [1e6, 'M']
+            : a >= 1e3 ? [1e3, 'K'] : [1, ''];
+        return Values.short(x / by) + unit;
+    }
+
+    // How many of `n` labels to skip so that each has `room` of `size`.
+    function every(n, size, room) {
+        let stride = 1;
+        while (stride * size / n < room && stride < n)
+            stride *= 2;
+        return stride;
+    }
+
+    // Black or white, whichever is read better on a colour (WCAG 2.1).
+    function textOn(colour) {
+        const c = d3.rgb(colour);
+        const [r, g, b] = [c.r, c.g, c.b].map((v) => {
+            const x = v / 255;
+            return x <= 0.03928 ? x / 12.92 : Math.pow((x + 0.055) / 1.055, 2.4);
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
+    }
+
+    return {byId, element, replace, ink, thousands, every, textOn};
+})();
+
+// The box beside the pointer.
+const Tip = (() => {
+    const box = Dom.byId('tip');
+
+    // lines: [{text, strong, muted}]; at: {x, y} in the window
+    function show(lines, at) {
+        Dom.replace(box, ...lines.map((line) => Dom.element(
+            'div', {class: line.strong ? 'strong' : line.muted ? 'muted' : null},
+            line.text)));
+        box.hidden = false;
+        const gap = 14, {offsetWidth: w, offsetHeight: h} = box;
+        const left = at.x + gap + w > innerWidth ? at.x - gap - w : at.x + gap;
+        const top = at.y + gap + h > innerHeight ? at.y - gap - h : at.y + gap;
+        box.style.left = Math.max(4, left) + 'px';
+        box.style.top = Math.max(4, top) + 'px';
+    }
+
+    function hide() {
+        box.hidden = true;
+    }
+
+    return {show, hide};
+})();

@@ -1,0 +1,98 @@
+'use strict';
+
+// Every episode of every flag: from when to when, where, how bad.
+const Flags = (() => {
+    const FIRST = 100; // shown before more are asked for
+
+    // [0,1,2,9] -> "0–2, 9"
+    function ranges(numbers) {
+        const parts = [];
+        for (let i = 0; i < numbers.length;) {
+            let last = i;
+            while (numbers[last + 1] === numbers[last] + 1)
+                last++;
+            parts.push(last > i ? `${numbers[i]}–${numbers[last]}`
+                                : String(numbers[i]));
+            i = last + 1;
+        }
+        return parts.join(', ');
+    }
+
+    function lastStep() {
+        return d3.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
+    }
+
+    // Where on the axis of all steps the episode lies.
+    function strip(flag, end) {
+        const bar = Dom.element('span', {class: 'episode ' + flag.severity});
+        bar.style.left = 100 * flag.onset / end + '%';
+        bar.style.width = 100 * (flag.last - flag.onset) / end + '%';
+        return Dom.element('td', {class: 'strip'}, Dom.element(
+            'div', {}, bar));
+    }
+
+    function jump(flag) {
+        const button = Dom.element('button', {
+            type: 'button', class: 'link',
+            title: 'Show this step'}, String(flag.onset));
+        button.addEventListener('click', () => Steps.choose(flag.onset));
+        return Dom.element('td', {class: 'number'}, button,
+                           ` – ${flag.last}`);
+    }
+
+    function against(flag) {
+        const value = Values.member(flag, 'value');
+        const limit = Values.member(flag, 'threshold');
+        return Dom.element('td', {class: 'number', title: value.full},
+                           value.text, Dom.element('small', {class: 'muted'},
+                                                   ` of ${limit.text}`));
+    }
+
+    function row({run, flag}, end) {
+        return Dom.element('tr', {class: flag.stands ? null : 'over'},
+            Dom.element('th', {scope: 'row'}, run.title),
+            Dom.element('td', {class: 'chips'}, Dom.element(
+                'span', {class: 'chip ' + flag.severity}, flag.kind + ' ',
+                Dom.element('small', {}, flag.severity))),
+            Dom.element('td', {}, flag.stands ? 'stands' : 'over'),
+            jump(flag), strip(flag, end), against(flag),
+            Dom.element('td', {}, flag.layers.length
+                ? 'layers ' + ranges(flag.layers) : '',
+                Dom.element('small', {class: 'muted'}, flag.heads.length
+                    ? ` ${flag.heads.length} heads` : '')));
+    }
+
+    function draw(all, n) {
+        const titles = ['run', 'flag', 'now', 'steps', '', 'value', 'where'];
+        const end = lastStep();
+        Dom.replace(Dom.byId('flags'),
+            Dom.element('thead', {}, Dom.element('tr', {}, ...titles.map(
+                (t, i) => Dom.element('th', {
+                    scope: 'col', class: i === 3 || i === 5 ? 'number' : null},
+                    t)))),
+            Dom.element('tbody', {}, ...all.slice(0, n).map(
+                (each) => row(each, end))));
+    }
+
+    function start() {
+        const all = Data.runs.flatMap((run) => (run.summary.flags || [])
+            .map((flag) => ({run, flag})));
+        const note = Dom.byId('flags-note');
+        if (!all.length) {
+            note.textContent = 'No flag was raised in any run.';
+            return;
+        }
+        draw(all, FIRST);
+        if (all.length <= FIRST)
+            return;
+        const more = Dom.element('button', {type: 'button', class: 'small'},
+                                 `Show all ${all.length}`);
+        more.addEventListener('click', () => {
+            draw(all, all.length);
+            Dom.replace(note);
+        });
+        Dom.replace(note, more);
+    }
+
+    return {start};
+})();

@@ -1,0 +1,22 @@
+/* The files of a report's page as bytes of the program: the assembler
+   looks for them where page.sh gathered them. */
+        .macro  part name, file
+        .globl  es_page_\name
+        .hidden es_page_\name
+es_page_\name:
+        .incbin "\file"
+1:      .globl  es_page_\name\()_size
+        .hidden es_page_\name\()_size
+        .balign 8
+es_page_\name\()_size:
+        .quad   1b - es_page_\name
+        .endm
+
+        .section .rodata
+        part    skeleton, "report.html"
+        part    style, "report.css"
+        part    script, "report.js"
+        part    d3, "d3.js"
+        part    policy, "policy"
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,97 @@
+/**
+ * `entropy-scan report`: runs as one HTML file that needs nothing else.
+ *
+ * The page holds the summaries of --json, and for each series of each run a
+ * JSON element: {"run","name","phase","shape","unit","rows","columns",
+ * "samples","steps":[..],"values"}, run counted from 0, values (steps,rows,
+ * columns) float32, little-endian, base64, so that a NaN, an infinity and a
+ * missing value (0x7fc007a2) stay what they are. "samples" is how many the run
+ * has; if that is more than there are steps, the series was thinned
+ * (cli/report/thin.h), and "curve":{"steps","values"} has the mean of each row
+ * over all samples (cli/trace.h), values (rows,steps). Steps beyond 2^53 are
+ * strings.
+ */
+#ifndef ES_REPORT_H
+#define ES_REPORT_H
+
+#include "cli/summary.h"
+#include <stdio.h>
+
+#define ES_REPORT_NAMES 64
+
+/** A page is meant to be smaller than this: series are thinned to it. */
+#define ES_REPORT_BYTES 2000000
+
+typedef struct es_report_options {
+    char **inputs; /* (n_inputs) */
+    size_t n_inputs;
+    char *names[ES_REPORT_NAMES]; /* (n_names) series, the summary's first */
+    size_t n_names;
+    bool named; /* they were asked for: a run has to have them */
+    es_summary_options summary;
+    const char *title; /* NULL: the runs' */
+    const char *output;
+    bool quiet;
+} es_report_options;
+
+/** A series of a run, as the page will show it. */
+typedef struct es_report_series {
+    es_series series; /* without strings */
+    char *name, *unit;
+    size_t n_rows, n_columns, n_samples;
+    size_t share; /* of the page: numbers to be written, steps included */
+} es_report_series;
+
+typedef struct es_report_run {
+    es_run_summary *summary;
+    es_report_series *series; /* (n_series) */
+    size_t n_series;
+} es_report_run;
+
+typedef struct es_report {
+    es_report_run *runs; /* (n_runs) */
+    size_t n_runs;
+    double observed; /* largest value of all runs at the step shown */
+} es_report;
+
+/**
+ * Reads what the page says of a run, but not its samples.
+ *
+ *   n_absent  counts series asked for that the run does not have; each is told
+ *             of on standard error
+ *
+ * ES_OK; es_summary_load's errors: then the run is left out.
+ */
+es_status es_report_add(es_report *report, size_t *n_absent, es_reader *reader,
+                        size_t run,
+                        const es_report_options *options) ES_MUST_USE;
+
+/** Gives each series its share of n_values numbers: all that it needs, or what
+ *  the smaller ones leave, divided evenly. */
+void es_report_allot(es_report *report, size_t n_values);
+
+void es_report_free(es_report *report);
+
+/**
+ * Fixes m of all runs and writes the page.
+ *
+ *   out   the caller checks it for errors
+ *
+ * ES_OK; ES_EFORMAT, ES_EIO (an input is damaged, or changed meanwhile),
+ * ES_ENOMEM. Memory: the page's samples of one series.
+ */
+es_status es_report_write(FILE *out, es_report *report,
+                          const es_report_options *options) ES_MUST_USE;
+
+/** The samples of one series: its JSON element's text. Returns as above. */
+es_status es_report_write_series(FILE *out, es_reader *reader, size_t run,
+                                 const es_report_series *series) ES_MUST_USE;
+
+/** n bytes in base64 (RFC 4648), without line ends. */
+void es_report_base64(FILE *out, const void *bytes, size_t n);
+
+/** JSON text as an HTML script element may hold it: '<' becomes \u003c, which
+ *  in JSON can only stand in a string. */
+void es_report_json(FILE *out, const char *json, size_t n);
+
+#endif

@@ -1,0 +1,122 @@
+'use strict';
+
+// Puts the page together.
+(() => {
+    const {summary, about, runs, series, grids} = Data;
+
+    function describeRuns() {
+        if (runs.length > 1)
+            return `${runs.length} runs`;
+        const s = runs[0].summary;
+        return [s.name !== about.title ? s.name : '',
+                `${s.n_layer} layers of ${s.n_head} heads`,
+                s.status].filter(Boolean).join(', ');
+    }
+
+    function writeHeader() {
+        Dom.byId('title').textContent = about.title;
+        Dom.byId('lede').textContent = describeRuns();
+        Dom.byId('made').textContent = `Made by ${about.program}. ` +
+            'This page holds all of its data and asks the network for nothing.';
+    }
+
+    // "150 of 3 000 steps shown": what was left out of a series, and how.
+    function thinned(name) {
+        const left = series.filter((s) => s.name === name && s.thinned);
+        if (!left.length)
+            return '';
+        const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
+        const parts = left.map((s) => `${count(s.steps.length)} of ` +
+            `${count(s.samples)} steps shown` + (runs.length > 1
+                ? ` (${runs[s.run].title})` : ''));
+        return parts.join('; ') + ': real samples; of each group the first, ' +
+            'and those with the head furthest below and above it. ' +
+            'Curves have the smallest and largest mean of all steps.';
+    }
+
+    function writeNotes() {
+        const policy = Scale.policy === 'observed'
+            ? 'Colours go to the largest value of all runs and steps shown. '
+            : '';
+        const click = 'Choose a head to follow it in the curves.';
+        Dom.byId('heads-note').textContent =
+            [policy + click, thinned(State.now.series)].join(' ');
+        Dom.byId('curves-note').textContent =
+            'Wheel or + and − zoom, drag moves, a double click or 0 shows ' +
+            'all; a click chooses the step. Red at the foot: not finite.';
+    }
+
+    /* --- controls --------------------------------------------------------*/
+
+    function addTab(name) {
+        const input = Dom.element('input', {
+            type: 'radio', name: 'series', value: name,
+            checked: name === State.now.series});
+        input.addEventListener('change', () => State.set({series: name}));
+        return Dom.element('label', {class: 'tab'}, input,
+                           Dom.element('span', {}, name));
+    }
+
+    function addLog() {
+        const input = Dom.element('input', {type: 'checkbox', id: 'log'});
+        input.addEventListener('change',
+                               () => State.set({log: input.checked}));
+        return Dom.element('label', {
+            class: 'tab', title: 'Logarithmic axis of the curves'}, input,
+            Dom.element('span', {}, 'log'));
+    }
+
+    function writeTabs() {
+        Dom.replace(Dom.byId('series'), ...grids.map(addTab), addLog());
+        Dom.byId('views').hidden = !grids.length;
+        Dom.byId('views').classList.toggle('one', runs.length === 1);
+    }
+
+    /* --- light and dark --------------------------------------------------*/
+
+    // A page opened from a file may have no storage.
+    function stored(value) {
+        try {
+            if (value)
+                localStorage.setItem('entropy-scan-theme', value);
+            return localStorage.getItem('entropy-scan-theme');
+        } catch (error) {
+            return null;
+        }
+    }
+
+    function setTheme(theme) {
+        document.documentElement.dataset.theme = theme;
+        State.set({theme});
+    }
+
+    function startTheme() {
+        const dark = matchMedia('(prefers-color-scheme: dark)');
+        const system = () => dark.matches ? 'dark' : 'light';
+        setTheme(stored() || system());
+        dark.addEventListener('change', () => setTheme(system()));
+        Dom.byId('theme').addEventListener('click', () => {
+            const other = State.now.theme === 'dark' ? 'light' : 'dark';
+            stored(other);
+            setTheme(other);
+        });
+    }
+
+    function start() {
+        startTheme();
+        writeHeader();
+        Dom.byId('main').hidden = false;
+        writeTabs();
+        Runs.start();
+        Steps.start();
+        Heatmaps.start();
+        Curves.start();
+        Chart.start();
+        Flags.start();
+        Config.start();
+        State.follow(['series'], writeNotes);
+    }
+
+    if (summary.runs.length)
+        start();
+})();

@@ -1,0 +1,169 @@
+#include "cli/report/report.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "cli/report/thin.h"
+#include "cli/trace.h"
+
+#include <inttypes.h>
+
+void es_report_base64(FILE *out, const void *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
+                                 "qrstuvwxyz0123456789+/";
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < n; i += 3) {
+        size_t left = n - i;
+        uint32_t three = (uint32_t)from[i] << 16;
+        if (left > 1)
+            three |= (uint32_t)from[i + 1] << 8;
+        if (left > 2)
+            three |= from[i + 2];
+        char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
+                        left > 1 ? digits[three >> 6 & 63] : '=',
+                        left > 2 ? digits[three & 63] : '='};
+        fwrite(four, 1, sizeof four, out);
+    }
+}
+
+/* Exact in the page, where every number is a double. */
+static void put_step(FILE *out, int64_t step)
+{
+    bool exact = step <= INT64_C(1) << 53;
+    fprintf(out, exact ? "%" PRId64 : "\"%" PRId64 "\"", step);
+}
+
+/* "steps":[..],"values":"..": n steps, n_values numbers. */
+static void put_numbers(FILE *out, const int64_t *steps, size_t n,
+                        const float *values, size_t n_values)
+{
+    fputs("\"steps\":[", out);
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            fputc(',', out);
+        put_step(out, steps[i]);
+    }
+    fputs("],\"values\":\"", out);
+    es_report_base64(out, values, n_values * sizeof *values);
+    fputc('"', out);
+}
+
+static es_status put_curve(FILE *out, const es_trace *trace, size_t n_lines)
+{
+    size_t n = es_trace_n_points(trace);
+    int64_t *steps = es_resize(NULL, n, sizeof *steps);
+    float *values = es_resize(NULL, n * n_lines, sizeof *values);
+    if (steps && values) {
+        es_trace_steps(trace, steps);
+        for (size_t i = 0; i < n_lines; i++)
+            es_trace_line(trace, i, values + i * n);
+        fputs(",\"curve\":{", out);
+        put_numbers(out, steps, n, values, n * n_lines);
+        fputc('}', out);
+    }
+    free(steps);
+    free(values);
+    return steps && values ? ES_OK
+                           : es_fail(ES_ENOMEM, "out of memory for curves");
+}
+
+/* --- what is read ---------------------------------------------------------*/
+
+/* What one pass over the samples fills. */
+typedef struct taking {
+    es_thin *thin;
+    es_trace *trace; /* NULL: the samples themselves say all */
+    float *means;    /* (n_rows) */
+} taking;
+
+static void finish(taking *t)
+{
+    es_thin_free(t->thin);
+    es_trace_free(t->trace);
+    free(t->means);
+}
+
+/* Three quarters of a share are samples, the rest curves; all of it samples
+   where these are whole, or are the curve: one value a step. */
+static es_status start(taking *t, const es_report_series *s)
+{
+    size_t n_values = s->series.n_values;
+    size_t room = s->share / (n_values + 1);
+    bool curves = room < s->n_samples && n_values > 1;
+    if (curves)
+        room = s->share / 4 * 3 / (n_values + 1);
+    es_status status = es_thin_new(&t->thin, n_values, s->n_samples, room);
+    if (status == ES_OK && curves) {
+        status = es_trace_new_within(&t->trace, s->n_rows,
+                                     s->share / 4 / 3 / (s->n_rows + 1));
+        t->means = es_resize(NULL, s->n_rows, sizeof *t->means);
+        if (status == ES_OK && !t->means)
+            status = es_fail(ES_ENOMEM, "out of memory for curves");
+    }
+    return status;
+}
+
+/* Mean of the finite heads of a layer; missing if all of them are. */
+static float mean_of(const float *heads, size_t n)
+{
+    es_summary row;
+    if (n == 1)
+        return *heads;
+    es_stats_summary(&row, heads, n, 1);
+    if (row.n_finite)
+        return (float)row.mean;
+    return row.missing == n ? es_missing() : NAN;
+}
+
+static void take(taking *t, const es_report_series *s, int64_t step,
+                 const float *values)
+{
+    es_thin_push(t->thin, step, values);
+    if (!t->trace)
+        return;
+    for (size_t i = 0; i < s->n_rows; i++)
+        t->means[i] = mean_of(values + i * s->n_columns, s->n_columns);
+    es_trace_push(t->trace, step, t->means);
+}
+
+static es_status read_samples(taking *t, es_reader *reader, size_t run,
+                              const es_report_series *s)
+{
+    es_series now;
+    es_cursor *cursor = NULL;
+    int64_t step;
+    const float *values;
+    es_status status =
+        es_reader_find(reader, run, s->name, s->series.phase, &now);
+    if (status == ES_OK &&
+        (now.n_values != s->series.n_values || now.shape != s->series.shape))
+        status = es_fail(ES_EIO, "%s: changed while it was read",
+                         es_reader_path(reader));
+    if (status == ES_OK)
+        status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
+                                s->series.last_step);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+        take(t, s, step, values);
+    es_cursor_close(cursor);
+    es_thin_finish(t->thin);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+es_status es_report_write_series(FILE *out, es_reader *reader, size_t run,
+                                 const es_report_series *s)
+{
+    taking t = {0};
+    es_status status = start(&t, s);
+    if (status == ES_OK)
+        status = read_samples(&t, reader, run, s);
+    if (status == ES_OK) {
+        size_t n = es_thin_n(t.thin);
+        put_numbers(out, es_thin_steps(t.thin), n, es_thin_values(t.thin),
+                    n * s->series.n_values);
+        if (t.trace)
+            status = put_curve(out, t.trace, s->n_rows);
+    }
+    finish(&t);
+    return status;
+}

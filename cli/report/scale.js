@@ -1,0 +1,60 @@
+'use strict';
+
+// From values to colours: one scale for all runs and all steps, so that colours
+// can be compared; only under the policy "run" each has its own.
+const Scale = (() => {
+    const policy = Data.summary.max.policy;
+
+    // What the heatmap of the program ends its scale at: m, where it bounds
+    // the series by itself.
+    function bound(run, name) {
+        if (policy === 'observed' || policy === 'run' ||
+            run.summary.series !== name)
+            return NaN;
+        return run.summary.bands.max === null ? NaN : run.summary.bands.max;
+    }
+
+    function of(name, run) {
+        const runs = policy === 'run' ? [run] : Data.runs;
+        const found = runs.map((r) => Data.find(r, name)).filter(Boolean);
+        const extents = found.map(Data.extent);
+        const low = Math.min(0, d3.min(extents, (e) => e[0]) || 0);
+        const fixed = d3.max(runs, (r) => bound(r, name));
+        const seen = d3.max(extents, (e) => e[1]);
+        const high = fixed > low ? fixed : seen > low ? seen : low + 1;
+        return {low, high};
+    }
+
+    function colour({low, high}, value) {
+        const x = Math.min(1, Math.max(0, (value - low) / (high - low)));
+        return Data.colours[Math.floor(x * 255 + 0.5)];
+    }
+
+    const ramp = (from, to) => d3.range(9).map((k) => Data.colours[
+        Math.round(255 * (from + (to - from) * k / 8))]).join(',');
+
+    // The part of the map whose colours show as lines on either background.
+    const depth = () => document.documentElement.dataset.theme === 'dark'
+        ? [0.2, 1] : [0, 0.87];
+
+    function ofLayer(layer, n) {
+        const [from, to] = depth();
+        const x = n > 1 ? from + (to - from) * layer / (n - 1) : (from + to) / 2;
+        return Data.colours[Math.round(255 * x)];
+    }
+
+    // A coloured bar with a label on either side.
+    function bar(from, to, left, right) {
+        const strip = Dom.element('span', {class: 'ramp'});
+        strip.style.background = `linear-gradient(to right,${ramp(from, to)})`;
+        return [Dom.element('span', {}, left), strip,
+                Dom.element('span', {}, right)];
+    }
+
+    function hatched(text) {
+        return [Dom.element('span', {class: 'swatch hatched'}),
+                Dom.element('span', {}, text)];
+    }
+
+    return {of, colour, depth, ofLayer, bar, hatched, policy};
+})();

@@ -1,0 +1,114 @@
+'use strict';
+
+// The slider over all steps that some run has a sample at, and its buttons.
+const Steps = (() => {
+    const slider = Dom.byId('slider'), output = Dom.byId('step');
+    const play = Dom.byId('play'), marks = Dom.byId('marks');
+    const PLAY = {seconds: 12, tick: 40}; // through all of it; milliseconds
+    let steps = [], labels = new Map(), timer = null;
+
+    function gather() {
+        const series = Data.series.filter((s) => s.name === State.now.series &&
+            s.shape !== 'run');
+        labels = new Map(series.flatMap(
+            (s) => s.steps.map((step, k) => [step, s.labels[k]])));
+        steps = Array.from(labels.keys()).sort((a, b) => a - b);
+    }
+
+    const index = () => Math.max(0, d3.bisectRight(steps, State.now.step) - 1);
+
+    function show(i) {
+        const at = Math.min(steps.length - 1, Math.max(0, i));
+        if (steps.length)
+            State.set({step: steps[at]});
+    }
+
+    // The last step at or before a number.
+    function choose(step) {
+        stop();
+        show(d3.bisectRight(steps, step + 0.5) - 1);
+    }
+
+    function drawStep() {
+        const i = index(), label = labels.get(steps[i]) || '–';
+        slider.value = i;
+        slider.setAttribute('aria-valuetext', `step ${label}`);
+        slider.style.setProperty('--done',
+            (steps.length > 1 ? 100 * i / (steps.length - 1) : 100) + '%');
+        Dom.replace(output, Dom.element('small', {}, 'step '), label);
+    }
+
+    // Where flags begin: a tick on the track.
+    function drawMarks() {
+        const THUMB = 16, room = slider.clientWidth - THUMB;
+        const ticks = Data.runs.flatMap((run) => run.summary.flags || [])
+            .filter((f) => f.severity !== 'info').slice(0, 200);
+        const svg = d3.select(marks).attr('width', slider.clientWidth)
+            .attr('height', 8);
+        const x = (flag) => THUMB / 2 + room *
+            Math.min(steps.length - 1, d3.bisectLeft(steps, flag.onset)) /
+            Math.max(1, steps.length - 1);
+        const join = svg.selectAll('line').data(ticks);
+        join.enter().append('line');
+        join.exit().remove();
+        join.attr('class', (f) => f.severity).attr('x1', x).attr('x2', x)
+            .attr('y1', 1).attr('y2', 7);
+    }
+
+    function stop() {
+        clearInterval(timer);
+        timer = null;
+        play.setAttribute('aria-pressed', 'false');
+        play.setAttribute('aria-label', 'Play');
+    }
+
+    function toggle() {
+        if (timer) {
+            stop();
+            return;
+        }
+        if (index() === steps.length - 1)
+            show(0);
+        const stride = Math.max(1, Math.round(
+            steps.length * PLAY.tick / (1000 * PLAY.seconds)));
+        const tick = Math.max(PLAY.tick,
+                              stride * 1000 * PLAY.seconds / steps.length / 2);
+        timer = setInterval(() => {
+            show(index() + stride);
+            if (index() === steps.length - 1)
+                stop();
+        }, tick);
+        play.setAttribute('aria-pressed', 'true');
+        play.setAttribute('aria-label', 'Pause');
+    }
+
+    function build() {
+        gather();
+        slider.max = Math.max(0, steps.length - 1);
+        Dom.byId('bar').hidden = !steps.length;
+        if (State.now.step === null)
+            show(steps.length - 1);
+        drawStep();
+        drawMarks();
+    }
+
+    function move(by) {
+        stop();
+        show(index() + by);
+    }
+
+    function start() {
+        slider.addEventListener('input', () => {
+            stop();
+            show(Number(slider.value));
+        });
+        Dom.byId('back').addEventListener('click', () => move(-1));
+        Dom.byId('forward').addEventListener('click', () => move(1));
+        play.addEventListener('click', toggle);
+        new ResizeObserver(drawMarks).observe(slider);
+        State.follow(['series'], build);
+        State.follow(['step'], drawStep);
+    }
+
+    return {start, choose};
+})();

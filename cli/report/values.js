@@ -1,0 +1,106 @@
+'use strict';
+
+// Float32 values as the run files hold them: missing is one particular NaN,
+// and numbers are spelt as entropy-scan export spells them.
+const Values = (() => {
+    const MISSING = 0x7fc007a2;
+    const QUIET_NAN = 0x7fc00000;
+
+    // Base64 of little-endian float32.
+    function decode(text) {
+        const binary = atob(text);
+        const bytes = new Uint8Array(binary.length);
+        for (let i = 0; i < bytes.length; i++)
+            bytes[i] = binary.charCodeAt(i);
+        return wrap(bytes.buffer);
+    }
+
+    // The same memory as numbers and as bits.
+    function wrap(buffer) {
+        return {floats: new Float32Array(buffer),
+                bits: new Uint32Array(buffer)};
+    }
+
+    function isMissing(array, i) {
+        return array.bits[i] === MISSING;
+    }
+
+    // "1.25e+2": its significant digits, without zeros at the end.
+    function parts(scientific) {
+        const [mantissa, exponent] = scientific.split('e');
+        const digits = mantissa.replace(/[-.]/g, '').replace(/(.)0+$/, '$1');
+        return {digits, exponent: Number(exponent),
+                sign: mantissa[0] === '-' ? '-' : ''};
+    }
+
+    function fixed({digits, exponent}) {
+        if (exponent < 0)
+            return '0.' + '0'.repeat(-exponent - 1) + digits;
+        const whole = digits.slice(0, exponent + 1).padEnd(exponent + 1, '0');
+        const rest = digits.slice(exponent + 1);
+        return rest ? whole + '.' + rest : whole;
+    }
+
+    function scientific({digits, exponent}) {
+        const rest = digits.slice(1);
+        return digits[0] + (rest ? '.' + rest : '') + 'e' + exponent;
+    }
+
+    // The shortest digits that `same` accepts, in the shorter form.
+    function shortest(value, least, most, same) {
+        let text;
+        for (let n = least; n <= most; n++) {
+            text = value.toExponential(n - 1);
+            if (same(Number(text)))
+                break;
+        }
+        const number = parts(text);
+        if (Object.is(value, -0))
+            number.sign = '-';
+        const plain = fixed(number), power = scientific(number);
+        return number.sign + (plain.length <= power.length ? plain : power);
+    }
+
+    function special(value) {
+        return Number.isNaN(value) ? 'NaN' : value > 0 ? 'inf' : '-inf';
+    }
+
+    // A finite number in full, whether it was a float32 or a double.
+    function exact(value) {
+        if (!Number.isFinite(value))
+            return special(value);
+        if (Math.fround(value) === value)
+            return shortest(value, 1, 9, (x) => Math.fround(x) === value);
+        return shortest(value, 1, 17, (x) => x === value);
+    }
+
+    // Element i as export writes it.
+    function text(array, i) {
+        const bits = array.bits[i];
+        if (bits === MISSING)
+            return 'NA';
+        if (Number.isNaN(array.floats[i]) && bits !== QUIET_NAN)
+            return `NaN(0x${bits.toString(16).padStart(8, '0')})`;
+        return exact(array.floats[i]);
+    }
+
+    // For people: four significant digits, as the table on a terminal has.
+    function short(value) {
+        if (!Number.isFinite(value))
+            return special(value);
+        return exact(Number(value.toPrecision(4)));
+    }
+
+    // A member of --json, or why it has no number.
+    function member(object, name) {
+        const value = object[name];
+        if (value !== null && value !== undefined)
+            return {known: true, text: short(value), full: exact(value)};
+        const state = object[name + '_state'] || 'missing';
+        const words = {nan: 'NaN', missing: '–'};
+        const word = words[state] || state;
+        return {known: false, text: word, full: state};
+    }
+
+    return {decode, wrap, isMissing, text, exact, short, member};
+})();

@@ -1,0 +1,242 @@
+#include "cli/report/report.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/display.h"
+#include "cli/json.h"
+#include "cli/print.h"
+#include "cli/report/page.h"
+#include "render/colormap.h"
+
+#include <string.h>
+
+void es_report_json(FILE *out, const char *json, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *angle = memchr(json + i, '<', n - i);
+        size_t plain = angle ? (size_t)(angle - json) - i : n - i;
+        fwrite(json + i, 1, plain, out);
+        if (angle)
+            fputs("\\u003c", out);
+        i += plain;
+    }
+}
+
+static es_status put_text(FILE *out, const char *name, const char *text)
+{
+    char *escaped = es_display_escape(text, ES_ESCAPE_JSON);
+    if (!escaped)
+        return ES_ENOMEM;
+    fprintf(out, "\"%s\":\"", name);
+    es_report_json(out, escaped, strlen(escaped));
+    fputc('"', out);
+    free(escaped);
+    return ES_OK;
+}
+
+/* --- what the page says of all runs ---------------------------------------*/
+
+static es_status write_json(FILE *out, const es_report *report,
+                            const es_report_options *options)
+{
+    es_json json;
+    es_status status = ES_OK;
+    es_json_begin(&json, out, &options->summary.max, report->observed);
+    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++)
+        status = es_json_run(&json, report->runs[i].summary);
+    es_json_end(&json);
+    return status;
+}
+
+/* As --json prints it. To be freed. */
+static es_status print_summary(char **text, size_t *n, const es_report *report,
+                               const es_report_options *options)
+{
+    *text = NULL;
+    FILE *stream = open_memstream(text, n);
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory for the summary");
+    es_status status = write_json(stream, report, options);
+    bool whole = !ferror(stream);
+    if (fclose(stream) != 0 || !whole)
+        status = es_fail(ES_ENOMEM, "out of memory for the summary");
+    return status;
+}
+
+static void put_colours(FILE *out)
+{
+    fputs("\"colours\":\"", out);
+    for (int i = 0; i < 256; i++) {
+        es_color colour = es_colormap_at(ES_COLORMAP_VIRIDIS, i / 255.0);
+        fprintf(out, "%02x%02x%02x", colour.r, colour.g, colour.b);
+    }
+    fputc('"', out);
+}
+
+static const char *title_of_run(const es_report *report, size_t run)
+{
+    const es_run_summary **all =
+        es_resize(NULL, report->n_runs, sizeof(es_run_summary *));
+    if (!all)
+        return report->runs[run].summary->name;
+    for (size_t i = 0; i < report->n_runs; i++)
+        all[i] = report->runs[i].summary;
+    const char *title = es_summary_title(all[run], all, report->n_runs);
+    free(all);
+    return title;
+}
+
+static const char *title_of(const es_report *report,
+                            const es_report_options *options)
+{
+    if (options->title)
+        return options->title;
+    return report->n_runs == 1 ? title_of_run(report, 0) : "Attention entropy";
+}
+
+/* {"title","program","titles":[..],"colours":"rrggbb.."} */
+static es_status put_about(FILE *out, const es_report *report,
+                           const es_report_options *options)
+{
+    fputs("{", out);
+    es_status status = put_text(out, "title", title_of(report, options));
+    fputs(",\"program\":\"entropy-scan " ES_VERSION "\",\"runs\":[", out);
+    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
+        fputs(i ? ",{" : "{", out);
+        status = put_text(out, "title", title_of_run(report, i));
+        fputc('}', out);
+    }
+    fputs("],", out);
+    put_colours(out);
+    fputs("}", out);
+    return status;
+}
+
+/* --- series ---------------------------------------------------------------*/
+
+static es_status put_series(FILE *out, es_reader *reader, size_t run,
+                            const es_report_run *of, const es_report_series *s)
+{
+    fprintf(out,
+            "\n<script type=\"application/json\" class=\"series\">"
+            "{\"run\":%zu,",
+            run);
+    es_status status = put_text(out, "name", s->name);
+    fputc(',', out);
+    if (status == ES_OK)
+        status = put_text(out, "unit", s->unit);
+    fprintf(out,
+            ",\"phase\":\"%s\",\"shape\":\"%s\",\"rows\":%zu,"
+            "\"columns\":%zu,\"samples\":%zu,",
+            es_phase_name(s->series.phase), es_shape_name(s->series.shape),
+            s->n_rows, s->n_columns, s->n_samples);
+    if (status == ES_OK)
+        status =
+            es_report_write_series(out, reader, of->summary->number - 1, s);
+    fputs("}</script>", out);
+    return status;
+}
+
+static es_status put_all_series(FILE *out, const es_report *report)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
+        const es_report_run *run = &report->runs[i];
+        es_reader *reader = NULL;
+        status = es_reader_open(&reader, run->summary->path);
+        for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
+            status = put_series(out, reader, i, run, &run->series[k]);
+        es_reader_close(reader);
+    }
+    return status;
+}
+
+/* --- the skeleton ---------------------------------------------------------*/
+
+/* What is being written, and what fills its places. */
+typedef struct filling {
+    FILE *out;
+    const es_report *report;
+    const es_report_options *options;
+    const char *summary; /* (n_summary) */
+    size_t n_summary;
+} filling;
+
+static bool is(const char *name, size_t n, const char *other)
+{
+    return strlen(other) == n && memcmp(name, other, n) == 0;
+}
+
+static es_status fill(const filling *f, const char *name, size_t n)
+{
+    es_page_part part;
+    es_status status = ES_OK;
+    if (es_page_find(&part, name, n))
+        fwrite(part.text, 1, part.n, f->out);
+    else if (is(name, n, "title"))
+        es_print_escaped(f->out, title_of(f->report, f->options),
+                         ES_ESCAPE_XML);
+    else if (is(name, n, "about"))
+        status = put_about(f->out, f->report, f->options);
+    else if (is(name, n, "summary"))
+        es_report_json(f->out, f->summary, f->n_summary);
+    else if (is(name, n, "series"))
+        status = put_all_series(f->out, f->report);
+    else
+        status = es_fail(ES_EINTERNAL, "the report's skeleton has a place "
+                                       "that nothing fills");
+    return status;
+}
+
+/* The first "{{" or "}}" in text; its end if there is none. */
+static const char *find_braces(const char *text, const char *end, char brace)
+{
+    for (; end - text > 1; text++)
+        if (text[0] == brace && text[1] == brace)
+            return text;
+    return end;
+}
+
+static es_status put_page(const filling *f)
+{
+    es_page_part skeleton = {0};
+    es_status status = ES_OK;
+    (void)es_page_find(&skeleton, "skeleton", strlen("skeleton"));
+    const char *at = skeleton.text, *end = at + skeleton.n;
+    while (status == ES_OK && at < end) {
+        const char *open = find_braces(at, end, '{');
+        const char *close = find_braces(open, end, '}');
+        fwrite(at, 1, (size_t)(open - at), f->out);
+        if (open < end)
+            status = fill(f, open + 2, (size_t)(close - open) - 2);
+        at = close < end ? close + 2 : end;
+    }
+    return status;
+}
+
+/* Numbers that the page has room for: a quarter of it at least, however much
+   the flags and configurations take. 4 letters of base64 are 3 bytes. */
+static size_t room_of(size_t n_summary)
+{
+    size_t taken = es_page_size() + n_summary + 4096;
+    size_t left = taken < ES_REPORT_BYTES ? ES_REPORT_BYTES - taken : 0;
+    if (left < ES_REPORT_BYTES / 4)
+        left = ES_REPORT_BYTES / 4;
+    return left / 4 * 3 / sizeof(float);
+}
+
+es_status es_report_write(FILE *out, es_report *report,
+                          const es_report_options *options)
+{
+    char *summary = NULL;
+    filling f = {.out = out, .report = report, .options = options};
+    for (size_t i = 0; i < report->n_runs; i++)
+        es_summary_set_max(report->runs[i].summary, report->observed);
+    es_status status = print_summary(&summary, &f.n_summary, report, options);
+    if (status == ES_OK) {
+        f.summary = summary;
+        es_report_allot(report, room_of(f.n_summary));
+        status = put_page(&f);
+    }
+    free(summary);
+    return status;
+}

@@ -1,0 +1,202 @@
+/* entropy-scan report */
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/print.h"
+#include "cli/report/report.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT, SERIES, PHASE, MAX, TITLE, QUIET, HELP };
+
+static const es_option options[] = {
+    [OUTPUT] = {"output", 'o', "FILE",
+                "write the page to FILE (-: standard output)"},
+    [SERIES] = {"series", 0, "NAME",
+                "show these series, the table's first; a list with commas, or "
+                "given several times (entropy, and max_logit and loss where "
+                "they are)"},
+    [PHASE] = {"phase", 0, "PHASE",
+               "train or eval (train, or eval where there is no train)"},
+    [MAX] = {"max", 0, "POLICY",
+             "top of the bands and of the colour scale: observed in all runs, "
+             "run (in each), ceiling, logT or a number (observed)"},
+    [TITLE] = {"title", 0, "TEXT", "title of the page"},
+    [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
+    [HELP] = ES_HELP_OPTION,
+};
+
+const es_command es_report_command = {
+    .name = "entropy-scan report",
+    .synopsis = "RUN.db... -o FILE.html [OPTION...]",
+    .summary = "write runs as one page to look at in a browser",
+    .details =
+        "The page holds everything that it shows and asks the network for\n"
+        "nothing: table, flags, heatmaps with a slider over the steps, "
+        "curves,\n"
+        "loss, what the configurations differ in, and the values as CSV.\n"
+        "\n"
+        "It stays under 2 MB: where the samples are too many, some are left\n"
+        "out, and the page says so. Those shown are real samples; of each\n"
+        "group the first is kept, and those that lie furthest below and above\n"
+        "it, so that a dip or a NaN at a single step is not lost.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+/* "a,b": empty names between commas are none. */
+static es_status take_names(es_report_options *to, const char *list)
+{
+    to->named = true;
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        if (n && to->n_names == ES_REPORT_NAMES)
+            return es_fail(ES_EUSAGE, "--series: more than %d names",
+                           ES_REPORT_NAMES);
+        if (n && !(to->names[to->n_names++] = strndup(list, n)))
+            return es_fail(ES_ENOMEM, "out of memory for a name");
+        list += n + (list[n] == ',');
+    }
+    return ES_OK;
+}
+
+static es_status take(void *user, int option, const char *value)
+{
+    es_report_options *to = user;
+    switch (option) {
+    case ES_OPTION_ARGUMENT:
+        to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
+        return ES_OK;
+    case OUTPUT:
+        to->output = value;
+        return ES_OK;
+    case SERIES:
+        return take_names(to, value);
+    case PHASE:
+        return es_command_phase(&to->summary.phase, value);
+    case MAX:
+        return es_max_parse(&to->summary.max, value);
+    case TITLE:
+        to->title = value;
+        return ES_OK;
+    case QUIET:
+        to->quiet = true;
+        return ES_OK;
+    default:
+        return es_command_help(&es_report_command);
+    }
+}
+
+static es_status check_output(const es_report_options *given)
+{
+    if (!given->output)
+        return es_fail(ES_EUSAGE, "no output: give -o report.html");
+    if (strcmp(given->output, "-") == 0 && isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "standard output is a terminal: a page needs "
+                                  "a file or a pipe");
+    return es_output_check_text(given->output, given->inputs, given->n_inputs);
+}
+
+/* Names nobody gave: a run need not have them, but for the first. */
+static es_status choose_series(es_report_options *given)
+{
+    es_status status = ES_OK;
+    if (!given->n_names) {
+        status = take_names(given, "entropy,max_logit,loss");
+        given->named = false;
+    }
+    if (status == ES_OK) {
+        given->summary.series = given->names[0];
+        status = es_summary_options_check(&given->summary);
+    }
+    return status;
+}
+
+static es_status parse(es_report_options *given, int argc, char **argv)
+{
+    es_summary_options_default(&given->summary);
+    given->inputs = calloc((size_t)argc, sizeof *given->inputs);
+    if (!given->inputs)
+        return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
+    es_status status =
+        es_options_parse(&es_report_command, argc, argv, take, given);
+    if (status == ES_OK && !given->n_inputs)
+        status = es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
+                                    "report --help");
+    if (status == ES_OK)
+        status = check_output(given);
+    if (status == ES_OK)
+        status = choose_series(given);
+    return status;
+}
+
+/* --- the runs -------------------------------------------------------------*/
+
+/* What fails is told of and counted; the others go on. */
+static void add_file(es_report *report, size_t *n_failed,
+                     const es_report_options *given, const char *path)
+{
+    es_reader *reader = NULL;
+    es_status status = es_reader_open(&reader, path);
+    size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    if (status == ES_OK && !n)
+        status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
+    for (size_t run = 0; run < (n ? n : 1); run++) {
+        if (n)
+            status = es_report_add(report, n_failed, reader, run, given);
+        if (status != ES_OK) {
+            es_print_note("%s", es_message());
+            ++*n_failed;
+        }
+    }
+    es_reader_close(reader);
+}
+
+static es_status write_page(es_report *report, const es_report_options *given)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    es_status status = es_output_open(&output, &stream, given->output);
+    if (status != ES_OK)
+        return status;
+    status = es_report_write(stream, report, given);
+    if (status != ES_OK) {
+        es_output_abandon(output);
+        return status;
+    }
+    status = es_output_close(output);
+    if (status == ES_OK && !given->quiet && strcmp(given->output, "-") != 0)
+        es_print_note("%s written", given->output);
+    return status;
+}
+
+static int make_report(const es_report_options *given)
+{
+    es_report report = {0};
+    size_t n_failed = 0;
+    int code;
+    for (size_t i = 0; i < given->n_inputs; i++)
+        add_file(&report, &n_failed, given, given->inputs[i]);
+    if (report.n_runs) {
+        code = es_command_exit(write_page(&report, given));
+        if (!code && n_failed)
+            code = ES_EXIT_SOME_FAILED;
+    } else {
+        code = es_exit_code(ES_EIO); /* and told already */
+    }
+    es_report_free(&report);
+    return code;
+}
+
+int es_report_main(int argc, char **argv)
+{
+    es_report_options given = {0};
+    es_status status = parse(&given, argc, argv);
+    int code = status == ES_OK ? make_report(&given) : es_command_exit(status);
+    for (size_t i = 0; i < given.n_names; i++)
+        free(given.names[i]);
+    free(given.inputs);
+    return code;
+}

@@ -1,0 +1,66 @@
+"""Long CSVs for entropy-scan import, into the current folder.
+
+evil.csv   L = 2, H = 3, 5 steps: names that bite; NaN, infinities, missing
+big.csv    L = 16, H = 9, 1000 steps: what a page holds whole
+long.csv   L = 9, H = 16, 3000 steps: what it has to thin; a dip of one head
+           and a NaN of another, each at a single step, and one dip of a loss
+"""
+import math
+
+DIP, BROKEN = 1234, 2345
+
+
+def write(path, about, header, rows):
+    with open(path, "w", encoding="utf-8", newline="\n") as out:
+        for key, value in about.items():
+            out.write(f"# {key}: {value}\n")
+        out.write(header + "\n")
+        out.writelines(row + "\n" for row in rows)
+
+
+def value(step, layer, head):
+    return 2 + math.sin(0.01 * step + layer) * math.cos(0.3 * head)
+
+
+def heads(step, n_layers, n_heads, number):
+    for layer in range(n_layers):
+        for head in range(n_heads):
+            yield f"{step},{layer},{head},{number(step, layer, head)}"
+
+
+def evil():
+    odd = {(20, 0, 1): "NaN", (20, 1, 2): "NA", (30, 0, 0): "inf",
+           (30, 1, 1): "-inf", (40, 1, 0): "NaN", (40, 0, 2): "1e-20"}
+    for step in range(0, 50, 10):
+        yield f"{step},,,,,{'NaN' if step == 40 else 6 - 0.1 * step:}"
+        for row in heads(step, 2, 3, lambda s, l, h: odd.get(
+                (s, l, h), f"{value(s, l, h):.7g}")):
+            yield row + f",{step + 0.5},"
+
+
+def plain(n_steps, n_layers, n_heads, number):
+    for step in range(n_steps):
+        loss = 0.25 if step == 777 else 5 - step / n_steps
+        yield f"{step},,,,,{loss:.6g}"
+        for row in heads(step, n_layers, n_heads, number):
+            yield row + f",{step % 97}.5,"
+
+
+def troubled(step, layer, head):
+    if (step, layer, head) == (DIP, 4, 7):
+        return "-3.5"
+    if (step, layer, head) == (BROKEN, 8, 2):
+        return "NaN"
+    return f"{value(step, layer, head):.5f}"
+
+
+COLUMNS = "step,layer,head,entropy,max_logit,loss"
+BITE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+write("evil.csv",
+      {"name": BITE, "arch": "\"'&<b>{{series}}", "ctx": 16,
+       "config": '{"note":"<!--<script>","lr":0.001,"steps":50}'},
+      COLUMNS, evil())
+write("big.csv", {"name": "big", "ctx": 128}, COLUMNS,
+      plain(1000, 16, 9, lambda s, l, h: f"{value(s, l, h):.5f}"))
+write("long.csv", {"name": "long", "ctx": 128}, COLUMNS,
+      plain(3000, 9, 16, troubled))

@@ -1,0 +1,128 @@
+"""usage: structure.py SCAN FOLDER: reports without a browser, as TAP lines
+("ok - name"); FOLDER holds the runs of make_runs.py and their reports."""
+import base64
+import hashlib
+import json
+import os
+import sys
+
+import make_runs
+import page
+
+scan, folder = sys.argv[1:]
+os.chdir(folder)
+
+
+def check(name, passed, why=""):
+    print(("ok" if passed else "not ok") + " - " + name)
+    if not passed:
+        print(f"# {why}")
+
+
+def is_sealed(name, report):
+    """Nothing in the page asks for anything outside of it."""
+    wrong = [(tag, key, value) for tag, attrs in report.elements
+             for key, value in attrs.items()
+             if key in ("src", "href", "action", "srcset", "data") and
+             not (value or "").startswith(("data:", "#"))]
+    check(f"{name}: no source and no link leads outside", not wrong, wrong)
+    policy = next(attrs["content"] for tag, attrs in report.elements
+                  if attrs.get("http-equiv") == "Content-Security-Policy")
+    check(f"{name}: the policy lets nothing in",
+          policy.startswith("default-src 'none';") and
+          "unsafe" not in policy and "http" not in policy, policy)
+    inline = [text for tag, attrs, text in report.texts
+              if tag == "style" or tag == "script" and "type" not in attrs]
+    hashes = ["'sha256-" + base64.b64encode(
+        hashlib.sha256(text.encode()).digest()).decode() + "'"
+        for text in inline]
+    check(f"{name}: but these two scripts and the style", len(hashes) == 3 and
+          all(h in policy for h in hashes) and policy.count("sha256-") == 3,
+          hashes)
+
+
+def says_the_same(name, report):
+    summary, = report.json(id="summary")
+    told = json.loads(page.run(scan, name + ".db", "--json"))
+    check(f"{name}: the summary is that of --json", summary == told)
+
+
+def series_of(report):
+    return {(s["name"], s["phase"]): s for s in
+            report.json(**{"class": "series"})}
+
+
+def holds_real_samples(name, shown, exported):
+    for key, series in shown.items():
+        size = series["rows"] * series["columns"]
+        values, steps = page.bits(series["values"]), series["steps"]
+        good = len(values) == size * len(steps) and all(
+            values[k * size:(k + 1) * size] == exported[key][step]
+            for k, step in enumerate(steps))
+        check(f"{name}: each {key[0]} shown is a sample of the run", good)
+        check(f"{name}: {key[0]} in order, from the first to the last",
+              steps == sorted(set(steps)) and
+              (steps[0], steps[-1]) == (min(exported[key]),
+                                        max(exported[key])))
+        check(f"{name}: {key[0]} says how many there are",
+              series["samples"] == len(exported[key]))
+
+
+def evil():
+    report = page.Page("evil.html")
+    scripts = [t for t in report.texts if t[0] == "script"]
+    check("evil: no script but ours", len(scripts) == 2 + 2 + 3 and
+          not any(tag == "img" for tag, _ in report.elements), len(scripts))
+    about, = report.json(id="about")
+    check("evil: its names are data", about["title"] == "\"'&<b>{{series}}" and
+          report.json(id="summary")[0]["runs"][0]["name"] == make_runs.BITE)
+    title = next(text for tag, _, text in report.texts if tag == "title")
+    check("evil: the title is text", title == "\"'&<b>{{series}}", title)
+
+
+def curve_is_whole(series, exported):
+    """Smallest and largest mean of the layers with the dip and the NaN."""
+    values = page.floats(series["curve"]["values"])
+    n = len(series["curve"]["steps"])
+    row = values[4 * n:5 * n]
+    lowest = min(sum(page.float_of(b) for b in sample[4 * 16:5 * 16]) / 16
+                 for sample in exported.values())
+    check("long: the curve of a layer reaches the mean of the dip",
+          abs(min(row) - lowest) <= 1e-6, (min(row), lowest))
+    check("long: and has fewer points than the run has steps",
+          100 < n < 3000, n)
+
+
+def long(shown, exported):
+    entropy = shown["entropy", "train"]
+    check("long: is thinned", 100 < len(entropy["steps"]) < 3000,
+          len(entropy["steps"]))
+    check("long: the step with a dip of one head is shown",
+          make_runs.DIP in entropy["steps"])
+    check("long: the step with one NaN is shown",
+          make_runs.BROKEN in entropy["steps"])
+    check("long: the loss is whole", len(shown["loss", "train"]["steps"])
+          == 3000)
+    curve_is_whole(entropy, exported["entropy", "train"])
+
+
+def main():
+    for name in ("evil", "big", "long"):
+        report = page.Page(name + ".html")
+        is_sealed(name, report)
+        says_the_same(name, report)
+        shown = series_of(report)
+        exported = page.samples(scan, name + ".db")
+        holds_real_samples(name, shown, exported)
+        size = os.path.getsize(name + ".html")
+        check(f"{name}: is smaller than 2 MB", size < 2000000, size)
+        if name == "long":
+            long(shown, exported)
+        if name == "big":
+            check("big: 1000 steps of 144 heads are whole", all(
+                len(s["steps"]) == 1000 and "curve" not in s
+                for s in shown.values()) and len(shown) == 3)
+    evil()
+
+
+main()
