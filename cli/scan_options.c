@@ -88,6 +88,7 @@ const es_command es_scan_command = {
         "The figures of --figure:\n"
         "  heatmap     layers by heads at one step\n"
         "  curves      every layer over the steps\n"
+        "  delta       heatmap of every run minus the first\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"

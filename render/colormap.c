@@ -22,9 +22,16 @@ es_status es_colormap_parse(es_colormap *out, const char *text)
 es_color es_colormap_at(es_colormap map, double x)
 {
     double inside = x > 0 ? fmin(x, 1) : 0; /* NaN is not > 0 */
+    if (map >= ES_COLORMAP_DIVERGING)
+        return es_colormap_diverging(map == ES_COLORMAP_DIVERGING_DARK, inside);
     long i = lround(inside * (ES_COLORMAP_SIZE - 1));
     const uint8_t *rgb = es_colormap_tables[map][i];
     return (es_color){rgb[0], rgb[1], rgb[2], 255};
+}
+
+int es_colormap_levels(es_colormap map)
+{
+    return map >= ES_COLORMAP_DIVERGING ? 127 : 128;
 }
 
 /* sRGB, IEC 61966-2-1. */

@@ -78,6 +78,103 @@ static void test_colormap__luminance(void **state)
     assert_true(fabs(grey - 0.1844) < 1e-3);
 }
 
+/* --- diverging ------------------------------------------------------------*/
+
+static double linear(uint8_t channel)
+{
+    double s = channel / 255.0;
+    return s <= 0.04045 ? s / 12.92 : pow((s + 0.055) / 1.055, 2.4);
+}
+
+/* Lightness and the two opponent channels of Oklab, by its forward matrices. */
+static void oklab(double out[3], const double light[3])
+{
+    static const double to_cone[3][3] = {
+        {0.4122214708, 0.5363325363, 0.0514459929},
+        {0.2119034982, 0.6806995451, 0.1073969566},
+        {0.0883024619, 0.2817188376, 0.6299787005}};
+    static const double to_lab[3][3] = {
+        {0.2104542553, 0.7936177850, -0.0040720468},
+        {1.9779984951, -2.4285922050, 0.4505937099},
+        {0.0259040371, 0.7827717662, -0.8086757660}};
+    double cone[3];
+    for (int i = 0; i < 3; i++)
+        cone[i] = cbrt(to_cone[i][0] * light[0] + to_cone[i][1] * light[1] +
+                       to_cone[i][2] * light[2]);
+    for (int i = 0; i < 3; i++)
+        out[i] = to_lab[i][0] * cone[0] + to_lab[i][1] * cone[1] +
+                 to_lab[i][2] * cone[2];
+}
+
+/* What eyes without red (or green) cones see: Vienot, Brettel, Mollon 1999. */
+static double distance(es_color a, es_color b, const double seen[3][3])
+{
+    double labs[2][3], sum = 0;
+    for (int k = 0; k < 2; k++) {
+        es_color c = k ? b : a;
+        const double light[3] = {linear(c.r), linear(c.g), linear(c.b)};
+        double changed[3];
+        for (int i = 0; i < 3; i++)
+            changed[i] = fmax(0, seen[i][0] * light[0] + seen[i][1] * light[1] +
+                                     seen[i][2] * light[2]);
+        oklab(labs[k], changed);
+    }
+    for (int i = 0; i < 3; i++)
+        sum += (labs[0][i] - labs[1][i]) * (labs[0][i] - labs[1][i]);
+    return sqrt(sum);
+}
+
+static const double all_cones[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+static const double no_red[3][3] = {
+    {0.11238, 0.88762, 0}, {0.11238, 0.88762, 0}, {0.00401, -0.00401, 1}};
+static const double no_green[3][3] = {
+    {0.29275, 0.70725, 0}, {0.29275, 0.70725, 0}, {-0.02234, 0.02234, 1}};
+
+static void test_colormap__diverging_steps_are_even(void **state)
+{
+    (void)state;
+    for (int map = ES_COLORMAP_DIVERGING; map <= ES_COLORMAP_DIVERGING_DARK;
+         map++) {
+        int last = es_colormap_levels((es_colormap)map) - 1;
+        for (int i = 0; i + 6 <= last; i += 3) {
+            es_color a = es_colormap_at((es_colormap)map, (double)i / last);
+            es_color b =
+                es_colormap_at((es_colormap)map, (double)(i + 6) / last);
+            double step = distance(a, b, all_cones);
+            double whole =
+                distance(es_colormap_at((es_colormap)map, i < last / 2 ? 0 : 1),
+                         es_colormap_at((es_colormap)map, 0.5), all_cones);
+            if (i + 6 <= last / 2 || i >= last / 2) /* not across the middle */
+                assert_true(fabs(step / whole * last / 12 - 1) < 0.15);
+        }
+    }
+}
+
+static void test_colormap__diverging_sides(void **state)
+{
+    (void)state;
+    for (int map = ES_COLORMAP_DIVERGING; map <= ES_COLORMAP_DIVERGING_DARK;
+         map++) {
+        es_color middle = es_colormap_at((es_colormap)map, 0.5);
+        assert_int_equal(middle.r, middle.g);
+        assert_int_equal(middle.g, middle.b);
+        for (double x = 0; x < 0.45; x += 0.05) {
+            es_color a = es_colormap_at((es_colormap)map, x);
+            es_color b = es_colormap_at((es_colormap)map, 1 - x);
+            double lightness[2][3];
+            oklab(lightness[0],
+                  (double[]){linear(a.r), linear(a.g), linear(a.b)});
+            oklab(lightness[1],
+                  (double[]){linear(b.r), linear(b.g), linear(b.b)});
+            assert_true(fabs(lightness[0][0] - lightness[1][0]) < 0.01);
+            /* Whoever looks sees the sign: as far apart as a good part of
+               the way to the middle. */
+            assert_true(distance(a, b, no_red) > 0.25 * (0.5 - x));
+            assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +183,8 @@ int main(void)
         cmocka_unit_test(test_colormap__outside_is_clamped),
         cmocka_unit_test(test_colormap__names),
         cmocka_unit_test(test_colormap__luminance),
+        cmocka_unit_test(test_colormap__diverging_steps_are_even),
+        cmocka_unit_test(test_colormap__diverging_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

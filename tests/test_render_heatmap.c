@@ -312,17 +312,77 @@ static void test_heatmap__values_as_text(void **state)
     (void)state;
     static const struct {
         float value;
-        bool compact;
+        int decimals;
         const char *text;
-    } cases[] = {{2.906f, false, "2.91"}, {-0.001f, false, "0.00"},
-                 {-0.5f, false, "-0.50"}, {0, false, "0.00"},
-                 {1e30f, true, "1e+30"},  {NAN, false, ""},
-                 {INFINITY, true, ""},    {12.3f, true, "12"}};
+    } cases[] = {{2.906f, 2, "2.91"},
+                 {-0.001f, 2, "0.00"},
+                 {-0.5f, 2, "-0.50"},
+                 {0, 2, "0.00"},
+                 {1e30f, ES_COMPACT, "1e30"},
+                 {NAN, 2, ""},
+                 {INFINITY, ES_COMPACT, ""},
+                 {12.3f, ES_COMPACT, "12"},
+                 {-0.00012f, ES_COMPACT, "-0.00012"},
+                 {-1.25e-7f, ES_COMPACT, "-1.2e-7"},
+                 {12345.6f, 0, "12346"},
+                 {0.00123f, 4, "0.0012"}};
     char text[ES_LABEL_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_heatmap_value(text, cases[i].value, cases[i].compact);
+        es_heatmap_value(text, cases[i].value, cases[i].decimals);
         assert_string_equal(text, cases[i].text);
     }
+}
+
+/* The digits go by the largest value of all panels. */
+static void test_heatmap__decimals(void **state)
+{
+    (void)state;
+    static const struct {
+        float a[2], b;
+        int decimals;
+    } cases[] = {
+        {{0, 3}, 7, 0},
+        {{0.5f, 3}, 7, 2},
+        {{0, -0.5f}, 42, 1},
+        {{0.5f, -142}, 3, 0},
+        {{0.5f, 1234}, 3, 0},
+        {{0.5f, 3}, -2e5f, ES_COMPACT},
+        {{0.05f, 0.01f}, 0, 3},
+        {{0.005f, 0}, NAN, 4},
+        {{1e-4f, 0}, 0, ES_COMPACT},
+        {{0, 0}, 0, 2},
+        {{NAN, INFINITY}, NAN, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const es_heatmap_panel panels[] = {{"a", NULL, cases[i].a, 2, 1},
+                                           {"b", NULL, &cases[i].b, 1, 1}};
+        es_heatmap figure = figure_of(panels, 2);
+        assert_int_equal(es_heatmap_decimals(&figure), cases[i].decimals);
+    }
+}
+
+/* A decade is as long as any other, and what is below has the end's colour. */
+static void test_heatmap__logarithmic_scale(void **state)
+{
+    (void)state;
+    const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};
+    assert_int_equal(es_scale_level(&scale, 0.5), 0);
+    assert_int_equal(es_scale_level(&scale, 0), 0);
+    assert_int_equal(es_scale_level(&scale, -INFINITY), 0);
+    assert_int_equal(es_scale_level(&scale, 500), 64);
+    assert_int_equal(es_scale_level(&scale, 5e5), 127);
+    assert_int_equal(es_scale_level(&scale, 1e9), 127);
+    float values[6] = {0, 1, 20, 300, 4000, 5e5f};
+    const es_heatmap_panel panel = {"counts", NULL, values, 2, 3};
+    es_heatmap figure = figure_of(&panel, 1);
+    figure.low = 0.5;
+    figure.high = 5e5;
+    figure.logarithmic = true;
+    figure.style.height = 200;
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "1"));
+    assert_true(picture_says(picture, "1000"));
+    es_picture_free(picture);
 }
 
 int main(void)
@@ -340,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_heatmap__too_small_names_the_least),
         cmocka_unit_test(test_heatmap__bad_shapes),
         cmocka_unit_test(test_heatmap__values_as_text),
+        cmocka_unit_test(test_heatmap__decimals),
+        cmocka_unit_test(test_heatmap__logarithmic_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

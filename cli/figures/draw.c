@@ -209,15 +209,15 @@ es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
                           .style = style_of(job->options, request->format)};
     *n_failed = 0;
     es_status status = choose_runs(&drawing, n_failed, job, kind);
+    if (status == ES_OK)
+        status = draw(&picture, &drawing, kind);
+    if (status == ES_OK)
+        status = write_picture(picture, &drawing, job, kind);
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
             es_print_note("no %s: %s", es_figure_name(kind), es_message());
         *n_failed = 0;
         status = ES_OK;
-    } else if (status == ES_OK) {
-        status = draw(&picture, &drawing, kind);
-        if (status == ES_OK)
-            status = write_picture(picture, &drawing, job, kind);
     }
     es_picture_free(picture);
     free(drawing.runs);

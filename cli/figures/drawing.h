@@ -24,7 +24,7 @@ char *es_drawing_step(char *out, const es_run_summary *run);
 typedef es_status es_figure_fits(const es_run_summary *run);
 
 /** Draws the runs, all of which fit. A run that cannot be read any more fails
- *  it. */
+ *  it; ES_ENOTFOUND if they do not make a figure together. */
 typedef es_status es_figure_draw(es_picture **out, const es_drawing *drawing);
 
 /** A line of the table of figures (cli/figures/figures.c); the command's
@@ -38,6 +38,6 @@ typedef struct es_figure_entry {
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind);
 
 es_figure_fits es_fits_heatmap;
-es_figure_draw es_draw_heatmap, es_draw_curves;
+es_figure_draw es_draw_heatmap, es_draw_curves, es_draw_delta;
 
 #endif

@@ -3,25 +3,7 @@
 #include "analyzer/base/value.h"
 #include <math.h>
 
-/* Colours of a heatmap: fewer than the map's 256, which no eye can tell
- * apart, so that a palette has room for the edges of letters. */
-#define N_LEVELS 128
-
-#define SWATCH 8.0
-
 typedef enum paint_kind { PAINT_COLOR, PAINT_HATCH, PAINT_BLANK } paint_kind;
-
-static es_color level_color(const es_heatmap *figure, double fraction)
-{
-    double level = round(fraction * (N_LEVELS - 1)) / (N_LEVELS - 1);
-    return es_colormap_at(figure->style.colormap, level);
-}
-
-static es_color value_color(const es_heatmap *figure, float value)
-{
-    return level_color(figure,
-                       es_fraction((double)value, figure->low, figure->high));
-}
 
 static paint_kind paint_of(float value)
 {
@@ -30,14 +12,13 @@ static paint_kind paint_of(float value)
     return isfinite(value) ? PAINT_COLOR : PAINT_HATCH;
 }
 
-static bool same_paint(const es_heatmap *figure, float a, float b)
+static bool same_paint(const es_color_scale *scale, float a, float b)
 {
     if (paint_of(a) != paint_of(b))
         return false;
     if (paint_of(a) != PAINT_COLOR)
         return true;
-    es_color x = value_color(figure, a), y = value_color(figure, b);
-    return x.r == y.r && x.g == y.g && x.b == y.b;
+    return es_scale_level(scale, (double)a) == es_scale_level(scale, (double)b);
 }
 
 /*
@@ -49,7 +30,6 @@ static void draw_run(es_picture *picture, const es_heatmap_sheet *sheet,
                      const es_heatmap_block *b, int row, int from, int to,
                      double lap)
 {
-    const es_heatmap *figure = sheet->figure;
     float value =
         b->panel
             ->values[(size_t)row * (size_t)b->panel->n_heads + (size_t)from];
@@ -65,21 +45,21 @@ static void draw_run(es_picture *picture, const es_heatmap_sheet *sheet,
     else
         es_picture_rect(picture, x, y, width, height,
                         paint_of(value) == PAINT_COLOR
-                            ? value_color(figure, value)
+                            ? es_scale_color(&sheet->scale, (double)value)
                             : sheet->colors->paper);
 }
 
 static void draw_cells(es_picture *picture, const es_heatmap_sheet *sheet,
                        const es_heatmap_block *b)
 {
-    const es_heatmap *figure = sheet->figure;
     int n_heads = b->panel->n_heads;
     double lap = 0.4 * fmin(b->cell_width, b->cell_height);
     for (int row = 0; row < b->panel->n_layers; row++) {
         const float *values = b->panel->values + (size_t)row * (size_t)n_heads;
         for (int from = 0, to; from < n_heads; from = to) {
             to = from + 1;
-            while (to < n_heads && same_paint(figure, values[from], values[to]))
+            while (to < n_heads &&
+                   same_paint(&sheet->scale, values[from], values[to]))
                 to++;
             draw_run(picture, sheet, b, row, from, to, lap);
         }
@@ -97,12 +77,13 @@ static void draw_values(es_picture *picture, const es_heatmap_sheet *sheet,
             panel->values + (size_t)row * (size_t)panel->n_heads;
         for (int head = 0; head < panel->n_heads; head++) {
             float value = values[head];
-            es_heatmap_value(text, value, b->compact);
-            es_picture_text(picture, b->x + (head + 0.5) * b->cell_width,
-                            y + 0.36 * sheet->value_size, sheet->value_size,
-                            ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
-                            es_text_on(value_color(sheet->figure, value)),
-                            text);
+            es_heatmap_value(text, value,
+                             b->compact ? ES_COMPACT : sheet->decimals);
+            es_picture_text(
+                picture, b->x + (head + 0.5) * b->cell_width,
+                y + 0.36 * sheet->value_size, sheet->value_size,
+                ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+                es_text_on(es_scale_color(&sheet->scale, (double)value)), text);
         }
     }
 }
@@ -168,53 +149,6 @@ static void draw_block(es_picture *picture, const es_heatmap_sheet *sheet,
     draw_row_labels(picture, sheet->colors, b, i % sheet->n_columns == 0);
 }
 
-/* Each level is drawn down to the bar's end, so that no seam can show. */
-static void draw_bar(es_picture *picture, const es_heatmap_sheet *sheet)
-{
-    const es_heatmap *figure = sheet->figure;
-    double x = sheet->bar_x, right = x + ES_BAR_WIDTH;
-    double y = sheet->bar_y, height = sheet->bar_height;
-    int n = figure->low < figure->high ? N_LEVELS : 1;
-    for (int i = 0; i < n; i++) {
-        double top = height * i / n;
-        es_picture_rect(picture, x, y + top, ES_BAR_WIDTH, height - top,
-                        level_color(figure, n > 1 ? 1 - i / (n - 1.0) : 0));
-    }
-    es_picture_frame(picture, x, y, ES_BAR_WIDTH, height, 0.5,
-                     sheet->colors->muted);
-    for (int i = 0; i < sheet->ticks.n; i++) {
-        char text[ES_LABEL_MAX];
-        double at = es_fraction(es_ticks_at(&sheet->ticks, i), figure->low,
-                                figure->high);
-        double tick = y + height * (n > 1 ? 1 - at : 0.5);
-        es_label_value(text, &sheet->ticks, i);
-        es_picture_line(picture, right, tick, right + 2.5, tick, 0.5,
-                        sheet->colors->muted);
-        es_picture_text(picture, right + 5, tick + 0.36 * ES_SMALL_SIZE,
-                        ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
-                        sheet->colors->ink, text);
-    }
-    if (figure->scale_text)
-        es_picture_text(picture, x - ES_BAR_GAP + sheet->bar_room - 2,
-                        y + height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                        ES_WEIGHT_NORMAL, 90, sheet->colors->ink,
-                        figure->scale_text);
-}
-
-static double draw_swatch(es_picture *picture, const es_colors *colors,
-                          double x, double y, bool hatched, const char *text)
-{
-    if (hatched)
-        es_picture_hatch(picture, x, y - SWATCH + 1, SWATCH, SWATCH,
-                         colors->hatched, colors->hatching);
-    es_picture_frame(picture, x, y - SWATCH + 1, SWATCH, SWATCH, 0.5,
-                     colors->muted);
-    es_picture_text(picture, x + SWATCH + 4, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                    ES_WEIGHT_NORMAL, 0, colors->ink, text);
-    return x + SWATCH + 4 +
-           es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 14;
-}
-
 static void draw_footer(es_picture *picture, const es_heatmap_sheet *sheet)
 {
     double left = sheet->blocks[0].x;
@@ -226,9 +160,10 @@ static void draw_footer(es_picture *picture, const es_heatmap_sheet *sheet)
         y -= 15;
     }
     if (sheet->nonfinite)
-        x = draw_swatch(picture, sheet->colors, x, y, true, "NaN or infinite");
+        x = es_draw_swatch(picture, sheet->colors, x, y, true,
+                           "NaN or infinite");
     if (sheet->missing)
-        draw_swatch(picture, sheet->colors, x, y, false, "missing");
+        es_draw_swatch(picture, sheet->colors, x, y, false, "missing");
 }
 
 static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
@@ -242,8 +177,9 @@ static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
                        sheet->width - left - ES_MARGIN);
     for (size_t i = 0; i < sheet->figure->n_panels; i++)
         draw_block(picture, sheet, i);
-    if (sheet->scaled)
-        draw_bar(picture, sheet);
+    es_draw_bar(picture, sheet->colors,
+                &(es_color_bar){&sheet->scale, sheet->figure->scale_text,
+                                sheet->bar_x, sheet->bar_y, sheet->bar_height});
     draw_footer(picture, sheet);
 }
 

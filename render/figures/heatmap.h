@@ -20,22 +20,24 @@ typedef struct es_heatmap {
     double low, high;       /* the one shared colour scale; values outside
                                have the colour of its end. Not numbers, or
                                high < low: there is no colour bar */
+    bool logarithmic;       /* the colour scale is; then 0 < low */
     const char *scale_text; /* beside it: "entropy (nats)"; may be NULL */
     const char *note;       /* below: "max = 3.87 (observed)"; may be NULL */
 } es_heatmap;
 
 /**
- * Draws the panels side by side, more than four in several rows, in 128
- * colours of the map.
+ * Draws the panels side by side, more than four in several rows, in
+ * es_colormap_levels colours of the map.
  *
  *   out  owned by the caller
  *
- * Every cell shows its value with two decimals, or short where those do not
- * fit, or none where the cell is too small for legible letters. Titles and the
- * note are cut with an ellipsis where they have no room. A narrow panel takes
- * up to 150 points for its title.
- * ES_OK; ES_ENOMEM; ES_EUSAGE if the asked size has no room for the content
- * (the message says which has), no panel, or one below 1 x 1.
+ * Every cell shows its value with two decimals (none where all are counts, as
+ * many as the largest value needs elsewhere), or short where those do not
+ * fit, or nothing where the cell is too small for legible letters. Titles and
+ * the note are cut with an ellipsis where they have no room. A narrow panel
+ * takes up to 150 points for its title. ES_OK; ES_ENOMEM; ES_EUSAGE if the
+ * asked size has no room for the content (the message says which has), no
+ * panel, or one below 1 x 1.
  */
 es_status es_heatmap_draw(es_picture **out,
                           const es_heatmap *figure) ES_MUST_USE;

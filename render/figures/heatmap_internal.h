@@ -2,6 +2,7 @@
 #ifndef ES_HEATMAP_INTERNAL_H
 #define ES_HEATMAP_INTERNAL_H
 
+#include "render/figures/color_scale.h"
 #include "render/figures/figure_internal.h"
 #include "render/figures/heatmap.h"
 
@@ -26,8 +27,8 @@ typedef struct es_heatmap_sheet {
     double top;           /* height of the figure's title */
     double head;          /* of the panels' titles */
     double bar_x, bar_y, bar_height, bar_room;
-    es_ticks ticks;    /* of the bar */
-    bool scaled;       /* low and high are numbers: there is a bar */
+    es_color_scale scale;
+    int decimals;      /* of the numbers in the cells */
     bool nonfinite;    /* there are hatched cells to explain */
     bool missing;      /* and blank ones */
     double footer;     /* height below the panels */
@@ -35,8 +36,6 @@ typedef struct es_heatmap_sheet {
 } es_heatmap_sheet;
 
 #define ES_FOOT 24.0 /* below a plot: column labels and "head" */
-#define ES_BAR_WIDTH 10.0
-#define ES_BAR_GAP 18.0
 
 /**
  * Lays the figure out.
@@ -50,7 +49,13 @@ es_status es_heatmap_lay_out(es_heatmap_sheet *out,
 
 void es_heatmap_sheet_clear(es_heatmap_sheet *sheet);
 
+#define ES_COMPACT (-1) /* decimals: two digits that count, "1.2e5" */
+
 /** The number a cell shows; "" if it is not finite. */
-void es_heatmap_value(char out[ES_LABEL_MAX], float value, bool compact);
+void es_heatmap_value(char out[ES_LABEL_MAX], float value, int decimals);
+
+/** Decimals that tell the finite values of all panels apart in a cell: none
+ *  of counts, two of what is about one; ES_COMPACT where too many. */
+int es_heatmap_decimals(const es_heatmap *figure);
 
 #endif

@@ -15,8 +15,6 @@
 #define LEAST_FACTOR 0.05 /* of all that, when a size is asked for */
 
 #define LEAST_BAR 80.0
-#define MOST_TICKS 8
-#define TICK_ROOM 16.0
 #define LEAST_PAGE 190.0
 #define TITLE_ROOM 150.0 /* a narrow panel is widened for its title */
 #define LARGEST_VALUE 8.0
@@ -67,25 +65,6 @@ static void note_special(es_heatmap_sheet *sheet, const es_heatmap_panel *panel)
     }
 }
 
-static double measure_bar(es_heatmap_sheet *sheet)
-{
-    const es_heatmap *figure = sheet->figure;
-    char text[ES_LABEL_MAX];
-    double widest = 0;
-    sheet->scaled = isfinite(figure->low) && isfinite(figure->high) &&
-                    figure->low <= figure->high;
-    if (!sheet->scaled)
-        return 0;
-    sheet->ticks = es_ticks_make(figure->low, figure->high, MOST_TICKS);
-    for (int i = 0; i < sheet->ticks.n; i++) {
-        es_label_value(text, &sheet->ticks, i);
-        widest =
-            fmax(widest, es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
-    }
-    return ES_BAR_GAP + ES_BAR_WIDTH + 5 + widest +
-           (figure->scale_text ? 6 + ES_LABEL_SIZE : 0);
-}
-
 static void measure(es_heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;
@@ -96,7 +75,10 @@ static void measure(es_heatmap_sheet *sheet)
         sheet->head = fmax(sheet->head, es_head(panel->title, panel->subtitle));
     }
     sheet->top = figure->style.title ? ES_TITLE_SIZE + 9 : 0;
-    sheet->bar_room = measure_bar(sheet);
+    sheet->scale = (es_color_scale){
+        figure->low, figure->high, figure->logarithmic, figure->style.colormap};
+    sheet->decimals = es_heatmap_decimals(figure);
+    sheet->bar_room = es_bar_room(&sheet->scale, figure->scale_text);
     sheet->footer =
         (sheet->nonfinite || sheet->missing ? 15 : 0) + (figure->note ? 14 : 0);
 }
@@ -151,7 +133,7 @@ static double place_down(void *user, double factor)
         y = plots_end + ES_FOOT + (row + 1 < sheet->n_rows ? 12 : 0);
     }
     sheet->bar_height = plots_end - sheet->bar_y;
-    if (sheet->scaled)
+    if (es_scale_is_there(&sheet->scale))
         sheet->bar_height =
             fmax(sheet->bar_height, fmin(1, factor) * LEAST_BAR);
     y = fmax(y, sheet->bar_y + sheet->bar_height + 6);
@@ -179,9 +161,6 @@ static es_status place(es_heatmap_sheet *sheet)
     es_status status = es_layout_fit(&needed, &layout, style);
     if (status != ES_OK)
         return status;
-    int room = (int)fmin(MOST_TICKS, sheet->bar_height / TICK_ROOM);
-    sheet->ticks = es_ticks_make(sheet->figure->low, sheet->figure->high,
-                                 room > 2 ? room : 2);
     sheet->bar_x = needed.width - ES_MARGIN - sheet->bar_room + ES_BAR_GAP;
     sheet->width =
         style->width > 0 ? style->width : ceil(fmax(needed.width, LEAST_PAGE));
@@ -191,18 +170,61 @@ static es_status place(es_heatmap_sheet *sheet)
     return ES_OK;
 }
 
-void es_heatmap_value(char out[ES_LABEL_MAX], float value, bool compact)
+/* "1.2e+05" is "1.2e5". */
+static void shorten_exponent(char *text)
+{
+    char *e = strchr(text, 'e');
+    if (!e)
+        return;
+    char *to = e + 1 + (e[1] == '-'), *from = e + 2;
+    while (*from == '0')
+        from++;
+    memmove(to, from, strlen(from) + 1);
+}
+
+void es_heatmap_value(char out[ES_LABEL_MAX], float value, int decimals)
 {
     out[0] = '\0';
     if (!isfinite(value))
         return;
-    snprintf(out, ES_LABEL_MAX, compact ? "%.2g" : "%.2f", (double)value);
+    if (decimals == ES_COMPACT)
+        snprintf(out, ES_LABEL_MAX, "%.2g", (double)value);
+    else
+        snprintf(out, ES_LABEL_MAX, "%.*f", decimals, (double)value);
     if (out[0] == '-' && strtod(out, NULL) == 0)
         memmove(out, out + 1, strlen(out)); /* no -0.00 */
+    shorten_exponent(out);
+}
+
+int es_heatmap_decimals(const es_heatmap *figure)
+{
+    double largest = 0;
+    bool whole = true;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        const es_heatmap_panel *panel = &figure->panels[i];
+        size_t n = (size_t)panel->n_layers * (size_t)panel->n_heads;
+        for (size_t k = 0; k < n; k++) {
+            double value = (double)panel->values[k];
+            if (!isfinite(value))
+                continue;
+            largest = fmax(largest, fabs(value));
+            whole = whole && value == floor(value);
+        }
+    }
+    if (largest == 0)
+        return 2;
+    if (largest >= 99999.5 || largest < 1e-3)
+        return ES_COMPACT;
+    if (whole)
+        return 0;
+    int exponent = (int)floor(log10(largest));
+    if (exponent >= 1)
+        return exponent == 1;
+    return exponent >= -1 ? 2 : 1 - exponent;
 }
 
 /* Font size with which every value of the panel fits its cell. */
-static double value_size(const es_heatmap_block *block, bool compact)
+static double value_size(const es_heatmap_block *block, int decimals)
 {
     const es_heatmap_panel *panel = block->panel;
     size_t n = (size_t)panel->n_layers * (size_t)panel->n_heads;
@@ -212,7 +234,7 @@ static double value_size(const es_heatmap_block *block, bool compact)
     if (tallest < LEAST_VALUE || block->cell_width < 2 * LEAST_VALUE)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        es_heatmap_value(text, panel->values[i], compact);
+        es_heatmap_value(text, panel->values[i], decimals);
         widest = fmax(widest, es_text_width(text, 1, ES_WEIGHT_NORMAL));
     }
     return fmin(tallest, (block->cell_width - 3) / widest);
@@ -224,10 +246,10 @@ static void size_values(es_heatmap_sheet *sheet)
     sheet->value_size = LARGEST_VALUE;
     for (size_t i = 0; i < sheet->figure->n_panels; i++) {
         es_heatmap_block *b = &sheet->blocks[i];
-        double size = value_size(b, false);
+        double size = value_size(b, sheet->decimals);
         if (size < LEAST_VALUE) {
             b->compact = true;
-            size = value_size(b, true);
+            size = value_size(b, ES_COMPACT);
         }
         b->printed = size >= LEAST_VALUE;
         if (b->printed)

@@ -1,0 +1,47 @@
+/** From values to colours, and the bar that says which is which. */
+#ifndef ES_COLOR_SCALE_H
+#define ES_COLOR_SCALE_H
+
+#include "render/colormap.h"
+#include "render/figures/axis.h"
+
+/** Values outside have the colour of their end. Bounds that are not numbers,
+ *  or high < low: nothing to go by, and no bar. */
+typedef struct es_color_scale {
+    double low, high;
+    bool logarithmic; /* then 0 < low */
+    es_colormap map;
+} es_color_scale;
+
+bool es_scale_is_there(const es_color_scale *scale);
+
+/** Which of es_colormap_levels(scale->map) colours a value has; 0 of a NaN. */
+int es_scale_level(const es_color_scale *scale, double value);
+
+es_color es_scale_level_color(const es_color_scale *scale, int level);
+
+es_color es_scale_color(const es_color_scale *scale, double value);
+
+/** A bar of the scale, upright. */
+typedef struct es_color_bar {
+    const es_color_scale *scale;
+    const char *text;    /* "entropy (nats)"; may be NULL */
+    double x, y, height; /* of the bar without its labels */
+} es_color_bar;
+
+#define ES_BAR_GAP 18.0 /* between the plots and a bar */
+
+/** What a bar takes with its gap, labels and text; 0 if there is no scale. */
+double es_bar_room(const es_color_scale *scale, const char *text);
+
+void es_draw_bar(es_picture *picture, const es_colors *colors,
+                 const es_color_bar *bar);
+
+#define ES_SWATCH 8.0
+
+/** A square and what it means, (x, y) on the text's baseline: hatched, or
+ *  empty. Returns where the next one may begin. */
+double es_draw_swatch(es_picture *picture, const es_colors *colors, double x,
+                      double y, bool hatched, const char *text);
+
+#endif

@@ -1,0 +1,147 @@
+/* The figures made of cells: their values, scales and messages, as they come
+ * from run files. */
+#include "analyzer/base/value.h"
+#include "cli/figures/drawing.h"
+#include "tests/cmocka_all.h"
+#include "tests/pictures.h"
+#include "tests/run_files.h"
+
+#include <math.h>
+
+enum { L = 2, H = 3, N = L * H };
+
+/* A run of one sample of each of two head series. */
+static const char *write_run(void **state, const char *file, int64_t n_head,
+                             const char *series, const float *values)
+{
+    const char *path = es_folder_file(state, file);
+    es_writer *w = NULL;
+    int64_t run, id;
+    es_run_info info = es_run_of(L, n_head);
+    info.name = file;
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    es_assert_ok(es_writer_series(w, &id, run, series, ES_SHAPE_HEAD,
+                                  ES_PHASE_TRAIN, NULL));
+    es_assert_ok(es_writer_sample(w, id, 40, values, (size_t)(L * n_head)));
+    es_assert_ok(es_writer_close(w));
+    return path;
+}
+
+static es_run_summary *load(const char *path, const char *series)
+{
+    es_run_summary *out = NULL;
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    options.series = series;
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_summary_load(&out, reader, 0, &options));
+    es_reader_close(reader);
+    return out;
+}
+
+static es_drawing drawing_of(const es_run_summary **runs, size_t n)
+{
+    return (es_drawing){.runs = runs, .n = n, .note = "max = 1", .axis = "y"};
+}
+
+static es_picture *drawn(es_figure_draw *draw, const es_drawing *drawing)
+{
+    es_picture *picture = NULL;
+    es_assert_ok(draw(&picture, drawing));
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+/* --- heatmap --------------------------------------------------------------*/
+
+/* The colour bar of a heatmap of `values` has `labels`, and no `other`. */
+static void assert_bar(void **state, const char *file, const char *series,
+                       const float *values, const char *labels[2],
+                       const char *other)
+{
+    const es_run_summary *runs[1] = {
+        load(write_run(state, file, H, series, values), series)};
+    es_drawing drawing = drawing_of(runs, 1);
+    es_picture *picture = drawn(es_draw_heatmap, &drawing);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(picture_says(picture, labels[i]));
+    if (other)
+        assert_false(picture_says(picture, other));
+    es_picture_free(picture);
+    es_summary_free((es_run_summary *)(uintptr_t)runs[0]);
+}
+
+static void test_cells__heatmap_scale_of_any_series(void **state)
+{
+    const float about_two[N] = {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f};
+    const float sink[N] = {0.52f, 0.54f, 0.56f, 0.57f, 0.59f, 0.61f};
+    const float below[N] = {-1.13f, -0.57f, -0.24f, 0.63f, 1.17f, 2.26f};
+    const float wide[N] = {0, 1.5f, 20, 300, 4000, 50000};
+    /* Thresholds: the differences of heads count. Shares begin at 0. */
+    assert_bar(state, "a.db", "theta", about_two,
+               (const char *[]){"2.04", "2.08"}, "0.0");
+    assert_bar(state, "b.db", "sink", sink, (const char *[]){"0.0", "0.4"},
+               NULL);
+    assert_bar(state, "c.db", "theta", below, (const char *[]){"-1", "2"},
+               "-2");
+    assert_bar(state, "d.db", "max_logit", wide, (const char *[]){"1", "10000"},
+               "0.1"); /* the smallest positive value is 1.5 */
+}
+
+/* --- delta ----------------------------------------------------------------*/
+
+static void test_cells__delta_values(void **state)
+{
+    const float a[N] = {1, 2, NAN, es_missing(), 3, INFINITY};
+    const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
+    const es_run_summary *runs[2] = {
+        load(write_run(state, "base.db", H, "entropy", a), "entropy"),
+        load(write_run(state, "other.db", H, "entropy", b), "entropy")};
+    es_drawing drawing = drawing_of(runs, 2);
+    es_picture *picture = drawn(es_draw_delta, &drawing);
+    assert_true(picture_says(picture, "0.50"));
+    assert_true(picture_says(picture, "-1.25"));
+    assert_false(picture_says(picture, "1.50"));
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_says(picture, "missing"));
+    assert_true(picture_says(picture, "each minus base.db"));
+    assert_true(picture_says(picture, "other.db"));
+    /* The scale is as long below zero as above it. */
+    assert_true(picture_says(picture, "1.0"));
+    assert_true(picture_says(picture, "-1.0"));
+    es_picture_free(picture);
+    for (size_t i = 0; i < 2; i++)
+        es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
+}
+
+static void test_cells__delta_refuses(void **state)
+{
+    const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const es_run_summary *runs[2] = {
+        load(write_run(state, "a3.db", 3, "entropy", values), "entropy"),
+        load(write_run(state, "a4.db", 4, "entropy", values), "entropy")};
+    es_drawing drawing = drawing_of(runs, 2);
+    es_picture *picture = NULL;
+    es_assert_status(ES_ENOTFOUND, "has 2 layers of 4 heads",
+                     es_draw_delta(&picture, &drawing));
+    assert_non_null(strstr(es_message(), "a3.db has 2 of 3"));
+    drawing.n = 1;
+    es_assert_status(ES_ENOTFOUND, "needs two runs",
+                     es_draw_delta(&picture, &drawing));
+    assert_null(picture);
+    for (size_t i = 0; i < 2; i++)
+        es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cells__heatmap_scale_of_any_series),
+        cmocka_unit_test(test_cells__delta_values),
+        cmocka_unit_test(test_cells__delta_refuses),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}
