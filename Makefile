@@ -76,7 +76,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(wildcard tests/test_*.sh)
 HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests))
 
-.PHONY: all help deps test check-tests demo corpus-debian replicate bench lint \
+.PHONY: all help deps test check-tests demo figures corpus-debian replicate bench lint \
     format install \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
@@ -90,6 +90,7 @@ help:
 	@echo 'make            build the programs and libentropyscan into $(BUILD)/'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
+	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
@@ -223,6 +224,9 @@ format:
 demo: deps
 	@$(MAKE) --no-print-directory programs
 	@BUILD=$(BUILD) samples/demo.sh
+
+figures: programs
+	@BUILD=$(BUILD) samples/figures.sh
 
 corpus-debian: programs
 	@BUILD=$(BUILD) samples/corpus/debian.sh -o $(BUILD)/debian.tok

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Every figure of every set of runs, light and dark, and a page that shows them
+# all. `make figures` calls it; BUILD is where the programs lie,
+# BUILD/figures where everything goes. Two minutes on two cores, the
+# trainings most of it: those that are there already are kept.
+#
+#   FIGURE_STEPS=N     optimiser steps of each training (default 500)
+#   FIGURE_OPTIONS=... more options of each training
+#   FIGURE_SCAN=...    more options of each drawing, such as '--format svg'
+#   FIGURE_CORPUS=...  what the trainings read (default Python's library)
+#   FIGURE_DIR=DIR     instead of BUILD/figures
+#   ES_SHARED=DIR      where reference/paper_heatmaps lies (default ../shared)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+out=${FIGURE_DIR:-$build/figures}
+steps=${FIGURE_STEPS:-500}
+published=${ES_SHARED:-../shared}/reference/paper_heatmaps
+read -ra options <<<"${FIGURE_OPTIONS:-}"
+read -ra sources <<<"${FIGURE_CORPUS:-}"
+read -ra scan <<<"${FIGURE_SCAN:-}"
+page=$out/index.html
+mkdir -p "$out/runs"
+
+say() { printf '%s\n' "$*" >&2; }
+
+# --- runs --------------------------------------------------------------------
+
+corpus() {
+    [ -e "$out/corpus.tok" ] ||
+        "$build/entropy-corpus" -q -o "$out/corpus.tok" "${sources[@]}"
+}
+
+# 1 is no failure here: a loss that is no longer finite is one of the figures.
+train() { # NAME CONFIG OPTION...
+    local db=$out/runs/$1.db config=$2
+    [ ! -e "$db" ] || return 0
+    say "training $1"
+    corpus
+    "$build/entropy-train" -q --config "samples/$config.conf" --name "$1" \
+        --data "$out/corpus.tok" --out "$db.part" --steps "$steps" \
+        --record-every 2 --eval-every 50 --eval-batches 8 "${@:3}" \
+        "${options[@]}" || [ $? -eq 1 ]
+    mv "$db.part" "$db"
+}
+
+publish() { # ARCH
+    local db=$out/runs/$1.db
+    rm -f "$db"
+    "$build/entropy-scan" import -q "$published/$1.csv" -o "$db" --arch "$1" \
+        --name "$1" --ctx 128 --step 32000
+}
+
+# --- pictures and their page -------------------------------------------------
+
+begin_page() {
+    cat >"$page" <<'HTML'
+<!DOCTYPE html>
+<meta charset="utf-8"><title>Figures</title>
+<style>
+body { font: 14px sans-serif; margin: 2em; background: #888 }
+h2 { background: #fff; padding: .3em } td { vertical-align: top }
+table.numbers { background: #fff } table.numbers td { padding: .1em .6em }
+img { max-width: 46vw }
+</style>
+HTML
+}
+
+# HEADING, then the runs: into $out/FOLDER/{light,dark,column}/RUN-FIGURE.png.
+draw() { # FOLDER HEADING RUN...
+    local folder=$out/$1 heading=$2 name
+    say "drawing $1"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    "$build/entropy-scan" -q "${@:3}" --all="$folder/light" "${scan[@]}"
+    "$build/entropy-scan" -q "${@:3}" --all="$folder/dark" --theme dark "${scan[@]}"
+    "$build/entropy-scan" -q "${@:3}" --all="$folder/column" --for column "${scan[@]}"
+    printf '<h2>%s</h2>\n<table>\n' "$heading" >>"$page"
+    for name in "$folder"/light/*; do
+        name=${name##*/}
+        printf '<tr><td><img src="%s"><td><img src="%s">\n' \
+            "$1/light/$name" "$1/dark/$name" >>"$page"
+    done
+    echo '</table>' >>"$page"
+    for name in "$folder"/column/*; do
+        printf '<img src="%s" style="width: 234pt">\n' "$1/column/${name##*/}" >>"$page"
+    done
+}
+
+# The shares of heads that were published, and ours of the same numbers.
+compare_bands() { # RUN...
+    { grep '^| SM' "$published/README.md"; "$build/entropy-scan" --csv "$@"; } |
+        awk -F '[,|]' '
+            /^\|/ { gsub(/ /, ""); theirs[$2] = $3 "<td>" $4 "<td>" $5 "<td>" $6; next }
+            !n++ {
+                for (i = 1; i <= NF; i++) column[$i] = i
+                print "<table class=numbers><tr><th>share of heads" \
+                    "<th>[0,m/4)<th>[m/4,m/2)<th>[m/2,3m/4)<th>[3m/4,m]"
+                next
+            }
+            {
+                arch = $column["arch"]
+                printf "<tr><td>%s, drawn here", arch
+                for (i = 1; i <= 4; i++)
+                    printf "<td>%.1f%%", 100 * $column["band_" i] / $column["heads"]
+                printf "\n<tr><td>%s, published<td>%s\n", arch, theirs[arch]
+            }
+            END { print "</table>" }'
+}
+
+begin_page
+if [ -r "$published/SM.csv" ]; then
+    models=()
+    for arch in SM+LN+G SM+LN+R SM+G SM+R SM; do
+        publish "$arch"
+        models+=("$out/runs/$arch.db")
+    done
+    draw published 'Published heads of four models' "${models[@]:0:4}"
+    compare_bands "${models[@]:0:4}" >>"$page"
+    draw collapsed 'Published: the model that collapses beside the baseline' \
+        "${models[0]}" "${models[4]}"
+else
+    say "skipped: the published heatmaps are not in $published (ES_SHARED)"
+fi
+draw samples 'samples/runs' samples/runs/sm-ln-g.db samples/runs/sm.db
+
+configs=configs/gpt2-l12-t128
+train thresholds $configs-ereg-sm-t-scfuffn-tiny
+train scales $configs-sm-scffn-tiny
+train slopes-layer $configs-sm-lr-layer-tiny
+train slopes-global $configs-sm-lr-global-tiny
+train collapse demo --arch SM --lr 1e-2
+runs=("$out"/runs/{thresholds,scales,slopes-layer,slopes-global,collapse}.db)
+draw thresholds 'Trained here: entropy regularisation' "${runs[0]}"
+draw scales 'Trained here: scaled FFN' "${runs[1]}"
+draw slopes 'Trained here: learnable slopes' "${runs[2]}" "${runs[3]}"
+draw collapse 'Trained here: softmax only, at a high rate' "${runs[4]}"
+draw all 'Trained here: all' "${runs[@]}"
+say "look at $page"
