@@ -23,10 +23,9 @@ relay() {
 }
 
 python3 "$here/make_runs.py" || exit 1
-for name in evil big long; do
+for name in evil other big long; do
     "$scan" import -q $name.csv -o $name.db || exit 1
 done
-"$scan" import -q evil.csv -o other.db --name other --arch SM+LN+G --ctx 16 || exit 1
 
 # --- the command line
 check 'report' "$scan" report evil.db -o evil.html
@@ -54,4 +53,12 @@ check 'a full disk leaves nothing' sh -c '! "$0" report -q evil.db -o /dev/full'
 # --- what is in it
 check 'reports of the others' sh -c '"$0" report -q big.db -o big.html && "$0" report -q long.db -o long.html' "$scan"
 relay structure python3 "$here/structure.py" "$scan" "$dir"
+
+# --- how it behaves
+if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+    "$scan" report -q evil.db other.db -o two.html || exit 1
+    relay browser python3 "$here/browser.py" "$scan" "$dir"
+else
+    skip 'reports in a browser' 'chromium or chromedriver is not installed'
+fi
 finish

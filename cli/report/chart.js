@@ -190,23 +190,23 @@ const Chart = (() => {
         return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
     };
 
-    // The point of any line that lies nearest, and its line.
+    // Of each line the point nearest in steps; of these the nearest, and its
+    // line.
     function nearest(c, at) {
-        const step = c.x.invert(at.x);
+        const step = c.x.invert(at.x), left = d3.bisector((p) => p.x).left;
         let best = null;
-        c.lines.forEach((line) => {
-            const points = line.points;
-            const right = d3.bisector((p) => p.x).left(points, step);
-            for (const p of points.slice(Math.max(0, right - 2), right + 2)) {
+        for (const line of c.lines) {
+            const i = left(line.points, step);
+            for (const p of line.points.slice(Math.max(0, i - 1), i + 1)) {
                 if (!drawable(c, p.y))
                     continue;
-                const far = Math.hypot(c.x(p.x) - at.x,
-                                       (c.y(p.y) - at.y) * 1.5);
+                const far = Math.hypot((c.x(p.x) - at.x) / 4,
+                                       c.y(p.y) - at.y);
                 if (!best || far < best.far)
                     best = {line, p, far};
             }
-        });
-        return best && best.far < 60 ? best : null;
+        }
+        return best;
     }
 
     function hover(c, event) {
@@ -240,28 +240,41 @@ const Chart = (() => {
         zoom(Math.pow(2, -pixels / 300), c.x.invert(local(c, event).x));
     }
 
-    // A drag moves the span; a click without one chooses the step.
+    // A drag moves the span.
     function press(c, event) {
         if (event.button !== 0)
             return;
         const svg = c.svg.node(), start = local(c, event).x;
         const [from, to] = span(), a_pixel = (to - from) /
             (c.width - MARGIN.left - MARGIN.right);
-        let moved = false;
+        c.moved = false;
         const move = (e) => {
             const by = local(c, e).x - start;
-            moved = moved || Math.abs(by) > 4;
-            if (moved)
+            c.moved = c.moved || Math.abs(by) > 4;
+            if (c.moved)
                 setSpan(from - by * a_pixel, to - by * a_pixel);
         };
         const release = () => {
             svg.removeEventListener('pointermove', move);
-            if (!moved)
-                Steps.choose(c.x.invert(start));
+            svg.removeEventListener('pointerup', release);
+            svg.removeEventListener('pointercancel', release);
         };
         svg.setPointerCapture(event.pointerId);
         svg.addEventListener('pointermove', move);
-        svg.addEventListener('pointerup', release, {once: true});
+        svg.addEventListener('pointerup', release);
+        svg.addEventListener('pointercancel', release);
+    }
+
+    function click(c, event) {
+        if (c.moved || event.detail > 1)
+            return;
+        c.before = State.now.step;
+        Steps.choose(c.x.invert(local(c, event).x));
+    }
+
+    // Its first click chose a step, which was not meant.
+    function doubleClick(c) {
+        State.set({span: null, step: c.before});
     }
 
     function key(event) {
@@ -286,7 +299,8 @@ const Chart = (() => {
         svg.addEventListener('pointerleave', () => leave(c));
         svg.addEventListener('pointerdown', (e) => press(c, e));
         svg.addEventListener('wheel', (e) => wheel(c, e), {passive: false});
-        svg.addEventListener('dblclick', () => State.set({span: null}));
+        svg.addEventListener('click', (e) => click(c, e));
+        svg.addEventListener('dblclick', () => doubleClick(c));
         svg.addEventListener('keydown', key);
     }
 

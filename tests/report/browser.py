@@ -1,0 +1,345 @@
+"""usage: browser.py SCAN FOLDER: reports in headless Chromium, as TAP lines.
+
+FOLDER holds the runs of make_runs.py, two.html (evil.db and other.db) and
+long.html."""
+import glob
+import json
+import os
+import pathlib
+import socket
+import sys
+
+import make_runs
+import page
+import webdriver
+
+scan, folder = sys.argv[1:]
+os.chdir(folder)
+RUNS = ("evil.db", "other.db")
+STEPS = [0, 10, 20, 30, 40]
+
+
+def check(name, passed, why=""):
+    print(("ok" if passed else "not ok") + " - " + name, flush=True)
+    if not passed:
+        print(f"# {why}", flush=True)
+
+
+def texts(browser, css):
+    return browser.js("return Array.from(document.querySelectorAll("
+                      "arguments[0]), (e) => e.textContent)", css)
+
+
+# --- what the page has to say, by way of export and --json ------------------
+
+class Wanted:
+    """Values of one series of the runs, and their colours."""
+
+    def __init__(self, browser, series):
+        self.values = [page.samples(scan, path)[series, "train"]
+                       for path in RUNS]
+        finite = [x for run in self.values for step in run.values()
+                  for x in map(page.float_of, step) if abs(x) < 1e38]
+        self.low, self.high = min(0, *finite), max(finite)
+        about = json.loads(browser.js(
+            "return document.getElementById('about').textContent"))
+        colours = about["colours"]
+        self.colours = ["#" + colours[i:i + 6]
+                        for i in range(0, len(colours), 6)]
+
+    def fill(self, run, step, index):
+        bits = self.values[run][step][index]
+        value = page.float_of(bits)
+        if abs(value) < 1e38:
+            x = (value - self.low) / (self.high - self.low)
+            return self.colours[int(x * 255 + 0.5)]
+        return "none" if bits == page.MISSING else "url(#hatch)"
+
+    def fills(self, step):
+        return [self.fill(run, step, i) for run in (0, 1) for i in range(6)]
+
+
+def fills(browser):
+    return browser.js("return Array.from(document.querySelectorAll("
+                      "'#heatmaps .cell'), (c) => c.getAttribute('fill'))")
+
+
+def exported(path, *series):
+    text = page.run(scan, "export", path, *[x for name in series
+                                            for x in ("--series", name)])
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+# --- checks ------------------------------------------------------------------
+
+def says_names(browser):
+    titles = texts(browser, "#runs tbody th")
+    check("names are text", make_runs.BITE in titles[0] and
+          titles[1].startswith("SM+LN+G"), titles)
+    check("and made no element", browser.js(
+        "return document.querySelectorAll('img, b').length + "
+        "document.querySelectorAll('body script:not([type])').length") == 2)
+
+
+def table_is_json(browser):
+    told = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
+    cells = browser.js(
+        "return Array.from(document.querySelectorAll('#runs tbody tr'), (r) =>"
+        " Array.from(r.cells, (c) => [c.textContent, c.title]))")
+    for run, row in zip(told, cells):
+        for column, name in ((4, "step"), (5, "loss"), (6, "ppl")):
+            text, full = row[column]
+            value = run[name]
+            good = text == "NaN" and run[name + "_state"] == "nan" \
+                if value is None else \
+                float(full) == value and float(text) == float(f"{value:.4g}")
+            check(f"{name} in the table is that of --json", good, row)
+
+
+def slider_moves(browser, wanted):
+    step = lambda: browser.js("return document.getElementById('step')"
+                              ".lastChild.textContent")
+    check("the page begins at the last step", step() == "40" and
+          fills(browser) == wanted.fills(40), step())
+    browser.type("#slider", "left")
+    check("an arrow key moves the slider", browser.until(
+        lambda: step() == "30"), step())
+    check("and every cell, infinities hatched",
+          fills(browser) == wanted.fills(30), fills(browser))
+    browser.click("#back")
+    check("a button moves it: NaN is hatched, missing is blank",
+          step() == "20" and fills(browser) == wanted.fills(20) and
+          {"none", "url(#hatch)"} < set(fills(browser)), fills(browser))
+    browser.type("#slider", "home")
+    check("to the first step", browser.until(
+        lambda: fills(browser) == wanted.fills(0)), step())
+    browser.click("#play")
+    check("it plays to the end", browser.until(
+        lambda: fills(browser) == wanted.fills(40)), step())
+
+
+def hover_tells(browser, wanted):
+    tip = lambda: texts(browser, "#tip:not([hidden]) div")
+    browser.hover("#heatmaps .cell", 6 + 5)
+    said = browser.until(tip)
+    value = page.float_of(wanted.values[1][40][5])
+    check("pointing at a head shows layer, head and value",
+          len(said) == 3 and said[0] == "layer 1, head 2" and
+          said[2].startswith("step 40") and page.bits_of(
+              float(said[1].split()[0])) == wanted.values[1][40][5],
+          (said, value))
+    browser.hover("#heatmaps .cell", 3)
+    check("NaN is said", browser.until(
+        lambda: tip()[:2] == ["layer 1, head 0", "NaN"]), tip())
+    browser.hover("#title")
+    browser.type("#heatmaps svg", "right", "right", "down")
+    check("arrow keys point, too", browser.until(
+        lambda: tip()[:1] == ["layer 1, head 1"]), tip())
+    browser.type("#heatmaps svg", "enter")
+    check("a head that is chosen is drawn in the curves", browser.until(
+        lambda: len(texts(browser, "#curves .line.chosen")) == 1))
+    browser.js("document.activeElement.blur()")
+    check("and the box goes with the pointer", browser.until(
+        lambda: browser.js("return document.getElementById('tip').hidden")))
+
+
+def ticks(browser):
+    return texts(browser, "#curves figure:first-child .axis text")
+
+
+def curves_zoom(browser):
+    chart = "#curves .chart"
+    path = lambda: browser.js("return document.querySelector('#curves .line')"
+                              ".getAttribute('d')")
+    all_of_it, line = ticks(browser), path()
+    check("curves show all steps", {"0", "40"} <= set(all_of_it), all_of_it)
+    browser.wheel(chart, -300)
+    check("the wheel zooms", browser.until(
+        lambda: path() != line and ticks(browser) != all_of_it), ticks(browser))
+    near, line = ticks(browser), path()
+    other = browser.js("return document.querySelectorAll('#curves .chart')[1]"
+                       ".textContent")
+    check("the charts of all runs", all(t in other for t in near), other)
+    browser.drag(chart, 60)
+    check("a drag moves it", browser.until(lambda: path() != line))
+    browser.double_click(chart)
+    check("a double click shows all again", browser.until(
+        lambda: ticks(browser) == all_of_it), ticks(browser))
+    check("and leaves the step alone", browser.js(
+        "return document.getElementById('step').lastChild.textContent")
+        == "40")
+    browser.type(chart, "+")
+    check("a key zooms", browser.until(lambda: ticks(browser) != all_of_it))
+    browser.type(chart, "0")
+    check("a key shows all again", browser.until(
+        lambda: ticks(browser) == all_of_it))
+    browser.hover(chart)
+    check("pointing at a line tells of it", browser.until(
+        lambda: texts(browser, "#tip:not([hidden]) div")))
+    marks = browser.js("return document.querySelectorAll('.broken').length")
+    check("a NaN is marked", marks >= 1, marks)
+
+
+def csv_is_export(browser, downloads):
+    for i, path in enumerate(RUNS):
+        browser.click(".csv", i)
+        names = browser.until(
+            lambda: [n for n in glob.glob(downloads + "/*.csv")])
+        got = pathlib.Path(names[0]).read_text(encoding="utf-8")
+        rows = [x for x in got.splitlines() if not x.startswith("#")]
+        check("the CSV is that of export",
+              rows == exported(path, "entropy", "max_logit", "loss"),
+              rows[:9])
+        page.run(scan, "import", "-q", names[0], "-o", "back.db")
+        check("which can be imported", exported("back.db") == rows)
+        os.unlink(names[0])
+
+
+def series_change(browser, wanted):
+    browser.click("#series input[value=max_logit]")
+    check("another series is shown", browser.until(
+        lambda: fills(browser) == wanted.fills(40)), fills(browser))
+    browser.click("#log")
+    check("on a logarithmic axis", browser.until(
+        lambda: any("10" in t for t in ticks(browser))), ticks(browser))
+    browser.click("#log")
+    browser.click("#series input[value=entropy]")
+
+
+def configurations_differ(browser):
+    keys = lambda: texts(browser, "#config tbody th")
+    check("configurations show what differs", keys() == ["lr"], keys())
+    browser.click("#config-all")
+    check("or everything", browser.until(
+        lambda: keys() == ["note", "lr", "steps"]), keys())
+
+
+def flags_jump(browser):
+    rows = texts(browser, "#flags tbody tr")
+    told = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
+    flags = [f for run in told for f in run["flags"]]
+    check("every episode is listed", len(rows) == len(flags) and all(
+        f["kind"] in row and f["severity"] in row
+        for f, row in zip(flags, rows)), rows)
+    browser.click("#flags .link")
+    check("and leads to its step", browser.until(lambda: browser.js(
+        "return document.getElementById('step').lastChild.textContent")
+        == str(flags[0]["onset"])))
+
+
+def themes(browser):
+    look = lambda: browser.js(
+        "return [document.documentElement.dataset.theme,"
+        " getComputedStyle(document.body).backgroundColor]")
+    before = look()
+    browser.click("#theme")
+    after = browser.until(lambda: look() if look() != before else None)
+    check("the button switches light and dark",
+          after and after[0] != before[0] and after[1] != before[1], after)
+    browser.click("#theme")
+    browser.js("localStorage.clear()")
+    for theme in ("dark", "light"):
+        browser.cdp("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": theme}])
+        check(f"the system's {theme} is followed", browser.until(
+            lambda: look()[0] == theme), look())
+
+
+def narrow(browser, name):
+    for width in (1024, 640, 360):
+        browser.cdp("Emulation.setDeviceMetricsOverride", width=width,
+                    height=800, deviceScaleFactor=1, mobile=False)
+        browser.until(lambda: browser.js("return innerWidth") == width)
+        wide = browser.until(lambda: browser.js(
+            "return document.documentElement.scrollWidth <= innerWidth"))
+        check(f"{name}: {width} pixels are wide enough", wide, browser.js(
+            "return Array.from(document.querySelectorAll('main *'), (e) =>"
+            " [e.tagName, e.id, e.className.baseVal || e.className,"
+            "  e.getBoundingClientRect().right]).filter((e) =>"
+            " e[3] > innerWidth).slice(0, 5)"))
+    browser.cdp("Emulation.clearDeviceMetricsOverride")
+
+
+def is_quiet(browser, name):
+    bad = [entry["message"] for entry in browser.log("browser")
+           if entry["level"] in ("SEVERE", "WARNING")]
+    check(f"{name}: nothing to complain of in the console", not bad, bad)
+    urls = []
+    for entry in browser.log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] in ("Network.requestWillBeSent",
+                                 "Network.webSocketCreated"):
+            urls.append(message["params"].get("request", message["params"])
+                        ["url"])
+    # chrome:// is the browser's own first tab
+    outside = [u[:80] for u in urls if not u.startswith(
+        ("data:", "blob:", "chrome://"))]
+    check(f"{name}: the only request is for the file itself",
+          len(outside) == 1 and outside[0].endswith(name), outside)
+
+
+def cannot_ask(browser):
+    """What a script in the page may try, a listener never hears of."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        said = browser.js_async("""
+            const [url, done] = arguments, refused = [];
+            document.addEventListener('securitypolicyviolation',
+                (e) => { refused.push(e.effectiveDirective);
+                         if (refused.length === 3) done(refused.sort()); });
+            fetch(url).catch(() => 0);
+            new Image().src = url;
+            document.head.append(Object.assign(
+                document.createElement('script'), {src: url}));""", url)
+        server.setblocking(False)
+        try:
+            server.accept()
+            heard = True
+        except BlockingIOError:
+            heard = False
+    check("a request made on purpose is refused", not heard and
+          said == ["connect-src", "img-src", "script-src-elem"], said)
+
+
+def two_runs(browser, downloads):
+    browser.open(pathlib.Path("two.html").resolve().as_uri())
+    entropy = Wanted(browser, "entropy")
+    says_names(browser)
+    table_is_json(browser)
+    slider_moves(browser, entropy)
+    hover_tells(browser, entropy)
+    curves_zoom(browser)
+    series_change(browser, Wanted(browser, "max_logit"))
+    csv_is_export(browser, downloads)
+    configurations_differ(browser)
+    flags_jump(browser)
+    themes(browser)
+    narrow(browser, "two.html")
+    is_quiet(browser, "two.html")
+
+
+def long_run(browser):
+    browser.open(pathlib.Path("long.html").resolve().as_uri())
+    note = "".join(texts(browser, "#heads-note"))
+    shown = browser.js("return Number(document.getElementById('slider').max)"
+                       " + 1")
+    check("a page that left out steps says so",
+          f"{shown} of 3\u202f000 steps shown" in note, (shown, note))
+    narrow(browser, "long.html")
+    is_quiet(browser, "long.html")
+    cannot_ask(browser)
+
+
+def main():
+    downloads, profile = (os.path.join(folder, name)
+                          for name in ("downloads", "profile"))
+    os.mkdir(downloads)
+    browser = webdriver.Browser(downloads, profile)
+    try:
+        two_runs(browser, downloads)
+        long_run(browser)
+    finally:
+        browser.close()
+
+
+main()

@@ -1,0 +1,142 @@
+"""A browser driven over W3C WebDriver, with nothing but the standard library."""
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015",
+        "home": "\ue011", "end": "\ue010", "enter": "\ue007"}
+PATIENCE = 30  # seconds; sanitizers and a loaded machine take their time
+ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
+             "--disable-dev-shm-usage", "--hide-scrollbars",
+             "--disable-background-networking", "--disable-component-update",
+             "--no-first-run", "--window-size=1300,1000"]
+
+
+class Browser:
+    """One chromedriver, one browser, one window; close() ends them."""
+
+    def __init__(self, downloads, profile):
+        self.driver = subprocess.Popen(
+            [shutil.which("chromedriver"), "--port=0"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            self._start(downloads, profile)
+        except Exception:
+            self.driver.kill()
+            raise
+
+    def _start(self, downloads, profile):
+        self.root = f"http://127.0.0.1:{self._port()}/session"
+        options = {
+            "binary": shutil.which("chromium"),
+            "args": ARGUMENTS + [f"--user-data-dir={profile}"],
+            "prefs": {"download.default_directory": downloads,
+                      "download.prompt_for_download": False}}
+        session = self._call("POST", "", {"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
+        self.root += "/" + session["sessionId"]
+
+    def _port(self):
+        for line in self.driver.stdout:
+            found = re.search(r"successfully on port (\d+)", line)
+            if found:
+                return found.group(1)
+        raise RuntimeError("chromedriver did not start")
+
+    def _call(self, method, path, body=None):
+        request = urllib.request.Request(
+            self.root + path, method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"})
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(request, timeout=120) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(json.load(error)["value"]["message"]) from None
+
+    def close(self):
+        try:
+            self._call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()
+
+    def open(self, url):
+        self._call("POST", "/url", {"url": url})
+
+    def js(self, script, *arguments):
+        """The value of a function's body; arguments[0], ... are given."""
+        return self._call("POST", "/execute/sync",
+                          {"script": script, "args": list(arguments)})
+
+    def js_async(self, script, *arguments):
+        return self._call("POST", "/execute/async",
+                          {"script": script, "args": list(arguments)})
+
+    def cdp(self, command, **parameters):
+        return self._call("POST", "/goog/cdp/execute",
+                          {"cmd": command, "params": parameters})
+
+    def log(self, kind):
+        return self._call("POST", "/se/log", {"type": kind})
+
+    def find(self, css, index=0):
+        found = self._call("POST", "/elements",
+                           {"using": "css selector", "value": css})
+        return found[index][ELEMENT]
+
+    def click(self, css, index=0):
+        self._call("POST", f"/element/{self.find(css, index)}/click", {})
+
+    def type(self, css, *keys):
+        text = "".join(KEYS.get(key, key) for key in keys)
+        self._call("POST", f"/element/{self.find(css)}/value", {"text": text})
+
+    def _actions(self, source, actions):
+        self._call("POST", "/actions", {"actions": [
+            dict(source, actions=actions)]})
+
+    def _origin(self, css, index, x, y, duration=0):
+        """From the middle of an element, which is brought into sight."""
+        self.js("document.querySelectorAll(arguments[0])[arguments[1]]"
+                ".scrollIntoView({block: 'center'})", css, index)
+        return {"type": "pointerMove", "duration": duration, "x": x, "y": y,
+                "origin": {ELEMENT: self.find(css, index)}}
+
+    def mouse(self, *actions):
+        self._actions({"type": "pointer", "id": "mouse",
+                       "parameters": {"pointerType": "mouse"}}, actions)
+
+    def hover(self, css, index=0, x=0, y=0):
+        self.mouse(self._origin(css, index, x, y))
+
+    def double_click(self, css):
+        down, up = ({"type": t, "button": 0}
+                    for t in ("pointerDown", "pointerUp"))
+        self.mouse(self._origin(css, 0, 0, 0), down, up, down, up)
+
+    def drag(self, css, by):
+        move = self._origin(css, 0, 0, 0)
+        self.mouse(move, {"type": "pointerDown", "button": 0},
+                   dict(move, x=by, duration=50),
+                   {"type": "pointerUp", "button": 0})
+
+    def wheel(self, css, delta):
+        self._origin(css, 0, 0, 0)
+        self._actions({"type": "wheel", "id": "wheel"}, [
+            {"type": "scroll", "x": 0, "y": 0, "deltaX": 0, "deltaY": delta,
+             "origin": {ELEMENT: self.find(css)}}])
+
+    def until(self, condition):
+        """Waits until a function of no arguments is true; its last value."""
+        end = time.monotonic() + PATIENCE
+        while not (value := condition()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return value
