@@ -12,6 +12,7 @@
 enum {
     HEATMAP,
     CURVES,
+    BANDS,
     FIGURE,
     ALL,
     STEP,
@@ -39,6 +40,8 @@ static const es_option table[] = {
                  "draw layers by heads (RUN-heatmap.png in this directory)"},
     [CURVES] = {"curves", 0, "[FILE]",
                 "draw every layer over the steps (RUN-curves.png)"},
+    [BANDS] = {"bands", 0, "[FILE]",
+               "draw the share of heads in each band (RUN-bands.png)"},
     [FIGURE] = {"figure", 0, "NAME[,NAME...]",
                 "draw the figures named: see below (RUN-NAME.png)"},
     [ALL] = {"all", 0, "[DIR]",
@@ -89,6 +92,7 @@ const es_command es_scan_command = {
         "  heatmap     layers by heads at one step\n"
         "  curves      every layer over the steps\n"
         "  delta       heatmap of every run minus the first\n"
+        "  bands       share of heads in each quarter of the largest entropy\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"
@@ -190,6 +194,9 @@ static es_status take(void *user, int option, const char *value)
         break;
     case CURVES:
         es_figures_want_one(&to->figures, ES_FIGURE_CURVES, value);
+        break;
+    case BANDS:
+        es_figures_want_one(&to->figures, ES_FIGURE_BANDS, value);
         break;
     case FIGURE:
         return es_figures_want(&to->figures, value);

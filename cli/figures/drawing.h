@@ -39,5 +39,12 @@ const es_figure_entry *es_figure_entry_of(es_figure_kind kind);
 
 es_figure_fits es_fits_heatmap;
 es_figure_draw es_draw_heatmap, es_draw_curves, es_draw_delta;
+es_figure_fits es_fits_bands;
+es_figure_draw es_draw_bands;
+
+/** ES_OK if the summary's series has a value of each head; else ES_ENOTFOUND,
+ *  and the message names `figure` ("a heatmap") and the series that do. */
+es_status es_fits_heads(const es_run_summary *run,
+                        const char *figure) ES_MUST_USE;
 
 #endif

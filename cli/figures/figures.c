@@ -8,6 +8,7 @@ static const es_figure_entry entries[ES_N_FIGURES] = {
     [ES_FIGURE_HEATMAP] = {"heatmap", es_fits_heatmap, es_draw_heatmap},
     [ES_FIGURE_CURVES] = {"curves", NULL, es_draw_curves},
     [ES_FIGURE_DELTA] = {"delta", es_fits_heatmap, es_draw_delta},
+    [ES_FIGURE_BANDS] = {"bands", es_fits_bands, es_draw_bands},
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)

@@ -9,6 +9,7 @@ typedef enum es_figure_kind {
     ES_FIGURE_HEATMAP,
     ES_FIGURE_CURVES,
     ES_FIGURE_DELTA,
+    ES_FIGURE_BANDS,
     ES_N_FIGURES
 } es_figure_kind;
 

@@ -29,7 +29,7 @@ static es_status list_head_series(char *out, size_t size,
     return status;
 }
 
-es_status es_fits_heatmap(const es_run_summary *run)
+es_status es_fits_heads(const es_run_summary *run, const char *figure)
 {
     char names[512];
     if (run->shape == ES_SHAPE_HEAD)
@@ -39,13 +39,19 @@ es_status es_fits_heatmap(const es_run_summary *run)
         return status;
     if (!*names)
         return es_fail(ES_ENOTFOUND,
-                       "%s: no series of it has a value for each head, which a "
-                       "heatmap needs: try --curves",
-                       run->path);
+                       "%s: no series of it has a value for each head, which "
+                       "%s needs: try --curves",
+                       run->path, figure);
     return es_fail(ES_ENOTFOUND,
-                   "%s: series %s has one value a %s: a heatmap needs one of "
-                   "each head: %s",
-                   run->path, run->series, es_shape_name(run->shape), names);
+                   "%s: series %s has one value a %s: %s needs one of each "
+                   "head: %s",
+                   run->path, run->series, es_shape_name(run->shape), figure,
+                   names);
+}
+
+es_status es_fits_heatmap(const es_run_summary *run)
+{
+    return es_fits_heads(run, "a heatmap");
 }
 
 /* Values of all runs, as far as they are finite. */

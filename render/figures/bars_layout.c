@@ -1,0 +1,339 @@
+#include "render/figures/bars_internal.h"
+
+#include "analyzer/base/checked.h"
+#include <math.h>
+#include <string.h>
+
+/* What the content wants, in points. */
+#define LEAST_WIDTH 200.0
+#define MOST_WIDTH 900.0
+#define ONE_HEIGHT 190.0
+#define MANY_HEIGHT 160.0
+#define WIDE_BAR 24.0   /* a few bars: their texts stand level */
+#define NARROW_BAR 12.0 /* many */
+#define FEW_BARS 24
+#define STACK 34.0
+#define LEAST_PLOT 130.0 /* width, when a size is asked for */
+
+#define BETWEEN 0.8      /* of a bar, between groups */
+#define STACK_SHARE 0.74 /* of a group's room */
+#define MOST_TICKS 7
+#define TICK_ROOM 18.0
+#define LARGEST_VALUE 7.0
+#define LEAST_VALUE 5.0
+#define LABEL_LINE 9.0
+
+const es_bar *es_bars_at(const es_bars *figure, size_t panel, size_t group,
+                         size_t series)
+{
+    return &figure->panels[panel].bars[group * figure->n_series + series];
+}
+
+const char *es_bar_text(const es_bar *bar, es_bars_print print)
+{
+    if (print == ES_BARS_NONE)
+        return NULL;
+    return print == ES_BARS_BRIEF && bar->brief ? bar->brief : bar->text;
+}
+
+es_box es_bars_place(const es_bars_sheet *sheet, size_t panel, size_t group,
+                     size_t series)
+{
+    const es_bars *figure = sheet->figure;
+    const es_box *plot = &sheet->plots[panel];
+    double left = plot->x + sheet->pitch * (double)group;
+    double n = figure->stacked ? 1 : (double)figure->n_series;
+    left += (sheet->pitch - n * sheet->bar) / 2;
+    left += figure->stacked ? 0 : sheet->bar * (double)series;
+    double thin = figure->stacked ? 0 : fmin(1.5, 0.12 * sheet->bar);
+    return (es_box){left + thin / 2, plot->y, sheet->bar - thin, plot->height};
+}
+
+/* --- what there is to show ------------------------------------------------*/
+
+static double height_of_bar(const es_bar *bar)
+{
+    return isfinite(bar->value) && bar->value > 0 ? bar->value : 0;
+}
+
+static double largest(const es_bars *figure)
+{
+    double most = 0;
+    for (size_t p = 0; p < figure->n_panels; p++)
+        for (size_t g = 0; g < figure->n_groups; g++) {
+            double sum = 0, one = 0;
+            for (size_t s = 0; s < figure->n_series; s++) {
+                double height = height_of_bar(es_bars_at(figure, p, g, s));
+                sum += height;
+                one = fmax(one, height);
+            }
+            most = fmax(most, figure->stacked ? sum : one);
+        }
+    return isfinite(most) && most > 0 ? most : 1;
+}
+
+static double natural_bar(const es_bars *figure)
+{
+    if (figure->stacked)
+        return STACK;
+    return figure->n_groups * figure->n_series * figure->n_panels <= FEW_BARS
+               ? WIDE_BAR
+               : NARROW_BAR;
+}
+
+static double natural_width(const es_bars *figure)
+{
+    double bar = natural_bar(figure);
+    double a_group = figure->stacked
+                         ? bar / STACK_SHARE
+                         : bar * ((double)figure->n_series + BETWEEN);
+    return fmin(fmax(a_group * (double)figure->n_groups, LEAST_WIDTH),
+                MOST_WIDTH);
+}
+
+/* The scale: no more ticks than have room, and above the largest bar room
+   for a text. */
+static void set_scale(es_bars_sheet *sheet, double height, double room)
+{
+    double high = sheet->figure->high;
+    int most = (int)fmin(MOST_TICKS, height / TICK_ROOM);
+    if (!(isfinite(high) && high > 0))
+        high = sheet->most;
+    high *= height / fmax(height - room, height / 2);
+    sheet->axis = es_axis_make(0, high, false, height, 0, most);
+}
+
+static void measure(es_bars_sheet *sheet)
+{
+    const es_bars *figure = sheet->figure;
+    sheet->most = largest(figure);
+    for (size_t i = 0; i < figure->n_panels; i++)
+        sheet->head = fmax(sheet->head, es_head(figure->panels[i].title,
+                                                figure->panels[i].subtitle));
+    sheet->top = figure->style.title ? ES_TITLE_SIZE + 9 : 0;
+    set_scale(sheet, ONE_HEIGHT, 0);
+    sheet->label_room = es_upright_room(&sheet->axis, figure->y_text);
+    sheet->legend = (es_legend){.theme = figure->style.theme,
+                                .names = figure->series,
+                                .n = figure->n_series};
+}
+
+/* --- labels of the groups -------------------------------------------------*/
+
+static void free_label(es_bars_label *label)
+{
+    free(label->lines[0]);
+    free(label->lines[1]);
+    *label = (es_bars_label){{NULL, NULL}};
+}
+
+static bool fits(const char *text, double width)
+{
+    return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) <= width;
+}
+
+/* The text up to its last blank with which it fits, else up to its first;
+   to be freed; NULL if it has none. */
+static char *first_line(const char *text, double width)
+{
+    char *best = NULL;
+    for (const char *blank = strchr(text, ' '); blank;
+         blank = strchr(blank + 1, ' ')) {
+        char *line = strndup(text, (size_t)(blank - text));
+        if (!line || (best && !fits(line, width))) {
+            free(line);
+            break;
+        }
+        free(best);
+        best = line;
+    }
+    return best;
+}
+
+static bool break_label(es_bars_label *out, const char *text, double width)
+{
+    free_label(out);
+    char *line = fits(text, width) ? NULL : first_line(text, width);
+    const char *rest = line ? text + strlen(line) + 1 : NULL;
+    out->lines[0] =
+        es_text_fit(line ? line : text, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    if (rest)
+        out->lines[1] =
+            es_text_fit(rest, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    free(line);
+    return out->lines[0] && (!rest || out->lines[1]);
+}
+
+static es_status break_labels(es_bars_sheet *sheet)
+{
+    for (size_t i = 0; i < sheet->figure->n_groups; i++)
+        if (!break_label(&sheet->labels[i], sheet->figure->groups[i],
+                         sheet->pitch - 3))
+            return es_fail(ES_ENOMEM, "bars: out of memory");
+    return ES_OK;
+}
+
+static double foot(const es_bars_sheet *sheet)
+{
+    const es_bars *figure = sheet->figure;
+    bool two = false;
+    for (size_t i = 0; i < figure->n_groups; i++)
+        two = two || (strchr(figure->groups[i], ' ') &&
+                      !fits(figure->groups[i], sheet->pitch - 3));
+    return 5 + LABEL_LINE * (two ? 2 : 1) + (figure->group_text ? 12 : 0);
+}
+
+/* --- the page -------------------------------------------------------------*/
+
+static double place_across(void *user, double factor)
+{
+    es_bars_sheet *sheet = user;
+    const es_bars *figure = sheet->figure;
+    double width = floor(2 * factor * natural_width(figure)) / 2;
+    double x = ceil(2 * (ES_MARGIN + sheet->label_room)) / 2;
+    sheet->pitch = width / (double)figure->n_groups;
+    sheet->bar = figure->stacked
+                     ? sheet->pitch * STACK_SHARE
+                     : sheet->pitch / ((double)figure->n_series + BETWEEN);
+    for (size_t column = 0; column < sheet->n_columns; column++) {
+        for (size_t i = column; i < figure->n_panels; i += sheet->n_columns) {
+            sheet->plots[i].x = x;
+            sheet->plots[i].width = width;
+        }
+        x += width + (column + 1 < sheet->n_columns ? ES_GUTTER : 0);
+    }
+    sheet->legend.width = x - ES_MARGIN - sheet->label_room;
+    sheet->legend_height = es_legend_height(&sheet->legend);
+    size_t n_lines = es_note_lines(figure->note, sheet->legend.width);
+    sheet->footer = n_lines ? 8 + ES_NOTE_LINE * (double)n_lines : 0;
+    sheet->foot = foot(sheet);
+    return x + ES_MARGIN;
+}
+
+static double place_rows(es_bars_sheet *sheet, double height)
+{
+    size_t n = sheet->figure->n_panels;
+    double y = ES_MARGIN + sheet->top + sheet->legend_height;
+    for (size_t row = 0; row < sheet->n_rows; row++) {
+        y += sheet->head + (row == 0 && sheet->head == 0 ? 4 : 0);
+        for (size_t i = row * sheet->n_columns;
+             i < n && i < (row + 1) * sheet->n_columns; i++) {
+            sheet->plots[i].y = y;
+            sheet->plots[i].height = height;
+        }
+        y += height + sheet->foot + (row + 1 < sheet->n_rows ? 12 : 0);
+    }
+    return y + sheet->footer + ES_MARGIN;
+}
+
+static double place_down(void *user, double factor)
+{
+    es_bars_sheet *sheet = user;
+    double natural = sheet->figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
+    /* Narrow plots stay high: bars are compared by their heights. */
+    double high = factor < 1 ? sqrt(factor) : factor;
+    return place_rows(sheet, floor(2 * high * natural) / 2);
+}
+
+static es_status place(es_bars_sheet *sheet)
+{
+    const es_figure_style *style = &sheet->figure->style;
+    double natural = natural_width(sheet->figure);
+    const es_layout layout = {sheet,          place_across,
+                              place_down,     LEAST_PLOT / natural,
+                              "bars",         sheet->figure->n_panels,
+                              &sheet->n_rows, &sheet->n_columns};
+    es_extent needed;
+    es_status status = es_layout_fit(&needed, &layout, style);
+    if (status != ES_OK)
+        return status;
+    sheet->width = style->width > 0 ? style->width : ceil(needed.width);
+    sheet->height = style->height > 0 ? style->height : ceil(needed.height);
+    /* What the lines of text did not take belongs to the plots. */
+    place_rows(sheet, sheet->plots[0].height + (sheet->height - needed.height) /
+                                                   (double)sheet->n_rows);
+    return ES_OK;
+}
+
+/* --- the texts of the bars ------------------------------------------------*/
+
+/* Widest text of all bars, at size 1. */
+static double widest_text(const es_bars *figure, es_bars_print print)
+{
+    double widest = 0;
+    size_t n = figure->n_groups * figure->n_series;
+    for (size_t p = 0; p < figure->n_panels; p++)
+        for (size_t i = 0; i < n; i++) {
+            const char *text = es_bar_text(&figure->panels[p].bars[i], print);
+            if (text)
+                widest = fmax(widest, es_text_width(text, 1, ES_WEIGHT_NORMAL));
+        }
+    return widest;
+}
+
+/* The first way of printing in which every text has a legible size. */
+static void choose_print(es_bars_sheet *sheet)
+{
+    double room = sheet->bar - 2;
+    for (int print = ES_BARS_TEXT; print <= ES_BARS_BRIEF; print++) {
+        double widest = widest_text(sheet->figure, (es_bars_print)print);
+        sheet->print = (es_bars_print)print;
+        sheet->value_size = fmin(LARGEST_VALUE, room / widest);
+        if (sheet->value_size >= LEAST_VALUE)
+            return;
+    }
+    sheet->value_size = fmin(LARGEST_VALUE - 0.5, (room + 2) / 0.95);
+    sheet->print = sheet->value_size >= LEAST_VALUE && !sheet->figure->stacked
+                       ? ES_BARS_TURNED
+                       : ES_BARS_NONE;
+}
+
+static double text_room(const es_bars_sheet *sheet)
+{
+    const es_bars *figure = sheet->figure;
+    if (figure->stacked)
+        return figure->panels[0].totals ? LARGEST_VALUE + 2 * ES_BARS_GAP : 4;
+    if (sheet->print == ES_BARS_NONE)
+        return 4;
+    if (sheet->print == ES_BARS_TURNED)
+        return 2 * ES_BARS_GAP +
+               sheet->value_size * widest_text(figure, ES_BARS_TURNED);
+    return sheet->value_size + 2 * ES_BARS_GAP;
+}
+
+static es_status check(const es_bars *figure)
+{
+    if (figure->n_panels && figure->n_groups && figure->n_series)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "bars need at least one run, group and series");
+}
+
+es_status es_bars_lay_out(es_bars_sheet *out, const es_bars *figure)
+{
+    *out = (es_bars_sheet){.figure = figure,
+                           .colors = es_theme_colors(figure->style.theme)};
+    es_status status = check(figure);
+    if (status != ES_OK)
+        return status;
+    out->plots = calloc(figure->n_panels, sizeof *out->plots);
+    out->labels = calloc(figure->n_groups, sizeof *out->labels);
+    if (!out->plots || !out->labels)
+        return es_fail(ES_ENOMEM, "bars: out of memory");
+    measure(out);
+    status = place(out);
+    if (status != ES_OK)
+        return status;
+    choose_print(out);
+    set_scale(out, out->plots[0].height, text_room(out));
+    return break_labels(out);
+}
+
+void es_bars_sheet_clear(es_bars_sheet *sheet)
+{
+    for (size_t i = 0; sheet->labels && i < sheet->figure->n_groups; i++)
+        free_label(&sheet->labels[i]);
+    free(sheet->labels);
+    free(sheet->plots);
+    sheet->labels = NULL;
+    sheet->plots = NULL;
+}
