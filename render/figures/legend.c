@@ -70,7 +70,7 @@ void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
 static double entry_width(const es_legend *legend, size_t i)
 {
     double name =
-        es_text_width(legend->names[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        es_title_width(legend->names[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
     return fmin(legend->width, SWATCH_WIDTH + NAME_GAP + name);
 }
 
