@@ -93,6 +93,7 @@ const es_command es_scan_command = {
         "  curves      every layer over the steps\n"
         "  delta       heatmap of every run minus the first\n"
         "  bands       share of heads in each quarter of the largest entropy\n"
+        "  thresholds  learnt thresholds, with the layers' mean and variance\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"

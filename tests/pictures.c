@@ -254,6 +254,22 @@ bool picture_is_finite(const es_picture *picture)
     return true;
 }
 
+size_t picture_dots(double (*dots)[2], size_t most, const es_picture *picture)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_shape *shape = &picture->shapes[i];
+        if (shape->kind != ES_SHAPE_DOT)
+            continue;
+        if (n < most) {
+            dots[n][0] = shape->x;
+            dots[n][1] = shape->y;
+        }
+        n++;
+    }
+    return n;
+}
+
 bool picture_says(const es_picture *picture, const char *text)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {

@@ -55,6 +55,10 @@ bool picture_is_golden(const es_picture *picture, const char *name);
 /** Every number of the display list that has to be finite is. */
 bool picture_is_finite(const es_picture *picture);
 
+/** Writes the middles of the first `most` dots, in order; returns how many
+ *  there are. */
+size_t picture_dots(double (*dots)[2], size_t most, const es_picture *picture);
+
 /** True if some text of the picture reads `text`. */
 bool picture_says(const es_picture *picture, const char *text);
 

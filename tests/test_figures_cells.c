@@ -136,12 +136,50 @@ static void test_cells__delta_refuses(void **state)
         es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
 }
 
+/* --- thresholds -----------------------------------------------------------*/
+
+static void test_cells__thresholds(void **state)
+{
+    /* Means 0.2 and 0.5; variances 0 and 0.09. */
+    const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
+    const es_run_summary *runs[1] = {
+        load(write_run(state, "ereg.db", H, "theta", theta), "theta")};
+    es_drawing drawing = drawing_of(runs, 1);
+    double dots[2 * L][2];
+    es_assert_ok(es_fits_thresholds(runs[0]));
+    es_picture *picture = drawn(es_draw_thresholds, &drawing);
+    assert_true(picture_says(picture, "0.80"));
+    assert_true(picture_says(picture, "step 40"));
+    assert_true(picture_says(picture, "mean"));
+    assert_true(picture_says(picture, "variance"));
+    assert_int_equal(picture_dots(dots, 2 * L, picture), 2 * L);
+    assert_true(dots[0][1] == dots[2][1] && dots[1][1] == dots[3][1]);
+    assert_true(dots[0][1] < dots[1][1]); /* layer 0 is on top */
+    assert_true(dots[0][0] < dots[1][0]);
+    assert_true(dots[2][0] < dots[3][0]);
+    es_picture_free(picture);
+    es_summary_free((es_run_summary *)(uintptr_t)runs[0]);
+}
+
+static void test_cells__thresholds_need_theta(void **state)
+{
+    const float values[N] = {1, 2, 3, 4, 5, 6};
+    es_run_summary *run =
+        load(write_run(state, "plain.db", H, "entropy", values), "entropy");
+    es_assert_status(ES_ENOTFOUND, "needs the series theta",
+                     es_fits_thresholds(run));
+    assert_non_null(strstr(es_message(), "it has entropy"));
+    es_summary_free(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells__heatmap_scale_of_any_series),
         cmocka_unit_test(test_cells__delta_values),
         cmocka_unit_test(test_cells__delta_refuses),
+        cmocka_unit_test(test_cells__thresholds),
+        cmocka_unit_test(test_cells__thresholds_need_theta),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

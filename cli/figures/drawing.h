@@ -46,5 +46,7 @@ es_figure_draw es_draw_bands;
  *  and the message names `figure` ("a heatmap") and the series that do. */
 es_status es_fits_heads(const es_run_summary *run,
                         const char *figure) ES_MUST_USE;
+es_figure_fits es_fits_thresholds;
+es_figure_draw es_draw_thresholds;
 
 #endif

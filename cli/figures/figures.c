@@ -9,6 +9,8 @@ static const es_figure_entry entries[ES_N_FIGURES] = {
     [ES_FIGURE_CURVES] = {"curves", NULL, es_draw_curves},
     [ES_FIGURE_DELTA] = {"delta", es_fits_heatmap, es_draw_delta},
     [ES_FIGURE_BANDS] = {"bands", es_fits_bands, es_draw_bands},
+    [ES_FIGURE_THRESHOLDS] = {"thresholds", es_fits_thresholds,
+                              es_draw_thresholds},
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)

@@ -10,6 +10,7 @@ typedef enum es_figure_kind {
     ES_FIGURE_CURVES,
     ES_FIGURE_DELTA,
     ES_FIGURE_BANDS,
+    ES_FIGURE_THRESHOLDS,
     ES_N_FIGURES
 } es_figure_kind;
 

@@ -60,7 +60,8 @@ static void choose_columns(const es_layout *layout,
                            const es_figure_style *style)
 {
     size_t n = layout->n_panels < 1 ? 1 : layout->n_panels;
-    size_t n_rows = (n + 3) / 4, best = (n + n_rows - 1) / n_rows;
+    size_t most = style->most_columns ? style->most_columns : 4;
+    size_t n_rows = (n + most - 1) / most, best = (n + n_rows - 1) / n_rows;
     double largest = factor_of(layout, style, best);
     while (++n_rows <= n && largest < COMFORTABLE) {
         size_t n_columns = (n + n_rows - 1) / n_rows;

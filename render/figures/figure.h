@@ -13,8 +13,9 @@ typedef struct es_figure_style {
                              them given the content is scaled evenly, and
                              panels are put into fewer columns where they
                              would be small */
-    double zoom; /* the page is enlarged so much in the end, letters and
-                    lines too: for a slide; 0: not */
+    double zoom;         /* the page is enlarged so much in the end, letters and
+                            lines too: for a slide; 0: not */
+    size_t most_columns; /* panels beside each other at most; 0: four */
     es_colormap colormap;
     es_theme theme;
 } es_figure_style;

@@ -145,6 +145,7 @@ static void draw_block(es_picture *picture, const es_heatmap_sheet *sheet,
                      sheet->colors->muted);
     if (b->printed)
         draw_values(picture, sheet, b);
+    es_heatmap_draw_sides(picture, sheet->colors, b);
     draw_column_labels(picture, sheet->colors, b);
     draw_row_labels(picture, sheet->colors, b, i % sheet->n_columns == 0);
 }

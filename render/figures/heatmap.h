@@ -4,6 +4,13 @@
 
 #include "render/figures/figure.h"
 
+/** A small plot beside a panel that shares its layers: a dot for each. */
+typedef struct es_heatmap_side {
+    const char *text;    /* below: "mean" */
+    const float *values; /* (L) borrowed; what is not finite has no dot */
+    double low, high;    /* of its axis */
+} es_heatmap_side;
+
 /** One heatmap panel: a run at one step. */
 typedef struct es_heatmap_panel {
     const char *title;    /* arch or name; may be NULL */
@@ -17,6 +24,8 @@ typedef struct es_heatmap {
     es_figure_style style;
     const es_heatmap_panel *panels; /* (n_panels) any mixture of L and H */
     size_t n_panels;
+    const es_heatmap_side *sides; /* (n_panels,n_sides) right of each panel */
+    size_t n_sides;
     double low, high;       /* the one shared colour scale; values outside
                                have the colour of its end. Not numbers, or
                                high < low: there is no colour bar */

@@ -9,8 +9,11 @@
 /** One panel on the page. */
 typedef struct es_heatmap_block {
     const es_heatmap_panel *panel;
+    const es_heatmap_side *sides; /* (n_sides) */
+    size_t n_sides;
     double x, y;                    /* the plot's upper left corner */
     double cell_width, cell_height; /* drawn */
+    double side_width;              /* of each small plot; 0: there is none */
     double left;                    /* of the plot: row labels */
     double room;                    /* that the titles have */
     double title_width;             /* that they would like */
@@ -35,7 +38,8 @@ typedef struct es_heatmap_sheet {
     double value_size; /* of the numbers in the cells */
 } es_heatmap_sheet;
 
-#define ES_FOOT 24.0 /* below a plot: column labels and "head" */
+#define ES_SIDE_GAP 16.0 /* before each small plot */
+#define ES_FOOT 24.0     /* below a plot: column labels and "head" */
 
 /**
  * Lays the figure out.
@@ -50,6 +54,10 @@ es_status es_heatmap_lay_out(es_heatmap_sheet *out,
 void es_heatmap_sheet_clear(es_heatmap_sheet *sheet);
 
 #define ES_COMPACT (-1) /* decimals: two digits that count, "1.2e5" */
+
+/** Appends the small plots beside a panel. */
+void es_heatmap_draw_sides(es_picture *picture, const es_colors *colors,
+                           const es_heatmap_block *block);
 
 /** The number a cell shows; "" if it is not finite. */
 void es_heatmap_value(char out[ES_LABEL_MAX], float value, int decimals);

@@ -12,6 +12,7 @@
 #define PLOT_HEIGHT 240.0
 #define LEAST_CELL 3.0
 #define LARGEST_PLOT 1200.0
+#define SIDE_WIDTH 72.0
 #define LEAST_FACTOR 0.05 /* of all that, when a size is asked for */
 
 #define LEAST_BAR 80.0
@@ -71,6 +72,9 @@ static void measure(es_heatmap_sheet *sheet)
     for (size_t i = 0; i < figure->n_panels; i++) {
         const es_heatmap_panel *panel = &figure->panels[i];
         measure_block(&sheet->blocks[i], panel);
+        sheet->blocks[i].n_sides = figure->n_sides;
+        if (figure->n_sides)
+            sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
         note_special(sheet, panel);
         sheet->head = fmax(sheet->head, es_head(panel->title, panel->subtitle));
     }
@@ -95,7 +99,9 @@ static double place_across(void *user, double factor)
             es_heatmap_block *b = &sheet->blocks[i];
             b->cell_width =
                 scaled_cell(b->panel->n_heads, CELL_WIDTH, PLOT_WIDTH, factor);
-            double plot = b->cell_width * b->panel->n_heads;
+            b->side_width = b->n_sides ? SIDE_WIDTH * fmin(1.5, factor) : 0;
+            double plot = b->cell_width * b->panel->n_heads +
+                          (double)b->n_sides * (ES_SIDE_GAP + b->side_width);
             double titles = fmin(b->title_width, TITLE_ROOM);
             left = fmax(left, b->left);
             room = fmax(room, fmax(plot, fmin(1, factor) * titles));
