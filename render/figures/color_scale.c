@@ -69,6 +69,12 @@ double es_bar_room(const es_color_scale *scale, const char *text)
     return ES_BAR_GAP + BAR_WIDTH + 5 + widest + (text ? 6 + ES_LABEL_SIZE : 0);
 }
 
+double es_bar_least_height(const es_color_scale *scale, const char *text)
+{
+    bool any = text && es_scale_is_there(scale);
+    return any ? es_text_width(text, ES_LABEL_SIZE, ES_WEIGHT_NORMAL) : 0;
+}
+
 /* Each level is drawn down to the bar's end, so that no seam can show. */
 static void draw_levels(es_picture *picture, const es_color_bar *bar)
 {

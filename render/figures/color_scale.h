@@ -34,6 +34,9 @@ typedef struct es_color_bar {
 /** What a bar takes with its gap, labels and text; 0 if there is no scale. */
 double es_bar_room(const es_color_scale *scale, const char *text);
 
+/** The least height at which a bar's text is no longer than the bar. */
+double es_bar_least_height(const es_color_scale *scale, const char *text);
+
 void es_draw_bar(es_picture *picture, const es_colors *colors,
                  const es_color_bar *bar);
 

@@ -29,7 +29,7 @@ typedef struct es_heatmap_sheet {
     double width, height; /* of the page */
     double top;           /* height of the figure's title */
     double head;          /* of the panels' titles */
-    double bar_x, bar_y, bar_height, bar_room;
+    double bar_x, bar_y, bar_height, bar_room, bar_least;
     es_color_scale scale;
     int decimals;      /* of the numbers in the cells */
     bool nonfinite;    /* there are hatched cells to explain */

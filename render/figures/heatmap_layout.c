@@ -83,6 +83,7 @@ static void measure(es_heatmap_sheet *sheet)
         figure->low, figure->high, figure->logarithmic, figure->style.colormap};
     sheet->decimals = es_heatmap_decimals(figure);
     sheet->bar_room = es_bar_room(&sheet->scale, figure->scale_text);
+    sheet->bar_least = es_bar_least_height(&sheet->scale, figure->scale_text);
     sheet->footer =
         (sheet->nonfinite || sheet->missing ? 15 : 0) + (figure->note ? 14 : 0);
 }
@@ -140,8 +141,8 @@ static double place_down(void *user, double factor)
     }
     sheet->bar_height = plots_end - sheet->bar_y;
     if (es_scale_is_there(&sheet->scale))
-        sheet->bar_height =
-            fmax(sheet->bar_height, fmin(1, factor) * LEAST_BAR);
+        sheet->bar_height = fmax(fmax(sheet->bar_height, sheet->bar_least),
+                                 fmin(1, factor) * LEAST_BAR);
     y = fmax(y, sheet->bar_y + sheet->bar_height + 6);
     return y + sheet->footer + ES_MARGIN;
 }
