@@ -1,0 +1,34 @@
+/** Run files below a folder. */
+#ifndef ES_TREE_H
+#define ES_TREE_H
+
+#include "analyzer/base/status.h"
+#include <stddef.h>
+
+/** Paths, each to be freed with the list. */
+typedef struct es_paths {
+    char **paths; /* (n) */
+    size_t n;
+} es_paths;
+
+/**
+ * Appends the run files below `folder`, in the order of their names: every
+ * regular file that ends in .db and whose name does not begin with a dot.
+ *
+ *   out       added to; es_paths_free it, also on failure
+ *   n_failed  added to: folders that cannot be read; each has been told of on
+ *             standard error, and the others are read
+ *
+ * Symbolic links are not followed, so that no file is met twice and no walk
+ * is endless; other file systems are entered.
+ * ES_OK; ES_EIO if the folder itself cannot be read; ES_ENOMEM.
+ */
+es_status es_paths_walk(es_paths *out, size_t *n_failed,
+                        const char *folder) ES_MUST_USE;
+
+/** Appends one path, copied. ES_OK or ES_ENOMEM. */
+es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
+
+void es_paths_free(es_paths *paths);
+
+#endif

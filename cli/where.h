@@ -1,0 +1,66 @@
+/** Which runs to show: --where 'arch=SM* flag=collapse'; and in which order:
+ *  --sort eval_ppl. */
+#ifndef ES_WHERE_H
+#define ES_WHERE_H
+
+#include "cli/summary.h"
+
+typedef enum es_where_relation {
+    ES_WHERE_IS,      /* = of a text: a shell pattern; of a number: equal */
+    ES_WHERE_IS_NOT,  /* != */
+    ES_WHERE_BELOW,   /* < */
+    ES_WHERE_AT_MOST, /* <= */
+    ES_WHERE_ABOVE,   /* > */
+    ES_WHERE_AT_LEAST /* >= */
+} es_where_relation;
+
+#define ES_WHERE_MOST 16
+#define ES_WHERE_TEXT 128
+
+/** One condition: a field, a relation, a value. */
+typedef struct es_condition {
+    int field; /* of the table in where.c */
+    es_where_relation relation;
+    char text[ES_WHERE_TEXT]; /* as it was given */
+    double number;            /* of it; NaN if it is none */
+} es_condition;
+
+/** All must hold. Zero: every run is shown. */
+typedef struct es_where {
+    es_condition conditions[ES_WHERE_MOST];
+    size_t n;
+} es_where;
+
+/**
+ * Reads conditions separated by blanks and adds them.
+ *
+ * Texts: path, run, arch, status, phase, flag (any kind that stands; "ok" if
+ * none does). Numbers: step, last_step, layers, heads, ctx, loss, ppl,
+ * eval_loss, eval_ppl, max, balanced, severity (0 none .. 4 critical).
+ * ES_OK; ES_EUSAGE: the message says what was expected where.
+ */
+es_status es_where_parse(es_where *to, const char *text) ES_MUST_USE;
+
+/** NaN and missing numbers satisfy != alone. */
+bool es_where_holds(const es_where *where, const es_run_summary *run);
+
+/** True if a condition or the order asks for what only judging can tell. */
+bool es_where_judges(const es_where *where);
+
+/** An order of runs. Zero: as they come. */
+typedef struct es_order {
+    bool given, falling;
+    int field;
+} es_order;
+
+/** "eval_ppl" or "-eval_ppl": falling. ES_OK or ES_EUSAGE. */
+es_status es_order_parse(es_order *out, const char *text) ES_MUST_USE;
+
+/**
+ * As qsort's: NaN and missing come last whichever way; runs that are alike
+ * keep no order of their own: the caller breaks ties.
+ */
+int es_order_compare(const es_order *order, const es_run_summary *a,
+                     const es_run_summary *b);
+
+#endif
