@@ -118,10 +118,9 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
     fputs("},\n\"runs\":[", stream);
 }
 
-es_status es_json_run(es_json *json, const es_run_summary *summary)
+static es_status put_run(FILE *stream, const es_run_summary *summary)
 {
-    FILE *stream = json->stream;
-    fputs(json->n_runs++ ? ",\n{" : "\n{", stream);
+    fputs("{", stream);
     es_status status = put_identity(stream, summary);
     if (status)
         return status;
@@ -136,6 +135,19 @@ es_status es_json_run(es_json *json, const es_run_summary *summary)
     es_json_name(stream, "config", false);
     status = es_json_value(stream, summary->config ? summary->config : "null");
     fputs("}", stream);
+    return status;
+}
+
+es_status es_json_run(es_json *json, const es_run_summary *summary)
+{
+    fputs(json->n_runs++ ? ",\n" : "\n", json->stream);
+    return put_run(json->stream, summary);
+}
+
+es_status es_json_line(FILE *stream, const es_run_summary *summary)
+{
+    es_status status = put_run(stream, summary);
+    fputs("\n", stream);
     return status;
 }
 

@@ -26,6 +26,8 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 /** ES_OK or ES_ENOMEM. */
 es_status es_json_run(es_json *json, const es_run_summary *summary) ES_MUST_USE;
+/** The same object as a line of its own, without a list around it. */
+es_status es_json_line(FILE *stream, const es_run_summary *summary) ES_MUST_USE;
 /** Only where members follow the runs (cli/json_members.h). */
 void es_json_end_runs(es_json *json);
 void es_json_end(es_json *json);

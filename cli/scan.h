@@ -4,18 +4,25 @@
 
 #include "cli/figures/figures.h"
 #include "cli/summary.h"
+#include "cli/tree.h"
+#include "cli/where.h"
 
 typedef enum es_text_kind {
     ES_TEXT_TABLE,
     ES_TEXT_JSON,
+    ES_TEXT_JSON_LINES,
     ES_TEXT_CSV,
     ES_TEXT_NONE
 } es_text_kind;
 
 /** Strings are argv's. */
 typedef struct es_scan_options {
-    char **inputs; /* (n_inputs) */
+    char **inputs; /* (n_inputs) files; with --recursive those found */
     size_t n_inputs;
+    size_t n_unreadable; /* folders: each has been told of */
+    es_paths found;      /* what --recursive found; inputs point into it */
+    es_where where;
+    es_order order;
     es_summary_options summary;
     es_figure_options figures;
     es_text_kind text;

@@ -10,6 +10,7 @@
 #include "cli/terminal/show.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct scan {
     es_scan_options options;
@@ -43,7 +44,7 @@ static es_status begin_text(scan *s)
                       s->observed);
     else if (s->options.text == ES_TEXT_CSV)
         es_csv_header(s->stream);
-    else {
+    else if (s->options.text == ES_TEXT_TABLE) {
         es_table_options_for(&table, s->stream);
         status = es_table_new(&s->table, &table);
     }
@@ -54,6 +55,8 @@ static es_status add_text(scan *s, const es_run_summary *summary)
 {
     if (s->options.text == ES_TEXT_JSON)
         return es_json_run(&s->json, summary);
+    if (s->options.text == ES_TEXT_JSON_LINES)
+        return es_json_line(s->stream, summary);
     if (s->options.text == ES_TEXT_CSV)
         return es_csv_run(s->stream, summary);
     if (s->options.text == ES_TEXT_TABLE)
@@ -102,13 +105,33 @@ static void for_each_run(scan *s, run_handler *handle, bool tell)
     }
 }
 
+/* The largest value of the runs that --where lets through. */
+static es_status gather_chosen_peak(scan *s, es_reader *reader, size_t run)
+{
+    es_run_summary *summary = NULL;
+    es_summary_options options = s->options.summary;
+    options.without_flags = !es_where_judges(&s->options.where);
+    es_status status = es_summary_load(&summary, reader, run, &options);
+    if (status == ES_OK && es_where_holds(&s->options.where, summary))
+        s->observed = es_peak_of(s->observed, summary->peak);
+    es_summary_free(summary);
+    return status;
+}
+
 static es_status gather_peak(scan *s, es_reader *reader, size_t run)
 {
     double peak;
+    if (s->options.where.n > 0)
+        return gather_chosen_peak(s, reader, run);
     es_status status = es_summary_peak(&peak, reader, run, &s->options.summary);
     if (status == ES_OK)
         s->observed = es_peak_of(s->observed, peak);
     return status;
+}
+
+static bool keeps_runs(const scan *s)
+{
+    return es_figures_any(&s->options.figures) || s->options.order.given;
 }
 
 static es_status keep(scan *s, es_run_summary *summary)
@@ -131,10 +154,14 @@ static es_status show(scan *s, es_reader *reader, size_t run)
         es_summary_load(&summary, reader, run, &s->options.summary);
     if (status != ES_OK)
         return status;
+    s->n_shown++;
+    if (!es_where_holds(&s->options.where, summary)) {
+        es_summary_free(summary);
+        return ES_OK;
+    }
     es_summary_set_max(summary, s->observed);
     s->alarms = s->alarms || es_summary_alarms(summary);
-    s->n_shown++;
-    if (es_figures_any(&s->options.figures))
+    if (keeps_runs(s))
         return keep(s, summary);
     status = add_text(s, summary);
     es_summary_free(summary);
@@ -174,10 +201,23 @@ static void draw_pictures(scan *s)
     }
 }
 
+static int in_order(const void *a, const void *b, void *order)
+{
+    const es_run_summary *x = *(es_run_summary *const *)a;
+    const es_run_summary *y = *(es_run_summary *const *)b;
+    int sign = es_order_compare(order, x, y);
+    if (sign == 0)
+        sign = strcmp(x->path, y->path);
+    return sign ? sign : (x->number > y->number) - (x->number < y->number);
+}
+
 /* Pictures come first: a reader of the table may close its pipe early. */
-static void show_with_pictures(scan *s)
+static void show_together(scan *s)
 {
     for_each_run(s, show, true);
+    if (s->options.order.given && s->n_kept)
+        qsort_r(s->kept, s->n_kept, sizeof(es_run_summary *), in_order,
+                &s->options.order);
     draw_pictures(s);
     es_status status = begin_text(s);
     for (size_t i = 0; status == ES_OK && i < s->n_kept; i++)
@@ -187,7 +227,7 @@ static void show_with_pictures(scan *s)
     tell_output(s, status);
 }
 
-static void show_without(scan *s)
+static void show_one_by_one(scan *s)
 {
     es_status status = begin_text(s);
     if (status == ES_OK) {
@@ -233,15 +273,17 @@ static void finish(scan *s)
 
 static void show_runs(scan *s)
 {
+    s->n_failed += s->options.n_unreadable;
     es_summary_options *summary = &s->options.summary;
     summary->without_flags =
-        s->options.text == ES_TEXT_NONE && !s->options.check;
+        s->options.text == ES_TEXT_NONE && !s->options.check &&
+        !es_where_judges(&s->options.where) && !s->options.order.given;
     if (summary->max.policy == ES_MAX_OBSERVED)
         for_each_run(s, gather_peak, false);
-    if (es_figures_any(&s->options.figures))
-        show_with_pictures(s);
+    if (keeps_runs(s))
+        show_together(s);
     else
-        show_without(s);
+        show_one_by_one(s);
 }
 
 int es_scan_main(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -25,7 +26,11 @@ enum {
     TITLE,
     COLORMAP,
     THEME,
+    RECURSIVE,
+    WHERE,
+    SORT,
     JSON,
+    JSONL,
     CSV,
     TUI,
     QUIET,
@@ -64,7 +69,17 @@ static const es_option table[] = {
     [TITLE] = {"title", 0, "TEXT", "title above the picture"},
     [COLORMAP] = {"colormap", 0, "NAME", "viridis, cividis or magma (viridis)"},
     [THEME] = {"theme", 0, "NAME", "light or dark (light)"},
+    [RECURSIVE] = {"recursive", 'r', NULL,
+                   "show the run files (*.db) below the folders given"},
+    [WHERE] = {"where", 0, "CONDITIONS",
+               "show only runs for which all hold, such as "
+               "'arch=SM* flag=collapse eval_ppl<20'"},
+    [SORT] =
+        {"sort", 0, "FIELD",
+         "sort the runs, such as by eval_ppl; falling with a minus before it"},
     [JSON] = {"json", 0, NULL, "print JSON instead of the table"},
+    [JSONL] = {"jsonl", 0, NULL,
+               "print one line of JSON for each run, as they are read"},
     [CSV] = {"csv", 0, NULL, "print CSV instead of the table"},
     [TUI] = {"tui", 0, NULL,
              "draw the runs on the terminal instead of the table"},
@@ -107,7 +122,7 @@ const es_command es_scan_command = {
 typedef struct gathered {
     es_scan_options *to;
     const char *output;
-    bool has_format, json, csv;
+    bool has_format, json, jsonl, csv, recursive;
     es_format format;
     int picture_option; /* the last one that only a picture needs, or -1 */
 } gathered;
@@ -161,6 +176,10 @@ static es_status take_choice(gathered *g, int option, const char *value)
         return es_command_phase(&to->summary.phase, value);
     case MAX:
         return es_max_parse(&to->summary.max, value);
+    case WHERE:
+        return es_where_parse(&to->where, value);
+    case SORT:
+        return es_order_parse(&to->order, value);
     case FORMAT:
         g->has_format = true;
         return es_format_parse(&g->format, value);
@@ -204,8 +223,14 @@ static es_status take(void *user, int option, const char *value)
     case ALL:
         es_figures_want_all(&to->figures, value);
         break;
+    case RECURSIVE:
+        g->recursive = true;
+        break;
     case JSON:
         g->json = true;
+        break;
+    case JSONL:
+        g->jsonl = true;
         break;
     case CSV:
         g->csv = true;
@@ -263,9 +288,11 @@ static es_status check_tui(const gathered *g)
 
 static es_status choose_text(gathered *g)
 {
-    if (g->json && g->csv)
-        return es_fail(ES_EUSAGE, "--json and --csv exclude each other");
+    if (g->json + g->jsonl + g->csv > 1)
+        return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
+                                  "other");
     g->to->text = g->json        ? ES_TEXT_JSON
+                  : g->jsonl     ? ES_TEXT_JSON_LINES
                   : g->csv       ? ES_TEXT_CSV
                   : g->to->quiet ? ES_TEXT_NONE
                                  : ES_TEXT_TABLE;
@@ -279,7 +306,8 @@ static es_status place_output(gathered *g)
     es_scan_options *to = g->to;
     if (!g->output)
         return ES_OK;
-    if (!g->json && !g->csv && es_figures_place(&to->figures, g->output))
+    if (!g->json && !g->jsonl && !g->csv &&
+        es_figures_place(&to->figures, g->output))
         return ES_OK;
     if (to->text == ES_TEXT_NONE)
         return es_fail(ES_EUSAGE,
@@ -355,6 +383,33 @@ static es_status judge(gathered *g)
     return status;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
+}
+
+/* Folders become the run files below them. */
+static es_status find_inputs(es_scan_options *to)
+{
+    for (size_t i = 0; i < to->n_inputs; i++) {
+        const char *input = to->inputs[i];
+        es_status status =
+            is_folder(input)
+                ? es_paths_walk(&to->found, &to->n_unreadable, input)
+                : es_paths_add(&to->found, input);
+        if (status != ES_OK)
+            return status;
+    }
+    if (!to->found.n)
+        return es_fail(ES_ENOTFOUND, "%s: no run file (*.db) below it",
+                       to->inputs[0]);
+    free(to->inputs);
+    to->inputs = to->found.paths;
+    to->n_inputs = to->found.n;
+    return ES_OK;
+}
+
 es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
 {
     gathered g = {.to = out, .picture_option = -1};
@@ -364,10 +419,14 @@ es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
     if (!out->inputs)
         return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
     es_status status = es_options_parse(&es_scan_command, argc, argv, take, &g);
-    return status == ES_OK ? judge(&g) : status;
+    if (status == ES_OK)
+        status = judge(&g);
+    return status == ES_OK && g.recursive ? find_inputs(out) : status;
 }
 
 void es_scan_options_free(es_scan_options *options)
 {
-    free(options->inputs);
+    if (options->inputs != options->found.paths)
+        free(options->inputs);
+    es_paths_free(&options->found);
 }

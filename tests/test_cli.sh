@@ -48,7 +48,7 @@ completes() { # NAME WANT WORD...: the words that bash would offer for the last 
 }
 completes 'completes an option' '--heatmap' --hea
 completes 'completes a verb' 'merge' me
-completes 'completes an option after a file' '--json' run.db --js
+completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
 completes 'completes a verb to help with' 'export' help ex
 

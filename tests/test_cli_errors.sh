@@ -124,7 +124,7 @@ usage() { # NAME REGEX ARGUMENT...
 usage 'nothing at all' 'no run file: .*--help'
 usage 'a verb that is none' 'wacth: neither a file nor a verb' wacth good.db
 usage 'an option that is none' 'heatmpa.*--heatmap' good.db --heatmpa
-usage '--json with --csv' '--json and --csv exclude each other' good.db --json --csv
+usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails 'a drawing for a terminal that is none' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
 fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
 fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Many runs: folders, conditions, order, a line of JSON for each.
+set -uo pipefail
+. tests/tap.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan
+cd "$dir"
+
+run() { # PATH ARCH FIRST-HEAD: three layers of two heads, at ctx 128
+    printf '%s,3.0\n2.0,1.0\n0.5,2.5\n' "$3" |
+        "$scan" import - -q --arch "$2" --ctx 128 --name "$(basename "$1" .db)" -o "$1"
+}
+mkdir -p sweep/a/deep sweep/b other
+run sweep/a/one.db SM 0.1 # collapsed
+run sweep/a/deep/two.db SM+LN+G 3.5
+run sweep/b/three.db SM+R 2.0
+run sweep/zero.db SM+LN 3.8
+run other/four.db SM 0.25
+run sweep/.hidden.db SM 3.9
+cp sweep/zero.db sweep/b/copy.bak
+ln -s .. sweep/b/up
+ln -s ../zero.db sweep/b/link.db
+
+names_in() { awk 'NR > 1 && NF > 8 && $1 != "m" { print $1 }' "$1" | paste -sd' '; }
+names_of() { "$scan" "$@" 2>complaints >table; local code=$?; names_in table; return $code; }
+shows() { # NAME WANT ARGUMENT...: the runs, in their order
+    local name=$1 want=$2 got code
+    shift 2
+    got=$(names_of "$@")
+    code=$?
+    if [ "$got" = "$want" ] && [ $code -eq 0 ]; then pass "$name"
+    else fail "$name" "exit $code: $got" "$(cat complaints)"; fi
+}
+
+shows 'all below a folder, by name; hidden ones and links are not' \
+    'two one three zero' -r sweep
+shows 'folders and files' 'four three' --recursive other/four.db sweep/b
+shows 'of an architecture' 'two zero' -r sweep --where 'arch=SM+LN*'
+shows 'two conditions' 'zero' -r sweep --where 'arch=*LN* max>3.6'
+shows 'by the largest entropy' \
+    'one three two zero' -r sweep --sort max
+shows 'falling, ties by path' \
+    'zero two one three' -r sweep --sort=-max
+shows 'none' '' -r sweep --where 'arch=EReg*'
+m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
+check 'm is of the runs shown' test "$(m_of -r sweep)" = 3.8
+check 'and of no others' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
+
+lines_match() {
+    "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json >whole &&
+        python3 - <<'PY'
+import json
+lines = [json.loads(line) for line in open("lines")]
+assert len(lines) == 5
+assert lines == json.load(open("whole"))["runs"]
+PY
+}
+check 'a line of JSON for each run, as in --json' lines_match
+first_line() { "$scan" -r sweep --jsonl --sort=-max | head -n 1 | grep -q '"zero.db"\|zero'; }
+check 'lines are sorted too' first_line
+
+head -c 5000 sweep/zero.db >sweep/broken.db
+damaged() {
+    names_of -r sweep >got
+    [ $? = 4 ] && [ "$(wc -w <got)" = 4 ] && grep -q '^entropy-scan: sweep/broken.db: ' complaints &&
+        [ "$(wc -l <complaints)" = 1 ]
+}
+check 'a damaged file is told of and skipped, exit 4' damaged
+rm sweep/broken.db
+mkdir empty
+exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
+exits 'a folder without -r' 3 'sweep: is a directory' "$scan" sweep
+exits 'a field that is none' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
+exits 'an order that is none' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
+exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
+exits 'check goes by what is shown' 1 '' "$scan" -r sweep -q --check
+exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
+
+for i in $(seq 300); do
+    mkdir -p "many/$((i % 7))"
+    cp sweep/zero.db "many/$((i % 7))/r$i.db"
+done
+memory() { # KiB that the table of a folder takes at most
+    python3 - "$scan" "$1" <<'PY'
+import resource, subprocess, sys
+subprocess.run([sys.argv[1], "-r", sys.argv[2]], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+PY
+}
+# Flat but for a line of text a run: 300 runs may take 300 KiB and some slack.
+flat() {
+    local few many
+    few=$(memory many/0) many=$(memory many)
+    [ "$many" -lt $((few + 2048)) ] || { echo "$few KiB, then $many KiB"; return 1; }
+}
+if [ -z "${SAN:-}" ]; then check 'memory does not grow with the runs' flat
+else skip 'memory does not grow with the runs' 'sanitizers keep what is freed'; fi
+finish
