@@ -187,8 +187,12 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
         }
         if (++*n_failed == job->n)
             return status;
-        es_print_note("%s", es_message());
+        if (job->options->pictures[kind].by_name)
+            es_print_note("%s", es_message());
     }
+    /* --all draws what there is: a run without it is no failure. */
+    if (!job->options->pictures[kind].by_name)
+        *n_failed = 0;
     return drawing->n ? ES_OK : es_fail(ES_EARGUMENT, "no run to draw");
 }
 

@@ -202,11 +202,13 @@ void es_lines_clear(es_lines *lines)
 
 /* --- what there is --------------------------------------------------------*/
 
-/* "alpha, beta, entropy": the series of a run that have samples. */
+/* "alpha, beta, entropy": the series of a run that have samples, by name; of
+   two phases one is told. */
 static es_status list_series(char *out, size_t size, es_reader *reader,
                              const es_run_summary *run)
 {
     size_t n = 0;
+    const char *before = "";
     out[0] = 0;
     for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
         es_series series;
@@ -214,9 +216,10 @@ static es_status list_series(char *out, size_t size, es_reader *reader,
             es_reader_series(reader, run->number - 1, i, &series);
         if (status != ES_OK)
             return status;
-        if (series.last_step != ES_UNKNOWN && n < size)
-            n += (size_t)snprintf(out + n, size - n, "%s%s%s", n ? ", " : "",
-                                  series.phase == ES_PHASE_EVAL ? "eval " : "",
+        bool again = i > 0 && strcmp(series.name, before) == 0;
+        before = series.name;
+        if (series.last_step != ES_UNKNOWN && !again && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
                                   series.name);
     }
     return ES_OK;
@@ -234,8 +237,8 @@ es_status es_source_has(const es_run_summary *run, const char *series,
         status = list_series(names, sizeof names, from.reader, run);
         if (status == ES_OK)
             status = es_fail(ES_ENOTFOUND,
-                             "%s: a figure of %s needs the series %s, which "
-                             "the run does not have: it has %s",
+                             "%s: a figure of %s needs the series %s: the "
+                             "run has %s",
                              run->path, figure, series,
                              *names ? names : "none with a sample");
     }
