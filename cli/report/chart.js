@@ -37,15 +37,26 @@ const Chart = (() => {
 
     /* --- drawing ---------------------------------------------------------*/
 
+    // A few huge values would press all others flat: then the axis is
+    // logarithmic unasked, if no value is lost by it.
+    function isExtreme(lines) {
+        const ys = lines.flatMap((l) => l.points.map((p) => p.y))
+            .filter((y) => y !== null && Number.isFinite(y));
+        return ys.length > 0 && d3.min(ys) > 0 &&
+            d3.max(ys) > 1000 * d3.median(ys);
+    }
+
+    const isLog = (c) => State.now.log || c.extreme;
+
     const drawable = (c, y) => y !== null && Number.isFinite(y) &&
-        (!State.now.log || y > 0);
+        (!isLog(c) || y > 0);
 
     function makeScales(c) {
         const ys = [...c.range].filter(Number.isFinite);
         c.x = d3.scale.linear().domain(span())
             .range([MARGIN.left, c.width - MARGIN.right]);
         const rows = [c.height - MARGIN.bottom, MARGIN.top];
-        c.y = State.now.log
+        c.y = isLog(c)
             ? d3.scale.log().domain(logDomain(c)).range(rows)
             : d3.scale.linear().domain(padded(ys)).range(rows).nice(5);
     }
@@ -67,7 +78,7 @@ const Chart = (() => {
     // d3's ticks of a logarithm are many: the powers of ten, or all if few.
     function yTicks(c) {
         const ticks = c.y.ticks(5);
-        if (!State.now.log || ticks.length < 8)
+        if (!isLog(c) || ticks.length < 8)
             return ticks;
         const tens = ticks.filter((t) => Math.abs(
             Math.log10(t) - Math.round(Math.log10(t))) < 1e-9);
@@ -83,6 +94,9 @@ const Chart = (() => {
             enter(all);
         };
         c.axes.text('');
+        if (isLog(c))
+            c.axes.append('text').attr('x', MARGIN.left + 6)
+                .attr('y', MARGIN.top + 10).text('log');
         ticksOf(yTicks(c), (g) => {
             g.append('line').attr('x1', MARGIN.left)
                 .attr('x2', c.width - MARGIN.right)
@@ -326,6 +340,7 @@ const Chart = (() => {
      */
     function make(box, options) {
         const c = Object.assign({box}, options);
+        c.extreme = isExtreme(c.lines);
         c.svg = d3.select(box).append('svg').attr('class', 'chart')
             .attr('width', c.width).attr('height', c.height)
             .attr('tabindex', 0).attr('role', 'img')

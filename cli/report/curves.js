@@ -50,7 +50,7 @@ const Curves = (() => {
         const {run, series, lines, reference} = panel;
         const phase = series.phase === 'eval' ? ', eval' : '';
         const figure = Dom.element('figure', {}, Dom.element('figcaption', {},
-            Dom.element('strong', {}, run.title),
+            Dom.element('strong', {title: run.title}, run.title),
             Dom.element('span', {class: 'muted'},
                 series.columns > 1 ? 'mean of each layer' + phase
                                    : 'each layer' + phase)));
@@ -73,28 +73,21 @@ const Curves = (() => {
         panels.forEach((p) => { p.lines = linesOfRun(p.run, p.series); });
         if (!panels.length)
             return;
-        const width = panelWidth(panels.length);
-        box.style.setProperty('--panel', width + 'px');
+        const width = Dom.panelWidth(box, panels.length, 320);
         const range = extentOf(panels.flatMap((p) => p.lines));
         range[0] = Math.min(0, range[0]);
         panels.filter((p) => p.reference).forEach((p) => {
             range[1] = Math.max(range[1] || 0, p.reference.y);
         });
         panels.forEach((p) => addCurves(p, range, width));
-        drawDepth(panels[0].series.rows);
+        drawDepth(d3.extent(panels, (p) => p.series.rows));
         Chart.redraw();
     }
 
-    function panelWidth(n) {
-        const room = box.clientWidth, gap = 24;
-        const fit = Math.max(1, Math.floor((room + gap) / (340 + gap)));
-        const across = Math.min(fit, n);
-        return Math.floor((room - (across - 1) * gap) / across);
-    }
-
-    function drawDepth(rows) {
-        Dom.replace(Dom.byId('depth'), ...Scale.bar(
-            ...Scale.depth(), 'layer 0', `layer ${rows - 1}`));
+    function drawDepth([least, most]) {
+        Dom.replace(Dom.byId('depth'), ...most < 2 ? [] : Scale.bar(
+            ...Scale.depth(), 'layer 0',
+            least === most ? `layer ${most - 1}` : 'last layer'));
     }
 
     /* --- values of runs --------------------------------------------------*/

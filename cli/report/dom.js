@@ -23,6 +23,8 @@ const Dom = (() => {
     const inks = getComputedStyle(document.documentElement);
     const ink = (name) => inks.getPropertyValue('--' + name).trim();
 
+    const count = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`;
+
     // 12, 1.5K, 30K: where an axis has little room.
     function thousands(x) {
         const a = Math.abs(x);
@@ -39,6 +41,17 @@ const Dom = (() => {
         return stride;
     }
 
+    // The width of each of n panels in a box: rows of equal length, each panel
+    // `least` pixels wide where the box is.
+    function panelWidth(box, n, least) {
+        const room = box.clientWidth, gap = 24;
+        const fit = Math.max(1, Math.floor((room + gap) / (least + gap)));
+        const across = Math.ceil(n / Math.ceil(n / fit));
+        const width = Math.floor((room - (across - 1) * gap) / across);
+        box.style.setProperty('--panel', width + 'px');
+        return width;
+    }
+
     // Black or white, whichever is read better on a colour (WCAG 2.1).
     function textOn(colour) {
         const c = d3.rgb(colour);
@@ -49,7 +62,8 @@ const Dom = (() => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
     }
 
-    return {byId, element, replace, ink, thousands, every, textOn};
+    return {byId, element, replace, ink, count, thousands, every, panelWidth,
+            textOn};
 })();
 
 // The box beside the pointer.

@@ -2,7 +2,7 @@
 
 // Every episode of every flag: from when to when, where, how bad.
 const Flags = (() => {
-    const FIRST = 100; // shown before more are asked for
+    const FIRST = 12; // shown before more are asked for
 
     // [0,1,2,9] -> "0–2, 9"
     function ranges(numbers) {
@@ -59,7 +59,7 @@ const Flags = (() => {
             Dom.element('td', {}, flag.layers.length
                 ? 'layers ' + ranges(flag.layers) : '',
                 Dom.element('small', {class: 'muted'}, flag.heads.length
-                    ? ` ${flag.heads.length} heads` : '')));
+                    ? ' ' + Dom.count(flag.heads.length, 'head') : '')));
     }
 
     function draw(all, n) {
@@ -75,8 +75,10 @@ const Flags = (() => {
     }
 
     function start() {
-        const all = Data.runs.flatMap((run) => (run.summary.flags || [])
+        const every = Data.runs.flatMap((run) => (run.summary.flags || [])
             .map((flag) => ({run, flag})));
+        const all = [...every.filter(({flag}) => flag.stands),
+                     ...every.filter(({flag}) => !flag.stands)];
         const note = Dom.byId('flags-note');
         if (!all.length) {
             note.textContent = 'No flag was raised in any run.';

@@ -3,7 +3,7 @@
 // Layers by heads of every run at the step shown.
 const Heatmaps = (() => {
     const MARGIN = {left: 26, top: 2, right: 2, bottom: 18};
-    const CELL = {most: 40, text: 25}; // pixels; values fit from `text` on
+    const CELL = {most: 40, text: 28}; // pixels; values fit from `text` on
     const box = Dom.byId('heatmaps');
     let panels = [];
 
@@ -70,7 +70,8 @@ const Heatmaps = (() => {
         const gap = Math.min(width, height) > 8 ? 1 : 0;
         const x = (i) => MARGIN.left + place(p, i).column * width;
         const y = (i) => MARGIN.top + place(p, i).row * height;
-        const cells = p.svg.append('g').attr('class', 'cells');
+        const cells = p.svg.append('g')
+            .attr('class', gap ? 'cells' : 'cells tight');
         p.cells = cells.selectAll('rect').data(d3.range(size)).enter()
             .append('rect').attr('class', 'cell').attr('x', x).attr('y', y)
             .attr('rx', gap * 2)
@@ -176,7 +177,8 @@ const Heatmaps = (() => {
     function addPanel(run, series, width) {
         const caption = Dom.element('span', {class: 'muted'});
         const figure = Dom.element('figure', {}, Dom.element(
-            'figcaption', {}, Dom.element('strong', {}, run.title), caption));
+            'figcaption', {}, Dom.element('strong', {title: run.title}, run.title),
+            caption));
         box.append(figure);
         const p = {run, series, caption, pointed: null, at: {x: 0, y: 0}};
         layout(p, width);
@@ -189,16 +191,6 @@ const Heatmaps = (() => {
         return p;
     }
 
-    // As many panels side by side as leave each head some pixels.
-    function panelWidth(shown) {
-        const room = box.clientWidth, gap = 24;
-        const wide = d3.max(shown, (s) => s.columns) * 9 + 40;
-        const wanted = Math.max(300, Math.min(wide, room));
-        const most = Math.max(1, Math.floor((room + gap) / (wanted + gap)));
-        const n = Math.min(most, shown.length);
-        return Math.floor((room - (n - 1) * gap) / n);
-    }
-
     function build() {
         const name = State.now.series;
         Dom.replace(box);
@@ -206,8 +198,10 @@ const Heatmaps = (() => {
             .filter(([, series]) => series);
         if (!shown.length)
             return;
-        const width = panelWidth(shown.map(([, series]) => series));
-        box.style.setProperty('--panel', width + 'px');
+        // some pixels for each head, where there is room
+        const wanted = d3.max(shown, ([, s]) => s.columns) * 9 + 40;
+        const width = Dom.panelWidth(box, shown.length, Math.max(
+            270, Math.min(wanted, box.clientWidth)));
         panels = shown.map(([run, series]) => addPanel(run, series, width));
         panels.forEach((p) => { p.scale = Scale.of(name, p.run); });
         drawScale(shown[0][1]);
@@ -238,8 +232,7 @@ const Heatmaps = (() => {
     function cellText(p, k) {
         const value = p.series.values.floats[k];
         if (!Number.isFinite(value))
-            return Values.isMissing(p.series.values, k) ? ''
-                : Values.short(value);
+            return ''; // its hatching or blank says so
         const most = Math.max(Math.abs(p.scale.low), Math.abs(p.scale.high));
         if (most < 10)
             return value.toFixed(2);
@@ -254,7 +247,7 @@ const Heatmaps = (() => {
             return;
         p.texts.text((i) => cellText(p, from + i)).style('fill', (i) => {
             const colour = fill(p, from + i);
-            return colour[0] === '#' ? Dom.textOn(colour) : 'currentColor';
+            return colour[0] === '#' ? Dom.textOn(colour) : 'none';
         });
     }
 

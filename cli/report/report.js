@@ -9,8 +9,8 @@
             return `${runs.length} runs`;
         const s = runs[0].summary;
         return [s.name !== about.title ? s.name : '',
-                `${s.n_layer} layers of ${s.n_head} heads`,
-                s.status].filter(Boolean).join(', ');
+                Dom.count(s.n_layer, 'layer') + ' of ' +
+                    Dom.count(s.n_head, 'head'), s.status].filter(Boolean).join(', ');
     }
 
     function writeHeader() {
@@ -69,7 +69,8 @@
     function writeTabs() {
         Dom.replace(Dom.byId('series'), ...grids.map(addTab), addLog());
         Dom.byId('views').hidden = !grids.length;
-        Dom.byId('views').classList.toggle('one', runs.length === 1);
+        Dom.byId('views').classList.toggle(
+            'one', runs.length === 1 && runs[0].summary.n_head <= 48);
     }
 
     /* --- light and dark --------------------------------------------------*/

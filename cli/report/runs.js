@@ -91,8 +91,8 @@ const Runs = (() => {
             status(run), cell({class: 'number'}, String(s.n_layer) + ' × ' +
                 String(s.n_head)), number(s, 'ctx'), number(s, 'step'),
             number(s, 'loss'), number(s, 'ppl'), number(s, 'eval_ppl'),
-            bands(run), cell({class: 'number'}, String(s.bands.nonfinite)),
-            flags(run), download(run));
+            bands(run), cell({class: 'number'}, s.bands.heads
+                ? String(s.bands.nonfinite) : '–'), flags(run), download(run));
     }
 
     function head() {

@@ -4,7 +4,8 @@
 const Steps = (() => {
     const slider = Dom.byId('slider'), output = Dom.byId('step');
     const play = Dom.byId('play'), marks = Dom.byId('marks');
-    const PLAY = {seconds: 12, tick: 40}; // through all of it; milliseconds
+    // Through all of it in about so long; a tick in milliseconds.
+    const PLAY = {seconds: 12, tick: 40, slowest: 400};
     let steps = [], labels = new Map(), timer = null;
 
     function gather() {
@@ -71,8 +72,8 @@ const Steps = (() => {
             show(0);
         const stride = Math.max(1, Math.round(
             steps.length * PLAY.tick / (1000 * PLAY.seconds)));
-        const tick = Math.max(PLAY.tick,
-                              stride * 1000 * PLAY.seconds / steps.length / 2);
+        const tick = Math.min(PLAY.slowest, Math.max(
+            PLAY.tick, stride * 1000 * PLAY.seconds / steps.length));
         timer = setInterval(() => {
             show(index() + stride);
             if (index() === steps.length - 1)
