@@ -1,0 +1,337 @@
+#include "store/ledger.h"
+
+#include "store/store_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEDGER_ID 0x454E574C /* "ENWL" */
+#define LEDGER_VERSION 1
+
+static const char schema[] =
+    "CREATE TABLE alert(\n"
+    "  alert_id INTEGER PRIMARY KEY,\n"
+    "  id TEXT NOT NULL UNIQUE,\n"
+    "  json TEXT NOT NULL,\n"
+    "  severity INTEGER NOT NULL,\n"
+    "  at TEXT NOT NULL -- ISO 8601, UTC: when it was entered\n"
+    ") STRICT;\n"
+    "CREATE TABLE delivery(\n"
+    "  delivery_id INTEGER PRIMARY KEY,\n"
+    "  alert_id INTEGER NOT NULL REFERENCES alert,\n"
+    "  action TEXT NOT NULL,\n"
+    "  state TEXT NOT NULL DEFAULT 'owed'\n"
+    "    CHECK(state IN ('owed', 'claimed', 'delivered', 'failed')),\n"
+    "  claimant INTEGER NOT NULL DEFAULT 0, -- pid\n"
+    "  tries INTEGER NOT NULL DEFAULT 0,\n"
+    "  note TEXT,\n"
+    "  settled_at TEXT,\n"
+    "  UNIQUE(alert_id, action)\n"
+    ") STRICT;\n"
+    "CREATE INDEX owed ON delivery(delivery_id)\n"
+    "  WHERE state IN ('owed', 'claimed');\n";
+
+enum { SQL_ALERT, SQL_DELIVERY, SQL_NEXT, SQL_CLAIM, SQL_SETTLE, N_SQL };
+
+static const char *const texts[N_SQL] = {
+    [SQL_ALERT] = "INSERT OR IGNORE INTO alert(id, json, severity, at) "
+                  "VALUES(?1, ?2, ?3, ?4)",
+    [SQL_DELIVERY] = "INSERT INTO delivery(alert_id, action) VALUES(?1, ?2)",
+    [SQL_NEXT] = "SELECT delivery_id, id, json, action, severity, tries, "
+                 "claimant FROM delivery JOIN alert USING(alert_id) "
+                 "WHERE delivery_id > ?1 AND state IN ('owed', 'claimed') "
+                 "ORDER BY delivery_id LIMIT 1",
+    [SQL_CLAIM] = "UPDATE delivery SET state = 'claimed', claimant = ?3 "
+                  "WHERE delivery_id = ?1 AND claimant = ?2 "
+                  "AND state IN ('owed', 'claimed')",
+    [SQL_SETTLE] = "UPDATE delivery SET state = ?2, claimant = 0, "
+                   "tries = tries + ?3, note = ?4, settled_at = ?5 "
+                   "WHERE delivery_id = ?1",
+};
+
+struct es_ledger {
+    es_database database;
+    sqlite3_stmt *statements[N_SQL];
+    char *strings[3]; /* of the last delivery handed out */
+};
+
+/* --- the file ------------------------------------------------------------- */
+
+static es_status create(es_ledger *ledger)
+{
+    char sql[128];
+    const es_database *database = &ledger->database;
+    es_status status = es_database_execute(database, schema);
+    snprintf(sql, sizeof sql,
+             "PRAGMA application_id = %d; PRAGMA user_version = %d", LEDGER_ID,
+             LEDGER_VERSION);
+    return status == ES_OK ? es_database_execute(database, sql) : status;
+}
+
+static es_status check(es_ledger *ledger, int64_t id)
+{
+    int64_t version;
+    const es_database *database = &ledger->database;
+    es_status status =
+        es_database_integer(database, "PRAGMA user_version", &version);
+    if (status != ES_OK)
+        return status;
+    if (id != LEDGER_ID)
+        return es_fail(ES_EFORMAT,
+                       "%s: not a watcher's state: name another file, or "
+                       "remove it",
+                       database->path);
+    if (version != LEDGER_VERSION)
+        return es_fail(ES_EVERSION,
+                       "%s: schema %lld, this program's is %d: use the "
+                       "version of entropy-scan that made it",
+                       database->path, (long long)version, LEDGER_VERSION);
+    return ES_OK;
+}
+
+/* Two that open a new file at once must not both make it. */
+static es_status make_or_check(es_ledger *ledger)
+{
+    int64_t id, n_tables;
+    const es_database *database = &ledger->database;
+    es_status status = es_database_execute(database, "BEGIN IMMEDIATE");
+    if (status != ES_OK)
+        return status;
+    status = es_database_integer(database, "PRAGMA application_id", &id);
+    if (status == ES_OK)
+        status = es_database_integer(
+            database, "SELECT count(*) FROM sqlite_schema", &n_tables);
+    if (status == ES_OK)
+        status = id || n_tables ? check(ledger, id) : create(ledger);
+    if (status == ES_OK)
+        status = es_database_execute(database, "COMMIT");
+    return status;
+}
+
+static es_status open_file(es_ledger *ledger, const char *path)
+{
+    es_database *database = &ledger->database;
+    es_status status = es_database_locate(database, path);
+    if (status != ES_OK)
+        return status;
+    int rc = sqlite3_open_v2(database->file, &database->handle,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                                 SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
+                             NULL);
+    if (rc != SQLITE_OK)
+        return es_database_fail(database, rc);
+    sqlite3_busy_timeout(database->handle, 5000);
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0,
+                      NULL);
+    /* Full: what is told of is on the disk before it is told. */
+    status = es_database_execute(database, "PRAGMA synchronous = FULL");
+    return status == ES_OK ? make_or_check(ledger) : status;
+}
+
+es_status es_ledger_open(es_ledger **out, const char *path)
+{
+    es_ledger *ledger = calloc(1, sizeof *ledger);
+    if (!ledger)
+        return es_fail(ES_ENOMEM, "out of memory");
+    es_status status = open_file(ledger, path);
+    for (int i = 0; i < N_SQL && status == ES_OK; i++)
+        status = es_database_prepare(&ledger->database, &ledger->statements[i],
+                                     texts[i]);
+    if (status == ES_OK)
+        *out = ledger;
+    else
+        es_ledger_close(ledger);
+    return status;
+}
+
+static void forget_strings(es_ledger *ledger)
+{
+    for (size_t i = 0; i < sizeof ledger->strings / sizeof(char *); i++) {
+        free(ledger->strings[i]);
+        ledger->strings[i] = NULL;
+    }
+}
+
+void es_ledger_close(es_ledger *ledger)
+{
+    if (!ledger)
+        return;
+    for (int i = 0; i < N_SQL; i++)
+        sqlite3_finalize(ledger->statements[i]);
+    forget_strings(ledger);
+    es_database_close(&ledger->database);
+    free(ledger);
+}
+
+/* --- transactions --------------------------------------------------------- */
+
+static es_status begin(es_ledger *ledger)
+{
+    es_status status = es_database_check_owner(&ledger->database);
+    return status == ES_OK
+               ? es_database_execute(&ledger->database, "BEGIN IMMEDIATE")
+               : status;
+}
+
+/* Commits if status is ES_OK, else rolls back; keeps the first message. */
+static es_status end(es_ledger *ledger, es_status status)
+{
+    if (status == ES_OK)
+        status = es_database_execute(&ledger->database, "COMMIT");
+    if (status != ES_OK)
+        sqlite3_exec(ledger->database.handle, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+/* Runs a statement without rows, and how many rows it changed. */
+static es_status run(es_ledger *ledger, int which, int64_t *n_changed)
+{
+    sqlite3_stmt *s = ledger->statements[which];
+    es_status status = es_database_status(&ledger->database, sqlite3_step(s));
+    if (n_changed)
+        *n_changed = sqlite3_changes(ledger->database.handle);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+static es_status add_deliveries(es_ledger *ledger, const char *const *actions,
+                                size_t n_actions)
+{
+    int64_t alert = sqlite3_last_insert_rowid(ledger->database.handle);
+    es_status status = ES_OK;
+    for (size_t i = 0; i < n_actions && status == ES_OK; i++) {
+        sqlite3_stmt *s = ledger->statements[SQL_DELIVERY];
+        sqlite3_bind_int64(s, 1, alert);
+        es_bind_text(s, 2, actions[i]);
+        status = run(ledger, SQL_DELIVERY, NULL);
+    }
+    return status;
+}
+
+es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
+                        es_severity severity, const char *const *actions,
+                        size_t n_actions, bool *fresh)
+{
+    char now[ES_TIME_SIZE];
+    int64_t n_added = 0;
+    es_time_now(now);
+    es_status status = begin(ledger);
+    if (status != ES_OK)
+        return status;
+    sqlite3_stmt *s = ledger->statements[SQL_ALERT];
+    es_bind_text(s, 1, id);
+    es_bind_text(s, 2, json);
+    sqlite3_bind_int(s, 3, (int)severity);
+    es_bind_text(s, 4, now);
+    status = run(ledger, SQL_ALERT, &n_added);
+    if (status == ES_OK && n_added)
+        status = add_deliveries(ledger, actions, n_actions);
+    status = end(ledger, status);
+    *fresh = status == ES_OK && n_added;
+    return status;
+}
+
+/* --- deliveries ----------------------------------------------------------- */
+
+/* Copied, so that no row stays open: it would keep others from writing. */
+static es_status copy_text(char **out, sqlite3_stmt *s, int column)
+{
+    const unsigned char *text = sqlite3_column_text(s, column);
+    *out = strdup(text ? (const char *)text : "");
+    return *out ? ES_OK : es_fail(ES_ENOMEM, "out of memory");
+}
+
+static es_status copy_row(es_delivery *out, es_ledger *ledger, sqlite3_stmt *s)
+{
+    es_status status = ES_OK;
+    forget_strings(ledger);
+    for (int i = 0; i < 3 && status == ES_OK; i++)
+        status = copy_text(&ledger->strings[i], s, i + 1);
+    *out = (es_delivery){
+        .number = sqlite3_column_int64(s, 0),
+        .id = ledger->strings[0],
+        .json = ledger->strings[1],
+        .action = ledger->strings[2],
+        .severity = (es_severity)sqlite3_column_int(s, 4),
+        .tries = sqlite3_column_int64(s, 5),
+        .claimant = sqlite3_column_int64(s, 6),
+    };
+    return status;
+}
+
+es_status es_ledger_next(es_ledger *ledger, int64_t after, es_delivery *out)
+{
+    sqlite3_stmt *s = ledger->statements[SQL_NEXT];
+    es_status status = es_database_check_owner(&ledger->database);
+    if (status != ES_OK)
+        return status;
+    sqlite3_bind_int64(s, 1, after);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW)
+        status = copy_row(out, ledger, s);
+    else
+        status = es_database_status(&ledger->database, rc);
+    sqlite3_reset(s);
+    return status == ES_OK && rc != SQLITE_ROW ? ES_DONE : status;
+}
+
+es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
+                          int64_t claimant)
+{
+    int64_t n_claimed = 0;
+    es_status status = begin(ledger);
+    if (status != ES_OK)
+        return status;
+    sqlite3_stmt *s = ledger->statements[SQL_CLAIM];
+    sqlite3_bind_int64(s, 1, number);
+    sqlite3_bind_int64(s, 2, from);
+    sqlite3_bind_int64(s, 3, claimant);
+    status = end(ledger, run(ledger, SQL_CLAIM, &n_claimed));
+    return status == ES_OK && !n_claimed ? ES_DONE : status;
+}
+
+es_status es_ledger_settle(es_ledger *ledger, int64_t number,
+                           es_outcome outcome, const char *note)
+{
+    static const char *const states[] = {[ES_OUTCOME_DELIVERED] = "delivered",
+                                         [ES_OUTCOME_AGAIN] = "owed",
+                                         [ES_OUTCOME_FAILED] = "failed"};
+    char now[ES_TIME_SIZE];
+    es_time_now(now);
+    es_status status = begin(ledger);
+    if (status != ES_OK)
+        return status;
+    sqlite3_stmt *s = ledger->statements[SQL_SETTLE];
+    sqlite3_bind_int64(s, 1, number);
+    es_bind_text(s, 2, states[outcome]);
+    sqlite3_bind_int(s, 3, outcome != ES_OUTCOME_DELIVERED);
+    es_bind_text(s, 4, note);
+    es_bind_text(s, 5, outcome == ES_OUTCOME_AGAIN ? NULL : now);
+    return end(ledger, run(ledger, SQL_SETTLE, NULL));
+}
+
+es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
+{
+    const es_database *database = &ledger->database;
+    es_status status = es_database_check_owner(database);
+    if (status == ES_OK)
+        status = es_database_integer(database, "SELECT count(*) FROM alert",
+                                     &out->alerts);
+    if (status == ES_OK)
+        status = es_database_integer(
+            database, "SELECT count(*) FROM delivery WHERE state = 'delivered'",
+            &out->delivered);
+    if (status == ES_OK)
+        status = es_database_integer(
+            database,
+            "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')",
+            &out->owed);
+    if (status == ES_OK)
+        status = es_database_integer(
+            database, "SELECT count(*) FROM delivery WHERE state = 'failed'",
+            &out->failed);
+    return status;
+}
