@@ -4,19 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static void put_fractions(FILE *stream, const es_bands *bands)
-{
-    fputs(",\"fractions\":[", stream);
-    for (int band = 0; band < ES_N_BANDS; band++) {
-        fputs(band ? "," : "", stream);
-        if (bands->n_heads == 0)
-            fputs("null", stream);
-        else
-            es_json_digits(stream, es_bands_fraction(bands, band));
-    }
-    fputs(bands->n_heads ? "]" : "],\"fractions_state\":\"missing\"", stream);
-}
-
 static void put_bands(FILE *stream, const es_run_summary *summary)
 {
     const es_bands *bands = &summary->bands;
@@ -24,7 +11,7 @@ static void put_bands(FILE *stream, const es_run_summary *summary)
     for (int band = 0; band < ES_N_BANDS; band++)
         fprintf(stream, band ? ",%zu" : "%zu", bands->counts[band]);
     fputs("]", stream);
-    put_fractions(stream, bands);
+    es_json_fractions(stream, bands);
     fprintf(stream, ",\"nonfinite\":%zu,\"heads\":%zu", bands->nonfinite,
             bands->n_heads);
     es_json_number(stream, "balanced", es_bands_balanced(bands), "missing");

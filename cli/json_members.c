@@ -95,3 +95,16 @@ void es_json_integer(FILE *stream, const char *name, int64_t value)
     es_json_name(stream, name, false);
     fprintf(stream, "%" PRId64, value);
 }
+
+void es_json_fractions(FILE *stream, const es_bands *bands)
+{
+    fputs(",\"fractions\":[", stream);
+    for (int band = 0; band < ES_N_BANDS; band++) {
+        fputs(band ? "," : "", stream);
+        if (bands->n_heads == 0)
+            fputs("null", stream);
+        else
+            es_json_digits(stream, es_bands_fraction(bands, band));
+    }
+    fputs(bands->n_heads ? "]" : "],\"fractions_state\":\"missing\"", stream);
+}

@@ -5,6 +5,7 @@
 #ifndef ES_JSON_MEMBERS_H
 #define ES_JSON_MEMBERS_H
 
+#include "analyzer/bands.h"
 #include "analyzer/base/status.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +40,8 @@ void es_json_measured(FILE *stream, const char *name, float value);
 
 /** ES_UNKNOWN is missing. */
 void es_json_integer(FILE *stream, const char *name, int64_t value);
+
+/** "fractions": the share of heads in each band, all null without heads. */
+void es_json_fractions(FILE *stream, const es_bands *bands);
 
 #endif

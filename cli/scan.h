@@ -29,6 +29,10 @@ typedef struct es_scan_options {
     const char *text_file; /* "-": standard output */
     bool quiet, check;
     bool tui; /* on the terminal instead of a table */
+    bool compare;
+    const char *baseline;  /* of --compare; NULL: none */
+    size_t baseline_input; /* which input it is */
+    bool baseline_added;   /* it was not one: it is the last input now */
 } es_scan_options;
 
 /**

@@ -1,6 +1,7 @@
 /* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check */
 #include "analyzer/base/checked.h"
 #include "cli/command.h"
+#include "cli/compare/compare.h"
 #include "cli/csv.h"
 #include "cli/json.h"
 #include "cli/output.h"
@@ -15,11 +16,14 @@
 typedef struct scan {
     es_scan_options options;
     double observed; /* largest value of all runs */
+    size_t input;    /* the one that is read */
 
-    es_run_summary **kept; /* (n_kept) for pictures; then printed */
+    es_run_summary **kept; /* (n_kept) for pictures and the comparison; then
+                              printed */
     size_t n_kept;
-    size_t n_shown, n_failed; /* runs, or files that have none to show */
-    int output_code;          /* exit code of the first output that failed */
+    es_comparison *comparison; /* NULL: not asked for */
+    size_t n_shown, n_failed;  /* runs, or files that have none to show */
+    int output_code;           /* exit code of the first output that failed */
     bool alarms;
 
     es_output *output;
@@ -44,7 +48,7 @@ static es_status begin_text(scan *s)
                       s->observed);
     else if (s->options.text == ES_TEXT_CSV)
         es_csv_header(s->stream);
-    else if (s->options.text == ES_TEXT_TABLE) {
+    else if (s->options.text == ES_TEXT_TABLE && !s->comparison) {
         es_table_options_for(&table, s->stream);
         status = es_table_new(&s->table, &table);
     }
@@ -59,20 +63,39 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         return es_json_line(s->stream, summary);
     if (s->options.text == ES_TEXT_CSV)
         return es_csv_run(s->stream, summary);
-    if (s->options.text == ES_TEXT_TABLE)
+    if (s->options.text == ES_TEXT_TABLE && !s->comparison)
         return es_table_add(s->table, summary);
     return ES_OK;
 }
 
+static es_status end_comparison(scan *s)
+{
+    es_table_options table;
+    es_status status = ES_OK;
+    if (s->options.text == ES_TEXT_JSON) {
+        es_json_end_runs(&s->json);
+        status = es_comparison_json(s->comparison, s->stream);
+    } else if (s->options.text == ES_TEXT_TABLE) {
+        es_table_options_for(&table, s->stream);
+        status = es_comparison_print(s->comparison, s->stream, &table);
+    }
+    return status;
+}
+
 static es_status end_text(scan *s)
 {
+    es_status status = ES_OK;
     if (!s->output)
         return ES_OK;
+    if (s->comparison)
+        status = end_comparison(s);
+    if (status != ES_OK)
+        return status;
     if (s->options.text == ES_TEXT_JSON)
         es_json_end(&s->json);
-    else if (s->options.text == ES_TEXT_TABLE)
+    else if (s->table)
         es_table_print(s->table, s->stream);
-    es_status status = es_output_close(s->output);
+    status = es_output_close(s->output);
     s->output = NULL;
     return status;
 }
@@ -87,6 +110,7 @@ static void for_each_run(scan *s, run_handler *handle, bool tell)
 {
     for (size_t i = 0; i < s->options.n_inputs; i++) {
         es_reader *reader = NULL;
+        s->input = i;
         es_status status = es_reader_open(&reader, s->options.inputs[i]);
         size_t n = status == ES_OK ? es_reader_n_runs(reader) : 1;
         if (status == ES_OK && !n)
@@ -105,6 +129,11 @@ static void for_each_run(scan *s, run_handler *handle, bool tell)
     }
 }
 
+static bool is_baseline(const scan *s)
+{
+    return s->options.baseline && s->input == s->options.baseline_input;
+}
+
 /* The largest value of the runs that --where lets through. */
 static es_status gather_chosen_peak(scan *s, es_reader *reader, size_t run)
 {
@@ -112,7 +141,8 @@ static es_status gather_chosen_peak(scan *s, es_reader *reader, size_t run)
     es_summary_options options = s->options.summary;
     options.without_flags = !es_where_judges(&s->options.where);
     es_status status = es_summary_load(&summary, reader, run, &options);
-    if (status == ES_OK && es_where_holds(&s->options.where, summary))
+    if (status == ES_OK &&
+        (is_baseline(s) || es_where_holds(&s->options.where, summary)))
         s->observed = es_peak_of(s->observed, summary->peak);
     es_summary_free(summary);
     return status;
@@ -129,41 +159,56 @@ static es_status gather_peak(scan *s, es_reader *reader, size_t run)
     return status;
 }
 
-static bool keeps_runs(const scan *s)
-{
-    return es_figures_any(&s->options.figures) || s->options.order.given;
-}
-
-static es_status keep(scan *s, es_run_summary *summary)
+static es_status reserve(scan *s)
 {
     es_run_summary **kept =
         es_resize(s->kept, s->n_kept + 1, sizeof(es_run_summary *));
-    if (!kept) {
-        es_summary_free(summary);
+    if (!kept)
         return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n_kept + 1);
-    }
     s->kept = kept;
-    kept[s->n_kept++] = summary;
+    return ES_OK;
+}
+
+/* Does what is made of a run need all of them at once? */
+static bool keeps_runs(const scan *s)
+{
+    return s->comparison || s->options.order.given ||
+           es_figures_any(&s->options.figures);
+}
+
+/* The summary is kept, and *summary NULL then, or printed. */
+static es_status take(scan *s, es_reader *reader, size_t run,
+                      es_run_summary **summary)
+{
+    if (!keeps_runs(s))
+        return add_text(s, *summary);
+    es_status status = reserve(s);
+    if (status == ES_OK && s->comparison)
+        status = es_comparison_add(s->comparison, reader, run, *summary,
+                                   is_baseline(s));
+    if (status != ES_OK)
+        return status;
+    s->kept[s->n_kept++] = *summary;
+    *summary = NULL;
     return ES_OK;
 }
 
 static es_status show(scan *s, es_reader *reader, size_t run)
 {
     es_run_summary *summary = NULL;
+    const bool asked = !is_baseline(s) || !s->options.baseline_added;
     es_status status =
         es_summary_load(&summary, reader, run, &s->options.summary);
     if (status != ES_OK)
         return status;
     s->n_shown++;
-    if (!es_where_holds(&s->options.where, summary)) {
+    if (!is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
         es_summary_free(summary);
         return ES_OK;
     }
     es_summary_set_max(summary, s->observed);
-    s->alarms = s->alarms || es_summary_alarms(summary);
-    if (keeps_runs(s))
-        return keep(s, summary);
-    status = add_text(s, summary);
+    s->alarms = s->alarms || (asked && es_summary_alarms(summary));
+    status = take(s, reader, run, &summary);
     es_summary_free(summary);
     return status;
 }
@@ -214,12 +259,18 @@ static int in_order(const void *a, const void *b, void *order)
 /* Pictures come first: a reader of the table may close its pipe early. */
 static void show_together(scan *s)
 {
+    es_status status = ES_OK;
     for_each_run(s, show, true);
     if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof(es_run_summary *), in_order,
                 &s->options.order);
     draw_pictures(s);
-    es_status status = begin_text(s);
+    if (s->comparison)
+        status = es_comparison_finish(s->comparison,
+                                      (const es_run_summary *const *)s->kept,
+                                      s->options.baseline);
+    if (status == ES_OK)
+        status = begin_text(s);
     for (size_t i = 0; status == ES_OK && i < s->n_kept; i++)
         status = add_text(s, s->kept[i]);
     if (status == ES_OK)
@@ -265,25 +316,32 @@ static void finish(scan *s)
 {
     es_output_abandon(s->output);
     es_table_free(s->table);
+    es_comparison_free(s->comparison);
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_free(s->kept[i]);
     free(s->kept);
     es_scan_options_free(&s->options);
 }
 
-static void show_runs(scan *s)
+static es_status show_runs(scan *s)
 {
     s->n_failed += s->options.n_unreadable;
     es_summary_options *summary = &s->options.summary;
+    es_status status = ES_OK;
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
         !es_where_judges(&s->options.where) && !s->options.order.given;
+    if (s->options.compare && s->options.text != ES_TEXT_NONE)
+        status = es_comparison_new(&s->comparison, summary);
+    if (status != ES_OK)
+        return status;
     if (summary->max.policy == ES_MAX_OBSERVED)
         for_each_run(s, gather_peak, false);
     if (keeps_runs(s))
         show_together(s);
     else
         show_one_by_one(s);
+    return ES_OK;
 }
 
 int es_scan_main(int argc, char **argv)
@@ -295,7 +353,7 @@ int es_scan_main(int argc, char **argv)
         if (s.options.tui)
             show_on_terminal(&s);
         else
-            show_runs(&s);
+            tell_output(&s, show_runs(&s));
         code = exit_code(&s);
     } else {
         code = es_command_exit(status);

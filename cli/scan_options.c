@@ -29,6 +29,8 @@ enum {
     RECURSIVE,
     WHERE,
     SORT,
+    COMPARE,
+    BASELINE,
     JSON,
     JSONL,
     CSV,
@@ -77,6 +79,11 @@ static const es_option table[] = {
     [SORT] =
         {"sort", 0, "FIELD",
          "sort the runs, such as by eval_ppl; falling with a minus before it"},
+    [COMPARE] = {"compare", 0, NULL,
+                 "hold the runs against each other: settings that differ, "
+                 "perplexity, bands, onsets, distances, seeds taken together"},
+    [BASELINE] = {"baseline", 0, "FILE",
+                  "compare with the run of FILE; implies --compare"},
     [JSON] = {"json", 0, NULL, "print JSON instead of the table"},
     [JSONL] = {"jsonl", 0, NULL,
                "print one line of JSON for each run, as they are read"},
@@ -226,6 +233,13 @@ static es_status take(void *user, int option, const char *value)
     case RECURSIVE:
         g->recursive = true;
         break;
+    case BASELINE:
+        to->baseline = value;
+        to->compare = true;
+        break;
+    case COMPARE:
+        to->compare = true;
+        break;
     case JSON:
         g->json = true;
         break;
@@ -280,10 +294,47 @@ static es_status check_tui(const gathered *g)
 {
     const es_scan_options *to = g->to;
     if (to->tui && (g->json || g->csv || g->output || to->quiet ||
-                    es_figures_any(&to->figures)))
+                    to->compare || es_figures_any(&to->figures)))
         return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
                                   "nothing else: leave out the other outputs");
     return ES_OK;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* A baseline that is none of the inputs becomes the last one. */
+static void place_baseline(es_scan_options *to)
+{
+    size_t i = 0;
+    if (!to->baseline)
+        return;
+    while (i < to->n_inputs && !is_same_file(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    to->baseline_added = i == to->n_inputs;
+    if (to->baseline_added) /* its own argument left room for it */
+        to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
+}
+
+/* Where the baseline is among the files found; once, if it was added. */
+static void find_baseline(es_scan_options *to)
+{
+    size_t i = 0;
+    if (!to->baseline)
+        return;
+    while (i + 1 < to->n_inputs && !is_same_file(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    if (!to->baseline_added || i + 1 == to->n_inputs)
+        return;
+    to->baseline_added = false;
+    free(to->found.paths[--to->found.n]);
+    to->n_inputs = to->found.n;
 }
 
 static es_status choose_text(gathered *g)
@@ -291,6 +342,11 @@ static es_status choose_text(gathered *g)
     if (g->json + g->jsonl + g->csv > 1)
         return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
                                   "other");
+    if (g->json && g->csv)
+        return es_fail(ES_EUSAGE, "--json and --csv exclude each other");
+    if (g->to->compare && (g->csv || g->jsonl))
+        return es_fail(ES_EUSAGE,
+                       "--compare prints tables or --json, nothing else");
     g->to->text = g->json        ? ES_TEXT_JSON
                   : g->jsonl     ? ES_TEXT_JSON_LINES
                   : g->csv       ? ES_TEXT_CSV
@@ -360,8 +416,10 @@ static es_status judge(gathered *g)
     es_status status = check_inputs(to);
     if (status == ES_OK)
         status = check_tui(g);
-    if (status == ES_OK)
+    if (status == ES_OK) {
+        place_baseline(to);
         status = choose_text(g);
+    }
     if (status == ES_OK)
         status = place_output(g);
     if (status == ES_OK)
@@ -407,6 +465,7 @@ static es_status find_inputs(es_scan_options *to)
     free(to->inputs);
     to->inputs = to->found.paths;
     to->n_inputs = to->found.n;
+    find_baseline(to);
     return ES_OK;
 }
 

@@ -23,6 +23,11 @@ es_status es_table_add(es_table *table,
  *  checks the stream for errors. Nothing if no run was added. */
 void es_table_print(const es_table *table, FILE *stream);
 
+/** The line that says what m is: its value where all runs share it, its policy,
+ *  the unit, and the series if that is not entropy. Any text: it is escaped. */
+void es_table_print_max(FILE *stream, es_max_policy policy, double m,
+                        const char *unit, const char *series);
+
 void es_table_free(es_table *table); /* NULL is fine */
 
 #endif

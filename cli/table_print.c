@@ -1,6 +1,7 @@
 #include "cli/table_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/print.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,8 @@ static void print_rows(FILE *stream, const es_table *table)
                   &table->options);
 }
 
-static void print_max(FILE *stream, const es_table *table)
+void es_table_print_max(FILE *stream, es_max_policy policy, double m,
+                        const char *unit, const char *series)
 {
     static const char *const meanings[] = {
         [ES_MAX_OBSERVED] = "observed: the largest of all runs shown",
@@ -85,17 +87,21 @@ static void print_max(FILE *stream, const es_table *table)
         [ES_MAX_LOGT] = "logT: ln T of each run",
         [ES_MAX_NUMBER] = "as given",
     };
-    if (table->shown[ES_COLUMN_MAX])
+    if (policy != ES_MAX_OBSERVED && policy != ES_MAX_NUMBER)
         fputs("m in", stream);
-    else if (isnan(table->m))
+    else if (isnan(m))
         fputs("m unknown, in", stream);
     else
-        fprintf(stream, "m = %.4g", table->m);
-    if (strcmp(table->unit, "-") != 0)
-        fprintf(stream, " %s", table->unit);
-    if (strcmp(table->series, "entropy") != 0)
-        fprintf(stream, " of %s", table->series);
-    fprintf(stream, " (%s)\n", meanings[table->policy]);
+        fprintf(stream, "m = %.4g", m);
+    if (*unit && strcmp(unit, "-") != 0) {
+        fputc(' ', stream);
+        es_print_escaped(stream, unit, ES_ESCAPE_TERMINAL);
+    }
+    if (strcmp(series, "entropy") != 0) {
+        fputs(" of ", stream);
+        es_print_escaped(stream, series, ES_ESCAPE_TERMINAL);
+    }
+    fprintf(stream, " (%s)\n", meanings[policy]);
 }
 
 void es_table_print(const es_table *table, FILE *stream)
@@ -104,7 +110,8 @@ void es_table_print(const es_table *table, FILE *stream)
         return;
     print_rows(stream, table);
     fputc('\n', stream);
-    print_max(stream, table);
+    es_table_print_max(stream, table->policy, table->m, table->unit,
+                       table->series);
     if (table->no_ctx)
         fputs("no ctx: the ceiling is unknown, so overload and collapse "
               "against it are not judged\n",

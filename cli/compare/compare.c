@@ -1,0 +1,287 @@
+#include "cli/compare/compare_internal.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include <math.h>
+#include <stdlib.h>
+
+es_status es_comparison_new(es_comparison **out,
+                            const es_summary_options *options)
+{
+    es_comparison *comparison = calloc(1, sizeof *comparison);
+    if (!comparison)
+        return es_fail(ES_ENOMEM, "out of memory for a comparison");
+    comparison->step = options->step;
+    *out = comparison;
+    return ES_OK;
+}
+
+static void clear_run(es_compared *run)
+{
+    es_run_settings_free(run);
+    free(run->sorted);
+}
+
+void es_comparison_free(es_comparison *comparison)
+{
+    if (!comparison)
+        return;
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        clear_run(&comparison->runs[i]);
+    free(comparison->runs);
+    free(comparison->differences);
+    free(comparison->values);
+    free(comparison->configurations);
+    free(comparison);
+}
+
+/* --- one run --------------------------------------------------------------*/
+
+/* The series that perplexity comes from, as in the summary: a regulariser is
+   none. ES_ENOTFOUND if the run has no evaluation. */
+static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
+{
+    static const char *const names[] = {"ce", "loss"};
+    es_status status = ES_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        status = es_reader_find(reader, run, names[i], ES_PHASE_EVAL, out);
+        if (!status && out->n_values == 1 && out->last_step != ES_UNKNOWN)
+            return ES_OK;
+        if (status && status != ES_ENOTFOUND)
+            return status;
+    }
+    return status ? status
+                  : es_fail(ES_ENOTFOUND, "%s: no evaluation",
+                            es_reader_path(reader));
+}
+
+static void take_evaluation(es_compared *to, int64_t step, float ce)
+{
+    float ppl = (float)exp(ce);
+    if (es_is_missing(ce))
+        return;
+    to->n_evals++;
+    to->final.step = step;
+    if (!isfinite(ppl))
+        to->nonfinite_evals++;
+    else if (to->best.step == ES_UNKNOWN || ppl < to->best.ppl)
+        to->best = (es_evaluation){.step = step, .ppl = ppl};
+}
+
+/* Those that the summary may show: under ES_STEP_LAST all of the run. */
+static es_status read_evaluations(es_compared *to, es_reader *reader,
+                                  size_t run, int64_t last)
+{
+    es_series series;
+    es_cursor *cursor = NULL;
+    int64_t step;
+    const float *value;
+    to->final = to->best =
+        (es_evaluation){.step = ES_UNKNOWN, .ppl = es_missing()};
+    to->final.ppl = to->summary->eval_ppl;
+    es_status status = find_evaluations(&series, reader, run);
+    if (status)
+        return status == ES_ENOTFOUND ? ES_OK : status;
+    status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, last);
+    while (!status && !(status = es_cursor_next(cursor, &step, &value)))
+        take_evaluation(to, step, *value);
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static void find_onsets(es_compared *to)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        to->onsets[kind] = (es_onset){.any = ES_UNKNOWN, .error = ES_UNKNOWN};
+    for (size_t i = 0; i < to->summary->n_flags; i++) {
+        const es_flag *flag = &to->summary->flags[i]; /* by onset */
+        es_onset *onset = &to->onsets[flag->kind];
+        onset->n_episodes++;
+        onset->stands = onset->stands || flag->stands;
+        if (onset->any == ES_UNKNOWN)
+            onset->any = flag->onset;
+        if (onset->error == ES_UNKNOWN && flag->severity >= ES_SEVERITY_ERROR)
+            onset->error = flag->onset;
+    }
+}
+
+static es_status sort_values(es_compared *to)
+{
+    const es_run_summary *summary = to->summary;
+    size_t n = summary->n_rows * summary->n_columns;
+    to->sorted = es_resize(NULL, n, sizeof *to->sorted);
+    if (!to->sorted)
+        return es_fail(ES_ENOMEM, "out of memory for a sample of %zu values",
+                       n);
+    es_stats_distribution(&to->entropy, to->sorted, summary->values, n);
+    return ES_OK;
+}
+
+static es_status reserve(es_comparison *comparison)
+{
+    if (comparison->n_runs < comparison->capacity)
+        return ES_OK;
+    size_t capacity = comparison->capacity ? 2 * comparison->capacity : 16;
+    es_compared *grown = es_resize(comparison->runs, capacity, sizeof *grown);
+    if (!grown)
+        return es_fail(ES_ENOMEM, "out of memory for %zu runs", capacity);
+    comparison->runs = grown;
+    comparison->capacity = capacity;
+    return ES_OK;
+}
+
+es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
+                            size_t run, const es_run_summary *summary,
+                            bool baseline)
+{
+    es_compared to = {.summary = summary};
+    if (baseline && summary->n_in_file > 1)
+        return es_fail(ES_EUSAGE,
+                       "%s: a baseline is one run, and this file has %zu",
+                       summary->path, summary->n_in_file);
+    es_status status = reserve(comparison);
+    if (!status)
+        status = read_evaluations(
+            &to, reader, run,
+            comparison->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step);
+    if (!status)
+        status = es_run_settings_read(&to, reader, run);
+    if (!status)
+        status = sort_values(&to);
+    if (status) {
+        clear_run(&to);
+        return status;
+    }
+    find_onsets(&to);
+    if (baseline) {
+        comparison->has_baseline = true;
+        comparison->reference = comparison->n_runs;
+    }
+    comparison->runs[comparison->n_runs++] = to;
+    return ES_OK;
+}
+
+/* --- all of them ----------------------------------------------------------*/
+
+void es_comparison_measure(es_comparison *comparison)
+{
+    const es_distribution *to =
+        &comparison->runs[comparison->reference].entropy;
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        es_compared *run = &comparison->runs[i];
+        run->ks = es_stats_ks(&run->entropy, to);
+        run->p = es_stats_ks_p(run->ks, run->entropy.n_finite, to->n_finite);
+        run->wasserstein = es_stats_wasserstein(&run->entropy, to);
+    }
+}
+
+/* Exchanges runs until they come in the order of the summaries. */
+static es_status put_in_order(es_comparison *comparison,
+                              const es_run_summary *const *order)
+{
+    es_compared *runs = comparison->runs;
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        size_t at = i;
+        while (at < comparison->n_runs && runs[at].summary != order[i])
+            at++;
+        if (at == comparison->n_runs)
+            return es_fail(ES_EARGUMENT, "a run that is not compared");
+        es_compared other = runs[i];
+        runs[i] = runs[at];
+        runs[at] = other;
+        if (comparison->reference == at)
+            comparison->reference = i;
+        else if (comparison->reference == i)
+            comparison->reference = at;
+    }
+    if (!comparison->has_baseline)
+        comparison->reference = 0;
+    return ES_OK;
+}
+
+es_status es_comparison_finish(es_comparison *comparison,
+                               const es_run_summary *const *order,
+                               const char *baseline)
+{
+    if (baseline && !comparison->has_baseline)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: no baseline was read: there is nothing to hold "
+                       "the runs against",
+                       baseline);
+    if (comparison->n_runs == 0)
+        return ES_OK;
+    es_status status = put_in_order(comparison, order);
+    if (!status)
+        status = es_comparison_find_differences(comparison);
+    if (!status)
+        status = es_comparison_group(comparison);
+    if (!status)
+        es_comparison_measure(comparison);
+    return status;
+}
+
+/* --- against a baseline ---------------------------------------------------*/
+
+/* Per cent by which a is larger. */
+static es_measure percent(es_measure a, es_measure b)
+{
+    return (es_measure){.value = 100 * (a.value / b.value - 1),
+                        .missing = a.missing || b.missing};
+}
+
+static es_measure of_float(float value)
+{
+    return (es_measure){.value = value, .missing = es_is_missing(value)};
+}
+
+/* A mean over none is missing, unless there are such that are not finite. */
+static es_measure of_mean(const es_summary *summary)
+{
+    return (es_measure){.value = summary->mean,
+                        .missing =
+                            summary->n_finite == 0 && summary->nonfinite == 0};
+}
+
+static es_measure points(double a, double b)
+{
+    double value = 100 * (a - b);
+    return (es_measure){.value = value, .missing = isnan(value)};
+}
+
+static void compare_bands(es_relative *out, const es_bands *a,
+                          const es_bands *b)
+{
+    for (int band = 0; band < ES_N_BANDS; band++)
+        out->bands[band] =
+            points(es_bands_fraction(a, band), es_bands_fraction(b, band));
+    out->balanced = points(es_bands_balanced(a), es_bands_balanced(b));
+}
+
+/* Steps are >= 0, so the difference cannot overflow. */
+static int64_t later(int64_t a, int64_t b)
+{
+    return a == ES_UNKNOWN || b == ES_UNKNOWN ? ES_UNKNOWN : a - b;
+}
+
+void es_compare_runs(es_relative *out, const es_compared *run,
+                     const es_compared *baseline)
+{
+    out->final =
+        percent(of_float(run->final.ppl), of_float(baseline->final.ppl));
+    out->best = percent(of_float(run->best.ppl), of_float(baseline->best.ppl));
+    compare_bands(out, &run->summary->bands, &baseline->summary->bands);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        const es_onset *a = &run->onsets[kind], *b = &baseline->onsets[kind];
+        out->later[kind] = (es_delay){.any = later(a->any, b->any),
+                                      .error = later(a->error, b->error)};
+    }
+}
+
+void es_compare_configurations(es_relative *out, const es_configuration *one,
+                               const es_configuration *baseline)
+{
+    *out = (es_relative){
+        .final = percent(of_mean(&one->final), of_mean(&baseline->final)),
+        .best = percent(of_mean(&one->best), of_mean(&baseline->best))};
+    compare_bands(out, &one->bands, &baseline->bands);
+}

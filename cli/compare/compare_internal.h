@@ -1,0 +1,135 @@
+/** Shared between the files of the comparison. */
+#ifndef ES_COMPARE_INTERNAL_H
+#define ES_COMPARE_INTERNAL_H
+
+#include "cli/compare/compare.h"
+
+/** Members of one configuration that are compared; a run with more says so. */
+#define ES_SETTINGS_MOST 4096
+
+/** One setting of a run; owns its strings. */
+typedef struct es_run_setting {
+    char *key, *text; /* as of es_config_member */
+    es_config_kind kind;
+    double number;
+    size_t order; /* where it came in the run */
+} es_run_setting;
+
+typedef struct es_evaluation {
+    int64_t step; /* ES_UNKNOWN: none */
+    float ppl;    /* missing: none */
+} es_evaluation;
+
+typedef struct es_onset {
+    size_t n_episodes;
+    bool stands;        /* one of them */
+    int64_t any, error; /* of the first episode; of the first of severity error
+                           or above; ES_UNKNOWN: none */
+} es_onset;
+
+/** Steps by which an onset came later; ES_UNKNOWN where either has none. */
+typedef struct es_delay {
+    int64_t any, error;
+} es_delay;
+
+/** One run of the comparison. */
+typedef struct es_compared {
+    const es_run_summary *summary;
+    es_run_setting *settings; /* (n_settings) by key */
+    size_t n_settings;
+    bool settings_cut; /* at ES_SETTINGS_MOST */
+
+    es_evaluation final, best; /* best: smallest finite, the first of equals */
+    size_t n_evals, nonfinite_evals;
+    es_onset onsets[ES_N_FLAG_KINDS];
+
+    float *sorted; /* of entropy */
+    es_distribution entropy;
+    double ks, p, wasserstein; /* to the reference; NaN: one has no values */
+    size_t configuration;
+} es_compared;
+
+/** Runs that differ in the seed and in incidental settings alone. */
+typedef struct es_configuration {
+    size_t first, n;        /* run; number of runs */
+    es_summary final, best; /* perplexity; best: of runs that ended finite */
+    es_bands bands;         /* of all runs together */
+} es_configuration;
+
+/** A setting in which runs differ. */
+typedef struct es_difference {
+    const char *key; /* a run's */
+    size_t order;
+    bool incidental, seed;
+    bool number; /* in all runs that have it */
+} es_difference;
+
+struct es_comparison {
+    int64_t step;      /* of the summaries */
+    es_compared *runs; /* (n_runs) */
+    size_t n_runs, capacity;
+    bool has_baseline;
+    size_t reference; /* run: the baseline, or 0 */
+
+    es_difference *differences; /* (n_differences) in order */
+    size_t n_differences;
+    const es_run_setting **values; /* (n_runs,n_differences) NULL: absent */
+
+    es_configuration *configurations; /* (n_configurations) */
+    size_t n_configurations;
+};
+
+/** A number that may not be known; NaN, if it is not missing, is a value. */
+typedef struct es_measure {
+    double value;
+    bool missing;
+} es_measure;
+
+/** A run or a configuration, held against the baseline's. */
+typedef struct es_relative {
+    es_measure final, best;       /* per cent of perplexity */
+    es_measure bands[ES_N_BANDS]; /* percentage points */
+    es_measure balanced;
+    es_delay later[ES_N_FLAG_KINDS];
+} es_relative;
+
+void es_compare_runs(es_relative *out, const es_compared *run,
+                     const es_compared *baseline);
+
+/** Without onsets. */
+void es_compare_configurations(es_relative *out, const es_configuration *one,
+                               const es_configuration *baseline);
+
+/** Fills in the settings of a run. ES_OK, ES_ENOMEM, ES_EARGUMENT. */
+es_status es_run_settings_read(es_compared *run, es_reader *reader,
+                               size_t index) ES_MUST_USE;
+void es_run_settings_free(es_compared *run);
+
+/** NULL: the run has none of that key. */
+const es_run_setting *es_run_settings_find(const es_compared *run,
+                                           const char *key);
+
+/** Either may be NULL. Numbers are compared as such: 1e-2 is 0.01. */
+bool es_run_settings_same(const es_run_setting *a, const es_run_setting *b);
+
+/** Fills in differences and values. ES_OK or ES_ENOMEM. */
+es_status es_comparison_find_differences(es_comparison *comparison) ES_MUST_USE;
+
+/** Fills in configurations, and each run's. ES_OK or ES_ENOMEM. */
+es_status es_comparison_group(es_comparison *comparison) ES_MUST_USE;
+
+/** Distances of every other run to the reference. */
+void es_comparison_measure(es_comparison *comparison);
+
+/** The value of a difference in a run; NULL: absent. */
+static inline const es_run_setting *
+es_comparison_value(const es_comparison *comparison, size_t run,
+                    size_t difference)
+{
+    return comparison->values[run * comparison->n_differences + difference];
+}
+
+/** Every configuration has several runs, or some has. */
+bool es_comparison_has_seeds(const es_comparison *comparison);
+
+#endif

@@ -1,0 +1,84 @@
+#include "cli/compare/compare_internal.h"
+
+#include "analyzer/base/checked.h"
+#include <math.h>
+#include <stdlib.h>
+
+static bool same_configuration(const es_comparison *comparison, size_t a,
+                               size_t b)
+{
+    for (size_t i = 0; i < comparison->n_differences; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        if (!difference->seed && !difference->incidental &&
+            !es_run_settings_same(es_comparison_value(comparison, a, i),
+                                  es_comparison_value(comparison, b, i)))
+            return false;
+    }
+    return true;
+}
+
+/* The configuration of a run among those found; a new one if it is none. */
+static size_t place(es_comparison *comparison, size_t run)
+{
+    size_t i = 0;
+    while (i < comparison->n_configurations &&
+           !same_configuration(comparison, run,
+                               comparison->configurations[i].first))
+        i++;
+    if (i == comparison->n_configurations)
+        comparison->configurations[comparison->n_configurations++] =
+            (es_configuration){.first = run};
+    comparison->configurations[i].n++;
+    return i;
+}
+
+static void add_bands(es_bands *to, const es_bands *of)
+{
+    for (int band = 0; band < ES_N_BANDS; band++)
+        to->counts[band] += of->counts[band];
+    to->nonfinite += of->nonfinite;
+    to->missing += of->missing;
+    to->n_heads += of->n_heads;
+}
+
+/* final, best: room for a float a run each. */
+static void summarise(es_comparison *comparison, size_t index, float *final,
+                      float *best)
+{
+    es_configuration *to = &comparison->configurations[index];
+    size_t n = 0;
+    for (size_t i = to->first; i < comparison->n_runs; i++) {
+        const es_compared *run = &comparison->runs[i];
+        if (run->configuration != index)
+            continue;
+        final[n] = run->final.ppl;
+        /* A run that did not end finite has no best model either. */
+        best[n++] = isfinite(run->final.ppl) ? run->best.ppl : run->final.ppl;
+        add_bands(&to->bands, &run->summary->bands);
+    }
+    es_stats_summary(&to->final, final, n, 1);
+    es_stats_summary(&to->best, best, n, 1);
+}
+
+es_status es_comparison_group(es_comparison *comparison)
+{
+    size_t n = comparison->n_runs;
+    float *room = es_resize(NULL, n, 2 * sizeof *room);
+    comparison->configurations =
+        es_resize(NULL, n, sizeof *comparison->configurations);
+    if (!room || !comparison->configurations) {
+        free(room);
+        return es_fail(ES_ENOMEM, "out of memory for %zu configurations", n);
+    }
+    for (size_t i = 0; i < n; i++)
+        comparison->runs[i].configuration = place(comparison, i);
+    for (size_t i = 0; i < comparison->n_configurations; i++)
+        summarise(comparison, i, room, room + n);
+    free(room);
+    return ES_OK;
+}
+
+bool es_comparison_has_seeds(const es_comparison *comparison)
+{
+    return comparison->n_configurations < comparison->n_runs;
+}

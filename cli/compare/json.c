@@ -1,0 +1,312 @@
+#include "cli/compare/compare_internal.h"
+#include "cli/json_members.h"
+
+#include <math.h>
+
+static void begin(FILE *stream, const char *name, bool first)
+{
+    es_json_name(stream, name, first);
+    fputc('{', stream);
+}
+
+static void put_measure(FILE *stream, const char *name, es_measure measure)
+{
+    es_json_number(stream, name, measure.missing ? (double)NAN : measure.value,
+                   measure.missing ? "missing" : "nan");
+}
+
+/* --- settings -------------------------------------------------------------*/
+
+static es_status put_value(FILE *stream, const es_run_setting *setting)
+{
+    if (setting->kind == ES_CONFIG_TEXT)
+        return es_json_quoted(stream, setting->text);
+    if (setting->kind != ES_CONFIG_NUMBER || isfinite(setting->number))
+        return es_json_value(stream, setting->text);
+    fputs("null", stream); /* a number too large for a double */
+    return ES_OK;
+}
+
+static es_status put_key(FILE *stream, const char *key, bool first)
+{
+    fputs(first ? "" : ",", stream);
+    return es_json_quoted(stream, key);
+}
+
+/* The values of a run in which runs differ; of a configuration those that its
+   runs share. */
+static es_status put_settings(FILE *stream, const es_comparison *comparison,
+                              size_t run, bool shared)
+{
+    es_status status = ES_OK;
+    bool first = true;
+    for (size_t i = 0; i < comparison->n_differences && !status; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        const es_run_setting *value = es_comparison_value(comparison, run, i);
+        if (!value || (shared && (difference->seed || difference->incidental)))
+            continue;
+        status = put_key(stream, difference->key, first);
+        first = false;
+        fputc(':', stream);
+        if (!status)
+            status = put_value(stream, value);
+    }
+    return status;
+}
+
+static es_status put_keys(FILE *stream, const es_comparison *comparison,
+                          const char *name, bool incidental)
+{
+    es_status status = ES_OK;
+    bool first = true;
+    es_json_name(stream, name, false);
+    fputc('[', stream);
+    for (size_t i = 0; i < comparison->n_differences && !status; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        if (difference->incidental != incidental)
+            continue;
+        status = put_key(stream, difference->key, first);
+        first = false;
+    }
+    fputc(']', stream);
+    return status;
+}
+
+/* --- runs -----------------------------------------------------------------*/
+
+static void put_evaluations(FILE *stream, const es_compared *run)
+{
+    begin(stream, "eval", false);
+    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu", run->n_evals,
+            run->nonfinite_evals);
+    es_json_integer(stream, "final_step", run->final.step);
+    es_json_measured(stream, "final_ppl", run->final.ppl);
+    es_json_integer(stream, "best_step", run->best.step);
+    es_json_measured(stream, "best_ppl", run->best.ppl);
+    fputc('}', stream);
+}
+
+static void put_entropy(FILE *stream, const es_distribution *entropy)
+{
+    const char *unknown = entropy->nonfinite ? "nan" : "missing";
+    begin(stream, "entropy", false);
+    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu,\"missing\":%zu",
+            entropy->n_finite, entropy->nonfinite, entropy->missing);
+    es_json_number(stream, "q25", es_stats_quantile(entropy, 0.25), unknown);
+    es_json_number(stream, "median", es_stats_quantile(entropy, 0.5), unknown);
+    es_json_number(stream, "q75", es_stats_quantile(entropy, 0.75), unknown);
+    fputc('}', stream);
+}
+
+static void put_onsets(FILE *stream, const es_compared *run)
+{
+    begin(stream, "onsets", false);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        const es_onset *onset = &run->onsets[kind];
+        begin(stream, es_flag_name((es_flag_kind)kind), kind == 0);
+        fprintf(stream, "\"episodes\":%zu,\"stands\":%s", onset->n_episodes,
+                onset->stands ? "true" : "false");
+        es_json_integer(stream, "any", onset->any);
+        es_json_integer(stream, "error", onset->error);
+        fputc('}', stream);
+    }
+    fputc('}', stream);
+}
+
+static void put_distance(FILE *stream, const es_compared *run, size_t to)
+{
+    begin(stream, "distance", false);
+    fprintf(stream, "\"to\":%zu", to);
+    es_json_number(stream, "ks", run->ks, "missing");
+    es_json_number(stream, "p", run->p, "missing");
+    es_json_number(stream, "wasserstein", run->wasserstein, "missing");
+    fputc('}', stream);
+}
+
+static void put_points(FILE *stream, const es_measure *bands)
+{
+    es_json_name(stream, "bands_points", false);
+    fputc('[', stream);
+    for (int band = 0; band < ES_N_BANDS; band++) {
+        fputs(band ? "," : "", stream);
+        if (bands[band].missing)
+            fputs("null", stream);
+        else
+            es_json_digits(stream, bands[band].value);
+    }
+    fputc(']', stream);
+    if (bands[0].missing)
+        fputs(",\"bands_points_state\":\"missing\"", stream);
+}
+
+static void put_relative(FILE *stream, const es_relative *relative, size_t to)
+{
+    begin(stream, "relative", false);
+    fprintf(stream, "\"to\":%zu", to);
+    put_measure(stream, "final_percent", relative->final);
+    put_measure(stream, "best_percent", relative->best);
+    put_points(stream, relative->bands);
+    put_measure(stream, "balanced_points", relative->balanced);
+}
+
+static void put_later(FILE *stream, const es_relative *relative)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        const char *name = es_flag_name((es_flag_kind)kind);
+        char member[64];
+        snprintf(member, sizeof member, "%s_later", name);
+        es_json_integer(stream, member, relative->later[kind].any);
+        snprintf(member, sizeof member, "%s_error_later", name);
+        es_json_integer(stream, member, relative->later[kind].error);
+    }
+}
+
+static es_status put_run(FILE *stream, const es_comparison *comparison,
+                         size_t index)
+{
+    const es_compared *run = &comparison->runs[index];
+    const size_t to = comparison->reference;
+    es_relative relative;
+    fputs(index ? ",\n{" : "\n{", stream);
+    begin(stream, "settings", true);
+    es_status status = put_settings(stream, comparison, index, false);
+    fputc('}', stream);
+    es_json_integer(stream, "configuration", (int64_t)run->configuration);
+    put_evaluations(stream, run);
+    put_entropy(stream, &run->entropy);
+    put_onsets(stream, run);
+    put_distance(stream, run, to);
+    if (comparison->has_baseline) {
+        es_compare_runs(&relative, run, &comparison->runs[to]);
+        put_relative(stream, &relative, to);
+        put_later(stream, &relative);
+        fputc('}', stream);
+    }
+    fputc('}', stream);
+    return status;
+}
+
+/* --- configurations -------------------------------------------------------*/
+
+static void put_summary(FILE *stream, const char *name,
+                        const es_summary *summary)
+{
+    const char *unknown = summary->nonfinite ? "nan" : "missing";
+    begin(stream, name, false);
+    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu,\"missing\":%zu",
+            summary->n_finite, summary->nonfinite, summary->missing);
+    es_json_number(stream, "mean", summary->mean, unknown);
+    es_json_number(stream, "std", summary->std,
+                   summary->n_finite ? "missing" : unknown);
+    es_json_number(stream, "min", summary->min, unknown);
+    es_json_number(stream, "max", summary->max, unknown);
+    fputc('}', stream);
+}
+
+static void put_members(FILE *stream, const es_comparison *comparison,
+                        size_t index)
+{
+    size_t n = 0;
+    es_json_name(stream, "runs", true);
+    fputc('[', stream);
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        if (comparison->runs[i].configuration == index)
+            fprintf(stream, n++ ? ",%zu" : "%zu", i);
+    fputc(']', stream);
+}
+
+static void put_pooled(FILE *stream, const es_bands *bands)
+{
+    begin(stream, "bands", false);
+    fprintf(stream, "\"heads\":%zu,\"nonfinite\":%zu", bands->n_heads,
+            bands->nonfinite);
+    es_json_fractions(stream, bands);
+    es_json_number(stream, "balanced", es_bands_balanced(bands), "missing");
+    fputc('}', stream);
+}
+
+static es_status
+put_configuration(FILE *stream, const es_comparison *comparison, size_t index)
+{
+    const es_configuration *one = &comparison->configurations[index];
+    fputs(index ? ",\n{" : "\n{", stream);
+    put_members(stream, comparison, index);
+    begin(stream, "settings", false);
+    es_status status = put_settings(stream, comparison, one->first, true);
+    fputc('}', stream);
+    put_summary(stream, "final", &one->final);
+    put_summary(stream, "best", &one->best);
+    put_pooled(stream, &one->bands);
+    if (comparison->has_baseline) {
+        size_t to = comparison->runs[comparison->reference].configuration;
+        es_relative relative;
+        es_compare_configurations(&relative, one,
+                                  &comparison->configurations[to]);
+        put_relative(stream, &relative, to);
+        fputc('}', stream);
+    }
+    fputc('}', stream);
+    return status;
+}
+
+/* --- distances ------------------------------------------------------------*/
+
+typedef double measure_distance(const es_distribution *a,
+                                const es_distribution *b);
+
+static void put_matrix(FILE *stream, const es_comparison *comparison,
+                       const char *name, bool first, measure_distance *measure)
+{
+    size_t n = comparison->n_runs;
+    es_json_name(stream, name, first);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double distance = measure(&comparison->runs[i].entropy,
+                                      &comparison->runs[j].entropy);
+            fputs(j ? "," : i ? "],\n[" : "[[", stream);
+            if (isnan(distance))
+                fputs("null", stream);
+            else
+                es_json_digits(stream, distance);
+        }
+    fputs("]]", stream);
+}
+
+static void put_distances(FILE *stream, const es_comparison *comparison)
+{
+    if (comparison->n_runs > ES_COMPARE_MATRIX_MOST) {
+        es_json_name(stream, "distances", false);
+        fputs("null", stream);
+        return;
+    }
+    begin(stream, "distances", false);
+    put_matrix(stream, comparison, "ks", true, es_stats_ks);
+    put_matrix(stream, comparison, "wasserstein", false, es_stats_wasserstein);
+    fputc('}', stream);
+}
+
+es_status es_comparison_json(const es_comparison *comparison, FILE *stream)
+{
+    es_status status = ES_OK;
+    begin(stream, "comparison", false);
+    fprintf(stream, "\"reference\":%zu,\"baseline\":", comparison->reference);
+    fprintf(stream, comparison->has_baseline ? "%zu" : "null",
+            comparison->reference);
+    if ((status = put_keys(stream, comparison, "differing", false)) ||
+        (status = put_keys(stream, comparison, "incidental", true)))
+        return status;
+    es_json_name(stream, "runs", false);
+    fputc('[', stream);
+    for (size_t i = 0; i < comparison->n_runs && !status; i++)
+        status = put_run(stream, comparison, i);
+    fputs("]", stream);
+    es_json_name(stream, "configurations", false);
+    fputc('[', stream);
+    for (size_t i = 0; i < comparison->n_configurations && !status; i++)
+        status = put_configuration(stream, comparison, i);
+    fputs("]", stream);
+    if (comparison->n_runs > 0)
+        put_distances(stream, comparison);
+    fputs("}\n", stream);
+    return status;
+}
