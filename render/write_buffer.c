@@ -42,7 +42,7 @@ void es_buffer_text(es_buffer *b, const char *text)
 void es_buffer_xml(es_buffer *b, const char *clean)
 {
     const size_t longest = 6; /* &quot; */
-    size_t most;
+    size_t most = 0;
     if (!es_size_mul(&most, strlen(clean) + 1, longest))
         b->failed = true;
     if (make_room(b, most))
