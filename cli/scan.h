@@ -28,7 +28,7 @@ typedef struct es_scan_options {
     es_text_kind text;
     const char *text_file; /* "-": standard output */
     bool quiet, check;
-    bool tui; /* on the terminal instead of a table */
+    bool tui, follow; /* on the terminal instead of a table */
     bool compare;
     const char *baseline;  /* of --compare; NULL: none */
     size_t baseline_input; /* which input it is */

@@ -294,10 +294,11 @@ static void show_on_terminal(scan *s)
     const es_show_options options = {.inputs = s->options.inputs,
                                      .n_inputs = s->options.n_inputs,
                                      .summary = s->options.summary,
-                                     .colormap = s->options.figures.colormap};
+                                     .colormap = s->options.figures.colormap,
+                                     .follow = s->options.follow};
     tell_output(s, es_show(&result, &options));
     s->n_shown = result.n_shown;
-    s->n_failed = result.n_failed;
+    s->n_failed = s->options.n_unreadable + result.n_failed;
     s->alarms = result.alarms;
 }
 

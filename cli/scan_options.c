@@ -35,6 +35,7 @@ enum {
     JSONL,
     CSV,
     TUI,
+    FOLLOW,
     QUIET,
     OUTPUT,
     CHECK,
@@ -90,6 +91,10 @@ static const es_option table[] = {
     [CSV] = {"csv", 0, NULL, "print CSV instead of the table"},
     [TUI] = {"tui", 0, NULL,
              "draw the runs on the terminal instead of the table"},
+    [FOLLOW] = {"follow", 0, NULL,
+                "with --tui: redraw as the runs grow, until they have ended; "
+                "q quits, left and right move the step, space goes back to "
+                "live, s switches the series, up and down the runs"},
     [QUIET] = {"quiet", 'q', NULL, "print no table, and errors alone"},
     [OUTPUT] = {"output", 'o', "FILE",
                 "where to write JSON, CSV, or the one figure that has no FILE "
@@ -252,6 +257,9 @@ static es_status take(void *user, int option, const char *value)
     case TUI:
         to->tui = true;
         break;
+    case FOLLOW:
+        to->follow = true;
+        break;
     case QUIET:
         to->quiet = true;
         break;
@@ -293,10 +301,15 @@ static es_status check_inputs(const es_scan_options *to)
 static es_status check_tui(const gathered *g)
 {
     const es_scan_options *to = g->to;
-    if (to->tui && (g->json || g->csv || g->output || to->quiet ||
+    if (to->follow && !to->tui)
+        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
+    if (to->tui && (g->json || g->jsonl || g->csv || g->output || to->quiet ||
                     to->compare || es_figures_any(&to->figures)))
         return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
                                   "nothing else: leave out the other outputs");
+    if (to->tui && (to->where.n || to->order.given))
+        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
+                                  "they are named: leave out --where, --sort");
     return ES_OK;
 }
 

@@ -126,6 +126,9 @@ usage 'a verb that is none' 'wacth: neither a file nor a verb' wacth good.db
 usage 'an option that is none' 'heatmpa.*--heatmap' good.db --heatmpa
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails 'a drawing for a terminal that is none' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
+fails 'a live view for a terminal that is none' 2 'standard output is none' "$scan" good.db --tui --follow
+fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
 fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
 fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg

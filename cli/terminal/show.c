@@ -8,6 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
+es_status es_show_check(bool follow)
+{
+    if (!isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "--tui draws on a terminal, and standard "
+                                  "output is none: try --heatmap=FILE");
+    if (follow && !es_terminal_has_cursor())
+        return es_fail(ES_EUSAGE, "--follow needs a terminal whose cursor it "
+                                  "can move, and TERM is unset or dumb");
+    return ES_OK;
+}
+
 es_status es_watch_list_add(es_watch_list *to, const char *path, size_t index)
 {
     es_watched *list = es_resize(to->list, to->n + 1, sizeof *list);
@@ -119,8 +130,9 @@ static es_status show_once(es_show_result *out, const es_show_options *options)
 es_status es_show(es_show_result *out, const es_show_options *options)
 {
     *out = (es_show_result){0};
-    if (!isatty(STDOUT_FILENO))
-        return es_fail(ES_EUSAGE, "--tui draws on a terminal, and standard "
-                                  "output is none: try --heatmap=FILE");
-    return show_once(out, options);
+    es_status status = es_show_check(options->follow);
+    if (status != ES_OK)
+        return status;
+    return options->follow ? es_show_live(out, options)
+                           : show_once(out, options);
 }

@@ -12,6 +12,7 @@ typedef struct es_show_options {
     size_t n_inputs;
     es_summary_options summary;
     es_colormap colormap;
+    bool follow; /* redraw as the files grow, until the runs have ended */
 } es_show_options;
 
 /** What came of it. */
@@ -20,8 +21,12 @@ typedef struct es_show_result {
     bool alarms;              /* of the runs shown, as es_summary_alarms */
 } es_show_result;
 
-/** Draws all runs that can be read, and returns. ES_OK; ES_EUSAGE (standard
- *  output is no terminal); ES_EIO (it cannot be written); ES_ENOMEM. */
+/** ES_EUSAGE if standard output is no terminal; or, to follow, one whose
+ *  cursor cannot be moved. Else ES_OK. */
+es_status es_show_check(bool follow) ES_MUST_USE;
+
+/** Draws once and returns; to follow, when the runs have ended or the user
+ *  wants to. ES_OK; ES_EIO (standard output); ES_ENOMEM. */
 es_status es_show(es_show_result *out,
                   const es_show_options *options) ES_MUST_USE;
 

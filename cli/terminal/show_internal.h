@@ -26,4 +26,7 @@ es_status es_watch_list_print(const es_watch_list *runs,
 
 void es_watch_list_judge(es_show_result *out, const es_watch_list *runs);
 
+es_status es_show_live(es_show_result *out,
+                       const es_show_options *options) ES_MUST_USE;
+
 #endif

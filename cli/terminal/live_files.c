@@ -1,0 +1,244 @@
+#include "cli/print.h"
+#include "cli/terminal/live.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A file that is not there has a stamp of zeros. */
+static es_stamp stamp_of(const char *path)
+{
+    char log[PATH_MAX];
+    struct stat about;
+    es_stamp stamp = {0};
+    if (stat(path, &about) == 0) {
+        stamp.device = about.st_dev;
+        stamp.inode = about.st_ino;
+        stamp.size = about.st_size;
+        stamp.changed = about.st_mtim;
+    }
+    if (snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log &&
+        stat(log, &about) == 0) {
+        stamp.log_size = about.st_size;
+        stamp.log_changed = about.st_mtim;
+    }
+    return stamp;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool same_stamp(const es_stamp *a, const es_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && a->log_size == b->log_size &&
+           same_time(a->changed, b->changed) &&
+           same_time(a->log_changed, b->log_changed);
+}
+
+/* --- reading --------------------------------------------------------------*/
+
+static es_status add_new_runs(es_live *live, es_live_file *file,
+                              const es_reader *reader)
+{
+    es_status status = ES_OK;
+    for (; file->n_runs < es_reader_n_runs(reader) && status == ES_OK;
+         file->n_runs++)
+        status = es_watch_list_add(&live->runs, file->path, file->n_runs);
+    return status;
+}
+
+/* A run that fails keeps its problem to itself. */
+static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
+{
+    file->running = es_reader_n_runs(reader) == 0;
+    for (size_t i = 0; i < live->runs.n; i++) {
+        es_watched *run = &live->runs.list[i];
+        if (run->path != file->path)
+            continue;
+        es_status status = es_watched_read(run, reader, &live->summary);
+        if (status == ES_OK)
+            status = es_watched_move(run, reader, live->step, &live->summary);
+        if (status == ES_ENOMEM)
+            return status;
+        file->running = file->running || run->running;
+    }
+    file->running = file->running && es_reader_is_written(reader);
+    return ES_OK;
+}
+
+static void keep_problem(es_live_file *file, es_status status)
+{
+    free(file->problem);
+    file->problem = status == ES_OK ? NULL : strdup(es_message());
+}
+
+/* The file is open only while it is read: a reader that stays would keep the
+   writer from putting its log away in the end. */
+static es_status read_file(es_live *live, es_live_file *file)
+{
+    es_reader *reader = NULL;
+    es_stamp stamp = stamp_of(file->path);
+    es_status status = es_reader_open(&reader, file->path);
+    keep_problem(file, status);
+    if (status == ES_OK) {
+        status = add_new_runs(live, file, reader);
+        if (status == ES_OK)
+            status = read_runs(live, file, reader);
+        file->stamp = stamp;
+        file->read = true;
+    } else if (stamp.inode == 0) { /* it was removed */
+        file->running = false;
+    }
+    es_reader_close(reader);
+    return status == ES_ENOMEM ? status : ES_OK;
+}
+
+/* Does a process still write the file? One that was killed changes nothing. */
+static bool is_written(const char *path)
+{
+    es_reader *reader = NULL;
+    bool written =
+        es_reader_open(&reader, path) == ES_OK && es_reader_is_written(reader);
+    es_reader_close(reader);
+    return written;
+}
+
+es_status es_live_read(bool *out, es_live *live, bool anew)
+{
+    *out = false;
+    for (size_t i = 0; i < live->n_files; i++) {
+        es_live_file *file = &live->files[i];
+        es_stamp stamp = stamp_of(file->path);
+        bool changed = anew || file->problem ||
+                       !same_stamp(&stamp, &file->stamp) ||
+                       (file->running && !is_written(file->path));
+        if (!changed)
+            continue;
+        es_status status = read_file(live, file);
+        if (status != ES_OK)
+            return status;
+        *out = true;
+    }
+    es_watched_set_max(live->runs.list, live->runs.n);
+    return ES_OK;
+}
+
+es_status es_live_move(es_live *live, int64_t step)
+{
+    live->step = step;
+    for (size_t i = 0; i < live->n_files; i++) {
+        es_live_file *file = &live->files[i];
+        es_reader *reader = NULL;
+        es_status status = es_reader_open(&reader, file->path);
+        keep_problem(file, status);
+        for (size_t k = 0; k < live->runs.n && status == ES_OK; k++)
+            if (live->runs.list[k].path == file->path &&
+                es_watched_move(&live->runs.list[k], reader, step,
+                                &live->summary) == ES_ENOMEM)
+                status = ES_ENOMEM;
+        es_reader_close(reader);
+        if (status == ES_ENOMEM)
+            return status;
+    }
+    es_watched_set_max(live->runs.list, live->runs.n);
+    return ES_OK;
+}
+
+bool es_live_has_ended(const es_live *live)
+{
+    for (size_t i = 0; i < live->n_files; i++)
+        if (live->files[i].running)
+            return false;
+    return true;
+}
+
+/* --- series ---------------------------------------------------------------*/
+
+/* The head series whose name comes next after `name`, or before it; the first,
+   or last, after all of them. NULL: there is none. To be freed. */
+static char *next_series(es_reader *reader, size_t run, const char *name,
+                         bool back)
+{
+    const char *best = NULL, *end = NULL;
+    for (size_t i = 0; i < es_reader_n_series(reader, run); i++) {
+        es_series series;
+        if (es_reader_series(reader, run, i, &series) != ES_OK ||
+            series.shape != ES_SHAPE_HEAD || series.last_step == ES_UNKNOWN)
+            continue;
+        int side = back ? -1 : 1;
+        if (side * strcmp(series.name, name) > 0 &&
+            (!best || side * strcmp(series.name, best) < 0))
+            best = series.name;
+        if (!end || side * strcmp(series.name, end) < 0)
+            end = series.name;
+    }
+    best = best ? best : end;
+    return best ? strdup(best) : NULL;
+}
+
+es_status es_live_switch(es_live *live, bool back)
+{
+    es_reader *reader = NULL;
+    if (live->runs.n == 0)
+        return ES_OK;
+    const es_watched *run = &live->runs.list[live->first];
+    if (es_reader_open(&reader, run->path) != ES_OK)
+        return ES_OK; /* the next reading tells */
+    char *name = next_series(reader, run->index, live->summary.series, back);
+    es_reader_close(reader);
+    if (!name)
+        return ES_OK;
+    free(live->series);
+    live->summary.series = live->series = name;
+    live->summary.max = live->options->summary.max;
+    if (es_summary_options_check(&live->summary) != ES_OK)
+        live->summary.max = (es_max){.policy = ES_MAX_OBSERVED};
+    for (size_t i = 0; i < live->runs.n; i++)
+        es_watched_forget(&live->runs.list[i]);
+    bool changed;
+    return es_live_read(&changed, live, true);
+}
+
+/* --- beginning and end ----------------------------------------------------*/
+
+es_status es_live_open(es_live *live, es_show_result *out)
+{
+    const es_show_options *options = live->options;
+    live->summary = options->summary;
+    live->step = options->summary.step;
+    live->summary.step = ES_STEP_LAST;
+    live->files = calloc(options->n_inputs, sizeof *live->files);
+    if (!live->files)
+        return es_fail(ES_ENOMEM, "out of memory for %zu files",
+                       options->n_inputs);
+    for (size_t i = 0; i < options->n_inputs; i++) {
+        es_live_file *file = &live->files[live->n_files];
+        *file = (es_live_file){.path = options->inputs[i]};
+        es_status status = read_file(live, file);
+        if (status != ES_OK)
+            return status;
+        if (file->read) {
+            live->n_files++;
+            continue;
+        }
+        es_print_note("%s", file->problem ? file->problem : file->path);
+        free(file->problem);
+        out->n_failed++;
+    }
+    es_watched_set_max(live->runs.list, live->runs.n);
+    return ES_OK;
+}
+
+void es_live_close(es_live *live)
+{
+    for (size_t i = 0; i < live->n_files; i++)
+        free(live->files[i].problem);
+    free(live->files);
+    free(live->series);
+    es_watch_list_free(&live->runs);
+    es_live_forget_screen(live);
+}

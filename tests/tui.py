@@ -1,0 +1,296 @@
+"""entropy-scan --tui in a pseudo-terminal, beside real trainings: prints TAP.
+
+usage: tui.py BIN DIR   (programs, a folder of its own with corpus.tok)
+"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from terminal import PLAIN, Program
+
+BIN, DIR = sys.argv[1:3]
+SCAN, TRAIN = BIN + "/entropy-scan", BIN + "/entropy-train"
+SIZES = [(80, 24), (132, 43), (40, 12), (20, 6), (7, 3), (250, 70)]
+count = 0
+
+
+def check(name, good, why=""):
+    global count
+    count += 1
+    print("%s %d - %s" % ("ok" if good else "not ok", count, name))
+    if not good:
+        for line in str(why).splitlines():
+            print("#", line)
+    sys.stdout.flush()
+
+
+def environment(**variables):
+    env = {k: v for k, v in os.environ.items()
+           if k not in ("NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "LANG")}
+    env.update(TERM="xterm-256color", LC_ALL="C.UTF-8")
+    env.update(variables)
+    return env
+
+
+def scan(*arguments, size=(80, 24), **variables):
+    return Program([SCAN, *arguments], *size, env=environment(**variables))
+
+
+class Training:
+    """A training that goes on until it is ended."""
+
+    def __init__(self, name, steps=10**8):
+        self.path = os.path.join(DIR, name)
+        self.process = subprocess.Popen(
+            [TRAIN, "--arch", "SM+LN+G", "--data", DIR + "/corpus.tok", "--out",
+             self.path, "--n-layer", "3", "--n-head", "2", "--d-model", "12",
+             "--ctx", "16", "--batch", "2", "--threads", "1", "--steps",
+             str(steps), "--record-every", "50", "--eval-batches", "1"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_for_sample()
+
+    def wait_for_sample(self):
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if subprocess.run([SCAN, self.path, "-q"],
+                              stderr=subprocess.DEVNULL).returncode == 0:
+                return
+            time.sleep(0.05)
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        self.process.wait(60)
+
+
+def step_of(program):
+    """The step in the title line; -1: none."""
+    for word in program.screen.lines()[0].replace("/", " ").split():
+        if word.isdigit():
+            return int(word)
+    return -1
+
+
+def grows(program):
+    before = step_of(program)
+    return program.until(lambda: step_of(program) > before)
+
+
+def clean(program):
+    return program.restored() and not program.screen.unknown
+
+
+# --- drawing once -------------------------------------------------------------
+
+def drawn_once(run):
+    for size in SIZES:
+        p = scan(run, "--tui", size=size)
+        code = p.end()
+        check("drawn once at %d x %d" % size,
+              code == 0 and clean(p) and "\x1b[?" not in p.sent,
+              "%s %s\n%s" % (code, p.screen.unknown, p.screen.text()))
+    p = scan(run, "--tui", COLORTERM="truecolor")
+    p.end()
+    check("true colour", "▀" in p.sent and ";38;2;" in p.sent and
+          ";48;2;" in p.sent and ";38;5;" not in p.sent)
+    p = scan(run, "--tui")
+    p.end()
+    check("256 colours", "▀" in p.sent and ";38;5;" in p.sent and
+          ";2;" not in p.sent)
+    for name, variables in (("TERM=dumb", {"TERM": "dumb"}),
+                            ("NO_COLOR", {"NO_COLOR": "1"}),
+                            ("a locale without UTF-8", {"LC_ALL": "C"})):
+        p = scan(run, "--tui", COLORTERM="truecolor", **variables)
+        p.end()
+        check("plain ASCII with " + name,
+              p.sent.isascii() and "\x1b" not in p.sent and "flags" in p.sent,
+              p.sent)
+    p = scan(run, "--tui", "--follow", TERM="dumb")
+    check("no live view without a cursor", p.end() == 2 and
+          "TERM is unset or dumb" in p.sent and "\x1b" not in p.sent, p.sent)
+    p = scan(run, run + ".no", "--tui")
+    check("one of two files cannot be read: 4", p.end() == 4 and
+          "no such file" in p.sent and "flags" in p.sent, p.sent)
+    p = scan(run + ".no", "--tui")
+    check("the only file cannot be read: 3", p.end() == 3, p.sent)
+
+
+# --- following ----------------------------------------------------------------
+
+def taken(program):
+    return program.screen.alternate and not program.screen.cursor_shown
+
+
+def keys(run):
+    p = scan(run, "--tui", "--follow")
+    check("the live view takes the terminal", p.shows("q quits") and taken(p),
+          p.screen.text())
+    check("and follows what is written", grows(p), p.screen.text())
+    frames = p.sent.count("\x1b[1;1H")
+    p.until(lambda: False, 3)
+    check("at most twice a second", p.sent.count("\x1b[1;1H") - frames <= 7)
+    p.send("\x1b[D")
+    stopped = p.shows("stopped")
+    at = step_of(p)
+    p.until(lambda: False, 1.5)
+    check("left stops one sample back", stopped and step_of(p) == at,
+          p.screen.text())
+    p.send("\x1bO")  # a key may come in two pieces
+    p.until(lambda: False, 0.2)
+    p.send("D")
+    check("left again", p.until(lambda: step_of(p) == at - 50),
+          "%d %d" % (at, step_of(p)))
+    p.send("\x1b[C")
+    check("right", p.until(lambda: step_of(p) == at), step_of(p))
+    p.send("\x1b[H")
+    check("home", p.until(lambda: step_of(p) == 0), step_of(p))
+    p.send("\x1b[6~")
+    check("page down", p.until(lambda: step_of(p) == 500), step_of(p))
+    p.send("s")
+    check("s switches the series", p.shows("entropy_max"), p.screen.text())
+    p.send("S")
+    check("and S back", p.shows("entropy, mean"), p.screen.text())
+    p.send(" ")
+    check("space goes on", p.until(lambda: step_of(p) > at) and
+          p.shows("live"), p.screen.text())
+    p.send("\x1b[99;99Xzz\x1b\x1b[\x1b[5;5Z\x1bz~")
+    check("keys without a meaning", grows(p) and taken(p), p.screen.text())
+    p.send("q")
+    check("q quits: 0, and the terminal is as it was",
+          p.end() == 0 and clean(p), p.sent[-300:])
+    check("and the screen, too", p.screen.text() == "", p.screen.text())
+
+
+def resizing(run):
+    p = scan(run, "--tui", "--follow")
+    p.shows("q quits")
+    for size in SIZES[1:] + SIZES[:1]:
+        p.resize(*size)
+        p.screen.rows = [[("~", PLAIN)] * size[0] for _ in range(size[1])]
+        gone = p.until(lambda: "~" not in p.screen.text())
+        check("drawn anew at %d x %d" % size, gone and taken(p),
+              p.screen.text())
+    p.send("q")
+    check("after all that", p.end() == 0 and clean(p))
+
+
+def signals(run):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                   signal.SIGQUIT):
+        p = scan(run, "--tui", "--follow")
+        p.shows("q quits")
+        p.signal(number)
+        name = signal.Signals(number).name
+        check("the terminal is restored at " + name,
+              p.end() == -number and clean(p), p.status)
+    p = scan(run, "--tui", "--follow")
+    p.shows("q quits")
+    p.send("\x03")
+    check("and at ^C", p.end() == -signal.SIGINT and clean(p), p.status)
+    stopping(run)
+
+
+def stopping(run):
+    """A shell would be its parent: here the program is a session's leader,
+    whose stop signals from the terminal the kernel ignores, so a shell runs
+    it."""
+    p = Program(["bash", "--norc", "--noprofile", "-i"],
+                env=environment(PS1="shell> "))
+    p.shows("shell>")
+    p.send("%s %s --tui --follow\n" % (SCAN, run))
+    p.shows("q quits")
+    p.send("\x1a")
+    back = p.shows("Stopped") and p.until(
+        lambda: not p.screen.alternate and p.screen.cursor_shown)
+    check("the terminal is restored at ^Z", back, p.screen.text())
+    p.send("fg\n")
+    check("and taken again after fg", p.shows("q quits") and
+          p.until(lambda: taken(p)) and grows(p), p.screen.text())
+    p.send("q")
+    check("and restored by q", p.until(lambda: not p.screen.alternate) and
+          p.screen.cursor_shown, p.screen.text())
+    p.close()
+
+
+def endings(training):
+    before = open(training.path, "rb").read(100)
+    p = scan(training.path, "--tui", "--follow", size=(100, 30))
+    p.shows("live")
+    training.end()
+    check("ends by itself with the run, and says how",
+          p.end() == 0 and clean(p) and ": stopped at step" in p.sent and
+          "flags" in p.screen.text(), p.screen.text())
+    check("a file that was followed is one plain file",
+          not os.path.exists(training.path + "-wal") and
+          open(training.path, "rb").read(100)[18:20] == b"\1\1" and before)
+    p = scan(training.path, "--tui", "--follow")
+    check("a run that has ended is drawn at once", p.end() == 0 and
+          "\x1b[?1049h" not in p.sent and ": stopped at" in p.sent, p.sent)
+    p = scan(training.path, "--tui", "--follow", "--step", "50")
+    check("--step stays at that step", p.shows("all runs have ended") and
+          step_of(p) == 50 and p.status is None, p.screen.text())
+    p.send(" ")
+    check("until one goes back to live", p.end() == 0 and clean(p))
+
+
+def crash():
+    training = Training("crash.db")
+    p = scan(training.path, "--tui", "--follow", COLORTERM="truecolor")
+    p.shows("live")
+    recorder = subprocess.run(["pgrep", "-P", str(training.process.pid)],
+                              capture_output=True, text=True).stdout.split()
+    for child in recorder:
+        os.kill(int(child), signal.SIGKILL)
+    training.end(signal.SIGKILL)
+    code = p.end()
+    ended = ": interrupted at step" in p.sent or ": failed at step" in p.sent
+    check("a crash ends the view, too", code == 0 and clean(p) and ended and
+          recorder, "%s\n%s" % (code, p.screen.text()))
+
+
+def removal():
+    training = Training("removed.db")
+    p = scan(training.path, "--tui", "--follow")
+    p.shows("live")
+    for suffix in ("", "-wal", "-shm", "-lock"):
+        try:
+            os.remove(training.path + suffix)
+        except FileNotFoundError:
+            pass
+    check("a file that was removed ends the view",
+          p.end() == 0 and clean(p) and "no such file" in p.sent,
+          p.screen.text())
+    training.end(signal.SIGKILL)
+
+
+def idle(run):
+    """What following costs while nothing is written, in processor time."""
+    p = scan(run, "--tui", "--follow", "--step", "50")
+    p.shows("q quits")
+
+    def ticks():
+        with open("/proc/%d/stat" % p.pid) as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    p.until(lambda: False, 1)
+    before, sent = ticks(), len(p.sent)
+    p.until(lambda: False, 5)
+    share = (ticks() - before) / os.sysconf("SC_CLK_TCK") / 5
+    print("# idle: %.2f %% of a core" % (100 * share))
+    check("nothing is drawn while nothing happens", len(p.sent) == sent)
+    p.send("q")
+    p.end()
+
+
+first = Training("run.db")
+check("a training to look at", first.process.poll() is None)
+drawn_once(first.path)
+keys(first.path)
+resizing(first.path)
+signals(first.path)
+endings(first)
+idle(first.path)
+crash()
+removal()
+print("1..%d" % count)
