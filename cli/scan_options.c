@@ -14,6 +14,7 @@ enum {
     HEATMAP,
     CURVES,
     BANDS,
+    NANS,
     FIGURE,
     ALL,
     STEP,
@@ -26,6 +27,11 @@ enum {
     TITLE,
     COLORMAP,
     THEME,
+    LOG,
+    SPREAD,
+    HEADS,
+    PERPLEXITY,
+    TOKENS,
     RECURSIVE,
     WHERE,
     SORT,
@@ -41,6 +47,7 @@ enum {
     CHECK,
     HELP,
     VERSION,
+    N_OPTIONS
 };
 
 static const es_option table[] = {
@@ -50,6 +57,8 @@ static const es_option table[] = {
                 "draw every layer over the steps (RUN-curves.png)"},
     [BANDS] = {"bands", 0, "[FILE]",
                "draw the share of heads in each band (RUN-bands.png)"},
+    [NANS] = {"nans", 0, "[FILE]",
+              "draw the count of NaN in every layer (RUN-nans.png)"},
     [FIGURE] = {"figure", 0, "NAME[,NAME...]",
                 "draw the figures named: see below (RUN-NAME.png)"},
     [ALL] = {"all", 0, "[DIR]",
@@ -72,6 +81,15 @@ static const es_option table[] = {
     [TITLE] = {"title", 0, "TEXT", "title above the picture"},
     [COLORMAP] = {"colormap", 0, "NAME", "viridis, cividis or magma (viridis)"},
     [THEME] = {"theme", 0, "NAME", "light or dark (light)"},
+    [LOG] = {"log", 0, NULL,
+             "curves, nans, loss: a logarithmic scale for the values"},
+    [SPREAD] = {"spread", 0, "KIND",
+                "curves: shade range or quartiles of a layer's heads about "
+                "their mean (none)"},
+    [HEADS] = {"heads", 0, "LAYER",
+               "curves: the heads of one layer instead of the layers"},
+    [PERPLEXITY] = {"perplexity", 0, NULL, "loss: perplexity instead of it"},
+    [TOKENS] = {"tokens", 0, NULL, "loss: over tokens instead of steps"},
     [RECURSIVE] = {"recursive", 'r', NULL,
                    "show the run files (*.db) below the folders given"},
     [WHERE] = {"where", 0, "CONDITIONS",
@@ -121,6 +139,10 @@ const es_command es_scan_command = {
         "  delta       heatmap of every run minus the first\n"
         "  bands       share of heads in each quarter of the largest entropy\n"
         "  thresholds  learnt thresholds, with the layers' mean and variance\n"
+        "  nans        NaN and infinities of every layer over the steps\n"
+        "  scales      alpha and beta of every layer at one step\n"
+        "  slopes      learnable slopes over the steps\n"
+        "  loss        train and eval loss of all runs\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"
@@ -136,6 +158,7 @@ typedef struct gathered {
     const char *output;
     bool has_format, json, jsonl, csv, recursive;
     es_format format;
+    bool given[N_OPTIONS];
     int picture_option; /* the last one that only a picture needs, or -1 */
 } gathered;
 
@@ -175,6 +198,38 @@ static es_status print_version(void)
     return ES_DONE;
 }
 
+static es_status parse_layer(es_figure_options *to, const char *text)
+{
+    to->by_head = true;
+    if (es_int_parse(&to->layer, text, 0, ES_MAX_LAYERS - 1) == ES_OK)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "--heads '%.40s': the number of a layer, from 0",
+                   text);
+}
+
+/* What some figures alone have. */
+static es_status take_figure(es_figure_options *to, int option,
+                             const char *value)
+{
+    switch (option) {
+    case SPREAD:
+        return es_spread_parse(&to->spread, value);
+    case HEADS:
+        return parse_layer(to, value);
+    case LOG:
+        to->logarithmic = true;
+        return ES_OK;
+    case PERPLEXITY:
+        to->perplexity = true;
+        return ES_OK;
+    case TOKENS:
+        to->tokens = true;
+        return ES_OK;
+    default:
+        return es_fail(ES_EINTERNAL, "option %d is not handled", option);
+    }
+}
+
 static es_status take_choice(gathered *g, int option, const char *value)
 {
     es_scan_options *to = g->to;
@@ -207,28 +262,34 @@ static es_status take_choice(gathered *g, int option, const char *value)
         to->figures.title = value;
         return ES_OK;
     default:
-        return es_fail(ES_EINTERNAL, "option %d is not handled", option);
+        return take_figure(&to->figures, option, value);
     }
 }
+
+static const es_figure_kind shortcuts[] = {
+    [HEATMAP] = ES_FIGURE_HEATMAP,
+    [CURVES] = ES_FIGURE_CURVES,
+    [BANDS] = ES_FIGURE_BANDS,
+    [NANS] = ES_FIGURE_NANS,
+};
 
 static es_status take(void *user, int option, const char *value)
 {
     gathered *g = user;
     es_scan_options *to = g->to;
-    if (option >= FORMAT && option <= THEME)
+    if (option >= FORMAT && option <= TOKENS)
         g->picture_option = option;
+    if (option >= 0)
+        g->given[option] = true;
     switch (option) {
     case ES_OPTION_ARGUMENT:
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
         break;
     case HEATMAP:
-        es_figures_want_one(&to->figures, ES_FIGURE_HEATMAP, value);
-        break;
     case CURVES:
-        es_figures_want_one(&to->figures, ES_FIGURE_CURVES, value);
-        break;
     case BANDS:
-        es_figures_want_one(&to->figures, ES_FIGURE_BANDS, value);
+    case NANS:
+        es_figures_want_one(&to->figures, shortcuts[option], value);
         break;
     case FIGURE:
         return es_figures_want(&to->figures, value);
@@ -423,6 +484,38 @@ static es_status check_places(const es_scan_options *to)
     return status;
 }
 
+/* An option that none of the figures asked for has is a mistake. */
+static es_status check_users(const gathered *g)
+{
+    static const struct {
+        int option;
+        const char *names;
+        es_figure_kind figures[3];
+        size_t n;
+    } users[] = {
+        {SPREAD, "curves", {ES_FIGURE_CURVES}, 1},
+        {HEADS, "curves", {ES_FIGURE_CURVES}, 1},
+        {PERPLEXITY, "loss", {ES_FIGURE_LOSS}, 1},
+        {TOKENS, "loss", {ES_FIGURE_LOSS}, 1},
+        {LOG,
+         "curves, nans or loss",
+         {ES_FIGURE_CURVES, ES_FIGURE_NANS, ES_FIGURE_LOSS},
+         3},
+    };
+    const es_picture_request *pictures = g->to->figures.pictures;
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        bool used = !g->given[users[i].option];
+        for (size_t k = 0; k < users[i].n; k++)
+            used = used || pictures[users[i].figures[k]].wanted;
+        if (!used)
+            return es_fail(ES_EUSAGE, "--%s is for --figure %s",
+                           table[users[i].option].name, users[i].names);
+    }
+    if (g->given[SPREAD] && g->given[HEADS])
+        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
+    return ES_OK;
+}
+
 static es_status judge(gathered *g)
 {
     es_scan_options *to = g->to;
@@ -445,6 +538,8 @@ static es_status judge(gathered *g)
                        "--%s is for a picture: add --heatmap, --curves or "
                        "--figure",
                        table[g->picture_option].name);
+    if (status == ES_OK)
+        status = check_users(g);
     if (status == ES_OK) {
         drop_table(to);
         status = check_places(to);

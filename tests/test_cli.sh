@@ -46,7 +46,7 @@ completes() { # NAME WANT WORD...: the words that bash would offer for the last 
         _entropy_scan; echo "${COMPREPLY[*]}"' "$golden/cli_help.bash" "$@")
     if [ "$text" = "$want" ]; then pass "$name"; else fail "$name" "$text"; fi
 }
-completes 'completes an option' '--heatmap' --hea
+completes 'completes an option' '--heatmap' --heat
 completes 'completes a verb' 'merge' me
 completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr

@@ -169,7 +169,9 @@ static void assert_curves(const char *path, const wanted *w)
     static const int64_t steps[STEPS] = {0, 10, 20};
     es_run_summary *run = load(path, w->series);
     const es_run_summary *runs[] = {run};
-    es_drawing drawing = {.runs = runs, .n = 1, .axis = "y"};
+    const es_figure_options options = {.title = NULL};
+    es_drawing drawing = {
+        .options = &options, .runs = runs, .n = 1, .axis = "y"};
     es_curve curves[2];
     for (size_t i = 0; i < w->n; i++)
         curves[i] = (es_curve){.label = w->labels[i],

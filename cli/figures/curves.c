@@ -1,53 +1,59 @@
-#include "render/figures/curves.h"
-
-#include "analyzer/base/checked.h"
-#include "cli/figures/drawing.h"
-#include "cli/figures/source.h"
+#include "cli/figures/panels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* One run's lines. */
-typedef struct panel {
-    es_lines lines;
-    es_curve *curves;               /* (n_lines) */
-    char (*labels)[ES_CAPTION_MAX]; /* (n_lines) */
-} panel;
-
-static void free_panel(panel *p)
+static es_status read_spread(es_panel *panel, const es_run_summary *run,
+                             es_spread spread)
 {
-    es_lines_clear(&p->lines);
-    free(p->curves);
-    free(p->labels);
+    bool range = spread == ES_SPREAD_RANGE;
+    if (spread == ES_SPREAD_NONE || run->shape != ES_SHAPE_HEAD)
+        return ES_OK;
+    es_status status = es_lines_read(&panel->low, run, run->series, run->phase,
+                                     range ? ES_REDUCE_LEAST : ES_REDUCE_LOWER);
+    if (status == ES_OK)
+        status = es_lines_read(&panel->high, run, run->series, run->phase,
+                               range ? ES_REDUCE_MOST : ES_REDUCE_UPPER);
+    return status;
 }
 
-static es_status name_lines(panel *p, const es_run_summary *run)
+static void set_subtitle(es_panel *panel, const es_run_summary *run,
+                         const es_figure_options *options)
 {
-    const es_lines *lines = &p->lines;
-    p->curves = es_resize(NULL, lines->n_lines, sizeof *p->curves);
-    p->labels = es_resize(NULL, lines->n_lines, sizeof *p->labels);
-    if (!p->curves || !p->labels)
-        return es_fail(ES_ENOMEM, "out of memory for %zu curves",
-                       lines->n_lines);
-    for (size_t i = 0; i < lines->n_lines; i++) {
-        if (lines->shape == ES_SHAPE_RUN)
-            snprintf(p->labels[i], sizeof p->labels[i], "%.60s", run->series);
-        else
-            snprintf(p->labels[i], sizeof p->labels[i], "layer %zu", i);
-        p->curves[i] = (es_curve){.label = p->labels[i],
-                                  .x = lines->steps,
-                                  .values = lines->values + i * lines->n,
-                                  .n = lines->n};
-    }
-    return ES_OK;
+    static const char *const spreads[] = {"", ", shaded: range of its heads",
+                                          ", shaded: quartiles of its heads"};
+    const char *eval = run->phase == ES_PHASE_EVAL ? "eval" : "";
+    const char *comma = *eval ? ", " : "";
+    size_t n = sizeof panel->subtitle;
+    if (options->by_head)
+        snprintf(panel->subtitle, n, "heads of layer %lld%s%s",
+                 (long long)options->layer, comma, eval);
+    else if (run->shape == ES_SHAPE_HEAD)
+        snprintf(panel->subtitle, n, "mean of each layer%s%s%s",
+                 spreads[options->spread], comma, eval);
+    else
+        snprintf(panel->subtitle, n, "%s", eval);
 }
 
-static es_status load_panel(panel *p, const es_run_summary *run)
+static es_status load(es_panel *panel, const es_run_summary *run,
+                      const es_figure_options *options)
 {
-    es_status status =
-        es_lines_read(&p->lines, run, run->series, run->phase, ES_REDUCE_MEAN);
-    return status == ES_OK ? name_lines(p, run) : status;
+    es_status status;
+    if (options->by_head)
+        status = es_lines_read_heads(&panel->lines, run, run->series,
+                                     run->phase, options->layer);
+    else
+        status = es_lines_read(&panel->lines, run, run->series, run->phase,
+                               ES_REDUCE_MEAN);
+    if (status == ES_OK && !options->by_head)
+        status = read_spread(panel, run, options->spread);
+    if (status != ES_OK)
+        return status;
+    set_subtitle(panel, run, options);
+    return es_panel_name(panel, options->by_head             ? "head"
+                                : run->shape == ES_SHAPE_RUN ? run->series
+                                                             : "layer");
 }
 
 /* The ceiling bounds entropies; no line if the runs have different ones. */
@@ -62,50 +68,16 @@ static double common_ceiling(const es_drawing *drawing)
     return ceiling;
 }
 
-static const char *subtitle_of(const es_run_summary *run)
-{
-    bool eval = run->phase == ES_PHASE_EVAL;
-    if (run->shape == ES_SHAPE_HEAD)
-        return eval ? "mean of each layer, eval" : "mean of each layer";
-    return eval ? "eval" : NULL;
-}
-
-static es_status draw(es_picture **out, const es_drawing *drawing,
-                      const panel *panels, es_curves_panel *list)
-{
-    bool is_run = drawing->runs[0]->shape == ES_SHAPE_RUN;
-    es_curves figure = {.style = drawing->style,
-                        .panels = list,
-                        .n_panels = drawing->n,
-                        .y_text = drawing->axis,
-                        .line_text = is_run ? NULL : "layer",
-                        .reference = common_ceiling(drawing),
-                        .reference_text = "ceiling ln(T!)/T"};
-    for (size_t i = 0; i < drawing->n; i++) {
-        const es_run_summary *run = drawing->runs[i];
-        list[i] = (es_curves_panel){
-            .title = es_summary_title(run, drawing->runs, drawing->n),
-            .subtitle = subtitle_of(run),
-            .curves = panels[i].curves,
-            .n_curves = panels[i].lines.n_lines};
-    }
-    return es_curves_draw(out, &figure);
-}
-
 es_status es_draw_curves(es_picture **out, const es_drawing *drawing)
 {
-    panel *panels = calloc(drawing->n, sizeof *panels);
-    es_curves_panel *list = calloc(drawing->n, sizeof *list);
-    es_status status = ES_OK;
-    if (!panels || !list)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
-    for (size_t i = 0; status == ES_OK && i < drawing->n; i++)
-        status = load_panel(&panels[i], drawing->runs[i]);
-    if (status == ES_OK)
-        status = draw(out, drawing, panels, list);
-    for (size_t i = 0; panels && i < drawing->n; i++)
-        free_panel(&panels[i]);
-    free(panels);
-    free(list);
-    return status;
+    const es_figure_options *options = drawing->options;
+    bool is_run = drawing->runs[0]->shape == ES_SHAPE_RUN;
+    es_curves figure = {.y_text = drawing->axis,
+                        .logarithmic = options->logarithmic,
+                        .line_text = options->by_head ? "head"
+                                     : is_run         ? NULL
+                                                      : "layer",
+                        .reference = common_ceiling(drawing),
+                        .reference_text = "ceiling ln(T!)/T"};
+    return es_panels_draw(out, drawing, load, &figure);
 }

@@ -49,4 +49,7 @@ es_status es_fits_heads(const es_run_summary *run,
 es_figure_fits es_fits_thresholds;
 es_figure_draw es_draw_thresholds;
 
+es_figure_fits es_fits_nans, es_fits_scales, es_fits_slopes, es_fits_loss;
+es_figure_draw es_draw_nans, es_draw_scales, es_draw_slopes, es_draw_loss;
+
 #endif

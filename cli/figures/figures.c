@@ -11,6 +11,10 @@ static const es_figure_entry entries[ES_N_FIGURES] = {
     [ES_FIGURE_BANDS] = {"bands", es_fits_bands, es_draw_bands},
     [ES_FIGURE_THRESHOLDS] = {"thresholds", es_fits_thresholds,
                               es_draw_thresholds},
+    [ES_FIGURE_NANS] = {"nans", es_fits_nans, es_draw_nans},
+    [ES_FIGURE_SCALES] = {"scales", es_fits_scales, es_draw_scales},
+    [ES_FIGURE_SLOPES] = {"slopes", es_fits_slopes, es_draw_slopes},
+    [ES_FIGURE_LOSS] = {"loss", es_fits_loss, es_draw_loss},
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)
@@ -90,6 +94,18 @@ es_status es_medium_parse(es_medium *out, const char *text)
             return ES_OK;
         }
     return es_fail(ES_EUSAGE, "--for '%.40s': screen, column, page or slide",
+                   text);
+}
+
+es_status es_spread_parse(es_spread *out, const char *text)
+{
+    static const char *const names[] = {"none", "range", "quartiles"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (es_spread)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "--spread '%.40s': none, range or quartiles",
                    text);
 }
 

@@ -11,6 +11,10 @@ typedef enum es_figure_kind {
     ES_FIGURE_DELTA,
     ES_FIGURE_BANDS,
     ES_FIGURE_THRESHOLDS,
+    ES_FIGURE_NANS,
+    ES_FIGURE_SCALES,
+    ES_FIGURE_SLOPES,
+    ES_FIGURE_LOSS,
     ES_N_FIGURES
 } es_figure_kind;
 
@@ -30,6 +34,13 @@ typedef struct es_picture_request {
     es_format format;
 } es_picture_request;
 
+/** What is shaded about the mean of a layer's heads. */
+typedef enum es_spread {
+    ES_SPREAD_NONE,
+    ES_SPREAD_RANGE,    /* from the least to the largest finite value */
+    ES_SPREAD_QUARTILES /* between the quartiles */
+} es_spread;
+
 /** Strings are argv's. Zero is a good default for every member. */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_FIGURES];
@@ -39,6 +50,12 @@ typedef struct es_figure_options {
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
+    es_spread spread; /* curves */
+    bool by_head;     /* curves: the heads of `layer` instead */
+    int64_t layer;
+    bool logarithmic; /* curves, nans, loss */
+    bool perplexity;  /* loss: exp of it */
+    bool tokens;      /* loss: over tokens instead of steps */
 } es_figure_options;
 
 /** "heatmap": the name of --figure. */
@@ -58,6 +75,9 @@ bool es_figures_any(const es_figure_options *options);
 
 /** screen|column|page|slide. ES_OK or ES_EUSAGE. */
 es_status es_medium_parse(es_medium *out, const char *text) ES_MUST_USE;
+
+/** none|range|quartiles. ES_OK or ES_EUSAGE. */
+es_status es_spread_parse(es_spread *out, const char *text) ES_MUST_USE;
 
 /**
  * Places `output` (-o): the file of the one figure without a name of its own,

@@ -2,6 +2,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "analyzer/stats.h"
 #include "cli/trace.h"
 
 #include <math.h>
@@ -33,6 +34,11 @@ static es_status open_source(source *from, const es_run_summary *run,
     if (status == ES_OK && es_reader_n_runs(from->reader) < run->number)
         status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
     return status == ES_OK ? find(from, run, name, phase) : status;
+}
+
+static es_phase other_phase(es_phase phase)
+{
+    return phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
 }
 
 /* --- one sample -----------------------------------------------------------*/
@@ -75,8 +81,7 @@ es_status es_slice_read(es_slice *out, const es_run_summary *run,
     *out = (es_slice){0};
     es_status status = open_source(&from, run, series, phase);
     if (status == ES_ENOTFOUND && from.reader)
-        status = find(&from, run, series,
-                      phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+        status = find(&from, run, series, other_phase(phase));
     if (status == ES_OK) {
         shape_slice(out, run, &from.series);
         out->values =
@@ -102,8 +107,16 @@ void es_slice_clear(es_slice *slice)
 
 /* --- over the steps -------------------------------------------------------*/
 
-/* One number for heads (n); missing if all of them are. */
-static float reduce(const float *heads, size_t n, es_reduction reduction)
+static double quartile(const float *heads, size_t n, float *scratch, double p)
+{
+    es_distribution sorted;
+    es_stats_distribution(&sorted, scratch, heads, n);
+    return es_stats_quantile(&sorted, p);
+}
+
+/* One number for heads (n); missing if all of them are. scratch (n). */
+static float reduce(const float *heads, size_t n, es_reduction reduction,
+                    float *scratch)
 {
     double sum = 0;
     float least = INFINITY, most = -INFINITY;
@@ -119,28 +132,57 @@ static float reduce(const float *heads, size_t n, es_reduction reduction)
     }
     if (!n_finite)
         return n_missing == n ? es_missing() : NAN;
-    return reduction == ES_REDUCE_LEAST  ? least
-           : reduction == ES_REDUCE_MOST ? most
-                                         : (float)(sum / (double)n_finite);
+    switch (reduction) {
+    case ES_REDUCE_LEAST:
+        return least;
+    case ES_REDUCE_MOST:
+        return most;
+    case ES_REDUCE_LOWER:
+        return (float)quartile(heads, n, scratch, 0.25);
+    case ES_REDUCE_UPPER:
+        return (float)quartile(heads, n, scratch, 0.75);
+    case ES_REDUCE_SUM:
+        return (float)sum;
+    default:
+        return (float)(sum / (double)n_finite);
+    }
 }
 
-static es_status push_all(es_trace *trace, es_cursor *cursor, size_t n_lines,
-                          size_t n_columns, es_reduction reduction)
+/* What becomes of a sample: n_lines numbers, each of n_columns values from
+ * `first` on. */
+typedef struct picking {
+    es_reduction reduction;
+    size_t first, n_lines, n_columns;
+} picking;
+
+static void pick(float *line, const picking *how, const float *values,
+                 float *scratch)
+{
+    size_t n = how->n_columns;
+    for (size_t i = 0; i < how->n_lines; i++) {
+        const float *from = values + how->first + i * n;
+        line[i] = n == 1 ? *from : reduce(from, n, how->reduction, scratch);
+    }
+}
+
+static es_status push_all(es_trace *trace, es_cursor *cursor,
+                          const picking *how)
 {
     int64_t step;
     const float *values;
     es_status status;
-    float *line = es_resize(NULL, n_lines, sizeof *line);
-    if (!line)
-        return es_fail(ES_ENOMEM, "out of memory for %zu lines", n_lines);
-    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
-        for (size_t i = 0; i < n_lines; i++)
-            line[i] = n_columns == 1 ? values[i]
-                                     : reduce(values + i * n_columns, n_columns,
-                                              reduction);
+    float *line = es_resize(NULL, how->n_lines, sizeof *line);
+    float *scratch = es_resize(NULL, how->n_columns, sizeof *scratch);
+    status = line && scratch ? ES_OK
+                             : es_fail(ES_ENOMEM, "out of memory for %zu lines",
+                                       how->n_lines);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        pick(line, how, values, scratch);
         es_trace_push(trace, step, line);
     }
     free(line);
+    free(scratch);
     return status == ES_DONE ? ES_OK : status;
 }
 
@@ -157,27 +199,35 @@ static es_status unfold(es_lines *out, const es_trace *trace)
     return ES_OK;
 }
 
-static es_status read_lines(es_lines *out, source *from,
-                            const es_run_summary *run, es_reduction reduction)
+static es_status read_lines(es_lines *out, source *from, const picking *how)
 {
     es_trace *trace = NULL;
     es_cursor *cursor = NULL;
-    es_slice shape = {0};
-    shape_slice(&shape, run, &from->series);
-    size_t n_columns = reduction == ES_REDUCE_NONE ? 1 : shape.n_columns;
-    out->shape = shape.shape;
-    out->n_lines = from->series.n_values / n_columns;
+    out->shape = from->series.shape;
+    out->n_lines = how->n_lines;
     es_status status = es_trace_new(&trace, out->n_lines);
     if (status == ES_OK)
         status = es_cursor_open(&cursor, from->reader, &from->series,
                                 ES_STEP_FIRST, ES_STEP_LAST);
     if (status == ES_OK)
-        status = push_all(trace, cursor, out->n_lines, n_columns, reduction);
+        status = push_all(trace, cursor, how);
     es_cursor_close(cursor);
     if (status == ES_OK)
         status = unfold(out, trace);
     es_trace_free(trace);
     return status;
+}
+
+static es_status read_reduced(es_lines *out, source *from,
+                              const es_run_summary *run, es_reduction reduction)
+{
+    es_slice shape = {0};
+    shape_slice(&shape, run, &from->series);
+    size_t n = reduction == ES_REDUCE_NONE ? 1 : shape.n_columns;
+    return read_lines(out, from,
+                      &(picking){.reduction = reduction,
+                                 .n_lines = from->series.n_values / n,
+                                 .n_columns = n});
 }
 
 es_status es_lines_read(es_lines *out, const es_run_summary *run,
@@ -188,7 +238,55 @@ es_status es_lines_read(es_lines *out, const es_run_summary *run,
     *out = (es_lines){0};
     es_status status = open_source(&from, run, series, phase);
     if (status == ES_OK)
-        status = read_lines(out, &from, run, reduction);
+        status = read_reduced(out, &from, run, reduction);
+    es_reader_close(from.reader);
+    return status;
+}
+
+es_status es_lines_read_either(es_lines *out, const es_run_summary *run,
+                               const char *series, es_phase phase,
+                               es_reduction reduction)
+{
+    source from;
+    *out = (es_lines){0};
+    es_status status = open_source(&from, run, series, phase);
+    if (status == ES_ENOTFOUND && from.reader)
+        status = find(&from, run, series, other_phase(phase));
+    if (status == ES_OK)
+        status = read_reduced(out, &from, run, reduction);
+    es_reader_close(from.reader);
+    return status;
+}
+
+static es_status read_heads(es_lines *out, source *from,
+                            const es_run_summary *run, int64_t layer)
+{
+    if (from->series.shape != ES_SHAPE_HEAD)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: series %s has one value a %s: its heads cannot be "
+                       "drawn",
+                       run->path, from->series.name,
+                       es_shape_name(from->series.shape));
+    if (layer < 0 || layer >= run->n_layer)
+        return es_fail(ES_ENOTFOUND, "%s: has no layer %lld: the last is %lld",
+                       run->path, (long long)layer,
+                       (long long)run->n_layer - 1);
+    size_t n = (size_t)run->n_head;
+    return read_lines(out, from,
+                      &(picking){.reduction = ES_REDUCE_NONE,
+                                 .first = (size_t)layer * n,
+                                 .n_lines = n,
+                                 .n_columns = 1});
+}
+
+es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
+                              const char *series, es_phase phase, int64_t layer)
+{
+    source from;
+    *out = (es_lines){0};
+    es_status status = open_source(&from, run, series, phase);
+    if (status == ES_OK)
+        status = read_heads(out, &from, run, layer);
     es_reader_close(from.reader);
     return status;
 }

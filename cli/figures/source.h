@@ -9,7 +9,10 @@ typedef enum es_reduction {
     ES_REDUCE_NONE, /* each value of a sample its own: 1, L or L*H lines */
     ES_REDUCE_MEAN, /* of a layer's finite heads; the values of the others */
     ES_REDUCE_LEAST,
-    ES_REDUCE_MOST
+    ES_REDUCE_MOST,
+    ES_REDUCE_LOWER, /* quartile: es_stats_quantile at 1/4 */
+    ES_REDUCE_UPPER, /* at 3/4 */
+    ES_REDUCE_SUM
 } es_reduction;
 
 /** A series over its steps. es_lines_clear it. */
@@ -33,6 +36,19 @@ typedef struct es_lines {
 es_status es_lines_read(es_lines *out, const es_run_summary *run,
                         const char *series, es_phase phase,
                         es_reduction reduction) ES_MUST_USE;
+
+/**
+ * The heads of one layer, each a line, of a series that has a value for each.
+ * Returns as es_lines_read; ES_ENOTFOUND too if the run has no such layer.
+ */
+es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
+                              const char *series, es_phase phase,
+                              int64_t layer) ES_MUST_USE;
+
+/** As es_lines_read, in the other phase where the series is only there. */
+es_status es_lines_read_either(es_lines *out, const es_run_summary *run,
+                               const char *series, es_phase phase,
+                               es_reduction reduction) ES_MUST_USE;
 
 void es_lines_clear(es_lines *lines);
 

@@ -85,7 +85,10 @@ static void draw_footer(es_picture *picture, const es_curves_sheet *sheet)
                        sheet->width - left - ES_MARGIN);
         y -= 15;
     }
-    if (sheet->nonfinite)
+    if (sheet->stacked)
+        draw_meaning(picture, sheet, x, y - 12, colors->alarm,
+                     "NaN or infinite");
+    else if (sheet->nonfinite)
         x = draw_meaning(picture, sheet, x, y, colors->alarm,
                          "NaN or infinite");
     if (isnan(sheet->beyond))

@@ -46,6 +46,7 @@ typedef struct es_curves_sheet {
     bool below;       /* it does */
     bool listed;      /* beside them: it is a list; otherwise a bar */
     bool nonfinite;   /* there are marks to explain */
+    bool stacked;     /* in two lines */
     double beyond;    /* the largest value above the limit, or NaN */
 } es_curves_sheet;
 

@@ -7,7 +7,8 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-#define LEAST_FACTOR 0.3 /* of that, when a size is asked for */
+#define BOTH_MEANINGS 320.0 /* of the marks at the edges, in one line */
+#define LEAST_FACTOR 0.3    /* of that, when a size is asked for */
 
 static double natural_height(const es_curves_sheet *sheet)
 {
@@ -36,8 +37,11 @@ static es_status measure(es_curves_sheet *sheet)
     measure_labels(sheet);
     es_curves_measure_legend(sheet);
     sheet->top = figure->style.title ? ES_TITLE_SIZE + 9 : 0;
-    sheet->footer = (sheet->nonfinite || !isnan(sheet->beyond) ? 15 : 0) +
-                    (figure->note ? 14 : 0);
+    bool beyond = !isnan(sheet->beyond), both = sheet->nonfinite && beyond;
+    sheet->stacked =
+        both && figure->style.width > 0 && figure->style.width < BOTH_MEANINGS;
+    sheet->footer = (sheet->nonfinite || beyond ? 15 : 0) +
+                    (sheet->stacked ? 12 : 0) + (figure->note ? 14 : 0);
     return ES_OK;
 }
 

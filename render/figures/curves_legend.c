@@ -6,6 +6,7 @@
 #define DARKEST 0.3        /* of a map, on a dark page */
 #define LEGEND_MOST 124.0  /* width of its names */
 #define LARGEST_SHARE 0.28 /* of the page's width, for a legend beside */
+#define SMALLER_SHARE 0.18 /* the same of several panels */
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* corners */
 
@@ -93,6 +94,18 @@ static void draw_cross(es_picture *picture, double x, double y, double turn,
     es_picture_polyline(picture, other, 2, 1.2, color);
 }
 
+static void draw_outline(es_picture *picture, double x, double y, double radius,
+                         double pen, const outline *mark, es_color color)
+{
+    double points[2 * (CIRCLE + 1)];
+    for (int i = 0; i <= mark->n; i++) {
+        double angle = (mark->turn + 4.0 * i / mark->n) * M_PI_2;
+        points[2 * i] = x + radius * cos(angle);
+        points[2 * i + 1] = y + radius * sin(angle);
+    }
+    es_picture_polyline(picture, points, (size_t)mark->n + 1, pen, color);
+}
+
 void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
                   double y, size_t category, es_color color)
 {
@@ -101,22 +114,16 @@ void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
         {4, 0.5, false},    {3, -1, true},  {4, 0, false},  {0, 0.5, false},
         {3, 1, true},       {4, 0, true},   {0, 0, false},  {3, 1, false}};
     const outline *mark = &outlines[category % ES_N_MARKS];
-    double points[2 * (CIRCLE + 1)];
     if (mark->n < 3) {
         draw_cross(picture, x, y, mark->turn, color);
         return;
     }
-    /* Filled: a pen so wide that it meets itself in the middle. */
-    double pen = mark->open ? 0.9 : ES_MARK_RADIUS;
-    double radius = mark->open ? ES_MARK_RADIUS : ES_MARK_RADIUS / 2 + 0.3;
-    for (int i = 0; i <= mark->n; i++) {
-        double angle = (mark->turn + 4.0 * i / mark->n) * M_PI_2;
-        points[2 * i] = x + radius * cos(angle);
-        points[2 * i + 1] = y + radius * sin(angle);
-    }
     if (mark->open)
         es_picture_dot(picture, x, y, ES_MARK_RADIUS, colors->paper);
-    es_picture_polyline(picture, points, (size_t)mark->n + 1, pen, color);
+    draw_outline(picture, x, y, ES_MARK_RADIUS, 0.9, mark, color);
+    if (!mark->open)
+        draw_outline(picture, x, y, ES_MARK_RADIUS / 2, 0.75 * ES_MARK_RADIUS,
+                     mark, color);
 }
 
 /* --- where ----------------------------------------------------------------*/
@@ -134,7 +141,8 @@ static bool belongs_below(const es_curves_sheet *sheet)
     bool by_category = sheet->figure->colors == ES_CURVES_BY_CATEGORY;
     if (!sheet->movable)
         return false;
-    if (style->width > 0 && sheet->legend_room > LARGEST_SHARE * style->width)
+    double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
+    if (style->width > 0 && sheet->legend_room > share * style->width)
         return true;
     return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
 }
@@ -164,11 +172,12 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
     sheet->below = belongs_below(sheet);
 }
 
-/* Entries in one line of the legend below. */
+/* Entries in one line of the legend below: its lines are about as long. */
 static size_t in_a_line(const es_curves_sheet *sheet, double width)
 {
-    double n = floor((width + ENTRY_GAP) / (sheet->entry_width + ENTRY_GAP));
-    return n > 1 ? (size_t)n : 1;
+    double most = floor((width + ENTRY_GAP) / (sheet->entry_width + ENTRY_GAP));
+    double n = (double)sheet->n_entries;
+    return (size_t)fmax(1, ceil(n / ceil(n / fmax(most, 1))));
 }
 
 double es_curves_legend_height(es_curves_sheet *sheet, double width)
@@ -188,9 +197,8 @@ static void draw_entry(es_picture *picture, const es_curves_sheet *sheet,
     const es_curve *curve = &sheet->named[i];
     double middle = y + ES_LEGEND_LINE / 2, name = x + ES_LEGEND_SWATCH + 5;
     es_color color = es_curve_color(sheet, curve, i);
-    if (curve->pen != ES_PEN_MARKS)
-        es_picture_line(picture, x, middle, x + ES_LEGEND_SWATCH, middle,
-                        fmax(1.6, es_curve_width(curve, 1)), color);
+    es_picture_line(picture, x, middle, x + ES_LEGEND_SWATCH, middle,
+                    fmax(1.6, es_curve_width(curve, 1)), color);
     if (es_curve_is_marked(sheet, curve))
         es_draw_mark(picture, sheet->colors, x + ES_LEGEND_SWATCH / 2, middle,
                      curve->color, color);

@@ -14,7 +14,7 @@
 #define SPARSE 14.0    /* points between samples that are told apart as dots */
 #define DOTTED_MOST 16 /* lines of a panel that are */
 #define MARKED_EVERY 5 /* this share of the width, else */
-#define TINT 40        /* of an area, of 255 */
+#define TINT 70        /* of the one area, of 255 */
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
 
@@ -240,7 +240,7 @@ static void draw_area(const canvas *p, const es_curve *curve, es_color color)
     clear_spans(p);
     include_line(p, curve, curve->low, curve->high);
     include_line(p, curve, curve->high, curve->low);
-    color.a = TINT;
+    color.a = (uint8_t)(TINT / sqrt((double)p->block->panel->n_curves));
     es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->pairs,
                      p->n_columns, color);
 }
@@ -329,6 +329,40 @@ static void draw_within(const canvas *p)
         es_picture_unclip(p->picture);
 }
 
+/* The first sample of category `color` that is not finite, on the page; NaN if
+ * there is none. */
+static double end_of(const canvas *p, size_t color)
+{
+    const es_curves_panel *panel = p->block->panel;
+    double first = NAN;
+    for (size_t i = 0; i < panel->n_curves; i++) {
+        const es_curve *curve = &panel->curves[i];
+        size_t k = curve->color == color ? 0 : curve->n;
+        while (k < curve->n && !is_broken(p, curve, k))
+            k++;
+        if (k < curve->n)
+            first = fmin(first, sample_x(p, curve, k)); /* not NaN's */
+    }
+    return first;
+}
+
+/* Whose values end where: the category's mark. */
+static void draw_ends(const canvas *p)
+{
+    const es_curves_panel *panel = p->block->panel;
+    double y = p->block->plot.y + p->block->plot.height + 1 + EDGE_HEIGHT / 2;
+    size_t n = 0;
+    for (size_t i = 0; i < panel->n_curves; i++)
+        n = panel->curves[i].color >= n ? panel->curves[i].color + 1 : n;
+    for (size_t color = 0; color < n; color++) {
+        double x = end_of(p, color);
+        if (!isnan(x))
+            es_draw_mark(
+                p->picture, p->sheet->colors, x, y, color,
+                es_theme_category(p->sheet->figure->style.theme, color));
+    }
+}
+
 static void draw_edges(const canvas *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -336,6 +370,8 @@ static void draw_edges(const canvas *p)
     for (size_t i = 0; i < panel->n_curves; i++)
         note_edge(p, &panel->curves[i], is_broken);
     draw_edge(p, plot->y + plot->height + 1, p->sheet->colors->alarm);
+    if (p->sheet->figure->colors == ES_CURVES_BY_CATEGORY)
+        draw_ends(p);
     if (isnan(p->sheet->beyond))
         return;
     for (size_t i = 0; i < panel->n_curves; i++)

@@ -5,7 +5,7 @@
 
 #define AIR 0.07 /* above the values, as a share of their range */
 #define MOST_TICKS 8
-#define TICK_ROOM 18.0
+#define TICK_ROOM 15.0
 #define INSET 4.0 /* the first and last sample are clear of the edges */
 
 static const es_curves_range nothing = {INFINITY, -INFINITY, INFINITY, false};
@@ -188,12 +188,15 @@ static void set_linear(es_curves_block *b, const es_curves *figure)
     b->upright = es_axis_make(low, high, false, bottom, b->plot.y, most);
 }
 
-static void set_logarithmic(es_curves_block *b)
+static void set_logarithmic(es_curves_block *b, es_labels labels)
 {
+    double least = b->range.smallest;
+    if (labels == ES_LABELS_COUNT)
+        least = fmin(least, 1); /* counts begin at one */
     double height = b->plot.height - (b->range.zeros ? ES_ZERO_ROOM : 0);
     b->y0 = b->plot.y + height;
-    b->upright = es_axis_make(b->range.smallest, b->range.most, true, b->y0,
-                              b->plot.y, most_ticks(height));
+    b->upright = es_axis_make(least, b->range.most, true, b->y0, b->plot.y,
+                              most_ticks(height));
     b->low = log10(b->upright.low);
     b->y_scale = height / (log10(b->upright.high) - b->low);
     b->logarithmic = true;
@@ -203,7 +206,7 @@ void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 {
     const es_curves *figure = sheet->figure;
     if (figure->logarithmic)
-        set_logarithmic(b);
+        set_logarithmic(b, figure->y_labels);
     else
         set_linear(b, figure);
     b->upright.labels = figure->y_labels;

@@ -1,0 +1,114 @@
+/* The learnable scales of ScFFN blocks, alpha and beta, of every layer. */
+#include "cli/figures/drawing.h"
+#include "cli/figures/source.h"
+#include "render/figures/curves.h"
+
+#include "analyzer/base/checked.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { ALPHA, BETA, N_SCALES };
+
+static const char *const names[N_SCALES] = {"alpha", "beta"};
+
+typedef struct scales {
+    es_slice *slices;               /* (N_SCALES,n) */
+    int64_t *layers;                /* (most) 0, 1, 2 ... */
+    es_curve *curves;               /* (N_SCALES,n) */
+    char (*labels)[ES_CAPTION_MAX]; /* (n) */
+    size_t n, most;
+} scales;
+
+es_status es_fits_scales(const es_run_summary *run)
+{
+    if (es_source_has(run, names[BETA], "scales") == ES_OK)
+        return ES_OK;
+    return es_source_has(run, names[ALPHA], "scales");
+}
+
+static void clear(scales *s)
+{
+    for (size_t i = 0; s->slices && i < N_SCALES * s->n; i++)
+        es_slice_clear(&s->slices[i]);
+    free(s->slices);
+    free(s->layers);
+    free(s->curves);
+    free(s->labels);
+}
+
+static es_status allocate(scales *s, const es_drawing *drawing)
+{
+    s->n = drawing->n;
+    for (size_t i = 0; i < s->n; i++) {
+        size_t n = (size_t)drawing->runs[i]->n_layer;
+        s->most = n > s->most ? n : s->most;
+    }
+    s->slices = calloc(N_SCALES * s->n, sizeof *s->slices);
+    s->curves = calloc(N_SCALES * s->n, sizeof *s->curves);
+    s->labels = calloc(s->n, sizeof *s->labels);
+    s->layers = es_resize(NULL, s->most, sizeof *s->layers);
+    if (!s->slices || !s->curves || !s->labels || !s->layers)
+        return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n);
+    for (size_t i = 0; i < s->most; i++)
+        s->layers[i] = (int64_t)i;
+    return ES_OK;
+}
+
+/* One that the run does not have stays a line without samples. */
+static es_status read_scale(scales *s, size_t scale, size_t i,
+                            const es_run_summary *run)
+{
+    es_slice *slice = &s->slices[scale * s->n + i];
+    es_status status =
+        es_slice_read(slice, run, names[scale], run->phase, run->step);
+    if (status == ES_ENOTFOUND)
+        status = es_source_has(run, names[scale], "scales") == ES_OK ? status
+                                                                     : ES_OK;
+    bool fits = status == ES_OK && slice->values && slice->n_columns == 1;
+    s->curves[scale * s->n + i] = (es_curve){.label = s->labels[i],
+                                             .x = s->layers,
+                                             .values = slice->values,
+                                             .n = fits ? slice->n_rows : 0,
+                                             .color = i};
+    return status;
+}
+
+static es_status load(scales *s, const es_drawing *drawing)
+{
+    es_status status = allocate(s, drawing);
+    for (size_t i = 0; status == ES_OK && i < s->n; i++) {
+        const es_run_summary *run = drawing->runs[i];
+        snprintf(s->labels[i], sizeof s->labels[i], "%.60s",
+                 es_summary_title(run, drawing->runs, drawing->n));
+        status = read_scale(s, ALPHA, i, run);
+        if (status == ES_OK)
+            status = read_scale(s, BETA, i, run);
+    }
+    return status;
+}
+
+es_status es_draw_scales(es_picture **out, const es_drawing *drawing)
+{
+    scales s = {.n = 0};
+    char step[ES_CAPTION_MAX];
+    es_curves_panel panels[N_SCALES];
+    es_curves figure = {.style = drawing->style,
+                        .panels = panels,
+                        .n_panels = N_SCALES,
+                        .own_scales = true,
+                        .x_text = "layer",
+                        .colors = ES_CURVES_BY_CATEGORY,
+                        .reference = NAN};
+    es_status status = load(&s, drawing);
+    es_drawing_step(step, drawing->runs[0]);
+    for (size_t k = 0; k < N_SCALES; k++)
+        panels[k] = (es_curves_panel){.title = names[k],
+                                      .subtitle = step,
+                                      .curves = s.curves + k * s.n,
+                                      .n_curves = s.n};
+    if (status == ES_OK)
+        status = es_curves_draw(out, &figure);
+    clear(&s);
+    return status;
+}
