@@ -7,6 +7,7 @@
  * "config" (the resolved configuration that the run keeps, an object, or null),
  * and its bands "max", the m they were counted with. "run" is the run's number
  * within its file, from 1; "flags" is null for a run that was not judged.
+ * With --compare "comparison" follows the runs: cli/compare/compare.h.
  */
 #ifndef ES_JSON_H
 #define ES_JSON_H

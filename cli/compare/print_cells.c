@@ -177,6 +177,8 @@ void es_sheet_put_signed(es_sheet *sheet, es_measure measure, int digits,
         es_sheet_put(sheet, "-");
     else if (isnan(measure.value))
         es_sheet_put(sheet, "NaN");
+    else if (fabs(measure.value) < 0.5 * pow(10, -digits)) /* no "-0.0" */
+        es_sheet_put(sheet, "%+.*f%s", digits, 0.0, unit);
     else
         es_sheet_put(sheet, "%+.*f%s", digits, measure.value, unit);
 }
