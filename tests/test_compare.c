@@ -52,7 +52,8 @@ static void write_seeds(void **state)
         {"b1.db",
          "b",
          "SM",
-         "{\"lr\":2e-3,\"note\":\"x\",\"threads\":1,\"data\":\"x.tok\"" CHECKED,
+         "{\"lr\":1.25e-3,\"note\":\"x\",\"threads\":1,\"data\":\"x."
+         "tok\"" CHECKED,
          4,
          3,
          1,
@@ -128,7 +129,7 @@ static void test_compare__settings_that_differ(void **state)
     assert_string_equal(es_json_list_at(root, "incidental"), "threads data");
     /* the run's own seed wins over its configuration's */
     es_json_assert_near(root, "runs.0.settings.seed", 1);
-    es_json_assert_near(root, "runs.3.settings.lr", 2e-3);
+    es_json_assert_near(root, "runs.3.settings.lr", 1.25e-3);
     assert_string_equal(es_json_text_at(root, "runs.3.settings.note"), "x");
     assert_null(json_object_get(es_json_at(root, "runs.0.settings"), "note"));
     assert_null(json_object_get(es_json_at(root, "runs.0.settings"), "ctx"));
@@ -292,6 +293,9 @@ static void test_compare__relative_numbers(void **state)
     es_json_assert_near(root, "runs.2.relative.logits_later", 0);
     assert_string_equal(
         es_json_text_at(root, "runs.1.relative.logits_later_state"), "missing");
+    char *text = es_compared_text(&of, (es_table_options){0});
+    assert_non_null(strstr(text, " +0w ")); /* an error against a warning */
+    free(text);
     es_json_assert_near(root, "configurations.1.relative.to", 0);
     es_json_assert_near(root, "configurations.1.relative.final_percent",
                         100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));

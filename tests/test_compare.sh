@@ -36,6 +36,7 @@ exits 'no CSV' 2 'prints tables or --json, nothing else' "$scan" low.db high.db 
 exits 'no lines of JSON' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --jsonl
 output '--sort puts the runs in order' '^low high flat $' sh -c '"$0" low.db flat.db high.db --compare --sort -run |
     awk "/^(low|high|flat) /{ printf \"%s \", \$1 }"' "$scan"
+output 'and the baseline with them' '"baseline":1' "$scan" high.db flat.db low.db --baseline high.db --sort -run --json
 mkdir -p tree/below
 cp low.db flat.db tree
 cp high.db tree/below
