@@ -43,6 +43,7 @@ cp high.db tree/below
 output 'the runs below a folder' '^[0-9] +high ' "$scan" -r tree --compare
 output 'a baseline found there is one of them' '"baseline":2' sh -c '"$0" -r tree --baseline tree/low.db --json' "$scan"
 output 'and comes once' '^3$' sh -c '"$0" -r tree --baseline tree/below/high.db --json | grep -c "^{\"path\""' "$scan"
+exits 'which --check judges' 1 '^$' "$scan" -r tree --baseline tree/flat.db --check --where run=none
 output 'one that is elsewhere is one more' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
 output '--where leaves the baseline in' '^high \(baseline\) ' "$scan" low.db high.db --baseline high.db --where run=low
 exits 'a run that cannot be read' 4 'none\.db: no such file' "$scan" low.db none.db high.db --compare

@@ -137,15 +137,16 @@ static void test_compare_odd__hostile_configurations(void **state)
 }
 
 /* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
-   number. */
+   number; other data is another configuration where no checksum says what it
+   is. */
 static void test_compare_odd__values_that_are_the_same(void **state)
 {
     static const char *const files[] = {"x.db", "y.db"};
     static const char *const configs[] = {
         "{\"a\":9007199254740993,\"b\":1e-2,\"c\":1,\"d\":true,\"e\":1,"
-        "\"f\":2,\"f\":3}",
+        "\"f\":2,\"f\":3,\"data\":\"x\"}",
         "{\"a\":9007199254740992,\"b\":0.01,\"c\":\"1\",\"d\":1,\"e\":1.0,"
-        "\"f\":3}"};
+        "\"f\":3,\"data\":\"y\"}"};
     es_compared_files of;
     for (size_t i = 0; i < 2; i++) {
         es_compared_written run = {.file = files[i],
@@ -161,7 +162,7 @@ static void test_compare_odd__values_that_are_the_same(void **state)
     }
     es_compare_files(&of, state, files, 2, NULL, ES_STEP_LAST);
     json_t *root = es_compared_parsed(&of);
-    assert_string_equal(es_json_list_at(root, "differing"), "a c d");
+    assert_string_equal(es_json_list_at(root, "differing"), "a c d data");
     json_decref(root);
     es_compared_free(&of);
 }
