@@ -122,9 +122,10 @@ static float reduce(const float *heads, size_t n, es_reduction reduction,
     float least = INFINITY, most = -INFINITY;
     size_t n_finite = 0, n_missing = 0;
     for (size_t i = 0; i < n; i++) {
-        n_missing += es_is_missing(heads[i]);
-        if (!isfinite(heads[i]))
+        if (!isfinite(heads[i])) {
+            n_missing += es_is_missing(heads[i]);
             continue;
+        }
         sum += (double)heads[i];
         least = heads[i] < least ? heads[i] : least;
         most = heads[i] > most ? heads[i] : most;

@@ -2,9 +2,11 @@
  * Whole processes of entropy-scan, as a user waits for them: wall time from
  * start to end and peak memory, beside the targets of the design, section 7,
  * and the processor's time, which a busy machine does not stretch. Median of
- * the rounds, warm; the programs take turns.
+ * the rounds, warm; the programs take turns. In some rounds the same job is
+ * done by matplotlib right after (peer_matplotlib.py), if it is installed:
+ * how many times longer that takes is the median of these pairs.
  *
- * Looks for entropy-scan in $BUILD.
+ * Looks for entropy-scan in $BUILD, runs in the root of the repository.
  */
 #include "analyzer/base/status.h"
 #include "store/writer.h"
@@ -24,18 +26,26 @@
 
 extern char **environ;
 
-enum { N_ROUNDS = 11, N_FILES = 1000, N_STEPS = 10000, L = 12, H = 12 };
+enum { N_ROUNDS = 11, N_PEER_ROUNDS = 5, L = 12, H = 12 };
+enum { N_FILES = 1000, N_STEPS = 10000, N_REPORT_STEPS = 1000 };
+
+/* What one process took. */
+typedef struct usage {
+    double ms, cpu_ms, mib;
+} usage;
 
 typedef struct job {
     const char *name;
-    const char *option;           /* after the files; NULL: none */
-    bool all_files;               /* or the long run alone */
-    double target_ms, target_mib; /* 0: none */
-    double ms[N_ROUNDS], cpu_ms[N_ROUNDS], mib;
+    const char *verb, *option; /* words before and after the files, or NULL */
+    const char *peer;          /* what peer_matplotlib.py is to do, or NULL */
+    int first, n_files;        /* of paths */
+    double target_ms, target_mib, target_ratio; /* 0: none */
+    usage ours[N_ROUNDS], peers[N_PEER_ROUNDS];
 } job;
 
 static char folder[] = "/tmp/entropy-bench-XXXXXX";
-static char program[512];
+static char program[512], peer_script[512];
+static const char *python; /* one that has matplotlib, or NULL */
 static char paths[N_FILES][64];
 
 static void check(bool fine, const char *what)
@@ -98,16 +108,19 @@ static void make_files(void)
     check(mkdtemp(folder) && chdir(folder) == 0, "a folder");
     for (int i = 0; i < N_FILES; i++) {
         snprintf(paths[i], sizeof paths[i], "run%d.db", i);
-        write_run(paths[i], i == 0 ? N_STEPS : 20);
+        write_run(paths[i], i == 0 ? N_STEPS : i == 1 ? N_REPORT_STEPS : 20);
     }
 }
 
 static void remove_files(void)
 {
+    static const char *const made[] = {"run0-heatmap.png", "run0-curves.png",
+                                       "report.html",      "peer-heatmap.png",
+                                       "peer-curves.png",  "peer-report.html"};
     for (int i = 0; i < N_FILES; i++)
         unlink(paths[i]);
-    unlink("run0-heatmap.png");
-    unlink("run0-curves.png");
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        unlink(made[i]);
     check(chdir("/") == 0 && rmdir(folder) == 0, "cleaning up");
 }
 
@@ -118,37 +131,75 @@ static double seconds_of(struct timeval t)
     return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
-static void run(job *j, int round)
+/* Quietly; false if it ended with another code than 0. */
+static bool run(usage *out, char *const *argv)
 {
-    static char *argv[N_FILES + 3];
-    int n = 0, status;
-    struct rusage usage;
+    int status;
+    struct rusage used;
     pid_t pid;
     posix_spawn_file_actions_t quiet;
-    argv[n++] = program;
-    for (int i = 0; i < (j->all_files ? N_FILES : 1); i++)
-        argv[n++] = paths[i];
-    if (j->option)
-        argv[n++] = (char *)(uintptr_t)j->option;
-    argv[n] = NULL;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
     double start = now();
-    check(posix_spawn(&pid, program, &quiet, NULL, argv, environ) == 0,
-          program);
-    check(wait4(pid, &status, 0, &usage) == pid && WIFEXITED(status) &&
-              WEXITSTATUS(status) == 0,
-          j->name);
-    double seconds = now() - start;
+    bool good = posix_spawnp(&pid, argv[0], &quiet, NULL, argv, environ) == 0 &&
+                wait4(pid, &status, 0, &used) == pid && WIFEXITED(status) &&
+                WEXITSTATUS(status) == 0;
+    out->ms = 1000 * (now() - start);
     posix_spawn_file_actions_destroy(&quiet);
-    j->mib = (double)usage.ru_maxrss / 1024;
-    if (round < 0)
-        return;
-    j->ms[round] = 1000 * seconds;
-    j->cpu_ms[round] =
-        1000 * (seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    if (!good)
+        return false;
+    out->cpu_ms =
+        1000 * (seconds_of(used.ru_utime) + seconds_of(used.ru_stime));
+    out->mib = (double)used.ru_maxrss / 1024;
+    return true;
 }
+
+/* `before`, the job's files, `after`; NULL among the words: none. */
+static bool run_on_files(usage *out, const job *j, const char *const before[3],
+                         const char *after)
+{
+    static char *argv[N_FILES + 6];
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        if (before[i])
+            argv[n++] = (char *)(uintptr_t)before[i];
+    for (int i = 0; i < j->n_files; i++)
+        argv[n++] = paths[j->first + i];
+    if (after)
+        argv[n++] = (char *)(uintptr_t)after;
+    argv[n] = NULL;
+    return run(out, argv);
+}
+
+static void run_ours(usage *out, const job *j)
+{
+    const char *const before[3] = {program, j->verb};
+    check(run_on_files(out, j, before, j->option), j->name);
+}
+
+static void run_peer(usage *out, const job *j)
+{
+    const char *const before[3] = {python, peer_script, j->peer};
+    check(run_on_files(out, j, before, NULL), peer_script);
+}
+
+/* The distribution's own is the one that python3-matplotlib is for. */
+static void find_python(void)
+{
+    static const char *const names[] = {"/usr/bin/python3", "python3"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !python; i++) {
+        char *argv[] = {(char *)(uintptr_t)names[i], (char *)(uintptr_t) "-c",
+                        (char *)(uintptr_t) "import matplotlib", NULL};
+        usage unused;
+        if (run(&unused, argv))
+            python = names[i];
+    }
+    if (!python)
+        puts("matplotlib is not installed (python3-matplotlib): skipped");
+}
+
+/* --- figures --------------------------------------------------------------*/
 
 static int compare(const void *a, const void *b)
 {
@@ -156,10 +207,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values)
+static double median(double *values, int n)
 {
-    qsort(values, N_ROUNDS, sizeof values[0], compare);
-    return values[N_ROUNDS / 2];
+    qsort(values, (size_t)n, sizeof values[0], compare);
+    return values[n / 2];
 }
 
 static void print_beside(double figure, const char *unit, double target)
@@ -169,12 +220,38 @@ static void print_beside(double figure, const char *unit, double target)
         printf(" (reach %.0f: %s)", target, figure <= target ? "ok" : "MISS");
 }
 
-static void print(job *j)
+static void print_peer(const job *j)
 {
+    double ms[N_PEER_ROUNDS], ratios[N_PEER_ROUNDS];
+    double cpu_ratios[N_PEER_ROUNDS];
+    for (int i = 0; i < N_PEER_ROUNDS; i++) {
+        ms[i] = j->peers[i].ms;
+        ratios[i] = j->peers[i].ms / j->ours[i].ms;
+        cpu_ratios[i] = j->peers[i].cpu_ms / j->ours[i].cpu_ms;
+    }
+    double ratio = median(ratios, N_PEER_ROUNDS);
+    printf("\n    %-27s %8.1f ms, %8.1f MiB: %.1fx",
+           j->target_ratio > 0 ? "matplotlib" : "Python",
+           median(ms, N_PEER_ROUNDS), j->peers[0].mib, ratio);
+    if (j->target_ratio > 0)
+        printf(" (reach %.0fx: %s)", j->target_ratio,
+               ratio >= j->target_ratio ? "ok" : "MISS");
+    printf(", %.1fx the CPU", median(cpu_ratios, N_PEER_ROUNDS));
+}
+
+static void print(const job *j)
+{
+    double ms[N_ROUNDS], cpu_ms[N_ROUNDS];
+    for (int i = 0; i < N_ROUNDS; i++) {
+        ms[i] = j->ours[i].ms;
+        cpu_ms[i] = j->ours[i].cpu_ms;
+    }
     printf("%-31s", j->name);
-    print_beside(median(j->ms), "ms", j->target_ms);
-    print_beside(median(j->cpu_ms), "ms of CPU", 0);
-    print_beside(j->mib, "MiB", j->target_mib);
+    print_beside(median(ms, N_ROUNDS), "ms", j->target_ms);
+    print_beside(median(cpu_ms, N_ROUNDS), "ms of CPU", 0);
+    print_beside(j->ours[0].mib, "MiB", j->target_mib);
+    if (j->peer && python)
+        print_peer(j);
     putchar('\n');
 }
 
@@ -188,30 +265,71 @@ static void find_program(void)
     snprintf(program, sizeof program, "%s%s%s/entropy-scan", here,
              *here ? "/" : "", build);
     check(access(program, X_OK) == 0, program);
+    check(getcwd(here, sizeof here) != NULL, "this folder");
+    snprintf(peer_script, sizeof peer_script,
+             "%s/tests/bench/peer_matplotlib.py", here);
+    check(access(peer_script, R_OK) == 0, peer_script);
+}
+
+static void run_round(job *j, int round)
+{
+    usage warm_up;
+    run_ours(round < 0 ? &warm_up : &j->ours[round], j);
+    if (j->peer && python && round < N_PEER_ROUNDS)
+        run_peer(round < 0 ? &warm_up : &j->peers[round], j);
 }
 
 int main(void)
 {
     static job jobs[] = {
         {.name = "--heatmap, last of 10,000 steps",
+         .verb = "--quiet",
          .option = "--heatmap",
+         .peer = "heatmap",
+         .n_files = 1,
+         .target_ms = 40,
+         .target_mib = 20,
+         .target_ratio = 30},
+        {.name = "--curves, 12 lines of 10,000",
+         .verb = "--quiet",
+         .option = "--curves",
+         .peer = "curves",
+         .n_files = 1,
+         .target_ms = 80,
+         .target_ratio = 30},
+        {.name = "report of 1,000 steps",
+         .verb = "report",
+         .option = "--output=report.html",
+         .peer = "report",
+         .first = 1,
+         .n_files = 1,
+         .target_ms = 500,
+         .target_ratio = 30},
+        {.name = "--heatmap and the table",
+         .option = "--heatmap",
+         .n_files = 1,
          .target_ms = 40,
          .target_mib = 20},
-        {.name = "--curves, 12 lines of 10,000",
+        {.name = "--curves and the table",
          .option = "--curves",
+         .n_files = 1,
          .target_ms = 80},
-        {.name = "table of 10,000 steps"},
+        {.name = "table of 10 run files", .first = 2, .n_files = 10},
         {.name = "table of 1,000 run files",
-         .all_files = true,
+         .peer = "table",
+         .n_files = N_FILES,
          .target_ms = 1500},
     };
     enum { N_JOBS = sizeof jobs / sizeof jobs[0] };
     find_program();
+    find_python();
     make_files();
-    puts("entropy-scan, whole process, 12 x 12 heads, median of 11:");
+    puts("entropy-scan, whole process, 12 x 12 heads, median of 11; matplotlib "
+         "draws\n20 steps of the report's 1,000; the table's files are read by "
+         "numpy:");
     for (int round = -1; round < N_ROUNDS; round++) /* -1 warms up */
         for (int i = 0; i < N_JOBS; i++)
-            run(&jobs[i], round);
+            run_round(&jobs[i], round);
     for (int i = 0; i < N_JOBS; i++)
         print(&jobs[i]);
     remove_files();
