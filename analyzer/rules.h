@@ -86,6 +86,8 @@ bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n);
  *   rule   index into the rules
  *
  * Onset is the first of the consecutive samples, last the newest that held.
+ * It ends when no unit holds any more that was part of it; then every unit
+ * counts from the beginning, so no two episodes of a rule overlap.
  * `layers` are those of the units; of a share those whose own share is large
  * enough. `heads` are known of head and share. `value` is the worst seen: of
  * history and baseline its ratio to the reference, of a share the share, else

@@ -186,6 +186,7 @@ static void report(es_rules *rules, size_t which, bool stands)
     const es_episode over = describe(state, stands);
     rules->handler(rules->user, which, &over);
     clear_marks(state);
+    memset(state->units, 0, state->n_units * sizeof *state->units);
     state->open = false;
     state->cooling = state->rule.cool_down;
 }
