@@ -38,10 +38,11 @@ const es_command es_report_command = {
         "curves,\n"
         "loss, what the configurations differ in, and the values as CSV.\n"
         "\n"
-        "It stays under 2 MB: where the samples are too many, some are left\n"
-        "out, and the page says so. Those shown are real samples; of each\n"
-        "group the first is kept, and those that lie furthest below and above\n"
-        "it, so that a dip or a NaN at a single step is not lost.",
+        "Where the samples of all runs take more than 2 MB some are left out,\n"
+        "and the page says so. Those shown are real samples; of each group "
+        "the\n"
+        "first is kept, and those that lie furthest below and above it, so\n"
+        "that a dip or a NaN at a single step is not lost.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -20,14 +20,25 @@
             'This page holds all of its data and asks the network for nothing.';
     }
 
-    // "150 of 3 000 steps shown": what was left out of a series, and how.
+    // "150 of 3 000 steps shown", of several series "150–200 of 3 000 ...".
+    function shares(left) {
+        const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
+        const range = (of) => {
+            const [least, most] = d3.extent(left, of);
+            return least === most ? count(least)
+                                  : `${count(least)}–${count(most)}`;
+        };
+        return `${range((s) => s.steps.length)} of ` +
+            `${range((s) => s.samples)} steps shown`;
+    }
+
+    // What was left out of a series, and how.
     function thinned(name) {
         const left = series.filter((s) => s.name === name && s.thinned);
         if (!left.length)
             return '';
-        const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
-        const parts = left.map((s) => `${count(s.steps.length)} of ` +
-            `${count(s.samples)} steps shown` + (runs.length > 1
+        const parts = left.length > 4 ? [shares(left) + ' of each run']
+            : left.map((s) => shares([s]) + (runs.length > 1
                 ? ` (${runs[s.run].title})` : ''));
         return parts.join('; ') + ': real samples; of each group the first, ' +
             'and those with the head furthest below and above it. ' +
