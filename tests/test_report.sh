@@ -57,7 +57,7 @@ relay structure python3 "$here/structure.py" "$scan" "$dir"
 # --- how it behaves
 if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     "$scan" report -q evil.db other.db -o two.html || exit 1
-    relay browser python3 "$here/browser.py" "$scan" "$dir"
+    TMPDIR=$dir relay browser python3 "$here/browser.py" "$scan" "$dir"
 else
     skip 'reports in a browser' 'chromium or chromedriver is not installed'
 fi

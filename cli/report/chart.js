@@ -280,10 +280,11 @@ const Chart = (() => {
     }
 
     function click(c, event) {
-        if (c.moved || event.detail > 1)
+        if (event.detail > 1)
             return;
         c.before = State.now.step;
-        Steps.choose(c.x.invert(local(c, event).x));
+        if (!c.moved)
+            Steps.choose(c.x.invert(local(c, event).x));
     }
 
     // Its first click chose a step, which was not meant.

@@ -52,14 +52,22 @@ const Dom = (() => {
         return width;
     }
 
-    // Black or white, whichever is read better on a colour (WCAG 2.1).
-    function textOn(colour) {
+    // Relative luminance (WCAG 2.1).
+    function luminance(colour) {
         const c = d3.rgb(colour);
         const [r, g, b] = [c.r, c.g, c.b].map((v) => {
             const x = v / 255;
             return x <= 0.03928 ? x / 12.92 : Math.pow((x + 0.055) / 1.055, 2.4);
         });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    }
+
+    // Black or white, whichever is read better on a colour.
+    const known = new Map();
+    function textOn(colour) {
+        if (!known.has(colour))
+            known.set(colour, luminance(colour) > 0.18 ? '#000' : '#fff');
+        return known.get(colour);
     }
 
     return {byId, element, replace, ink, count, thousands, every, panelWidth,

@@ -44,7 +44,7 @@ const Heatmaps = (() => {
                   height: Math.max(3, Math.min(cell, CELL.most, 720 / rows))};
         if (columns === 1)
             p.cell.height = Math.min(24, 720 / rows);
-        p.width = width;
+        p.width = MARGIN.left + columns * p.cell.width + MARGIN.right;
         p.height = MARGIN.top + rows * p.cell.height + MARGIN.bottom;
     }
 
