@@ -32,6 +32,20 @@ static void measure(es_grid_column *columns, size_t n_columns,
     }
 }
 
+size_t es_grid_width(es_grid_column *columns, size_t n_columns,
+                     const es_grid_row *rows, size_t n_rows, size_t shortest)
+{
+    size_t total = 0;
+    measure(columns, n_columns, rows, n_rows);
+    for (size_t i = 0; i < n_columns; i++) {
+        size_t width = columns[i].width;
+        if (columns[i].shortened && width > shortest)
+            width = shortest;
+        total += columns[i].title ? width + GAP : 0;
+    }
+    return total > GAP ? total - GAP : 0;
+}
+
 /* Takes what is too wide from the names, from the widest one first. */
 static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
 {

@@ -30,6 +30,10 @@ void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
                    const es_grid_row *rows, size_t n_rows,
                    const es_table_options *options);
 
+/** Columns that it takes when names are shortened to `shortest` at most. */
+size_t es_grid_width(es_grid_column *columns, size_t n_columns,
+                     const es_grid_row *rows, size_t n_rows, size_t shortest);
+
 /* Each of these makes *cell, to be freed. ES_OK; ES_ENOMEM: *cell is NULL. */
 
 /** printf. What it prints has to be safe. */

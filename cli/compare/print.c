@@ -12,9 +12,8 @@ static bool distances_are_columns(const es_layout *has)
            has->comparison->n_runs > 1;
 }
 
-static void add_run_columns(es_sheet *sheet, const es_layout *has)
+static void add_results(es_sheet *sheet, const es_layout *has)
 {
-    es_sheet_add_names(sheet, has);
     es_sheet_add_settings(sheet, has->comparison, false);
     es_sheet_number_column(sheet, has->evaluated ? "eval ppl" : "ppl");
     if (has->best) {
@@ -24,20 +23,13 @@ static void add_run_columns(es_sheet *sheet, const es_layout *has)
     es_sheet_add_bands(sheet);
     if (has->nonfinite)
         es_sheet_number_column(sheet, "NaN heads");
-    es_sheet_add_onsets(sheet, has);
-    if (distances_are_columns(has)) {
-        es_sheet_number_column(sheet, "KS");
-        es_sheet_number_column(sheet, "W1");
-    }
 }
 
-static void put_run(es_sheet *sheet, const es_layout *has, size_t index)
+static void put_results(es_sheet *sheet, const es_layout *has, size_t index)
 {
-    const es_comparison *comparison = has->comparison;
-    const es_compared *run = &comparison->runs[index];
+    const es_compared *run = &has->comparison->runs[index];
     const es_bands *bands = &run->summary->bands;
-    es_sheet_put_names(sheet, has, index);
-    es_sheet_put_settings(sheet, comparison, index, false);
+    es_sheet_put_settings(sheet, has->comparison, index, false);
     es_sheet_put_measured(sheet,
                           has->evaluated ? run->final.ppl : run->summary->ppl);
     if (has->best) {
@@ -48,12 +40,43 @@ static void put_run(es_sheet *sheet, const es_layout *has, size_t index)
         es_sheet_put_share(sheet, bands, band);
     if (has->nonfinite)
         es_sheet_put(sheet, "%zu", bands->nonfinite);
+}
+
+static void add_onsets(es_sheet *sheet, const es_layout *has)
+{
+    es_sheet_add_onsets(sheet, has);
+    if (distances_are_columns(has)) {
+        es_sheet_number_column(sheet, "KS");
+        es_sheet_number_column(sheet, "W1");
+    }
+}
+
+static void put_onsets(es_sheet *sheet, const es_layout *has, size_t index)
+{
+    const es_compared *run = &has->comparison->runs[index];
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         if (has->onsets[kind])
             es_sheet_put_onset(sheet, &run->onsets[kind]);
     if (distances_are_columns(has)) {
         es_sheet_put_distance(sheet, run->ks);
         es_sheet_put_distance(sheet, run->wasserstein);
+    }
+}
+
+static void fill_runs(es_sheet *sheet, const es_layout *has, bool results,
+                      bool onsets)
+{
+    es_sheet_add_names(sheet, has);
+    if (results)
+        add_results(sheet, has);
+    if (onsets)
+        add_onsets(sheet, has);
+    for (size_t i = 0; i < has->comparison->n_runs; i++) {
+        es_sheet_put_names(sheet, has, i);
+        if (results)
+            put_results(sheet, has, i);
+        if (onsets)
+            put_onsets(sheet, has, i);
     }
 }
 
@@ -65,13 +88,24 @@ static es_status print_sheet(es_sheet *sheet, FILE *stream,
     return status;
 }
 
+/* Two tables where a terminal is too narrow for one. */
 static es_status print_runs(FILE *stream, const es_layout *has)
 {
-    es_sheet sheet = {0};
-    add_run_columns(&sheet, has);
-    for (size_t i = 0; i < has->comparison->n_runs; i++)
-        put_run(&sheet, has, i);
-    return print_sheet(&sheet, stream, has);
+    es_sheet whole = {0}, results = {0}, onsets = {0};
+    const int width = has->options->width;
+    fill_runs(&whole, has, true, true);
+    if (width == 0 || es_sheet_width(&whole, NAME_WIDTH) <= (size_t)width)
+        return print_sheet(&whole, stream, has);
+    es_sheet_free(&whole);
+    fill_runs(&results, has, true, false);
+    es_status status = print_sheet(&results, stream, has);
+    fill_runs(&onsets, has, false, true);
+    if (!status && onsets.n_columns > (has->files ? 2 : 1)) {
+        fputc('\n', stream);
+        status = es_sheet_print(&onsets, stream, has->options);
+    }
+    es_sheet_free(&onsets);
+    return status;
 }
 
 /* --- against the baseline -------------------------------------------------*/

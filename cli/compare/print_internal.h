@@ -8,6 +8,7 @@
 #define SETTINGS_SHOWN 12 /* columns; the others are named below */
 #define VALUE_WIDTH 40    /* columns of a setting's value */
 #define MATRIX_MOST 12    /* runs */
+#define NAME_WIDTH 16     /* columns: a shorter name hardly tells a run */
 
 /** What is worth a column. */
 typedef struct es_layout {

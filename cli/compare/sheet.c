@@ -124,17 +124,37 @@ void es_sheet_put_step(es_sheet *sheet, int64_t step)
         es_sheet_put(sheet, "%" PRId64, step);
 }
 
+/* The rows, to be freed; NULL after a failure. */
+static es_grid_row *rows_of(es_sheet *sheet, size_t *n)
+{
+    es_grid_row *rows = NULL;
+    *n = sheet->n_columns ? sheet->n_cells / sheet->n_columns : 0;
+    if (sheet->status == ES_OK && !(rows = es_resize(NULL, *n, sizeof *rows)))
+        fail(sheet);
+    for (size_t i = 0; rows && i < *n; i++)
+        rows[i] = (es_grid_row){.cells = sheet->cells + i * sheet->n_columns};
+    return rows;
+}
+
+size_t es_sheet_width(es_sheet *sheet, size_t shortest)
+{
+    size_t n;
+    es_grid_row *rows = rows_of(sheet, &n);
+    if (!rows)
+        return 0;
+    size_t width =
+        es_grid_width(sheet->columns, sheet->n_columns, rows, n, shortest);
+    free(rows);
+    return width;
+}
+
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options)
 {
-    size_t n = sheet->n_columns ? sheet->n_cells / sheet->n_columns : 0;
-    es_grid_row *rows = NULL;
-    if (sheet->status == ES_OK && !(rows = es_resize(NULL, n, sizeof *rows)))
-        fail(sheet);
-    if (sheet->status != ES_OK)
+    size_t n;
+    es_grid_row *rows = rows_of(sheet, &n);
+    if (!rows)
         return sheet->status;
-    for (size_t i = 0; i < n; i++)
-        rows[i] = (es_grid_row){.cells = sheet->cells + i * sheet->n_columns};
     es_grid_print(stream, sheet->columns, sheet->n_columns, rows, n, options);
     free(rows);
     return ES_OK;

@@ -34,4 +34,7 @@ void es_sheet_put_step(es_sheet *sheet, int64_t step);
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options) ES_MUST_USE;
 
+/** es_grid_width; 0 after a failure. */
+size_t es_sheet_width(es_sheet *sheet, size_t shortest);
+
 #endif
