@@ -8,6 +8,7 @@
 
 enum {
     BETWEEN = 3,       /* columns between panels */
+    LEAST_SHARE = 22,  /* rows of a panel of several in a live view */
     LEAST_ROWS = 24,   /* of a panel, however low the terminal */
     HIGHEST_PANEL = 60 /* where nothing bounds it: 48 rows of heatmap */
 };
@@ -74,15 +75,21 @@ static void choose_width(places *p, const es_tui *tui)
     p->frame.width = width > 1 ? width : 1;
 }
 
-/* A panel of a live view takes at most the rows that there are. */
+/* In a live view each row of panels takes its share of the rows that there
+   are, or as many as are worth looking at. */
 static void choose_height(places *p, const es_tui *tui)
 {
     int rows = tui->terminal.height - p->footer;
-    p->frame.high_enough = p->frame.highest = rows;
     if (!tui->fits) {
         p->frame.high_enough = rows > LEAST_ROWS ? rows : LEAST_ROWS;
         p->frame.highest = HIGHEST_PANEL;
+        return;
     }
+    size_t n_rows = (tui->n_runs + p->beside - 1) / p->beside;
+    int share = n_rows < (size_t)rows ? rows / (int)n_rows - 1 : 0;
+    share = share > LEAST_SHARE ? share : LEAST_SHARE;
+    p->frame.highest = n_rows == 1 || share > rows ? rows : share;
+    p->frame.high_enough = p->frame.highest;
 }
 
 static places place(const es_tui *tui)
