@@ -32,6 +32,7 @@ enum {
     HEADS,
     PERPLEXITY,
     TOKENS,
+    COST,
     RECURSIVE,
     WHERE,
     SORT,
@@ -90,6 +91,9 @@ static const es_option table[] = {
                "curves: the heads of one layer instead of the layers"},
     [PERPLEXITY] = {"perplexity", 0, NULL, "loss: perplexity instead of it"},
     [TOKENS] = {"tokens", 0, NULL, "loss: over tokens instead of steps"},
+    [COST] = {"cost", 0, "COST",
+              "what the figure pareto has across: flops, params, nonlinear or "
+              "tokens (flops)"},
     [RECURSIVE] = {"recursive", 'r', NULL,
                    "show the run files (*.db) below the folders given"},
     [WHERE] = {"where", 0, "CONDITIONS",
@@ -143,6 +147,8 @@ const es_command es_scan_command = {
         "  scales      alpha and beta of every layer at one step\n"
         "  slopes      learnable slopes over the steps\n"
         "  loss        train and eval loss of all runs\n"
+        "  flops       shares of FFN and attention over context lengths\n"
+        "  pareto      perplexity on held-out data against --cost\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"
@@ -172,24 +178,6 @@ static es_status parse_step(int64_t *out, const char *text)
         return es_fail(ES_EUSAGE, "--step '%.40s': a number, first or last",
                        text);
     return ES_OK;
-}
-
-static es_status parse_size(es_scan_options *to, const char *text)
-{
-    char width[32];
-    const char *x = strchr(text, 'x');
-    size_t n = x ? (size_t)(x - text) : 0;
-    if (n && n < sizeof width) {
-        snprintf(width, sizeof width, "%.*s", (int)n, text);
-        if (es_double_parse(&to->figures.width, width) == ES_OK &&
-            es_double_parse(&to->figures.height, x + 1) == ES_OK &&
-            to->figures.width >= 1 && to->figures.height >= 1)
-            return ES_OK;
-    }
-    return es_fail(ES_EUSAGE,
-                   "--size '%.40s': width and height, such as "
-                   "1200x800",
-                   text);
 }
 
 static es_status print_version(void)
@@ -251,13 +239,15 @@ static es_status take_choice(gathered *g, int option, const char *value)
         g->has_format = true;
         return es_format_parse(&g->format, value);
     case SIZE:
-        return parse_size(to, value);
+        return es_figures_set_size(&to->figures, value);
     case COLORMAP:
         return es_colormap_parse(&to->figures.colormap, value);
     case FOR:
         return es_medium_parse(&to->figures.medium, value);
     case THEME:
         return es_theme_parse(&to->figures.theme, value);
+    case COST:
+        return es_cost_parse(&to->figures.cost, value);
     case TITLE:
         to->figures.title = value;
         return ES_OK;
@@ -277,7 +267,7 @@ static es_status take(void *user, int option, const char *value)
 {
     gathered *g = user;
     es_scan_options *to = g->to;
-    if (option >= FORMAT && option <= TOKENS)
+    if (option >= FORMAT && option <= COST)
         g->picture_option = option;
     if (option >= 0)
         g->given[option] = true;
@@ -497,6 +487,7 @@ static es_status check_users(const gathered *g)
         {HEADS, "curves", {ES_FIGURE_CURVES}, 1},
         {PERPLEXITY, "loss", {ES_FIGURE_LOSS}, 1},
         {TOKENS, "loss", {ES_FIGURE_LOSS}, 1},
+        {COST, "pareto", {ES_FIGURE_PARETO}, 1},
         {LOG,
          "curves, nans or loss",
          {ES_FIGURE_CURVES, ES_FIGURE_NANS, ES_FIGURE_LOSS},

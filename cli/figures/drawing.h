@@ -39,8 +39,8 @@ const es_figure_entry *es_figure_entry_of(es_figure_kind kind);
 
 es_figure_fits es_fits_heatmap;
 es_figure_draw es_draw_heatmap, es_draw_curves, es_draw_delta;
-es_figure_fits es_fits_bands;
-es_figure_draw es_draw_bands;
+es_figure_fits es_fits_bands, es_fits_flops, es_fits_pareto;
+es_figure_draw es_draw_bands, es_draw_flops, es_draw_pareto;
 
 /** ES_OK if the summary's series has a value of each head; else ES_ENOTFOUND,
  *  and the message names `figure` ("a heatmap") and the series that do. */

@@ -1,5 +1,6 @@
 #include "cli/figures/figures.h"
 
+#include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 
 #include <string.h>
@@ -15,6 +16,8 @@ static const es_figure_entry entries[ES_N_FIGURES] = {
     [ES_FIGURE_SCALES] = {"scales", es_fits_scales, es_draw_scales},
     [ES_FIGURE_SLOPES] = {"slopes", es_fits_slopes, es_draw_slopes},
     [ES_FIGURE_LOSS] = {"loss", es_fits_loss, es_draw_loss},
+    [ES_FIGURE_FLOPS] = {"flops", es_fits_flops, es_draw_flops},
+    [ES_FIGURE_PARETO] = {"pareto", es_fits_pareto, es_draw_pareto},
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)
@@ -85,6 +88,19 @@ bool es_figures_any(const es_figure_options *options)
 
 /* --- where ----------------------------------------------------------------*/
 
+es_status es_cost_parse(es_cost *out, const char *text)
+{
+    static const char *const names[] = {"flops", "params", "nonlinear",
+                                        "tokens"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (es_cost)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE,
+                   "--cost '%.40s': flops, params, nonlinear or tokens", text);
+}
+
 es_status es_medium_parse(es_medium *out, const char *text)
 {
     static const char *const names[] = {"screen", "column", "page", "slide"};
@@ -106,6 +122,24 @@ es_status es_spread_parse(es_spread *out, const char *text)
             return ES_OK;
         }
     return es_fail(ES_EUSAGE, "--spread '%.40s': none, range or quartiles",
+                   text);
+}
+
+es_status es_figures_set_size(es_figure_options *to, const char *text)
+{
+    char width[32];
+    const char *x = strchr(text, 'x');
+    size_t n = x ? (size_t)(x - text) : 0;
+    if (n && n < sizeof width) {
+        snprintf(width, sizeof width, "%.*s", (int)n, text);
+        if (es_double_parse(&to->width, width) == ES_OK &&
+            es_double_parse(&to->height, x + 1) == ES_OK && to->width >= 1 &&
+            to->height >= 1)
+            return ES_OK;
+    }
+    return es_fail(ES_EUSAGE,
+                   "--size '%.40s': width and height, such as "
+                   "1200x800",
                    text);
 }
 

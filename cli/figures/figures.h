@@ -15,6 +15,8 @@ typedef enum es_figure_kind {
     ES_FIGURE_SCALES,
     ES_FIGURE_SLOPES,
     ES_FIGURE_LOSS,
+    ES_FIGURE_FLOPS,
+    ES_FIGURE_PARETO,
     ES_N_FIGURES
 } es_figure_kind;
 
@@ -25,6 +27,14 @@ typedef enum es_medium {
     ES_MEDIUM_PAGE,   /* both columns: 6.75 inches */
     ES_MEDIUM_SLIDE   /* 13.33 x 7.5 inches, in letters twice as large */
 } es_medium;
+
+/** What the figure pareto has across. */
+typedef enum es_cost {
+    ES_COST_FLOPS,     /* of a forward pass: analyzer/flops.h */
+    ES_COST_PARAMS,    /* weights in the layers' matrices */
+    ES_COST_NONLINEAR, /* numbers into nonlinear functions */
+    ES_COST_TOKENS     /* trained on */
+} es_cost;
 
 /** What the command line says of one figure. */
 typedef struct es_picture_request {
@@ -56,6 +66,7 @@ typedef struct es_figure_options {
     bool logarithmic; /* curves, nans, loss */
     bool perplexity;  /* loss: exp of it */
     bool tokens;      /* loss: over tokens instead of steps */
+    es_cost cost;
 } es_figure_options;
 
 /** "heatmap": the name of --figure. */
@@ -73,11 +84,18 @@ void es_figures_want_one(es_figure_options *to, es_figure_kind kind,
 
 bool es_figures_any(const es_figure_options *options);
 
+/** flops|params|nonlinear|tokens. ES_OK or ES_EUSAGE. */
+es_status es_cost_parse(es_cost *out, const char *text) ES_MUST_USE;
+
 /** screen|column|page|slide. ES_OK or ES_EUSAGE. */
 es_status es_medium_parse(es_medium *out, const char *text) ES_MUST_USE;
 
 /** none|range|quartiles. ES_OK or ES_EUSAGE. */
 es_status es_spread_parse(es_spread *out, const char *text) ES_MUST_USE;
+
+/** "1200x800": width and height. ES_OK or ES_EUSAGE. */
+es_status es_figures_set_size(es_figure_options *to,
+                              const char *text) ES_MUST_USE;
 
 /**
  * Places `output` (-o): the file of the one figure without a name of its own,

@@ -27,7 +27,7 @@ double es_legend_height(const es_legend *legend);
 void es_draw_legend(es_picture *picture, const es_legend *legend, double x,
                     double y);
 
-#define ES_NOTE_LINES 6
+#define ES_NOTE_LINES 10
 
 /** Number of lines, at most ES_NOTE_LINES, that a note takes when it is broken
  *  at its blanks; NULL: 0. */

@@ -1,0 +1,42 @@
+/** What the model of a run costs, from what its file says of it. */
+#ifndef ES_COST_H
+#define ES_COST_H
+
+#include "analyzer/flops.h"
+#include "cli/figures/figures.h"
+
+/** The shape of a run's model, and what a step of it reads. */
+typedef struct es_run_shape {
+    es_cost_shape shape;
+    int64_t ctx;
+    int64_t step_tokens; /* batch x accumulate x ctx; or ES_UNKNOWN */
+} es_run_shape;
+
+/**
+ * Reads it: architecture, L, H, d and T of the run, m ("mlp_mult", 4 where it
+ * is not said) and "accumulate" (1) of its configuration.
+ *
+ * ES_OK; ES_ENOTFOUND if the architecture is not ours to read, or d or T is
+ * unknown: the message says what `figure` lacks; es_reader_open's errors.
+ */
+es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
+                            const char *figure) ES_MUST_USE;
+
+/**
+ * The cost of a run: of one forward pass over one sequence, or the tokens read
+ * up to the step of its evaluation. ES_OK; ES_ENOTFOUND, ES_EIO, ES_ENOMEM as
+ * above.
+ */
+es_status es_run_cost(double *out, const es_run_summary *run,
+                      es_cost cost) ES_MUST_USE;
+
+/** What the cost is: for an axis, and exactly, for a note. */
+const char *es_cost_text(es_cost cost);
+const char *es_cost_meaning(es_cost cost);
+
+#define ES_COST_MAX 24
+
+/** Three digits and K, M, B or T: "14.5B". Returns out. */
+char *es_cost_print(char out[ES_COST_MAX], double cost);
+
+#endif

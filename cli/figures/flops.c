@@ -1,0 +1,154 @@
+#include "render/figures/bars.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/figures/cost.h"
+#include "cli/figures/drawing.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    N_LENGTHS = 7,
+    FFN = 0,
+    ATTENTION = 1,
+    N_PARTS = 2,
+    SHARE_MAX = 8,
+    MOST_NAMED = 8
+};
+
+static const int64_t lengths[N_LENGTHS] = {128,  256,  512, 1024,
+                                           2048, 4096, 8192};
+
+/* A model's bars, with their texts. */
+typedef struct stacks {
+    es_bar bars[N_LENGTHS * N_PARTS];
+    char texts[N_LENGTHS * N_PARTS][ES_COST_MAX];
+    char details[N_LENGTHS * N_PARTS][SHARE_MAX];
+    char total_texts[N_LENGTHS][ES_COST_MAX];
+    const char *totals[N_LENGTHS];
+    char subtitle[256];
+    const char *archs[MOST_NAMED]; /* (n_archs) */
+    size_t n_archs;
+    es_run_shape shape;
+} stacks;
+
+es_status es_fits_flops(const es_run_summary *run)
+{
+    es_run_shape shape;
+    return es_run_shape_read(&shape, run, "a figure of FLOPs");
+}
+
+static void fill(stacks *s)
+{
+    for (size_t g = 0; g < N_LENGTHS; g++) {
+        es_flops flops = es_flops_forward(&s->shape.shape, lengths[g]);
+        double parts[N_PARTS] = {flops.ffn, flops.attention};
+        double total = flops.ffn + flops.attention;
+        s->totals[g] = es_cost_print(s->total_texts[g], total);
+        for (size_t p = 0; p < N_PARTS; p++) {
+            size_t i = g * N_PARTS + p;
+            double percent = 100 * parts[p] / total;
+            snprintf(s->details[i], SHARE_MAX,
+                     percent >= 99.5 && percent < 100 ? ">99%%" : "%.0f%%",
+                     percent);
+            s->bars[i] = (es_bar){.value = percent,
+                                  .text = es_cost_print(s->texts[i], parts[p]),
+                                  .detail = s->details[i]};
+        }
+    }
+}
+
+static bool is_same(const es_run_shape *a, const es_run_shape *b)
+{
+    es_flops x = es_flops_forward(&a->shape, lengths[0]);
+    es_flops y = es_flops_forward(&b->shape, lengths[0]);
+    return a->shape.n_layer == b->shape.n_layer &&
+           a->shape.d_model == b->shape.d_model && x.ffn == y.ffn;
+}
+
+/* Of a panel's run and of the runs that cost the same. */
+static void add_arch(stacks *to, const char *arch)
+{
+    if (to->n_archs == MOST_NAMED) /* more would be cut anyway */
+        return;
+    for (size_t i = 0; i < to->n_archs; i++)
+        if (strcmp(to->archs[i], arch) == 0)
+            return;
+    to->archs[to->n_archs++] = arch;
+}
+
+static void print_subtitle(stacks *s)
+{
+    int n = snprintf(s->subtitle, sizeof s->subtitle, "L = %lld, d = %lld",
+                     (long long)s->shape.shape.n_layer,
+                     (long long)s->shape.shape.d_model);
+    for (size_t i = 1; i < s->n_archs && n < (int)sizeof s->subtitle; i++)
+        n += snprintf(s->subtitle + n, sizeof s->subtitle - (size_t)n, "%s%s",
+                      i == 1 ? "; the same: " : ", ", s->archs[i]);
+}
+
+/* One panel for all runs that cost the same. */
+static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
+{
+    for (size_t i = 0; i < drawing->n; i++) {
+        stacks *next = &all[*n];
+        size_t k = 0;
+        *next = (stacks){.n_archs = 0};
+        es_status status = es_run_shape_read(&next->shape, drawing->runs[i],
+                                             "a figure of FLOPs");
+        if (status != ES_OK)
+            return status;
+        while (k < *n && !is_same(&all[k].shape, &next->shape))
+            k++;
+        add_arch(&all[k], drawing->runs[i]->arch);
+        if (k == *n)
+            fill(&all[(*n)++]);
+    }
+    for (size_t i = 0; i < *n; i++)
+        print_subtitle(&all[i]);
+    return ES_OK;
+}
+
+static es_status draw(es_picture **out, const es_drawing *drawing, stacks *all,
+                      es_bars_panel *panels)
+{
+    static const char *const groups[N_LENGTHS] = {"128", "256", "512", "1K",
+                                                  "2K",  "4K",  "8K"};
+    static const char *const series[N_PARTS] = {
+        [FFN] = "FFN", [ATTENTION] = "attention"};
+    es_bars figure = {
+        .style = drawing->style,
+        .panels = panels,
+        .groups = groups,
+        .n_groups = N_LENGTHS,
+        .series = series,
+        .n_series = N_PARTS,
+        .stacked = true,
+        .high = 100,
+        .y_text = "FLOPs (%)",
+        .group_text = "context length T",
+        .note = "A forward pass over T tokens, embeddings and output excluded. "
+                "For each token and layer: FFN 4 m d\u00b2 with m = 4 unless "
+                "the run says otherwise, fused 2 d\u00b2, removed 0; attention "
+                "8 d\u00b2 + 2 T d + d (T + 1)."};
+    es_status status = gather(all, &figure.n_panels, drawing);
+    for (size_t i = 0; i < figure.n_panels; i++)
+        panels[i] = (es_bars_panel){.title = all[i].archs[0],
+                                    .subtitle = all[i].subtitle,
+                                    .bars = all[i].bars,
+                                    .totals = all[i].totals};
+    return status == ES_OK ? es_bars_draw(out, &figure) : status;
+}
+
+es_status es_draw_flops(es_picture **out, const es_drawing *drawing)
+{
+    stacks *all = es_resize(NULL, drawing->n, sizeof *all);
+    es_bars_panel *panels = es_resize(NULL, drawing->n, sizeof *panels);
+    es_status status =
+        all && panels
+            ? draw(out, drawing, all, panels)
+            : es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
+    free(all);
+    free(panels);
+    return status;
+}

@@ -1,0 +1,191 @@
+#include "render/figures/scatter.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "cli/figures/cost.h"
+#include "cli/figures/drawing.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOTE_MAX 2048
+#define WIDE_RANGE 8.0 /* ratio from which an axis is logarithmic */
+
+/* What is to be drawn of the runs. */
+typedef struct plan {
+    const es_drawing *drawing;
+    es_point *points; /* (n runs); NaN: not drawn */
+    char note[NOTE_MAX];
+    size_t n_note;
+} plan;
+
+es_status es_fits_pareto(const es_run_summary *run)
+{
+    es_run_shape shape;
+    if (!es_is_missing(run->eval_ppl))
+        return es_run_shape_read(&shape, run, "a figure of costs");
+    return es_fail(ES_ENOTFOUND,
+                   "%s: a figure of perplexity against cost needs an "
+                   "evaluation, a series ce or loss of the phase eval, which "
+                   "the run does not have",
+                   run->path);
+}
+
+ES_PRINTF(2, 3)
+static void add_note(plan *p, const char *fmt, ...)
+{
+    va_list args;
+    if (p->n_note >= sizeof p->note)
+        return;
+    va_start(args, fmt);
+    int n =
+        vsnprintf(p->note + p->n_note, sizeof p->note - p->n_note, fmt, args);
+    va_end(args);
+    p->n_note += n > 0 ? (size_t)n : 0;
+}
+
+/* --- which runs -----------------------------------------------------------*/
+
+static bool is_drawn(const plan *p, size_t i)
+{
+    return isfinite(p->points[i].x) && isfinite(p->points[i].y);
+}
+
+static bool is_same_place(const plan *p, size_t i, size_t k)
+{
+    const es_run_summary *const *runs = p->drawing->runs;
+    return p->points[i].x == p->points[k].x &&
+           strcmp(runs[i]->arch, runs[k]->arch) == 0;
+}
+
+/* Of the runs of one architecture at one cost the best has the label. */
+static bool is_named(const plan *p, size_t i)
+{
+    for (size_t k = 0; k < p->drawing->n; k++) {
+        double difference = p->points[k].y - p->points[i].y;
+        if (is_drawn(p, k) && is_same_place(p, i, k) &&
+            (difference < 0 || (difference == 0 && k < i)))
+            return false;
+    }
+    return is_drawn(p, i);
+}
+
+static bool is_undrawn(const plan *p, size_t i, bool costless)
+{
+    return !is_drawn(p, i) && isfinite(p->points[i].y) == costless;
+}
+
+/* The run's architecture, and how many of its runs are not drawn. */
+static void name_group(plan *p, size_t i, const char *before, bool costless)
+{
+    const es_run_summary *const *runs = p->drawing->runs;
+    size_t n = 0, n_undrawn = 0;
+    for (size_t k = 0; k < p->drawing->n; k++) {
+        if (strcmp(runs[k]->arch, runs[i]->arch) != 0)
+            continue;
+        n++;
+        n_undrawn += is_undrawn(p, k, costless);
+    }
+    add_note(p, "%s%s", before, runs[i]->arch);
+    if (n > 1)
+        add_note(p, " (%zu of %zu runs)", n_undrawn, n);
+}
+
+/* "No finite perplexity: SM (2 of 3 runs), SM+G." of the runs not drawn for
+   that reason, or for want of a cost. */
+static void name_undrawn(plan *p, const char *why, bool costless)
+{
+    const es_run_summary *const *runs = p->drawing->runs;
+    size_t n = 0;
+    for (size_t i = 0; i < p->drawing->n; i++) {
+        bool said = !is_undrawn(p, i, costless);
+        for (size_t k = 0; k < i && !said; k++)
+            said = is_undrawn(p, k, costless) &&
+                   strcmp(runs[k]->arch, runs[i]->arch) == 0;
+        if (!said)
+            name_group(p, i, n++ ? ", " : why, costless);
+    }
+    if (n)
+        add_note(p, ". ");
+}
+
+static es_status gather(plan *p)
+{
+    const es_drawing *drawing = p->drawing;
+    size_t n_costs = 0;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < drawing->n; i++) {
+        es_point *point = &p->points[i];
+        *point = (es_point){NAN, (double)drawing->runs[i]->eval_ppl, NULL};
+        status =
+            es_run_cost(&point->x, drawing->runs[i], drawing->options->cost);
+        n_costs += status == ES_OK;
+        if (status != ES_OK && status != ES_ENOTFOUND)
+            return status;
+    }
+    if (n_costs == 0)
+        return status;
+    for (size_t i = 0; i < drawing->n; i++)
+        if (is_named(p, i))
+            p->points[i].label = drawing->runs[i]->arch;
+    return ES_OK;
+}
+
+/* --- the figure -----------------------------------------------------------*/
+
+static bool is_wide(double low, double high)
+{
+    return low > 0 && high / low >= WIDE_RANGE;
+}
+
+static void choose_scales(es_scatter *figure)
+{
+    double left = INFINITY, right = 0, low = INFINITY, high = 0;
+    for (size_t i = 0; i < figure->n; i++) {
+        if (!(isfinite(figure->points[i].x) && isfinite(figure->points[i].y)))
+            continue;
+        left = fmin(left, figure->points[i].x);
+        right = fmax(right, figure->points[i].x);
+        low = fmin(low, figure->points[i].y);
+        high = fmax(high, figure->points[i].y);
+    }
+    figure->x_log = is_wide(left, right);
+    figure->y_log = is_wide(low, high);
+}
+
+static es_status draw(es_picture **out, plan *p)
+{
+    es_scatter figure = {.style = p->drawing->style,
+                         .points = p->points,
+                         .n = p->drawing->n,
+                         .x_counts = true,
+                         .front = true,
+                         .x_text = es_cost_text(p->drawing->options->cost),
+                         .y_text = "perplexity, eval",
+                         .note = p->note};
+    es_status status = gather(p);
+    if (status != ES_OK)
+        return status;
+    name_undrawn(p, "No finite perplexity: ", false);
+    name_undrawn(p, "Cost unknown: ", true);
+    add_note(p,
+             "%s. Lower left is better; no run is below the line. Of runs that "
+             "differ in neither architecture nor cost the best is named.",
+             es_cost_meaning(p->drawing->options->cost));
+    choose_scales(&figure);
+    return es_scatter_draw(out, &figure);
+}
+
+es_status es_draw_pareto(es_picture **out, const es_drawing *drawing)
+{
+    plan p = {.drawing = drawing};
+    p.points = es_resize(NULL, drawing->n, sizeof *p.points);
+    es_status status =
+        p.points
+            ? draw(out, &p)
+            : es_fail(ES_ENOMEM, "out of memory for %zu points", drawing->n);
+    free(p.points);
+    return status;
+}
