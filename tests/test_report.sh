@@ -48,6 +48,10 @@ output 'series are chosen by a list' '"name":"max_logit"' sh -c '"$0" report -q 
 check 'and no others are there' sh -c '! "$0" report -q evil.db -o - --series max_logit,loss |
     grep "\"run\":0,\"name\":\"entropy\""' "$scan"
 output '--title' '<title>A &lt;b&gt; &amp; c</title>' "$scan" report -q evil.db -o - --title 'A <b> & c'
+sqlite3 other.db '.clone bad.db' >/dev/null 2>&1
+sqlite3 bad.db "update sample set value = x'00' where step = 20" 2>/dev/null
+exits 'a damaged run costs itself alone' 4 'bad.db' "$scan" report bad.db evil.db -o z.html
+check 'the other one is whole' sh -c '"$0" report -q evil.db -o - | cmp - z.html' "$scan"
 check 'a full disk leaves nothing' sh -c '! "$0" report -q evil.db -o /dev/full' "$scan"
 
 # --- what is in it

@@ -118,9 +118,36 @@ static void test_trace__many_lines(void **state)
     es_trace_free(trace);
 }
 
+/* A room of one's own: fewer points, and still every extreme. */
+static void test_trace__within(void **state)
+{
+    (void)state;
+    for (size_t most = 0; most < 40; most += 7) {
+        es_trace *trace = NULL;
+        int64_t first, last;
+        assert_int_equal(es_trace_new_within(&trace, 2, most), ES_OK);
+        for (int64_t step = 0; step < 1000; step++) {
+            float values[2] = {1 + (float)step / 1000, 2};
+            if (step == 617)
+                values[0] = -3.5f;
+            if (step == 423)
+                values[1] = NAN;
+            es_trace_push(trace, step, values);
+        }
+        seen one = look(trace, 0, &first, &last);
+        seen two = look(trace, 1, &first, &last);
+        assert_true(one.n <= 3 * (most < 8 ? 8 : most));
+        assert_true(one.low == -3.5f && one.high == 1 + 999.0f / 1000);
+        assert_true(two.n_broken == 1 && two.low == 2 && two.high == 2);
+        assert_true(first == 0 && last == 999);
+        es_trace_free(trace);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trace__within),
         cmocka_unit_test(test_trace__short),
         cmocka_unit_test(test_trace__long),
         cmocka_unit_test(test_trace__many_lines),

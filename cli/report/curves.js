@@ -135,8 +135,9 @@ const Curves = (() => {
         card.hidden = Data.curves.length === 0;
         if (card.hidden)
             return;
+        const names = Data.curves.join(', ');
         Dom.byId('values-heading').textContent =
-            Data.curves.map((n) => n[0].toUpperCase() + n.slice(1)).join(', ');
+            names === 'loss' ? 'Loss' : names;
         Dom.replace(Dom.byId('values-legend'), ...Data.runs
             .filter((r) => r.series.some((s) => s.shape === 'run'))
             .map(legendOf));

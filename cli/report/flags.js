@@ -57,7 +57,8 @@ const Flags = (() => {
             Dom.element('td', {}, flag.stands ? 'stands' : 'over'),
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length
-                ? 'layers ' + ranges(flag.layers) : '',
+                ? (flag.layers.length > 1 ? 'layers ' : 'layer ') +
+                    ranges(flag.layers) : '',
                 Dom.element('small', {class: 'muted'}, flag.heads.length
                     ? ' ' + Dom.count(flag.heads.length, 'head') : '')));
     }

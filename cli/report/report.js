@@ -49,7 +49,8 @@
         const policy = Scale.policy === 'observed'
             ? 'Colours go to the largest value of all runs and steps shown. '
             : '';
-        const click = 'Choose a head to follow it in the curves.';
+        const click = series.some((s) => s.name === State.now.series &&
+            s.columns > 1) ? 'Choose a head to follow it in the curves.' : '';
         Dom.byId('heads-note').textContent =
             [policy + click, thinned(State.now.series)].join(' ');
         Dom.byId('curves-note').textContent =

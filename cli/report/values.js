@@ -84,18 +84,24 @@ const Values = (() => {
         return exact(array.floats[i]);
     }
 
-    // For people: four significant digits, as the table on a terminal has.
+    // For people: whole numbers as they are, others in four significant
+    // digits, as the table on a terminal has.
     function short(value) {
         if (!Number.isFinite(value))
             return special(value);
-        return exact(Number(value.toPrecision(4)));
+        const size = Math.abs(value);
+        const rounded = Number.isInteger(value) && size < 1e7
+            ? value : Number(value.toPrecision(4));
+        return size >= 1e7 || size < 1e-4 ? exact(rounded) : String(rounded);
     }
 
     // A member of --json, or why it has no number.
     function member(object, name) {
         const value = object[name];
         if (value !== null && value !== undefined)
-            return {known: true, text: short(value), full: exact(value)};
+            return {known: true, full: exact(value),
+                    text: Number.isInteger(value) ? String(value)
+                                                  : short(value)};
         const state = object[name + '_state'] || 'missing';
         const words = {nan: 'NaN', missing: '–'};
         const word = words[state] || state;

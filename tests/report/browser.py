@@ -70,6 +70,33 @@ def exported(path, *series):
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
+# A number, in full and in short: as export spells it, and for people.
+NUMBERS = [
+    (0, "0", "0"), (1, "1", "1"), (3000, "3e3", "3000"),
+    (123456, "123456", "123456"), (12345678, "12345678", "1.235e7"),
+    (0.1, "0.1", "0.1"), (0.0025, "0.0025", "0.0025"),
+    (0.001, "1e-3", "0.001"), (1e-5, "1e-5", "1e-5"),
+    (1.7087339162826538, "1.7087339", "1.709"), (-0.05, "-0.05", "-0.05"),
+    (3.4028234663852886e38, "3.4028235e38", "3.403e38"),
+    (1.401298464324817e-45, "1e-45", "1.401e-45"),
+    (0.041666666666666664, "0.041666666666666664", "0.04167"),
+]
+
+
+def numbers_are_spelt(browser):
+    given = [number for number, _, _ in NUMBERS]
+    got = browser.js("return arguments[0].map((x) => [Values.exact(x), "
+                     "Values.short(x)])", given)
+    wrong = [(row, said) for row, said in zip(NUMBERS, got)
+             if list(row[1:]) != said]
+    check("numbers are spelt as export does, and short for people", not wrong,
+          wrong)
+    specials = browser.js("return [NaN, Infinity, -Infinity, -0].map("
+                          "Values.exact)")
+    check("and those that are none", specials == ["NaN", "inf", "-inf", "-0"],
+          specials)
+
+
 # --- checks ------------------------------------------------------------------
 
 def says_names(browser):
@@ -92,7 +119,9 @@ def table_is_json(browser):
             value = run[name]
             good = text == "NaN" and run[name + "_state"] == "nan" \
                 if value is None else \
-                float(full) == value and float(text) == float(f"{value:.4g}")
+                float(full) == value and (
+                    text == str(value) if isinstance(value, int)
+                    else float(text) == float(f"{value:.4g}"))
             check(f"{name} in the table is that of --json", good, row)
 
 
@@ -305,6 +334,7 @@ def cannot_ask(browser):
 def two_runs(browser, downloads):
     browser.open(pathlib.Path("two.html").resolve().as_uri())
     entropy = Wanted(browser, "entropy")
+    numbers_are_spelt(browser)
     says_names(browser)
     table_is_json(browser)
     slider_moves(browser, entropy)
