@@ -41,13 +41,14 @@ typedef struct es_curves_sheet {
     double entry_width, legend_width; /* of the legend below */
     const es_curve *named; /* (n_named) of the panel with the most curves */
     size_t n_named;
-    size_t n_entries; /* of them: those with a label */
-    bool movable;     /* the legend is a list, and may stand below */
-    bool below;       /* it does */
-    bool listed;      /* beside them: it is a list; otherwise a bar */
-    bool nonfinite;   /* there are marks to explain */
-    bool stacked;     /* in two lines */
-    double beyond;    /* the largest value above the limit, or NaN */
+    size_t n_categories; /* above every curve's `color` */
+    size_t n_entries;    /* of them: those with a label */
+    bool movable;        /* the legend is a list, and may stand below */
+    bool below;          /* it does */
+    bool listed;         /* beside them: it is a list; otherwise a bar */
+    bool nonfinite;      /* there are marks to explain */
+    bool stacked;        /* in two lines */
+    double beyond;       /* the largest value above the limit, or NaN */
 } es_curves_sheet;
 
 #define ES_REFERENCE_ROOM 11.0 /* above the line, for its text */

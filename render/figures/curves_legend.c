@@ -71,8 +71,11 @@ double es_curve_width(const es_curve *curve, size_t n_curves)
 
 bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 {
-    return sheet->figure->colors == ES_CURVES_BY_CATEGORY &&
-           curve->pen != ES_PEN_THIN && curve->pen != ES_PEN_INK;
+    if (sheet->figure->colors != ES_CURVES_BY_CATEGORY)
+        return false;
+    if (curve->pen == ES_PEN_STRONG || curve->pen == ES_PEN_MARKS)
+        return true;
+    return curve->pen == ES_PEN_NORMAL && sheet->n_categories > 1;
 }
 
 /* --- marks ----------------------------------------------------------------*/

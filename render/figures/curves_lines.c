@@ -346,16 +346,13 @@ static double end_of(const canvas *p, size_t color)
     return first;
 }
 
-/* Whose values end where: the category's mark. */
+/* Whose values end where: the category's mark, before the mark of the end. */
 static void draw_ends(const canvas *p)
 {
-    const es_curves_panel *panel = p->block->panel;
     double y = p->block->plot.y + p->block->plot.height + 1 + EDGE_HEIGHT / 2;
-    size_t n = 0;
-    for (size_t i = 0; i < panel->n_curves; i++)
-        n = panel->curves[i].color >= n ? panel->curves[i].color + 1 : n;
-    for (size_t color = 0; color < n; color++) {
-        double x = end_of(p, color);
+    size_t n = p->sheet->n_categories;
+    for (size_t color = 0; n > 1 && color < n; color++) {
+        double x = end_of(p, color) - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
             es_draw_mark(
                 p->picture, p->sheet->colors, x, y, color,

@@ -58,6 +58,8 @@ static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
     const es_curves_panel *panel = block->panel;
     for (size_t k = 0; k < panel->n_curves; k++) {
         const es_curve *curve = &panel->curves[k];
+        if (curve->color >= sheet->n_categories)
+            sheet->n_categories = curve->color + 1;
         measure_values(sheet, &block->range, curve, curve->values);
         measure_values(sheet, &block->range, curve, curve->low);
         measure_values(sheet, &block->range, curve, curve->high);
