@@ -18,7 +18,8 @@
 static const struct {
     const char *name;
     size_t n_runs;
-} figures[] = {{"heatmap", 1}, {"curves", 1}, {"delta", 2}, {"bands", 2}};
+} figures[] = {{"heatmap", 1}, {"curves", 1}, {"delta", 2},  {"bands", 2},
+               {"nans", 1},    {"scales", 2}, {"slopes", 1}, {"loss", 2}};
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };
 

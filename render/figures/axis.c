@@ -59,7 +59,9 @@ void es_label_value(char out[ES_LABEL_MAX], const es_ticks *ticks, int i)
 
 void es_label_count(char out[ES_LABEL_MAX], double count)
 {
-    if (fabs(count) >= 1e9)
+    if (fabs(count) >= 1e15)
+        snprintf(out, ES_LABEL_MAX, "%.6g", count);
+    else if (fabs(count) >= 1e9)
         snprintf(out, ES_LABEL_MAX, "%.9gB", count / 1e9);
     else if (fabs(count) >= 1e6)
         snprintf(out, ES_LABEL_MAX, "%.9gM", count / 1e6);

@@ -89,9 +89,11 @@ static void share_range(es_curves_sheet *sheet)
 
 /* From the values' range to what the axis has to show: with zero where that
  * is not far away, and never empty. */
-static void choose_range(es_curves_range *range, double reference)
+static void choose_range(es_curves_range *range, const es_curves *figure)
 {
+    double reference = figure->reference;
     bool referred = isfinite(reference);
+    bool counted = figure->y_labels == ES_LABELS_COUNT;
     double low = range->least, high = range->most;
     if (referred) {
         low = fmin(low, reference);
@@ -99,7 +101,7 @@ static void choose_range(es_curves_range *range, double reference)
     }
     if (!(low <= high))
         low = high = 0; /* nothing finite */
-    if (low >= 0 && (referred || low <= high / 2 || low == high))
+    if (low >= 0 && (referred || counted || low <= high / 2 || low == high))
         low = 0;
     if (high <= 0 && low == high)
         high = 0;
@@ -152,7 +154,7 @@ es_status es_curves_measure_panels(es_curves_sheet *sheet)
     if (!figure->own_scales)
         share_range(sheet);
     for (size_t i = 0; i < figure->n_panels; i++)
-        choose_range(&sheet->blocks[i].range, figure->reference);
+        choose_range(&sheet->blocks[i].range, figure);
     share_x(sheet);
     return ES_OK;
 }
