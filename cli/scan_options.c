@@ -149,6 +149,7 @@ const es_command es_scan_command = {
         "  loss        train and eval loss of all runs\n"
         "  flops       shares of FFN and attention over context lengths\n"
         "  pareto      perplexity on held-out data against --cost\n"
+        "  raster      every layer and every head over the steps, in colours\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"

@@ -109,8 +109,11 @@ static void name_colors(es_palette *palette, const es_picture *picture)
 {
     name_color(palette, picture->background);
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        name_color(palette, picture->shapes[i].color);
-        name_color(palette, picture->shapes[i].stroke);
+        const es_shape *shape = &picture->shapes[i];
+        name_color(palette, shape->color);
+        name_color(palette, shape->stroke);
+        for (size_t k = 0; k < shape->n_colors; k++)
+            name_color(palette, es_image_color(picture, shape, k));
     }
 }
 

@@ -208,6 +208,45 @@ void es_picture_spans(es_picture *picture, double x, double column,
             spans, n);
 }
 
+#define MOST_COLORS 256
+#define MOST_CELLS 32767 /* on a side: what Cairo's surfaces hold */
+
+/* Cells beyond the colours become colour 0, so that no device need ask. */
+static void copy_cells(char *to, const uint8_t *cells, size_t n,
+                       size_t n_colors)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (char)(cells[i] < n_colors ? cells[i] : 0);
+}
+
+void es_picture_image(es_picture *picture, double x, double y, double width,
+                      double height, const uint8_t *cells, size_t n_columns,
+                      size_t n_rows, const es_color *palette, size_t n_colors)
+{
+    if (!n_columns || !n_rows || n_columns > MOST_CELLS ||
+        n_rows > MOST_CELLS || !n_colors || n_colors > MOST_COLORS)
+        return;
+    size_t n = n_columns * n_rows, n_palette = n_colors * sizeof *palette;
+    char *text = grow(picture, picture->text, &picture->text_room,
+                      picture->n_text, n_palette + n, 1);
+    if (!text)
+        return;
+    picture->text = text;
+    memcpy(text + picture->n_text, palette, n_palette);
+    copy_cells(text + picture->n_text + n_palette, cells, n, n_colors);
+    append_area(picture, (es_shape){.kind = ES_SHAPE_IMAGE,
+                                    .x = x,
+                                    .y = y,
+                                    .width = width,
+                                    .height = height,
+                                    .color = palette[0],
+                                    .n_columns = n_columns,
+                                    .n_colors = n_colors,
+                                    .first = picture->n_text,
+                                    .n = n});
+    picture->n_text += n_palette + n;
+}
+
 void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill)
 {

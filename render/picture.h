@@ -74,6 +74,18 @@ void es_picture_spans(es_picture *picture, double x, double column,
                       const double *spans, size_t n, es_color fill);
 void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill);
+/**
+ * A grid of cells that are too many for a rectangle each, stretched over an
+ * area without smoothing. A device that has fewer pixels leaves cells out.
+ *
+ *   cells    (n_rows,n_columns) indexes of colours, row 0 on top; copied
+ *   palette  (n_colors) at most 256, opaque; a cell beyond has colour 0
+ *
+ * PDF and SVG carry the cells as an image.
+ */
+void es_picture_image(es_picture *picture, double x, double y, double width,
+                      double height, const uint8_t *cells, size_t n_columns,
+                      size_t n_rows, const es_color *palette, size_t n_colors);
 /** (x, y) is on the baseline; `degrees` turns counter-clockwise about it. */
 void es_picture_text(es_picture *picture, double x, double y, double size,
                      es_align align, es_weight weight, double degrees,

@@ -13,6 +13,7 @@ typedef enum es_shape_kind {
     ES_SHAPE_POLYLINE,
     ES_SHAPE_SPANS,
     ES_SHAPE_DOT,
+    ES_SHAPE_IMAGE,
     ES_SHAPE_TEXT,
     ES_SHAPE_CLIP,
     ES_SHAPE_UNCLIP
@@ -31,8 +32,10 @@ typedef struct es_shape {
     es_align align;
     es_weight weight;
     size_t first, n; /* pairs of numbers, or bytes of text with the NUL */
-    size_t drawn;    /* of a text: `first`, or where its es_drawn begins */
-    bool leftward;   /* of a text; see es_drawn */
+    size_t n_columns, n_colors; /* of an image: bytes of its colours, four
+                                   each, then of its n cells, at `first` */
+    size_t drawn;  /* of a text: `first`, or where its es_drawn begins */
+    bool leftward; /* of a text; see es_drawn */
 } es_shape;
 
 struct es_picture {
@@ -106,6 +109,22 @@ typedef struct es_drawn {
  * text runs. Unicode Standard Annex 9. O(length).
  */
 es_drawn es_text_turn(const char *clean) ES_MUST_USE;
+
+/** The colours of an image, and its cells. Borrowed. */
+es_color es_image_color(const es_picture *picture, const es_shape *image,
+                        size_t i);
+const uint8_t *es_image_cells(const es_picture *picture, const es_shape *image);
+
+/** How many pixels a vector file's image has for a cell, of n along `points`:
+ *  viewers that smooth blur an edge by a pixel, and of these there are several
+ *  a point. Repeated ones cost next to nothing. */
+size_t es_image_repeats(double points, size_t n);
+
+/** The image with across x down pixels for each cell; for the caller to
+ * destroy; it has an error if memory runs out. */
+cairo_surface_t *es_image_surface(const es_picture *picture,
+                                  const es_shape *image, size_t across,
+                                  size_t down);
 
 /** Advance width of characters as they are drawn; 0 without a font. */
 double es_drawn_width(const char *drawn, double size, es_weight weight);

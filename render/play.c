@@ -229,6 +229,31 @@ static void show_turned(cairo_t *cr, const char *drawn)
     cairo_text_cluster_free(clusters);
 }
 
+/* Each cell is as it is named: no filter blends neighbours. */
+static void play_image(const player *p, const es_shape *s)
+{
+    double x = edge(p, s->x), y = edge(p, s->y);
+    double width = edge(p, s->x + s->width) - x;
+    double height = edge(p, s->y + s->height) - y;
+    size_t n_columns = s->n_columns, n_rows = s->n / n_columns;
+    bool pixels = p->scale > 0;
+    size_t across = pixels ? 1 : es_image_repeats(width, n_columns);
+    size_t down = pixels ? 1 : es_image_repeats(height, n_rows);
+    if (!(width > 0 && height > 0))
+        return;
+    cairo_surface_t *surface = es_image_surface(p->picture, s, across, down);
+    cairo_save(p->cr);
+    cairo_rectangle(p->cr, x, y, width, height);
+    cairo_translate(p->cr, x, y);
+    cairo_scale(p->cr, width / (double)(n_columns * across),
+                height / (double)(n_rows * down));
+    cairo_set_source_surface(p->cr, surface, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(p->cr), CAIRO_FILTER_NEAREST);
+    cairo_fill(p->cr);
+    cairo_restore(p->cr);
+    cairo_surface_destroy(surface);
+}
+
 static void play_text(const player *p, const es_shape *s)
 {
     static const double before[] = {
@@ -272,8 +297,9 @@ cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
         [ES_SHAPE_RECT] = play_rect,         [ES_SHAPE_FRAME] = play_frame,
         [ES_SHAPE_HATCH] = play_hatch,       [ES_SHAPE_LINE] = play_line,
         [ES_SHAPE_POLYLINE] = play_polyline, [ES_SHAPE_SPANS] = play_spans,
-        [ES_SHAPE_DOT] = play_dot,           [ES_SHAPE_TEXT] = play_text,
-        [ES_SHAPE_CLIP] = play_clip,         [ES_SHAPE_UNCLIP] = play_unclip,
+        [ES_SHAPE_DOT] = play_dot,           [ES_SHAPE_IMAGE] = play_image,
+        [ES_SHAPE_TEXT] = play_text,         [ES_SHAPE_CLIP] = play_clip,
+        [ES_SHAPE_UNCLIP] = play_unclip,
     };
     player p = {picture, cr, scale};
     cairo_font_options_t *options = es_font_options();

@@ -27,6 +27,10 @@ void es_buffer_number(es_buffer *buffer, double x);
 /** Adds a string of the user cleaned by es_text_clean, escaped if `xml`. */
 void es_buffer_clean(es_buffer *buffer, const char *text, bool xml);
 
+/** Adds an image of the picture as a PNG, in base 64. */
+void es_buffer_image(es_buffer *buffer, const es_picture *picture,
+                     const es_shape *image);
+
 /** Adds "key: value" lines of all notes but the title, which has a place of
  *  its own in every format. */
 void es_buffer_notes(es_buffer *buffer, const es_picture_note *notes,

@@ -2,6 +2,7 @@
  * from run files. */
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
+#include "cli/figures/steps.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"
 #include "tests/run_files.h"
@@ -168,7 +169,129 @@ static void test_cells__thresholds_need_theta(void **state)
         load(write_run(state, "plain.db", H, "entropy", values), "entropy");
     es_assert_status(ES_ENOTFOUND, "needs the series theta",
                      es_fits_thresholds(run));
-    assert_non_null(strstr(es_message(), "it has entropy"));
+    assert_non_null(strstr(es_message(), "the run has entropy"));
+    es_summary_free(run);
+}
+
+/* --- raster ---------------------------------------------------------------*/
+
+enum { SAMPLES = 3000 };
+
+/* Samples at 0, 5, 10, ... of head h of layer l: 2 + l, but for a dip and a
+ * NaN of one sample each; a hole of 100 samples. */
+static const char *write_long_run(void **state, const char *file)
+{
+    const char *path = es_folder_file(state, file);
+    es_writer *w = NULL;
+    int64_t run, id;
+    es_run_info info = es_run_of(L, H);
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    es_assert_ok(es_writer_series(w, &id, run, "entropy", ES_SHAPE_HEAD,
+                                  ES_PHASE_TRAIN, NULL));
+    for (int i = 0; i < SAMPLES; i++) {
+        float values[N] = {2, 2, 2, 3, 3, 3};
+        if (i == 1001)
+            values[4] = 0.25f;
+        if (i == 2002)
+            values[1] = NAN;
+        if (i < 500 || i >= 600)
+            es_assert_ok(es_writer_sample(w, id, 5 * i, values, N));
+    }
+    es_assert_ok(es_writer_close(w));
+    return path;
+}
+
+static size_t count(const es_steps *steps, size_t row, float value)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < steps->n_columns; i++) {
+        float x = steps->values[row * steps->n_columns + i];
+        n += es_is_missing(value) ? es_is_missing(x)
+             : isnan(value)       ? isnan(x) && !es_is_missing(x)
+                                  : x == value;
+    }
+    return n;
+}
+
+static void test_cells__steps_keep_dips_and_nan(void **state)
+{
+    es_run_summary *run = load(write_long_run(state, "long.db"), "entropy");
+    es_steps steps;
+    es_assert_ok(es_steps_read(&steps, run));
+    assert_int_equal(steps.n_rows, L + N);
+    assert_in_range(steps.n_columns, 1000, ES_STEPS_MOST);
+    assert_true(fabs(steps.first + 2.5) < 1e-9);
+    assert_true(steps.last >= 5 * (SAMPLES - 1));
+    /* Rows: layers 0 and 1, then the heads of each. */
+    assert_int_equal(count(&steps, 0, NAN), 1);
+    assert_int_equal(count(&steps, L + 1, NAN), 1);
+    assert_int_equal(count(&steps, L + 2, NAN), 0);
+    assert_int_equal(count(&steps, L + 4, 0.25f), 1);
+    assert_int_equal(count(&steps, 1, (0.25f + 3 + 3) / 3), 1);
+    /* The hole, of two samples a column, and nothing else. */
+    for (size_t row = 0; row < steps.n_rows; row++)
+        assert_in_range(count(&steps, row, es_missing()), 49, 50);
+    es_steps_clear(&steps);
+    es_summary_free(run);
+}
+
+/* Evaluations at uneven steps are no holes; one step is a column. */
+static void test_cells__steps_hold(void **state)
+{
+    static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
+    const char *path = es_folder_file(state, "uneven.db");
+    es_writer *w = NULL;
+    int64_t run_id, id;
+    es_run_info info = es_run_of(L, H);
+    const float values[L] = {1, 2};
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, &run_id, &info, 0));
+    es_assert_ok(es_writer_series(w, &id, run_id, "slope", ES_SHAPE_LAYER,
+                                  ES_PHASE_TRAIN, NULL));
+    es_steps steps;
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        es_assert_ok(es_writer_sample(w, id, at[i], values, L));
+        if (i > 0)
+            continue;
+        es_run_summary *run = load(path, "slope");
+        es_assert_ok(es_steps_read(&steps, run));
+        assert_int_equal(steps.n_columns, 1);
+        es_steps_clear(&steps);
+        es_summary_free(run);
+    }
+    es_assert_ok(es_writer_close(w));
+    es_run_summary *run = load(path, "slope");
+    es_assert_ok(es_steps_read(&steps, run));
+    assert_int_equal(steps.n_heads, 0);
+    const float *row = steps.values + steps.n_columns;
+    /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
+    double width = (steps.last - steps.first) / (double)steps.n_columns;
+    for (size_t i = 0; i < steps.n_columns; i++) {
+        double step = steps.first + ((double)i + 0.5) * width;
+        if (step <= 330)
+            assert_true(row[i] == 2);
+        else if (step > 330 + width && step < 630 - width)
+            assert_true(es_is_missing(row[i]));
+    }
+    es_steps_clear(&steps);
+    es_summary_free(run);
+}
+
+static void test_cells__raster(void **state)
+{
+    es_run_summary *run = load(write_long_run(state, "drawn.db"), "entropy");
+    const es_run_summary *runs[1] = {run};
+    es_drawing drawing = drawing_of(runs, 1);
+    es_assert_ok(es_fits_raster(run));
+    es_picture *picture = drawn(es_draw_raster, &drawing);
+    assert_true(picture_says(picture, "heads"));
+    assert_true(picture_says(picture, "10K"));
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_says(picture, "missing"));
+    es_picture_free(picture);
+    run->shape = ES_SHAPE_RUN;
+    es_assert_status(ES_ENOTFOUND, "one value a run", es_fits_raster(run));
     es_summary_free(run);
 }
 
@@ -180,6 +303,9 @@ int main(void)
         cmocka_unit_test(test_cells__delta_refuses),
         cmocka_unit_test(test_cells__thresholds),
         cmocka_unit_test(test_cells__thresholds_need_theta),
+        cmocka_unit_test(test_cells__steps_keep_dips_and_nan),
+        cmocka_unit_test(test_cells__steps_hold),
+        cmocka_unit_test(test_cells__raster),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

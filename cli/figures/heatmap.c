@@ -1,6 +1,7 @@
 #include "render/figures/heatmap.h"
 #include "analyzer/base/checked.h"
 #include "cli/figures/drawing.h"
+#include "cli/figures/scale.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,79 +55,31 @@ es_status es_fits_heatmap(const es_run_summary *run)
     return es_fits_heads(run, "a heatmap");
 }
 
-/* Values of all runs, as far as they are finite. */
-typedef struct range {
-    double low, high;      /* infinite if there is none */
-    double least_positive; /* the same */
-    bool zero;
-} range;
-
-static range range_of(const es_drawing *drawing)
+static es_value_range range_of(const es_drawing *drawing)
 {
-    range r = {INFINITY, -INFINITY, INFINITY, false};
+    es_value_range range = ES_NO_VALUES;
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
-        for (size_t k = 0; k < run->n_rows * run->n_columns; k++) {
-            double value = (double)run->values[k];
-            if (!isfinite(value))
-                continue;
-            r.low = fmin(r.low, value);
-            r.high = fmax(r.high, value);
-            r.zero = r.zero || value == 0;
-            if (value > 0)
-                r.least_positive = fmin(r.least_positive, value);
-        }
+        for (size_t k = 0; k < run->n_rows * run->n_columns; k++)
+            es_value_range_add(&range, run->values[k]);
     }
-    return r;
+    return range;
 }
 
-static bool is_entropy(const char *series)
+/* Up to the largest m. */
+static void set_scale(es_heatmap *figure, const es_drawing *drawing,
+                      const es_value_range *range)
 {
-    return strncmp(series, "entropy", 7) == 0;
-}
-
-/* Zero is the natural foot of what is an amount, a share or a count. */
-static bool begins_at_zero(const char *series)
-{
-    static const char *const names[] = {"sink", "missing_mass",
-                                        "nonfinite_rows", "nonfinite_weights"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(series, names[i]) == 0)
-            return true;
-    return is_entropy(series);
-}
-
-#define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
-
-/*
- * Up to the largest m. From 0 where that is the natural foot; else from the
- * smallest value, for the differences of the heads are what is looked for.
- * Logarithmic where a linear scale would show one head alone: never for
- * entropies, whose colours are compared between figures.
- */
-static void set_scale(es_heatmap *figure, const es_drawing *drawing)
-{
-    const char *series = drawing->runs[0]->series;
-    range r = range_of(drawing);
-    double low = fmin(r.low, begins_at_zero(series) ? 0 : r.low);
-    double high = NAN, ceiling = NAN;
+    double top = NAN, ceiling = NAN;
     for (size_t i = 0; i < drawing->n; i++) {
-        high = es_peak_of(high, drawing->runs[i]->m);
+        top = es_peak_of(top, drawing->runs[i]->m);
         ceiling = es_peak_of(ceiling, drawing->runs[i]->ceiling);
     }
-    figure->low = isfinite(low) ? low : 0;
-    figure->high = high;
-    if (low >= 0 && !is_entropy(series) &&
-        high >= HUGE_RANGE * r.least_positive) {
-        figure->logarithmic = true;
-        /* Zeros have a colour of their own. */
-        figure->low = r.zero ? r.least_positive / 2 : r.least_positive;
-    }
-    /* All heads at 0: a scale all the same. */
-    if (high <= low && begins_at_zero(series))
-        figure->high = is_entropy(series) && ceiling > low ? ceiling : low + 1;
-    else if (high < low)
-        figure->high = low;
+    es_series_scale scale =
+        es_series_scale_make(drawing->runs[0]->series, range, top, ceiling);
+    figure->low = scale.low;
+    figure->high = scale.high;
+    figure->logarithmic = scale.logarithmic;
 }
 
 static es_status draw(es_picture **out, const es_drawing *drawing,
@@ -148,11 +101,11 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
             .n_layers = (int)run->n_rows,
             .n_heads = (int)run->n_columns};
     }
-    set_scale(&figure, drawing);
+    es_value_range range = range_of(drawing);
+    set_scale(&figure, drawing, &range);
     if (figure.logarithmic) {
         snprintf(note, sizeof note, "%s; colours by the logarithm%s",
-                 drawing->note,
-                 range_of(drawing).zero ? ", the lowest is 0" : "");
+                 drawing->note, range.zero ? ", the lowest is 0" : "");
         figure.note = note;
     }
     return es_heatmap_draw(out, &figure);

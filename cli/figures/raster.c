@@ -1,0 +1,85 @@
+/* Every layer and every head over the steps, in colours. */
+#include "render/figures/raster.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/figures/drawing.h"
+#include "cli/figures/scale.h"
+#include "cli/figures/steps.h"
+
+es_status es_fits_raster(const es_run_summary *run)
+{
+    if (run->shape != ES_SHAPE_RUN)
+        return ES_OK;
+    return es_fail(ES_ENOTFOUND,
+                   "%s: series %s has one value a run: a raster needs one of "
+                   "each layer or head",
+                   run->path, run->series);
+}
+
+/* Up to the largest value of all steps, or to what the policy fixes. */
+static void set_scale(es_raster *figure, const es_drawing *drawing,
+                      const es_steps *steps)
+{
+    es_value_range range = ES_NO_VALUES;
+    es_max_policy policy = drawing->runs[0]->max.policy;
+    double top = NAN, ceiling = NAN;
+    for (size_t i = 0; i < drawing->n; i++) {
+        for (size_t k = 0; k < steps[i].n_rows * steps[i].n_columns; k++)
+            es_value_range_add(&range, steps[i].values[k]);
+        top = es_peak_of(top, drawing->runs[i]->m);
+        ceiling = es_peak_of(ceiling, drawing->runs[i]->ceiling);
+    }
+    if (policy == ES_MAX_OBSERVED || policy == ES_MAX_RUN)
+        top = range.high >= range.low ? range.high : NAN;
+    es_series_scale scale =
+        es_series_scale_make(drawing->runs[0]->series, &range, top, ceiling);
+    figure->low = scale.low;
+    figure->high = scale.high;
+    figure->logarithmic = scale.logarithmic;
+}
+
+static es_status draw(es_picture **out, const es_drawing *drawing,
+                      const es_steps *steps, es_raster_panel *panels)
+{
+    es_raster figure = {.style = drawing->style,
+                        .panels = panels,
+                        .n_panels = drawing->n,
+                        .scale_text = drawing->axis,
+                        .note = "a column of several samples shows the one "
+                                "farthest from its row's mean, NaN before all"};
+    for (size_t i = 0; i < drawing->n; i++) {
+        const es_run_summary *run = drawing->runs[i];
+        const es_steps *s = &steps[i];
+        panels[i] = (es_raster_panel){
+            .title = es_summary_title(run, drawing->runs, drawing->n),
+            .subtitle = run->phase == ES_PHASE_EVAL ? "eval" : NULL,
+            .layers = {s->values, s->levels, s->n_layers},
+            .n_columns = s->n_columns,
+            .first = s->first,
+            .last = s->last};
+        if (s->n_heads)
+            panels[i].heads = (es_raster_grid){
+                s->values + s->n_layers * s->n_columns, s->levels + s->n_layers,
+                s->n_layers * s->n_heads};
+    }
+    set_scale(&figure, drawing, steps);
+    return es_raster_draw(out, &figure);
+}
+
+es_status es_draw_raster(es_picture **out, const es_drawing *drawing)
+{
+    es_steps *steps = calloc(drawing->n, sizeof *steps);
+    es_raster_panel *panels = calloc(drawing->n, sizeof *panels);
+    es_status status = ES_OK;
+    if (!steps || !panels)
+        status = es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
+    for (size_t i = 0; i < drawing->n && status == ES_OK; i++)
+        status = es_steps_read(&steps[i], drawing->runs[i]);
+    if (status == ES_OK)
+        status = draw(out, drawing, steps, panels);
+    for (size_t i = 0; steps && i < drawing->n; i++)
+        es_steps_clear(&steps[i]);
+    free(steps);
+    free(panels);
+    return status;
+}

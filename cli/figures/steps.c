@@ -1,0 +1,251 @@
+#include "cli/figures/steps.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "render/figures/raster.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_CELLS ((size_t)1 << 22) /* 16 MiB of values */
+
+/* What a first pass finds out about a series. */
+typedef struct survey {
+    int64_t first, last, previous;
+    size_t n; /* samples */
+    /* The interval of most neighbours, by majority vote (Boyer, Moore). */
+    uint64_t interval;
+    size_t votes;
+    double *sums;     /* (n_rows) of finite values */
+    size_t *n_finite; /* (n_rows) */
+} survey;
+
+/* One pass over the series. */
+typedef struct pass {
+    es_steps *steps;
+    survey *survey;
+    float *line;         /* (n_rows) of one sample */
+    uint64_t per_column; /* usual intervals */
+    int64_t *starts;     /* (n_columns) first sample of each; -1: none */
+} pass;
+
+typedef void take(pass *p, int64_t step);
+
+/* --- one sample -----------------------------------------------------------*/
+
+/* One head that is not finite makes its layer so: it is not to be averaged
+ * away. */
+static float layer_of(const float *heads, size_t n)
+{
+    double sum = 0;
+    size_t n_finite = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (es_is_missing(heads[i]))
+            continue;
+        if (!isfinite(heads[i]))
+            return NAN;
+        sum += (double)heads[i];
+        n_finite++;
+    }
+    return n_finite ? (float)(sum / (double)n_finite) : es_missing();
+}
+
+static void set_line(pass *p, const float *values)
+{
+    size_t n_layers = p->steps->n_layers, n_heads = p->steps->n_heads;
+    if (!n_heads) {
+        memcpy(p->line, values, n_layers * sizeof *values);
+        return;
+    }
+    for (size_t l = 0; l < n_layers; l++)
+        p->line[l] = layer_of(values + l * n_heads, n_heads);
+    memcpy(p->line + n_layers, values, n_layers * n_heads * sizeof *values);
+}
+
+static void look(pass *p, int64_t step)
+{
+    survey *s = p->survey;
+    if (s->n++) {
+        uint64_t interval = (uint64_t)(step - s->previous);
+        if (!s->votes)
+            s->interval = interval;
+        s->votes += interval == s->interval ? 1 : (size_t)-1;
+    } else {
+        s->first = step;
+    }
+    s->previous = s->last = step;
+    for (size_t i = 0; i < p->steps->n_rows; i++)
+        if (isfinite(p->line[i])) {
+            s->sums[i] += (double)p->line[i];
+            s->n_finite[i]++;
+        }
+}
+
+static void put(pass *p, int64_t step)
+{
+    es_steps *steps = p->steps;
+    uint64_t from_first = (uint64_t)(step - p->survey->first);
+    uint64_t interval = p->survey->interval;
+    size_t column = (size_t)((from_first / interval +
+                              (from_first % interval > interval / 2)) /
+                             p->per_column);
+    if (column >= steps->n_columns)
+        column = steps->n_columns - 1;
+    if (p->starts[column] < 0)
+        p->starts[column] = step;
+    for (size_t i = 0; i < steps->n_rows; i++) {
+        float *cell = &steps->values[i * steps->n_columns + column];
+        if (es_raster_wins(p->line[i], *cell, (double)steps->levels[i]))
+            *cell = p->line[i];
+    }
+}
+
+/* --- all samples ----------------------------------------------------------*/
+
+static es_status each(pass *p, es_reader *reader, const es_series *series,
+                      int64_t from, int64_t to, take *handle)
+{
+    es_cursor *cursor = NULL;
+    const float *values;
+    int64_t step;
+    es_status status = es_cursor_open(&cursor, reader, series, from, to);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        set_line(p, values);
+        handle(p, step);
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* Columns from the survey: as many as intervals, or a fraction of them. */
+static void set_columns(pass *p)
+{
+    const survey *s = p->survey;
+    es_steps *steps = p->steps;
+    uint64_t span = (uint64_t)(s->last - s->first);
+    uint64_t most = MOST_CELLS / steps->n_rows;
+    most = most < 1 ? 1 : most > ES_STEPS_MOST ? ES_STEPS_MOST : most;
+    if (!s->interval)
+        p->survey->interval = 1; /* one sample */
+    uint64_t n =
+        span / s->interval + (span % s->interval > s->interval / 2) + 1;
+    p->per_column = (n + most - 1) / most;
+    steps->n_columns = (size_t)((n + p->per_column - 1) / p->per_column);
+    double interval = (double)s->interval;
+    steps->first = (double)s->first - interval / 2;
+    steps->last = steps->first +
+                  interval * (double)p->per_column * (double)steps->n_columns;
+}
+
+static es_status make_columns(pass *p)
+{
+    es_steps *steps = p->steps;
+    set_columns(p);
+    size_t n = steps->n_rows * steps->n_columns;
+    steps->values = es_resize(NULL, n, sizeof *steps->values);
+    steps->levels = es_resize(NULL, steps->n_rows, sizeof *steps->levels);
+    p->starts = es_resize(NULL, steps->n_columns, sizeof *p->starts);
+    if (!steps->values || !steps->levels || !p->starts)
+        return es_fail(ES_ENOMEM, "out of memory for %zu cells", n);
+    for (size_t i = 0; i < n; i++)
+        steps->values[i] = es_missing();
+    for (size_t i = 0; i < steps->n_rows; i++)
+        steps->levels[i] =
+            (float)(p->survey->sums[i] / (double)p->survey->n_finite[i]);
+    for (size_t i = 0; i < steps->n_columns; i++)
+        p->starts[i] = -1;
+    return ES_OK;
+}
+
+static size_t next_start(const pass *p, size_t from)
+{
+    while (from < p->steps->n_columns && p->starts[from] < 0)
+        from++;
+    return from;
+}
+
+static void hold(es_steps *steps, size_t from, size_t to)
+{
+    for (size_t row = 0; row < steps->n_rows; row++) {
+        float *values = steps->values + row * steps->n_columns;
+        for (size_t i = from + 1; i < to; i++)
+            values[i] = values[from];
+    }
+}
+
+/* A gap among others as long is how the run was recorded; a lone one is a
+ * hole in the record. */
+static void fill_gaps(pass *p)
+{
+    size_t n = p->steps->n_columns, before = 0;
+    for (size_t at = next_start(p, 0), next; at < n; at = next) {
+        next = next_start(p, at + 1);
+        if (next >= n)
+            break;
+        size_t after = next_start(p, next + 1), gap = next - at;
+        size_t usual = after < n ? after - next : 0;
+        usual = before > usual ? before : usual;
+        if (gap > 1 && 2 * gap <= 3 * usual)
+            hold(p->steps, at, next);
+        before = gap;
+    }
+}
+
+static es_status read_series(pass *p, es_reader *reader,
+                             const es_series *series)
+{
+    size_t n_rows = p->steps->n_rows;
+    p->line = es_resize(NULL, n_rows, sizeof *p->line);
+    p->survey->sums = calloc(n_rows, sizeof *p->survey->sums);
+    p->survey->n_finite = calloc(n_rows, sizeof *p->survey->n_finite);
+    if (!p->line || !p->survey->sums || !p->survey->n_finite)
+        return es_fail(ES_ENOMEM, "out of memory for %zu rows", n_rows);
+    es_status status =
+        each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look);
+    if (status == ES_OK && !p->survey->n)
+        status = es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
+                         es_reader_path(reader), series->name);
+    if (status == ES_OK)
+        status = make_columns(p);
+    if (status == ES_OK)
+        status =
+            each(p, reader, series, p->survey->first, p->survey->last, put);
+    if (status == ES_OK)
+        fill_gaps(p);
+    return status;
+}
+
+es_status es_steps_read(es_steps *out, const es_run_summary *run)
+{
+    es_reader *reader = NULL;
+    es_series series;
+    survey s = {0};
+    *out = (es_steps){.n_layers = (size_t)run->n_layer};
+    pass p = {.steps = out, .survey = &s};
+    es_status status = es_reader_open(&reader, run->path);
+    if (status == ES_OK && es_reader_n_runs(reader) < run->number)
+        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    if (status == ES_OK)
+        status = es_reader_find(reader, run->number - 1, run->series,
+                                run->phase, &series);
+    if (status == ES_OK) {
+        if (series.shape == ES_SHAPE_HEAD)
+            out->n_heads = (size_t)run->n_head;
+        out->n_rows = out->n_layers * (1 + out->n_heads);
+        status = read_series(&p, reader, &series);
+    }
+    es_reader_close(reader);
+    free(p.line);
+    free(p.starts);
+    free(s.sums);
+    free(s.n_finite);
+    return status;
+}
+
+void es_steps_clear(es_steps *steps)
+{
+    free(steps->values);
+    free(steps->levels);
+    steps->values = steps->levels = NULL;
+}

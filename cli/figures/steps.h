@@ -1,0 +1,37 @@
+/** A series as rows over columns of time: what a raster shows. */
+#ifndef ES_STEPS_H
+#define ES_STEPS_H
+
+#include "cli/summary.h"
+
+/** es_steps_clear it. */
+typedef struct es_steps {
+    size_t n_layers, n_heads; /* n_heads 0: the series has a value a layer */
+    size_t n_rows;            /* the layers, then all heads, layer by layer */
+    size_t n_columns;         /* at most ES_STEPS_MOST */
+    float *values;            /* (n_rows,n_columns) */
+    float *levels;            /* (n_rows) mean over the run; NaN: no value */
+    double first, last;       /* steps at the outer edges of the columns */
+} es_steps;
+
+#define ES_STEPS_MOST 2048
+
+/**
+ * Reads a head or layer series over all its steps.
+ *
+ *   out  written; es_steps_clear it in every case
+ *
+ * A column for every interval of the usual length, or for several where there
+ * are too many: it then shows of each row what es_raster_wins chooses. A
+ * sample holds until the next one, unless that is much later than those before
+ * and after: then steps are missing, and their columns too. The row of a layer
+ * is the mean of its heads, and not finite if one of them is not.
+ *
+ * Reads the series twice; memory is bounded by ES_STEPS_MOST columns, fewer
+ * of many heads. ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT, ES_ENOMEM.
+ */
+es_status es_steps_read(es_steps *out, const es_run_summary *run) ES_MUST_USE;
+
+void es_steps_clear(es_steps *steps);
+
+#endif
