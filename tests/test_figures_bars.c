@@ -109,6 +109,7 @@ static void test_bands__nonfinite(void **state)
     es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_says(picture, "20%")); /* of five heads */
+    assert_false(picture_says(picture, "16.7%"));
     assert_true(picture_says(picture, "40%"));
     assert_true(picture_says(picture, "0%"));
     assert_true(picture_says(picture, "step 7"));

@@ -40,6 +40,20 @@ static void test_flops__published(void **state)
     expect("SM+ScFuFFNi6", 12, 128, 0.9, 7.7);
 }
 
+/* L = 2, d = 3, T = 5, to the last operation. */
+static void test_flops__exact(void **state)
+{
+    (void)state;
+    es_cost_shape shape = shape_of("SM+R", 2, 3);
+    es_flops flops = es_flops_forward(&shape, 5);
+    assert_true(flops.ffn == 2 * 5 * 16 * 9);
+    assert_true(flops.attention == 2 * 5 * (8 * 9 + 2 * 5 * 3 + 3 * 6));
+    shape.mlp_mult = 3;
+    assert_true(es_flops_forward(&shape, 5).ffn == 2 * 5 * 12 * 9);
+    shape = shape_of("SM+ScFuFFNi1", 2, 3);
+    assert_true(es_flops_forward(&shape, 5).ffn == 5 * 2 * 9);
+}
+
 /* The FFN dominates while T < 8d/3. */
 static void test_flops__balance(void **state)
 {
@@ -121,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flops__published),
+        cmocka_unit_test(test_flops__exact),
         cmocka_unit_test(test_flops__balance),
         cmocka_unit_test(test_flops__limits),
         cmocka_unit_test(test_flops__weights),

@@ -105,13 +105,13 @@ static void test_scatter__front(void **state)
 {
     (void)state;
     static const es_point points[] = {
-        {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},         {3, 5, "d"},
-        {4, 1, "e"},    {4, 1, "f"},   {5, NAN, "g"},       {NAN, 0, "h"},
-        {0.5, 20, "i"}, {9, 0.5, "j"}, {-INFINITY, -9, "k"}};
-    static const bool wanted[] = {1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 0};
+        {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},          {3, 5, "d"},
+        {4, 1, "e"},    {4, 1, "f"},   {5, NAN, "g"},        {NAN, 0, "h"},
+        {0.5, 20, "i"}, {9, 0.5, "j"}, {-INFINITY, -9, "k"}, {0.5, 25, "l"}};
+    static const bool wanted[] = {1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0};
     const size_t n = sizeof points / sizeof *points;
     es_scatter figure = {.points = points, .n = n, .front = true};
-    bool on_front[11];
+    bool on_front[12];
     es_scatter_front(on_front, &figure);
     for (size_t i = 0; i < n; i++)
         if (on_front[i] != wanted[i])

@@ -128,9 +128,11 @@ static es_status draw(es_picture **out, const es_drawing *drawing, stacks *all,
         .y_text = "FLOPs (%)",
         .group_text = "context length T",
         .note = "A forward pass over T tokens, embeddings and output excluded. "
-                "For each token and layer: FFN 4 m d\u00b2 with m = 4 unless "
-                "the run says otherwise, fused 2 d\u00b2, removed 0; attention "
-                "8 d\u00b2 + 2 T d + d (T + 1)."};
+                "For each token and layer: FFN 4\u00a0m\u00a0d\u00b2 with "
+                "m\u00a0=\u00a04 unless the run says otherwise, fused "
+                "2\u00a0d\u00b2, removed 0; attention "
+                "8\u00a0d\u00b2\u00a0+\u00a02\u00a0T\u00a0d\u00a0+"
+                "\u00a0d\u00a0(T\u00a0+\u00a01)."};
     es_status status = gather(all, &figure.n_panels, drawing);
     for (size_t i = 0; i < figure.n_panels; i++)
         panels[i] = (es_bars_panel){.title = all[i].archs[0],

@@ -230,8 +230,8 @@ static double place_down(void *user, double factor)
 {
     es_bars_sheet *sheet = user;
     double natural = sheet->figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
-    /* Narrow plots stay high: bars are compared by their heights. */
-    double high = factor < 1 ? sqrt(factor) : factor;
+    /* A width alone changes the height less: bars are compared by it. */
+    double high = sheet->figure->style.height > 0 ? factor : sqrt(factor);
     return place_rows(sheet, floor(2 * high * natural) / 2);
 }
 
