@@ -14,12 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The figures that have golden pictures, and how many runs one shows. */
+/* What a figure goes by: of the rest it would have one golden picture several
+ * times. All are checked with all. */
+typedef enum scope { SHAPES, VALUES, NAMES } scope;
+
 static const struct {
     const char *name;
-    size_t n_runs;
-} figures[] = {{"heatmap", 1}, {"curves", 1}, {"delta", 2},  {"bands", 2},
-               {"nans", 1},    {"scales", 2}, {"slopes", 1}, {"loss", 2}};
+    size_t n_runs; /* that it shows */
+    scope goes_by; /* shapes; values too; names too */
+} figures[] = {
+    {"heatmap", 1, NAMES}, {"curves", 1, NAMES},      {"delta", 2, VALUES},
+    {"bands", 2, NAMES},   {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
+    {"scales", 2, VALUES}, {"slopes", 1, VALUES},     {"loss", 2, NAMES},
+    {"flops", 2, SHAPES},  {"pareto", 2, VALUES},
+};
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };
 
@@ -29,6 +37,7 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
+    scope scope;       /* what is extreme about it */
     const char *label; /* of the golden pictures */
     int64_t n_layers, n_heads, n_steps;
     value_of *value;
@@ -88,7 +97,7 @@ static float denormal(int64_t step, size_t i, size_t n)
 static float infinite(int64_t step, size_t i, size_t n)
 {
     static const float kinds[] = {INFINITY, -INFINITY, NAN};
-    if ((i + (size_t)step) % 5 == 0)
+    if ((i + (size_t)step) % 5 == 3)
         return es_missing();
     return (i + (size_t)step) % 2 ? kinds[i % 3] : ordinary(step, i, n);
 }
@@ -97,26 +106,26 @@ static float infinite(int64_t step, size_t i, size_t n)
 #define FIFTY TEN TEN TEN TEN TEN
 
 static const extreme extremes[] = {
-    {"1x1", 1, 1, 40, ordinary, NULL},
-    {"1x128", 1, 128, 40, ordinary, NULL},
-    {"96x1", 96, 1, 40, ordinary, NULL},
-    {"96x128", 96, 128, 40, ordinary, NULL},
-    {"all_nan", 5, 7, 40, all_nan, NULL},
-    {"one_nan", 5, 7, 40, one_nan, NULL},
-    {"one_step", 5, 7, 1, ordinary, NULL},
-    {"long", 3, 2, 100000, long_run, NULL},
-    {"constant", 5, 7, 40, constant, NULL},
-    {"huge", 5, 7, 40, huge, NULL},
-    {"denormal", 5, 7, 40, denormal, NULL},
-    {"infinite", 5, 7, 40, infinite, NULL},
-    {"name_200", 2, 3, 40, ordinary, FIFTY FIFTY FIFTY FIFTY},
-    {"name_emoji", 2, 3, 40, ordinary,
+    {SHAPES, "1x1", 1, 1, 40, ordinary, NULL},
+    {SHAPES, "1x128", 1, 128, 40, ordinary, NULL},
+    {SHAPES, "96x1", 96, 1, 40, ordinary, NULL},
+    {SHAPES, "96x128", 96, 128, 40, ordinary, NULL},
+    {VALUES, "all_nan", 5, 7, 40, all_nan, NULL},
+    {VALUES, "one_nan", 5, 7, 40, one_nan, NULL},
+    {VALUES, "one_step", 5, 7, 1, ordinary, NULL},
+    {VALUES, "long", 3, 2, 100000, long_run, NULL},
+    {VALUES, "constant", 5, 7, 40, constant, NULL},
+    {VALUES, "huge", 5, 7, 40, huge, NULL},
+    {VALUES, "denormal", 5, 7, 40, denormal, NULL},
+    {VALUES, "infinite", 5, 7, 40, infinite, NULL},
+    {NAMES, "name_200", 2, 3, 40, ordinary, FIFTY FIFTY FIFTY FIFTY},
+    {NAMES, "name_emoji", 2, 3, 40, ordinary,
      "\xf0\x9f\x94\xa5 hot \xf0\x9f\xa7\xa0\xf0\x9f\x91\xa9\xe2\x80\x8d"
      "\xf0\x9f\x92\xbb"},
-    {"name_right_to_left", 2, 3, 40, ordinary,
+    {NAMES, "name_right_to_left", 2, 3, 40, ordinary,
      "\xd8\xaa\xd8\xac\xd8\xb1\xd8\xa8\xd8\xa9 7 \xd7\xa9\xd7\x9c\xd7\x95"
      "\xd7\x9d"},
-    {"name_control", 2, 3, 40, ordinary,
+    {NAMES, "name_control", 2, 3, 40, ordinary,
      "a\x1b[31mred\x1b[0m\tb\nc\x7f\xc2\x9b"
      "1m\r\x01<b>&amp;"},
 };
@@ -127,22 +136,28 @@ static void record(es_recorded *to, const extreme *e, const char *name,
                    int64_t step, size_t n)
 {
     static float values[96 * 128];
-    for (size_t i = 0; i < n; i++)
+    bool counts = strcmp(name, "nan_activations") == 0;
+    for (size_t i = 0; i < n; i++) {
         values[i] = e->value(step, i, n);
+        if (counts && fabsf(values[i]) < 1e6f)
+            values[i] = roundf(1000 * values[i]);
+    }
     es_record_sample(to, name, ES_PHASE_TRAIN, step, values, n);
     if (strcmp(name, "loss") == 0 && step % 10 == 0)
         es_record_sample(to, name, ES_PHASE_EVAL, step, values, n);
 }
 
 /* Every series that a figure reads. */
-static void write_run(const char *path, const extreme *e, const char *name)
+static void write_run(const char *path, const extreme *e, const char *name,
+                      const char *arch)
 {
     es_run_info info = es_run_of(e->n_layers, e->n_heads);
     size_t n_layers = (size_t)e->n_layers;
     size_t n_values = n_layers * (size_t)e->n_heads;
     info.name = name ? name : "a run";
-    info.arch = name ? NULL : "EReg(SM(t)+ScFuFFNi6)";
+    info.arch = arch;
     info.ctx = 128;
+    info.d_model = 64 * e->n_heads;
     es_recorded to = es_record(path, &info);
     es_assert_ok(es_writer_begin(to.writer));
     for (int64_t step = 0; step < e->n_steps; step++) {
@@ -189,10 +204,12 @@ static pair make_pair(void **state, const extreme *e)
     second.value = other;
     second.n_steps = e->n_steps < 40 ? e->n_steps : 40;
     snprintf(name, sizeof name, "%s.db", e->label);
-    write_run(es_folder_file(state, name), e, e->name);
+    write_run(es_folder_file(state, name), e, e->name,
+              e->name ? NULL : "EReg(SM(t)+ScFuFFNi6)");
     p.runs[0] = load(es_folder_file(state, name));
     snprintf(name, sizeof name, "%s-other.db", e->label);
-    write_run(es_folder_file(state, name), &second, "an ordinary one");
+    write_run(es_folder_file(state, name), &second, "an ordinary one",
+              "SM+LN+G");
     p.runs[1] = load(es_folder_file(state, name));
     double observed = es_peak_of(p.runs[0]->peak, p.runs[1]->peak);
     for (size_t i = 0; i < 2; i++)
@@ -227,22 +244,28 @@ static es_status draw(es_picture **out, const pair *p, size_t figure,
                           .note = "max = 3.87 (observed)",
                           .axis = "entropy (nats)"};
     assert_non_null(entry);
-    for (size_t i = 0; entry->fits && i < drawing.n; i++)
-        es_assert_ok(entry->fits(runs[i]));
+    for (size_t i = 0; entry->fits && i < drawing.n; i++) {
+        es_status status = entry->fits(runs[i]);
+        if (status != ES_OK)
+            return status;
+    }
     return entry->draw(out, &drawing);
 }
 
-/* A page that is too small is refused, which is fine; nothing else is. */
+/* A page that is too small is refused, and a run without an architecture
+ * where a figure goes by that: both are fine; nothing else is. */
 static bool is_sound(const pair *p, size_t figure, es_figure_style style)
 {
     es_picture *picture = NULL;
     es_status status = draw(&picture, p, figure, style);
-    bool sound =
-        status == ES_EUSAGE || (status == ES_OK && picture_is_finite(picture) &&
-                                picture_texts_are_apart(picture));
+    bool sound = status == ES_EUSAGE ||
+                 (status == ES_ENOTFOUND && p->extreme->name) ||
+                 (status == ES_OK && picture_is_finite(picture) &&
+                  picture_texts_are_apart(picture));
     if (!sound)
         fprintf(stderr, "%s of %s at %gx%g: %s\n", figures[figure].name,
-                p->extreme->label, style.width, style.height, es_message());
+                p->extreme->label, style.width, style.height,
+                status == ES_OK ? "not sound" : es_message());
     es_picture_free(picture);
     return sound;
 }
@@ -251,6 +274,8 @@ static bool is_golden(const pair *p, size_t figure)
 {
     char name[64];
     es_picture *picture = NULL;
+    if (p->extreme->scope > figures[figure].goes_by)
+        return true;
     es_assert_ok(draw(&picture, p, figure, (es_figure_style){0}));
     snprintf(name, sizeof name, "extreme_%s_%s", p->extreme->label,
              figures[figure].name);

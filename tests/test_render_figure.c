@@ -106,10 +106,12 @@ static void test_labels__steps(void **state)
     static const struct {
         double step;
         const char *text;
-    } cases[] = {{0, "0"},           {400, "400"},    {999, "999"},
-                 {1000, "1K"},       {2500, "2.5K"},  {32000, "32K"},
-                 {1000000, "1M"},    {2.5e6, "2.5M"}, {-5000, "-5K"},
-                 {100050, "100.05K"}};
+    } cases[] = {{0, "0"},           {400, "400"},
+                 {999, "999"},       {1000, "1K"},
+                 {2500, "2.5K"},     {32000, "32K"},
+                 {1000000, "1M"},    {2.5e6, "2.5M"},
+                 {-5000, "-5K"},     {100050, "100.05K"},
+                 {3.4e38, "3.4e+38"}};
     char text[ES_LABEL_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_label_count(text, cases[i].step);

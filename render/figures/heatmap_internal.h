@@ -13,6 +13,7 @@ typedef struct es_heatmap_block {
     size_t n_sides;
     double x, y;                    /* the plot's upper left corner */
     double cell_width, cell_height; /* drawn */
+    double side_least;              /* the width that its text wants */
     double side_width;              /* of each small plot; 0: there is none */
     double left;                    /* of the plot: row labels */
     double room;                    /* that the titles have */

@@ -66,6 +66,16 @@ static void note_special(es_heatmap_sheet *sheet, const es_heatmap_panel *panel)
     }
 }
 
+/* Their texts may reach into the gaps. */
+static double measure_sides(const es_heatmap_block *block)
+{
+    double widest = 0;
+    for (size_t i = 0; i < block->n_sides; i++)
+        widest = fmax(widest, optional_width(block->sides[i].text,
+                                             ES_LABEL_SIZE, ES_WEIGHT_NORMAL));
+    return fmax(0, widest + 4 - ES_SIDE_GAP);
+}
+
 static void measure(es_heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;
@@ -75,6 +85,7 @@ static void measure(es_heatmap_sheet *sheet)
         sheet->blocks[i].n_sides = figure->n_sides;
         if (figure->n_sides)
             sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
+        sheet->blocks[i].side_least = measure_sides(&sheet->blocks[i]);
         note_special(sheet, panel);
         sheet->head = fmax(sheet->head, es_head(panel->title, panel->subtitle));
     }
@@ -100,7 +111,9 @@ static double place_across(void *user, double factor)
             es_heatmap_block *b = &sheet->blocks[i];
             b->cell_width =
                 scaled_cell(b->panel->n_heads, CELL_WIDTH, PLOT_WIDTH, factor);
-            b->side_width = b->n_sides ? SIDE_WIDTH * fmin(1.5, factor) : 0;
+            b->side_width =
+                b->n_sides ? fmax(SIDE_WIDTH * fmin(1.5, factor), b->side_least)
+                           : 0;
             double plot = b->cell_width * b->panel->n_heads +
                           (double)b->n_sides * (ES_SIDE_GAP + b->side_width);
             double titles = fmin(b->title_width, TITLE_ROOM);

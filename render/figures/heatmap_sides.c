@@ -16,6 +16,20 @@ static void draw_grid(es_picture *picture, const es_colors *colors,
     }
 }
 
+/* One tick alone would not say how large a difference is. */
+static es_axis make_axis(const es_heatmap_side *side, const es_box *plot)
+{
+    double start = plot->x + 3, end = plot->x + plot->width - 3;
+    int most = (int)fmax(2, plot->width / TICK_ROOM);
+    es_axis axis;
+    for (int i = 0; i < 4; i++) {
+        axis = es_axis_make(side->low, side->high, false, start, end, most + i);
+        if (es_axis_n_ticks(&axis) > 1)
+            break;
+    }
+    return axis;
+}
+
 /* The dots are joined, so that the eye can follow them down the layers. */
 static void draw_values(es_picture *picture, const es_colors *colors,
                         const es_heatmap_block *b, const float *values,
@@ -42,9 +56,7 @@ void es_heatmap_draw_sides(es_picture *picture, const es_colors *colors,
         x += ES_SIDE_GAP;
         const es_box plot = {x, b->y, b->side_width,
                              b->panel->n_layers * b->cell_height};
-        es_axis axis =
-            es_axis_make(side->low, side->high, false, x + 3,
-                         x + plot.width - 3, (int)(plot.width / TICK_ROOM));
+        es_axis axis = make_axis(side, &plot);
         draw_grid(picture, colors, &plot, &axis);
         es_picture_line(picture, x, plot.y, x, plot.y + plot.height, 0.5,
                         colors->muted);
