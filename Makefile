@@ -29,12 +29,14 @@ endif
 
 # Packages, by who may use them; the flags are asked for once.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
-PACKAGES = sqlite3 libpng cairo freetype2 fribidi openblas jansson cmocka
+PACKAGES = sqlite3 libpng cairo freetype2 fribidi openblas jansson cmocka \
+    inih
 PACKAGE_CFLAGS := $(call pkg,--cflags,$(PACKAGES))
 SQLITE_LIBS := $(call pkg,--libs,sqlite3)
 RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2 fribidi)
 BLAS_LIBS := $(call pkg,--libs,openblas)
 JSON_LIBS := $(call pkg,--libs,jansson)
+INI_LIBS := $(call pkg,--libs,inih)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
 # Quiet unless V=1.
@@ -52,7 +54,7 @@ PROCESS_SRC = $(call in,hooks/recorder/process)
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
     $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
 CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
-    compare terminal report)))
+    compare terminal report rules)))
 CORPUS_SRC = $(call in,samples/corpus)
 
 # The drawing library of the report's page (d3 3.5), and the page's own
@@ -111,7 +113,7 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 
 $(BUILD)/entropy-scan: $(call objects,cli/main.c) \
     $(call rooms,cli render store stats analyzer)
-	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS))
+	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(INI_LIBS))
 
 $(BUILD)/entropy-recorder: $(call rooms,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -172,7 +174,7 @@ $(D3_JS):
 # --- tests -----------------------------------------------------------------
 
 TEST_LIBS = $(RENDER_LIBS) $(SQLITE_LIBS) $(BLAS_LIBS) \
-    $(JSON_LIBS) $(CMOCKA_LIBS)
+    $(JSON_LIBS) $(INI_LIBS) $(CMOCKA_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call objects,$(HELPERS_SRC)) \
     $(filter-out $(call archive,process),$(ARCHIVES))
@@ -211,7 +213,7 @@ $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
     $(call objects,tests/fuzz/fuzz.c tests/fuzz/mutation.c) \
     $(call rooms,cli trainer store stats analyzer)
-	$(call link,$(SQLITE_LIBS) $(JSON_LIBS))
+	$(call link,$(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
 lint:
 	@tests/tools/lint.sh
