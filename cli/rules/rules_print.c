@@ -32,10 +32,20 @@ static void print_number(FILE *out, const char *key, double value)
     fprintf(out, "%s = %s", key, es_double_print(number, value));
 }
 
+static void print_warm_up(FILE *out, const es_rule *rule)
+{
+    if (rule->warm_up > 0 || rule->warm_up_end == 0)
+        print_number(out, "warm_up", rule->warm_up);
+    else
+        fputs("warm_up =", out);
+    if (rule->warm_up_end > 0)
+        fprintf(out, " %" PRId64 " steps", rule->warm_up_end);
+    fputc('\n', out);
+}
+
 static void print_rule(FILE *out, const es_rule *rule)
 {
     const char *reference = es_rule_reference_name(rule->reference);
-    char share[ES_FLOAT_TEXT_MAX];
     fprintf(out, "\n[rule %s]\nseries = %s\nphase = %s\naggregate = %s\n",
             rule->name, rule->series, rule->eval ? "eval" : "train",
             es_rule_aggregate_name(rule->aggregate));
@@ -50,12 +60,10 @@ static void print_rule(FILE *out, const es_rule *rule)
         print_number(out, "end", rule->end);
         fputc('\n', out);
     }
-    fprintf(out,
-            "samples = %" PRIu32 "\nwarm_up = %s %" PRId64
-            " steps\ncool_down = %" PRIu32 "\nseverity = %s\naction = %s\n",
-            rule->samples, es_double_print(share, rule->warm_up),
-            rule->warm_up_end, rule->cool_down,
-            es_severity_name(rule->severity),
+    fprintf(out, "samples = %" PRIu32 "\n", rule->samples);
+    print_warm_up(out, rule);
+    fprintf(out, "cool_down = %" PRIu32 "\nseverity = %s\naction = %s\n",
+            rule->cool_down, es_severity_name(rule->severity),
             es_rule_action_name(rule->action));
 }
 
