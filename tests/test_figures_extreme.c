@@ -26,7 +26,7 @@ static const struct {
     {"heatmap", 1, NAMES}, {"curves", 1, NAMES},      {"delta", 2, VALUES},
     {"bands", 2, NAMES},   {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
     {"scales", 2, VALUES}, {"slopes", 1, VALUES},     {"loss", 2, NAMES},
-    {"flops", 2, SHAPES},  {"pareto", 2, VALUES},
+    {"flops", 2, SHAPES},  {"pareto", 2, VALUES},     {"raster", 1, VALUES},
 };
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };

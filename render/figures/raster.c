@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define LEAST_BAND 5.0 /* height of a layer's heads that is set apart */
+
 /* Colours of an image after those of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
 
@@ -200,13 +202,15 @@ static const char *heads_text(const es_box *box)
     return fits ? "heads of layer" : box->height >= 28 ? "heads" : "";
 }
 
-/* Between the layers' heads, where that hides none of them. */
+/* Between the layers' heads, where that hides none of them and the lines are
+ * not half of what there is to see. */
 static void draw_separators(es_picture *picture, const es_raster_sheet *sheet,
                             const es_raster_block *b)
 {
     size_t n_layers = b->panel->layers.n_rows;
     double band = b->heads.height / (double)n_layers;
-    if (b->heads.height / (double)b->panel->heads.n_rows < 1)
+    if (b->heads.height / (double)b->panel->heads.n_rows < 1 ||
+        band < LEAST_BAND)
         return;
     for (size_t i = 1; i < n_layers; i++)
         es_picture_line(picture, b->heads.x, b->heads.y + (double)i * band,
@@ -219,9 +223,10 @@ static void draw_steps(es_picture *picture, const es_raster_sheet *sheet,
                        const es_raster_block *b)
 {
     const es_box *lowest = b->heads.height > 0 ? &b->heads : &b->layers;
+    double whole = b->panel->last - b->panel->first; /* no parts of a step */
+    int most = (int)fmin(fmin(8, lowest->width / 40), whole);
     es_axis axis = es_axis_make(b->panel->first, b->panel->last, false,
-                                lowest->x, lowest->x + lowest->width,
-                                (int)fmin(8, lowest->width / 40));
+                                lowest->x, lowest->x + lowest->width, most);
     axis.labels = ES_LABELS_COUNT;
     es_draw_across(picture, sheet->colors, lowest, &axis, "step");
 }
