@@ -113,8 +113,34 @@ static void test_bands__nonfinite(void **state)
     assert_true(picture_says(picture, "40%"));
     assert_true(picture_says(picture, "0%"));
     assert_true(picture_says(picture, "step 7"));
+    assert_false(picture_says(picture, "m (observed) is unknown"));
     assert_true(picture_says(
         picture, "m = 4 (observed): the largest value of all runs shown"));
+    es_picture_free(picture);
+    es_summary_free(run);
+}
+
+/* Heads that are all NaN; no tick is above 100 %. */
+static void test_bands__all_nan(void **state)
+{
+    char *path = es_folder_file(state, "nan.db");
+    es_run_info info = es_run_of(3, 2);
+    es_recorded to = es_record(path, &info);
+    es_record_all(&to, "entropy", 7, NAN);
+    es_record_end(&to, ES_RUN_FAILED);
+    es_record_close(&to);
+    es_run_summary *run = load(path, 0);
+    const es_run_summary *runs[12];
+    es_drawing drawing = {.runs = runs,
+                          .n = 12,
+                          .note = "max = nan (observed)",
+                          .style = {.width = 486}};
+    for (size_t i = 0; i < 12; i++)
+        runs[i] = run;
+    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+    assert_true(picture_says(picture, "m (observed) is unknown"));
+    assert_true(picture_says(picture, "100"));
+    assert_false(picture_says(picture, "120"));
     es_picture_free(picture);
     es_summary_free(run);
 }
@@ -297,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bands__numbers_of_json),
         cmocka_unit_test(test_bands__nonfinite),
+        cmocka_unit_test(test_bands__all_nan),
         cmocka_unit_test(test_bands__needs_heads),
         cmocka_unit_test(test_flops__published),
         cmocka_unit_test(test_flops__lacks),

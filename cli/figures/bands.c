@@ -27,6 +27,14 @@ static bool any_nonfinite(const es_drawing *drawing)
     return false;
 }
 
+static bool any_m(const es_drawing *drawing)
+{
+    for (size_t i = 0; i < drawing->n; i++)
+        if (!isnan(drawing->runs[i]->m))
+            return true;
+    return false;
+}
+
 /* NaN where no head counts. */
 static double percent_of(const es_bands *bands, size_t group)
 {
@@ -91,6 +99,7 @@ static es_status draw(es_picture **out, const es_drawing *drawing, es_bar *bars,
                       .series = names,
                       .n_series = drawing->n,
                       .high = NAN,
+                      .limit = 100,
                       .y_text = "heads (%)",
                       .group_text = drawing->axis,
                       .note = note};
@@ -103,8 +112,12 @@ static es_status draw(es_picture **out, const es_drawing *drawing, es_bar *bars,
     }
     if (same)
         panel.subtitle = es_drawing_step(subtitle, first);
-    snprintf(note, sizeof note, "m%s: %s%s", drawing->note + strlen("max"),
-             meaning_of(first->max.policy), same ? "" : "; steps differ");
+    if (any_m(drawing))
+        snprintf(note, sizeof note, "m%s: %s%s", drawing->note + strlen("max"),
+                 meaning_of(first->max.policy), same ? "" : "; steps differ");
+    else
+        snprintf(note, sizeof note, "m (%s) is unknown",
+                 es_max_name(first->max.policy));
     return es_bars_draw(out, &figure);
 }
 

@@ -28,8 +28,9 @@ typedef struct es_bars {
     const char *const *series; /* (n_series) the legend; all "": none */
     size_t n_series;
     bool stacked;
-    double high;            /* end of the scale; NaN: what the bars need */
-    const char *y_text;     /* "heads (%)"; may be NULL */
+    double high;        /* end of the scale; NaN: what the bars need */
+    double limit;       /* there are no values, so no ticks, above; 0: none */
+    const char *y_text; /* "heads (%)"; may be NULL */
     const char *group_text; /* below the groups; may be NULL */
     const char *note;       /* may be NULL */
 } es_bars;

@@ -101,6 +101,10 @@ static void set_scale(es_bars_sheet *sheet, double height, double room)
         high = sheet->most;
     high *= height / fmax(height - room, height / 2);
     sheet->axis = es_axis_make(0, high, false, height, 0, most);
+    es_ticks *ticks = &sheet->axis.ticks;
+    while (ticks->n > 1 && sheet->figure->limit > 0 &&
+           es_ticks_at(ticks, ticks->n - 1) > sheet->figure->limit)
+        ticks->n--;
 }
 
 static void measure(es_bars_sheet *sheet)
@@ -132,36 +136,38 @@ static bool fits(const char *text, double width)
     return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) <= width;
 }
 
-/* The text up to its last blank with which it fits, else up to its first;
-   to be freed; NULL if it has none. */
-static char *first_line(const char *text, double width)
+/* Bytes of the first of two lines: up to the last blank, or past the last
+   comma, with which it fits, else the first; 0 if there is none. */
+static size_t first_line(const char *text, double width)
 {
-    char *best = NULL;
-    for (const char *blank = strchr(text, ' '); blank;
-         blank = strchr(blank + 1, ' ')) {
-        char *line = strndup(text, (size_t)(blank - text));
-        if (!line || (best && !fits(line, width))) {
-            free(line);
+    size_t best = 0;
+    for (size_t n = 1; text[n]; n++) {
+        if (text[n] != ' ' && (text[n - 1] != ',' || text[n] == ' '))
+            continue;
+        char *line = strndup(text, n);
+        bool good = line && fits(line, width);
+        free(line);
+        if (best && !good)
             break;
-        }
-        free(best);
-        best = line;
+        best = n;
     }
     return best;
 }
 
 static bool break_label(es_bars_label *out, const char *text, double width)
 {
+    size_t n = fits(text, width) ? 0 : first_line(text, width);
+    char *line = n ? strndup(text, n) : NULL;
     free_label(out);
-    char *line = fits(text, width) ? NULL : first_line(text, width);
-    const char *rest = line ? text + strlen(line) + 1 : NULL;
+    if (n && !line)
+        return false;
     out->lines[0] =
-        es_text_fit(line ? line : text, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-    if (rest)
-        out->lines[1] =
-            es_text_fit(rest, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        es_text_fit(n ? line : text, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    if (n)
+        out->lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
+                                    ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
     free(line);
-    return out->lines[0] && (!rest || out->lines[1]);
+    return out->lines[0] && (!n || out->lines[1]);
 }
 
 static es_status break_labels(es_bars_sheet *sheet)
@@ -178,8 +184,8 @@ static double foot(const es_bars_sheet *sheet)
     const es_bars *figure = sheet->figure;
     bool two = false;
     for (size_t i = 0; i < figure->n_groups; i++)
-        two = two || (strchr(figure->groups[i], ' ') &&
-                      !fits(figure->groups[i], sheet->pitch - 3));
+        two = two || (!fits(figure->groups[i], sheet->pitch - 3) &&
+                      first_line(figure->groups[i], sheet->pitch - 3));
     return 5 + LABEL_LINE * (two ? 2 : 1) + (figure->group_text ? 12 : 0);
 }
 
