@@ -456,6 +456,101 @@ static void test_terminal__any_size(void **state)
     forget(&list);
 }
 
+/* --- reading on -----------------------------------------------------------*/
+
+/* Steps from..to, each of the value `value`, of a run that begins again at
+   step `from`. */
+static void write_on(const char *path, int64_t from, int64_t to, float value)
+{
+    es_run_info info = es_run_of(3, 2);
+    info.uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    info.ctx = 128;
+    es_recorded file = {.n_layers = 3, .n_heads = 2};
+    es_assert_ok(es_writer_open(&file.writer, path, ES_FAST));
+    es_assert_ok(es_writer_run(file.writer, &file.run, &info, from));
+    for (int64_t step = from; step <= to; step++) {
+        es_record_all(&file, "entropy", step, value);
+        es_record_value(&file, "loss", step, value + 1);
+        es_record_all(&file, "max_logit", step, value + 2);
+    }
+    es_record_close(&file);
+}
+
+static void read_on(es_watched *run)
+{
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    es_assert_ok(es_reader_open(&reader, run->path));
+    es_assert_ok(es_watched_read(run, reader, &options));
+    es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
+    es_reader_close(reader);
+}
+
+/* Lines of steps 0 to n - 1: `first` before step `from`, `then` from there. */
+static void assert_lines(const es_watched *run, size_t n, size_t from,
+                         float first, float then)
+{
+    const es_trace *traces[] = {run->layers.trace, run->lines[0].trace,
+                                run->lines[1].trace};
+    float values[16];
+    int64_t steps[16];
+    for (size_t k = 0; k < 3; k++) {
+        assert_int_equal(es_trace_n_points(traces[k]), n);
+        es_trace_steps(traces[k], steps);
+        es_trace_line(traces[k], k == 0 ? 2 : 0, values);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(steps[i], i);
+            assert_true(values[i] == (i < from ? first : then) + (float)k);
+        }
+    }
+    assert_true(run->values[0] == then + 1 && run->values[1] == then + 2);
+    assert_int_equal(run->judged->step, n - 1);
+}
+
+static void
+test_terminal__what_a_resumed_run_replaced_is_read_again(void **state)
+{
+    es_watched run = {.path = es_folder_file(state, "resumed.db")};
+    write_on(run.path, 0, 5, 0.5F);
+    read_on(&run);
+    assert_lines(&run, 6, 0, 0, 0.5F);
+    write_on(run.path, 6, 9, 1.5F); /* it goes on */
+    read_on(&run);
+    assert_lines(&run, 10, 6, 0.5F, 1.5F);
+    write_on(run.path, 6, 11, 2.5F); /* further than before, but others */
+    read_on(&run);
+    assert_lines(&run, 12, 6, 0.5F, 2.5F);
+    write_on(run.path, 6, 7, 3.5F); /* less far */
+    read_on(&run);
+    assert_lines(&run, 8, 6, 0.5F, 3.5F);
+    es_watched_forget(&run);
+}
+
+static void test_terminal__moving_among_the_samples(void **state)
+{
+    es_watched run = {.path = es_folder_file(state, "moved.db")};
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    write_on(run.path, 3, 7, 0.5F);
+    read_on(&run);
+    assert_int_equal(es_watched_step(&run, 5, -1), 4);
+    assert_int_equal(es_watched_step(&run, 5, 1), 6);
+    assert_int_equal(es_watched_step(&run, 5, 100), 7);
+    assert_int_equal(es_watched_step(&run, 5, -100), 3);
+    assert_int_equal(es_watched_step(&run, ES_STEP_FIRST, 0), 3);
+    assert_int_equal(es_watched_step(&run, 1000, 0), 7);
+    es_assert_ok(es_reader_open(&reader, run.path));
+    es_assert_ok(es_watched_move(&run, reader, 4, &options));
+    assert_int_equal(es_watched_shown(&run)->step, 4);
+    assert_int_equal(run.judged->step, 7);
+    es_assert_ok(es_watched_move(&run, reader, ES_STEP_LAST, &options));
+    assert_int_equal(es_watched_shown(&run)->step, 7);
+    es_reader_close(reader);
+    es_watched_forget(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +568,9 @@ int main(void)
         cmocka_unit_test(test_terminal__troubled_runs),
         cmocka_unit_test(test_terminal__deep_and_wide),
         cmocka_unit_test(test_terminal__any_size),
+        cmocka_unit_test(
+            test_terminal__what_a_resumed_run_replaced_is_read_again),
+        cmocka_unit_test(test_terminal__moving_among_the_samples),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }
