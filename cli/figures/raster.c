@@ -45,8 +45,7 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
                         .panels = panels,
                         .n_panels = drawing->n,
                         .scale_text = drawing->axis,
-                        .note = "a column of several samples shows the one "
-                                "farthest from its row's mean, NaN before all"};
+                        .note = "joined samples show the most extreme, or NaN"};
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         const es_steps *s = &steps[i];
