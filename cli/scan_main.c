@@ -331,7 +331,8 @@ static es_status show_runs(scan *s)
     es_status status = ES_OK;
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
-        !es_where_judges(&s->options.where) && !s->options.order.given;
+        !es_where_judges(&s->options.where) && !s->options.order.given &&
+        !s->options.figures.pictures[ES_FIGURE_TIMELINE].wanted;
     if (s->options.compare && s->options.text != ES_TEXT_NONE)
         status = es_comparison_new(&s->comparison, summary);
     if (status != ES_OK)

@@ -150,6 +150,7 @@ const es_command es_scan_command = {
         "  flops       shares of FFN and attention over context lengths\n"
         "  pareto      perplexity on held-out data against --cost\n"
         "  raster      every layer and every head over the steps, in colours\n"
+        "  timeline    flags and events, and what they follow from\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"

@@ -295,6 +295,80 @@ static void test_cells__raster(void **state)
     es_summary_free(run);
 }
 
+/* --- timeline -------------------------------------------------------------*/
+
+/* Two layers of three heads: the second collapses at 30, its logits grow at
+ * 40, the loss is NaN at 50. */
+static const char *write_failing_run(void **state)
+{
+    const char *path = es_folder_file(state, "failing.db");
+    const char *names[] = {"entropy", "max_logit", "loss"};
+    const es_shape shapes[] = {ES_SHAPE_HEAD, ES_SHAPE_HEAD, ES_SHAPE_RUN};
+    es_writer *w = NULL;
+    int64_t run, ids[3];
+    es_run_info info = es_run_of(L, H);
+    info.ctx = 128;
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    for (size_t i = 0; i < 3; i++)
+        es_assert_ok(es_writer_series(w, &ids[i], run, names[i], shapes[i],
+                                      ES_PHASE_TRAIN, NULL));
+    for (int64_t step = 0; step <= 60; step += 10) {
+        float low = step < 30 ? 2 : 0.01f, logit = step < 40 ? 5 : 5000;
+        const float entropy[N] = {2, 2.1f, 2.2f, low, low, 2};
+        const float logits[N] = {1, 2, 3, 4, 4, logit};
+        const float loss = step < 50 ? 3 : NAN;
+        es_assert_ok(es_writer_sample(w, ids[0], step, entropy, N));
+        es_assert_ok(es_writer_sample(w, ids[1], step, logits, N));
+        es_assert_ok(es_writer_sample(w, ids[2], step, &loss, 1));
+    }
+    es_event event = {.step = 55,
+                      .kind = "stop",
+                      .severity = ES_SEVERITY_INFO,
+                      .layer = ES_UNKNOWN,
+                      .head = ES_UNKNOWN,
+                      .message = "asked to stop"};
+    es_assert_ok(es_writer_event(w, run, &event));
+    es_assert_ok(es_writer_close(w));
+    return path;
+}
+
+static void test_cells__timeline(void **state)
+{
+    es_run_summary *run = load(write_failing_run(state), "entropy");
+    const es_run_summary *runs[1] = {run};
+    es_drawing drawing = drawing_of(runs, 1);
+    for (int theme = ES_THEME_LIGHT; theme <= ES_THEME_DARK; theme++) {
+        drawing.style.theme = (es_theme)theme;
+        es_picture *picture = drawn(es_draw_timeline, &drawing);
+        assert_true(picture_says(picture,
+                                 "collapse 30 \u2192 logits 40 \u2192 nan 50"));
+        assert_true(picture_says(picture, "lowest layer mean of entropy"));
+        assert_true(picture_says(picture, "largest logit"));
+        assert_false(picture_says(picture, "NaN activations of a layer"));
+        assert_true(picture_says(picture, "stop"));
+        assert_true(picture_says(picture, "L1"));
+        es_picture_free(picture);
+    }
+    es_summary_free(run);
+}
+
+static void test_cells__timeline_of_one_step(void **state)
+{
+    const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
+    es_run_summary *run =
+        load(write_run(state, "one.db", H, "entropy", values), "entropy");
+    const es_run_summary *runs[1] = {run};
+    es_drawing drawing = drawing_of(runs, 1);
+    double dots[1][2];
+    es_picture *picture = drawn(es_draw_timeline, &drawing);
+    assert_int_equal(picture_dots(dots, 1, picture), 1);
+    assert_true(picture_says(picture, "no flags"));
+    assert_true(picture_says(picture, "40"));
+    es_picture_free(picture);
+    es_summary_free(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +380,8 @@ int main(void)
         cmocka_unit_test(test_cells__steps_keep_dips_and_nan),
         cmocka_unit_test(test_cells__steps_hold),
         cmocka_unit_test(test_cells__raster),
+        cmocka_unit_test(test_cells__timeline),
+        cmocka_unit_test(test_cells__timeline_of_one_step),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

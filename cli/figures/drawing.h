@@ -47,7 +47,7 @@ es_figure_draw es_draw_bands, es_draw_flops, es_draw_pareto;
 es_status es_fits_heads(const es_run_summary *run,
                         const char *figure) ES_MUST_USE;
 es_figure_fits es_fits_thresholds, es_fits_raster;
-es_figure_draw es_draw_thresholds, es_draw_raster;
+es_figure_draw es_draw_thresholds, es_draw_raster, es_draw_timeline;
 
 es_figure_fits es_fits_nans, es_fits_scales, es_fits_slopes, es_fits_loss;
 es_figure_draw es_draw_nans, es_draw_scales, es_draw_slopes, es_draw_loss;

@@ -19,6 +19,7 @@ static const es_figure_entry entries[ES_N_FIGURES] = {
     [ES_FIGURE_FLOPS] = {"flops", es_fits_flops, es_draw_flops},
     [ES_FIGURE_PARETO] = {"pareto", es_fits_pareto, es_draw_pareto},
     [ES_FIGURE_RASTER] = {"raster", es_fits_raster, es_draw_raster},
+    [ES_FIGURE_TIMELINE] = {"timeline", NULL, es_draw_timeline},
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)

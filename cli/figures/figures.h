@@ -18,6 +18,7 @@ typedef enum es_figure_kind {
     ES_FIGURE_FLOPS,
     ES_FIGURE_PARETO,
     ES_FIGURE_RASTER,
+    ES_FIGURE_TIMELINE,
     ES_N_FIGURES
 } es_figure_kind;
 

@@ -1,0 +1,70 @@
+/** What happened to a run, on one axis of steps. */
+#ifndef ES_TIMELINE_H
+#define ES_TIMELINE_H
+
+#include "render/figures/figure.h"
+
+/** How bad something is: its colour. */
+typedef enum es_timeline_level {
+    ES_LEVEL_INFO,
+    ES_LEVEL_WARNING,
+    ES_LEVEL_ERROR,
+    ES_LEVEL_CRITICAL
+} es_timeline_level;
+
+/** A small plot above the lanes. */
+typedef struct es_timeline_plot {
+    const char *text;     /* "max_logit" */
+    const int64_t *steps; /* (n) increasing; borrowed */
+    const float *values;  /* (n) what is not finite is marked at the foot;
+                             missing is a gap */
+    size_t n;
+    bool logarithmic; /* values at or below 0 are at the foot */
+} es_timeline_plot;
+
+/** Something that lasted: a bar in the lane of its name. */
+typedef struct es_timeline_bar {
+    size_t lane;
+    double from, to;
+    es_timeline_level level;
+    const char *text; /* on the bar or beside it where there is room: "L2-8" */
+} es_timeline_bar;
+
+/** Something that happened at a step. */
+typedef struct es_timeline_mark {
+    double step;
+    es_timeline_level level;
+    const char *text; /* beside the mark where there is room */
+} es_timeline_mark;
+
+typedef struct es_timeline_panel {
+    const char *title, *subtitle;  /* may be NULL */
+    const es_timeline_plot *plots; /* (n_plots) */
+    size_t n_plots;
+    const es_timeline_bar *bars; /* (n_bars) by lane, then by step */
+    size_t n_bars;
+    const es_timeline_mark *marks; /* (n_marks) by step */
+    size_t n_marks;
+    const char *order;  /* below: "collapse 130 -> nan 158"; may be NULL */
+    double first, last; /* steps of the axis */
+} es_timeline_panel;
+
+typedef struct es_timeline {
+    es_figure_style style;
+    const es_timeline_panel *panels; /* (n_panels) */
+    size_t n_panels;
+    const char *const *lanes; /* (n_lanes) of every panel, from the top */
+    size_t n_lanes;
+} es_timeline;
+
+/**
+ * Draws the panels, two beside each other. The first onset of each lane
+ * is a line through the plots. Long series are drawn by the smallest and the
+ * largest value of each half point of width.
+ *
+ * Returns as es_heatmap_draw.
+ */
+es_status es_timeline_draw(es_picture **out,
+                           const es_timeline *figure) ES_MUST_USE;
+
+#endif
