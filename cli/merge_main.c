@@ -1,17 +1,24 @@
 /* entropy-scan merge */
+#include "analyzer/base/value.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/print.h"
+#include "cli/summary.h"
+#include "cli/tree.h"
 #include "store/merge.h"
+#include "store/run_row.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OUTPUT, QUIET, HELP };
+enum { OUTPUT, RECURSIVE, QUIET, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "ALL.db", "the run file to write"},
+    [RECURSIVE] = {"recursive", 'r', NULL,
+                   "merge the run files (*.db) below the folders given"},
     [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
     [HELP] = ES_HELP_OPTION,
 };
@@ -27,7 +34,12 @@ const es_command es_merge_command = {
         "replaced, but only if no run of it would be lost: name it among the\n"
         "inputs to add to it. If an input cannot be read the others are "
         "merged\n"
-        "all the same, and the exit code is 4.",
+        "all the same, and the exit code is 4.\n"
+        "\n"
+        "The table summary of ALL.db has a row for each run, for plain SQL:\n"
+        "its last step, losses, heads in each quarter of the ceiling, flags.\n"
+        "NULL is a number that was not recorded; one that is not finite is\n"
+        "the text NaN, inf or -inf.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -35,8 +47,10 @@ const es_command es_merge_command = {
 typedef struct arguments {
     char **inputs; /* (n_inputs) room for all of argv */
     size_t n_inputs;
+    es_paths found; /* with --recursive: inputs are its paths */
+    size_t n_unreadable;
     const char *output;
-    bool quiet;
+    bool recursive, quiet;
 } arguments;
 
 static es_status take(void *user, int option, const char *value)
@@ -48,6 +62,9 @@ static es_status take(void *user, int option, const char *value)
         return ES_OK;
     case OUTPUT:
         to->output = value;
+        return ES_OK;
+    case RECURSIVE:
+        to->recursive = true;
         return ES_OK;
     case QUIET:
         to->quiet = true;
@@ -67,6 +84,54 @@ static es_status check(const arguments *given)
     return es_output_check_run_file(given->output);
 }
 
+/* What entropy-scan says of a run, as a row beside it. */
+static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
+{
+    char flags[1024] = "no entropy";
+    es_run_info info;
+    es_run_summary *summary = NULL;
+    es_summary_options asked;
+    es_summary_options_default(&asked);
+    asked.max.policy = ES_MAX_CEILING;
+    es_run_row row = {.step = ES_UNKNOWN,
+                      .loss = es_missing(),
+                      .ppl = es_missing(),
+                      .eval_loss = es_missing(),
+                      .eval_ppl = es_missing(),
+                      .ceiling = NAN,
+                      .largest = NAN,
+                      .flags = flags};
+    es_status status = es_reader_run(reader, run, &info);
+    if (status != ES_OK)
+        return status;
+    status = es_summary_load(&summary, reader, run, &asked);
+    if (status == ES_OK) {
+        es_summary_print_flags(flags, sizeof flags, summary);
+        row.step = summary->step;
+        row.loss = summary->loss;
+        row.ppl = summary->ppl;
+        row.eval_loss = summary->eval_loss;
+        row.eval_ppl = summary->eval_ppl;
+        row.ceiling = summary->ceiling;
+        row.largest = summary->peak;
+        row.bands = summary->bands;
+        row.severity = es_summary_severity(summary);
+    }
+    es_summary_free(summary);
+    if (status != ES_OK && status != ES_ENOTFOUND)
+        return status;
+    return es_writer_run_row(writer, info.uuid, &row);
+}
+
+static es_status add_rows(es_writer *writer, es_reader *reader)
+{
+    es_status status = ES_OK;
+    size_t n = es_reader_n_runs(reader);
+    for (size_t run = 0; run < n && status == ES_OK; run++)
+        status = add_row(writer, reader, run);
+    return status;
+}
+
 static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
                            size_t *skipped)
 {
@@ -74,6 +139,8 @@ static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
     es_status status = es_reader_open(&reader, path);
     if (status == ES_OK)
         status = es_merge(writer, reader, copied, skipped);
+    if (status == ES_OK)
+        status = add_rows(writer, reader);
     es_reader_close(reader);
     return status;
 }
@@ -135,7 +202,7 @@ static es_status write_runs(const arguments *given, const es_output *output,
 
 static int merge(const arguments *given)
 {
-    size_t n_failed = 0, n_runs = 0;
+    size_t n_failed = given->n_unreadable, n_runs = 0;
     es_output *output = NULL;
     es_writer *writer = NULL;
     es_status status = es_output_open_run(&output, &writer, given->output);
@@ -164,7 +231,17 @@ int es_merge_main(int argc, char **argv)
             : es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
     if (status == ES_OK)
         status = check(&given);
+    if (status == ES_OK && given.recursive)
+        status = es_paths_expand(&given.found, &given.n_unreadable,
+                                 given.inputs, given.n_inputs);
+    if (given.found.n) {
+        free(given.inputs);
+        given.inputs = given.found.paths;
+        given.n_inputs = given.found.n;
+    }
     int code = status == ES_OK ? merge(&given) : es_command_exit(status);
-    free(given.inputs);
+    if (given.inputs != given.found.paths)
+        free(given.inputs);
+    es_paths_free(&given.found);
     return code;
 }

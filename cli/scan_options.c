@@ -542,27 +542,13 @@ static es_status judge(gathered *g)
     return status;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat file;
-    return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
-}
-
 /* Folders become the run files below them. */
 static es_status find_inputs(es_scan_options *to)
 {
-    for (size_t i = 0; i < to->n_inputs; i++) {
-        const char *input = to->inputs[i];
-        es_status status =
-            is_folder(input)
-                ? es_paths_walk(&to->found, &to->n_unreadable, input)
-                : es_paths_add(&to->found, input);
-        if (status != ES_OK)
-            return status;
-    }
-    if (!to->found.n)
-        return es_fail(ES_ENOTFOUND, "%s: no run file (*.db) below it",
-                       to->inputs[0]);
+    es_status status = es_paths_expand(&to->found, &to->n_unreadable,
+                                       to->inputs, to->n_inputs);
+    if (status != ES_OK)
+        return status;
     free(to->inputs);
     to->inputs = to->found.paths;
     to->n_inputs = to->found.n;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 es_status es_paths_add(es_paths *to, const char *path)
 {
@@ -92,4 +93,26 @@ es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
         fts_close(walk);
     free(root);
     return status;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
+}
+
+es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        es_status status = is_folder(inputs[i])
+                               ? es_paths_walk(out, n_failed, inputs[i])
+                               : es_paths_add(out, inputs[i]);
+        if (status != ES_OK)
+            return status;
+    }
+    if (!out->n)
+        return es_fail(ES_ENOTFOUND, "%s: no run file (*.db) below it",
+                       inputs[0]);
+    return ES_OK;
 }

@@ -26,6 +26,16 @@ typedef struct es_paths {
 es_status es_paths_walk(es_paths *out, size_t *n_failed,
                         const char *folder) ES_MUST_USE;
 
+/**
+ * Appends the inputs (n), each folder as the run files below it.
+ *
+ *   n_failed  as for es_paths_walk
+ *
+ * ES_OK; ES_ENOTFOUND: there is not one file; as es_paths_walk.
+ */
+es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
+                          size_t n) ES_MUST_USE;
+
 /** Appends one path, copied. ES_OK or ES_ENOMEM. */
 es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 

@@ -77,6 +77,21 @@ exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
 exits 'check goes by what is shown' 1 '' "$scan" -r sweep -q --check
 exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
 
+# --- one file of many
+
+exits 'merge below folders' 0 'all.db: 4 runs of 4 files' "$scan" merge -r sweep -o all.db
+sql() { sqlite3 -batch -readonly all.db "$1"; }
+rows() { # as --csv says it
+    [ "$(sql "SELECT name || ' ' || heads || ' ' || highest || ' ' || severity || ' ' || flags
+        FROM summary JOIN run USING(run_id) ORDER BY name" | paste -sd'/')" = \
+        'one 6 1 4 collapse L0 (critical)/three 6 1 0 ok/two 6 2 2 overload L0 (warning)/zero 6 2 2 overload L0 (warning)' ] ||
+        { sql 'SELECT * FROM summary'; return 1; }
+}
+check 'has a row for each, for plain SQL' rows
+check 'and is a run file' test "$(names_of all.db)" = 'two one three zero'
+exits 'merged again' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
+check 'a row for each' test "$(sql 'SELECT count(*) FROM summary')" = 5
+
 for i in $(seq 300); do
     mkdir -p "many/$((i % 7))"
     cp sweep/zero.db "many/$((i % 7))/r$i.db"

@@ -4,8 +4,11 @@
 #include "tests/run_files.h"
 #include "tests/same_run.h"
 
+#include "analyzer/base/value.h"
 #include "store/merge.h"
+#include "store/run_row.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -120,6 +123,52 @@ static void test_store_merge__not_within_a_transaction(void **state)
     es_reader_close(r);
 }
 
+/* --- a row for plain SQL --------------------------------------------------*/
+
+static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
+{
+    const es_run_row row = {.step = 7,
+                            .loss = loss,
+                            .ppl = ppl,
+                            .eval_loss = INFINITY,
+                            .eval_ppl = 0,
+                            .ceiling = NAN,
+                            .largest = 2.5,
+                            .bands = {{1, 2, 3, 4}, 5, 0, 15},
+                            .severity = ES_SEVERITY_ERROR,
+                            .flags = "nan"};
+    es_assert_ok(es_writer_run_row(w, uuid, &row));
+}
+
+/* NaN, missing and zero are three things in SQL, too. */
+static void test_store_merge__a_row_for_plain_sql(void **state)
+{
+    const char *path = es_folder_file(state, "row.db");
+    es_writer *w = NULL;
+    es_write_run(path, "a", 3);
+    char uuid[64];
+    snprintf(uuid, sizeof uuid, "%s", es_sqlite(path, "SELECT uuid FROM run"));
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    put_row(w, uuid, 1, 1);
+    put_row(w, uuid, NAN, es_missing());
+    const es_run_row row = {.flags = "ok"};
+    es_assert_status(
+        ES_ENOTFOUND, "has no run",
+        es_writer_run_row(w, "01234567-89ab-4def-8123-456789abcdef", &row));
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(
+        es_sqlite(path, "SELECT step, loss, ppl IS NULL, eval_loss, eval_ppl, "
+                        "ceiling IS NULL, largest, heads, lowest, lower, "
+                        "upper, highest, nonfinite, severity, flags "
+                        "FROM summary JOIN run USING(run_id)"),
+        "7|NaN|1|inf|0.0|1|2.5|15|1|2|3|4|5|3|nan");
+    assert_string_equal(
+        es_sqlite(path, "SELECT count(*) FROM summary WHERE loss < 1e30"), "0");
+    es_reader *r = open_reader(path);
+    assert_int_equal(es_reader_n_runs(r), 1);
+    es_reader_close(r);
+}
+
 int main(void)
 {
 #define TEST(name)                                                             \
@@ -127,6 +176,7 @@ int main(void)
                                     es_folder_remove)
     const struct CMUnitTest tests[] = {
         TEST(every_bit_once),
+        TEST(a_row_for_plain_sql),
         TEST(empty_series_and_runs),
         TEST(damaged_run_leaves_nothing),
         TEST(not_within_a_transaction),

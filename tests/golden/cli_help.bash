@@ -7,7 +7,7 @@ _entropy_scan()
     '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
     export) words="--output= --format= --run= --series= --phase= --help" ;;
-    merge) words="--output= --quiet --help" ;;
+    merge) words="--output= --recursive --quiet --help" ;;
     report) words="--output= --series= --phase= --max= --title= --quiet --help" ;;
     rules) words="--help" ;;
     help) words="--man --completion --help" ;;
