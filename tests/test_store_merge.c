@@ -175,10 +175,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_store_merge__##name, es_folder_make,  \
                                     es_folder_remove)
     const struct CMUnitTest tests[] = {
-        TEST(every_bit_once),
-        TEST(a_row_for_plain_sql),
-        TEST(empty_series_and_runs),
-        TEST(damaged_run_leaves_nothing),
+        TEST(every_bit_once),           TEST(a_row_for_plain_sql),
+        TEST(empty_series_and_runs),    TEST(damaged_run_leaves_nothing),
         TEST(not_within_a_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
