@@ -13,7 +13,7 @@ static void test_curves__area_is_a_tint(void **state)
     bundle b = bundle_new(1, 40, 0);
     for (size_t i = 0; i < 40; i++) {
         row(&b, 0)[i] = 2;
-        low[i] = 1;
+        low[i] = i == 20 ? 0.1f : 1;
         high[i] = i == 20 ? NAN : 3;
     }
     b.curves[0].low = low;
@@ -29,6 +29,7 @@ static void test_curves__area_is_a_tint(void **state)
     assert_int_equal(pixel(&s, 0, 10, 3.3), 0xffffff);
     assert_int_equal(pixel(&s, 0, 10, 0.7), 0xffffff);
     assert_int_equal(pixel(&s, 0, 20, 2.7), 0xffffff); /* no upper end */
+    assert_int_equal(pixel(&s, 0, 19.5, 0.55), 0xffffff);
     /* The scale holds the area, and a NaN of it is no NaN of the line. */
     assert_true(s.sheet.blocks[0].upright.high > 3);
     assert_false(picture_says(s.picture, "NaN or infinite"));
@@ -184,6 +185,9 @@ static void check_legend_is_clear(const es_curves *figure)
 {
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, figure), ES_OK);
+    /* Names do not take a third of a paper's column. */
+    assert_true(sheet.below || figure->style.width != 234 ||
+                figure->n_panels == 1);
     for (size_t i = 0; i < figure->n_panels; i++) {
         const es_box *plot = &sheet.blocks[i].plot;
         bool beside = sheet.legend_x >= plot->x + plot->width + ES_MARK_RADIUS;
