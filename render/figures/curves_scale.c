@@ -213,7 +213,8 @@ void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b)
         set_logarithmic(b, figure->y_labels);
     else
         set_linear(b, figure);
-    b->upright.labels = figure->y_labels;
+    bool whole = b->logarithmic && b->upright.low >= 1; /* decades */
+    b->upright.labels = whole ? ES_LABELS_COUNT : figure->y_labels;
 }
 
 /* --- x --------------------------------------------------------------------*/
