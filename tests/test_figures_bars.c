@@ -190,6 +190,9 @@ static es_run_summary *record(void **state, const model *m)
     info.ctx = 128;
     es_recorded to = es_record(path, &info);
     es_record_all(&to, "entropy", 20, 2);
+    const float earlier = 3;
+    if (m->ce != 0)
+        es_record_sample(&to, "ce", ES_PHASE_EVAL, 10, &earlier, 1);
     if (m->ce != 0)
         es_record_sample(&to, "ce", ES_PHASE_EVAL, 20, &m->ce, 1);
     es_record_end(&to, ES_RUN_FINISHED);
@@ -292,6 +295,8 @@ static void test_pareto__costs(void **state)
     expect_cost(c.runs[1], ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
     expect_cost(c.runs[0], ES_COST_TOKENS, 20.0 * 8 * 128);
     expect_cost(c.runs[2], ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
+    c.summaries[0]->eval_ppl = (float)exp(3); /* as at step 10 */
+    expect_cost(c.runs[0], ES_COST_TOKENS, 10.0 * 8 * 128);
     es_assert_status(ES_ENOTFOUND, "batch",
                      es_run_cost(&found, c.runs[3], ES_COST_TOKENS));
     tear_down(&c);

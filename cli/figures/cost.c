@@ -7,21 +7,18 @@
 
 #define PAPERS_MULT 4
 
-/* Numbers of a configuration that costs depend on. */
-typedef struct factors {
-    int64_t mlp_mult, accumulate;
-} factors;
+/* A number of a configuration, at least 1. */
+typedef struct factor {
+    const char *key;
+    double value;
+} factor;
 
 static es_status take(void *user, const es_config_member *member)
 {
-    factors *f = user;
-    double x = member->number;
-    if (member->kind != ES_CONFIG_NUMBER || !(x >= 1 && x <= 1e6))
-        return ES_OK;
-    if (strcmp(member->key, "mlp_mult") == 0)
-        f->mlp_mult = (int64_t)x;
-    else if (strcmp(member->key, "accumulate") == 0)
-        f->accumulate = (int64_t)x;
+    factor *f = user;
+    if (strcmp(member->key, f->key) == 0 && member->number >= 1 &&
+        member->number <= 1e6)
+        f->value = floor(member->number);
     return ES_OK;
 }
 
@@ -38,10 +35,10 @@ static es_status read_shape(es_run_shape *out, es_reader *reader,
                             const es_run_summary *run, const char *figure)
 {
     es_run_info info;
-    factors f = {PAPERS_MULT, 1};
+    factor mult = {"mlp_mult", PAPERS_MULT};
     es_status status = es_reader_run(reader, run->number - 1, &info);
     if (status == ES_OK)
-        status = es_reader_config_each(reader, run->number - 1, take, &f);
+        status = es_reader_config_each(reader, run->number - 1, take, &mult);
     if (status != ES_OK)
         return status;
     if (!run->arch)
@@ -58,13 +55,17 @@ static es_status read_shape(es_run_shape *out, es_reader *reader,
     out->shape.n_layer = info.n_layer;
     out->shape.n_head = info.n_head;
     out->shape.d_model = info.d_model;
-    out->shape.mlp_mult = f.mlp_mult;
+    out->shape.mlp_mult = (int64_t)mult.value;
     out->ctx = info.ctx;
-    double tokens =
-        (double)info.batch * (double)f.accumulate * (double)info.ctx;
-    out->step_tokens =
-        tokens >= 1 && tokens < 1e15 ? (int64_t)tokens : ES_UNKNOWN;
     return ES_OK;
+}
+
+static es_status open_run(es_reader **out, const es_run_summary *run)
+{
+    es_status status = es_reader_open(out, run->path);
+    if (status == ES_OK && es_reader_n_runs(*out) < run->number)
+        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    return status;
 }
 
 es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
@@ -72,34 +73,66 @@ es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
 {
     es_reader *reader = NULL;
     *out = (es_run_shape){.ctx = 0};
-    es_status status = es_reader_open(&reader, run->path);
-    if (status == ES_OK && es_reader_n_runs(reader) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    es_status status = open_run(&reader, run);
     if (status == ES_OK)
         status = read_shape(out, reader, run, figure);
     es_reader_close(reader);
     return status;
 }
 
+es_status es_tokens_a_step(double *out, const es_run_summary *run)
+{
+    es_reader *reader = NULL;
+    es_run_info info = {.batch = ES_UNKNOWN, .ctx = ES_UNKNOWN};
+    factor accumulate = {"accumulate", 1};
+    es_status status = open_run(&reader, run);
+    if (status == ES_OK)
+        status = es_reader_run(reader, run->number - 1, &info);
+    if (status == ES_OK)
+        status =
+            es_reader_config_each(reader, run->number - 1, take, &accumulate);
+    es_reader_close(reader);
+    if (status != ES_OK)
+        return status;
+    if (info.batch < 1 || info.ctx < 1)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: does not say how many tokens a step has (batch, "
+                       "ctx): leave out --tokens, or choose another --cost",
+                       run->path);
+    *out = (double)info.batch * (double)info.ctx * accumulate.value;
+    return ES_OK;
+}
+
 /* --- costs ----------------------------------------------------------------*/
 
-/* Tokens up to the evaluation that eval_ppl is of. */
-static es_status count_tokens(double *out, const es_run_summary *run,
-                              const es_run_shape *shape)
+/* The step that the summary's eval_ppl is of: not the last one of the run if
+   an earlier step is shown. */
+static int64_t find_step(const es_lines *lines, float ppl)
 {
-    es_lines lines;
-    if (shape->step_tokens == ES_UNKNOWN)
-        return lacks(run, "a cost in tokens", "batch");
-    const char *series = "ce";
-    es_status status =
-        es_lines_read(&lines, run, series, ES_PHASE_EVAL, ES_REDUCE_NONE);
+    for (size_t i = lines->n; i-- > 0;) {
+        float here = (float)exp((double)lines->values[i]);
+        if (here == ppl || (isnan(here) && isnan(ppl)))
+            return lines->steps[i];
+    }
+    return lines->steps[lines->n - 1];
+}
+
+/* Tokens up to the evaluation that eval_ppl is of. */
+static es_status count_tokens(double *out, const es_run_summary *run)
+{
+    es_lines lines = {0};
+    double a_step;
+    es_status status = es_tokens_a_step(&a_step, run);
+    if (status != ES_OK)
+        return status;
+    status = es_lines_read(&lines, run, "ce", ES_PHASE_EVAL, ES_REDUCE_NONE);
     if (status == ES_ENOTFOUND) {
         es_lines_clear(&lines);
         status =
             es_lines_read(&lines, run, "loss", ES_PHASE_EVAL, ES_REDUCE_NONE);
     }
     if (status == ES_OK)
-        *out = (double)lines.steps[lines.n - 1] * (double)shape->step_tokens;
+        *out = a_step * (double)find_step(&lines, run->eval_ppl);
     es_lines_clear(&lines);
     return status;
 }
@@ -108,6 +141,8 @@ es_status es_run_cost(double *out, const es_run_summary *run, es_cost cost)
 {
     es_run_shape shape;
     es_flops flops;
+    if (cost == ES_COST_TOKENS)
+        return count_tokens(out, run);
     es_status status = es_run_shape_read(&shape, run, "a cost");
     if (status != ES_OK)
         return status;
@@ -123,7 +158,7 @@ es_status es_run_cost(double *out, const es_run_summary *run, es_cost cost)
         *out = es_cost_nonlinear(&shape.shape, shape.ctx);
         return ES_OK;
     case ES_COST_TOKENS:
-        return count_tokens(out, run, &shape);
+        break;
     }
     return es_fail(ES_EINTERNAL, "cost %d is not handled", (int)cost);
 }

@@ -5,22 +5,28 @@
 #include "analyzer/flops.h"
 #include "cli/figures/figures.h"
 
-/** The shape of a run's model, and what a step of it reads. */
+/** The shape of a run's model. */
 typedef struct es_run_shape {
     es_cost_shape shape;
     int64_t ctx;
-    int64_t step_tokens; /* batch x accumulate x ctx; or ES_UNKNOWN */
 } es_run_shape;
 
 /**
- * Reads it: architecture, L, H, d and T of the run, m ("mlp_mult", 4 where it
- * is not said) and "accumulate" (1) of its configuration.
+ * Reads it: architecture, L, H, d and T of the run, m of its
+ * configuration ("mlp_mult"; 4 where it is not said).
  *
  * ES_OK; ES_ENOTFOUND if the architecture is not ours to read, or d or T is
  * unknown: the message says what `figure` lacks; es_reader_open's errors.
  */
 es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
+
+/**
+ * Tokens that a step trains on: batch x ctx of the run, times "accumulate" of
+ * its configuration (1). ES_OK; ES_ENOTFOUND if batch or ctx is unknown;
+ * es_reader_open's errors.
+ */
+es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
 
 /**
  * The cost of a run: of one forward pass over one sequence, or the tokens read

@@ -1,4 +1,5 @@
 /* Loss or perplexity of all runs, in training and on held-out data. */
+#include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
 #include "render/figures/curves.h"
@@ -25,38 +26,6 @@ es_status es_fits_loss(const es_run_summary *run)
 }
 
 /* --- over tokens ----------------------------------------------------------*/
-
-static es_status take_accumulate(void *user, const es_config_member *member)
-{
-    double *accumulate = user;
-    if (strcmp(member->key, "accumulate") == 0 &&
-        member->kind == ES_CONFIG_NUMBER)
-        *accumulate = member->number;
-    return ES_OK;
-}
-
-/* Tokens of a step: batch x accumulate x ctx. */
-static es_status tokens_a_step(double *out, const es_run_summary *run)
-{
-    es_reader *reader = NULL;
-    es_run_info info = {.batch = ES_UNKNOWN, .ctx = ES_UNKNOWN};
-    double accumulate = 1;
-    es_status status = es_reader_open(&reader, run->path);
-    if (status == ES_OK)
-        status = es_reader_run(reader, run->number - 1, &info);
-    if (status == ES_OK)
-        status = es_reader_config_each(reader, run->number - 1, take_accumulate,
-                                       &accumulate);
-    es_reader_close(reader);
-    *out = (double)info.batch * (double)info.ctx * accumulate;
-    if (status == ES_OK &&
-        (info.batch == ES_UNKNOWN || info.ctx == ES_UNKNOWN || !(*out >= 1)))
-        status = es_fail(ES_ENOTFOUND,
-                         "%s: does not say how many tokens a step has (batch, "
-                         "ctx): leave out --tokens",
-                         run->path);
-    return status;
-}
 
 static void count_tokens(es_lines *lines, double a_step)
 {
@@ -96,7 +65,7 @@ static es_status load(pair *p, const es_run_summary *run,
     if (status == ES_OK)
         status = read_phase(&p->eval, run, ES_PHASE_EVAL, options->perplexity);
     if (status == ES_OK && options->tokens)
-        status = tokens_a_step(&tokens, run);
+        status = es_tokens_a_step(&tokens, run);
     count_tokens(&p->train, tokens);
     count_tokens(&p->eval, tokens);
     return status;
