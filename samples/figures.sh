@@ -135,5 +135,11 @@ draw thresholds 'Trained here: entropy regularisation' "${runs[0]}"
 draw scales 'Trained here: scaled FFN' "${runs[1]}"
 draw slopes 'Trained here: learnable slopes' "${runs[2]}" "${runs[3]}"
 draw collapse 'Trained here: softmax only, at a high rate' "${runs[4]}"
+onset=$("$build/entropy-scan" "${runs[4]}" --json | tr -d ' \n' |
+    sed -nE 's/.*"kind":"nan"[^}]*"onset":([0-9]+).*/\1/p')
+if [ "${onset:-0}" -gt 2 ]; then
+    draw before-nan "Trained here: the same just before the NaN of step $onset" \
+        "${runs[4]}" --step $((onset / 2 * 2 - 2))
+fi
 draw all 'Trained here: all' "${runs[@]}"
 say "look at $page"

@@ -23,10 +23,11 @@ static const struct {
     size_t n_runs; /* that it shows */
     scope goes_by; /* shapes; values too; names too */
 } figures[] = {
-    {"heatmap", 1, NAMES}, {"curves", 1, NAMES},      {"delta", 2, VALUES},
-    {"bands", 2, NAMES},   {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
-    {"scales", 2, VALUES}, {"slopes", 1, VALUES},     {"loss", 2, NAMES},
-    {"flops", 2, SHAPES},  {"pareto", 2, VALUES},     {"raster", 1, VALUES},
+    {"heatmap", 1, NAMES},   {"curves", 1, NAMES},      {"delta", 2, VALUES},
+    {"bands", 2, NAMES},     {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
+    {"scales", 2, VALUES},   {"slopes", 1, VALUES},     {"loss", 2, NAMES},
+    {"flops", 2, SHAPES},    {"pareto", 2, VALUES},     {"raster", 1, VALUES},
+    {"timeline", 1, VALUES},
 };
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };
