@@ -213,8 +213,10 @@ void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b)
         set_logarithmic(b, figure->y_labels);
     else
         set_linear(b, figure);
-    bool whole = b->logarithmic && b->upright.low >= 1; /* decades */
-    b->upright.labels = whole ? ES_LABELS_COUNT : figure->y_labels;
+    /* Decades as people say them. */
+    bool spoken =
+        b->logarithmic && b->upright.low >= 1 && b->upright.high < 1e12;
+    b->upright.labels = spoken ? ES_LABELS_COUNT : figure->y_labels;
 }
 
 /* --- x --------------------------------------------------------------------*/
