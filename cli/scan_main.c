@@ -233,6 +233,9 @@ static void draw_pictures(scan *s)
         .n_inputs = s->options.n_inputs,
         .runs = (const es_run_summary *const *)s->kept,
         .n = s->n_kept,
+        .baseline = s->options.baseline
+                        ? s->options.inputs[s->options.baseline_input]
+                        : NULL,
         .quiet = s->options.quiet,
     };
     for (int i = 0; i < ES_N_FIGURES && s->n_kept; i++) {

@@ -114,6 +114,13 @@ static void test_cells__delta_values(void **state)
     assert_true(picture_says(picture, "1.0"));
     assert_true(picture_says(picture, "-1.0"));
     es_picture_free(picture);
+    /* The other way round, where the second is the baseline. */
+    drawing.baseline = runs[1]->path;
+    picture = drawn(es_draw_delta, &drawing);
+    assert_true(picture_says(picture, "each minus other.db"));
+    assert_true(picture_says(picture, "1.25"));
+    assert_true(picture_says(picture, "-0.50"));
+    es_picture_free(picture);
     for (size_t i = 0; i < 2; i++)
         es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
 }

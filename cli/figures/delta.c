@@ -1,16 +1,26 @@
-/* How much every other run differs from the first, head by head. */
+/* How much every other run differs from the baseline, head by head. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
 #include "render/figures/heatmap.h"
 
 #include <math.h>
+#include <string.h>
 
 /* One run less the baseline. */
 typedef struct difference {
     float *values;
     char caption[2 * ES_CAPTION_MAX];
 } difference;
+
+/* The baseline's first run; or the first of all. */
+static size_t find_base(const es_drawing *drawing)
+{
+    for (size_t i = 0; drawing->baseline && i < drawing->n; i++)
+        if (strcmp(drawing->runs[i]->path, drawing->baseline) == 0)
+            return i;
+    return 0;
+}
 
 static es_status check(const es_run_summary *run, const es_run_summary *base)
 {
@@ -31,7 +41,7 @@ static float subtract(float a, float b)
 static es_status fill(difference *d, es_heatmap_panel *panel,
                       const es_drawing *drawing, const es_run_summary *run)
 {
-    const es_run_summary *base = drawing->runs[0];
+    const es_run_summary *base = drawing->runs[find_base(drawing)];
     size_t n = run->n_rows * run->n_columns;
     char step[ES_CAPTION_MAX];
     es_status status = check(run, base);
@@ -71,7 +81,7 @@ static double largest(const es_heatmap_panel *panels, size_t n)
 static es_status draw(es_picture **out, const es_drawing *drawing,
                       const es_heatmap_panel *panels, size_t n)
 {
-    const es_run_summary *base = drawing->runs[0];
+    const es_run_summary *base = drawing->runs[find_base(drawing)];
     char note[512], axis[sizeof drawing->axis + 16];
     double most = largest(panels, n);
     es_heatmap figure = {.style = drawing->style,
@@ -92,20 +102,20 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
 
 es_status es_draw_delta(es_picture **out, const es_drawing *drawing)
 {
-    size_t n = drawing->n - 1;
+    size_t n = drawing->n - 1, base = find_base(drawing);
     es_status status = ES_OK;
     if (!n)
         return es_fail(ES_ENOTFOUND,
-                       "%s: a delta needs two runs, the first of which is "
-                       "subtracted from the others",
+                       "%s: a delta needs two runs, one of which (--baseline, "
+                       "or the first) is subtracted from the others",
                        drawing->runs[0]->path);
     difference *differences = calloc(n, sizeof *differences);
     es_heatmap_panel *panels = calloc(n, sizeof *panels);
     if (!differences || !panels)
         status = es_fail(ES_ENOMEM, "out of memory for %zu panels", n);
     for (size_t i = 0; i < n && status == ES_OK; i++)
-        status =
-            fill(&differences[i], &panels[i], drawing, drawing->runs[i + 1]);
+        status = fill(&differences[i], &panels[i], drawing,
+                      drawing->runs[i < base ? i : i + 1]);
     if (status == ES_OK)
         status = draw(out, drawing, panels, n);
     for (size_t i = 0; differences && i < n; i++)

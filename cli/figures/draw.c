@@ -210,6 +210,7 @@ es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
     const es_picture_request *request = &job->options->pictures[kind];
     es_picture *picture = NULL;
     es_drawing drawing = {.options = job->options,
+                          .baseline = job->baseline,
                           .style = style_of(job->options, request->format)};
     *n_failed = 0;
     es_status status = choose_runs(&drawing, n_failed, job, kind);

@@ -9,6 +9,7 @@ typedef struct es_drawing {
     const es_figure_options *options;
     const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
+    const char *baseline; /* es_figure_job's */
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
     char axis[256]; /* "entropy (nats)": of the summaries' values */

@@ -131,6 +131,8 @@ typedef struct es_figure_job {
     size_t n_inputs;
     const es_run_summary *const *runs;
     size_t n;
+    const char *baseline; /* input of the run that a delta goes from; NULL: the
+                             first run's */
     bool quiet;
 } es_figure_job;
 

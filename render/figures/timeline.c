@@ -117,7 +117,7 @@ static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
     if (!plot->logarithmic && low > 0 && low < high / 2)
         low = 0;
     return es_axis_make(low, high, plot->logarithmic, box->y + box->height,
-                        box->y, TICKS);
+                        box->y, (int)fmin(TICKS, box->height / 14));
 }
 
 /* The smallest and the largest value of each column of the page, in the order
