@@ -220,8 +220,9 @@ static es_status load(run_lines *r, es_timeline_panel *panel,
     if (status == ES_OK)
         status = load_events(r, panel, run);
     if (!(panel->first < panel->last)) { /* one step, or none */
-        panel->first = panel->first <= panel->last ? panel->first : 0;
-        panel->last = panel->first + 1;
+        double step = panel->first <= panel->last ? panel->first : 0;
+        panel->first = step - 0.5;
+        panel->last = step + 0.5;
     }
     panel->bars = r->bars;
     panel->marks = r->marks;
