@@ -47,9 +47,12 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 }
 
 /* What fts says of one entry. */
-static es_status take(es_paths *out, size_t *n_failed, const FTSENT *entry)
+static es_status take(es_paths *out, es_paths *folders, size_t *n_failed,
+                      bool quiet, const FTSENT *entry)
 {
     switch (entry->fts_info) {
+    case FTS_D:
+        return folders ? es_paths_add(folders, entry->fts_path) : ES_OK;
     case FTS_F:
         return is_run_name(entry->fts_name) ? es_paths_add(out, entry->fts_path)
                                             : ES_OK;
@@ -59,8 +62,9 @@ static es_status take(es_paths *out, size_t *n_failed, const FTSENT *entry)
         if (entry->fts_level == FTS_ROOTLEVEL)
             return es_fail(ES_EIO, "%s: cannot be read: %s", entry->fts_path,
                            strerror(entry->fts_errno));
-        es_print_note("%s: cannot be read: %s", entry->fts_path,
-                      strerror(entry->fts_errno));
+        if (!quiet)
+            es_print_note("%s: cannot be read: %s", entry->fts_path,
+                          strerror(entry->fts_errno));
         ++*n_failed;
         return ES_OK;
     default:
@@ -69,6 +73,12 @@ static es_status take(es_paths *out, size_t *n_failed, const FTSENT *entry)
 }
 
 es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
+{
+    return es_paths_walk_all(out, NULL, n_failed, folder, false);
+}
+
+es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
+                            const char *folder, bool quiet)
 {
     char *root = strdup(folder);
     char *const roots[] = {root, NULL};
@@ -87,7 +97,7 @@ es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
                                  strerror(errno));
             break;
         }
-        status = take(out, n_failed, entry);
+        status = take(out, folders, n_failed, quiet, entry);
     }
     if (walk)
         fts_close(walk);

@@ -3,6 +3,7 @@
 #define ES_TREE_H
 
 #include "analyzer/base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 /** Paths, each to be freed with the list. */
@@ -25,6 +26,15 @@ typedef struct es_paths {
  */
 es_status es_paths_walk(es_paths *out, size_t *n_failed,
                         const char *folder) ES_MUST_USE;
+
+/**
+ * The same, and the folders that were met, `folder` first; quiet: what cannot
+ * be read is counted but not told of.
+ *
+ *   folders  added to as `out` is; NULL: not wanted
+ */
+es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
+                            const char *folder, bool quiet) ES_MUST_USE;
 
 /**
  * Appends the inputs (n), each folder as the run files below it.

@@ -1,0 +1,170 @@
+#include "cli/watch/deliver.h"
+
+#include "cli/print.h"
+#include "cli/watch/claimant.h"
+#include "cli/watch/notice.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLE_TRIES 60 /* seconds: a full disk may get room again */
+
+const char *es_action_name(es_action action)
+{
+    static const char *const names[] = {[ES_ACTION_PRINT] = "print",
+                                        [ES_ACTION_EXEC] = "exec",
+                                        [ES_ACTION_STOP] = "stop"};
+    return names[action];
+}
+
+/* --- standard output ------------------------------------------------------*/
+
+static bool write_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, text, n);
+        if (done < 0 && errno != EINTR)
+            return false;
+        if (done > 0) {
+            text += done;
+            n -= (size_t)done;
+        }
+    }
+    return true;
+}
+
+/* One write as far as the pipe allows it: lines of two watchers do not mix. */
+static es_outcome print(char *note, size_t size, const char *json,
+                        const es_deliver_options *options)
+{
+    char *text = options->json ? strdup(json) : es_notice_member(json, "text");
+    size_t n = text ? strlen(text) : 0;
+    if (!text) {
+        snprintf(note, size, "out of memory for a line");
+        return ES_OUTCOME_AGAIN;
+    }
+    for (char *c = text; *c; c++) /* the state file is a file like others */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    text[n] = '\n'; /* in the place of the terminating NUL */
+    bool written = write_all(STDOUT_FILENO, text, n + 1);
+    if (!written)
+        snprintf(note, size, "standard output: cannot write: %s",
+                 strerror(errno));
+    free(text);
+    return written ? ES_OUTCOME_DELIVERED : ES_OUTCOME_AGAIN;
+}
+
+/* --- one delivery ---------------------------------------------------------*/
+
+static es_outcome act(es_action action, char *note, size_t size,
+                      const char *json, const es_deliver_options *options)
+{
+    switch (action) {
+    case ES_ACTION_EXEC:
+        return es_deliver_exec(note, size, json, options);
+    case ES_ACTION_STOP:
+        return es_deliver_stop(note, size, json);
+    default:
+        return print(note, size, json, options);
+    }
+}
+
+/* What was done must not be done again: a ledger that cannot be written for
+   the moment is tried for a while. */
+static es_status settle(es_ledger *ledger, int64_t number, es_outcome outcome,
+                        const char *note)
+{
+    es_status status = ES_OK;
+    for (int i = 0; i < SETTLE_TRIES; i++) {
+        status = es_ledger_settle(ledger, number, outcome, note);
+        if (status == ES_OK)
+            break;
+        sleep(1);
+    }
+    return status;
+}
+
+/* Makes a delivery that is ours now. */
+static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
+                es_action action, const es_deliver_options *options)
+{
+    char note[ES_MESSAGE_MAX] = "";
+    es_outcome outcome = ES_OUTCOME_FAILED;
+    if (orphan && action == ES_ACTION_EXEC)
+        snprintf(note, sizeof note,
+                 "the process that ran it was killed: not run again");
+    else
+        outcome = act(action, note, sizeof note, delivery->json, options);
+    if (outcome != ES_OUTCOME_DELIVERED)
+        es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
+    es_status status = settle(ledger, delivery->number, outcome,
+                              outcome == ES_OUTCOME_DELIVERED ? NULL : note);
+    if (status != ES_OK)
+        es_print_note("%s", es_message());
+    if (status == ES_OK && outcome != ES_OUTCOME_AGAIN)
+        return ES_DELIVER_DONE;
+    return action == ES_ACTION_PRINT ? ES_DELIVER_GONE : ES_DELIVER_AGAIN;
+}
+
+/* --- all of them ----------------------------------------------------------*/
+
+static bool is_free(const es_delivery *delivery, es_action action)
+{
+    return strcmp(delivery->action, es_action_name(action)) == 0 &&
+           (!delivery->claimant || es_claimant_is_gone(delivery->claimant));
+}
+
+static int deliver_all(es_ledger *ledger, es_action action,
+                       const es_deliver_options *options)
+{
+    es_delivery next;
+    int64_t after = 0;
+    int code = ES_DELIVER_DONE;
+    es_status status;
+    while (code == ES_DELIVER_DONE &&
+           (status = es_ledger_next(ledger, after, &next)) == ES_OK) {
+        after = next.number;
+        if (!is_free(&next, action))
+            continue;
+        status = es_ledger_claim(ledger, next.number, next.claimant,
+                                 es_claimant_self());
+        if (status < 0)
+            break;
+        if (status == ES_OK)
+            code = make(ledger, &next, next.claimant != 0, action, options);
+    }
+    if (code == ES_DELIVER_DONE && status < 0) {
+        es_print_note("%s", es_message());
+        code = ES_DELIVER_AGAIN;
+    }
+    return code;
+}
+
+/* In a session of its own: what a terminal sends to the watcher must not end
+   it between claim and settlement. */
+static int be_the_child(es_action action, const es_deliver_options *options)
+{
+    es_ledger *ledger = NULL;
+    setsid();
+    signal(SIGPIPE, SIG_IGN);
+    es_status status = es_ledger_open(&ledger, options->ledger);
+    if (status != ES_OK) {
+        es_print_note("%s", es_message());
+        return ES_DELIVER_AGAIN;
+    }
+    int code = deliver_all(ledger, action, options);
+    es_ledger_close(ledger);
+    return code;
+}
+
+pid_t es_deliver_start(es_action action, const es_deliver_options *options)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(be_the_child(action, options));
+    return child;
+}

@@ -1,0 +1,285 @@
+#include "cli/watch/look.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/print.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
+
+/* --- from outside ---------------------------------------------------------*/
+
+/* A file that is not there has a stamp of zeros. */
+static es_look_stamp stamp_of(const char *path)
+{
+    char log[PATH_MAX];
+    struct stat about;
+    es_look_stamp stamp = {0};
+    if (stat(path, &about) == 0) {
+        stamp.device = about.st_dev;
+        stamp.inode = about.st_ino;
+        stamp.size = about.st_size;
+        stamp.changed = about.st_mtim;
+    }
+    if (snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log &&
+        stat(log, &about) == 0 && about.st_size > 0) {
+        stamp.log_size = about.st_size;
+        stamp.log_changed = about.st_mtim;
+    }
+    return stamp;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool same_stamp(const es_look_stamp *a, const es_look_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && a->log_size == b->log_size &&
+           same_time(a->changed, b->changed) &&
+           same_time(a->log_changed, b->log_changed);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static es_status find_paths(es_paths *paths, es_look *look)
+{
+    es_status status = ES_OK;
+    bool first = !look->files;
+    es_paths_free(&look->folders);
+    for (size_t i = 0; i < look->n_roots && status == ES_OK; i++)
+        status = is_folder(look->roots[i])
+                     ? es_paths_walk_all(paths, &look->folders, &look->n_failed,
+                                         look->roots[i], !first)
+                     : es_paths_add(paths, look->roots[i]);
+    if (status == ES_OK && paths->n)
+        qsort(paths->paths, paths->n, sizeof *paths->paths, by_path);
+    return status;
+}
+
+/* The list of files becomes that of the paths; what is known of a file that
+   was there before stays known. Both are in order. */
+static es_status follow_paths(es_look *look, es_paths *paths)
+{
+    es_look_file *files = calloc(paths->n + 1, sizeof *files);
+    size_t n = 0, old = 0;
+    if (!files)
+        return es_fail(ES_ENOMEM, "out of memory for %zu files", paths->n);
+    for (size_t i = 0; i < paths->n; i++) {
+        int order = 1;
+        if (n && strcmp(files[n - 1].path, paths->paths[i]) == 0)
+            continue;
+        while (old < look->n_files &&
+               (order = strcmp(look->files[old].path, paths->paths[i])) < 0)
+            free(look->files[old++].path);
+        if (old < look->n_files && order == 0) {
+            files[n++] = look->files[old++];
+        } else {
+            files[n++].path = paths->paths[i];
+            paths->paths[i] = NULL;
+        }
+    }
+    while (old < look->n_files)
+        free(look->files[old++].path);
+    free(look->files);
+    look->files = files;
+    look->n_files = n;
+    return ES_OK;
+}
+
+/* --- inside ---------------------------------------------------------------*/
+
+/* What is handed on of one run. */
+typedef struct run_alerts {
+    es_look *look;
+    es_look_file *file;
+    int n;
+} run_alerts;
+
+static es_status hand_on(void *user, const es_notice *notice)
+{
+    run_alerts *to = user;
+    if (to->n++ >= ALERTS_MOST)
+        return ES_OK;
+    to->file->counts[notice->kind][notice->severity]++;
+    if (notice->severity < to->look->least)
+        return ES_OK;
+    es_status status = to->look->handler(to->look->user, notice);
+    to->look->refused = status != ES_OK;
+    return status;
+}
+
+static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
+                             const es_notice *about)
+{
+    const es_event *events;
+    size_t n;
+    es_status status = es_reader_events(reader, run, &events, &n);
+    for (size_t i = 0; status == ES_OK && i < n; i++) {
+        es_notice notice;
+        if (!es_notice_of_event(&notice, &events[i]))
+            continue;
+        notice.path = about->path;
+        notice.uuid = about->uuid;
+        notice.name = about->name;
+        notice.arch = about->arch;
+        notice.written = about->written;
+        status = hand_on(to, &notice);
+    }
+    return status;
+}
+
+/* Judging reads the whole run: again only when it has grown by a quarter. */
+static bool is_due(const es_look_file *file, int64_t last, bool written)
+{
+    return !written || last / 5 * 4 - 8 >= file->judged;
+}
+
+static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
+                          size_t run, const char *path, bool due)
+{
+    es_run_info info;
+    run_alerts to = {.look = look, .file = file};
+    es_status status = es_reader_run(reader, run, &info);
+    if (status != ES_OK)
+        return status;
+    const es_notice about = {
+        .path = path,
+        .uuid = info.uuid ? info.uuid : "",
+        .name = info.name,
+        .arch = info.arch,
+        .written =
+            info.status == ES_RUN_RUNNING && es_reader_is_written(reader),
+    };
+    status = read_events(&to, reader, run, &about);
+    if (status != ES_OK || to.n > 0 || !due)
+        return status;
+    return es_look_judge(reader, run, &about, !about.written, hand_on, &to);
+}
+
+/* Judging is due, or not, for all runs of the file alike. */
+static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
+                           const char *path)
+{
+    int64_t last = 0;
+    const size_t n_runs = es_reader_n_runs(reader);
+    es_status status = ES_OK;
+    for (size_t run = 0; run < n_runs && status == ES_OK; run++) {
+        es_run_info info;
+        status = es_reader_run(reader, run, &info);
+        if (status == ES_OK && info.last_step > 0 &&
+            info.last_step < INT64_MAX / 2 - last)
+            last += info.last_step;
+    }
+    const bool due = is_due(file, last, es_reader_is_written(reader));
+    memset(file->counts, 0, sizeof file->counts);
+    for (size_t run = 0; run < n_runs && status == ES_OK; run++)
+        status = read_run(look, file, reader, run, path, due);
+    if (status == ES_OK && due)
+        file->judged = last;
+    return status;
+}
+
+/* A file that fails twice without a change in between is told of; one that
+   may be well without a change is then tried at each look. */
+static void note_failure(const es_look *look, es_look_file *file,
+                         es_status status)
+{
+    bool twice = file->failed || look->at_once;
+    if (twice && !file->told) {
+        es_print_note("%s", es_message());
+        file->told = true;
+    }
+    file->again = !twice || status == ES_ELOCKED;
+    file->failed = true;
+}
+
+/* Only what the handler refuses ends the look. */
+static es_status read_file(es_look *look, es_look_file *file,
+                           es_look_stamp stamp)
+{
+    char path[PATH_MAX];
+    es_reader *reader = NULL;
+    if (!same_stamp(&stamp, &file->stamp))
+        file->failed = false;
+    file->stamp = stamp;
+    es_status status = es_reader_open(&reader, file->path);
+    if (status == ES_OK) {
+        if (!realpath(file->path, path))
+            snprintf(path, sizeof path, "%s", file->path);
+        status = read_runs(look, file, reader, path);
+    }
+    es_reader_close(reader);
+    if (look->refused) {
+        file->again = true;
+    } else if (status == ES_OK) {
+        file->read = true;
+        file->told = file->again = file->failed = false;
+    } else {
+        file->read = false;
+        note_failure(look, file, status);
+    }
+    return status;
+}
+
+static bool is_state(const es_look *look, const es_look_stamp *stamp)
+{
+    struct stat about;
+    return stat(look->state, &about) == 0 && about.st_dev == stamp->device &&
+           about.st_ino == stamp->inode;
+}
+
+/* One that could not be read is tried a second time, then when it changes. */
+static es_status look_at(es_look *look, es_look_file *file)
+{
+    es_look_stamp stamp = stamp_of(file->path);
+    bool same = same_stamp(&stamp, &file->stamp);
+    es_status status = ES_OK;
+    if (same && !file->again && (file->read || file->failed))
+        return ES_OK;
+    if (stamp.inode && is_state(look, &stamp))
+        return ES_OK;
+    look->refused = false;
+    status = read_file(look, file, stamp);
+    return look->refused || status == ES_ENOMEM ? status : ES_OK;
+}
+
+es_status es_look_round(es_look *look)
+{
+    es_paths paths = {0};
+    look->n_failed = look->n_read = 0;
+    es_status status = find_paths(&paths, look);
+    if (status == ES_OK)
+        status = follow_paths(look, &paths);
+    es_paths_free(&paths);
+    for (size_t i = 0; i < look->n_files && status == ES_OK; i++)
+        status = look_at(look, &look->files[i]);
+    for (size_t i = 0; i < look->n_files; i++) {
+        look->n_read += look->files[i].read;
+        look->n_failed += look->files[i].failed;
+    }
+    return status;
+}
+
+void es_look_close(es_look *look)
+{
+    for (size_t i = 0; i < look->n_files; i++)
+        free(look->files[i].path);
+    free(look->files);
+    es_paths_free(&look->folders);
+}

@@ -1,0 +1,82 @@
+/**
+ * Looking at run files from outside: which have changed, and what alerts are
+ * in those that have. Nothing is ever written into a run file, and none stays
+ * open.
+ */
+#ifndef ES_LOOK_H
+#define ES_LOOK_H
+
+#include "cli/tree.h"
+#include "cli/watch/notice.h"
+#include "store/reader.h"
+
+#include <sys/types.h>
+#include <time.h>
+
+/** How a file looks from outside: as long as that does not change, nothing was
+ *  written to it. */
+typedef struct es_look_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size, log_size; /* of the file, and of the log beside it */
+    struct timespec changed, log_changed;
+} es_look_stamp;
+
+/** One run file. */
+typedef struct es_look_file {
+    char *path;
+    es_look_stamp stamp; /* when it was read */
+    bool read;           /* what is in it is known */
+    bool failed;         /* it could not be read, as it is */
+    bool told;           /* of that, since it could be read last */
+    bool again;          /* it is to be read even if it does not change */
+    int64_t judged;      /* sum of the last steps when we judged it */
+    uint32_t counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
+} es_look_file;
+
+typedef struct es_look {
+    const char *const *roots; /* (n_roots) run files and folders; borrowed */
+    size_t n_roots;
+    const char *state;          /* a file that is no run; borrowed */
+    es_severity least;          /* what is handed on */
+    es_notice_handler *handler; /* of each alert of a file that has changed */
+    void *user;
+    bool at_once; /* there is no next time: a failure is told of now */
+    bool refused; /* the handler failed, not a file */
+
+    es_look_file *files; /* (n_files) by path */
+    size_t n_files;
+    es_paths folders; /* those of the newest look */
+    size_t n_failed;  /* files and folders that could not be read */
+    size_t n_read;    /* files whose content is known */
+} es_look;
+
+/**
+ * Looks once at all of the files, new ones included, and reads those that have
+ * changed. A file that cannot be read is told of on standard error, once until
+ * it can, and not before it has stayed so for two looks: it may be being
+ * copied.
+ *
+ * An alert may be handed on more than once, as after a file's change; its id
+ * tells. A run in which the recorder left no alert is judged here by the same
+ * rules, which gives the same ids: one that is being written, now and then.
+ *
+ * ES_OK; ES_EIO (a folder named by the user cannot be read); ES_ENOMEM; what
+ * the handler returned: that file will be read again.
+ */
+es_status es_look_round(es_look *look) ES_MUST_USE;
+
+void es_look_close(es_look *look);
+
+/** Judges run `run` of a reader as its recorder would have.
+ *
+ *   about  path, uuid, name, arch, written: of the run; the alerts' own
+ *          members are filled in
+ *   ended  no more samples will come
+ *
+ * Returns as es_look_round; ES_EFORMAT, ES_EIO of the file. */
+es_status es_look_judge(es_reader *reader, size_t run, const es_notice *about,
+                        bool ended, es_notice_handler *handler,
+                        void *user) ES_MUST_USE;
+
+#endif

@@ -1,0 +1,85 @@
+#include "cli/watch/metrics.h"
+
+#include "analyzer/base/text.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void head(FILE *out, const char *name, const char *unit,
+                 const char *help)
+{
+    fprintf(out, "# TYPE entropy_scan_%s gauge\n", name);
+    if (unit)
+        fprintf(out, "# UNIT entropy_scan_%s %s\n", name, unit);
+    fprintf(out, "# HELP entropy_scan_%s %s\n", name, help);
+}
+
+/* A label's value: one line of good UTF-8. */
+static void print_label(FILE *out, const char *text)
+{
+    size_t n = es_text_escape(NULL, 0, text, ES_ESCAPE_TERMINAL) + 1;
+    char *safe = malloc(n);
+    if (!safe)
+        return;
+    es_text_escape(safe, n, text, ES_ESCAPE_TERMINAL);
+    for (const char *c = safe; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fputc('\\', out);
+        fputc(*c, out);
+    }
+    free(safe);
+}
+
+static void print_file(FILE *out, const es_look_file *file)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++) {
+            if (!file->counts[kind][severity])
+                continue;
+            fputs("entropy_scan_alerts{file=\"", out);
+            print_label(out, file->path);
+            fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n",
+                    es_flag_name((es_flag_kind)kind),
+                    es_severity_name((es_severity)severity),
+                    file->counts[kind][severity]);
+        }
+}
+
+static void print_all(FILE *out, const es_look *look,
+                      const es_ledger_counts *counts)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    head(out, "alerts", NULL, "Alerts of the runs in a file.");
+    for (size_t i = 0; i < look->n_files; i++)
+        print_file(out, &look->files[i]);
+    head(out, "files", NULL, "Run files by whether they can be read.");
+    fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", look->n_read);
+    fprintf(out, "entropy_scan_files{state=\"unreadable\"} %zu\n",
+            look->n_failed);
+    head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
+    fprintf(out, "entropy_scan_deliveries{state=\"delivered\"} %lld\n",
+            (long long)counts->delivered);
+    fprintf(out, "entropy_scan_deliveries{state=\"owed\"} %lld\n",
+            (long long)counts->owed);
+    fprintf(out, "entropy_scan_deliveries{state=\"failed\"} %lld\n",
+            (long long)counts->failed);
+    head(out, "last_look_seconds", "seconds", "When the files were looked at.");
+    fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n",
+            (long long)now.tv_sec, now.tv_nsec / 1000000);
+    fputs("# EOF\n", out);
+}
+
+es_status es_metrics_write(const char *path, const es_look *look,
+                           const es_ledger_counts *counts)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    es_status status = es_output_open(&output, &stream, path);
+    if (status != ES_OK)
+        return status;
+    print_all(stream, look, counts);
+    return es_output_close(output);
+}

@@ -1,0 +1,37 @@
+/** `entropy-scan watch`: looks at run files again and again, enters what it
+ *  finds into a ledger, and has it delivered. */
+#ifndef ES_WATCHER_H
+#define ES_WATCHER_H
+
+#include "cli/watch/deliver.h"
+
+typedef struct es_watcher_options {
+    const char *const *roots; /* (n_roots) run files and folders */
+    size_t n_roots;
+    es_severity least;    /* what is told */
+    es_severity stop_at;  /* what stops a run; NONE: nothing does */
+    bool once;            /* one look, then its deliveries, then the end */
+    double poll;          /* seconds between looks that nothing causes */
+    const char *textfile; /* NULL: none */
+    es_deliver_options deliver;
+} es_watcher_options;
+
+typedef struct es_watcher_result {
+    bool alarms; /* an alert of severity error or above is in the files */
+    size_t n_read, n_failed; /* files */
+    int64_t n_owed;          /* deliveries, if the newest try of one failed */
+} es_watcher_result;
+
+/**
+ * Returns when the one look is over, or when nothing can be delivered any
+ * more: ES_OK, ES_EIO (standard output, a folder at the beginning, the
+ * ledger), ES_EFORMAT, ES_EVERSION, ES_ELOCKED (of the ledger), ES_ENOMEM. The
+ * message has been printed.
+ *
+ * Of its own time it takes a tenth of one core at most: the more files change,
+ * the longer it rests between two looks.
+ */
+es_status es_watcher_run(es_watcher_result *out,
+                         const es_watcher_options *options) ES_MUST_USE;
+
+#endif
