@@ -229,11 +229,20 @@ class Program:
                     more = self.read(0)
         return self.status
 
+    def remains(self):
+        """What of the terminal is not as it was: cursor, screen, colours,
+        line discipline; or was never understood."""
+        now = termios.tcgetattr(self.fd)
+        return [name for name, bad in (
+            ("cursor hidden", not self.screen.cursor_shown),
+            ("alternate screen", self.screen.alternate),
+            ("style %s" % (self.screen.style,), self.screen.style != PLAIN),
+            ("modes %s" % (now[:4],), now[:4] != self.before[:4]),
+            ("keys %s" % (now[6],), now[6] != self.before[6]),
+            ("unknown %s" % self.screen.unknown, self.screen.unknown)) if bad]
+
     def restored(self):
-        """The terminal is as it was: cursor, screen, line discipline."""
-        return (self.screen.cursor_shown and not self.screen.alternate and
-                self.screen.style == PLAIN and
-                termios.tcgetattr(self.fd)[:6] == self.before[:6])
+        return not self.remains()
 
     def close(self):
         if self.status is None:

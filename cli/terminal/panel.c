@@ -231,7 +231,7 @@ static void say_shared(row at, const es_panel_plan *plan,
 {
     char text[128];
     snprintf(text, sizeof text,
-             "a place has %d layers x %d heads and shows the value %s",
+             "a place has %d x %d (layers x heads) and shows the value %s",
              plan->heat.layers_in, plan->heat.heads_in,
              frame->scale.ends_matter ? "nearest to an end of the scale"
                                       : "that is largest");

@@ -14,17 +14,28 @@ static const char *const line_names[ES_TUI_N_LINES] = {"loss", "max_logit"};
 typedef void reduction(float *lines, size_t n_lines, const float *values,
                        size_t n);
 
-/* The mean hides a NaN among finite heads, so one makes it NaN. */
+/* The mean would hide a NaN among finite heads, so one makes it NaN. */
+static float mean_of(const float *values, size_t n)
+{
+    double sum = 0;
+    size_t n_finite = 0, n_missing = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(values[i])) {
+            sum += (double)values[i];
+            n_finite++;
+        } else {
+            n_missing += es_is_missing(values[i]);
+        }
+    if (n_finite + n_missing < n)
+        return NAN;
+    return n_finite > 0 ? (float)(sum / (double)n_finite) : es_missing();
+}
+
 static void means(float *lines, size_t n_lines, const float *values, size_t n)
 {
     size_t n_columns = n / n_lines;
-    for (size_t i = 0; i < n_lines; i++) {
-        es_summary row;
-        es_stats_summary(&row, values + i * n_columns, n_columns, 1);
-        lines[i] = row.nonfinite  ? NAN
-                   : row.n_finite ? (float)row.mean
-                                  : es_missing();
-    }
+    for (size_t i = 0; i < n_lines; i++)
+        lines[i] = mean_of(values + i * n_columns, n_columns);
 }
 
 static void largest(float *lines, size_t n_lines, const float *values, size_t n)
@@ -32,7 +43,12 @@ static void largest(float *lines, size_t n_lines, const float *values, size_t n)
     es_summary all;
     (void)n_lines;
     es_stats_summary(&all, values, n, 1);
-    *lines = all.nonfinite ? NAN : all.n_finite ? (float)all.max : es_missing();
+    if (n == 1)
+        *lines = *values;
+    else if (all.nonfinite > 0)
+        *lines = NAN;
+    else
+        *lines = all.n_finite > 0 ? (float)all.max : es_missing();
 }
 
 static void free_lines(es_watched_lines *lines)
