@@ -162,14 +162,19 @@ class Program:
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.sent = ""
         self.status = None
+        wait, go = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                os.read(wait, 1)  # until its terminal is as it shall be
                 os.execvpe(command[0], command, env or dict(os.environ))
             finally:
                 os._exit(127)
         self.resize(width, height, tell=False)
         self.before = termios.tcgetattr(self.fd)
+        os.write(go, b".")
+        os.close(wait)
+        os.close(go)
 
     def resize(self, width, height, tell=True):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ,
@@ -217,16 +222,20 @@ class Program:
             return stat.read().rsplit(")", 1)[1].split()[0]
 
     def end(self, seconds=20):
-        """Waits for its end; the exit code, or minus the signal's number."""
-        self.until(lambda: False, 0.0)
+        """Waits for its end; the exit code, or minus the signal's number. Its
+        last words may come after its death: there is more until the terminal
+        says that there is not."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and self.status is None:
-            more = self.read(0.02)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-                while more and select.select([self.fd], [], [], 0)[0]:
-                    more = self.read(0)
+        more = True
+        while time.monotonic() < end and (more or self.status is None):
+            if more:
+                more = self.read(0.02)
+            else:
+                time.sleep(0.01)
+            if self.status is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.status = os.waitstatus_to_exitcode(status)
         return self.status
 
     def remains(self):

@@ -184,7 +184,7 @@ def signals(run):
         p.signal(number)
         name = signal.Signals(number).name
         check("the terminal is restored at " + name,
-              p.end() == -number and clean(p), p.status)
+              p.end() == -number and clean(p), "%s %s" % (p.status, p.remains()))
     p = scan(run, "--tui", "--follow")
     p.shows("q quits")
     p.send("\x03")

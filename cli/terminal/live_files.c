@@ -54,7 +54,8 @@ static es_status add_new_runs(es_live *live, es_live_file *file,
 /* A run that fails keeps its problem to itself. */
 static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
 {
-    file->running = es_reader_n_runs(reader) == 0;
+    file->running =
+        es_reader_n_runs(reader) == 0 && es_reader_is_written(reader);
     for (size_t i = 0; i < live->runs.n; i++) {
         es_watched *run = &live->runs.list[i];
         if (run->path != file->path)
@@ -66,7 +67,6 @@ static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
             return status;
         file->running = file->running || run->running;
     }
-    file->running = file->running && es_reader_is_written(reader);
     return ES_OK;
 }
 

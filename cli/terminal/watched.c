@@ -221,6 +221,7 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
         return keep_problem(run, status);
     es_summary_free(run->judged);
     run->judged = judged;
+    run->running = strcmp(judged->status, "running") == 0;
     status = read_all_lines(run, reader);
     if (status == ES_OK)
         status = read_values(run, reader);
