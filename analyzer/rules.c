@@ -53,6 +53,13 @@ void es_rule_default(es_rule *out)
     };
 }
 
+double es_rule_worse(const es_rule *rule, double a, double b)
+{
+    bool low = rule->comparison == ES_RULE_BELOW ||
+               rule->comparison == ES_RULE_AT_MOST;
+    return low && rule->aggregate != ES_RULE_SHARE ? fmin(a, b) : fmax(a, b);
+}
+
 bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n)
 {
     size_t n_layers = (size_t)run->n_layers, n_values;

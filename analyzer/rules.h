@@ -77,6 +77,9 @@ const char *es_rule_comparison_name(es_rule_comparison); /* "at_least" */
 const char *es_rule_reference_name(es_rule_reference);
 const char *es_rule_action_name(es_rule_action); /* "none", "stop" */
 
+/** Of two values that the rule is about the worse one; either may be NaN. */
+double es_rule_worse(const es_rule *rule, double a, double b);
+
 /** True if samples of n values can be judged by the rule in such a run. */
 bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n);
 

@@ -20,13 +20,6 @@ typedef struct sample {
 
 /* --- one unit -------------------------------------------------------------*/
 
-static double worse(const es_rule *rule, double a, double b)
-{
-    bool low = rule->comparison == ES_RULE_BELOW ||
-               rule->comparison == ES_RULE_AT_MOST;
-    return low && rule->aggregate != ES_RULE_SHARE ? fmin(a, b) : fmax(a, b);
-}
-
 /* Of what opened the episode the second threshold, if there is one. */
 static double pick(const es_rule *rule, bool active, double threshold)
 {
@@ -113,7 +106,7 @@ static void follow(es_rule_state *state, size_t which, verdict said, double x,
     }
     unit->streak += unit->streak < UINT32_MAX;
     unit->last = step;
-    unit->worst = worse(&state->rule, unit->worst, x);
+    unit->worst = es_rule_worse(&state->rule, unit->worst, x);
 }
 
 /* --- marks ----------------------------------------------------------------*/
@@ -204,7 +197,7 @@ static void join(es_rule_state *state, size_t which)
         state->onset = unit->onset;
     if (unit->last > state->last)
         state->last = unit->last;
-    state->worst = worse(&state->rule, state->worst, unit->worst);
+    state->worst = es_rule_worse(&state->rule, state->worst, unit->worst);
     unit->active = true;
     mark_unit(state, which);
 }

@@ -8,6 +8,7 @@
  * and its bands "max", the m they were counted with. "run" is the run's number
  * within its file, from 1; "flags" is null for a run that was not judged.
  * With --compare "comparison" follows the runs: cli/compare/compare.h.
+ * Under rules of one's own "rules" follows the runs (cli/rules/rules_file.h).
  */
 #ifndef ES_JSON_H
 #define ES_JSON_H

@@ -46,6 +46,7 @@ enum {
     QUIET,
     OUTPUT,
     CHECK,
+    RULES,
     HELP,
     VERSION,
     N_OPTIONS
@@ -124,6 +125,9 @@ static const es_option table[] = {
                 "several figures the folder"},
     [CHECK] = {"check", 0, NULL,
                "exit 1 if a flag of severity error or above stands"},
+    [RULES] = {"rules", 0, "FILE",
+               "judge by this file's thresholds and rules (entropy-scan rules "
+               "prints one)"},
     [HELP] = ES_HELP_OPTION,
     [VERSION] = {"version", 0, NULL, "print the version and exit"},
 };
@@ -234,6 +238,10 @@ static es_status take_choice(gathered *g, int option, const char *value)
         return es_command_phase(&to->summary.phase, value);
     case MAX:
         return es_max_parse(&to->summary.max, value);
+    case RULES:
+        es_rules_file_free(&to->rules);
+        to->summary.rules = &to->rules;
+        return es_rules_file_read(&to->rules, value);
     case WHERE:
         return es_where_parse(&to->where, value);
     case SORT:
@@ -575,5 +583,6 @@ void es_scan_options_free(es_scan_options *options)
 {
     if (options->inputs != options->found.paths)
         free(options->inputs);
+    es_rules_file_free(&options->rules);
     es_paths_free(&options->found);
 }

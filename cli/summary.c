@@ -15,7 +15,6 @@ void es_summary_options_default(es_summary_options *out)
         .step = ES_STEP_LAST,
         .max = {.policy = ES_MAX_OBSERVED},
     };
-    es_flag_rules_default(&out->rules);
 }
 
 static bool is_entropy(const char *series)
@@ -262,7 +261,7 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
         return status;
     return options->without_flags
                ? ES_OK
-               : es_summary_judge(summary, reader, run, &options->rules);
+               : es_summary_judge(summary, reader, run, options->rules);
 }
 
 es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,

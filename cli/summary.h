@@ -13,6 +13,7 @@
 #include "analyzer/bands.h"
 #include "analyzer/flags.h"
 #include "analyzer/stats.h"
+#include "cli/rules/rules_file.h"
 #include "store/reader.h"
 
 typedef enum es_phase_choice {
@@ -26,7 +27,8 @@ typedef struct es_summary_options {
     es_phase_choice phase;
     int64_t step; /* a number, ES_STEP_FIRST or ES_STEP_LAST */
     es_max max;
-    es_flag_rules rules;
+    const es_rules_file *rules; /* borrowed, by the summaries too; NULL: the
+                                   design's thresholds, no further rules */
     bool without_flags; /* do not judge: reads one sample, not the run */
 } es_summary_options;
 
@@ -42,7 +44,8 @@ es_summary_options_check(const es_summary_options *options) ES_MUST_USE;
 
 /** An episode with its layers and heads listed. */
 typedef struct es_flag {
-    es_flag_kind kind;
+    es_flag_kind kind;   /* ES_N_FLAG_KINDS: a further rule's */
+    const es_rule *rule; /* borrowed from the options; NULL: a flag's */
     es_severity severity;
     bool stands;
     int64_t onset, last;
@@ -52,6 +55,9 @@ typedef struct es_flag {
     uint32_t *heads; /* (n_heads) layer * H + head, ascending */
     size_t n_heads;
 } es_flag;
+
+/** "collapse", or the rule's name. Borrowed; needs no escaping. */
+const char *es_flag_title(const es_flag *flag);
 
 /**
  * A float member that nobody recorded is es_missing(); a NaN or an infinity
@@ -94,9 +100,11 @@ typedef struct es_run_summary {
     double m;       /* upper edge of the bands; NaN: nothing to go by */
     es_bands bands; /* of head series; n_heads = 0 otherwise */
 
-    bool judged;    /* false: without_flags */
+    bool judged;                /* false: without_flags */
+    const es_rules_file *rules; /* the options' */
     es_flag *flags; /* (n_flags) by onset, then kind; every episode, judged
-                       over the whole run in the phase shown */
+                       over the whole run: flags in the phase shown, further
+                       rules in their own */
     size_t n_flags;
 } es_run_summary;
 
@@ -112,7 +120,8 @@ typedef struct es_run_summary {
  *
  * ES_OK; ES_ENOTFOUND (no such series, no sample yet, no such step: the
  * message says what there is); ES_EFORMAT, ES_EIO (the run is damaged; others
- * of the file may be fine); ES_EUSAGE; ES_ENOMEM.
+ * of the file may be fine); ES_EUSAGE (also: a rule
+ * whose aggregate does not fit its series); ES_ENOMEM.
  */
 es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
                           const es_summary_options *options) ES_MUST_USE;

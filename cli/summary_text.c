@@ -23,13 +23,13 @@ ES_PRINTF(2, 3) static void append(text *to, const char *fmt, ...)
 /* What stands of a kind: its highest severity, and in layers (L <=
    ES_MAX_LAYERS) those of all its episodes. */
 static es_severity gather(unsigned char *layers, const es_run_summary *summary,
-                          es_flag_kind kind)
+                          es_flag_kind kind, const es_rule *rule)
 {
     es_severity highest = ES_SEVERITY_NONE;
     memset(layers, 0, ES_MAX_LAYERS);
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
-        if (flag->kind != kind || !flag->stands)
+        if (flag->kind != kind || flag->rule != rule || !flag->stands)
             continue;
         if (flag->severity > highest)
             highest = flag->severity;
@@ -56,18 +56,27 @@ static void append_layers(text *to, const unsigned char *layers)
     }
 }
 
+static void append_kind(text *to, const es_run_summary *summary,
+                        es_severity severity, es_flag_kind kind,
+                        const es_rule *rule)
+{
+    unsigned char layers[ES_MAX_LAYERS];
+    if (gather(layers, summary, kind, rule) != severity)
+        return;
+    append(to, "%s%s", to->length ? "; " : "",
+           rule ? rule->name : es_flag_name(kind));
+    append_layers(to, layers);
+    append(to, " (%s)", es_severity_name(severity));
+}
+
 static void append_kinds(text *to, const es_run_summary *summary,
                          es_severity severity)
 {
-    unsigned char layers[ES_MAX_LAYERS];
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-        if (gather(layers, summary, (es_flag_kind)kind) != severity)
-            continue;
-        append(to, "%s%s", to->length ? "; " : "",
-               es_flag_name((es_flag_kind)kind));
-        append_layers(to, layers);
-        append(to, " (%s)", es_severity_name(severity));
-    }
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        append_kind(to, summary, severity, (es_flag_kind)kind, NULL);
+    for (size_t i = 0; summary->rules && i < summary->rules->n; i++)
+        append_kind(to, summary, severity, ES_N_FLAG_KINDS,
+                    &summary->rules->rules[i]);
 }
 
 size_t es_summary_print_flags(char *out, size_t size,

@@ -222,7 +222,7 @@ static bool any_flag(const es_run_summary *run, const char *pattern)
         if (!run->flags[i].stands)
             continue;
         stands = true;
-        if (fnmatch(pattern, es_flag_name(run->flags[i].kind), 0) == 0)
+        if (fnmatch(pattern, es_flag_title(&run->flags[i]), 0) == 0)
             return true;
     }
     return run->judged && !stands && fnmatch(pattern, "ok", 0) == 0;

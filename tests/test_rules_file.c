@@ -69,7 +69,7 @@ static void test_rules_file__what_is_printed_reads_back(void **state)
     es_rules_file defaults;
     (void)state;
     es_rules_file_default(&defaults);
-    assert_true(es_rules_file_has_default_flags(&defaults));
+    assert_false(es_rules_file_is_set(&defaults));
     char *text = printed(&defaults, true);
     es_rules_file back = good(text);
     assert_true(same_flags(&back.flags, &defaults.flags));
@@ -100,7 +100,7 @@ static void test_rules_file__every_threshold_is_set_and_printed(void **state)
         snprintf(text, sizeof text, "[%s]\n%s = %s\n", keys[i][0], keys[i][1],
                  value);
         es_rules_file file = good(text);
-        assert_false(es_rules_file_has_default_flags(&file));
+        assert_true(es_rules_file_is_set(&file));
         assert_false(same_flags(&file.flags, &seen));
         seen = file.flags;
         char *out = printed(&file, false);

@@ -95,6 +95,8 @@ static void find_onsets(es_compared *to)
         to->onsets[kind] = (es_onset){.any = ES_UNKNOWN, .error = ES_UNKNOWN};
     for (size_t i = 0; i < to->summary->n_flags; i++) {
         const es_flag *flag = &to->summary->flags[i]; /* by onset */
+        if (flag->rule)
+            continue; /* onsets are those of the flags */
         es_onset *onset = &to->onsets[flag->kind];
         onset->n_episodes++;
         onset->stands = onset->stands || flag->stands;

@@ -23,9 +23,6 @@ void es_rules_file_default(es_rules_file *out);
 
 void es_rules_file_free(es_rules_file *file);
 
-/** True if the flags' thresholds are the default ones. */
-bool es_rules_file_has_default_flags(const es_rules_file *file);
-
 /**
  * Reads a file; what it does not set keeps its default.
  *
@@ -43,5 +40,16 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
 /** Prints what reads back as the same values, with comments; `examples` adds
  *  rules as lines that begin with a semicolon. */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
+
+/** True if it says something: a threshold other than the default, a rule. */
+bool es_rules_file_is_set(const es_rules_file *file);
+
+/**
+ * The member "rules" of `--json`, with the comma before it: thresholds by
+ * section as in the file; "further": every rule with all of its keys, "end"
+ * null where it is the threshold; "baseline": a path or null.
+ * ES_OK or ES_ENOMEM.
+ */
+es_status es_rules_file_json(FILE *out, const es_rules_file *file) ES_MUST_USE;
 
 #endif

@@ -363,7 +363,7 @@ void es_rules_file_free(es_rules_file *file)
     *file = (es_rules_file){.rules = NULL};
 }
 
-bool es_rules_file_has_default_flags(const es_rules_file *file)
+bool es_rules_file_is_set(const es_rules_file *file)
 {
     es_flag_rules flags;
     es_flag_rules_default(&flags);
@@ -371,9 +371,9 @@ bool es_rules_file_has_default_flags(const es_rules_file *file)
         const es_rules_threshold *of = &es_rules_thresholds[i];
         if (es_rules_threshold_get(&flags, of) !=
             es_rules_threshold_get(&file->flags, of))
-            return false;
+            return true;
     }
-    return true;
+    return file->n > 0;
 }
 
 es_status es_rules_file_read(es_rules_file *out, const char *path)

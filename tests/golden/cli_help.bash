@@ -4,7 +4,7 @@ _entropy_scan()
     local verbs='import export merge report rules watch help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --help --version" ;;
+    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --rules= --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
     export) words="--output= --format= --run= --series= --phase= --help" ;;
     merge) words="--output= --recursive --quiet --help" ;;
