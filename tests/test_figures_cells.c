@@ -271,6 +271,7 @@ static void test_cells__steps_hold(void **state)
     es_run_summary *run = load(path, "slope");
     es_assert_ok(es_steps_read(&steps, run));
     assert_int_equal(steps.n_heads, 0);
+    assert_int_equal(steps.n_columns, 64); /* of 10 steps, the last is 630 */
     const float *row = steps.values + steps.n_columns;
     /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
     double width = (steps.last - steps.first) / (double)steps.n_columns;

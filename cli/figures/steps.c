@@ -9,15 +9,19 @@
 
 #define MOST_CELLS ((size_t)1 << 22) /* 16 MiB of values */
 
+#define N_INTERVALS 8
+
 /* What a first pass finds out about a series. */
 typedef struct survey {
     int64_t first, last, previous;
     size_t n; /* samples */
-    /* The interval of most neighbours, by majority vote (Boyer, Moore). */
-    uint64_t interval;
-    size_t votes;
-    double *sums;     /* (n_rows) of finite values */
-    size_t *n_finite; /* (n_rows) */
+    /* Frequent intervals between neighbours and, at least, how many (Misra,
+       Gries 1982): whatever one in nine has is among them. */
+    uint64_t intervals[N_INTERVALS];
+    size_t counts[N_INTERVALS]; /* 0: free */
+    uint64_t interval;          /* the most frequent, and of those the least */
+    double *sums;               /* (n_rows) of finite values */
+    size_t *n_finite;           /* (n_rows) */
 } survey;
 
 /* One pass over the series. */
@@ -62,14 +66,46 @@ static void set_line(pass *p, const float *values)
     memcpy(p->line + n_layers, values, n_layers * n_heads * sizeof *values);
 }
 
+static void count_interval(survey *s, uint64_t interval)
+{
+    size_t free = N_INTERVALS;
+    for (size_t i = 0; i < N_INTERVALS; i++) {
+        if (s->counts[i] && s->intervals[i] == interval) {
+            s->counts[i]++;
+            return;
+        }
+        if (!s->counts[i])
+            free = i;
+    }
+    if (free < N_INTERVALS) {
+        s->intervals[free] = interval;
+        s->counts[free] = 1;
+        return;
+    }
+    for (size_t i = 0; i < N_INTERVALS; i++)
+        s->counts[i]--;
+}
+
+/* One sample has none: any will do. */
+static uint64_t usual_interval(const survey *s)
+{
+    size_t most = 0;
+    uint64_t usual = 1;
+    for (size_t i = 0; i < N_INTERVALS; i++) {
+        if (s->counts[i] < most || !s->counts[i] ||
+            (s->counts[i] == most && s->intervals[i] > usual))
+            continue;
+        most = s->counts[i];
+        usual = s->intervals[i];
+    }
+    return usual;
+}
+
 static void look(pass *p, int64_t step)
 {
     survey *s = p->survey;
     if (s->n++) {
-        uint64_t interval = (uint64_t)(step - s->previous);
-        if (!s->votes)
-            s->interval = interval;
-        s->votes += interval == s->interval ? 1 : (size_t)-1;
+        count_interval(s, (uint64_t)(step - s->previous));
     } else {
         s->first = step;
     }
@@ -126,8 +162,7 @@ static void set_columns(pass *p)
     uint64_t span = (uint64_t)(s->last - s->first);
     uint64_t most = MOST_CELLS / steps->n_rows;
     most = most < 1 ? 1 : most > ES_STEPS_MOST ? ES_STEPS_MOST : most;
-    if (!s->interval)
-        p->survey->interval = 1; /* one sample */
+    p->survey->interval = usual_interval(s);
     uint64_t n =
         span / s->interval + (span % s->interval > s->interval / 2) + 1;
     p->per_column = (n + most - 1) / most;
