@@ -1,7 +1,7 @@
 /* Import of an export is bit-exact. */
 #include "analyzer/base/value.h"
-#include "cli/export.h"
-#include "cli/import_write.h"
+#include "cli/exchange/export.h"
+#include "cli/exchange/import_write.h"
 #include "store/writer.h"
 #include "tests/cmocka_all.h"
 #include "tests/same_run.h"

@@ -1,7 +1,7 @@
 /* The figures made of lines: what they draw of run files, and what they say. */
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
-#include "cli/scan.h"
+#include "cli/scan/scan.h"
 #include "render/figures/curves.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"

@@ -1,7 +1,7 @@
 /* The import parsers: text in, calls out. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "cli/import.h"
+#include "cli/exchange/import.h"
 #include "tests/cmocka_all.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /** Table, JSON and CSV, to the byte, and what a program makes of them. */
 #include "tests/cmocka_all.h"
 
-#include "cli/csv.h"
 #include "cli/json.h"
-#include "cli/table.h"
+#include "cli/scan/csv.h"
+#include "cli/scan/table.h"
 #include "tests/golden_text.h"
 #include "tests/run_files.h"
 #include "tests/shown.h"

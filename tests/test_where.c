@@ -1,6 +1,6 @@
 /* Which runs are shown, and in which order. */
 #include "analyzer/base/value.h"
-#include "cli/where.h"
+#include "cli/scan/where.h"
 #include "tests/cmocka_all.h"
 
 #include <math.h>

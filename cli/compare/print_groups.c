@@ -2,7 +2,7 @@
 
 #include "analyzer/base/text.h"
 #include "cli/print.h"
-#include "cli/table.h"
+#include "cli/scan/table.h"
 #include <math.h>
 
 /* --- configurations -------------------------------------------------------*/

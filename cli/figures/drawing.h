@@ -29,7 +29,7 @@ typedef es_status es_figure_fits(const es_run_summary *run);
 typedef es_status es_figure_draw(es_picture **out, const es_drawing *drawing);
 
 /** A line of the table of figures (cli/figures/figures.c); the command's
- *  details (cli/scan_options.c) say of each what it shows. */
+ *  details (cli/scan/scan_options.c) say of each what it shows. */
 typedef struct es_figure_entry {
     const char *name;
     es_figure_fits *fits; /* NULL: every run does */

@@ -1,5 +1,5 @@
-/* Text files of other programs: cli/import.h. */
-#include "cli/import.h"
+/* Text files of other programs: cli/exchange/import.h. */
+#include "cli/exchange/import.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* Damaged run files, through all that entropy-scan says and exports. */
 #include "analyzer/base/text.h"
-#include "cli/csv.h"
-#include "cli/export.h"
-#include "cli/import.h"
+#include "cli/exchange/export.h"
+#include "cli/exchange/import.h"
 #include "cli/json.h"
+#include "cli/scan/csv.h"
+#include "cli/scan/table.h"
 #include "cli/summary.h"
-#include "cli/table.h"
 #include "tests/fuzz/mutation.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* entropy-scan import */
 #include "analyzer/base/text.h"
 #include "cli/command.h"
-#include "cli/import_write.h"
+#include "cli/exchange/import_write.h"
 #include "cli/output.h"
 #include "cli/print.h"
 

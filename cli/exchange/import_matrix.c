@@ -1,5 +1,5 @@
 #include "analyzer/base/checked.h"
-#include "cli/import_internal.h"
+#include "cli/exchange/import_internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "cli/import_internal.h"
+#include "cli/exchange/import_internal.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,12 +2,12 @@
 #include "analyzer/base/checked.h"
 #include "cli/command.h"
 #include "cli/compare/compare.h"
-#include "cli/csv.h"
 #include "cli/json.h"
 #include "cli/output.h"
 #include "cli/print.h"
-#include "cli/scan.h"
-#include "cli/table.h"
+#include "cli/scan/csv.h"
+#include "cli/scan/scan.h"
+#include "cli/scan/table.h"
 #include "cli/terminal/show.h"
 
 #include <math.h>

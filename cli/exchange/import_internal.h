@@ -3,7 +3,7 @@
 #define ES_IMPORT_INTERNAL_H
 
 #include "cli/cells.h"
-#include "cli/import.h"
+#include "cli/exchange/import.h"
 
 /** One parse: what its parts hand around. */
 typedef struct es_import {

@@ -2,7 +2,7 @@
 #ifndef ES_TABLE_INTERNAL_H
 #define ES_TABLE_INTERNAL_H
 
-#include "cli/table.h"
+#include "cli/scan/table.h"
 
 typedef enum es_column {
     ES_COLUMN_FILE,

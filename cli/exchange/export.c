@@ -1,4 +1,4 @@
-#include "cli/export.h"
+#include "cli/exchange/export.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

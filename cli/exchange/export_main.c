@@ -1,7 +1,7 @@
 /* entropy-scan export */
 #include "analyzer/base/text.h"
 #include "cli/command.h"
-#include "cli/export.h"
+#include "cli/exchange/export.h"
 #include "cli/output.h"
 
 #include <string.h>

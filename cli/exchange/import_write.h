@@ -2,7 +2,7 @@
 #ifndef ES_IMPORT_WRITE_H
 #define ES_IMPORT_WRITE_H
 
-#include "cli/import.h"
+#include "cli/exchange/import.h"
 
 typedef struct es_imported {
     es_import_format format;

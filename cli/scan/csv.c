@@ -1,4 +1,4 @@
-#include "cli/csv.h"
+#include "cli/scan/csv.h"
 
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

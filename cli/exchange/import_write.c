@@ -1,4 +1,4 @@
-#include "cli/import_write.h"
+#include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"
 #include "cli/output.h"

@@ -1,4 +1,4 @@
-#include "cli/where.h"
+#include "cli/scan/where.h"
 
 #include "analyzer/base/text.h"
 

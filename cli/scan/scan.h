@@ -3,9 +3,9 @@
 #define ES_SCAN_H
 
 #include "cli/figures/figures.h"
+#include "cli/scan/where.h"
 #include "cli/summary.h"
 #include "cli/tree.h"
-#include "cli/where.h"
 
 typedef enum es_text_kind {
     ES_TEXT_TABLE,

@@ -1,6 +1,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/import_internal.h"
+#include "cli/exchange/import_internal.h"
 
 #include <string.h>
 #include <strings.h>

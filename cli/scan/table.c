@@ -1,4 +1,4 @@
-#include "cli/table_internal.h"
+#include "cli/scan/table_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"

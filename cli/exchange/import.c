@@ -1,4 +1,4 @@
-#include "cli/import_internal.h"
+#include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
