@@ -151,7 +151,7 @@ usage 'a policy that is none' 'most' good.db --max most
 usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
 usage 'a phase that is none' "--phase 'x': train or eval" good.db --phase x
 usage 'a format that is none' 'gif' good.db --heatmap --format gif
-usage 'help for no verb' 'watch: no such verb: there are import' help watch
+usage 'help for no verb' 'walk: no such verb: there are import' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db

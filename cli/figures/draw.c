@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,11 +51,15 @@ static void print_max(char *out, size_t size, const es_drawing *drawing)
     const es_run_summary *first = drawing->runs[0];
     bool same = true;
     for (size_t i = 1; i < drawing->n; i++)
-        same = same && (drawing->runs[i]->m == first->m);
+        same = same && (drawing->runs[i]->m == first->m ||
+                        (isnan(drawing->runs[i]->m) && isnan(first->m)));
     size_t n = (size_t)snprintf(out, size, "max = ");
-    for (size_t i = 0; i < (same ? 1 : drawing->n) && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s%.4g", i ? ", " : "",
-                              drawing->runs[i]->m);
+    for (size_t i = 0; i < (same ? 1 : drawing->n) && n < size; i++) {
+        char m[32] = "unknown"; /* without a finite value */
+        if (!isnan(drawing->runs[i]->m))
+            snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
+        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", m);
+    }
     if (n < size)
         snprintf(out + n, size - n, " (%s)", es_max_name(first->max.policy));
 }
