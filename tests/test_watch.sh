@@ -5,7 +5,7 @@ set -uo pipefail
 . tests/background.sh
 plan_dir
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan
+scan=$bin/entropy-scan root=$PWD
 cd "$dir"
 
 # A run that collapses at step 4, 8 times as long as that; NAME CTX.
@@ -27,6 +27,10 @@ same_text() { # NAME WANT GOT
     if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
 lines() { wc -l <"$1" | tr -d ' '; }
+stop_watching() {
+    kill "$watcher" 2>/dev/null
+    wait "$watcher" 2>/dev/null
+}
 has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
 
 # --- once
@@ -98,5 +102,84 @@ same_text 'a signal ends it' 143 "$code"
 same_text 'metrics are there, and end' '# EOF' "$(tail -1 live.prom)"
 output 'with the alerts' 'entropy_scan_alerts{file="live/deeper/b.db",kind="collapse",severity="critical"} 1' cat live.prom
 same_text 'a watcher that comes later has nothing to tell' '' "$("$scan" watch --once live)"
+
+# --- webhooks
+mkdir server
+python3 "$root/tests/webhook.py" server & server=$!
+until_true test -s server/port
+export HOOK="http://127.0.0.1:$(cat server/port)/secret-path"
+echo "http://127.0.0.1:1/secret-path" >refused
+once_to() { # STATE ANSWERS OPTION...: a watcher's errors and its exit code
+    local state=$1
+    echo "$2" >server/answers
+    shift 2
+    "$scan" watch --once runs --state "$state.db" "$@" 2>&1 >/dev/null
+    echo "exit $?"
+}
+same_text 'an alert is posted' 'exit 0' "$(once_to hook '' --webhook-env HOOK)"
+same_text 'with its id, as it is' '/alert:collapse@4:critical collapse' \
+    "$(python3 -c 'import json
+id, body = open("server/posts").read().split(" ", 1)
+body = json.loads(body)
+assert body["id"] == id
+print(id[36:], body["kind"])')"
+: >server/posts
+once_to slack '' --webhook-env HOOK --webhook-format slack >/dev/null
+same_text 'or as Slack has it' "{'text': '$want'}" \
+    "$(python3 -c 'import json; print(json.loads(open("server/posts").read().split(" ", 1)[1]))')"
+matches() { # NAME REGEX TEXT
+    if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "$3"; fi
+}
+matches 'a 4xx is given up' 'answers 404.*exit 0' "$(once_to gone 404 --webhook-env HOOK)"
+matches 'a redirection is not followed' 'answers 302.*exit 0' "$(once_to moved 302 --webhook-env HOOK)"
+for answer in 500 429 reset stall; do
+    matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK --webhook-timeout 0.4)"
+done
+refused=$(once_to refused '' --webhook-file refused)
+matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
+check 'and the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
+: >server/posts
+for answer in 500 429 reset stall refused; do
+    once_to $answer '' --webhook-env HOOK >>later 2>&1
+done
+same_text 'all of them are made later' 'exit 0 exit 0 exit 0 exit 0 exit 0' "$(xargs <later)"
+same_text 'once each' 5 "$(lines server/posts)"
+exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
+: >server/posts
+echo '500 reset' >server/answers
+"$scan" watch runs --state again.db --webhook-env HOOK >again.out 2>again.err &
+watcher=$!
+check 'a watcher tries again by itself' until_true has_lines server/posts 1
+stop_watching
+same_text 'and says so once' 1 "$(grep -c webhook again.err)"
+kill $server
+
+# --- killed
+mkdir killed
+for ((i = 0; i < 40; i++)); do
+    collapsing "k$i"
+    mv "k$i.db" killed/
+    sleep 0.1
+done &
+feeder=$!
+kills=0
+while [ $kills -lt 200 ] || ! ended $feeder; do
+    "$scan" watch killed --severity info --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err &
+    watcher=$!
+    sleep 0.0$((RANDOM % 6 + 1))
+    kill -9 $watcher 2>/dev/null
+    wait $watcher 2>/dev/null
+    kills=$((kills + 1))
+done
+"$scan" watch --once killed --severity info --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err
+owed() { sqlite3 killed/.entropy-watch.db "SELECT count(*) FROM delivery WHERE state $1"; }
+nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
+check "after $kills kills everything is delivered" until_true nothing_owed
+same_text 'nothing failed' 0 "$(owed "= 'failed'")"
+same_text 'no alert is missed by its line' 40 "$(sort -u killed.out | grep -c collapse)"
+same_text 'none is printed twice' '' "$(sort killed.out | uniq -d)"
+ids() { grep -oE '"id":"[^"]*"' killed.told; }
+same_text 'nor missed by the command' 40 "$(ids | sort -u | grep -c collapse)"
+same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
 
 finish

@@ -16,6 +16,7 @@ const char *es_action_name(es_action action)
 {
     static const char *const names[] = {[ES_ACTION_PRINT] = "print",
                                         [ES_ACTION_EXEC] = "exec",
+                                        [ES_ACTION_WEBHOOK] = "webhook",
                                         [ES_ACTION_STOP] = "stop"};
     return names[action];
 }
@@ -61,11 +62,16 @@ static es_outcome print(char *note, size_t size, const char *json,
 /* --- one delivery ---------------------------------------------------------*/
 
 static es_outcome act(es_action action, char *note, size_t size,
-                      const char *json, const es_deliver_options *options)
+                      const es_delivery *delivery,
+                      const es_deliver_options *options)
 {
+    const char *json = delivery->json;
     switch (action) {
     case ES_ACTION_EXEC:
         return es_deliver_exec(note, size, json, options);
+    case ES_ACTION_WEBHOOK:
+        return es_webhook_post(note, size, &options->webhook, delivery->id,
+                               json);
     case ES_ACTION_STOP:
         return es_deliver_stop(note, size, json);
     default:
@@ -98,8 +104,10 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
         snprintf(note, sizeof note,
                  "the process that ran it was killed: not run again");
     else
-        outcome = act(action, note, sizeof note, delivery->json, options);
-    if (outcome != ES_OUTCOME_DELIVERED)
+        outcome = act(action, note, sizeof note, delivery, options);
+    /* What goes wrong again and again is told of the first time. */
+    if (outcome != ES_OUTCOME_DELIVERED &&
+        (outcome == ES_OUTCOME_FAILED || !delivery->tries))
         es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
     es_status status = settle(ledger, delivery->number, outcome,
                               outcome == ES_OUTCOME_DELIVERED ? NULL : note);

@@ -5,18 +5,19 @@
  * is claimed is also made, and only once.
  *
  * If that process too is killed between claim and settlement nobody knows
- * whether the delivery was made. A line is then printed, and a request to stop
- * made, again; a command is not run again, but told of as failed.
+ * whether the delivery was made. A line is then printed, posted, and a request
+ * to stop made, again; a command is not run again, but told of as failed.
  */
 #ifndef ES_DELIVER_H
 #define ES_DELIVER_H
 
-#include "store/ledger.h"
+#include "cli/watch/webhook.h"
 #include <sys/types.h>
 
 typedef enum es_action {
     ES_ACTION_PRINT,
     ES_ACTION_EXEC,
+    ES_ACTION_WEBHOOK,
     ES_ACTION_STOP,
     ES_N_ACTIONS
 } es_action;
@@ -28,6 +29,7 @@ typedef struct es_deliver_options {
     bool json;            /* print: the object instead of its line */
     char **command;       /* exec: words, NULL at their end */
     double command_limit; /* seconds */
+    es_webhook webhook;
 } es_deliver_options;
 
 /** How a delivering process ended. */

@@ -17,6 +17,10 @@ enum {
     SEVERITY,
     EXEC,
     EXEC_TIMEOUT,
+    WEBHOOK_ENV,
+    WEBHOOK_FILE,
+    WEBHOOK_FORMAT,
+    WEBHOOK_TIMEOUT,
     STOP,
     STOP_AT,
     TEXTFILE,
@@ -41,6 +45,16 @@ static const es_option options[] = {
               "input; split into words as by a shell, run without one"},
     [EXEC_TIMEOUT] = {"exec-timeout", 0, "SECONDS",
                       "end a CMD that takes longer (30)"},
+    [WEBHOOK_ENV] = {"webhook-env", 0, "NAME",
+                     "post each alert to the URL in the environment variable "
+                     "NAME"},
+    [WEBHOOK_FILE] = {"webhook-file", 0, "FILE",
+                      "the same to the URL in the first line of FILE"},
+    [WEBHOOK_FORMAT] = {"webhook-format", 0, "FORMAT",
+                        "plain: the alert as JSON; slack: {\"text\":...} "
+                        "(plain)"},
+    [WEBHOOK_TIMEOUT] = {"webhook-timeout", 0, "SECONDS",
+                         "give up a try that takes longer (10)"},
     [STOP] = {"stop", 0, NULL,
               "ask the training to stop at the first critical alert of a run, "
               "through RUN.db.stop"},
@@ -70,6 +84,13 @@ const es_command es_watch_command = {
         "neither repeats an alert nor misses one. A state belongs to one\n"
         "machine. If even the process that makes a delivery is killed, a line\n"
         "may be printed twice; a command is never run twice.\n"
+        "\n"
+        "A server that cannot be reached, or answers 5xx or 429, is tried "
+        "again\n"
+        "after 1, 2, 4 ... 300 seconds; after any other answer than 2xx the\n"
+        "alert is given up, and that is told. Redirections are not followed.\n"
+        "The header X-Entropy-Scan-Id names the alert: a post whose outcome\n"
+        "nobody saw is made again.\n"
         "\n"
         "CMD fails if it does not exit with 0; it is then told of, and not\n"
         "run again. What it prints goes to standard error.",
@@ -113,6 +134,23 @@ static es_status take_command(es_deliver_options *to, const char *text)
     return es_words_split(&to->command, text);
 }
 
+static es_status take_webhook(es_webhook *to, int option, const char *value)
+{
+    free(to->url);
+    to->url = NULL;
+    return option == WEBHOOK_ENV ? es_webhook_from_env(&to->url, value)
+                                 : es_webhook_from_file(&to->url, value);
+}
+
+static es_status take_format(es_webhook *to, const char *value)
+{
+    to->slack = strcmp(value, "slack") == 0;
+    if (!to->slack && strcmp(value, "plain") != 0)
+        return es_fail(ES_EUSAGE, "--webhook-format '%.40s': plain or slack",
+                       value);
+    return ES_OK;
+}
+
 static es_status take(void *user, int option, const char *value)
 {
     arguments *to = user;
@@ -137,6 +175,14 @@ static es_status take(void *user, int option, const char *value)
     case EXEC_TIMEOUT:
         return take_seconds(&watcher->deliver.command_limit, "exec-timeout",
                             value);
+    case WEBHOOK_ENV:
+    case WEBHOOK_FILE:
+        return take_webhook(&watcher->deliver.webhook, option, value);
+    case WEBHOOK_FORMAT:
+        return take_format(&watcher->deliver.webhook, value);
+    case WEBHOOK_TIMEOUT:
+        return take_seconds(&watcher->deliver.webhook.timeout,
+                            "webhook-timeout", value);
     case STOP:
         watcher->stop_at = ES_SEVERITY_CRITICAL;
         return ES_OK;
@@ -180,8 +226,10 @@ static es_status choose_state(arguments *given)
 
 static es_status parse(arguments *given, int argc, char **argv)
 {
-    given->watcher = (es_watcher_options){
-        .least = ES_SEVERITY_ERROR, .poll = 5, .deliver.command_limit = 30};
+    given->watcher = (es_watcher_options){.least = ES_SEVERITY_ERROR,
+                                          .poll = 5,
+                                          .deliver.command_limit = 30,
+                                          .deliver.webhook.timeout = 10};
     given->roots = calloc((size_t)argc, sizeof *given->roots);
     if (!given->roots)
         return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
@@ -226,6 +274,7 @@ int es_watch_main(int argc, char **argv)
         code = es_command_exit(status);
     }
     es_words_free(given.watcher.deliver.command);
+    free(given.watcher.deliver.webhook.url);
     free(given.roots);
     free(given.state);
     return code;

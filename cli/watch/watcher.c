@@ -61,7 +61,7 @@ static es_status open_ledger(watcher *w)
 static es_status ask_to_stop(watcher *w, const es_notice *notice,
                              const char *json)
 {
-    static const char *const actions[] = {"stop"};
+    const char *const actions[] = {es_action_name(ES_ACTION_STOP)};
     char id[ES_UUID_SIZE + 8];
     bool fresh;
     if (w->options->stop_at == ES_SEVERITY_NONE || !notice->written ||
@@ -75,12 +75,19 @@ static es_status ask_to_stop(watcher *w, const es_notice *notice,
 static es_status enter(watcher *w, const es_notice *notice, const char *id,
                        const char *json)
 {
-    static const char *const actions[] = {"print", "exec"};
+    const es_deliver_options *deliver = &w->options->deliver;
+    const char *actions[ES_N_ACTIONS];
+    size_t n = 0;
     bool fresh;
+    actions[n++] = es_action_name(ES_ACTION_PRINT);
+    if (deliver->command)
+        actions[n++] = es_action_name(ES_ACTION_EXEC);
+    if (deliver->webhook.url)
+        actions[n++] = es_action_name(ES_ACTION_WEBHOOK);
     es_status status = open_ledger(w);
     if (status == ES_OK && notice->severity >= w->options->least)
         status = es_ledger_add(w->ledger, id, json, notice->severity, actions,
-                               w->options->deliver.command ? 2 : 1, &fresh);
+                               n, &fresh);
     if (status == ES_OK)
         status = ask_to_stop(w, notice, json);
     return status;
@@ -152,7 +159,9 @@ static es_status look(watcher *w)
 
 static bool can_do(const watcher *w, int action)
 {
-    return action != ES_ACTION_EXEC || w->options->deliver.command;
+    const es_deliver_options *deliver = &w->options->deliver;
+    return (action != ES_ACTION_EXEC || deliver->command) &&
+           (action != ES_ACTION_WEBHOOK || deliver->webhook.url);
 }
 
 static void start_workers(watcher *w)

@@ -10,7 +10,7 @@ _entropy_scan()
     merge) words="--output= --recursive --quiet --help" ;;
     report) words="--output= --series= --phase= --max= --title= --quiet --help" ;;
     rules) words="--help" ;;
-    watch) words="--once --check --state= --severity= --exec= --exec-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    watch) words="--once --check --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"

@@ -45,6 +45,7 @@ third_party 'fribidi' 'render/'
 third_party 'gsl/' 'analyzer/stats'
 third_party 'jansson.h|cblas.h' 'hooks/trainer/|tests/'
 third_party 'ini.h' 'cli/rules/'
+third_party 'curl/' 'cli/watch/'
 third_party 'cmocka.h' 'tests/cmocka_all.h'
 
 while read -r lines file; do

@@ -1,0 +1,173 @@
+#include "cli/watch/webhook.h"
+
+#include "cli/print.h"
+#include "cli/watch/notice.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define URL_MOST 4096
+#define ANSWER_MOST                                                            \
+    65536 /* bytes: what a server says is not read, but eaten                  \
+           */
+
+/* --- where to -------------------------------------------------------------*/
+
+/* `where` is named, the URL is not. */
+static es_status take_url(char **url, const char *text, const char *where)
+{
+    size_t n = strcspn(text, "\r\n");
+    if (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0)
+        return es_fail(ES_EUSAGE, "%s: no URL: https://...", where);
+    *url = strndup(text, n);
+    return *url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
+}
+
+es_status es_webhook_from_env(char **url, const char *name)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return es_fail(ES_EUSAGE, "%.80s: no such environment variable", name);
+    return take_url(url, text, name);
+}
+
+es_status es_webhook_from_file(char **url, const char *path)
+{
+    char line[URL_MOST] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return es_fail(ES_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    if (read && strlen(line) + 1 == sizeof line)
+        return es_fail(ES_EUSAGE, "%s: longer than a URL", path);
+    return take_url(url, line, path);
+}
+
+/* --- what -----------------------------------------------------------------*/
+
+/* Slack reads & < > as markup. */
+static void print_slack(FILE *out, const char *line)
+{
+    static const char special[] = "&<>";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;"};
+    char one[2] = "";
+    fputs("{\"text\":\"", out);
+    for (; *line; line++) {
+        const char *which = strchr(special, *line);
+        one[0] = *line;
+        if (which)
+            fputs(names[which - special], out);
+        else if ((unsigned char)*line < 0x80)
+            es_print_escaped(out, one, ES_ESCAPE_JSON);
+        else
+            fputc(*line, out);
+    }
+    fputs("\"}", out);
+}
+
+static char *body_of(const es_webhook *to, const char *json)
+{
+    char *body = NULL, *line;
+    size_t n;
+    if (!to->slack)
+        return strdup(json);
+    line = es_notice_member(json, "text");
+    FILE *out = line ? open_memstream(&body, &n) : NULL;
+    if (out) {
+        print_slack(out, line);
+        if (fclose(out) != 0) {
+            free(body);
+            body = NULL;
+        }
+    }
+    free(line);
+    return body;
+}
+
+/* --- posting --------------------------------------------------------------*/
+
+static struct curl_slist *headers_of(const char *id)
+{
+    char line[256];
+    snprintf(line, sizeof line, "X-Entropy-Scan-Id: %.200s", id);
+    for (char *c = line; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    struct curl_slist *list =
+        curl_slist_append(NULL, "Content-Type: application/json");
+    struct curl_slist *longer = list ? curl_slist_append(list, line) : NULL;
+    if (!longer)
+        curl_slist_free_all(list);
+    return longer;
+}
+
+static size_t eat(char *bytes, size_t size, size_t n, void *user)
+{
+    size_t *eaten = user;
+    (void)bytes;
+    *eaten += size * n;
+    return *eaten > ANSWER_MOST ? 0 : size * n;
+}
+
+static es_outcome judge(char *note, size_t size, CURLcode code, long answer)
+{
+    /* Once the answer's first line is there it counts, whatever follows. */
+    if (answer == 0) {
+        snprintf(note, size, "%s", curl_easy_strerror(code));
+        return code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
+                   ? ES_OUTCOME_FAILED
+                   : ES_OUTCOME_AGAIN;
+    }
+    snprintf(note, size, "the server answers %ld%s", answer,
+             answer / 100 == 3 ? ": redirections are not followed" : "");
+    if (answer / 100 == 2)
+        return ES_OUTCOME_DELIVERED;
+    return answer / 100 == 5 || answer == 408 || answer == 429
+               ? ES_OUTCOME_AGAIN
+               : ES_OUTCOME_FAILED;
+}
+
+static es_outcome post(char *note, size_t size, CURL *curl,
+                       const es_webhook *to, const char *body,
+                       const struct curl_slist *headers)
+{
+    size_t eaten = 0;
+    long answer = 0, limit = (long)(to->timeout * 1000);
+    curl_easy_setopt(curl, CURLOPT_URL, to->url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, limit);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, limit);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "entropy-scan/" ES_VERSION);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, eat);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &eaten);
+    CURLcode code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer);
+    return judge(note, size, code, answer);
+}
+
+es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
+                           const char *id, const char *json)
+{
+    es_outcome outcome = ES_OUTCOME_AGAIN;
+    char *body = body_of(to, json);
+    struct curl_slist *headers = headers_of(id);
+    CURL *curl = body && headers ? curl_easy_init() : NULL;
+    if (curl)
+        outcome = post(note, size, curl, to, body, headers);
+    else
+        snprintf(note, size, "out of memory for a message");
+    curl_easy_cleanup(curl);
+    curl_slist_free_all(headers);
+    free(body);
+    return outcome;
+}

@@ -1,0 +1,32 @@
+/** Alerts posted to a server: the only place that uses libcurl. */
+#ifndef ES_WEBHOOK_H
+#define ES_WEBHOOK_H
+
+#include "store/ledger.h"
+
+typedef struct es_webhook {
+    char *url;      /* a secret: never printed; NULL: none */
+    bool slack;     /* {"text": the line} instead of the whole alert */
+    double timeout; /* seconds for one try */
+} es_webhook;
+
+/** The URL in the environment variable `name`, or in the first line of a file;
+ *  to be freed. ES_OK; ES_EUSAGE: it is not there, or no http(s) URL; ES_EIO;
+ *  ES_ENOMEM. */
+es_status es_webhook_from_env(char **url, const char *name) ES_MUST_USE;
+es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
+
+/**
+ * Posts one alert, its id in the header X-Entropy-Scan-Id so that a server can
+ * tell a repeated one.
+ *
+ *   note  (size) written unless it is delivered: why not
+ *
+ * Delivered on 2xx. To be tried again: no connection, a reset, a timeout, a
+ * certificate that does not convince, 408, 429, 5xx. Failed: every other
+ * answer, a redirection too: none is followed.
+ */
+es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
+                           const char *id, const char *json) ES_MUST_USE;
+
+#endif

@@ -1,0 +1,63 @@
+"""A server that webhooks are tried on: webhook.py FOLDER.
+
+Writes its port to FOLDER/port. Each post answers with the first word of
+FOLDER/answers, which it takes away (none: 200): a code; `reset` and `stall`
+are what they say. What it accepted, a 2xx, is a line of FOLDER/posts: the id
+and the body."""
+import http.server
+import os
+import socket
+import struct
+import sys
+import time
+
+folder = sys.argv[1]
+
+
+def next_answer():
+    path = folder + "/answers"
+    words = open(path).read().split() if os.path.exists(path) else []
+    if words:
+        with open(path, "w") as file:
+            file.write(" ".join(words[1:]))
+    return words[0] if words else "200"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        answer = next_answer()
+        if answer == "reset":
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+            return
+        if answer == "stall":
+            time.sleep(1)
+            self.close_connection = True
+            return
+        self.send_response(int(answer))
+        if answer[0] == "3":
+            self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        if answer[0] == "2":
+            with open(folder + "/posts", "a") as file:
+                file.write(self.headers["X-Entropy-Scan-Id"] + " " + body + "\n")
+
+    def handle(self):
+        try:
+            super().handle()
+        except OSError:
+            pass
+
+    def log_message(self, *args):
+        pass
+
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+with open(folder + "/port.new", "w") as file:
+    file.write(str(server.server_port))
+os.rename(folder + "/port.new", folder + "/port")
+server.serve_forever()
