@@ -182,4 +182,60 @@ ids() { grep -oE '"id":"[^"]*"' killed.told; }
 same_text 'nor missed by the command' 40 "$(ids | sort -u | grep -c collapse)"
 same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
 
+# --- a training as it runs
+train=$bin/entropy-train
+mkdir src training
+for i in $(seq 30); do seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"; done
+"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
+"$scan" watch training --poll 60 --stop >training.out 2>training.err &
+watcher=$!
+start --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1 --eval-batches 2 \
+    --data x.tok --arch SM --lr 1e12 --clip 0 --steps 1000000000 --after-nan 1000000000 \
+    --record-every 10 -o training/nan.db
+check 'an alert of the recorder is told' until_true grep -q 'nan since step' training.out
+check 'and stops the training' until_true ended $trainer
+ended $trainer || kill $trainer
+stop_watching
+same_text 'with the alert as its reason' "$(grep 'nan since' training.out)" \
+    "$(sqlite3 training/nan.db "SELECT message FROM event WHERE kind = 'stop'")"
+same_text 'whose id is that of the event' '' \
+    "$(sqlite3 training/nan.db "ATTACH 'training/.entropy-watch.db' AS told;
+       SELECT id FROM told.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
+"$scan" watch --once training --state before.db >/dev/null
+sqlite3 training/nan.db 'DELETE FROM event'
+"$scan" watch --once training --state after.db >/dev/null
+told() { sqlite3 "$1" "SELECT id FROM alert ORDER BY id"; }
+same_text 'and whose ids are the same when we judge the file' "$(told before.db)" "$(told after.db)"
+
+# --- the rest of the world
+mkdir odd
+collapsing $'o\tdd'
+mv $'o\tdd.db' $'odd/o\e[31m\n"dd.db'
+"$scan" watch --once odd --json >odd.json 2>&1
+check 'a hostile name does no harm' sh -c '! grep -q "$(printf "\033")" odd.json &&
+    python3 -c "import json; a = json.load(open(\"odd.json\")); assert a[\"path\"].endswith(chr(27) + \"[31m\n\\\"dd.db\"), a"'
+sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
+same_text 'nor one inside the file' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
+check 'which is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
+
+mkdir shared
+for ((i = 0; i < 12; i++)); do collapsing "s$i"; mv "s$i.db" shared/; done
+watchers=()
+for ((i = 0; i < 4; i++)); do
+    "$scan" watch --once shared >>shared.out 2>>shared.err &
+    watchers+=($!)
+done
+wait "${watchers[@]}"
+same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
+
+# A limit on the size of files is a disk that is full.
+small_disk() { (ulimit -f "$1"; shift; trap '' XFSZ; exec "$@"); }
+"$scan" watch --once runs --state tight.db >/dev/null
+for ((i = 0; i < 12; i++)); do
+    sqlite3 tight.db "INSERT INTO alert SELECT NULL, 'x' || $i, printf('%.*c', 4000, 'x'), 1, '' FROM alert LIMIT 1"
+done
+exits 'a full disk is told of' 3 'tight.db: cannot write|tight.db: .*(full|disk|I/O|large)' \
+    small_disk $(($(stat -c %s tight.db) / 1024)) "$scan" watch --once shared --state tight.db
+same_text 'and nothing is told that is not entered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
+
 finish

@@ -28,8 +28,8 @@ typedef struct es_watcher_result {
  * ledger), ES_EFORMAT, ES_EVERSION, ES_ELOCKED (of the ledger), ES_ENOMEM. The
  * message has been printed.
  *
- * Of its own time it takes a tenth of one core at most: the more files change,
- * the longer it rests between two looks.
+ * Of its own time it takes a seventh of one core at most, after the first look:
+ * the more files change, the longer it rests between two looks.
  */
 es_status es_watcher_run(es_watcher_result *out,
                          const es_watcher_options *options) ES_MUST_USE;
