@@ -222,11 +222,12 @@ mkdir shared
 for ((i = 0; i < 12; i++)); do collapsing "s$i"; mv "s$i.db" shared/; done
 watchers=()
 for ((i = 0; i < 4; i++)); do
-    "$scan" watch --once shared >>shared.out 2>>shared.err &
+    "$scan" watch --once shared --exec 'sh -c "sleep 0.05; cat >>shared.told"' >>shared.out 2>>shared.err &
     watchers+=($!)
 done
 wait "${watchers[@]}"
 same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
+same_text 'also that which takes its time' '12 12' "$(lines shared.told) $(sort -u shared.told | wc -l)"
 
 # A limit on the size of files is a disk that is full.
 small_disk() { (ulimit -f "$1"; shift; trap '' XFSZ; exec "$@"); }
