@@ -167,6 +167,9 @@ class Program:
         if self.pid == 0:
             try:
                 os.read(wait, 1)  # until its terminal is as it shall be
+                # Whoever runs the tests in the background ignores some.
+                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
                 os.execvpe(command[0], command, env or dict(os.environ))
             finally:
                 os._exit(127)

@@ -59,6 +59,13 @@ check 'reports of the others' sh -c '"$0" report -q big.db -o big.html && "$0" r
 relay structure python3 "$here/structure.py" "$scan" "$dir"
 
 # --- how it behaves
+# With letters that have a width, whatever other fonts there are.
+cat >fonts.conf <<'XML'
+<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><cachedir prefix="relative">fonts</cachedir>
+<dir>/usr/share/fonts/truetype/dejavu</dir></fontconfig>
+XML
+export FONTCONFIG_FILE=$dir/fonts.conf
 if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     "$scan" report -q evil.db other.db -o two.html || exit 1
     TMPDIR=$dir relay browser python3 "$here/browser.py" "$scan" "$dir"

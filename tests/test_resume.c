@@ -215,6 +215,21 @@ static void test_resume__two_runs_record_the_same_bits(void **state)
     clean("two");
 }
 
+/* The only one of its kind; the recorder's alerts may stand beside it. */
+static const es_event *the_event(const es_event *events, size_t n,
+                                 const char *kind)
+{
+    const es_event *only = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(events[i].kind, kind) != 0)
+            continue;
+        assert_null(only);
+        only = &events[i];
+    }
+    assert_non_null(only);
+    return only;
+}
+
 static void test_resume__the_run_goes_on_in_its_file(void **state)
 {
     (void)state;
@@ -238,11 +253,10 @@ static void test_resume__the_run_goes_on_in_its_file(void **state)
     assert_string_equal(after.uuid, uuid);
     assert_int_equal(after.status, ES_RUN_FINISHED);
     es_assert_ok(es_reader_events(reader, 0, &events, &n_events));
-    assert_int_equal(n_events, 1);
-    assert_string_equal(events[0].kind, "resumed");
-    assert_int_equal(events[0].step, STOP);
-    assert_int_equal(events[0].severity, ES_SEVERITY_INFO);
-    assert_non_null(strstr(events[0].message, "part-00000017.safetensors"));
+    const es_event *resumed = the_event(events, n_events, "resumed");
+    assert_int_equal(resumed->step, STOP);
+    assert_int_equal(resumed->severity, ES_SEVERITY_INFO);
+    assert_non_null(strstr(resumed->message, "part-00000017.safetensors"));
     es_reader_close(reader);
     clean("part");
 }
@@ -389,7 +403,8 @@ static void test_resume__a_failed_checkpoint_is_a_warning(void **state)
     assert_non_null(strstr(result.unsaved, "00000020.safetensors"));
     assert_int_equal(with.n_warnings, 1);
     assert_string_equal(steps_in("part"), "10 30 31");
-    assert_string_equal(es_sqlite(s.out, "SELECT kind, step FROM event"),
+    assert_string_equal(es_sqlite(s.out, "SELECT kind, step FROM event "
+                                         "WHERE kind = 'checkpoint'"),
                         "checkpoint|20");
     s.checkpoint[0] = s.out[0] = 0;
     training_run(&without, &s);
