@@ -230,13 +230,24 @@ same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u s
 same_text 'also that which takes its time' '12 12' "$(lines shared.told) $(sort -u shared.told | wc -l)"
 
 # A limit on the size of files is a disk that is full.
-small_disk() { (ulimit -f "$1"; shift; trap '' XFSZ; exec "$@"); }
+small_disk=(bash -c 'ulimit -S -f $0; trap "" XFSZ; exec "$@"')
 "$scan" watch --once runs --state tight.db >/dev/null
 for ((i = 0; i < 12; i++)); do
     sqlite3 tight.db "INSERT INTO alert SELECT NULL, 'x' || $i, printf('%.*c', 4000, 'x'), 1, '' FROM alert LIMIT 1"
 done
 exits 'a full disk is told of' 3 'tight.db: cannot write|tight.db: .*(full|disk|I/O|large)' \
-    small_disk $(($(stat -c %s tight.db) / 1024)) "$scan" watch --once shared --state tight.db
+    "${small_disk[@]}" $(($(stat -c %s tight.db) / 1024)) "$scan" watch --once shared --state tight.db
+"$scan" watch --once runs --state tighter.db >/dev/null
+"${small_disk[@]}" $(($(stat -c %s tighter.db) / 1024)) "$scan" watch shared --poll 0.2 --severity info \
+    --state tighter.db >tighter.out 2>tighter.err &
+watcher=$!
+check 'a watcher goes on' until_true test -s tighter.err
+sleep 1
+same_text 'says so once' 1 "$(lines tighter.err)"
+prlimit --pid $watcher --fsize=unlimited
+check 'and tells what is owed when there is room again' until_true has_lines tighter.out 12
+same_text 'each once' '12 12' "$(lines tighter.out) $(sort -u tighter.out | wc -l)"
+stop_watching
 same_text 'and nothing is told that is not entered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
 
 finish
