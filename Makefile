@@ -36,7 +36,6 @@ SQLITE_LIBS := $(call pkg,--libs,sqlite3)
 RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2 fribidi)
 BLAS_LIBS := $(call pkg,--libs,openblas)
 JSON_LIBS := $(call pkg,--libs,jansson)
-CURL_LIBS := $(call pkg,--libs,libcurl)
 INI_LIBS := $(call pkg,--libs,inih)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
@@ -114,7 +113,7 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 
 $(BUILD)/entropy-scan: $(call objects,cli/main.c) \
     $(call rooms,cli render store stats analyzer)
-	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(INI_LIBS) $(CURL_LIBS))
+	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(INI_LIBS))
 
 $(BUILD)/entropy-recorder: $(call rooms,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -175,7 +174,7 @@ $(D3_JS):
 # --- tests -----------------------------------------------------------------
 
 TEST_LIBS = $(RENDER_LIBS) $(SQLITE_LIBS) $(BLAS_LIBS) \
-    $(JSON_LIBS) $(INI_LIBS) $(CURL_LIBS) $(CMOCKA_LIBS)
+    $(JSON_LIBS) $(INI_LIBS) $(CMOCKA_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call objects,$(HELPERS_SRC)) \
     $(filter-out $(call archive,process),$(ARCHIVES))

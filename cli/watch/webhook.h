@@ -23,8 +23,8 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
  *   note  (size) written unless it is delivered: why not
  *
  * Delivered on 2xx. To be tried again: no connection, a reset, a timeout, a
- * certificate that does not convince, 408, 429, 5xx. Failed: every other
- * answer, a redirection too: none is followed.
+ * certificate that does not convince, no libcurl, 408, 429, 5xx. Failed: every
+ * other answer, a redirection too: none is followed.
  */
 es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
                            const char *id, const char *json) ES_MUST_USE;
