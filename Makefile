@@ -54,7 +54,7 @@ PROCESS_SRC = $(call in,hooks/recorder/process)
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
     $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
 CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
-    scan compare exchange terminal report rules watch)))
+    scan compare exchange terminal report rules watch sweep)))
 CORPUS_SRC = $(call in,samples/corpus)
 
 # The drawing library of the report's page (d3 3.5), and the page's own

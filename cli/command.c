@@ -10,10 +10,11 @@
 static const es_command *const commands[] = {
     &es_scan_command,  &es_import_command, &es_export_command,
     &es_merge_command, &es_report_command, &es_rules_command,
-    &es_watch_command, &es_help_command};
+    &es_watch_command, &es_sweep_command,  &es_help_command};
 static es_verb_main *const mains[] = {
-    es_scan_main,   es_import_main, es_export_main, es_merge_main,
-    es_report_main, es_rules_main,  es_watch_main,  es_help_main};
+    es_scan_main,  es_import_main, es_export_main,
+    es_merge_main, es_report_main, es_rules_main,
+    es_watch_main, es_sweep_main,  es_help_main};
 
 const es_program es_scan_program = {commands,
                                     sizeof commands / sizeof *commands};

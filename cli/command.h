@@ -42,9 +42,9 @@ es_status es_command_phase(es_phase_choice *out, const char *text) ES_MUST_USE;
 es_status es_command_one_file(const char **to, const char *value) ES_MUST_USE;
 
 es_verb_main es_import_main, es_export_main, es_merge_main, es_report_main,
-    es_rules_main, es_watch_main, es_help_main, es_scan_main;
+    es_rules_main, es_watch_main, es_sweep_main, es_help_main, es_scan_main;
 extern const es_command es_import_command, es_export_command, es_merge_command,
-    es_report_command, es_rules_command, es_watch_command, es_help_command,
-    es_scan_command;
+    es_report_command, es_rules_command, es_watch_command, es_sweep_command,
+    es_help_command, es_scan_command;
 
 #endif

@@ -1,0 +1,54 @@
+/**
+ * The folder of a sweep. Of each run it has NAME.db, NAME.log (what the
+ * training printed), NAME.cmd (its command line, which also tells that the run
+ * belongs to the sweep) and NAME.end, if the training itself failed: how.
+ */
+#ifndef ES_SWEEP_FOLDER_H
+#define ES_SWEEP_FOLDER_H
+
+#include "cli/sweep/plan.h"
+#include "cli/tree.h"
+
+#include <stdbool.h>
+
+/** FOLDER/NAME + ending, to be freed; NULL: out of memory (message set). */
+char *es_sweep_path(const char *folder, const char *name, const char *ending);
+
+/**
+ * Makes the folder if it is not there, and keeps other sweeps out of it until
+ * the process ends or *lock is closed.
+ *
+ * ES_OK; ES_ELOCKED (the message names the other's process and host); ES_EIO,
+ * ES_ENOMEM.
+ */
+es_status es_sweep_folder_take(int *lock, const char *folder) ES_MUST_USE;
+
+/** Who has taken it: "process 12 on HOST"; "" if nobody has. */
+void es_sweep_folder_holder(char *out, size_t size, const char *folder);
+
+/**
+ * Puts down the command lines of a plan.
+ *
+ * ES_OK; ES_EIO (also: a run of that name is there and had another command
+ * line, or is not a sweep's; then nothing was written); ES_ENOMEM.
+ */
+es_status es_sweep_folder_plan(const char *folder,
+                               const es_sweep_plan *plan) ES_MUST_USE;
+
+/** The names of all runs, by name. es_paths_free. ES_OK; ES_EIO (no sweep's
+ *  folder), ES_ENOMEM. */
+es_status es_sweep_folder_names(es_paths *out, const char *folder) ES_MUST_USE;
+
+/** Removes what an earlier try of a run left, but its command line. */
+es_status es_sweep_folder_clear(const char *folder,
+                                const char *name) ES_MUST_USE;
+
+/** A small text file, whole or not at all. */
+es_status es_sweep_write(const char *folder, const char *name,
+                         const char *ending, const char *text) ES_MUST_USE;
+
+/** The first `size` - 1 bytes of one; false if there is none. */
+bool es_sweep_read(char *out, size_t size, const char *folder, const char *name,
+                   const char *ending);
+
+#endif

@@ -1,0 +1,220 @@
+#include "cli/sweep/look.h"
+
+#include "analyzer/base/value.h"
+#include "cli/grid.h"
+#include "cli/print.h"
+#include "cli/scan/table.h"
+#include "cli/summary.h"
+#include "cli/sweep/folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *es_sweep_stage_name(es_sweep_stage stage)
+{
+    static const char *const names[] = {[ES_SWEEP_WAITING] = "waiting",
+                                        [ES_SWEEP_INTERRUPTED] = "interrupted",
+                                        [ES_SWEEP_BROKEN] = "broken",
+                                        [ES_SWEEP_RUNNING] = "running",
+                                        [ES_SWEEP_FINISHED] = "finished",
+                                        [ES_SWEEP_FAILED] = "failed",
+                                        [ES_SWEEP_STOPPED] = "stopped"};
+    return names[stage];
+}
+
+bool es_sweep_is_done(es_sweep_stage stage)
+{
+    return stage >= ES_SWEEP_FINISHED;
+}
+
+/* --- one run --------------------------------------------------------------*/
+
+/* A signal stops a run, too, and that one is to begin again. */
+static bool was_asked_to_stop(es_reader *reader)
+{
+    const es_event *events = NULL;
+    size_t n = 0;
+    if (es_reader_events(reader, 0, &events, &n) != ES_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(events[i].kind, "stop") == 0)
+            return true;
+    return false;
+}
+
+static es_sweep_stage stage_of(es_reader *reader, es_run_status status)
+{
+    switch (status) {
+    case ES_RUN_FINISHED:
+        return ES_SWEEP_FINISHED;
+    case ES_RUN_FAILED:
+        return ES_SWEEP_FAILED;
+    case ES_RUN_STOPPED:
+        return was_asked_to_stop(reader) ? ES_SWEEP_STOPPED
+                                         : ES_SWEEP_INTERRUPTED;
+    default:
+        return es_reader_is_written(reader) ? ES_SWEEP_RUNNING
+                                            : ES_SWEEP_INTERRUPTED;
+    }
+}
+
+static void judge(es_sweep_view *out, es_reader *reader)
+{
+    es_run_summary *summary = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    options.max.policy = ES_MAX_CEILING;
+    if (es_summary_load(&summary, reader, 0, &options) != ES_OK)
+        return;
+    const es_bands *bands = &summary->bands;
+    out->loss = summary->loss;
+    snprintf(out->bands, sizeof out->bands, "%zu/%zu/%zu/%zu",
+             (size_t)bands->counts[0], (size_t)bands->counts[1],
+             (size_t)bands->counts[2], (size_t)bands->counts[3]);
+    es_summary_print_flags(out->flags, sizeof out->flags, summary);
+    out->doomed = es_summary_severity(summary) >= ES_SEVERITY_CRITICAL;
+    es_summary_free(summary);
+}
+
+static void look_into(es_sweep_view *out, es_reader *reader)
+{
+    es_run_info info;
+    if (es_reader_run(reader, 0, &info) != ES_OK)
+        return;
+    out->stage = stage_of(reader, info.status);
+    out->step = info.last_step;
+    out->planned = es_reader_planned_steps(reader, 0);
+    judge(out, reader);
+}
+
+void es_sweep_look(es_sweep_view *out, const char *folder, const char *name)
+{
+    es_reader *reader = NULL;
+    *out = (es_sweep_view){
+        .step = ES_UNKNOWN, .planned = ES_UNKNOWN, .loss = es_missing()};
+    char *path = es_sweep_path(folder, name, ".db");
+    if (path && es_reader_open(&reader, path) == ES_OK)
+        look_into(out, reader);
+    es_reader_close(reader);
+    free(path);
+    char why[128];
+    if (es_sweep_is_done(out->stage) ||
+        !es_sweep_read(why, sizeof why, folder, name, ".end"))
+        return;
+    out->stage = ES_SWEEP_BROKEN;
+    es_text_escape(out->flags, sizeof out->flags, why, ES_ESCAPE_TERMINAL);
+}
+
+void es_sweep_progress(char *out, size_t size, const es_sweep_view *view)
+{
+    enum { WIDTH = 16 };
+    char bar[WIDTH + 1];
+    bool known = view->step >= 0 && view->planned > 0;
+    double share = known ? (double)view->step / (double)view->planned : 0;
+    share = share < 1 ? share : 1;
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = i < (int)(share * WIDTH + 0.5) ? '#' : '-';
+    bar[WIDTH] = '\0';
+    if (known)
+        snprintf(out, size, "[%s] %3d%%", bar, (int)(share * 100));
+    else
+        snprintf(out, size, "[%s]", bar);
+}
+
+/* --- the table ------------------------------------------------------------*/
+
+enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, FLAGS, N_COLUMNS };
+
+typedef struct table {
+    es_grid_row *rows; /* (n) */
+    char **cells;      /* (n,N_COLUMNS) */
+    size_t n;
+    size_t n_of_stage[ES_SWEEP_N_STAGES];
+} table;
+
+static es_status fill_row(char **cells, const char *name,
+                          const es_sweep_view *view)
+{
+    char progress[64];
+    es_sweep_progress(progress, sizeof progress, view);
+    es_status status = es_cell_name(&cells[NAME], name);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[STAGE], "%s",
+                               es_sweep_stage_name(view->stage));
+    if (status == ES_OK)
+        status = es_cell_print(&cells[PROGRESS], "%s", progress);
+    if (status == ES_OK && view->step >= 0)
+        status = es_cell_print(&cells[STEP], "%lld", (long long)view->step);
+    if (status == ES_OK)
+        status = es_cell_measured(&cells[LOSS], view->loss);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[BANDS], "%s", view->bands);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[FLAGS], "%s", view->flags);
+    return status;
+}
+
+static es_status fill(table *to, const char *folder, const es_paths *names)
+{
+    es_status status = ES_OK;
+    to->rows = calloc(names->n, sizeof *to->rows);
+    to->cells = calloc(names->n, N_COLUMNS * sizeof *to->cells);
+    if (!to->rows || !to->cells)
+        return es_fail(ES_ENOMEM, "out of memory for a table");
+    for (; to->n < names->n && status == ES_OK; to->n++) {
+        char **cells = to->cells + to->n * N_COLUMNS;
+        es_sweep_view view;
+        es_sweep_look(&view, folder, names->paths[to->n]);
+        to->n_of_stage[view.stage]++;
+        to->rows[to->n].cells = cells;
+        status = fill_row(cells, names->paths[to->n], &view);
+    }
+    return status;
+}
+
+static void print_counts(FILE *stream, const table *of, const char *folder)
+{
+    char holder[128];
+    const char *between = ": ";
+    es_sweep_folder_holder(holder, sizeof holder, folder);
+    fprintf(stream, "%zu run%s", of->n, of->n == 1 ? "" : "s");
+    for (int i = ES_SWEEP_N_STAGES; i-- > 0;)
+        if (of->n_of_stage[i]) {
+            fprintf(stream, "%s%zu %s", between, of->n_of_stage[i],
+                    es_sweep_stage_name((es_sweep_stage)i));
+            between = ", ";
+        }
+    fputs("; ", stream);
+    es_print_escaped(stream, *holder ? holder : "no sweep is at work",
+                     ES_ESCAPE_TERMINAL);
+    putc('\n', stream);
+}
+
+es_status es_sweep_print_status(FILE *stream, const char *folder)
+{
+    es_grid_column columns[N_COLUMNS] = {
+        [NAME] = {.title = "run", .shortened = true},
+        [STAGE] = {.title = "state"},
+        [PROGRESS] = {.title = "progress"},
+        [STEP] = {.title = "step", .right = true},
+        [LOSS] = {.title = "loss", .right = true},
+        [BANDS] = {.title = "bands", .right = true},
+        [FLAGS] = {.title = "flags"}};
+    es_table_options options;
+    es_paths names = {.n = 0};
+    table all = {.n = 0};
+    es_status status = es_sweep_folder_names(&names, folder);
+    if (status == ES_OK)
+        status = fill(&all, folder, &names);
+    if (status == ES_OK) {
+        es_table_options_for(&options, stream);
+        es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
+        print_counts(stream, &all, folder);
+    }
+    for (size_t i = 0; all.cells && i < names.n * N_COLUMNS; i++)
+        free(all.cells[i]);
+    free(all.cells);
+    free(all.rows);
+    es_paths_free(&names);
+    return status;
+}

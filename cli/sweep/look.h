@@ -1,0 +1,54 @@
+/** How far a run of a sweep is, as its files say it. */
+#ifndef ES_SWEEP_LOOK_H
+#define ES_SWEEP_LOOK_H
+
+#include "analyzer/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum es_sweep_stage {
+    ES_SWEEP_WAITING,
+    ES_SWEEP_INTERRUPTED, /* it will begin again */
+    ES_SWEEP_BROKEN,      /* the training itself failed: the same */
+    ES_SWEEP_RUNNING,
+    ES_SWEEP_FINISHED,
+    ES_SWEEP_FAILED,  /* the loss is not finite */
+    ES_SWEEP_STOPPED, /* somebody asked for it: the sweep's rule, a watcher */
+    ES_SWEEP_N_STAGES
+} es_sweep_stage;
+
+/** Numbers are of the last sample; text is safe to print. */
+typedef struct es_sweep_view {
+    es_sweep_stage stage;
+    int64_t step, planned; /* or ES_UNKNOWN */
+    float loss;            /* es_missing(): none yet */
+    char bands[64];        /* heads in each quarter of the ceiling: "1/2/3/0" */
+    char flags[256];       /* what stands; of a broken run why */
+    bool doomed;           /* something critical stands */
+} es_sweep_view;
+
+/** "waiting", "interrupted", ... */
+const char *es_sweep_stage_name(es_sweep_stage stage);
+
+/** It will not be run again. */
+bool es_sweep_is_done(es_sweep_stage stage);
+
+/**
+ * Looks at a run. What cannot be read now is left out: a file that is about to
+ * be begun, or is damaged.
+ */
+void es_sweep_look(es_sweep_view *out, const char *folder, const char *name);
+
+/** "[####----]  45%  135/300": width columns; nothing known: blanks. */
+void es_sweep_progress(char *out, size_t size, const es_sweep_view *view);
+
+/**
+ * The table of all runs of a folder, and how many there are of each stage.
+ *
+ * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
+ */
+es_status es_sweep_print_status(FILE *stream, const char *folder) ES_MUST_USE;
+
+#endif

@@ -1,0 +1,242 @@
+#include "cli/sweep/plan.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Which value each axis has: arch, seed, then the keys of the grid. */
+typedef struct choice {
+    const es_sweep_spec *spec;
+    size_t n_axes;
+    size_t at[ES_SWEEP_OPTIONS_MOST + 2];
+} choice;
+
+static const es_sweep_option *axis(const es_sweep_spec *spec, size_t i)
+{
+    return i == 0 ? &spec->arch : i == 1 ? &spec->seed : &spec->grid[i - 2];
+}
+
+static const char *value_of(const choice *of, size_t i)
+{
+    return axis(of->spec, i)->values[of->at[i]];
+}
+
+/* False after the last one. */
+static bool next(choice *of)
+{
+    for (size_t i = of->n_axes; i-- > 0;) {
+        if (++of->at[i] < axis(of->spec, i)->n)
+            return true;
+        of->at[i] = 0;
+    }
+    return false;
+}
+
+/* --- names ----------------------------------------------------------------*/
+
+/* "EReg(SM(t)+ScFuFFN)" is EReg-SM-t-+ScFuFFN: nothing that a shell, a file
+   system or an eye stumbles over. */
+static void add_readable(char *name, size_t size, const char *text)
+{
+    size_t n = strlen(name);
+    for (; *text && n + 1 < size; text++) {
+        bool fine = isalnum((unsigned char)*text) || strchr("+-._", *text);
+        if (fine || (n && name[n - 1] != '-'))
+            name[n++] = fine ? *text : '-';
+    }
+    while (n && name[n - 1] == '-')
+        n--;
+    name[n] = '\0';
+}
+
+static char *name_of(const choice *of)
+{
+    char name[ES_SWEEP_NAME_MAX + 2] = "";
+    for (size_t i = 0; i < of->n_axes; i++) {
+        size_t n = strlen(name);
+        if (i && n + 1 < sizeof name)
+            snprintf(name + n, sizeof name - n, "_%s", axis(of->spec, i)->key);
+        add_readable(name, sizeof name, value_of(of, i));
+    }
+    /* no hidden file, and no option of a program that is given the name */
+    if (name[0] == '.' || name[0] == '-')
+        name[0] = '_';
+    return strdup(name);
+}
+
+/* --- command lines --------------------------------------------------------*/
+
+typedef struct words {
+    char **argv;
+    size_t n;
+    bool failed;
+} words;
+
+static void add_word(words *to, const char *text)
+{
+    to->argv[to->n] = strdup(text);
+    to->failed |= !to->argv[to->n++];
+}
+
+/* An option without a value is given as true, or false. */
+static void add_option(words *to, const char *key, const char *value)
+{
+    char dashed[256];
+    if (strcmp(value, "false") == 0)
+        return;
+    snprintf(dashed, sizeof dashed, "--%s", key);
+    add_word(to, dashed);
+    if (strcmp(value, "true") != 0)
+        add_word(to, value);
+}
+
+static char **argv_of(const choice *of, const char *name)
+{
+    const es_sweep_spec *spec = of->spec;
+    size_t most = 2 * (spec->n_train + of->n_axes) + 8;
+    words to = {.argv = calloc(most, sizeof *to.argv)};
+    if (!to.argv)
+        return NULL;
+    add_word(&to, "entropy-train");
+    if (spec->config.n)
+        add_option(&to, "config", spec->config.values[0]);
+    if (spec->data.n)
+        add_option(&to, "data", spec->data.values[0]);
+    for (size_t i = 0; i < spec->n_train; i++)
+        add_option(&to, spec->train[i].key, spec->train[i].values[0]);
+    for (size_t i = 0; i < of->n_axes; i++)
+        add_option(&to, axis(spec, i)->key, value_of(of, i));
+    add_option(&to, "name", name);
+    if (!to.failed)
+        return to.argv;
+    for (size_t i = 0; i < to.n; i++)
+        free(to.argv[i]);
+    free(to.argv);
+    return NULL;
+}
+
+/* --- the plan -------------------------------------------------------------*/
+
+static es_status count_runs(size_t *n, const es_sweep_spec *spec)
+{
+    *n = 1;
+    for (size_t i = 0; i < spec->n_grid + 2; i++) {
+        *n *= axis(spec, i)->n;
+        if (*n > ES_SWEEP_RUNS_MOST)
+            return es_fail(ES_EUSAGE, "%s: more than %d runs", spec->path,
+                           ES_SWEEP_RUNS_MOST);
+    }
+    return ES_OK;
+}
+
+static es_status add_run(es_sweep_plan *plan, const choice *of)
+{
+    es_sweep_run *run = &plan->runs[plan->n++];
+    run->name = name_of(of);
+    if (run->name)
+        run->argv = argv_of(of, run->name);
+    if (!run->argv)
+        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    if (strlen(run->name) > ES_SWEEP_NAME_MAX)
+        return es_fail(ES_EUSAGE,
+                       "%s: the name %.60s... would be longer than %d bytes: "
+                       "have fewer keys in [grid]",
+                       of->spec->path, run->name, ES_SWEEP_NAME_MAX);
+    return ES_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcasecmp((*(es_sweep_run *const *)a)->name,
+                      (*(es_sweep_run *const *)b)->name);
+}
+
+/* On some file systems case does not tell names apart. */
+static es_status check_names(const es_sweep_plan *plan, const char *path)
+{
+    const es_sweep_run **runs = calloc(plan->n, sizeof *runs);
+    es_status status = ES_OK;
+    if (!runs)
+        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    for (size_t i = 0; i < plan->n; i++)
+        runs[i] = &plan->runs[i];
+    qsort(runs, plan->n, sizeof *runs, by_name);
+    for (size_t i = 1; i < plan->n && status == ES_OK; i++)
+        if (strcasecmp(runs[i - 1]->name, runs[i]->name) == 0)
+            status = es_fail(ES_EUSAGE,
+                             "%s: two runs would be called %s: a value is "
+                             "there twice, or two differ in signs alone",
+                             path, runs[i]->name);
+    free(runs);
+    return status;
+}
+
+es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
+{
+    choice of = {.spec = spec, .n_axes = spec->n_grid + 2};
+    size_t n = 0;
+    *out = (es_sweep_plan){.runs = NULL};
+    es_status status = count_runs(&n, spec);
+    if (status != ES_OK)
+        return status;
+    out->runs = calloc(n, sizeof *out->runs);
+    if (!out->runs)
+        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    do
+        status = add_run(out, &of);
+    while (status == ES_OK && next(&of));
+    return status == ES_OK ? check_names(out, spec->path) : status;
+}
+
+void es_sweep_plan_free(es_sweep_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++) {
+        es_sweep_run *run = &plan->runs[i];
+        for (size_t k = 0; run->argv && run->argv[k]; k++)
+            free(run->argv[k]);
+        free(run->argv);
+        free(run->name);
+    }
+    free(plan->runs);
+    *plan = (es_sweep_plan){.runs = NULL};
+}
+
+/* --- for people -----------------------------------------------------------*/
+
+static void print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._/=:,";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+char *es_sweep_command_line(const es_sweep_run *run)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out) {
+        for (size_t i = 0; run->argv[i]; i++) {
+            if (i)
+                putc(' ', out);
+            print_word(out, run->argv[i]);
+        }
+        fprintf(out, " --out %s.db", run->name);
+    }
+    if (out && fclose(out) == 0)
+        return text;
+    free(text);
+    es_fail(ES_ENOMEM, "out of memory for a command line");
+    return NULL;
+}

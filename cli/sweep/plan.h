@@ -1,0 +1,39 @@
+/** The runs of a sweep: what each is called, and its command line. */
+#ifndef ES_SWEEP_PLAN_H
+#define ES_SWEEP_PLAN_H
+
+#include "cli/sweep/spec.h"
+
+#define ES_SWEEP_RUNS_MOST 10000
+#define ES_SWEEP_NAME_MAX 180 /* bytes of a run's name */
+
+typedef struct es_sweep_run {
+    char *name;  /* "SM+LN+G_seed1_lr0.001": of letters, digits, "+-._" */
+    char **argv; /* argv[0] "entropy-train", NULL at the end; all but --out,
+                    which names a file of the folder */
+} es_sweep_run;
+
+typedef struct es_sweep_plan {
+    es_sweep_run *runs; /* (n) names differ */
+    size_t n;
+} es_sweep_plan;
+
+/**
+ * Every combination, arch varying slowest, the last key of [grid] fastest. A
+ * name does not depend on the other runs, so that a spec can grow.
+ *
+ *   out   es_sweep_plan_free, also on failure
+ *
+ * ES_OK; ES_EUSAGE (too many runs, a name too long, two runs of one name);
+ * ES_ENOMEM.
+ */
+es_status es_sweep_plan_make(es_sweep_plan *out,
+                             const es_sweep_spec *spec) ES_MUST_USE;
+
+void es_sweep_plan_free(es_sweep_plan *plan);
+
+/** A run's command line as a shell would read it, to be freed; NULL: out of
+ *  memory (message set). */
+char *es_sweep_command_line(const es_sweep_run *run);
+
+#endif

@@ -1,0 +1,250 @@
+/* entropy-scan sweep */
+#include "analyzer/base/text.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/sweep/child.h"
+#include "cli/sweep/folder.h"
+#include "cli/sweep/look.h"
+#include "cli/sweep/runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT, JOBS, STATUS, NO_STOP, DRY_RUN, HELP };
+
+static const es_option options[] = {
+    [OUTPUT] = {"output", 'o', "DIR", "the folder of the sweep"},
+    [JOBS] = {"jobs", 'j', "N",
+              "train N at a time (as many as there are processors)"},
+    [STATUS] = {"status", 0, NULL, "say how far the sweep in DIR is"},
+    [NO_STOP] = {"no-stop", 0, NULL,
+                 "leave a run going of which something critical stands"},
+    [DRY_RUN] = {"dry-run", 0, NULL,
+                 "print the command line of each run, train nothing"},
+    [HELP] = ES_HELP_OPTION,
+};
+
+const es_command es_sweep_command = {
+    .name = "entropy-scan sweep",
+    .synopsis =
+        "SPEC -o DIR [OPTION...]\n       entropy-scan sweep DIR --status",
+    .summary = "train every combination of settings",
+    .details =
+        "SPEC is a file of lines KEY = VALUE. In [sweep] are arch (several,\n"
+        "separated by semicolons), seed (several, separated by blanks), data,\n"
+        "config, and program (entropy-train: beside this program, or in\n"
+        "PATH); in [train] options of entropy-train for all runs; in [grid]\n"
+        "options with several values, separated by blanks. An option without\n"
+        "a value is true or false. Every combination is a run, named by arch,\n"
+        "seed and the values of [grid], with its run file NAME.db, what it\n"
+        "printed NAME.log, and its command line NAME.cmd in DIR. A run has "
+        "one\n"
+        "thread unless SPEC says threads = N.\n"
+        "\n"
+        "A run of which something critical stands is asked to stop, through\n"
+        "NAME.db.stop. One that fails is told of with the last lines of its\n"
+        "log; the others go on. Ctrl-C stops the trainings. The same command\n"
+        "goes on with what is not done: a run that had ended, was asked to\n"
+        "stop, or had a loss that was not finite is not run again; one that\n"
+        "was interrupted or broke begins again.\n"
+        "\n"
+        "At the end it prints what entropy-scan DIR/*.db --compare --check\n"
+        "does, draws DIR/bands.png, and exits as --check; with 4 if a run "
+        "broke.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+typedef struct arguments {
+    const char *input, *folder;
+    size_t n_at_once;
+    bool status, no_stop, dry_run;
+} arguments;
+
+static es_status take_jobs(size_t *out, const char *text)
+{
+    int64_t n;
+    if (es_int_parse(&n, text, 1, 1024) != ES_OK)
+        return es_fail(ES_EUSAGE, "--jobs '%.40s': a number from 1 to 1024",
+                       text);
+    *out = (size_t)n;
+    return ES_OK;
+}
+
+static es_status take(void *user, int option, const char *value)
+{
+    arguments *to = user;
+    switch (option) {
+    case ES_OPTION_ARGUMENT:
+        return es_command_one_file(&to->input, value);
+    case OUTPUT:
+        to->folder = value;
+        return ES_OK;
+    case JOBS:
+        return take_jobs(&to->n_at_once, value);
+    case STATUS:
+        to->status = true;
+        return ES_OK;
+    case NO_STOP:
+        to->no_stop = true;
+        return ES_OK;
+    case DRY_RUN:
+        to->dry_run = true;
+        return ES_OK;
+    default:
+        return es_command_help(&es_sweep_command);
+    }
+}
+
+static es_status check(const arguments *given)
+{
+    if (!given->input)
+        return es_fail(ES_EUSAGE, "no spec: see entropy-scan sweep --help");
+    if (given->status && given->folder)
+        return es_fail(ES_EUSAGE,
+                       "--status: name the folder alone: entropy-scan sweep "
+                       "%.200s --status",
+                       given->folder);
+    if (!given->status && !given->dry_run && !given->folder)
+        return es_fail(ES_EUSAGE, "no folder for the runs: -o DIR");
+    return ES_OK;
+}
+
+static es_status print_plan(const es_sweep_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++) {
+        char *line = es_sweep_command_line(&plan->runs[i]);
+        if (!line)
+            return ES_ENOMEM;
+        puts(line);
+        free(line);
+    }
+    return ES_OK;
+}
+
+/* --- what came of it ------------------------------------------------------*/
+
+typedef struct scan_words {
+    char **argv; /* (n) owned, room for the plan and more */
+    size_t n;
+} scan_words;
+
+static void add_word(scan_words *to, char *word)
+{
+    if (word)
+        to->argv[to->n++] = word;
+}
+
+/* The run files that are there: a broken run may have none. */
+static void add_files(scan_words *to, const char *folder,
+                      const es_sweep_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++) {
+        char *path = es_sweep_path(folder, plan->runs[i].name, ".db");
+        if (path && access(path, F_OK) == 0)
+            add_word(to, path);
+        else
+            free(path);
+    }
+}
+
+/* One word for all: what people would type to see the same again. */
+static int scan_all(const char *folder, const es_sweep_plan *plan)
+{
+    char *picture = NULL;
+    scan_words to = {.argv = calloc(plan->n + 8, sizeof *to.argv)};
+    if (!to.argv || asprintf(&picture, "--bands=%s/bands.png", folder) < 0) {
+        free(to.argv);
+        return es_command_exit(es_fail(ES_ENOMEM, "out of memory for a table"));
+    }
+    add_word(&to, strdup("entropy-scan"));
+    add_word(&to, picture);
+    add_word(&to, strdup("--compare"));
+    add_word(&to, strdup("--check"));
+    add_word(&to, strdup("--"));
+    size_t before = to.n;
+    add_files(&to, folder, plan);
+    int code = to.n > before ? es_scan_main((int)to.n, to.argv) : 0;
+    for (size_t i = 0; i < to.n; i++)
+        free(to.argv[i]);
+    free(to.argv);
+    return code;
+}
+
+static int conclude(const arguments *given, const es_sweep_plan *plan,
+                    const es_sweep_result *result)
+{
+    if (result->signal) {
+        es_print_note("%s: interrupted: the same command goes on with it",
+                      given->folder);
+        return 128 + result->signal;
+    }
+    int code = scan_all(given->folder, plan);
+    if (result->n_broken)
+        es_print_note("%zu of %zu runs broke: see their logs in %s",
+                      result->n_broken, plan->n, given->folder);
+    return result->n_broken && code <= 1 ? ES_EXIT_SOME_FAILED : code;
+}
+
+/* --- the sweep ------------------------------------------------------------*/
+
+static es_status train(es_sweep_result *result, const arguments *given,
+                       const es_sweep_plan *plan, const es_sweep_spec *spec)
+{
+    int lock = -1;
+    char *program = NULL;
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    es_sweep_job job = {.plan = plan,
+                        .folder = given->folder,
+                        .n_at_once = given->n_at_once,
+                        .no_stop = given->no_stop};
+    if (!job.n_at_once)
+        job.n_at_once = n > 0 ? (size_t)n : 1;
+    es_status status = es_sweep_program(
+        &program, spec->program.n ? spec->program.values[0] : "entropy-train");
+    job.program = program;
+    if (status == ES_OK)
+        status = es_sweep_folder_take(&lock, given->folder);
+    if (status == ES_OK)
+        status = es_sweep_folder_plan(given->folder, plan);
+    if (status == ES_OK)
+        status = es_sweep_run_all(result, &job);
+    if (lock >= 0)
+        close(lock);
+    free(program);
+    return status;
+}
+
+static int sweep(const arguments *given)
+{
+    es_sweep_spec spec;
+    es_sweep_plan plan = {.n = 0};
+    es_sweep_result result = {.signal = 0};
+    es_status status = es_sweep_spec_read(&spec, given->input);
+    if (status == ES_OK)
+        status = es_sweep_plan_make(&plan, &spec);
+    if (status == ES_OK)
+        status = given->dry_run ? print_plan(&plan)
+                                : train(&result, given, &plan, &spec);
+    int code = status != ES_OK  ? es_command_exit(status)
+               : given->dry_run ? 0
+                                : conclude(given, &plan, &result);
+    es_sweep_plan_free(&plan);
+    es_sweep_spec_free(&spec);
+    return code;
+}
+
+int es_sweep_main(int argc, char **argv)
+{
+    arguments given = {.input = NULL};
+    es_status status =
+        es_options_parse(&es_sweep_command, argc, argv, take, &given);
+    if (status == ES_OK)
+        status = check(&given);
+    if (status != ES_OK)
+        return es_command_exit(status);
+    if (given.status)
+        return es_command_exit(es_sweep_print_status(stdout, given.input));
+    return sweep(&given);
+}

@@ -1,0 +1,133 @@
+#include "cli/sweep/tell.h"
+
+#include "analyzer/base/value.h"
+#include "cli/display.h"
+#include "cli/print.h"
+#include "cli/sweep/folder.h"
+#include "cli/terminal/terminal.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static void measure(es_sweep_teller *teller)
+{
+    struct winsize size = {.ws_col = 0};
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+    teller->width = known && size.ws_col ? size.ws_col : 80;
+    teller->height = known && size.ws_row ? size.ws_row : 24;
+}
+
+void es_sweep_tell_begin(es_sweep_teller *teller)
+{
+    *teller = (es_sweep_teller){.live = isatty(STDERR_FILENO) &&
+                                        es_terminal_has_cursor()};
+    measure(teller);
+}
+
+void es_sweep_tell_wipe(es_sweep_teller *teller)
+{
+    if (teller->n_drawn)
+        fprintf(stderr, "\033[%zuA\033[J", teller->n_drawn);
+    teller->n_drawn = 0;
+}
+
+void es_sweep_tell(es_sweep_teller *teller, const char *fmt, ...)
+{
+    va_list list;
+    es_sweep_tell_wipe(teller);
+    va_start(list, fmt);
+    vfprintf(stderr, fmt, list);
+    va_end(list);
+    putc('\n', stderr);
+}
+
+/* --- ends -----------------------------------------------------------------*/
+
+/* The last lines of a log: what it died of. */
+static void tell_log(const char *path)
+{
+    enum { LINES = 3 };
+    char text[2048];
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    off_t end = lseek(fd, 0, SEEK_END);
+    off_t from =
+        end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
+    ssize_t n = pread(fd, text, sizeof text - 1, from);
+    close(fd);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    char *start = text + strlen(text);
+    for (int i = 0; start > text && (start[-1] != '\n' || ++i < LINES);)
+        start--;
+    for (char *line = start; line && *line;) {
+        char *next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        fputs("    ", stderr);
+        es_print_escaped(stderr, line, ES_ESCAPE_TERMINAL);
+        putc('\n', stderr);
+        line = next;
+    }
+}
+
+void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
+                       const char *name, const es_sweep_view *view)
+{
+    char step[64] = "", loss[64] = "";
+    if (view->step >= 0)
+        snprintf(step, sizeof step, " at step %lld of %lld",
+                 (long long)view->step, (long long)view->planned);
+    if (!es_is_missing(view->loss))
+        snprintf(loss, sizeof loss, ", loss %.4g", (double)view->loss);
+    es_sweep_tell(teller, "%s: %s%s%s%s%s", name,
+                  es_sweep_stage_name(view->stage), step, loss,
+                  view->flags[0] ? ", " : "", view->flags);
+    if (view->stage != ES_SWEEP_BROKEN)
+        return;
+    char *path = es_sweep_path(folder, name, ".log");
+    if (path)
+        tell_log(path);
+    free(path);
+}
+
+/* --- in place -------------------------------------------------------------*/
+
+static void draw_line(const es_sweep_teller *teller, const char *name,
+                      const es_sweep_view *view)
+{
+    char progress[64], loss[32] = "-", line[1024], shown[256];
+    es_sweep_progress(progress, sizeof progress, view);
+    if (!es_is_missing(view->loss))
+        snprintf(loss, sizeof loss, "%.4g", (double)view->loss);
+    snprintf(shown, sizeof shown, "%s", name);
+    es_display_shorten(shown, 32);
+    snprintf(line, sizeof line, "%-32s %s  loss %s  %s  %s", shown, progress,
+             loss, view->bands, view->flags);
+    es_display_shorten(line,
+                       (size_t)(teller->width > 20 ? teller->width - 1 : 20));
+    fprintf(stderr, "%s\n", line);
+}
+
+void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
+                        const es_sweep_view *const *views, size_t n,
+                        const char *headline)
+{
+    if (!teller->live)
+        return;
+    es_sweep_tell_wipe(teller);
+    measure(teller);
+    size_t room = teller->height > 4 ? (size_t)teller->height - 3 : 1;
+    for (size_t i = 0; i < n && i < room; i++)
+        draw_line(teller, names[i], views[i]);
+    fprintf(stderr, "%s\n", headline);
+    teller->n_drawn = (n < room ? n : room) + 1;
+    fflush(stderr);
+}

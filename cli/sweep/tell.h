@@ -1,0 +1,34 @@
+/** What a sweep says on standard error while it is at work. */
+#ifndef ES_SWEEP_TELL_H
+#define ES_SWEEP_TELL_H
+
+#include "cli/sweep/look.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct es_sweep_teller {
+    bool live; /* a terminal: the runs at work are drawn in place */
+    int width, height;
+    size_t n_drawn; /* lines */
+} es_sweep_teller;
+
+void es_sweep_tell_begin(es_sweep_teller *teller);
+
+/** A line that stays. Not for texts of unknown origin. */
+void es_sweep_tell(es_sweep_teller *teller, const char *fmt, ...)
+    ES_PRINTF(2, 3);
+
+/** How a run ended. */
+void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
+                       const char *name, const es_sweep_view *view);
+
+/** Draws the runs (n) at work; nothing where it is no terminal. */
+void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
+                        const es_sweep_view *const *views, size_t n,
+                        const char *headline);
+
+/** Removes what was drawn in place. */
+void es_sweep_tell_wipe(es_sweep_teller *teller);
+
+#endif
