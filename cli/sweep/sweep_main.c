@@ -27,8 +27,7 @@ static const es_option options[] = {
 
 const es_command es_sweep_command = {
     .name = "entropy-scan sweep",
-    .synopsis =
-        "SPEC -o DIR [OPTION...]\n       entropy-scan sweep DIR --status",
+    .synopsis = "SPEC -o DIR [OPTION...] | DIR --status",
     .summary = "train every combination of settings",
     .details =
         "SPEC is a file of lines KEY = VALUE. In [sweep] are arch (several,\n"

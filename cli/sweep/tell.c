@@ -7,6 +7,7 @@
 #include "cli/terminal/terminal.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static void measure(es_sweep_teller *teller)
 {
     struct winsize size = {.ws_col = 0};
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
-    teller->width = known && size.ws_col ? size.ws_col : 80;
+    teller->width = known && size.ws_col > 1 ? size.ws_col : 80;
     teller->height = known && size.ws_row ? size.ws_row : 24;
 }
 
@@ -44,6 +45,17 @@ void es_sweep_tell(es_sweep_teller *teller, const char *fmt, ...)
     vfprintf(stderr, fmt, list);
     va_end(list);
     putc('\n', stderr);
+}
+
+/* The sign of a NaN means nothing. `out` has 32 bytes. */
+static const char *loss_text(char *out, const es_sweep_view *view)
+{
+    if (es_is_missing(view->loss))
+        return "-";
+    if (isnan(view->loss))
+        return "NaN";
+    snprintf(out, 32, "%.4g", (double)view->loss);
+    return out;
 }
 
 /* --- ends -----------------------------------------------------------------*/
@@ -81,12 +93,12 @@ static void tell_log(const char *path)
 void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
                        const char *name, const es_sweep_view *view)
 {
-    char step[64] = "", loss[64] = "";
+    char step[64] = "", loss[64] = "", number[32];
     if (view->step >= 0)
         snprintf(step, sizeof step, " at step %lld of %lld",
                  (long long)view->step, (long long)view->planned);
     if (!es_is_missing(view->loss))
-        snprintf(loss, sizeof loss, ", loss %.4g", (double)view->loss);
+        snprintf(loss, sizeof loss, ", loss %s", loss_text(number, view));
     es_sweep_tell(teller, "%s: %s%s%s%s%s", name,
                   es_sweep_stage_name(view->stage), step, loss,
                   view->flags[0] ? ", " : "", view->flags);
@@ -100,20 +112,29 @@ void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
 
 /* --- in place -------------------------------------------------------------*/
 
-static void draw_line(const es_sweep_teller *teller, const char *name,
-                      const es_sweep_view *view)
+/* What is too wide is cut: first the name, then the flags. */
+static void draw_line(const es_sweep_teller *teller, size_t name_width,
+                      const char *name, const es_sweep_view *view)
 {
-    char progress[64], loss[32] = "-", line[1024], shown[256];
+    char progress[64], loss[32], line[1024], shown[256];
     es_sweep_progress(progress, sizeof progress, view);
-    if (!es_is_missing(view->loss))
-        snprintf(loss, sizeof loss, "%.4g", (double)view->loss);
     snprintf(shown, sizeof shown, "%s", name);
-    es_display_shorten(shown, 32);
-    snprintf(line, sizeof line, "%-32s %s  loss %s  %s  %s", shown, progress,
-             loss, view->bands, view->flags);
-    es_display_shorten(line,
-                       (size_t)(teller->width > 20 ? teller->width - 1 : 20));
-    fprintf(stderr, "%s\n", line);
+    es_display_shorten(shown, name_width);
+    snprintf(line, sizeof line, "%-*s  %s  loss %-6s  %-11s  %s",
+             (int)name_width, shown, progress, loss_text(loss, view),
+             view->bands, view->flags);
+    /* one column is left free: some terminals would begin a new line */
+    fprintf(stderr, "%.*s\n", teller->width - 1, line);
+}
+
+static size_t width_of(const es_sweep_teller *teller, const char *const *names,
+                       size_t n)
+{
+    size_t width = 5, most = (size_t)teller->width / 3;
+    for (size_t i = 0; i < n; i++)
+        if (strlen(names[i]) > width)
+            width = strlen(names[i]);
+    return width <= most || most < 5 ? width : most;
 }
 
 void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
@@ -125,8 +146,9 @@ void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
     es_sweep_tell_wipe(teller);
     measure(teller);
     size_t room = teller->height > 4 ? (size_t)teller->height - 3 : 1;
+    size_t name_width = width_of(teller, names, n);
     for (size_t i = 0; i < n && i < room; i++)
-        draw_line(teller, names[i], views[i]);
+        draw_line(teller, name_width, names[i], views[i]);
     fprintf(stderr, "%s\n", headline);
     teller->n_drawn = (n < room ? n : room) + 1;
     fflush(stderr);

@@ -1,7 +1,7 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='import export merge report rules watch help'
+    local verbs='import export merge report rules watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --rules= --help --version" ;;
@@ -11,6 +11,7 @@ _entropy_scan()
     report) words="--output= --series= --phase= --max= --title= --quiet --help" ;;
     rules) words="--help" ;;
     watch) words="--once --check --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    sweep) words="--output= --jobs= --status --no-stop --dry-run --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"
