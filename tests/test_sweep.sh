@@ -24,7 +24,7 @@ spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
 same_text() { # NAME WANT GOT
     if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
-states() { "$scan" sweep "$1" --status | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
+states() { "$scan" sweep "$1" --status 2>/dev/null | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
 has_state() { states "$1" | grep -q "^$2 $3\$"; }
 begin() { # SPEC DIR [OPTION]...: in the background, $sweep
     local file=$1 folder=$2
@@ -32,7 +32,7 @@ begin() { # SPEC DIR [OPTION]...: in the background, $sweep
     "$scan" sweep "$file" -o "$folder" -j 1 "$@" >"$folder.out" 2>"$folder.err" &
     sweep=$!
 }
-ends() { wait "$sweep"; code=$?; } # $code: its exit code
+ends() { wait "$sweep" 2>/dev/null; code=$?; } # $code: its exit code
 
 # --- all goes well
 spec good.ini 'SM+LN+G; SM' '1 2' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
