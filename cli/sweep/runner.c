@@ -256,6 +256,7 @@ es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_job *job)
     if (status == ES_OK)
         status = look_back(&of);
     if (status == ES_OK) {
+        signal(SIGCHLD, SIG_DFL); /* were it ignored, no end would be told */
         choose_signals(&set);
         sigprocmask(SIG_BLOCK, &set, &before);
         status = work(&of, &set);
