@@ -2,20 +2,10 @@
 #ifndef ES_LIVE_H
 #define ES_LIVE_H
 
+#include "cli/stamp.h"
 #include "cli/terminal/keys.h"
 #include "cli/terminal/show_internal.h"
 
-#include <sys/types.h>
-#include <time.h>
-
-/** How a file looks from outside: as long as that does not change, nothing was
- *  written to it. */
-typedef struct es_stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size, log_size; /* of the file, and of the log beside it */
-    struct timespec changed, log_changed;
-} es_stamp;
 
 typedef struct es_live_file {
     const char *path; /* borrowed */

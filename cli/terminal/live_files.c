@@ -6,39 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A file that is not there has a stamp of zeros. */
-static es_stamp stamp_of(const char *path)
-{
-    char log[PATH_MAX];
-    struct stat about;
-    es_stamp stamp = {0};
-    if (stat(path, &about) == 0) {
-        stamp.device = about.st_dev;
-        stamp.inode = about.st_ino;
-        stamp.size = about.st_size;
-        stamp.changed = about.st_mtim;
-    }
-    if (snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log &&
-        stat(log, &about) == 0) {
-        stamp.log_size = about.st_size;
-        stamp.log_changed = about.st_mtim;
-    }
-    return stamp;
-}
-
-static bool same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static bool same_stamp(const es_stamp *a, const es_stamp *b)
-{
-    return a->device == b->device && a->inode == b->inode &&
-           a->size == b->size && a->log_size == b->log_size &&
-           same_time(a->changed, b->changed) &&
-           same_time(a->log_changed, b->log_changed);
-}
-
 /* --- reading --------------------------------------------------------------*/
 
 static es_status add_new_runs(es_live *live, es_live_file *file,
@@ -81,7 +48,7 @@ static void keep_problem(es_live_file *file, es_status status)
 static es_status read_file(es_live *live, es_live_file *file)
 {
     es_reader *reader = NULL;
-    es_stamp stamp = stamp_of(file->path);
+    es_stamp stamp = es_stamp_of(file->path);
     es_status status = es_reader_open(&reader, file->path);
     keep_problem(file, status);
     if (status == ES_OK) {
@@ -112,9 +79,9 @@ es_status es_live_read(bool *out, es_live *live, bool anew)
     *out = false;
     for (size_t i = 0; i < live->n_files; i++) {
         es_live_file *file = &live->files[i];
-        es_stamp stamp = stamp_of(file->path);
+        es_stamp stamp = es_stamp_of(file->path);
         bool changed = anew || file->problem ||
-                       !same_stamp(&stamp, &file->stamp) ||
+                       !es_stamp_same(&stamp, &file->stamp) ||
                        (file->running && !is_written(file->path));
         if (!changed)
             continue;

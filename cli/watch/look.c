@@ -13,39 +13,6 @@
 
 /* --- from outside ---------------------------------------------------------*/
 
-/* A file that is not there has a stamp of zeros. */
-static es_look_stamp stamp_of(const char *path)
-{
-    char log[PATH_MAX];
-    struct stat about;
-    es_look_stamp stamp = {0};
-    if (stat(path, &about) == 0) {
-        stamp.device = about.st_dev;
-        stamp.inode = about.st_ino;
-        stamp.size = about.st_size;
-        stamp.changed = about.st_mtim;
-    }
-    if (snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log &&
-        stat(log, &about) == 0 && about.st_size > 0) {
-        stamp.log_size = about.st_size;
-        stamp.log_changed = about.st_mtim;
-    }
-    return stamp;
-}
-
-static bool same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static bool same_stamp(const es_look_stamp *a, const es_look_stamp *b)
-{
-    return a->device == b->device && a->inode == b->inode &&
-           a->size == b->size && a->log_size == b->log_size &&
-           same_time(a->changed, b->changed) &&
-           same_time(a->log_changed, b->log_changed);
-}
-
 static int by_path(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -211,11 +178,11 @@ static void note_failure(const es_look *look, es_look_file *file,
 
 /* Only what the handler refuses ends the look. */
 static es_status read_file(es_look *look, es_look_file *file,
-                           es_look_stamp stamp)
+                           es_stamp stamp)
 {
     char path[PATH_MAX];
     es_reader *reader = NULL;
-    if (!same_stamp(&stamp, &file->stamp))
+    if (!es_stamp_same(&stamp, &file->stamp))
         file->failed = false;
     file->stamp = stamp;
     es_status status = es_reader_open(&reader, file->path);
@@ -237,7 +204,7 @@ static es_status read_file(es_look *look, es_look_file *file,
     return status;
 }
 
-static bool is_state(const es_look *look, const es_look_stamp *stamp)
+static bool is_state(const es_look *look, const es_stamp *stamp)
 {
     struct stat about;
     return stat(look->state, &about) == 0 && about.st_dev == stamp->device &&
@@ -247,8 +214,8 @@ static bool is_state(const es_look *look, const es_look_stamp *stamp)
 /* One that could not be read is tried a second time, then when it changes. */
 static es_status look_at(es_look *look, es_look_file *file)
 {
-    es_look_stamp stamp = stamp_of(file->path);
-    bool same = same_stamp(&stamp, &file->stamp);
+    es_stamp stamp = es_stamp_of(file->path);
+    bool same = es_stamp_same(&stamp, &file->stamp);
     es_status status = ES_OK;
     if (same && !file->again && (file->read || file->failed))
         return ES_OK;

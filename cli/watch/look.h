@@ -6,26 +6,16 @@
 #ifndef ES_LOOK_H
 #define ES_LOOK_H
 
+#include "cli/stamp.h"
 #include "cli/tree.h"
 #include "cli/watch/notice.h"
 #include "store/reader.h"
 
-#include <sys/types.h>
-#include <time.h>
-
-/** How a file looks from outside: as long as that does not change, nothing was
- *  written to it. */
-typedef struct es_look_stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size, log_size; /* of the file, and of the log beside it */
-    struct timespec changed, log_changed;
-} es_look_stamp;
 
 /** One run file. */
 typedef struct es_look_file {
     char *path;
-    es_look_stamp stamp; /* when it was read */
+    es_stamp stamp; /* when it was read */
     bool read;           /* what is in it is known */
     bool failed;         /* it could not be read, as it is */
     bool told;           /* of that, since it could be read last */

@@ -1,0 +1,23 @@
+/** How a run file looks from outside, without opening it. */
+#ifndef ES_STAMP_H
+#define ES_STAMP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
+
+/** As long as it does not change nothing was written to the file. Zeros: there
+ *  is none. */
+typedef struct es_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size, log_size; /* of the file, and of the log beside it, which is
+                             not there while it is empty */
+    struct timespec changed, log_changed;
+} es_stamp;
+
+es_stamp es_stamp_of(const char *path);
+
+bool es_stamp_same(const es_stamp *a, const es_stamp *b);
+
+#endif
