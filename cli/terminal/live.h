@@ -6,7 +6,6 @@
 #include "cli/terminal/keys.h"
 #include "cli/terminal/show_internal.h"
 
-
 typedef struct es_live_file {
     const char *path; /* borrowed */
     es_stamp stamp;   /* when it was read */

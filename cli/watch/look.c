@@ -177,8 +177,7 @@ static void note_failure(const es_look *look, es_look_file *file,
 }
 
 /* Only what the handler refuses ends the look. */
-static es_status read_file(es_look *look, es_look_file *file,
-                           es_stamp stamp)
+static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
 {
     char path[PATH_MAX];
     es_reader *reader = NULL;

@@ -11,16 +11,15 @@
 #include "cli/watch/notice.h"
 #include "store/reader.h"
 
-
 /** One run file. */
 typedef struct es_look_file {
     char *path;
     es_stamp stamp; /* when it was read */
-    bool read;           /* what is in it is known */
-    bool failed;         /* it could not be read, as it is */
-    bool told;           /* of that, since it could be read last */
-    bool again;          /* it is to be read even if it does not change */
-    int64_t judged;      /* sum of the last steps when we judged it */
+    bool read;      /* what is in it is known */
+    bool failed;    /* it could not be read, as it is */
+    bool told;      /* of that, since it could be read last */
+    bool again;     /* it is to be read even if it does not change */
+    int64_t judged; /* sum of the last steps when we judged it */
     uint32_t counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 } es_look_file;
 
