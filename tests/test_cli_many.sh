@@ -70,7 +70,7 @@ check 'a damaged file is told of and skipped, exit 4' damaged
 rm sweep/broken.db
 mkdir empty
 exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
-exits 'a folder without -r' 3 'sweep: is a directory' "$scan" sweep
+exits 'a folder without -r' 3 './sweep: is a directory' "$scan" ./sweep
 exits 'a field that is none' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
 exits 'an order that is none' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl

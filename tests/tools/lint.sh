@@ -48,6 +48,10 @@ third_party 'ini.h' 'cli/rules/'
 third_party 'curl/' 'cli/watch/'
 third_party 'cmocka.h' 'tests/cmocka_all.h'
 
+for script in tests/test_*.sh; do
+    [ -x "$script" ] || breach "$script: is not executable"
+done
+
 while read -r lines file; do
     [ "$lines" -le 600 ] || breach "$file: $lines lines, 600 at most"
 done < <(sources '*.[ch]' '*.sh' | xargs -r wc -l | grep -v ' total$')
