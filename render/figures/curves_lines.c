@@ -208,16 +208,19 @@ static void include_line(const canvas *p, const es_curve *curve,
                          const float *values, const float *beside)
 {
     double last_x = 0, last_y = 0;
+    size_t last = 0;
     bool down = false;
     for (size_t i = 0; i < curve->n; i++) {
         bool there = isfinite(values[i]) && (!beside || isfinite(beside[i]));
         double x = sample_x(p, curve, i);
         double y = there ? es_curves_y(p->block, (double)values[i]) : 0;
+        size_t column = column_of(p, x);
         if (there)
-            include(p, column_of(p, x), y);
-        if (there && down)
+            include(p, column, y);
+        if (there && down && column != last)
             include_crossings(p, last_x, last_y, x, y);
         down = there;
+        last = column;
         last_x = x;
         last_y = y;
     }
