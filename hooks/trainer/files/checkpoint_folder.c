@@ -155,8 +155,17 @@ static es_status check_writable(const es_checkpoint_folder *folder)
     return status;
 }
 
+/** Whether nobody but us has the file open; false where the file system
+ *  cannot tell. */
+static bool is_ours_alone(int fd)
+{
+    return fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
+           fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+}
+
 /** A checkpoint that was never renamed: a temporary file of ours, which
- *  begins as checkpoints do. Pictures and tables do not. */
+ *  begins as checkpoints do. Pictures and tables do not. One that is too short
+ *  to say so was left behind unless somebody is writing it. */
 static bool is_left_over(int folder, const char *file)
 {
     static const char prefix[] = ".entropy-scan.", start[] = "{\"__metadata__";
@@ -167,8 +176,10 @@ static bool is_left_over(int folder, const char *file)
         openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool is = read(fd, head, sizeof head) == (ssize_t)sizeof head &&
-              memcmp(head + 8, start, sizeof start - 1) == 0;
+    const ssize_t n = read(fd, head, sizeof head);
+    bool is = n >= 0 && (n <= 8 || memcmp(head + 8, start, (size_t)n - 8) == 0);
+    if (n < (ssize_t)sizeof head)
+        is = is && is_ours_alone(fd);
     close(fd);
     return is;
 }
