@@ -193,6 +193,42 @@ static void test_settings__json_holds_what_was_resolved(void **state)
     free(text);
 }
 
+static void assert_slurm_job(const es_settings *settings, const char *want)
+{
+    char *text = es_settings_json_of_run(settings, 7);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    const char *job = json_string_value(json_object_get(json, "slurm_job"));
+    if (want)
+        assert_string_equal(job, want);
+    else
+        assert_null(job);
+    json_decref(json);
+    free(text);
+}
+
+static void test_settings__json_of_a_run_names_the_job_of_slurm(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "--arch", "SM"), ES_OK);
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    unsetenv("SLURM_ARRAY_TASK_ID");
+    unsetenv("SLURM_JOB_ID");
+    assert_slurm_job(&s, NULL);
+    setenv("SLURM_JOB_ID", "4712", 1);
+    assert_slurm_job(&s, "4712");
+    setenv("SLURM_ARRAY_JOB_ID", "4711", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "3", 1);
+    assert_slurm_job(&s, "4711_3");
+    setenv("SLURM_ARRAY_TASK_ID", "3\",\"seed\":\"4", 1);
+    assert_slurm_job(&s, "4712");
+    setenv("SLURM_JOB_ID", "", 1);
+    assert_slurm_job(&s, NULL);
+    char *text = es_settings_json(&s, 7);
+    assert_null(strstr(text, "slurm"));
+    free(text);
+}
+
 static void test_settings__json_reads_back_as_a_configuration(void **state)
 {
     (void)state;
@@ -252,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_settings__a_wrong_line_is_named),
         cmocka_unit_test(test_settings__what_train_needs_is_asked_for),
         cmocka_unit_test(test_settings__json_holds_what_was_resolved),
+        cmocka_unit_test(test_settings__json_of_a_run_names_the_job_of_slurm),
         cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),
         cmocka_unit_test(test_settings__what_is_written_reads_back),
     };

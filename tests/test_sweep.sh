@@ -3,6 +3,7 @@
 set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
+shopt -s extglob
 plan_dir
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan
@@ -115,6 +116,41 @@ same_text 'one training is at work' 1 "$(pgrep -P "$sweep" | wc -l | tr -d ' ')"
 echo stop >long/$long.db.stop
 ends
 same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
+
+# --- checkpoints
+samples() { # RUN.db: what it recorded, but the speeds
+    sqlite3 "$1" "SELECT phase, name, step, hex(value) FROM sample
+        JOIN series USING (series_id) WHERE name <> 'tokens_per_s'
+        ORDER BY name, phase, step" | md5sum
+}
+newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
+has_later() { [[ $(newest "$1") > $2 ]]; }
+spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 600' 'checkpoint-every = 20' 'record-every = 1'
+saved=SM+LN+G_seed1
+"$scan" sweep saved.ini -o whole >/dev/null 2>&1
+begin saved.ini saved
+until_true has_later saved 00000040 || fail 'a checkpoint is written'
+kill -9 $(pgrep -P "$sweep")
+ends
+check 'a training that was killed broke' grep -q "^$saved: broken.*killed by signal 9" saved.err
+from=$(newest saved)
+begin saved.ini saved
+check 'it goes on from its checkpoint' until_true grep -q "resuming saved/.*-$from.safetensors at step ${from##*(0)}" saved/$saved.log
+until_true has_later saved "$from" || fail 'it goes on'
+kill -9 "$sweep"
+ends
+begin saved.ini saved
+ends
+check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
+check 'to its end' has_state saved $saved finished
+same_text 'with the bits of a run that nobody interrupted' "$(samples whole/$saved.db)" "$(samples saved/$saved.db)"
+same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
+begin saved.ini again
+until_true has_later again 00000040 || fail 'a checkpoint is written'
+kill -9 $(pgrep -P "$sweep")
+ends
+rm again/$saved.db
+exits 'checkpoints without a run file are those of another' 4 'again/.*: is of another run' "$scan" sweep saved.ini -o again
 
 # --- hostile
 exits 'no spec' 2 'no spec' "$scan" sweep

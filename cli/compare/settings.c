@@ -13,7 +13,7 @@ static const char *const incidental_keys[] = {
     "keep",       "log_every",        "name",
     "out",        "output",           "output_dir",
     "program",    "record_every",     "run_name",
-    "threads",
+    "slurm_job",  "threads",
 };
 
 /* Where the data lay tells nothing if its checksum is known. */

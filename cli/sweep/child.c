@@ -77,9 +77,8 @@ static es_status start(pid_t *out, const char *program, char **argv,
                        const char *log)
 {
     pid_t parent = getpid();
-    int fd = open(
-        log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
-        0666);
+    int fd =
+        open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", log, strerror(errno));
     *out = fork();
@@ -93,26 +92,51 @@ static es_status start(pid_t *out, const char *program, char **argv,
     return ES_OK;
 }
 
-es_status es_sweep_child_start(pid_t *out, const char *program,
-                               const char *folder, const es_sweep_run *run)
+static void add_pair(char **argv, size_t *n, char *key, char *value)
 {
-    size_t n = count(run->argv);
-    char **argv = calloc(n + 3, sizeof *argv);
+    argv[(*n)++] = key;
+    argv[(*n)++] = value;
+}
+
+/* What the folder adds to a command line. What a training began with is not
+   for one that goes on. */
+static void complete(char **argv, const es_sweep_run *run, char *file,
+                     char *saved, bool goes_on)
+{
+    static char checkpoint[] = "--checkpoint", resume[] = "--resume",
+                out[] = "--out";
+    size_t n = 0;
+    for (size_t i = 0; run->argv[i]; i++)
+        if (goes_on && strcmp(run->argv[i], "--init") == 0 && run->argv[i + 1])
+            i++;
+        else
+            argv[n++] = run->argv[i];
+    if (es_sweep_run_has(run, "--checkpoint-every"))
+        add_pair(argv, &n, checkpoint, saved);
+    if (goes_on)
+        add_pair(argv, &n, resume, saved);
+    add_pair(argv, &n, out, file);
+}
+
+es_status es_sweep_child_start(pid_t *out, const char *program,
+                               const char *folder, const es_sweep_run *run,
+                               bool goes_on)
+{
     char *log = es_sweep_path(folder, run->name, ".log");
     char *file = es_sweep_path(folder, run->name, ".db");
-    char option[] = "--out";
+    char *saved = es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
+    char **argv = calloc(count(run->argv) + 7, sizeof *argv);
     es_status status = ES_ENOMEM;
     if (!argv)
         es_fail(ES_ENOMEM, "out of memory for a command line");
-    if (argv && log && file) {
-        memcpy(argv, run->argv, n * sizeof *argv);
-        argv[n] = option;
-        argv[n + 1] = file;
+    if (argv && log && file && saved) {
+        complete(argv, run, file, saved, goes_on);
         status = start(out, program, argv, log);
     }
     free(argv);
     free(log);
     free(file);
+    free(saved);
     return status;
 }
 

@@ -20,11 +20,13 @@ es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
  * Starts a run: no shell, nothing on standard input, what it prints into
  * FOLDER/NAME.log. It is asked to end if this process dies.
  *
+ *   goes_on  from its last checkpoint, --resume; the log, too
+ *
  * ES_OK; ES_EIO, ES_ENOMEM. A program that is not there is exit code 127.
  */
 es_status es_sweep_child_start(pid_t *out, const char *program,
-                               const char *folder,
-                               const es_sweep_run *run) ES_MUST_USE;
+                               const char *folder, const es_sweep_run *run,
+                               bool goes_on) ES_MUST_USE;
 
 /** False: it runs still. `why` is written: "" if the training did what it had
  *  to, even if that ended in NaN; else what it died of. */

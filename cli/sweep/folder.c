@@ -59,11 +59,13 @@ bool es_sweep_read(char *out, size_t size, const char *folder, const char *name,
     return there;
 }
 
-es_status es_sweep_folder_clear(const char *folder, const char *name)
+es_status es_sweep_folder_clear(const char *folder, const char *name,
+                                bool goes_on)
 {
-    static const char *const endings[] = {".db",      ".db-wal", ".db-shm",
-                                          ".db.stop", ".end",    ".log"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    static const char *const endings[] = {".end",    ".db.stop", ".db",
+                                          ".db-wal", ".db-shm",  ".log"};
+    size_t n = goes_on ? 2 : sizeof endings / sizeof *endings;
+    for (size_t i = 0; i < n; i++) {
         char *path = es_sweep_path(folder, name, endings[i]);
         if (!path)
             return ES_ENOMEM;
@@ -76,6 +78,35 @@ es_status es_sweep_folder_clear(const char *folder, const char *name)
             return status;
     }
     return ES_OK;
+}
+
+/* --- checkpoints ----------------------------------------------------------*/
+
+static bool has_checkpoint(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    DIR *directory = opendir(path);
+    bool found = false;
+    for (struct dirent *entry;
+         directory && !found && (entry = readdir(directory));) {
+        size_t n = strlen(entry->d_name);
+        found = n >= sizeof ending &&
+                strcmp(entry->d_name + n - (sizeof ending - 1), ending) == 0;
+    }
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+bool es_sweep_folder_can_resume(const char *folder, const es_sweep_run *run)
+{
+    char *file = es_sweep_path(folder, run->name, ".db");
+    char *saved = es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
+    bool can = file && saved && es_sweep_run_has(run, "--checkpoint-every") &&
+               access(file, F_OK) == 0 && has_checkpoint(saved);
+    free(file);
+    free(saved);
+    return can;
 }
 
 /* --- one sweep at a time --------------------------------------------------*/

@@ -1,7 +1,8 @@
 /**
  * The folder of a sweep. Of each run it has NAME.db, NAME.log (what the
  * training printed), NAME.cmd (its command line, which also tells that the run
- * belongs to the sweep) and NAME.end, if the training itself failed: how.
+ * belongs to the sweep), NAME.checkpoints, if the spec says checkpoint-every,
+ * and NAME.end, if the training itself failed: how.
  */
 #ifndef ES_SWEEP_FOLDER_H
 #define ES_SWEEP_FOLDER_H
@@ -39,9 +40,16 @@ es_status es_sweep_folder_plan(const char *folder,
  *  folder), ES_ENOMEM. */
 es_status es_sweep_folder_names(es_paths *out, const char *folder) ES_MUST_USE;
 
-/** Removes what an earlier try of a run left, but its command line. */
-es_status es_sweep_folder_clear(const char *folder,
-                                const char *name) ES_MUST_USE;
+/** True if a run has a run file and a checkpoint to go on with. */
+bool es_sweep_folder_can_resume(const char *folder, const es_sweep_run *run);
+
+/**
+ * Removes what an earlier try of a run left, but its command line and its
+ * checkpoints, which are the trainer's; of one that goes on, only what was
+ * said of its end.
+ */
+es_status es_sweep_folder_clear(const char *folder, const char *name,
+                                bool goes_on) ES_MUST_USE;
 
 /** A small text file, whole or not at all. */
 es_status es_sweep_write(const char *folder, const char *name,

@@ -29,29 +29,33 @@ bool es_sweep_is_done(es_sweep_stage stage)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* A signal stops a run, too, and that one is to begin again. */
-static bool was_asked_to_stop(es_reader *reader)
+/* An event of that kind from a step on. */
+static bool has_event(es_reader *reader, const char *kind, int64_t from)
 {
     const es_event *events = NULL;
     size_t n = 0;
     if (es_reader_events(reader, 0, &events, &n) != ES_OK)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (strcmp(events[i].kind, "stop") == 0)
+        if (strcmp(events[i].kind, kind) == 0 && events[i].step >= from)
             return true;
     return false;
 }
 
-static es_sweep_stage stage_of(es_reader *reader, es_run_status status)
+/* A signal stops a run, too, and that one is to go on; as is one whose
+   training was killed, unless it has gone on since. */
+static es_sweep_stage stage_of(es_reader *reader, const es_run_info *info)
 {
-    switch (status) {
+    switch (info->status) {
     case ES_RUN_FINISHED:
         return ES_SWEEP_FINISHED;
     case ES_RUN_FAILED:
-        return ES_SWEEP_FAILED;
+        return has_event(reader, "trainer_died", info->last_step)
+                   ? ES_SWEEP_INTERRUPTED
+                   : ES_SWEEP_FAILED;
     case ES_RUN_STOPPED:
-        return was_asked_to_stop(reader) ? ES_SWEEP_STOPPED
-                                         : ES_SWEEP_INTERRUPTED;
+        return has_event(reader, "stop", INT64_MIN) ? ES_SWEEP_STOPPED
+                                                    : ES_SWEEP_INTERRUPTED;
     default:
         return es_reader_is_written(reader) ? ES_SWEEP_RUNNING
                                             : ES_SWEEP_INTERRUPTED;
@@ -81,7 +85,7 @@ static void look_into(es_sweep_view *out, es_reader *reader)
     es_run_info info;
     if (es_reader_run(reader, 0, &info) != ES_OK)
         return;
-    out->stage = stage_of(reader, info.status);
+    out->stage = stage_of(reader, &info);
     out->step = info.last_step;
     out->planned = es_reader_planned_steps(reader, 0);
     judge(out, reader);

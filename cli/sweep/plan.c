@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PROGRAM "entropy-train"
+
 /* Which value each axis has: arch, seed, then the keys of the grid. */
 typedef struct choice {
     const es_sweep_spec *spec;
@@ -98,7 +100,7 @@ static char **argv_of(const choice *of, const char *name)
     words to = {.argv = calloc(most, sizeof *to.argv)};
     if (!to.argv)
         return NULL;
-    add_word(&to, "entropy-train");
+    add_word(&to, spec->program.n ? spec->program.values[0] : PROGRAM);
     if (spec->config.n)
         add_option(&to, "config", spec->config.values[0]);
     if (spec->data.n)
@@ -221,6 +223,14 @@ static void print_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+bool es_sweep_run_has(const es_sweep_run *run, const char *option)
+{
+    for (size_t i = 1; run->argv[i]; i++)
+        if (strcmp(run->argv[i], option) == 0)
+            return true;
+    return false;
+}
+
 char *es_sweep_command_line(const es_sweep_run *run)
 {
     char *text = NULL;
@@ -232,6 +242,8 @@ char *es_sweep_command_line(const es_sweep_run *run)
                 putc(' ', out);
             print_word(out, run->argv[i]);
         }
+        if (es_sweep_run_has(run, "--checkpoint-every"))
+            fprintf(out, " --checkpoint %s" ES_SWEEP_CHECKPOINTS, run->name);
         fprintf(out, " --out %s.db", run->name);
     }
     if (out && fclose(out) == 0)

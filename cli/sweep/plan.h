@@ -4,13 +4,16 @@
 
 #include "cli/sweep/spec.h"
 
+#include <stdbool.h>
+
 #define ES_SWEEP_RUNS_MOST 10000
-#define ES_SWEEP_NAME_MAX 180 /* bytes of a run's name */
+#define ES_SWEEP_NAME_MAX 180               /* bytes of a run's name */
+#define ES_SWEEP_CHECKPOINTS ".checkpoints" /* a folder: NAME and this */
 
 typedef struct es_sweep_run {
     char *name;  /* "SM+LN+G_seed1_lr0.001": of letters, digits, "+-._" */
-    char **argv; /* argv[0] "entropy-train", NULL at the end; all but --out,
-                    which names a file of the folder */
+    char **argv; /* argv[0] the program, NULL at the end; all but --out and
+                    --checkpoint, which lie in the folder */
 } es_sweep_run;
 
 typedef struct es_sweep_plan {
@@ -31,6 +34,10 @@ es_status es_sweep_plan_make(es_sweep_plan *out,
                              const es_sweep_spec *spec) ES_MUST_USE;
 
 void es_sweep_plan_free(es_sweep_plan *plan);
+
+/** True if an option, with its dashes, is a word of the command line. It has
+ *  --checkpoint if it has --checkpoint-every. */
+bool es_sweep_run_has(const es_sweep_run *run, const char *option);
 
 /** A run's command line as a shell would read it, to be freed; NULL: out of
  *  memory (message set). */

@@ -94,15 +94,18 @@ static es_status begin(runner *of, worker *at, const es_sweep_run *run)
 {
     const es_sweep_job *job = of->job;
     *at = (worker){.run = run};
-    es_status status = es_sweep_folder_clear(job->folder, run->name);
+    bool goes_on = es_sweep_folder_can_resume(job->folder, run);
+    es_status status = es_sweep_folder_clear(job->folder, run->name, goes_on);
     if (status == ES_OK)
-        status = es_sweep_child_start(&at->pid, job->program, job->folder, run);
+        status = es_sweep_child_start(&at->pid, job->program, job->folder, run,
+                                      goes_on);
     if (status != ES_OK)
         return status;
     of->n_working++;
     es_sweep_look(&at->view, job->folder, run->name);
     if (!of->teller.live)
-        es_sweep_tell(&of->teller, "%s: begins, %zu of %zu", run->name,
+        es_sweep_tell(&of->teller, "%s: %s, %zu of %zu", run->name,
+                      goes_on ? "goes on from its checkpoint" : "begins",
                       of->next, job->plan->n);
     return ES_OK;
 }

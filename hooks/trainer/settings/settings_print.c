@@ -74,7 +74,8 @@ static void print_member(FILE *out, const es_settings *settings,
     fprintf(out, is_text(setting->kind) ? "\":\"%s\"," : "\":%s,", escaped);
 }
 
-char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
+static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
+                        const char *slurm_job)
 {
     char *text = NULL;
     size_t size = 0;
@@ -87,12 +88,41 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
     for (size_t i = 0; i < es_setting_count; i++)
         if (is_kept(&es_setting_table[i], settings))
             print_member(out, settings, &es_setting_table[i]);
+    if (*slurm_job)
+        fprintf(out, "\"slurm_job\":\"%s\",", slurm_job);
     fprintf(out, "\"tokens_checksum\":\"%016" PRIx64 "\"}", tokens_checksum);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
     }
     return text;
+}
+
+char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
+{
+    return print_json(settings, tokens_checksum, "");
+}
+
+/** A variable that holds digits and nothing else; NULL otherwise. */
+static const char *number_in(const char *variable)
+{
+    const char *text = getenv(variable);
+    bool is_number = text && *text && !text[strspn(text, "0123456789")];
+    return is_number ? text : NULL;
+}
+
+char *es_settings_json_of_run(const es_settings *settings,
+                              uint64_t tokens_checksum)
+{
+    char slurm_job[64] = "";
+    const char *job = number_in("SLURM_JOB_ID");
+    const char *array = number_in("SLURM_ARRAY_JOB_ID");
+    const char *task = number_in("SLURM_ARRAY_TASK_ID");
+    if (array && task)
+        snprintf(slurm_job, sizeof slurm_job, "%.30s_%.30s", array, task);
+    else if (job)
+        snprintf(slurm_job, sizeof slurm_job, "%.30s", job);
+    return print_json(settings, tokens_checksum, slurm_job);
 }
 
 /* --- a configuration file ------------------------------------------------ */
