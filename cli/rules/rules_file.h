@@ -44,6 +44,9 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 /** True if it says something: a threshold other than the default, a rule. */
 bool es_rules_file_is_set(const es_rules_file *file);
 
+/** True if it has a threshold of a flag other than the default. */
+bool es_rules_file_sets_flags(const es_rules_file *file);
+
 /**
  * The member "rules" of `--json`, with the comma before it: thresholds by
  * section as in the file; "further": every rule with all of its keys, "end"

@@ -363,7 +363,7 @@ void es_rules_file_free(es_rules_file *file)
     *file = (es_rules_file){.rules = NULL};
 }
 
-bool es_rules_file_is_set(const es_rules_file *file)
+bool es_rules_file_sets_flags(const es_rules_file *file)
 {
     es_flag_rules flags;
     es_flag_rules_default(&flags);
@@ -373,7 +373,12 @@ bool es_rules_file_is_set(const es_rules_file *file)
             es_rules_threshold_get(&file->flags, of))
             return true;
     }
-    return file->n > 0;
+    return false;
+}
+
+bool es_rules_file_is_set(const es_rules_file *file)
+{
+    return file->n > 0 || es_rules_file_sets_flags(file);
 }
 
 es_status es_rules_file_read(es_rules_file *out, const char *path)

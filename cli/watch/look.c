@@ -39,6 +39,23 @@ static es_status find_paths(es_paths *paths, es_look *look)
     return status;
 }
 
+/* But the first ones. */
+static void drop_runs(es_look_file *file, size_t n_keep)
+{
+    while (file->n_runs > n_keep) {
+        es_follow_end(file->runs[--file->n_runs]);
+        free(file->runs[file->n_runs]);
+    }
+}
+
+static void free_file(es_look_file *file)
+{
+    drop_runs(file, 0);
+    free(file->runs);
+    free(file->of_rules);
+    free(file->path);
+}
+
 /* The list of files becomes that of the paths; what is known of a file that
    was there before stays known. Both are in order. */
 static es_status follow_paths(es_look *look, es_paths *paths)
@@ -53,7 +70,7 @@ static es_status follow_paths(es_look *look, es_paths *paths)
             continue;
         while (old < look->n_files &&
                (order = strcmp(look->files[old].path, paths->paths[i])) < 0)
-            free(look->files[old++].path);
+            free_file(&look->files[old++]);
         if (old < look->n_files && order == 0) {
             files[n++] = look->files[old++];
         } else {
@@ -62,7 +79,7 @@ static es_status follow_paths(es_look *look, es_paths *paths)
         }
     }
     while (old < look->n_files)
-        free(look->files[old++].path);
+        free_file(&look->files[old++]);
     free(look->files);
     look->files = files;
     look->n_files = n;
@@ -80,15 +97,21 @@ typedef struct run_alerts {
 
 static es_status hand_on(void *user, const es_notice *notice)
 {
+    es_look *look = user;
+    if (notice->severity < look->least && !es_notice_stops(notice))
+        return ES_OK;
+    es_status status = look->handler(look->user, notice);
+    look->refused = status != ES_OK;
+    return status;
+}
+
+static es_status count(void *user, const es_notice *notice)
+{
     run_alerts *to = user;
     if (to->n++ >= ALERTS_MOST)
         return ES_OK;
     to->file->counts[notice->kind][notice->severity]++;
-    if (notice->severity < to->look->least)
-        return ES_OK;
-    es_status status = to->look->handler(to->look->user, notice);
-    to->look->refused = status != ES_OK;
-    return status;
+    return hand_on(to->look, notice);
 }
 
 static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
@@ -106,7 +129,7 @@ static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
         notice.name = about->name;
         notice.arch = about->arch;
         notice.written = about->written;
-        status = hand_on(to, &notice);
+        status = count(to, &notice);
     }
     return status;
 }
@@ -115,6 +138,37 @@ static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
 static bool is_due(const es_look_file *file, int64_t last, bool written)
 {
     return !written || last / 5 * 4 - 8 >= file->judged;
+}
+
+static es_status judge(run_alerts *to, es_reader *reader, size_t run,
+                       const es_notice *about)
+{
+    es_follow once = {.judging = NULL};
+    const es_follow_options options = {
+        .flags = true, .handler = count, .user = to};
+    es_status status = es_follow_read(&once, reader, run, about, &options);
+    es_follow_end(&once);
+    return status;
+}
+
+/* By the user's rules; the counts are added up by sum_up. */
+static es_status follow(es_look *look, es_look_file *file, es_reader *reader,
+                        size_t run, const es_notice *about)
+{
+    const es_follow_options options = {
+        .rules = look->rules,
+        .flags = es_rules_file_sets_flags(look->rules),
+        .handler = hand_on,
+        .user = look};
+    if (run >= file->n_runs) {
+        es_follow **grown = es_resize(file->runs, run + 1, sizeof *file->runs);
+        if (grown)
+            file->runs = grown;
+        if (!grown || !(grown[run] = calloc(1, sizeof **grown)))
+            return es_fail(ES_ENOMEM, "out of memory for a run");
+        file->n_runs = run + 1;
+    }
+    return es_follow_read(file->runs[run], reader, run, about, &options);
 }
 
 static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
@@ -133,10 +187,35 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
         .written =
             info.status == ES_RUN_RUNNING && es_reader_is_written(reader),
     };
-    status = read_events(&to, reader, run, &about);
-    if (status != ES_OK || to.n > 0 || !due)
-        return status;
-    return es_look_judge(reader, run, &about, !about.written, hand_on, &to);
+    if (!look->rules || !es_rules_file_sets_flags(look->rules)) {
+        status = read_events(&to, reader, run, &about);
+        if (status == ES_OK && to.n == 0 && due)
+            status = judge(&to, reader, run, &about);
+    }
+    return status == ES_OK && look->rules
+               ? follow(look, file, reader, run, &about)
+               : status;
+}
+
+/* Adds what the user's rules found to the counts of the file. */
+static es_status sum_up(const es_look *look, es_look_file *file)
+{
+    const size_t n = look->rules ? look->rules->n : 0;
+    if (n && !file->of_rules)
+        file->of_rules = calloc(n, sizeof *file->of_rules);
+    if (n && !file->of_rules)
+        return es_fail(ES_ENOMEM, "out of memory for counts");
+    for (size_t i = 0; i < n; i++)
+        file->of_rules[i] = 0;
+    for (size_t run = 0; run < file->n_runs; run++) {
+        const es_follow *of = file->runs[run];
+        for (size_t i = 0; i < n; i++)
+            file->of_rules[i] += of->of_rules[i];
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+            for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
+                file->counts[kind][k] += of->counts[kind][k];
+    }
+    return ES_OK;
 }
 
 /* Judging is due, or not, for all runs of the file alike. */
@@ -155,11 +234,12 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
     }
     const bool due = is_due(file, last, es_reader_is_written(reader));
     memset(file->counts, 0, sizeof file->counts);
+    drop_runs(file, n_runs);
     for (size_t run = 0; run < n_runs && status == ES_OK; run++)
         status = read_run(look, file, reader, run, path, due);
     if (status == ES_OK && due)
         file->judged = last;
-    return status;
+    return status == ES_OK ? sum_up(look, file) : status;
 }
 
 /* A file that fails twice without a change in between is told of; one that
@@ -245,7 +325,7 @@ es_status es_look_round(es_look *look)
 void es_look_close(es_look *look)
 {
     for (size_t i = 0; i < look->n_files; i++)
-        free(look->files[i].path);
+        free_file(&look->files[i]);
     free(look->files);
     es_paths_free(&look->folders);
 }

@@ -8,26 +8,30 @@
 
 #include "cli/stamp.h"
 #include "cli/tree.h"
-#include "cli/watch/notice.h"
-#include "store/reader.h"
+#include "cli/watch/follow.h"
 
 /** One run file. */
 typedef struct es_look_file {
     char *path;
-    es_stamp stamp; /* when it was read */
-    bool read;      /* what is in it is known */
-    bool failed;    /* it could not be read, as it is */
-    bool told;      /* of that, since it could be read last */
-    bool again;     /* it is to be read even if it does not change */
-    int64_t judged; /* sum of the last steps when we judged it */
-    uint32_t counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
+    es_stamp stamp;   /* when it was read */
+    bool read;        /* what is in it is known */
+    bool failed;      /* it could not be read, as it is */
+    bool told;        /* of that, since it could be read last */
+    bool again;       /* it is to be read even if it does not change */
+    int64_t judged;   /* sum of the last steps when we judged it */
+    es_follow **runs; /* (n_runs) by the user's rules; NULL: there are none */
+    size_t n_runs;
+    es_follow_counts counts; /* of all of its alerts */
+    uint32_t *of_rules;      /* (n of the user's rules) the same, or NULL */
 } es_look_file;
 
 typedef struct es_look {
     const char *const *roots; /* (n_roots) run files and folders; borrowed */
     size_t n_roots;
     const char *state;          /* a file that is no run; borrowed */
-    es_severity least;          /* what is handed on */
+    const es_rules_file *rules; /* the user's; borrowed; NULL: none */
+    es_severity least;          /* what is handed on; what a rule wants to stop
+                                   its run is in any case */
     es_notice_handler *handler; /* of each alert of a file that has changed */
     void *user;
     bool at_once; /* there is no next time: a failure is told of now */
@@ -49,6 +53,8 @@ typedef struct es_look {
  * An alert may be handed on more than once, as after a file's change; its id
  * tells. A run in which the recorder left no alert is judged here by the same
  * rules, which gives the same ids: one that is being written, now and then.
+ * By the user's rules every run is judged as it grows; where these have other
+ * thresholds for the flags, the recorder's alerts are none.
  *
  * ES_OK; ES_EIO (a folder named by the user cannot be read); ES_ENOMEM; what
  * the handler returned: that file will be read again.
@@ -56,16 +62,5 @@ typedef struct es_look {
 es_status es_look_round(es_look *look) ES_MUST_USE;
 
 void es_look_close(es_look *look);
-
-/** Judges run `run` of a reader as its recorder would have.
- *
- *   about  path, uuid, name, arch, written: of the run; the alerts' own
- *          members are filled in
- *   ended  no more samples will come
- *
- * Returns as es_look_round; ES_EFORMAT, ES_EIO of the file. */
-es_status es_look_judge(es_reader *reader, size_t run, const es_notice *about,
-                        bool ended, es_notice_handler *handler,
-                        void *user) ES_MUST_USE;
 
 #endif

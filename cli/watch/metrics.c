@@ -32,19 +32,26 @@ static void print_label(FILE *out, const char *text)
     free(safe);
 }
 
-static void print_file(FILE *out, const es_look_file *file)
+static void print_alerts(FILE *out, const es_look_file *file, const char *kind,
+                         es_severity severity, uint32_t n)
+{
+    if (!n)
+        return;
+    fputs("entropy_scan_alerts{file=\"", out);
+    print_label(out, file->path);
+    fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n", kind,
+            es_severity_name(severity), n);
+}
+
+static void print_file(FILE *out, const es_look *look, const es_look_file *file)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++) {
-            if (!file->counts[kind][severity])
-                continue;
-            fputs("entropy_scan_alerts{file=\"", out);
-            print_label(out, file->path);
-            fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n",
-                    es_flag_name((es_flag_kind)kind),
-                    es_severity_name((es_severity)severity),
-                    file->counts[kind][severity]);
-        }
+        for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++)
+            print_alerts(out, file, es_flag_name((es_flag_kind)kind),
+                         (es_severity)severity, file->counts[kind][severity]);
+    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
+        print_alerts(out, file, look->rules->rules[i].name,
+                     look->rules->rules[i].severity, file->of_rules[i]);
 }
 
 static void print_all(FILE *out, const es_look *look,
@@ -54,7 +61,7 @@ static void print_all(FILE *out, const es_look *look,
     clock_gettime(CLOCK_REALTIME, &now);
     head(out, "alerts", NULL, "Alerts of the runs in a file.");
     for (size_t i = 0; i < look->n_files; i++)
-        print_file(out, &look->files[i]);
+        print_file(out, look, &look->files[i]);
     head(out, "files", NULL, "Run files by whether they can be read.");
     fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", look->n_read);
     fprintf(out, "entropy_scan_files{state=\"unreadable\"} %zu\n",

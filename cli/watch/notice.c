@@ -9,12 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *es_notice_title(const es_notice *notice)
+{
+    return notice->rule ? notice->rule->name : es_flag_name(notice->kind);
+}
+
+bool es_notice_stops(const es_notice *notice)
+{
+    return notice->rule && notice->rule->action == ES_RULE_STOP;
+}
+
 /* --- from an event --------------------------------------------------------*/
 
-/* "alert:KIND@ONSET:SEVERITY" */
+/* "alert:TITLE@ONSET:SEVERITY" */
 static void print_key(char *out, size_t size, const es_notice *notice)
 {
-    snprintf(out, size, "alert:%s@%" PRId64 ":%s", es_flag_name(notice->kind),
+    snprintf(out, size, "alert:%s@%" PRId64 ":%s", es_notice_title(notice),
              notice->onset, es_severity_name(notice->severity));
 }
 
@@ -110,7 +120,7 @@ static void print_line(FILE *out, const es_notice *notice)
     fputs(" (", out);
     es_print_escaped(out, notice->arch ? notice->arch : notice->name,
                      ES_ESCAPE_TERMINAL);
-    fprintf(out, "): %s", es_flag_name(notice->kind));
+    fprintf(out, "): %s", es_notice_title(notice));
     print_layers(out, notice);
     fprintf(out, " since step %" PRId64 " (%s)", notice->onset,
             es_severity_name(notice->severity));
@@ -163,7 +173,7 @@ static void print_object(FILE *out, const es_notice *notice, const char *line,
     print_string(out, "run", notice->uuid);
     print_string(out, "name", notice->name);
     print_string(out, "arch", notice->arch);
-    print_string(out, "kind", es_flag_name(notice->kind));
+    print_string(out, "kind", es_notice_title(notice));
     print_string(out, "severity", es_severity_name(notice->severity));
     print_step(out, "onset", notice->onset);
     print_step(out, "step", notice->step);

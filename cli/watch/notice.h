@@ -2,6 +2,7 @@
 #ifndef ES_NOTICE_H
 #define ES_NOTICE_H
 
+#include "analyzer/rules.h"
 #include "store/run.h"
 
 #define ES_NOTICE_LAYERS 64 /* listed at most */
@@ -13,7 +14,8 @@
 typedef struct es_notice {
     const char *path; /* of the run file, absolute */
     const char *uuid, *name, *arch;
-    es_flag_kind kind;
+    es_flag_kind kind;   /* ES_N_FLAG_KINDS: a rule's */
+    const es_rule *rule; /* NULL: a flag's */
     es_severity severity;
     int64_t onset, step; /* step ES_UNKNOWN: not known */
     double value, threshold;
@@ -33,7 +35,14 @@ typedef es_status es_notice_handler(void *user, const es_notice *notice);
  */
 bool es_notice_of_event(es_notice *out, const es_event *event);
 
-/** "UUID/alert:KIND@ONSET:SEVERITY", to be freed. NULL: out of memory. */
+/** "collapse", or the rule's name, which is none of the flags'. Borrowed; needs
+ *  no escaping. */
+const char *es_notice_title(const es_notice *notice);
+
+/** It is a rule's that wants its run stopped. */
+bool es_notice_stops(const es_notice *notice);
+
+/** "UUID/alert:TITLE@ONSET:SEVERITY", to be freed. NULL: out of memory. */
 char *es_notice_id(const es_notice *notice);
 
 /** One JSON object without line end, to be freed; NULL: out of memory.

@@ -13,6 +13,7 @@
 enum {
     ONCE,
     CHECK,
+    RULES,
     STATE,
     SEVERITY,
     EXEC,
@@ -34,6 +35,9 @@ static const es_option options[] = {
     [CHECK] = {"check", 0, NULL,
                "with --once: exit 1 if there is an alert of severity error or "
                "above, told before or not"},
+    [RULES] = {"rules", 0, "FILE",
+               "judge by this file's thresholds and rules too (entropy-scan "
+               "rules prints one), and stop a run where one says so"},
     [STATE] = {"state", 0, "FILE",
                "keep what was told in FILE (.entropy-watch.db in the first "
                "folder, or beside the first file)"},
@@ -100,6 +104,7 @@ const es_command es_watch_command = {
 
 typedef struct arguments {
     es_watcher_options watcher;
+    es_rules_file rules;
     const char **roots; /* (n_roots) room for all of argv */
     char *state;        /* made here, if none was given */
     bool check;
@@ -165,6 +170,9 @@ static es_status take(void *user, int option, const char *value)
     case CHECK:
         to->check = true;
         return ES_OK;
+    case RULES:
+        es_rules_file_free(&to->rules);
+        return es_rules_file_read(&to->rules, value);
     case STATE:
         watcher->deliver.ledger = value;
         return ES_OK;
@@ -234,6 +242,7 @@ static es_status parse(arguments *given, int argc, char **argv)
     if (!given->roots)
         return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
     given->watcher.roots = given->roots;
+    es_rules_file_default(&given->rules);
     es_status status =
         es_options_parse(&es_watch_command, argc, argv, take, given);
     if (status == ES_OK && !given->watcher.n_roots)
@@ -241,6 +250,8 @@ static es_status parse(arguments *given, int argc, char **argv)
                                     "folders");
     if (status == ES_OK && given->check && !given->watcher.once)
         status = es_fail(ES_EUSAGE, "--check: only with --once");
+    if (status == ES_OK && es_rules_file_is_set(&given->rules))
+        given->watcher.rules = &given->rules;
     if (status == ES_OK && given->watcher.textfile)
         status = es_output_check_text(given->watcher.textfile, NULL, 0);
     return status == ES_OK ? choose_state(given) : status;
@@ -275,6 +286,7 @@ int es_watch_main(int argc, char **argv)
     }
     es_words_free(given.watcher.deliver.command);
     free(given.watcher.deliver.webhook.url);
+    es_rules_file_free(&given.rules);
     free(given.roots);
     free(given.state);
     return code;

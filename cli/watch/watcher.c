@@ -64,8 +64,10 @@ static es_status ask_to_stop(watcher *w, const es_notice *notice,
     const char *const actions[] = {es_action_name(ES_ACTION_STOP)};
     char id[ES_UUID_SIZE + 8];
     bool fresh;
-    if (w->options->stop_at == ES_SEVERITY_NONE || !notice->written ||
-        notice->severity < w->options->stop_at)
+    const es_severity at = w->options->stop_at;
+    bool wanted = es_notice_stops(notice) ||
+                  (at != ES_SEVERITY_NONE && notice->severity >= at);
+    if (!wanted || !notice->written)
         return ES_OK;
     snprintf(id, sizeof id, "%.36s/stop", notice->uuid);
     return es_ledger_add(w->ledger, id, json, notice->severity, actions, 1,
@@ -264,16 +266,26 @@ static void wait_for_next(watcher *w, double cost)
 
 /* --- the watch ------------------------------------------------------------*/
 
+static bool has_alarms(const es_look *look, const es_look_file *file)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        if (file->counts[kind][ES_SEVERITY_ERROR] ||
+            file->counts[kind][ES_SEVERITY_CRITICAL])
+            return true;
+    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
+        if (file->of_rules[i] &&
+            look->rules->rules[i].severity >= ES_SEVERITY_ERROR)
+            return true;
+    return false;
+}
+
 static void fill_result(es_watcher_result *out, const watcher *w)
 {
     *out = (es_watcher_result){.n_read = w->look.n_read,
                                .n_failed = w->look.n_failed,
                                .n_owed = w->undelivered ? w->counts.owed : 0};
     for (size_t i = 0; i < w->look.n_files; i++)
-        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-            out->alarms = out->alarms ||
-                          w->look.files[i].counts[kind][ES_SEVERITY_ERROR] ||
-                          w->look.files[i].counts[kind][ES_SEVERITY_CRITICAL];
+        out->alarms = out->alarms || has_alarms(&w->look, &w->look.files[i]);
 }
 
 static es_status watch_once(watcher *w)
@@ -323,6 +335,7 @@ es_status es_watcher_run(es_watcher_result *out,
     w.look = (es_look){.roots = options->roots,
                        .n_roots = options->n_roots,
                        .state = options->deliver.ledger,
+                       .rules = options->rules,
                        .handler = take_notice,
                        .user = &w,
                        .at_once = options->once};

@@ -3,13 +3,15 @@
 #ifndef ES_WATCHER_H
 #define ES_WATCHER_H
 
+#include "cli/rules/rules_file.h"
 #include "cli/watch/deliver.h"
 
 typedef struct es_watcher_options {
     const char *const *roots; /* (n_roots) run files and folders */
     size_t n_roots;
-    es_severity least;    /* what is told */
-    es_severity stop_at;  /* what stops a run; NONE: nothing does */
+    const es_rules_file *rules; /* further ones, borrowed; NULL: none */
+    es_severity least;          /* what is told */
+    es_severity stop_at;        /* what stops a run; NONE: nothing does */
     bool once;            /* one look, then its deliveries, then the end */
     double poll;          /* seconds between looks that nothing causes */
     const char *textfile; /* NULL: none */

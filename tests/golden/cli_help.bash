@@ -8,9 +8,9 @@ _entropy_scan()
     import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
     export) words="--output= --format= --run= --series= --phase= --help" ;;
     merge) words="--output= --recursive --quiet --help" ;;
-    report) words="--output= --series= --phase= --max= --title= --quiet --help" ;;
+    report) words="--output= --series= --phase= --max= --rules= --title= --quiet --help" ;;
     rules) words="--help" ;;
-    watch) words="--once --check --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    watch) words="--once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
     sweep) words="--output= --jobs= --status --no-stop --dry-run --help" ;;
     help) words="--man --completion --help" ;;
     esac
