@@ -47,6 +47,10 @@ exits 'a series that is not there is told of' 4 'no series sink.*max_logit' \
 output 'series are chosen by a list' '"name":"max_logit"' sh -c '"$0" report -q evil.db -o - --series max_logit,loss' "$scan"
 check 'and no others are there' sh -c '! "$0" report -q evil.db -o - --series max_logit,loss |
     grep "\"run\":0,\"name\":\"entropy\""' "$scan"
+printf '[rule wide]\nseries = entropy\nabove = 0.001\nseverity = info\n' >own.ini
+output '--rules stand among the flags' '"kind":"wide","severity":"info"' "$scan" report -q evil.db -o - --rules own.ini
+output 'and are told' '"further":\[\{"name":"wide"' "$scan" report -q evil.db -o - --rules own.ini
+exits 'a wrong rule' 2 'wrong.ini:1: no section' sh -c 'echo "[rules]" >wrong.ini; "$0" report evil.db -o x.html --rules wrong.ini' "$scan"
 output '--title' '<title>A &lt;b&gt; &amp; c</title>' "$scan" report -q evil.db -o - --title 'A <b> & c'
 sqlite3 other.db '.clone bad.db' >/dev/null 2>&1
 sqlite3 bad.db "update sample set value = x'00' where step = 20" 2>/dev/null

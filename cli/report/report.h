@@ -29,7 +29,8 @@ typedef struct es_report_options {
     size_t n_names;
     bool named; /* they were asked for: a run has to have them */
     es_summary_options summary;
-    const char *title; /* NULL: the runs' */
+    es_rules_file rules; /* of --rules; summary.rules points to it */
+    const char *title;   /* NULL: the runs' */
     const char *output;
     bool quiet;
 } es_report_options;

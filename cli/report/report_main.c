@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, SERIES, PHASE, MAX, TITLE, QUIET, HELP };
+enum { OUTPUT, SERIES, PHASE, MAX, RULES, TITLE, QUIET, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "FILE",
@@ -23,6 +23,9 @@ static const es_option options[] = {
     [MAX] = {"max", 0, "POLICY",
              "top of the bands and of the colour scale: observed in all runs, "
              "run (in each), ceiling, logT or a number (observed)"},
+    [RULES] = {"rules", 0, "FILE",
+               "judge by this file's thresholds and rules (entropy-scan rules "
+               "prints one)"},
     [TITLE] = {"title", 0, "TEXT", "title of the page"},
     [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
     [HELP] = ES_HELP_OPTION,
@@ -79,6 +82,10 @@ static es_status take(void *user, int option, const char *value)
         return es_command_phase(&to->summary.phase, value);
     case MAX:
         return es_max_parse(&to->summary.max, value);
+    case RULES:
+        es_rules_file_free(&to->rules);
+        to->summary.rules = &to->rules;
+        return es_rules_file_read(&to->rules, value);
     case TITLE:
         to->title = value;
         return ES_OK;
@@ -118,6 +125,7 @@ static es_status choose_series(es_report_options *given)
 static es_status parse(es_report_options *given, int argc, char **argv)
 {
     es_summary_options_default(&given->summary);
+    es_rules_file_default(&given->rules);
     given->inputs = calloc((size_t)argc, sizeof *given->inputs);
     if (!given->inputs)
         return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
@@ -199,5 +207,6 @@ int es_report_main(int argc, char **argv)
     for (size_t i = 0; i < given.n_names; i++)
         free(given.names[i]);
     free(given.inputs);
+    es_rules_file_free(&given.rules);
     return code;
 }
