@@ -14,10 +14,16 @@ typedef struct es_stamp {
     off_t size, log_size; /* of the file, and of the log beside it, which is
                              not there while it is empty */
     struct timespec changed, log_changed;
+    struct timespec marked, log_marked; /* by the system, which lets nobody set
+                                           it: st_ctime */
 } es_stamp;
 
 es_stamp es_stamp_of(const char *path);
 
 bool es_stamp_same(const es_stamp *a, const es_stamp *b);
+
+/** The file has just been written to: something written since may have left the
+ *  stamp as it is, for the system's clock is coarse. */
+bool es_stamp_is_fresh(const es_stamp *stamp);
 
 #endif

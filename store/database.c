@@ -137,11 +137,17 @@ es_status es_database_fail(const es_database *database, int rc)
     case SQLITE_NOMEM:
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
     case SQLITE_NOTADB:
-        return es_fail(ES_EFORMAT, "%s: not a run file", path);
+        return es_fail(ES_EFORMAT, "%s: not a %s", path,
+                       database->state ? "watcher's state: name another file, "
+                                         "or remove it"
+                                       : "run file");
     case SQLITE_ERROR: /* in a sound file no statement of ours is wrong */
     case SQLITE_SCHEMA:
     case SQLITE_CORRUPT:
-        return es_fail(ES_EFORMAT, "%s: damaged: %s", path, reason);
+        return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
+                       database->state
+                           ? ": remove it: every alert is then told again"
+                           : "");
     case SQLITE_TOOBIG:
         return es_fail(ES_EFORMAT, "%s: a value is too long", path);
     case SQLITE_CONSTRAINT:

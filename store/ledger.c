@@ -112,6 +112,7 @@ static es_status make_or_check(es_ledger *ledger)
 static es_status open_file(es_ledger *ledger, const char *path)
 {
     es_database *database = &ledger->database;
+    database->state = true;
     es_status status = es_database_locate(database, path);
     if (status != ES_OK)
         return status;

@@ -22,6 +22,7 @@ typedef struct es_database {
     char *path;  /* as the user wrote it: messages begin with it */
     char *file;  /* absolute, symbolic links of its directory resolved */
     pid_t owner; /* the process that opened it */
+    bool state;  /* a watcher's, not a run file */
 } es_database;
 
 /** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory), ES_ENOMEM;

@@ -4,34 +4,7 @@ set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan root=$PWD
-cd "$dir"
-
-# A run that collapses at step 4, 8 times as long as that; NAME CTX.
-collapsing() {
-    { echo '# arch: SM'; echo "# ctx: ${2:-8}"; echo "# name: $1"
-      echo 'step,layer,head,entropy,loss'
-      for step in 1 2 3 4 5 6 7 8; do
-          echo "$step,,,,2.5"
-          for head in 0 1 2; do
-              [ $step -lt 4 ] && value=0.7 || value=0.001
-              echo "$step,0,$head,0.6,"
-              echo "$step,1,$head,$value,"
-          done
-      done; } >"$1.csv"
-    "$scan" import -q "$1.csv" -o "$1.db" && rm "$1.csv"
-}
-
-same_text() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
-}
-lines() { wc -l <"$1" | tr -d ' '; }
-stop_watching() {
-    kill "$watcher" 2>/dev/null
-    wait "$watcher" 2>/dev/null
-}
-has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
+. tests/watching.sh
 
 # --- once
 mkdir runs
@@ -127,9 +100,6 @@ print(id[36:], body["kind"])')"
 once_to slack '' --webhook-env HOOK --webhook-format slack >/dev/null
 same_text 'or as Slack has it' "{'text': '$want'}" \
     "$(python3 -c 'import json; print(json.loads(open("server/posts").read().split(" ", 1)[1]))')"
-matches() { # NAME REGEX TEXT
-    if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "$3"; fi
-}
 matches 'a 4xx is given up' 'answers 404.*exit 0' "$(once_to gone 404 --webhook-env HOOK)"
 matches 'a redirection is not followed' 'answers 302.*exit 0' "$(once_to moved 302 --webhook-env HOOK)"
 for answer in 500 429 reset stall; do
@@ -142,7 +112,8 @@ check 'and the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
 for answer in 500 429 reset stall refused; do
     once_to $answer '' --webhook-env HOOK >>later 2>&1
 done
-same_text 'all of them are made later' 'exit 0 exit 0 exit 0 exit 0 exit 0' "$(xargs <later)"
+same_text 'all of them are made later' 'exit 0 exit 0 exit 0 exit 0 exit 0' "$(grep exit later | xargs)"
+same_text 'which is told' 5 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
 same_text 'once each' 5 "$(lines server/posts)"
 exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
 : >server/posts
@@ -150,8 +121,9 @@ echo '500 reset' >server/answers
 "$scan" watch runs --state again.db --webhook-env HOOK >again.out 2>again.err &
 watcher=$!
 check 'a watcher tries again by itself' until_true has_lines server/posts 1
+same_text 'and says so once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
+check 'and that it went well' until_true grep -q 'webhook: .*: delivered, after 2 that failed' again.err
 stop_watching
-same_text 'and says so once' 1 "$(grep -c webhook again.err)"
 kill $server
 
 # --- killed
@@ -183,15 +155,11 @@ same_text 'nor missed by the command' 40 "$(ids | sort -u | grep -c collapse)"
 same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
 
 # --- a training as it runs
-train=$bin/entropy-train
-mkdir src training
-for i in $(seq 30); do seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"; done
-"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
+corpus
+mkdir training
 "$scan" watch training --poll 60 --stop >training.out 2>training.err &
 watcher=$!
-start --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1 --eval-batches 2 \
-    --data x.tok --arch SM --lr 1e12 --clip 0 --steps 1000000000 --after-nan 1000000000 \
-    --record-every 10 -o training/nan.db
+training --lr 1e12 --clip 0 --steps 1000000000 --after-nan 1000000000 --record-every 10 -o training/nan.db
 check 'an alert of the recorder is told' until_true grep -q 'nan since step' training.out
 check 'and stops the training' until_true ended $trainer
 ended $trainer || kill $trainer

@@ -4,15 +4,7 @@ set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan train=$bin/entropy-train
-cd "$dir"
-
-same_text() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
-}
-lines() { wc -l <"$1" | tr -d ' '; }
-has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
+. tests/watching.sh
 
 # A run of 12 steps whose loss goes up and down.
 mkdir runs
@@ -78,13 +70,8 @@ sed s/^10,,,,2/10,,,,3/ a.csv >b.csv; "$scan" import -q b.csv -o runs/b.db
 same_text 'against a baseline' 'lower since step 10 (error);' "$("$scan" watch --once runs/b.db --state b.db --rules base.ini | told)"
 
 # --- a training as it runs
-mkdir src live
-for i in $(seq 30); do seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"; done
-"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
-training() { # OPTION...
-    start --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1 --eval-batches 2 \
-        --data x.tok --arch SM --lr 0.02 "$@"
-}
+corpus
+mkdir live
 cat >stop.ini <<'END_OF_RULES'
 [rule learns]
 series = loss
@@ -96,7 +83,7 @@ action = stop
 END_OF_RULES
 "$scan" watch live --rules stop.ini --poll 60 >stop.out 2>stop.err &
 watcher=$!
-training --steps 1000000000 --record-every 5 -o live/stop.db
+training --lr 0.02 --steps 1000000000 --record-every 5 -o live/stop.db
 check 'a rule stops the training' until_true ended $trainer
 ended $trainer || kill $trainer
 kill $watcher; wait $watcher 2>/dev/null

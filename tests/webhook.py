@@ -1,12 +1,14 @@
-"""A server that webhooks are tried on: webhook.py FOLDER.
+"""A server that webhooks are tried on: webhook.py FOLDER [CERTIFICATE].
 
-Writes its port to FOLDER/port. Each post answers with the first word of
-FOLDER/answers, which it takes away (none: 200): a code; `reset` and `stall`
-are what they say. What it accepted, a 2xx, is a line of FOLDER/posts: the id
-and the body."""
+Writes its port, PORT of the environment or any, to FOLDER/port. Each post
+answers with the first word of FOLDER/answers, which it takes away (none:
+200): a code; `reset` and `stall` are what they say. What it accepted, a 2xx,
+is a line of FOLDER/posts: the id and the body. With a certificate and its key
+in one file it speaks TLS."""
 import http.server
 import os
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -56,7 +58,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+server = http.server.HTTPServer(("127.0.0.1", int(os.environ.get("PORT", 0))), Handler)
+if len(sys.argv) > 2:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[2])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *of: None  # a client that is not convinced
 with open(folder + "/port.new", "w") as file:
     file.write(str(server.server_port))
 os.rename(folder + "/port.new", folder + "/port")

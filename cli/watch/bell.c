@@ -9,9 +9,26 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+/* What the system means by ENOSPC and EMFILE is no disk and no file. */
+static const char *reason(int error)
+{
+    switch (error) {
+    case ENOSPC:
+        return "too many are watched already: see fs.inotify.max_user_watches";
+    case EMFILE:
+        return "too many watchers: see fs.inotify.max_user_instances";
+    default:
+        return strerror(error);
+    }
+}
+
 int es_bell_open(void)
 {
-    return inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    int bell = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (bell < 0)
+        es_print_note("inotify: changes are seen at the next poll only: %s",
+                      reason(errno));
+    return bell;
 }
 
 static void watch(int bell, const char *folder, bool *told)
@@ -22,7 +39,7 @@ static void watch(int bell, const char *folder, bool *told)
         return;
     if (!*told && errno != ENOENT && errno != ENOTDIR)
         es_print_note("%s: changes are seen at the next poll only: %s", folder,
-                      strerror(errno));
+                      reason(errno));
     *told = *told || (errno != ENOENT && errno != ENOTDIR);
 }
 

@@ -8,7 +8,8 @@
 
 #include "cli/watch/look.h"
 
-/** A file descriptor to poll, closed by the caller; -1: there is no inotify. */
+/** A file descriptor to poll, closed by the caller; -1: there is no inotify,
+ *  which is told of on standard error. */
 int es_bell_open(void);
 
 /**

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FAILURES_MOST 2 /* in a row */
 #define SETTLE_TRIES 60 /* seconds: a full disk may get room again */
 
 const char *es_action_name(es_action action)
@@ -109,6 +110,10 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
     if (outcome != ES_OUTCOME_DELIVERED &&
         (outcome == ES_OUTCOME_FAILED || !delivery->tries))
         es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
+    if (outcome == ES_OUTCOME_DELIVERED && delivery->tries)
+        es_print_note("%s: %s: delivered, after %lld that failed",
+                      es_action_name(action), delivery->id,
+                      (long long)delivery->tries);
     es_status status = settle(ledger, delivery->number, outcome,
                               outcome == ES_OUTCOME_DELIVERED ? NULL : note);
     if (status != ES_OK)
@@ -126,14 +131,16 @@ static bool is_free(const es_delivery *delivery, es_action action)
            (!delivery->claimant || es_claimant_is_gone(delivery->claimant));
 }
 
+/* One that fails whenever it is tried does not keep the others back; where two
+   fail in a row, so will the rest. */
 static int deliver_all(es_ledger *ledger, es_action action,
                        const es_deliver_options *options)
 {
     es_delivery next;
     int64_t after = 0;
-    int code = ES_DELIVER_DONE;
-    es_status status;
-    while (code == ES_DELIVER_DONE &&
+    int code = ES_DELIVER_DONE, n_failed = 0;
+    es_status status = ES_OK;
+    while (n_failed < FAILURES_MOST && code != ES_DELIVER_GONE &&
            (status = es_ledger_next(ledger, after, &next)) == ES_OK) {
         after = next.number;
         if (!is_free(&next, action))
@@ -142,10 +149,14 @@ static int deliver_all(es_ledger *ledger, es_action action,
                                  es_claimant_self());
         if (status < 0)
             break;
-        if (status == ES_OK)
-            code = make(ledger, &next, next.claimant != 0, action, options);
+        if (status != ES_OK)
+            continue;
+        int made = make(ledger, &next, next.claimant != 0, action, options);
+        n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;
+        if (made != ES_DELIVER_DONE)
+            code = made;
     }
-    if (code == ES_DELIVER_DONE && status < 0) {
+    if (status < 0) {
         es_print_note("%s", es_message());
         code = ES_DELIVER_AGAIN;
     }

@@ -275,7 +275,8 @@ static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
         file->again = true;
     } else if (status == ES_OK) {
         file->read = true;
-        file->told = file->again = file->failed = false;
+        file->told = file->failed = false;
+        file->again = es_stamp_is_fresh(&stamp);
     } else {
         file->read = false;
         note_failure(look, file, status);

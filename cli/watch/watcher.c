@@ -26,6 +26,7 @@ typedef struct worker {
     int fd;       /* pidfd */
     int tries;    /* that failed, one after the other */
     double again; /* not before; monotonic seconds */
+    bool failed;  /* the newest one did not make all that it tried */
 } worker;
 
 typedef struct watcher {
@@ -39,7 +40,6 @@ typedef struct watcher {
     int bell;
     bool bell_told, ledger_told, textfile_told;
     bool output_gone;
-    bool undelivered; /* the newest try of some delivery failed */
 } watcher;
 
 static double seconds(clockid_t clock)
@@ -195,7 +195,7 @@ static void end_worker(watcher *w, int action, int code)
     of->pid = 0;
     int how = WIFEXITED(code) ? WEXITSTATUS(code) : ES_DELIVER_AGAIN;
     w->output_gone = w->output_gone || how == ES_DELIVER_GONE;
-    w->undelivered = how != ES_DELIVER_DONE;
+    of->failed = how != ES_DELIVER_DONE;
     if (how == ES_DELIVER_DONE) {
         of->tries = 0;
         of->again = 0;
@@ -282,8 +282,10 @@ static bool has_alarms(const es_look *look, const es_look_file *file)
 static void fill_result(es_watcher_result *out, const watcher *w)
 {
     *out = (es_watcher_result){.n_read = w->look.n_read,
-                               .n_failed = w->look.n_failed,
-                               .n_owed = w->undelivered ? w->counts.owed : 0};
+                               .n_failed = w->look.n_failed};
+    for (int i = 0; i < ES_N_ACTIONS; i++)
+        if (w->workers[i].failed)
+            out->n_owed = w->counts.owed;
     for (size_t i = 0; i < w->look.n_files; i++)
         out->alarms = out->alarms || has_alarms(&w->look, &w->look.files[i]);
 }

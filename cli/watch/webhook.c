@@ -178,6 +178,22 @@ static es_outcome judge(char *note, size_t size, const char *trouble,
                : ES_OUTCOME_FAILED;
 }
 
+/* The variables that curl goes by: the library does not read them itself. */
+static void choose_authorities(__typeof__(curl_easy_setopt) *set, CURL *handle)
+{
+    const char *bundle = getenv("CURL_CA_BUNDLE");
+    const char *folder = getenv("SSL_CERT_DIR");
+    const char *file = getenv("SSL_CERT_FILE");
+    if (bundle && *bundle) {
+        set(handle, CURLOPT_CAINFO, bundle);
+        return;
+    }
+    if (folder && *folder)
+        set(handle, CURLOPT_CAPATH, folder);
+    if (file && *file)
+        set(handle, CURLOPT_CAINFO, file);
+}
+
 static es_outcome post(char *note, size_t size, const curl_api *curl,
                        CURL *handle, const es_webhook *to, const char *body,
                        const struct curl_slist *headers)
@@ -185,6 +201,7 @@ static es_outcome post(char *note, size_t size, const curl_api *curl,
     size_t eaten = 0;
     long answer = 0, limit = (long)(to->timeout * 1000);
     __typeof__(curl_easy_setopt) *set = curl->setopt;
+    choose_authorities(set, handle);
     set(handle, CURLOPT_URL, to->url);
     set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     set(handle, CURLOPT_FOLLOWLOCATION, 0L);

@@ -1,0 +1,304 @@
+#!/usr/bin/env bash
+# entropy-scan watch: clocks, files, disks and servers that misbehave.
+set -uo pipefail
+. tests/tap.sh
+. tests/background.sh
+plan_dir
+. tests/watching.sh
+unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
+
+told() { grep -c 'collapse L1' "$1"; }
+each_once() { # NAME FILE N: N alerts, none twice
+    same_text "$1" "$3 $3" "$(told "$2") $(sort -u "$2" | grep -c 'collapse L1')"
+}
+start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
+    local name=$1
+    shift
+    "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
+    watcher=$!
+}
+around=()
+appear() { # FOLDER NAME: a run file, whole at once
+    collapsing "$2" && mv "$2.db" "$1/"
+}
+
+# --- clocks
+mkdir clock
+touch -d '2040-01-01' old && collapsing late && touch -r old late.db && mv late.db clock/
+start_watching clock --poll 0.2
+check 'a file from the future' until_true grep -q late.db clock.out
+collapsing early && touch -d '1980-01-01' early.db && mv early.db clock/
+check 'and from the past' until_true grep -q early.db clock.out
+collapsing same && collapsing quiet 8 9
+truncate -s "$(stat -c %s same.db)" quiet.db
+touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
+"$scan" watch --once clock/changed.db --state quiet.db.state >quiet.out 2>&1
+sleep 0.5
+cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
+check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
+stop_watching
+each_once 'each once' clock.out 3
+sqlite3 clock/.entropy-watch.db "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
+same_text 'a state from the future' '' "$("$scan" watch --once clock)"
+
+cat >shift.c <<'END_OF_C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+static long shift(void)
+{
+    char text[32] = "0";
+    FILE *file = fopen(getenv("SHIFT"), "r");
+    if (file) {
+        if (!fgets(text, sizeof text, file))
+            text[0] = '0';
+        fclose(file);
+    }
+    return atol(text);
+}
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, at);
+    if (clock == CLOCK_REALTIME)
+        at->tv_sec += shift();
+    return result;
+}
+int gettimeofday(struct timeval *restrict at, void *restrict zone)
+{
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at)
+        *at = now.tv_sec;
+    return now.tv_sec;
+}
+END_OF_C
+if ldd "$scan" | grep -q libasan || nm -D "$scan" 2>/dev/null | grep -q asan ||
+    ! gcc -shared -fPIC -o shift.so shift.c -ldl 2>/dev/null; then
+    skip 'a clock that jumps' 'no compiler, or a sanitizer'
+else
+    mkdir jump
+    echo 0 >offset
+    around=(env LD_PRELOAD="$dir/shift.so" SHIFT="$dir/offset")
+    start_watching jump --poll 0.2 --textfile jump.prom --exec 'sh -c "cat >>jump.told"'
+    around=()
+    appear jump now
+    check 'before the clock jumps' until_true grep -q now.db jump.out
+    echo 400000000 >offset
+    appear jump ahead
+    check 'years ahead' until_true grep -q ahead.db jump.out
+    until_true grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    check 'which the metrics follow' grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    echo -400000000 >offset
+    appear jump back
+    check 'years back' until_true grep -q back.db jump.out
+    check 'commands too' until_true has_lines jump.told 3
+    stop_watching
+    each_once 'each once' jump.out 3
+    same_text 'nor is anything told later' '' "$("$scan" watch --once jump)"
+fi
+
+# --- files
+mkdir files
+start_watching files --poll 0.2 --severity info
+appear files a
+check 'a file' until_true grep -q a.db files.out
+mv files/a.db aside.db
+sleep 0.5
+mv aside.db files/a.db
+collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
+check 'another one in its place, as old as it' until_true has_lines files.out 2
+same_text 'the first one was told once' 2 "$(lines files.out)"
+rm -r files
+sleep 0.5
+ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
+mkdir files
+collapsing c && mv c.db files/
+check 'and comes back' until_true grep -q c.db files.out
+same_text 'is told of' 1 "$(grep -c 'files.*No such file' files.err)"
+stop_watching
+same_text 'each once' 3 "$(told files.out)"
+
+# --- the state
+mkdir state
+appear state a
+"$scan" watch --once state >state.out 2>&1
+cp state/.entropy-watch.db sound
+damaged() { # NAME REGEX: the state is; it is said, and the file left alone
+    cp state/.entropy-watch.db broken
+    exits "$1" 3 "$2" "$scan" watch --once state
+    check 'which is left as it is' cmp broken state/.entropy-watch.db
+    cp sound state/.entropy-watch.db
+}
+dd if=/dev/urandom of=state/.entropy-watch.db bs=1024 seek=4 count=12 conv=notrunc status=none
+damaged 'a state with pages of noise' 'entropy-watch.db: damaged: .*: remove it: every alert is then told again'
+truncate -s 9000 state/.entropy-watch.db
+damaged 'one that was cut' 'entropy-watch.db: damaged: .*: remove it'
+echo noise | dd of=state/.entropy-watch.db conv=notrunc status=none
+damaged 'one that is none' "entropy-watch.db: not a watcher's state: name another file, or remove it"
+start_watching state --poll 0.2
+sleep 0.3
+dd if=/dev/urandom of=state/.entropy-watch.db bs=1024 seek=4 count=12 conv=notrunc status=none
+appear state b
+check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
+sleep 0.7
+same_text 'is told of once' 1 "$(grep -c 'damaged' state.err)"
+rm state/.entropy-watch.db
+check 'and made again when it is gone' until_true grep -q b.db state.out
+stop_watching
+each_once 'what was told is not told again' state.out 1
+
+cat >disk.sh <<'END_OF_SH'
+mount -t tmpfs -o size=160k none disk || exit 77
+mkdir runs3
+"$1" watch runs3 --state disk/state.db --poll 0.2 >disk.out 2>disk.err &
+watcher=$!
+mv first.db runs3/
+for i in $(seq 400); do grep -q first disk.out && break; sleep 0.025; done
+dd if=/dev/zero of=disk/filler bs=1k status=none 2>/dev/null
+mv second.db third.db runs3/
+for i in $(seq 400); do test -s disk.err && break; sleep 0.025; done
+sleep 1
+wc -l <disk.err >disk.said
+rm disk/filler
+for i in $(seq 400); do [ "$(grep -c collapse disk.out)" = 3 ] && break; sleep 0.025; done
+kill $watcher; wait $watcher 2>/dev/null
+"$1" watch --once runs3 --state disk/state.db >>disk.out
+END_OF_SH
+mkdir disk
+for name in first second third; do collapsing $name; done
+alone() { # COMMAND...: with mounts and limits of its own
+    unshare -Urm "$@" 2>/dev/null
+}
+if alone bash disk.sh "$scan"; then
+    same_text 'a full disk is told of once' 1 "$(cat disk.said)"
+    matches 'as that' 'disk/state.db: .*(No space left|full)' "$(cat disk.err)"
+    each_once 'and everything is told when there is room' disk.out 3
+else
+    skip 'a full disk' 'no file system may be mounted here'
+fi
+
+# --- servers
+mkdir server hooks
+serve() { # [CERTIFICATE]: $HOOK, $server; PORT in the environment: there
+    rm -f server/port
+    python3 "$root/tests/webhook.py" server "$@" &
+    server=$!
+    until_true test -s server/port
+    export HOOK="http${1:+s}://127.0.0.1:$(cat server/port)/hook"
+}
+serve
+port=$(cat server/port)
+kill $server
+wait $server 2>/dev/null
+start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 0.5
+appear hooks a
+check 'no server' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
+appear hooks b
+appear hooks c
+echo 'stall 500 reset' >server/answers
+PORT=$port serve
+check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
+check 'is told of' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
+sleep 0.5
+same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
+same_text 'lines did not wait for it' 3 "$(told hooks.out)"
+stop_watching
+: >server/posts
+echo 500 >server/answers
+"$scan" watch --once hooks --state first.db --webhook-env HOOK >/dev/null 2>&1
+same_text 'one that fails does not keep the others back' '3 2' "$? $(lines server/posts)"
+kill $server
+wait $server 2>/dev/null
+
+rm -f server/answers
+: >server/posts
+certificate() { # NAME ALTERNATIVE
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$1" \
+        -addext "subjectAltName=$2" -keyout $1.key -out $1.pem 2>/dev/null && cat $1.key >>$1.pem
+}
+if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate other DNS:elsewhere.invalid; then
+    post() { # STATE [VARIABLE...]: as env has them
+        local state=$1
+        shift
+        env "$@" "$scan" watch --once hooks/a.db --state $state.db --webhook-env HOOK 2>&1 >/dev/null
+        echo "exit $?"
+    }
+    serve own.pem
+    matches 'a certificate that nobody vouches for' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
+    same_text 'nothing is posted' 0 "$(lines server/posts)"
+    matches 'CURL_CA_BUNDLE vouches' 'delivered, after 1 that failed.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
+    same_text 'SSL_CERT_FILE does' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
+    openssl rehash . 2>/dev/null
+    same_text 'SSL_CERT_DIR does' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
+    matches 'another one does not' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
+    kill $server
+    wait $server 2>/dev/null
+    serve other.pem
+    matches 'nor for another name' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"
+    same_text 'posted where it was vouched for' 3 "$(lines server/posts)"
+    kill $server
+    wait $server 2>/dev/null
+else
+    skip 'certificates' 'openssl is not installed'
+fi
+
+# --- what the system says of changes
+cat >bell.sh <<'END_OF_SH'
+echo "$2" >/proc/sys/user/$1 || exit 77
+shift 2
+exec "$@"
+END_OF_SH
+bell() { # NAME LIMIT NUMBER WORDS
+    if ! alone bash bell.sh "$2" "$3" true; then
+        skip "$1" 'limits cannot be set here'
+        return
+    fi
+    mkdir -p "$2/deeper"
+    around=(unshare -Ur bash bell.sh "$2" "$3")
+    start_watching "$2" --poll 0.3
+    around=()
+    check "$1" until_true test -s "$2.err"
+    appear "$2/deeper" a
+    check 'what is new is found by looking' until_true grep -q a.db "$2.out"
+    sleep 1
+    matches 'it is said' "$4: changes are seen at the next poll only: $5" "$(cat "$2.err")"
+    same_text 'once' 1 "$(lines "$2.err")"
+    stop_watching
+}
+bell 'no inotify' max_inotify_instances 0 inotify 'too many watchers'
+bell 'no watch left' max_inotify_watches 1 'max_inotify_watches/?[a-z]*' 'too many'
+
+cat >overlay.sh <<'END_OF_SH'
+mount -t tmpfs none layers && mkdir layers/low layers/high layers/work layers/seen &&
+    mount -t overlay -o lowerdir=layers/low,upperdir=layers/high,workdir=layers/work none layers/seen || exit 77
+cp one.db layers/low/
+"$1" watch layers/seen --state seen.db --poll 0.5 >overlay.out 2>overlay.err &
+watcher=$!
+for i in $(seq 400); do grep -q one.db overlay.out && break; sleep 0.025; done
+cp two.db layers/low/
+for i in $(seq 400); do grep -q two.db overlay.out && break; sleep 0.025; done
+kill $watcher
+wait $watcher 2>/dev/null
+true
+END_OF_SH
+mkdir layers
+collapsing one && collapsing two
+if alone bash overlay.sh "$scan"; then
+    each_once 'changes that inotify does not see are found by looking' overlay.out 2
+else
+    skip 'changes that inotify does not see' 'no overlay can be mounted here'
+fi
+finish
