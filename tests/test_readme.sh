@@ -3,6 +3,7 @@
 # other, in a folder with copies of the recorded runs.
 set -uo pipefail
 . tests/tap.sh
+. tests/optuna.sh
 plan_dir
 
 root=$PWD
@@ -15,9 +16,11 @@ ln -s "$build" "$dir/build"
 # is run short; make install stays inside the folder.
 cat >"$dir/shims" <<END
 unset MAKEFLAGS MAKELEVEL MFLAGS
+export PYTHONDONTWRITEBYTECODE=1
 export PATH="$build:\$PATH" DEMO_STEPS=12 DESTDIR="$dir/installed"
 git() { :; }
 cd() { :; }
+python3() { "$python" "\$@"; }
 make() {
     [ "\${1:-}" = test ] && return 0
     command make --no-print-directory -C "$root" BUILD="$BUILD" CC="$CC" SAN="$SAN" "\$@"
@@ -32,6 +35,10 @@ blocks=$(awk -v dir="$dir" '
 [ "$blocks" -ge 4 ] || fail "README.md has $blocks blocks of commands"
 for ((i = 1; i <= blocks; i++)); do
     first=$(grep -m1 -vE '^(#|$)' "$dir/block$i")
+    if [ -z "$python" ] && grep -q ^python3 "$dir/block$i"; then
+        skip "block $i: $first" "$no_optuna"
+        continue
+    fi
     check "block $i: $first" bash -c "builtin cd '$dir' && . ./shims &&
         set -euo pipefail && . ./block$i"
 done

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Trains one model at several rates with several seeds, one after the other,
+# and stops a training of which something critical stands (heads that collapse,
+# NaN): the time goes to those that can still come to something.
+#
+#   samples/schedulers/loop.sh DIR --data FILE [OPTION of entropy-train...]
+#
+#   RATES='1e-3 3e-3 ...'  SEEDS='1 2 ...'   what is tried, in this order
+#   RULES=FILE             judge by these rules (`entropy-scan rules`)
+#   EVERY=SECONDS          from one look to the next (default 1)
+#
+# Run files and logs go into DIR; a run that is there already is left alone.
+# Exit codes: 0; 2 nothing to run it with; 4 a training broke, the rest ran.
+set -uo pipefail
+RATES=${RATES:-1e-3 1e-2 1e-1} SEEDS=${SEEDS:-1 2} EVERY=${EVERY:-1}
+
+say() { echo "loop.sh: $*" >&2; }
+for program in entropy-scan entropy-train; do
+    command -v "$program" >/dev/null && continue
+    say "no $program in PATH: build it with \`make programs\`, then" \
+        "export PATH=\$PWD/build:\$PATH"
+    exit 2
+done
+[ $# -gt 0 ] || { say 'no folder for the runs: loop.sh DIR [OPTION...]'; exit 2; }
+dir=$1
+shift
+mkdir -p "$dir" || exit 2
+
+# The flag of RUN for which it should be stopped, as "collapse since step 80";
+# false if there is none, or nothing to read yet. --check exits with 1 if one of
+# severity error or above stands, and --where leaves the critical to be shown.
+doomed() { # RUN
+    local json
+    json=$(entropy-scan --check --json --where severity=4 \
+        ${RULES:+--rules "$RULES"} "$1" 2>/dev/null)
+    [ $? -eq 1 ] || return 1
+    grep -oE '"kind":"[^"]*","severity":"critical","stands":true,"onset":[0-9]+' \
+        <<<"$json" | head -n 1 | sed -E 's/"kind":"([^"]*)".*:/\1 since step /'
+}
+
+# Asks in the file that a recorder looks for; who does not listen is ended.
+stop() { # RUN WHY
+    echo "$2" >"$1.stop"
+    for _ in {1..30}; do
+        kill -0 "$training" 2>/dev/null || return 0
+        sleep 1
+    done
+    kill "$training"
+}
+
+train() { # NAME OPTION...: 1 if it broke
+    local name=$1 run=$dir/$1.db why='' code
+    entropy-train -q --name "$name" --out "$run" "${@:2}" 2>"$dir/$name.log" &
+    training=$!
+    while kill -0 "$training" 2>/dev/null; do
+        if why=$(doomed "$run"); then
+            stop "$run" "$why"
+            break
+        fi
+        sleep "$EVERY"
+    done
+    wait "$training"
+    code=$?
+    rm -f "$run.stop"
+    # 1: the loss was not finite, faster than we looked.
+    [ -n "$why" ] || why=$(doomed "$run")
+    case $code in
+    0 | 1 | 143) say "$name: ${why:+stopped: }${why:-done}" ;;
+    *) say "$name: exit code $code: $(tail -1 "$dir/$name.log")"; return 1 ;;
+    esac
+}
+
+# Ctrl-C does not reach what a script has in its background.
+training=''
+trap '[ -z "$training" ] || { kill "$training"; wait "$training"; }; exit 130' INT TERM
+
+broken=0
+for seed in $SEEDS; do
+    for rate in $RATES; do
+        name=lr$rate-seed$seed
+        if [ -e "$dir/$name.db" ]; then
+            say "$name: is there already"
+        else
+            train "$name" --lr "$rate" --seed "$seed" "$@" || broken=4
+        fi
+    done
+done
+entropy-scan "$dir"/*.db || exit 4
+exit $broken

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Looks for a learning rate with Optuna; each trial is a real training.
+
+    entropy-corpus -o python.tok
+    samples/schedulers/study.py trials --data python.tok
+
+A trial whose heads collapse or turn NaN is pruned there and then, by
+entropy_pruning.py beside this file. The run files are kept: what happened is
+shown by `entropy-scan trials/*.db`, or by any of its figures."""
+import argparse
+import os
+import sys
+
+import optuna
+
+import entropy_pruning
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", help="where the run files go")
+    parser.add_argument("--data", required=True, help="made by entropy-corpus")
+    parser.add_argument("--trials", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--arch", default="SM+LN+G")
+    parser.add_argument("--rules", help="judge by these instead of the defaults")
+    parser.add_argument("--try", type=float, nargs="*", default=[1e-3, 0.3],
+                        dest="first", metavar="LR", help="rates to try first")
+    return parser.parse_args()
+
+
+def objective(trial, given):
+    rate = trial.suggest_float("lr", 1e-4, 1.0, log=True)
+    run = os.path.join(given.folder, f"trial-{trial.number}.db")
+    return entropy_pruning.train(trial, [
+        "entropy-train", "--quiet", "--arch", given.arch, "--data", given.data,
+        "--out", run, "--steps", str(given.steps), "--lr", str(rate),
+        "--n-layer", "4", "--n-head", "4", "--d-model", "32", "--ctx", "32",
+        "--record-every", "5", "--threads", "1",
+    ], run, rules=given.rules, every=0.2)["eval_loss"]
+
+
+def main():
+    given = options()
+    os.makedirs(given.folder, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1))
+    for rate in given.first:
+        study.enqueue_trial({"lr": rate})
+    try:
+        study.optimize(lambda trial: objective(trial, given), given.trials)
+    except (OSError, RuntimeError) as error:
+        sys.exit(f"study.py: {error}")
+    for trial in study.trials:
+        print(f"trial {trial.number}  lr {trial.params['lr']:.2e}  "
+              f"{trial.state.name.lower():8}  ",
+              trial.user_attrs.get("entropy_alert",
+                                   f"eval loss {trial.value}"))
+
+
+if __name__ == "__main__":
+    main()
