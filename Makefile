@@ -56,6 +56,7 @@ TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
 CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
     scan compare exchange terminal report rules watch sweep)))
 CORPUS_SRC = $(call in,samples/corpus)
+SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 
 # The drawing library of the report's page (d3 3.5), and the page's own
 # scripts, each after those that it uses.
@@ -76,7 +77,8 @@ LIBRARY = $(BUILD)/libentropyscan.so.$(SOVERSION)
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 SCRIPTS = $(wildcard tests/test_*.sh)
-HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests))
+HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
+    $(SYNTHETIC_SRC)
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate bench lint \
     format install \

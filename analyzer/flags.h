@@ -34,16 +34,29 @@ const char *es_severity_name(es_severity severity); /* "critical" */
  * Thresholds; es_flag_rules_default fills in the design's.
  *
  * A collapse needs `collapse_samples` consecutive samples in one layer, or as
- * many as there are in a run that has fewer. The other flags need one.
+ * many as there are in a run that has fewer. One of at least half of the
+ * layers, and of `collapse_layers`, counts for two: a bad batch pulls few
+ * layers down, or all of them once. Samples in a row that end in NaN, however
+ * few, were a collapse.
+ *
+ * An overload needs `overload_samples`, or as many as there are. Every head
+ * starts near the ceiling: until the share has stayed below overload_error for
+ * as many samples it is a warning at most. What has not come down when the run
+ * ends, or 1 - `warm_up` of the planned steps are done, is judged in full by
+ * es_judge_finish.
+ *
+ * The other flags need one sample.
  */
 typedef struct es_flag_rules {
     double collapse_head;    /* fraction of the ceiling: 0.05 */
     double collapse_share;   /* of a layer's heads: 0.5 */
     double collapse_history; /* layer mean / its own median: 0.1 */
     int collapse_samples;    /* consecutive: 3 */
+    int collapse_layers;     /* at once, to count for two: 3 */
     double overload_head;    /* fraction of the ceiling: 0.75 */
     double overload_warning; /* share of heads: 0.20 */
     double overload_error;   /* 0.40 */
+    int overload_samples;    /* consecutive: 10 */
     double warm_up;          /* share of the planned steps: 0.05 */
     double logits_warning;   /* 100 */
     double logits_error;     /* 1000 */
@@ -82,7 +95,8 @@ es_judge_series es_judge_series_of(const char *name);
  * things. The episode ends when the newest sample of every series is clean.
  * collapse: one episode for all layers; it ends when no layer is collapsed.
  * A layer all of whose heads are NaN is not collapsed: it is nan.
- * overload, logits: one episode whatever its level.
+ * overload, logits: one episode whatever its level; an overload's level holds
+ * from its consecutive samples on until as many in a row are below it.
  */
 typedef struct es_episode {
     es_flag_kind kind;
@@ -122,8 +136,8 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
  * From now on `handler` also gets each episode at the sample that opens it,
  * and again at one that raises its severity: `stands` is true, `last`, the
  * marks and `value` are as far as they have come, `threshold` is that of the
- * severity. At most one call a kind and push. What shorter runs than
- * `collapse_samples` end with is told by es_judge_finish.
+ * severity. At most one call a kind and push. What runs of fewer samples than
+ * a flag needs end with is told by es_judge_finish.
  */
 void es_judge_announce(es_judge *judge, es_episode_handler *handler,
                        void *user);
@@ -131,8 +145,9 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
 /**
  * One sample. Steps must not decrease within a series; series may interleave
  * in any order as long as all samples of one step come before the next step's.
- * Missing values neither count as heads nor as NaN; a sample of nothing else
- * is none.
+ * A missing value is no NaN. Of entropies it stands for the newest one that
+ * was measured of its head; a head never measured does not count. A sample of
+ * nothing else is none, nor is such a row one of its layer.
  *
  * Memory is constant: instead of a layer's history of means the judge keeps a
  * histogram over [2^-20, 16) nats with 32 bins an octave, so the median is

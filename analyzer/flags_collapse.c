@@ -83,6 +83,7 @@ static void extend(es_layer_track *track, const row_state *state,
                    const es_layer_row *row)
 {
     if (track->streak == 0) {
+        track->n_wide = 0;
         track->onset = row->step;
         track->share = 0;
         track->ratio = INFINITY;
@@ -98,23 +99,27 @@ static void extend(es_layer_track *track, const row_state *state,
             track->heads[h] = 1;
 }
 
-void es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
+bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
                          double ceiling, const es_layer_row *row)
 {
     row_state state = {.ratio = INFINITY};
     measure(&state, row);
     if (state.n_measured == 0)
-        return;
-    if (state.n_finite > 0) {
-        if (row->of_heads && ceiling > 0)
-            judge_share(&state, rules, ceiling, row);
-        judge_history(&state, rules, &track->history);
+        return false;
+    if (state.n_finite == 0) {
+        bool cut_short = track->streak > 0;
+        track->streak = 0;
+        return cut_short;
     }
+    if (row->of_heads && ceiling > 0)
+        judge_share(&state, rules, ceiling, row);
+    judge_history(&state, rules, &track->history);
     bool by_history = isfinite(state.ratio);
-    if (row->past_warm_up && state.n_finite > 0 && !by_history)
+    if (row->past_warm_up && !by_history)
         es_history_add(&track->history, state.mean);
     if (state.share > 0 || by_history)
         extend(track, &state, row);
     else
         track->streak = 0;
+    return false;
 }

@@ -33,6 +33,7 @@ double es_history_median(const es_history *history);
 typedef struct es_layer_track {
     es_history history;
     uint32_t streak;      /* collapsed samples in a row; 0: it is not */
+    uint32_t n_wide;      /* of them, together with many other layers */
     int64_t onset, last;  /* the first and the last of them */
     double share;         /* largest share of low heads since onset that was a
                              collapse; 0: only history told */
@@ -44,21 +45,45 @@ typedef struct es_layer_track {
 typedef struct es_layer_row {
     const float *values; /* (n) nats */
     size_t n;
-    bool of_heads; /* false: one value, the layer's mean */
+    bool of_heads; /* false: one value, the layer's mean; n = 1 */
     bool finite;   /* all of them: nothing is missing either */
     bool past_warm_up;
     int64_t step;
 } es_layer_row;
 
 /**
- * Follows a layer by one sample. A row of missing values changes nothing.
+ * Follows a layer by one sample. A row of missing values changes nothing; one
+ * of NaN ends a streak.
  *
  *   ceiling   nats; NaN: unknown, then only history is judged
+ *
+ * True if NaN has ended one.
  */
-void es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
+bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
                          double ceiling, const es_layer_row *row);
 
 /** Consecutive samples a collapse needs, at least 1. */
 uint32_t es_collapse_samples(const es_flag_rules *rules);
+
+/** The share of high heads on its way through a run. All zero: not seen. */
+typedef struct es_overload_track {
+    uint32_t n_judged;
+    uint32_t n_mild, n_severe, n_below; /* in a row, up to the last: at the
+                                           levels, and below the error's */
+    bool severe;         /* since n_severe sufficed, until n_below does */
+    bool came_down;      /* from the ceiling that all heads start at */
+    int64_t onset, last; /* the first of the mild ones; of all */
+    double value;        /* the largest share since onset */
+} es_overload_track;
+
+/** One sample after the warm-up. The level that holds with it. */
+es_severity es_overload_push(es_overload_track *track,
+                             const es_flag_rules *rules, int64_t step,
+                             double share);
+
+/** The level that the run ends with. */
+es_severity es_overload_finish(const es_overload_track *track,
+                               const es_flag_rules *rules,
+                               int64_t planned_steps);
 
 #endif

@@ -29,6 +29,8 @@ struct es_judge {
     uint32_t n_entropy;         /* samples, up to as many as a collapse needs */
     bool dirty[ES_JUDGE_OTHER]; /* its newest sample had non-finite things */
     bool collapse_by_share;     /* of the open episode */
+    es_overload_track overload;
+    float *latest; /* (L,H) the newest entropy measured of each head */
     episode episodes[ES_N_FLAG_KINDS];
     es_layer_track *tracks; /* (L) */
 };
@@ -43,8 +45,9 @@ typedef struct sample {
     bool finite; /* all of it: nothing is missing either */
 } sample;
 
-/* One byte a head for every kind's episode, and for the tracks. */
-#define N_HEAD_MAPS (ES_N_FLAG_KINDS + 1)
+/* A head's entropy, and a byte of it for every kind's episode and the tracks.
+ */
+#define N_HEAD_BYTES (sizeof(float) + ES_N_FLAG_KINDS + 1)
 
 size_t es_judge_size(const es_judge_run *run)
 {
@@ -53,7 +56,7 @@ size_t es_judge_size(const es_judge_run *run)
     if (run->n_layers < 1 || run->n_heads < 1)
         return 0;
     if (!es_size_mul(&n_values, (size_t)run->n_layers, (size_t)run->n_heads) ||
-        !es_size_mul(&maps, n_values, N_HEAD_MAPS) ||
+        !es_size_mul(&maps, n_values, N_HEAD_BYTES) ||
         !es_size_mul(&tracks, (size_t)run->n_layers, track) ||
         !es_size_add(&size, maps, tracks) ||
         !es_size_add(&size, size, sizeof(es_judge)))
@@ -65,7 +68,10 @@ static void carve(es_judge *judge)
 {
     size_t n_values = judge->n_layers * judge->n_heads;
     judge->tracks = (es_layer_track *)(judge + 1);
-    unsigned char *next = (unsigned char *)(judge->tracks + judge->n_layers);
+    judge->latest = (float *)(judge->tracks + judge->n_layers);
+    for (size_t i = 0; i < n_values; i++)
+        judge->latest[i] = es_missing();
+    unsigned char *next = (unsigned char *)(judge->latest + n_values);
     for (size_t l = 0; l < judge->n_layers; l++)
         judge->tracks[l].heads = next + l * judge->n_heads;
     next += n_values;
@@ -129,6 +135,13 @@ static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
     };
 }
 
+static void clear_marks(es_judge *judge, es_flag_kind kind)
+{
+    episode *of = &judge->episodes[kind];
+    memset(of->layers, 0, judge->n_layers);
+    memset(of->heads, 0, judge->n_layers * judge->n_heads);
+}
+
 static void report(es_judge *judge, es_flag_kind kind, bool holds)
 {
     episode *over = &judge->episodes[kind];
@@ -136,8 +149,7 @@ static void report(es_judge *judge, es_flag_kind kind, bool holds)
         return;
     const es_episode told = describe(judge, kind, holds);
     judge->handler(judge->user, &told);
-    memset(over->layers, 0, judge->n_layers);
-    memset(over->heads, 0, judge->n_layers * judge->n_heads);
+    clear_marks(judge, kind);
     over->open = false;
     over->told = ES_SEVERITY_NONE;
 }
@@ -301,11 +313,15 @@ static void join_collapse(es_judge *judge, size_t layer)
         joined->heads[layer * judge->n_heads + h] |= track->heads[h];
 }
 
-static bool join_layers(es_judge *judge, uint32_t n_needed)
+/* The layers whose streaks are long enough. */
+static bool join_layers(es_judge *judge)
 {
+    uint32_t n_needed = es_collapse_samples(&judge->rules);
     bool any = false;
     for (size_t l = 0; l < judge->n_layers; l++) {
-        if (judge->tracks[l].streak < n_needed)
+        const es_layer_track *track = &judge->tracks[l];
+        if (track->streak == 0 ||
+            (uint64_t)track->streak + track->n_wide < n_needed)
             continue;
         join_collapse(judge, l);
         any = true;
@@ -313,23 +329,98 @@ static bool join_layers(es_judge *judge, uint32_t n_needed)
     return any;
 }
 
-static void judge_collapse(es_judge *judge, const sample *of)
+/* At the end of a run of fewer samples than it takes. */
+static void join_whole_streaks(es_judge *judge)
 {
-    uint32_t n_needed = es_collapse_samples(&judge->rules);
-    judge->n_entropy += judge->n_entropy < n_needed;
+    for (size_t l = 0; l < judge->n_layers; l++)
+        if (judge->n_entropy > 0 && judge->tracks[l].streak >= judge->n_entropy)
+            join_collapse(judge, l);
+}
+
+static bool is_measured(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!es_is_missing(x[i]))
+            return true;
+    return false;
+}
+
+/* A head that is missing is what it was when it was measured last: the sample
+   with such heads filled in, kept by the judge. */
+static sample fill_in(es_judge *judge, const sample *of)
+{
+    size_t n = judge->n_layers * judge->n_heads;
+    sample filled = *of;
+    if (!of->of_heads)
+        return filled;
+    for (size_t i = 0; i < n; i++)
+        if (of->finite || !es_is_missing(of->values[i]))
+            judge->latest[i] = of->values[i];
+    filled.values = judge->latest;
+    filled.finite = of->finite || is_finite(judge->latest, n);
+    return filled;
+}
+
+static bool follow_layer(es_judge *judge, const sample *of, size_t layer)
+{
+    const es_layer_row row = {
+        .values = of->values + layer * of->n_columns,
+        .n = of->n_columns,
+        .of_heads = of->of_heads,
+        .finite = of->finite,
+        .past_warm_up = past_warm_up(judge, of->step),
+        .step = of->step,
+    };
+    return es_layer_track_push(&judge->tracks[layer], &judge->rules,
+                               judge->ceiling, &row);
+}
+
+/* A bad batch pulls a few layers down, or all of them once: many that are low
+   together count for two. */
+static void weigh_layers(es_judge *judge, int64_t step)
+{
+    size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
+    for (size_t l = 0; l < judge->n_layers; l++)
+        n_low += judge->tracks[l].streak > 0 && judge->tracks[l].last == step;
+    if (n_low < n_needed || 2 * n_low < judge->n_layers)
+        return;
     for (size_t l = 0; l < judge->n_layers; l++) {
-        const es_layer_row row = {
-            .values = of->values + l * of->n_columns,
-            .n = of->n_columns,
-            .of_heads = of->of_heads,
-            .finite = of->finite,
-            .past_warm_up = past_warm_up(judge, of->step),
-            .step = of->step,
-        };
-        es_layer_track_push(&judge->tracks[l], &judge->rules, judge->ceiling,
-                            &row);
+        es_layer_track *track = &judge->tracks[l];
+        if (track->streak > 0 && track->last == step)
+            track->n_wide += track->n_wide < UINT32_MAX;
     }
-    if (!join_layers(judge, n_needed))
+}
+
+/* Layers that go NaN out of a collapse that had begun were one, and so are
+   those that are low beside them. */
+static void confirm(es_judge *judge)
+{
+    for (size_t l = 0; l < judge->n_layers; l++)
+        if (judge->tracks[l].streak > 0)
+            judge->tracks[l].n_wide = UINT32_MAX;
+    announce(judge);
+}
+
+/* `measured` is the sample as it came, `of` with its missing heads filled
+   in. */
+static void judge_collapse(es_judge *judge, const sample *measured,
+                           const sample *of)
+{
+    size_t n = of->n_columns;
+    bool cut_short = false;
+    judge->n_entropy += judge->n_entropy < es_collapse_samples(&judge->rules);
+    for (size_t l = 0; l < judge->n_layers; l++) {
+        if (!measured->finite && !is_measured(measured->values + l * n, n))
+            continue;
+        if (!follow_layer(judge, of, l))
+            continue;
+        join_collapse(judge, l);
+        cut_short = true;
+    }
+    if (cut_short)
+        confirm(judge);
+    weigh_layers(judge, of->step);
+    if (!join_layers(judge))
         report(judge, ES_FLAG_COLLAPSE, false);
 }
 
@@ -368,24 +459,34 @@ static void mark_overload(es_judge *judge, const sample *of, double limit)
     }
 }
 
+/* An episode is open from the sample on that its streak is long enough, but it
+   began with the streak. */
+static void hold_overload(es_judge *judge, es_severity severity)
+{
+    const es_overload_track *track = &judge->overload;
+    if (severity == ES_SEVERITY_NONE)
+        return;
+    hold(judge, ES_FLAG_OVERLOAD, severity, track->last, track->value);
+    judge->episodes[ES_FLAG_OVERLOAD].onset = track->onset;
+}
+
 static void judge_overload(es_judge *judge, const sample *of)
 {
-    const es_flag_rules *rules = &judge->rules;
-    double limit = rules->overload_head * judge->ceiling;
+    double limit = judge->rules.overload_head * judge->ceiling;
     size_t n = of->n_rows * of->n_columns;
     if (!of->of_heads || isnan(limit) || !past_warm_up(judge, of->step))
         return;
     uint32_t n_above = count_above(of->values, n, limit);
     double share = n_above / (double)count_measured(of, of->values, n);
-    if (n_above == 0 || share < rules->overload_warning) {
+    es_severity severity =
+        es_overload_push(&judge->overload, &judge->rules, of->step, share);
+    if (judge->overload.n_mild == 0) {
         report(judge, ES_FLAG_OVERLOAD, false);
+        clear_marks(judge, ES_FLAG_OVERLOAD);
         return;
     }
-    hold(judge, ES_FLAG_OVERLOAD,
-         share >= rules->overload_error ? ES_SEVERITY_ERROR
-                                        : ES_SEVERITY_WARNING,
-         of->step, share);
     mark_overload(judge, of, limit);
+    hold_overload(judge, severity);
 }
 
 static float mark_logits(es_judge *judge, const sample *of)
@@ -412,14 +513,6 @@ static void judge_logits(es_judge *judge, const sample *of)
          largest > judge->rules.logits_error ? ES_SEVERITY_ERROR
                                              : ES_SEVERITY_WARNING,
          of->step, largest);
-}
-
-static bool is_measured(const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!es_is_missing(x[i]))
-            return true;
-    return false;
 }
 
 /* Fills in the sample's shape; false if its series cannot have n values. */
@@ -458,8 +551,9 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
         return;
     judge_nan(judge, &of);
     if (series == ES_JUDGE_ENTROPY) {
-        judge_collapse(judge, &of);
-        judge_overload(judge, &of);
+        const sample filled = fill_in(judge, &of);
+        judge_collapse(judge, &of, &filled);
+        judge_overload(judge, &filled);
     } else if (series == ES_JUDGE_MAX_LOGIT) {
         judge_logits(judge, &of);
     }
@@ -468,9 +562,10 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
 
 void es_judge_finish(es_judge *judge)
 {
-    uint32_t n_needed = es_collapse_samples(&judge->rules);
-    if (judge->n_entropy > 0 && judge->n_entropy < n_needed)
-        (void)join_layers(judge, judge->n_entropy);
+    if (judge->n_entropy < es_collapse_samples(&judge->rules))
+        join_whole_streaks(judge);
+    hold_overload(judge, es_overload_finish(&judge->overload, &judge->rules,
+                                            judge->run.planned_steps));
     announce(judge);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         report(judge, (es_flag_kind)kind, true);

@@ -157,19 +157,67 @@ static void test_flags__limits_themselves(void **state)
     es_judged_free(judged);
 }
 
+/* n samples from `step` on, with so many of the ten heads high. */
+static int64_t push_many(es_judged *judged, int64_t step, int n, size_t n_high)
+{
+    for (int i = 0; i < n; i++)
+        push_high(judged, step++, n_high);
+    return step;
+}
+
 static void test_flags__overload_waits_for_the_warm_up(void **state)
 {
     (void)state;
     es_judge_run run = small;
     run.planned_steps = 200;
     es_judged *judged = es_judged_new(run, NULL);
-    push_high(judged, 0, 10);
-    push_high(judged, 9, 10);
-    push_high(judged, 10, 5);
-    push_high(judged, 11, 0);
+    int64_t step = push_many(judged, 0, 20, 5);
+    push_many(judged, step, 1, 0);
     es_judge_finish(judged->judge);
-    es_judged_span(es_judged_only(judged, ES_FLAG_OVERLOAD), 10, 10, false);
+    es_judged_span(es_judged_only(judged, ES_FLAG_OVERLOAD), 10, 19, false);
     es_judged_free(judged);
+}
+
+static void test_flags__overload_takes_ten_in_a_row(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    int64_t step = push_many(judged, 0, 9, 4);
+    step = push_many(judged, step, 1, 1);
+    step = push_many(judged, step, 9, 10);
+    push_many(judged, step, 1, 1);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+}
+
+/* Every head starts near the ceiling: high from the first sample on is a
+   warning, and an error only to a run that ends so. */
+static void test_flags__overload_from_the_start(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t planned, last;
+        es_severity severity;
+    } cases[] = {
+        {0, 60, ES_SEVERITY_ERROR},      {60, 59, ES_SEVERITY_ERROR},
+        {100, 94, ES_SEVERITY_ERROR},    {100, 93, ES_SEVERITY_WARNING},
+        {1000, 93, ES_SEVERITY_WARNING},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judge_run run = small;
+        run.planned_steps = cases[i].planned;
+        es_judged *judged = es_judged_new(run, NULL);
+        push_many(judged, 0, (int)cases[i].last + 1, 8);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        assert_int_equal(overload ? overload->said.severity : ES_SEVERITY_NONE,
+                         cases[i].last < run.planned_steps / 20 + 9
+                             ? ES_SEVERITY_NONE
+                             : cases[i].severity);
+        es_judged_free(judged);
+    }
 }
 
 static void test_flags__a_standing_flag_has_its_last_level(void **state)
@@ -185,16 +233,39 @@ static void test_flags__a_standing_flag_has_its_last_level(void **state)
     assert_int_equal(overload->said.severity, ES_SEVERITY_WARNING);
     assert_true(overload->said.value == 0.8);
     es_judged_free(judged);
+}
 
-    judged = es_judged_new(small, NULL);
-    push_high(judged, 0, 8);
-    push_high(judged, 1, 3);
-    push_high(judged, 2, 0);
-    es_judge_finish(judged->judge);
-    overload = es_judged_only(judged, ES_FLAG_OVERLOAD);
-    es_judged_span(overload, 0, 1, false);
-    assert_int_equal(overload->said.severity, ES_SEVERITY_ERROR);
-    es_judged_free(judged);
+/* Down from the ceiling, up again for 12 samples, and in between for n. */
+static void test_flags__an_overload_that_comes_is_an_error(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_between;
+        es_severity stands; /* INFO: it does not */
+    } cases[] = {{0, ES_SEVERITY_ERROR},
+                 {9, ES_SEVERITY_ERROR},
+                 {10, ES_SEVERITY_WARNING},
+                 {-1, ES_SEVERITY_INFO}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judged *judged = es_judged_new(small, NULL);
+        int64_t step = push_many(judged, 0, 3, 10);
+        step = push_many(judged, step, 10, 1);
+        step = push_many(judged, step, 12, 6);
+        if (cases[i].n_between < 0)
+            push_high(judged, step, 0);
+        else
+            push_many(judged, step, cases[i].n_between, 3);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        bool stands = cases[i].stands > ES_SEVERITY_INFO;
+        es_judged_span(overload, 13, 24 + (stands ? cases[i].n_between : 0),
+                       stands);
+        assert_int_equal(overload->said.severity,
+                         stands ? cases[i].stands : ES_SEVERITY_ERROR);
+        assert_true(overload->said.value == 0.6);
+        es_judged_free(judged);
+    }
 }
 
 static void test_flags__without_ctx_no_ceiling_flags(void **state)
@@ -489,7 +560,10 @@ int main(void)
         cmocka_unit_test(test_flags__overload_names_layers_over_the_warning),
         cmocka_unit_test(test_flags__limits_themselves),
         cmocka_unit_test(test_flags__overload_waits_for_the_warm_up),
+        cmocka_unit_test(test_flags__overload_takes_ten_in_a_row),
+        cmocka_unit_test(test_flags__overload_from_the_start),
         cmocka_unit_test(test_flags__a_standing_flag_has_its_last_level),
+        cmocka_unit_test(test_flags__an_overload_that_comes_is_an_error),
         cmocka_unit_test(test_flags__without_ctx_no_ceiling_flags),
         cmocka_unit_test(test_flags__logit_levels),
         cmocka_unit_test(test_flags__a_planted_nan_is_found),

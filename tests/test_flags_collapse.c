@@ -59,9 +59,12 @@ static void test_flags_collapse__takes_three_in_a_row(void **state)
         {".xx", -1, 0, false},    {"xx.xx", -1, 0, false},
         {".xxx", 10, 30, true},   {".xxxx.", 10, 40, false},
         {"xxx.xx", 0, 20, false}, {"..xxx..xx", 20, 40, false},
-        {"xxmx", 0, 30, true},    {"xxnx", -1, 0, false},
-        {"xxxmmm", 0, 20, true},  {"mx", -1, 0, false},
-        {"nnn", -1, 0, false},    {"xxxn", 0, 20, false},
+        {"xxmx", 0, 30, true},    {"xxnx", 0, 10, false},
+        {".xn", 10, 10, false},   {"xn", 0, 0, false},
+        {"x.n", -1, 0, false},    {"nx", -1, 0, false},
+        {"xmnx.", 0, 0, false},   {"xxxmmm", 0, 20, true},
+        {"mx", -1, 0, false},     {"nnn", -1, 0, false},
+        {"xxxn", 0, 20, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_judged *judged = judge_pattern(cases[i].pattern);
@@ -72,6 +75,77 @@ static void test_flags_collapse__takes_three_in_a_row(void **state)
         else
             es_judged_span(collapse, cases[i].onset, cases[i].last,
                            cases[i].stands);
+        es_judged_free(judged);
+    }
+}
+
+/* n of five layers fall at samples 4 and 5, and of layer 0 at 6 and 7. */
+static void test_flags_collapse__of_many_layers_takes_two(void **state)
+{
+    (void)state;
+    const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
+    for (size_t n = 0; n <= 5; n++) {
+        es_judged *judged = es_judged_new(run, NULL);
+        for (int i = 0; i < 10; i++) {
+            float x[N_VALUES];
+            fill(x, HEALTHY);
+            for (size_t l = 0; l < 5; l++)
+                if (l < n && i >= 4 && i < (l == 0 ? 8 : 6))
+                    x[2 * l] = LOW;
+            es_judge_push(judged->judge, ES_JUDGE_ENTROPY, i, x, N_VALUES);
+            assert_int_equal(judged->n, n > 0 && i >= 8);
+        }
+        es_judge_finish(judged->judge);
+        const es_judged_episode *collapse =
+            es_judged_only(judged, ES_FLAG_COLLAPSE);
+        if (n > 0) {
+            es_judged_span(collapse, 4, 7, false);
+            assert_string_equal(es_judged_list(collapse->layers, 5),
+                                n < 3    ? "0"
+                                : n == 3 ? "0 1 2"
+                                : n == 4 ? "0 1 2 3"
+                                         : "0 1 2 3 4");
+        }
+        es_judged_free(judged);
+    }
+}
+
+/* Once is a bad batch, however many layers it is. */
+static void test_flags_collapse__of_many_layers_once_is_none(void **state)
+{
+    (void)state;
+    const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
+    es_judged *judged = es_judged_new(run, NULL);
+    for (int i = 0; i < 10; i++)
+        es_judged_push_all(judged, ES_JUDGE_ENTROPY, i, i % 3 ? HEALTHY : LOW);
+    es_judged_push_all(judged, ES_JUDGE_ENTROPY, 10, LOW);
+    es_judge_finish(judged->judge);
+    es_judged_span(es_judged_only(judged, ES_FLAG_COLLAPSE), 9, 10, true);
+    es_judged_free(judged);
+}
+
+/* Heads that take turns: the ones that are not measured stay what they were. */
+static void test_flags_collapse__missing_heads_are_what_they_were(void **state)
+{
+    (void)state;
+    const es_judge_run run = {.n_layers = 1, .n_heads = 3, .ctx = 128};
+    const float absent = es_missing();
+    for (int n_low = 0; n_low <= 3; n_low++) {
+        es_judged *judged = es_judged_new(run, NULL);
+        for (int i = 0; i < 12; i++) {
+            float x[3] = {HEALTHY, HEALTHY, HEALTHY};
+            for (int h = 0; h < 3; h++)
+                if (i > 2)
+                    x[h] = h != i % 3 ? absent : h < n_low ? LOW : HEALTHY;
+            es_judge_push(judged->judge, ES_JUDGE_ENTROPY, i, x, 3);
+        }
+        es_judge_finish(judged->judge);
+        const es_judged_episode *collapse =
+            es_judged_only(judged, ES_FLAG_COLLAPSE);
+        if (n_low < 2)
+            assert_null(collapse);
+        else
+            es_judged_span(collapse, 4, 11, true);
         es_judged_free(judged);
     }
 }
@@ -275,6 +349,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags_collapse__takes_three_in_a_row),
+        cmocka_unit_test(test_flags_collapse__of_many_layers_takes_two),
+        cmocka_unit_test(test_flags_collapse__of_many_layers_once_is_none),
+        cmocka_unit_test(test_flags_collapse__missing_heads_are_what_they_were),
         cmocka_unit_test(test_flags_collapse__names_layer_heads_and_share),
         cmocka_unit_test(test_flags_collapse__edges),
         cmocka_unit_test(test_flags_collapse__spreads_over_layers),

@@ -26,7 +26,7 @@ wrong() { # NAME REGEX TEXT
     printf "$3" >wrong.ini
     exits "$1" 2 "$2" "$scan" heat.db --rules wrong.ini
 }
-wrong 'unknown key' '^entropy-scan: wrong.ini:2: \[collapse\] has no key' '[collapse]\nlayers = 1\n'
+wrong 'unknown key' '^entropy-scan: wrong.ini:2: \[collapse\] has no key' '[collapse]\nrows = 1\n'
 wrong 'unknown section' 'wrong.ini:1: no section \[colapse\]' '[colapse]\n'
 wrong 'wrong number' 'wrong.ini:2: share = .half.: a share from 0 to 1' '[collapse]\nshare = half\n'
 wrong 'missing series' 'wrong.ini:1: rule a: no series' '[rule a]\nabove = 1\n'

@@ -38,6 +38,8 @@ static bool same_flags(const es_flag_rules *a, const es_flag_rules *b)
            a->collapse_share == b->collapse_share &&
            a->collapse_history == b->collapse_history &&
            a->collapse_samples == b->collapse_samples &&
+           a->collapse_layers == b->collapse_layers &&
+           a->overload_samples == b->overload_samples &&
            a->overload_head == b->overload_head &&
            a->overload_warning == b->overload_warning &&
            a->overload_error == b->overload_error && a->warm_up == b->warm_up &&
@@ -84,16 +86,18 @@ static void test_rules_file__every_threshold_is_set_and_printed(void **state)
     static const char *const keys[][2] = {
         {"collapse", "head"},    {"collapse", "share"},
         {"collapse", "history"}, {"collapse", "samples"},
+        {"collapse", "layers"},  {"overload", "samples"},
         {"overload", "head"},    {"overload", "warning"},
         {"overload", "error"},   {"overload", "warm_up"},
         {"logits", "warning"},   {"logits", "error"}};
     (void)state;
-    assert_int_equal(sizeof(es_flag_rules), 10 * sizeof(double));
+    assert_int_equal(sizeof(es_flag_rules), 11 * sizeof(double));
     es_flag_rules seen;
     es_flag_rules_default(&seen);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char text[128];
         const char *value = strcmp(keys[i][1], "samples") == 0   ? "7"
+                            : strcmp(keys[i][1], "layers") == 0  ? "7"
                             : strcmp(keys[i][1], "warning") == 0 ? "0.1"
                             : strcmp(keys[i][0], "logits") == 0  ? "123456.7"
                                                                  : "0.7000001";

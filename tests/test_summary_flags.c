@@ -138,8 +138,8 @@ static void test_summary_flags__what_is_over_raises_no_alarm(void **state)
     char *path = es_folder_file(state, "over.db");
     es_run_info info = known_run();
     es_recorded to = es_record(path, &info);
-    for (int64_t step = 0; step < 9; step++)
-        es_record_all(&to, "entropy", step, step < 4 ? 3.8F : 1.0F);
+    for (int64_t step = 0; step < 30; step++)
+        es_record_all(&to, "entropy", step, step / 10 == 1 ? 3.8F : 1.0F);
     es_record_close(&to);
     es_run_summary *summary = load(path, 0);
     assert_int_equal(summary->n_flags, 1);

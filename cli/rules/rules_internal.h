@@ -21,7 +21,7 @@ typedef struct es_rules_threshold {
     const char *comment;
 } es_rules_threshold;
 
-#define ES_N_RULES_THRESHOLDS 10
+#define ES_N_RULES_THRESHOLDS 12
 extern const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS];
 
 double es_rules_threshold_get(const es_flag_rules *flags,

@@ -1,0 +1,53 @@
+/**
+ * Synthetic histories of a training's heads, made to be nasty to judge and
+ * labelled by how they were made: what is known of them is known from the
+ * making, not from any rule. `make alerts` and the tests judge them.
+ *
+ * Levels are fractions of the ceiling ln(T!)/T. Healthy heads lie where those
+ * of the published healthy models do; a collapsed head lies below 0.035, as
+ * those of the published collapsed one; between 0.035 and 0.055 there are
+ * none, for nobody could say what they are. A dip is at most two samples of a
+ * third of the layers, or one of all; a burst upwards at most seven samples.
+ */
+#ifndef ES_SAMPLES_SYNTHETIC_H
+#define ES_SAMPLES_SYNTHETIC_H
+
+#include "analyzer/flags.h"
+
+/** What is wrong, as it was made. */
+typedef struct es_truth {
+    bool nan;             /* something is NaN or infinite */
+    bool collapse;        /* at least half of the heads of a layer died */
+    bool collapse_stands; /* and did not recover */
+    bool overload;        /* at least half of the heads, at the end */
+    bool logits;          /* above 1000 at the end */
+    int64_t collapse_step, nan_step; /* the first; -1 if there is none */
+} es_truth;
+
+/** All series are there. */
+typedef struct es_synthetic {
+    const char *kind;
+    es_judge_run run;
+    es_truth truth;
+    size_t n_samples, n_entropy; /* values a step: L*H, or L means of layers */
+    int64_t *steps;              /* (n_samples) */
+    float *entropy;              /* (n_samples,n_entropy) nats */
+    float *max_logit;            /* (n_samples,L,H) */
+    float *nonfinite_rows;       /* (n_samples,L,H) */
+    float *nan_activations;      /* (n_samples,L) */
+    float *loss;                 /* (n_samples) */
+} es_synthetic;
+
+size_t es_synthetic_n_kinds(void);
+const char *es_synthetic_kind(size_t kind);
+
+/** History `index` of a seed; its kind is index modulo the kinds. The same on
+ *  every call; owned by the caller. NULL: out of memory. */
+es_synthetic *es_synthetic_new(uint64_t seed, size_t index);
+
+void es_synthetic_free(es_synthetic *history); /* NULL is fine */
+
+/** Nothing of severity error or above is right to say of it. */
+bool es_truth_is_healthy(const es_truth *truth);
+
+#endif
