@@ -11,7 +11,7 @@ packages=(
     librsvg2-bin poppler-utils
     libjs-d3 chromium chromium-driver
     universal-ctags locales g++ man-db
-    slurm-wlm munge
+    slurm-wlm munge openssl
 )
 
 missing=()
