@@ -186,6 +186,28 @@ sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
 same_text 'nor one inside the file' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
 check 'which is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
+"$scan" watch --once odd --state metrics.db --textfile odd.prom >/dev/null
+check 'metrics are of their grammar' python3 -c '
+import re
+label = r"[a-z]+=\"(?:[^\"\\\n]|\\[n\"\\])*\""
+sample = re.compile(rf"(\w+)(?:\{{{label}(?:,{label})*\}})? -?[0-9.]+(?:e[+-]?[0-9]+)?")
+kinds = {"TYPE": "gauge", "UNIT": "seconds"}
+*lines, last = open("odd.prom", encoding="utf-8").read().removesuffix("\n").split("\n")
+assert last == "# EOF", last
+family, seen, before = None, set(), set()
+for line in lines:
+    if line.startswith("# "):
+        word, name, text = line[2:].split(" ", 2)
+        assert text.startswith(kinds.get(word, "")) and word in ("TYPE", "UNIT", "HELP"), line
+        assert (name != family) == (word == "TYPE") and name not in before, line
+        assert word != "UNIT" or name.endswith("_" + text), line
+        before |= {family} - {name}
+        family = name
+    else:
+        assert sample.fullmatch(line).group(1) == family and line.rsplit(" ", 1)[0] not in seen, line
+        seen.add(line.rsplit(" ", 1)[0])
+assert any("alerts" in line for line in seen)'
+
 mkdir shared
 for ((i = 0; i < 12; i++)); do collapsing "s$i"; mv "s$i.db" shared/; done
 watchers=()

@@ -16,6 +16,7 @@ last=
 for program in "$@"; do
     if [ "$(basename "$program")" = bench_cli ]; then last=$program; continue; fi
     run "$program"
+    [ "$(basename "$program")" != bench_recorder ] || run tests/bench/bench_watch.py 10
     # Beside PyTorch of the system's Python, where Debian's package puts it.
     if [ "$(basename "$program")" = bench_train ]; then
         run tests/bench/bench_torch.py "$program" 1
