@@ -125,7 +125,7 @@ samples() { # RUN.db: what it recorded, but the speeds
 }
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
-spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 600' 'checkpoint-every = 20' 'record-every = 1'
+spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1
 begin saved.ini saved

@@ -96,7 +96,8 @@ static void test_sweep_spec__wrong_lines(void **state)
     static const wrong all[] = {
         {"", "s.ini: no runs: expected arch = ... in [sweep]"},
         {"arch = SM", "s.ini:1: 'arch = SM': expected [sweep] before"},
-        {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train] or [grid]"},
+        {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train], [grid] or "
+                     "[slurm]"},
         {"[sweep]\nSM", "s.ini:2: 'SM': expected KEY = VALUE"},
         {"[sweep]\nlr = 1", "s.ini:2: 'lr': expected arch, seed, data, config "
                             "or program"},
@@ -110,6 +111,12 @@ static void test_sweep_spec__wrong_lines(void **state)
         {"[grid]\nout = x", "s.ini:2: out is not for a sweep to set"},
         {"[grid]\n--lr = 1", "s.ini:2: '--lr': expected an option of "
                              "entropy-train, without dashes before it"},
+        {"[slurm]\narray = 1", "s.ini:2: array is not for a sweep to set"},
+        {"[slurm]\ntime = 1:00\n 2", "s.ini:3: time: one value"},
+        {"[slurm]\nmem = 1G\n[train]\nlr = 1\n[slurm]\nmem = 2G",
+         "s.ini:6: mem is there already"},
+        {"[slurm]\n-p = x", "s.ini:2: '-p': expected an option of sbatch, "
+                            "without dashes before it"},
         {"[sweep]\narch = SM; SM", "s.ini: two runs would be called SM_seed1: "
                                    "a value is there twice, or two differ in "
                                    "signs alone"},

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define LOCK ".sweep.lock"
+#define LINE_MOST ((size_t)1 << 16) /* bytes of a command line */
 
 char *es_sweep_path(const char *folder, const char *name, const char *ending)
 {
@@ -160,6 +161,28 @@ es_status es_sweep_folder_take(int *lock, const char *folder)
     return status;
 }
 
+es_status es_sweep_folder_take_run(int *lock, const char *folder,
+                                   const char *name)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char *path = es_sweep_path(folder, name, ".cmd");
+    *lock = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
+    es_status status = path ? ES_OK : ES_ENOMEM;
+    if (path && *lock < 0)
+        status = es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
+    if (*lock >= 0 && fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
+        status =
+            errno == EAGAIN || errno == EACCES
+                ? es_fail(ES_ELOCKED, "%s/%s: another process trains it",
+                          folder, name)
+                : es_fail(ES_EIO, "%s: cannot lock: %s", path, strerror(errno));
+        close(*lock);
+        *lock = -1;
+    }
+    free(path);
+    return status;
+}
+
 void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -182,7 +205,7 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 static es_status check_run(const char *folder, const char *name,
                            const char *command)
 {
-    char before[1 << 14];
+    char before[LINE_MOST];
     if (es_sweep_read(before, sizeof before, folder, name, ".cmd")) {
         if (strncmp(before, command, sizeof before - 1) == 0)
             return ES_OK;
@@ -231,6 +254,23 @@ es_status es_sweep_folder_plan(const char *folder, const es_sweep_plan *plan)
 {
     es_status status = each_run(folder, plan, check_run);
     return status == ES_OK ? each_run(folder, plan, put_run) : status;
+}
+
+es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
+                              const char *name)
+{
+    char *line = malloc(LINE_MOST);
+    *out = (es_sweep_plan){.n = 0};
+    if (!line)
+        return es_fail(ES_ENOMEM, "out of memory for a command line");
+    bool there = *name && *name != '.' && !strchr(name, '/') &&
+                 es_sweep_read(line, LINE_MOST, folder, name, ".cmd");
+    es_status status =
+        there ? es_sweep_plan_of_line(out, name, line)
+              : es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep", folder,
+                        name);
+    free(line);
+    return status;
 }
 
 /* --- what there is --------------------------------------------------------*/

@@ -24,6 +24,15 @@ char *es_sweep_path(const char *folder, const char *name, const char *ending);
  */
 es_status es_sweep_folder_take(int *lock, const char *folder) ES_MUST_USE;
 
+/**
+ * Keeps others off one run, until the process ends or *lock is closed: several
+ * hosts may have been told to train it.
+ *
+ * ES_OK; ES_ELOCKED; ES_EIO (also: no run of that name), ES_ENOMEM.
+ */
+es_status es_sweep_folder_take_run(int *lock, const char *folder,
+                                   const char *name) ES_MUST_USE;
+
 /** Who has taken it: "process 12 on HOST"; "" if nobody has. */
 void es_sweep_folder_holder(char *out, size_t size, const char *folder);
 
@@ -35,6 +44,16 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder);
  */
 es_status es_sweep_folder_plan(const char *folder,
                                const es_sweep_plan *plan) ES_MUST_USE;
+
+/**
+ * A run by its name alone, as a plan of one.
+ *
+ *   out   es_sweep_plan_free, also on failure
+ *
+ * ES_OK; ES_EUSAGE (the folder has no such run); ES_EFORMAT, ES_ENOMEM.
+ */
+es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
+                              const char *name) ES_MUST_USE;
 
 /** The names of all runs, by name. es_paths_free. ES_OK; ES_EIO (no sweep's
  *  folder), ES_ENOMEM. */

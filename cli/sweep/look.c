@@ -1,9 +1,7 @@
 #include "cli/sweep/look.h"
 
 #include "analyzer/base/value.h"
-#include "cli/grid.h"
 #include "cli/print.h"
-#include "cli/scan/table.h"
 #include "cli/summary.h"
 #include "cli/sweep/folder.h"
 
@@ -13,6 +11,7 @@
 const char *es_sweep_stage_name(es_sweep_stage stage)
 {
     static const char *const names[] = {[ES_SWEEP_WAITING] = "waiting",
+                                        [ES_SWEEP_QUEUED] = "queued",
                                         [ES_SWEEP_INTERRUPTED] = "interrupted",
                                         [ES_SWEEP_BROKEN] = "broken",
                                         [ES_SWEEP_RUNNING] = "running",
@@ -123,102 +122,4 @@ void es_sweep_progress(char *out, size_t size, const es_sweep_view *view)
         snprintf(out, size, "[%s] %3d%%", bar, (int)(share * 100));
     else
         snprintf(out, size, "[%s]", bar);
-}
-
-/* --- the table ------------------------------------------------------------*/
-
-enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, FLAGS, N_COLUMNS };
-
-typedef struct table {
-    es_grid_row *rows; /* (n) */
-    char **cells;      /* (n,N_COLUMNS) */
-    size_t n;
-    size_t n_of_stage[ES_SWEEP_N_STAGES];
-} table;
-
-static es_status fill_row(char **cells, const char *name,
-                          const es_sweep_view *view)
-{
-    char progress[64];
-    es_sweep_progress(progress, sizeof progress, view);
-    es_status status = es_cell_name(&cells[NAME], name);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[STAGE], "%s",
-                               es_sweep_stage_name(view->stage));
-    if (status == ES_OK)
-        status = es_cell_print(&cells[PROGRESS], "%s", progress);
-    if (status == ES_OK && view->step >= 0)
-        status = es_cell_print(&cells[STEP], "%lld", (long long)view->step);
-    if (status == ES_OK)
-        status = es_cell_measured(&cells[LOSS], view->loss);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[BANDS], "%s", view->bands);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[FLAGS], "%s", view->flags);
-    return status;
-}
-
-static es_status fill(table *to, const char *folder, const es_paths *names)
-{
-    es_status status = ES_OK;
-    to->rows = calloc(names->n, sizeof *to->rows);
-    to->cells = calloc(names->n, N_COLUMNS * sizeof *to->cells);
-    if (!to->rows || !to->cells)
-        return es_fail(ES_ENOMEM, "out of memory for a table");
-    for (; to->n < names->n && status == ES_OK; to->n++) {
-        char **cells = to->cells + to->n * N_COLUMNS;
-        es_sweep_view view;
-        es_sweep_look(&view, folder, names->paths[to->n]);
-        to->n_of_stage[view.stage]++;
-        to->rows[to->n].cells = cells;
-        status = fill_row(cells, names->paths[to->n], &view);
-    }
-    return status;
-}
-
-static void print_counts(FILE *stream, const table *of, const char *folder)
-{
-    char holder[128];
-    const char *between = ": ";
-    es_sweep_folder_holder(holder, sizeof holder, folder);
-    fprintf(stream, "%zu run%s", of->n, of->n == 1 ? "" : "s");
-    for (int i = ES_SWEEP_N_STAGES; i-- > 0;)
-        if (of->n_of_stage[i]) {
-            fprintf(stream, "%s%zu %s", between, of->n_of_stage[i],
-                    es_sweep_stage_name((es_sweep_stage)i));
-            between = ", ";
-        }
-    fputs("; ", stream);
-    es_print_escaped(stream, *holder ? holder : "no sweep is at work",
-                     ES_ESCAPE_TERMINAL);
-    putc('\n', stream);
-}
-
-es_status es_sweep_print_status(FILE *stream, const char *folder)
-{
-    es_grid_column columns[N_COLUMNS] = {
-        [NAME] = {.title = "run", .shortened = true},
-        [STAGE] = {.title = "state"},
-        [PROGRESS] = {.title = "progress"},
-        [STEP] = {.title = "step", .right = true},
-        [LOSS] = {.title = "loss", .right = true},
-        [BANDS] = {.title = "bands", .right = true},
-        [FLAGS] = {.title = "flags"}};
-    es_table_options options;
-    es_paths names = {.n = 0};
-    table all = {.n = 0};
-    es_status status = es_sweep_folder_names(&names, folder);
-    if (status == ES_OK)
-        status = fill(&all, folder, &names);
-    if (status == ES_OK) {
-        es_table_options_for(&options, stream);
-        es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
-        print_counts(stream, &all, folder);
-    }
-    for (size_t i = 0; all.cells && i < names.n * N_COLUMNS; i++)
-        free(all.cells[i]);
-    free(all.cells);
-    free(all.rows);
-    es_paths_free(&names);
-    return status;
 }

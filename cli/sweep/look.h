@@ -5,11 +5,12 @@
 #include "analyzer/base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 typedef enum es_sweep_stage {
     ES_SWEEP_WAITING,
+    ES_SWEEP_QUEUED,      /* Slurm has it */
     ES_SWEEP_INTERRUPTED, /* it will begin again */
     ES_SWEEP_BROKEN,      /* the training itself failed: the same */
     ES_SWEEP_RUNNING,
@@ -43,12 +44,5 @@ void es_sweep_look(es_sweep_view *out, const char *folder, const char *name);
 
 /** "[####----]  45%  135/300": width columns; nothing known: blanks. */
 void es_sweep_progress(char *out, size_t size, const es_sweep_view *view);
-
-/**
- * The table of all runs of a folder, and how many there are of each stage.
- *
- * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
- */
-es_status es_sweep_print_status(FILE *stream, const char *folder) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,7 @@
 #include "cli/sweep/plan.h"
 
+#include "cli/watch/words.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -191,6 +193,45 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     return status == ES_OK ? check_names(out, spec->path) : status;
 }
 
+/* Takes "--out FILE" and the like, which the folder adds, off the end. */
+static bool drop_pair(char **argv, size_t *n, const char *key)
+{
+    if (*n < 3 || strcmp(argv[*n - 2], key) != 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        free(argv[--*n]);
+        argv[*n] = NULL;
+    }
+    return true;
+}
+
+es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
+                                const char *line)
+{
+    size_t n = 0;
+    char **argv = NULL;
+    *out = (es_sweep_plan){.runs = calloc(1, sizeof *out->runs), .n = 1};
+    if (!out->runs)
+        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    out->runs->name = strdup(name);
+    es_status status = es_words_split(&argv, line);
+    if (status == ES_EUSAGE)
+        return es_fail(ES_EFORMAT, "%s.cmd: not a command line", name);
+    out->runs->argv = argv;
+    if (status != ES_OK)
+        return status;
+    while (argv[n])
+        n++;
+    bool ours = drop_pair(argv, &n, "--out");
+    if (ours && es_sweep_run_has(out->runs, "--checkpoint-every"))
+        ours = drop_pair(argv, &n, "--checkpoint");
+    if (!out->runs->name)
+        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    return ours ? ES_OK
+                : es_fail(ES_EFORMAT, "%s.cmd: not a sweep's command line",
+                          name);
+}
+
 void es_sweep_plan_free(es_sweep_plan *plan)
 {
     for (size_t i = 0; i < plan->n; i++) {
@@ -206,7 +247,7 @@ void es_sweep_plan_free(es_sweep_plan *plan)
 
 /* --- for people -----------------------------------------------------------*/
 
-static void print_word(FILE *out, const char *word)
+void es_sweep_print_word(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._/=:,";
@@ -240,7 +281,7 @@ char *es_sweep_command_line(const es_sweep_run *run)
         for (size_t i = 0; run->argv[i]; i++) {
             if (i)
                 putc(' ', out);
-            print_word(out, run->argv[i]);
+            es_sweep_print_word(out, run->argv[i]);
         }
         if (es_sweep_run_has(run, "--checkpoint-every"))
             fprintf(out, " --checkpoint %s" ES_SWEEP_CHECKPOINTS, run->name);

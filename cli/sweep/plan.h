@@ -35,6 +35,16 @@ es_status es_sweep_plan_make(es_sweep_plan *out,
 
 void es_sweep_plan_free(es_sweep_plan *plan);
 
+/**
+ * The plan of one run by what es_sweep_command_line said of it.
+ *
+ *   out   es_sweep_plan_free, also on failure
+ *
+ * ES_OK; ES_EFORMAT (it is no such line); ES_ENOMEM.
+ */
+es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
+                                const char *line) ES_MUST_USE;
+
 /** True if an option, with its dashes, is a word of the command line. It has
  *  --checkpoint if it has --checkpoint-every. */
 bool es_sweep_run_has(const es_sweep_run *run, const char *option);
@@ -42,5 +52,8 @@ bool es_sweep_run_has(const es_sweep_run *run, const char *option);
 /** A run's command line as a shell would read it, to be freed; NULL: out of
  *  memory (message set). */
 char *es_sweep_command_line(const es_sweep_run *run);
+
+/** A word as a shell reads it, in quotes if need be. */
+void es_sweep_print_word(FILE *stream, const char *word);
 
 #endif

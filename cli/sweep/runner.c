@@ -16,6 +16,7 @@
 typedef struct worker {
     const es_sweep_run *run;
     pid_t pid; /* 0: idle */
+    int lock;  /* es_sweep_folder_take_run's, while at work */
     bool asked_to_stop;
     int64_t written; /* when and how long its files are, to see a change */
     es_sweep_view view;
@@ -90,38 +91,65 @@ static void draw(runner *of)
 
 /* --- begin and end --------------------------------------------------------*/
 
-static es_status begin(runner *of, worker *at, const es_sweep_run *run)
+static es_status start(runner *of, worker *at)
 {
     const es_sweep_job *job = of->job;
-    *at = (worker){.run = run};
-    bool goes_on = es_sweep_folder_can_resume(job->folder, run);
-    es_status status = es_sweep_folder_clear(job->folder, run->name, goes_on);
+    const char *name = at->run->name;
+    bool goes_on = es_sweep_folder_can_resume(job->folder, at->run);
+    es_status status = es_sweep_folder_clear(job->folder, name, goes_on);
     if (status == ES_OK)
-        status = es_sweep_child_start(&at->pid, job->program, job->folder, run,
-                                      goes_on);
+        status = es_sweep_child_start(&at->pid, job->program, job->folder,
+                                      at->run, goes_on);
     if (status != ES_OK)
         return status;
     of->n_working++;
-    es_sweep_look(&at->view, job->folder, run->name);
+    es_sweep_look(&at->view, job->folder, name);
     if (!of->teller.live)
-        es_sweep_tell(&of->teller, "%s: %s, %zu of %zu", run->name,
+        es_sweep_tell(&of->teller, "%s: %s, %zu of %zu", name,
                       goes_on ? "goes on from its checkpoint" : "begins",
                       of->next, job->plan->n);
     return ES_OK;
 }
 
-static es_status fill_workers(runner *of)
+/* One that a task of Slurm has taken, or has ended since, is left to it. */
+static es_status begin(runner *of, worker *at, const es_sweep_run *run)
+{
+    const char *folder = of->job->folder;
+    *at = (worker){.run = run};
+    es_status status = es_sweep_folder_take_run(&at->lock, folder, run->name);
+    if (status == ES_ELOCKED) {
+        es_print_note("%s", es_message());
+        of->result->n_taken++;
+        return ES_OK;
+    }
+    if (status == ES_OK) {
+        es_sweep_look(&at->view, folder, run->name);
+        of->n_done += es_sweep_is_done(at->view.stage);
+    }
+    if (status == ES_OK && !es_sweep_is_done(at->view.stage))
+        status = start(of, at);
+    if (!at->pid && at->lock >= 0)
+        close(at->lock);
+    return status;
+}
+
+static es_status fill_worker(runner *of, worker *at)
 {
     es_status status = ES_OK;
     const es_sweep_plan *plan = of->job->plan;
-    for (size_t i = 0; i < of->job->n_at_once && status == ES_OK; i++) {
-        while (of->next < plan->n && of->done[of->next])
-            of->next++;
-        if (!of->workers[i].pid && of->next < plan->n) {
-            const es_sweep_run *run = &plan->runs[of->next++];
-            status = begin(of, &of->workers[i], run);
-        }
+    while (!at->pid && of->next < plan->n && status == ES_OK) {
+        size_t next = of->next++;
+        if (!of->done[next])
+            status = begin(of, at, &plan->runs[next]);
     }
+    return status;
+}
+
+static es_status fill_workers(runner *of)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < of->job->n_at_once && status == ES_OK; i++)
+        status = fill_worker(of, &of->workers[i]);
     return status;
 }
 
@@ -146,6 +174,7 @@ static void end(runner *of, worker *at, const char *why, bool told)
                  *why ? why : "it wrote no run to its end");
     }
     es_sweep_tell_end(&of->teller, folder, name, &at->view);
+    close(at->lock);
 }
 
 static void reap(runner *of, bool told)
@@ -207,24 +236,46 @@ static es_status work(runner *of, const sigset_t *set)
     return status;
 }
 
-/* What an earlier sweep did. One that was killed takes its trainings with it,
-   but they need a moment. */
-static es_status look_back(runner *of)
+static bool is_taken(const char *folder, const char *name)
+{
+    int lock;
+    es_status status = es_sweep_folder_take_run(&lock, folder, name);
+    if (lock >= 0)
+        close(lock);
+    return status == ES_ELOCKED;
+}
+
+/* A sweep that was killed takes its trainings with it, but they need a moment.
+   One that is at work keeps the run to itself, which is seen when the run's
+   turn comes. */
+static es_status look_back_at(es_sweep_view *view, const char *folder,
+                              const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
-    const es_sweep_plan *plan = of->job->plan;
-    for (size_t i = 0; i < plan->n; i++) {
-        es_sweep_view view;
-        es_sweep_look(&view, of->job->folder, plan->runs[i].name);
-        for (int k = 0; k < 100 && view.stage == ES_SWEEP_RUNNING; k++) {
-            nanosleep(&pause, NULL);
-            es_sweep_look(&view, of->job->folder, plan->runs[i].name);
-        }
-        if (view.stage == ES_SWEEP_RUNNING)
+    es_sweep_look(view, folder, name);
+    for (int i = 0; view->stage == ES_SWEEP_RUNNING; i++) {
+        if (is_taken(folder, name))
+            return ES_OK;
+        if (i == 100)
             return es_fail(ES_ELOCKED,
                            "%s/%s.db: another process is writing it: wait for "
                            "it to end",
-                           of->job->folder, plan->runs[i].name);
+                           folder, name);
+        nanosleep(&pause, NULL);
+        es_sweep_look(view, folder, name);
+    }
+    return ES_OK;
+}
+
+static es_status look_back(runner *of)
+{
+    const es_sweep_plan *plan = of->job->plan;
+    for (size_t i = 0; i < plan->n; i++) {
+        es_sweep_view view;
+        es_status status =
+            look_back_at(&view, of->job->folder, plan->runs[i].name);
+        if (status != ES_OK)
+            return status;
         of->done[i] = es_sweep_is_done(view.stage);
         of->n_done += of->done[i];
     }

@@ -8,7 +8,7 @@
 
 typedef struct es_sweep_job {
     const es_sweep_plan *plan;
-    const char *folder;  /* taken: es_sweep_folder_take */
+    const char *folder;
     const char *program; /* es_sweep_program's */
     size_t n_at_once;
     bool no_stop; /* leave doomed runs alone */
@@ -16,6 +16,7 @@ typedef struct es_sweep_job {
 
 typedef struct es_sweep_result {
     size_t n_broken; /* trainings that themselves failed */
+    size_t n_taken;  /* runs that another process trains */
     int signal;      /* that ended the sweep early; 0: none */
 } es_sweep_result;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum section { SECTION_NONE, SWEEP, TRAIN, GRID } section;
+typedef enum section { SECTION_NONE, SWEEP, TRAIN, GRID, SLURM } section;
 
 typedef struct parser {
     es_sweep_spec *out;
@@ -42,10 +42,9 @@ static es_status add_value(parser *of, const char *text, size_t n)
         return es_fail(ES_EUSAGE, "%s:%d: %s: more than %d values", of->path,
                        of->line, to->key, ES_SWEEP_VALUES_MOST);
     if (to->n && !separators(of))
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: %s: one value; several go into "
-                       "[grid]",
-                       of->path, of->line, to->key);
+        return es_fail(ES_EUSAGE, "%s:%d: %s: one value%s", of->path, of->line,
+                       to->key,
+                       of->section == SLURM ? "" : "; several go into [grid]");
     char **grown = es_resize(to->values, to->n + 1, sizeof *grown);
     if (!grown)
         return no_memory();
@@ -109,48 +108,78 @@ static bool has_key(const es_sweep_option *options, size_t n, const char *key)
     return false;
 }
 
-/* What the sweep itself says to each run, or what would make it no run. */
-static bool is_reserved(const char *key)
+static bool is_word_of(const char *const *words, const char *key)
 {
-    static const char *const reserved[] = {"out",     "name",      "no-record",
-                                           "dry-run", "help",      "resume",
-                                           "version", "checkpoint"};
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(key, reserved[i]) == 0)
+    for (; *words; words++)
+        if (strcmp(*words, key) == 0)
             return true;
     return false;
+}
+
+/* What the sweep itself says to each run or job, or would make it none. */
+static bool is_reserved(const parser *of, const char *key)
+{
+    static const char *const of_runs[] = {"out",     "name",       "no-record",
+                                          "dry-run", "help",       "resume",
+                                          "version", "checkpoint", NULL};
+    static const char *const of_jobs[] = {
+        "array",  "error",     "help",     "job-name", "no-requeue",
+        "output", "open-mode", "parsable", "requeue",  "test-only",
+        "usage",  "version",   "wait",     "wrap",     NULL};
+    return is_word_of(of->section == SLURM ? of_jobs : of_runs, key);
+}
+
+static es_status check_form(const parser *of, const char *key)
+{
+    size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    if (n && !key[n] && key[0] != '-')
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%s:%d: '%.60s': expected an option of %s, without dashes "
+                   "before it",
+                   of->path, of->line, key,
+                   of->section == SLURM ? "sbatch" : "entropy-train");
 }
 
 static es_status check_key(const parser *of, const char *key)
 {
     es_sweep_spec *spec = of->out;
-    size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    if (!n || key[n] || key[0] == '-')
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: '%.60s': expected an option of entropy-train, "
-                       "without dashes before it",
-                       of->path, of->line, key);
-    if (find_own(spec, key))
+    bool of_jobs = of->section == SLURM;
+    es_status status = check_form(of, key);
+    if (status != ES_OK)
+        return status;
+    if (!of_jobs && find_own(spec, key))
         return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", of->path,
                        of->line, key);
-    if (is_reserved(key))
+    if (is_reserved(of, key))
         return es_fail(ES_EUSAGE, "%s:%d: %s is not for a sweep to set",
                        of->path, of->line, key);
-    if (has_key(spec->train, spec->n_train, key) ||
-        has_key(spec->grid, spec->n_grid, key))
+    if (of_jobs ? has_key(spec->slurm, spec->n_slurm, key)
+                : has_key(spec->train, spec->n_train, key) ||
+                      has_key(spec->grid, spec->n_grid, key))
         return es_fail(ES_EUSAGE, "%s:%d: %s is there already", of->path,
                        of->line, key);
-    if (spec->n_train + spec->n_grid == ES_SWEEP_OPTIONS_MOST)
+    if (spec->n_train + spec->n_grid + spec->n_slurm == ES_SWEEP_OPTIONS_MOST)
         return es_fail(ES_EUSAGE, "%s:%d: more than %d options", of->path,
                        of->line, ES_SWEEP_OPTIONS_MOST);
     return ES_OK;
 }
 
+static es_sweep_option **list_of(const parser *of, size_t **n)
+{
+    es_sweep_spec *spec = of->out;
+    *n = of->section == TRAIN  ? &spec->n_train
+         : of->section == GRID ? &spec->n_grid
+                               : &spec->n_slurm;
+    return of->section == TRAIN  ? &spec->train
+           : of->section == GRID ? &spec->grid
+                                 : &spec->slurm;
+}
+
 static es_status open_option(parser *of, const char *key)
 {
-    es_sweep_option **list =
-        of->section == TRAIN ? &of->out->train : &of->out->grid;
-    size_t *n = of->section == TRAIN ? &of->out->n_train : &of->out->n_grid;
+    size_t *n;
+    es_sweep_option **list = list_of(of, &n);
     es_status status = check_key(of, key);
     if (status != ES_OK)
         return status;
@@ -194,16 +223,19 @@ static es_status check_open(const parser *of)
 
 static es_status take_section(parser *of, const char *name)
 {
-    static const char *const names[] = {
-        [SWEEP] = "[sweep]", [TRAIN] = "[train]", [GRID] = "[grid]"};
-    for (int i = SWEEP; i <= GRID; i++)
+    static const char *const names[] = {[SWEEP] = "[sweep]",
+                                        [TRAIN] = "[train]",
+                                        [GRID] = "[grid]",
+                                        [SLURM] = "[slurm]"};
+    for (int i = SWEEP; i <= SLURM; i++)
         if (strcmp(name, names[i]) == 0) {
             of->section = (section)i;
             of->open = NULL;
             return ES_OK;
         }
     return es_fail(ES_EUSAGE,
-                   "%s:%d: '%.60s': expected [sweep], [train] or [grid]",
+                   "%s:%d: '%.60s': expected [sweep], [train], [grid] or "
+                   "[slurm]",
                    of->path, of->line, name);
 }
 
@@ -329,8 +361,11 @@ void es_sweep_spec_free(es_sweep_spec *spec)
         free_option(&spec->train[i]);
     for (size_t i = 0; i < spec->n_grid; i++)
         free_option(&spec->grid[i]);
+    for (size_t i = 0; i < spec->n_slurm; i++)
+        free_option(&spec->slurm[i]);
     free(spec->train);
     free(spec->grid);
+    free(spec->slurm);
     free(spec->path);
     *spec = (es_sweep_spec){.path = NULL};
 }

@@ -11,6 +11,8 @@
  *     steps = 300               options of all runs
  *     [grid]
  *     lr = 1e-3 3e-4            options with several values: every combination
+ *     [slurm]
+ *     partition = gpu           options of sbatch, for --slurm
  *
  * A line that begins with a blank goes on with the value of the line before;
  * one that begins with '#' or ';' is a comment.
@@ -22,10 +24,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define ES_SWEEP_OPTIONS_MOST 64  /* keys of [train] and [grid] together */
+#define ES_SWEEP_OPTIONS_MOST 64  /* keys of [train], [grid], [slurm] */
 #define ES_SWEEP_VALUES_MOST 1000 /* of one key */
 
-/** An option of entropy-train and what it is to be. */
+/** An option of entropy-train or sbatch and what it is to be. */
 typedef struct es_sweep_option {
     char *key;     /* without the dashes */
     char **values; /* (n) none is empty */
@@ -40,6 +42,8 @@ typedef struct es_sweep_spec {
     size_t n_train;
     es_sweep_option *grid; /* (n_grid) in the order of the file */
     size_t n_grid;
+    es_sweep_option *slurm; /* (n_slurm) one value each */
+    size_t n_slurm;
 } es_sweep_spec;
 
 /**

@@ -6,28 +6,35 @@
 #include "cli/sweep/folder.h"
 #include "cli/sweep/look.h"
 #include "cli/sweep/runner.h"
+#include "cli/sweep/slurm.h"
+#include "cli/sweep/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, JOBS, STATUS, NO_STOP, DRY_RUN, HELP };
+enum { OUTPUT, JOBS, STATUS, SLURM, RUN, NO_STOP, DRY_RUN, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "DIR", "the folder of the sweep"},
     [JOBS] = {"jobs", 'j', "N",
               "train N at a time (as many as there are processors)"},
     [STATUS] = {"status", 0, NULL, "say how far the sweep in DIR is"},
+    [SLURM] = {"slurm", 0, NULL,
+               "submit the runs to Slurm, a task each; print the job's id"},
+    [RUN] = {"run", 0, "NAME",
+             "train one run of the sweep in DIR: what a task does"},
     [NO_STOP] = {"no-stop", 0, NULL,
                  "leave a run going of which something critical stands"},
     [DRY_RUN] = {"dry-run", 0, NULL,
-                 "print the command line of each run, train nothing"},
+                 "print the command line of each run, or the batch script; "
+                 "train nothing"},
     [HELP] = ES_HELP_OPTION,
 };
 
 const es_command es_sweep_command = {
     .name = "entropy-scan sweep",
-    .synopsis = "SPEC -o DIR [OPTION...] | DIR --status",
+    .synopsis = "SPEC -o DIR [OPTION...] | DIR --status | DIR --run NAME",
     .summary = "train every combination of settings",
     .details =
         "SPEC is a file of lines KEY = VALUE. In [sweep] are arch (several,\n"
@@ -51,6 +58,16 @@ const es_command es_sweep_command = {
         "in\n"
         "NAME.checkpoints.\n"
         "\n"
+        "--slurm writes an array script of one task a run into DIR, submits "
+        "it\n"
+        "with sbatch, and ends; options of sbatch go into [slurm] of SPEC, "
+        "and\n"
+        "-j says how many tasks may run at a time. Given again, it submits\n"
+        "what is neither done nor in Slurm's queue. A task that is requeued\n"
+        "goes on from its last checkpoint. A run keeps its task as slurm_job\n"
+        "in its configuration; scancel JOB ends all. What a task itself says\n"
+        "is in DIR/slurm-JOB_TASK.out.\n"
+        "\n"
         "At the end it prints what entropy-scan DIR/*.db --compare --check\n"
         "does, draws DIR/bands.png, and exits as --check; with 4 if a run "
         "broke.",
@@ -59,9 +76,9 @@ const es_command es_sweep_command = {
 };
 
 typedef struct arguments {
-    const char *input, *folder;
+    const char *input, *folder, *run;
     size_t n_at_once;
-    bool status, no_stop, dry_run;
+    bool status, slurm, no_stop, dry_run;
 } arguments;
 
 static es_status take_jobs(size_t *out, const char *text)
@@ -88,6 +105,12 @@ static es_status take(void *user, int option, const char *value)
     case STATUS:
         to->status = true;
         return ES_OK;
+    case SLURM:
+        to->slurm = true;
+        return ES_OK;
+    case RUN:
+        to->run = value;
+        return ES_OK;
     case NO_STOP:
         to->no_stop = true;
         return ES_OK;
@@ -103,12 +126,18 @@ static es_status check(const arguments *given)
 {
     if (!given->input)
         return es_fail(ES_EUSAGE, "no spec: see entropy-scan sweep --help");
-    if (given->status && given->folder)
+    if (given->status && given->run)
+        return es_fail(ES_EUSAGE, "--status and --run exclude each other");
+    if ((given->status || given->run) && given->folder)
         return es_fail(ES_EUSAGE,
-                       "--status: name the folder alone: entropy-scan sweep "
-                       "%.200s --status",
-                       given->folder);
-    if (!given->status && !given->dry_run && !given->folder)
+                       "%s: name the folder alone: entropy-scan sweep %.200s "
+                       "--status",
+                       given->status ? "--status" : "--run", given->folder);
+    if (given->status || given->run)
+        return ES_OK;
+    if (given->slurm && !given->folder)
+        return es_fail(ES_EUSAGE, "--slurm: no folder for the runs: -o DIR");
+    if (!given->dry_run && !given->folder)
         return es_fail(ES_EUSAGE, "no folder for the runs: -o DIR");
     return ES_OK;
 }
@@ -174,6 +203,17 @@ static int scan_all(const char *folder, const es_sweep_plan *plan)
     return code;
 }
 
+static int check_one(const char *folder, const char *name)
+{
+    char program[] = "entropy-scan", check[] = "--check", quiet[] = "--quiet",
+         dashes[] = "--";
+    char *path = es_sweep_path(folder, name, ".db");
+    char *argv[] = {program, check, quiet, dashes, path, NULL};
+    int code = path ? es_scan_main(5, argv) : es_command_exit(ES_ENOMEM);
+    free(path);
+    return code;
+}
+
 static int conclude(const arguments *given, const es_sweep_plan *plan,
                     const es_sweep_result *result)
 {
@@ -186,52 +226,130 @@ static int conclude(const arguments *given, const es_sweep_plan *plan,
     if (result->n_broken)
         es_print_note("%zu of %zu runs broke: see their logs in %s",
                       result->n_broken, plan->n, given->folder);
-    return result->n_broken && code <= 1 ? ES_EXIT_SOME_FAILED : code;
+    bool some_failed = result->n_broken || result->n_taken;
+    return some_failed && code <= 1 ? ES_EXIT_SOME_FAILED : code;
 }
 
 /* --- the sweep ------------------------------------------------------------*/
 
-static es_status train(es_sweep_result *result, const arguments *given,
-                       const es_sweep_plan *plan, const es_sweep_spec *spec)
+static size_t n_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (size_t)n : 1;
+}
+
+static es_status run_all(es_sweep_result *result, const arguments *given,
+                         const es_sweep_plan *plan, const char *folder,
+                         const char *program)
+{
+    const es_sweep_job job = {.plan = plan,
+                              .folder = folder,
+                              .program = program,
+                              .n_at_once = given->n_at_once ? given->n_at_once
+                                                            : n_processors(),
+                              .no_stop = given->no_stop};
+    return es_sweep_run_all(result, &job);
+}
+
+static es_status take_folder(int *lock, const char *folder,
+                             const es_sweep_plan *plan)
+{
+    es_status status = es_sweep_folder_take(lock, folder);
+    return status == ES_OK ? es_sweep_folder_plan(folder, plan) : status;
+}
+
+static int train(const arguments *given, const es_sweep_plan *plan)
 {
     int lock = -1;
     char *program = NULL;
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    es_sweep_job job = {.plan = plan,
-                        .folder = given->folder,
-                        .n_at_once = given->n_at_once,
-                        .no_stop = given->no_stop};
-    if (!job.n_at_once)
-        job.n_at_once = n > 0 ? (size_t)n : 1;
-    es_status status = es_sweep_program(
-        &program, spec->program.n ? spec->program.values[0] : "entropy-train");
-    job.program = program;
+    es_sweep_result result = {.signal = 0};
+    es_status status = es_sweep_program(&program, plan->runs[0].argv[0]);
     if (status == ES_OK)
-        status = es_sweep_folder_take(&lock, given->folder);
+        status = take_folder(&lock, given->folder, plan);
     if (status == ES_OK)
-        status = es_sweep_folder_plan(given->folder, plan);
-    if (status == ES_OK)
-        status = es_sweep_run_all(result, &job);
+        status = run_all(&result, given, plan, given->folder, program);
     if (lock >= 0)
         close(lock);
     free(program);
+    return status == ES_OK ? conclude(given, plan, &result)
+                           : es_command_exit(status);
+}
+
+/* One run, whose end is the exit code of --check. */
+static int train_one(const arguments *given)
+{
+    es_sweep_plan plan;
+    char *program = NULL;
+    es_sweep_result result = {.signal = 0};
+    es_status status = es_sweep_folder_run(&plan, given->input, given->run);
+    if (status == ES_OK)
+        status = es_sweep_program(&program, plan.runs[0].argv[0]);
+    if (status == ES_OK)
+        status = run_all(&result, given, &plan, given->input, program);
+    int code;
+    if (status != ES_OK)
+        code = es_command_exit(status);
+    else if (result.signal)
+        code = 128 + result.signal;
+    else if (result.n_broken || result.n_taken)
+        code = es_exit_code(ES_EIO);
+    else
+        code = check_one(given->input, given->run);
+    free(program);
+    es_sweep_plan_free(&plan);
+    return code;
+}
+
+/* --- Slurm ----------------------------------------------------------------*/
+
+static es_status print_script(const es_sweep_submission *given)
+{
+    es_status status = ES_ENOMEM;
+    const char **runs = calloc(given->plan->n, sizeof *runs);
+    if (!runs)
+        return es_fail(ES_ENOMEM, "out of memory for a script");
+    for (size_t i = 0; i < given->plan->n; i++)
+        runs[i] = given->plan->runs[i].name;
+    status = es_sweep_print_script(stdout, given, runs, given->plan->n);
+    free(runs);
     return status;
 }
+
+static int submit(const arguments *given, const es_sweep_spec *spec,
+                  const es_sweep_plan *plan)
+{
+    int lock = -1;
+    const es_sweep_submission submission = {.spec = spec,
+                                            .plan = plan,
+                                            .folder = given->folder,
+                                            .n_at_once = given->n_at_once,
+                                            .no_stop = given->no_stop};
+    if (given->dry_run)
+        return es_command_exit(print_script(&submission));
+    es_status status = take_folder(&lock, given->folder, plan);
+    if (status == ES_OK)
+        status = es_sweep_submit(&submission);
+    if (lock >= 0)
+        close(lock);
+    return es_command_exit(status);
+}
+
+/* --- the verb -------------------------------------------------------------*/
 
 static int sweep(const arguments *given)
 {
     es_sweep_spec spec;
     es_sweep_plan plan = {.n = 0};
-    es_sweep_result result = {.signal = 0};
+    int code;
     es_status status = es_sweep_spec_read(&spec, given->input);
     if (status == ES_OK)
         status = es_sweep_plan_make(&plan, &spec);
-    if (status == ES_OK)
-        status = given->dry_run ? print_plan(&plan)
-                                : train(&result, given, &plan, &spec);
-    int code = status != ES_OK  ? es_command_exit(status)
-               : given->dry_run ? 0
-                                : conclude(given, &plan, &result);
+    if (status == ES_OK && given->dry_run && !given->slurm)
+        status = print_plan(&plan);
+    if (status != ES_OK || (given->dry_run && !given->slurm))
+        code = es_command_exit(status);
+    else
+        code = given->slurm ? submit(given, &spec, &plan) : train(given, &plan);
     es_sweep_plan_free(&plan);
     es_sweep_spec_free(&spec);
     return code;
@@ -248,5 +366,5 @@ int es_sweep_main(int argc, char **argv)
         return es_command_exit(status);
     if (given.status)
         return es_command_exit(es_sweep_print_status(stdout, given.input));
-    return sweep(&given);
+    return given.run ? train_one(&given) : sweep(&given);
 }

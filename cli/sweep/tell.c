@@ -60,34 +60,48 @@ static const char *loss_text(char *out, const es_sweep_view *view)
 
 /* --- ends -----------------------------------------------------------------*/
 
-/* The last lines of a log: what it died of. */
-static void tell_log(const char *path)
+/* Where the last lines of a text begin. */
+static char *last_lines(char *text, int most)
+{
+    char *start = text + strlen(text);
+    for (int i = 0; start > text && (start[-1] != '\n' || ++i < most);)
+        start--;
+    return start;
+}
+
+static bool print_last_lines(FILE *stream, int fd)
 {
     enum { LINES = 3 };
-    char text[2048];
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
+    char text[2048], *rest = text;
     off_t end = lseek(fd, 0, SEEK_END);
     off_t from =
         end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
     ssize_t n = pread(fd, text, sizeof text - 1, from);
-    close(fd);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     text[n > 0 ? n : 0] = '\0';
-    char *start = text + strlen(text);
-    for (int i = 0; start > text && (start[-1] != '\n' || ++i < LINES);)
-        start--;
-    for (char *line = start; line && *line;) {
-        char *next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        fputs("    ", stderr);
-        es_print_escaped(stderr, line, ES_ESCAPE_TERMINAL);
-        putc('\n', stderr);
-        line = next;
+    if (!*text)
+        return false;
+    rest = last_lines(text, LINES);
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        fputs("    ", stream);
+        es_print_escaped(stream, line, ES_ESCAPE_TERMINAL);
+        putc('\n', stream);
     }
+    return true;
+}
+
+bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
+                        const char *ending)
+{
+    char *path = es_sweep_path(folder, name, ending);
+    int fd =
+        path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    bool told = fd >= 0 && print_last_lines(stream, fd);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return told;
 }
 
 void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
@@ -102,12 +116,8 @@ void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
     es_sweep_tell(teller, "%s: %s%s%s%s%s", name,
                   es_sweep_stage_name(view->stage), step, loss,
                   view->flags[0] ? ", " : "", view->flags);
-    if (view->stage != ES_SWEEP_BROKEN)
-        return;
-    char *path = es_sweep_path(folder, name, ".log");
-    if (path)
-        tell_log(path);
-    free(path);
+    if (view->stage == ES_SWEEP_BROKEN)
+        es_sweep_print_log(stderr, folder, name, ".log");
 }
 
 /* --- in place -------------------------------------------------------------*/

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 typedef struct es_sweep_teller {
     bool live; /* a terminal: the runs at work are drawn in place */
@@ -18,6 +19,11 @@ void es_sweep_tell_begin(es_sweep_teller *teller);
 /** A line that stays. Not for texts of unknown origin. */
 void es_sweep_tell(es_sweep_teller *teller, const char *fmt, ...)
     ES_PRINTF(2, 3);
+
+/** The last lines of a text file, indented: what a run died of. False if there
+ *  are none. */
+bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
+                        const char *ending);
 
 /** How a run ended. */
 void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,

@@ -1,0 +1,212 @@
+#include "cli/sweep/status.h"
+
+#include "cli/grid.h"
+#include "cli/print.h"
+#include "cli/scan/table.h"
+#include "cli/sweep/folder.h"
+#include "cli/sweep/jobs.h"
+#include "cli/sweep/tell.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TOLD_MOST 10 /* runs whose last lines are shown */
+
+enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS, N_COLUMNS };
+
+typedef struct table {
+    const char *folder;
+    es_paths names;
+    es_sweep_jobs jobs;
+    bool asked;           /* Slurm, and it answered */
+    es_sweep_view *views; /* (n) */
+    es_grid_row *rows;    /* (n) */
+    char **cells;         /* (n,N_COLUMNS) */
+    size_t n;
+} table;
+
+/* --- rows -----------------------------------------------------------------*/
+
+static es_status fill_job(char **cell, const es_sweep_task *task)
+{
+    char id[ES_SWEEP_JOB_SIZE];
+    if (!task)
+        return ES_OK;
+    es_sweep_task_id(id, task);
+    return es_cell_print(cell, "%s", id);
+}
+
+static es_status fill_row(char **cells, const char *name,
+                          const es_sweep_view *view)
+{
+    char progress[64];
+    es_sweep_progress(progress, sizeof progress, view);
+    es_status status = es_cell_name(&cells[NAME], name);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[STAGE], "%s",
+                               es_sweep_stage_name(view->stage));
+    if (status == ES_OK)
+        status = es_cell_print(&cells[PROGRESS], "%s", progress);
+    if (status == ES_OK && view->step >= 0)
+        status = es_cell_print(&cells[STEP], "%lld", (long long)view->step);
+    if (status == ES_OK)
+        status = es_cell_measured(&cells[LOSS], view->loss);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[BANDS], "%s", view->bands);
+    if (status == ES_OK)
+        status = es_cell_print(&cells[FLAGS], "%s", view->flags);
+    return status;
+}
+
+static es_status fill(table *to)
+{
+    es_status status = ES_OK;
+    size_t n = to->names.n;
+    to->views = calloc(n, sizeof *to->views);
+    to->rows = calloc(n, sizeof *to->rows);
+    to->cells = calloc(n, N_COLUMNS * sizeof *to->cells);
+    if (!to->views || !to->rows || !to->cells)
+        return es_fail(ES_ENOMEM, "out of memory for a table");
+    for (; to->n < n && status == ES_OK; to->n++) {
+        const char *name = to->names.paths[to->n];
+        char **cells = to->cells + to->n * N_COLUMNS;
+        es_sweep_view *view = &to->views[to->n];
+        const es_sweep_task *task = es_sweep_jobs_find(&to->jobs, name);
+        es_sweep_look(view, to->folder, name);
+        es_sweep_jobs_amend(view, task);
+        to->rows[to->n].cells = cells;
+        status = fill_row(cells, name, view);
+        if (status == ES_OK)
+            status = fill_job(&cells[JOB], task);
+    }
+    return status;
+}
+
+static void free_table(table *of)
+{
+    for (size_t i = 0; of->cells && i < of->names.n * N_COLUMNS; i++)
+        free(of->cells[i]);
+    free(of->cells);
+    free(of->rows);
+    free(of->views);
+    es_sweep_jobs_free(&of->jobs);
+    es_paths_free(&of->names);
+}
+
+/* --- below the table ------------------------------------------------------*/
+
+/* The jobs that still have work, each once. */
+static bool print_jobs(FILE *stream, const table *of)
+{
+    const char *between = "Slurm job ";
+    int64_t last = -1, next;
+    do {
+        next = INT64_MAX;
+        for (size_t i = 0; i < of->n; i++) {
+            const es_sweep_task *task =
+                es_sweep_jobs_find(&of->jobs, of->names.paths[i]);
+            bool works = of->views[i].stage == ES_SWEEP_QUEUED ||
+                         of->views[i].stage == ES_SWEEP_RUNNING;
+            if (task && works && task->job > last && task->job < next)
+                next = task->job;
+        }
+        if (next != INT64_MAX)
+            fprintf(stream, "%s%" PRId64, between, next);
+        between = ", ";
+        if (next != INT64_MAX)
+            last = next;
+    } while (next != INT64_MAX);
+    if (last >= 0 && !of->asked)
+        fputs(", by what the folder holds: Slurm was not there to ask", stream);
+    return last >= 0;
+}
+
+static void print_counts(FILE *stream, const table *of)
+{
+    char holder[128];
+    size_t n_of_stage[ES_SWEEP_N_STAGES] = {0};
+    const char *between = ": ";
+    for (size_t i = 0; i < of->n; i++)
+        n_of_stage[of->views[i].stage]++;
+    fprintf(stream, "%zu run%s", of->n, of->n == 1 ? "" : "s");
+    for (int i = ES_SWEEP_N_STAGES; i-- > 0;)
+        if (n_of_stage[i]) {
+            fprintf(stream, "%s%zu %s", between, n_of_stage[i],
+                    es_sweep_stage_name((es_sweep_stage)i));
+            between = ", ";
+        }
+    fputs("; ", stream);
+    es_sweep_folder_holder(holder, sizeof holder, of->folder);
+    if (*holder)
+        es_print_escaped(stream, holder, ES_ESCAPE_TERMINAL);
+    else if (!print_jobs(stream, of))
+        fputs("no sweep is at work", stream);
+    putc('\n', stream);
+}
+
+/* What the training said; of one that did not begin, what its task said. */
+static void print_last_lines(FILE *stream, const table *of, size_t i)
+{
+    char id[ES_SWEEP_JOB_SIZE], output[ES_SWEEP_JOB_SIZE + 16];
+    const char *name = of->names.paths[i];
+    const es_sweep_task *task = es_sweep_jobs_find(&of->jobs, name);
+    bool told = of->views[i].stage == ES_SWEEP_BROKEN &&
+                es_sweep_print_log(stream, of->folder, name, ".log");
+    if (told || !task)
+        return;
+    es_sweep_task_id(id, task);
+    snprintf(output, sizeof output, "slurm-%s", id);
+    es_sweep_print_log(stream, of->folder, output, ".out");
+}
+
+static void print_ends(FILE *stream, const table *of)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < of->n; i++) {
+        const es_sweep_task *task =
+            es_sweep_jobs_find(&of->jobs, of->names.paths[i]);
+        bool lost = task && task->queue == ES_SWEEP_QUEUE_LEFT &&
+                    !es_sweep_is_done(of->views[i].stage) &&
+                    of->views[i].stage != ES_SWEEP_RUNNING;
+        if (!lost && of->views[i].stage != ES_SWEEP_BROKEN)
+            continue;
+        if (n++ >= TOLD_MOST)
+            continue;
+        es_print_escaped(stream, of->names.paths[i], ES_ESCAPE_TERMINAL);
+        fprintf(stream, ": %s\n", of->views[i].flags);
+        print_last_lines(stream, of, i);
+    }
+    if (n > TOLD_MOST)
+        fprintf(stream, "and %zu more\n", n - TOLD_MOST);
+}
+
+es_status es_sweep_print_status(FILE *stream, const char *folder)
+{
+    es_grid_column columns[N_COLUMNS] = {
+        [NAME] = {.title = "run", .shortened = true},
+        [STAGE] = {.title = "state"},
+        [PROGRESS] = {.title = "progress"},
+        [STEP] = {.title = "step", .right = true},
+        [LOSS] = {.title = "loss", .right = true},
+        [BANDS] = {.title = "bands", .right = true},
+        [JOB] = {.title = NULL},
+        [FLAGS] = {.title = "flags"}};
+    es_table_options options;
+    table all = {.folder = folder};
+    es_status status = es_sweep_folder_names(&all.names, folder);
+    if (status == ES_OK)
+        status = es_sweep_jobs_read(&all.jobs, folder);
+    if (status == ES_OK) {
+        all.asked = es_sweep_jobs_ask(&all.jobs) == ES_OK;
+        status = fill(&all);
+    }
+    if (status == ES_OK) {
+        columns[JOB].title = all.jobs.n ? "job" : NULL;
+        es_table_options_for(&options, stream);
+        es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
+        print_counts(stream, &all);
+        print_ends(stream, &all);
+    }
+    free_table(&all);
+    return status;
+}

@@ -1,0 +1,18 @@
+/** What is said of a sweep to whoever looks into its folder. */
+#ifndef ES_SWEEP_STATUS_H
+#define ES_SWEEP_STATUS_H
+
+#include "analyzer/base/status.h"
+
+#include <stdio.h>
+
+/**
+ * The table of all runs of a folder, how many there are of each stage, and of
+ * those that broke or were lost the last lines that they left. Slurm's queue
+ * is asked if runs were submitted to it and it is there.
+ *
+ * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
+ */
+es_status es_sweep_print_status(FILE *stream, const char *folder) ES_MUST_USE;
+
+#endif
