@@ -92,12 +92,20 @@ static es_status make_rules(es_judging *j)
     return ES_OK;
 }
 
-/* The feed of a series and phase: the one there is, or a new one. */
-static feed *want(es_judging *j, const char *name, es_phase phase)
+static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
 {
     for (size_t i = 0; i < j->n_feeds; i++)
         if (j->feeds[i].phase == phase && strcmp(j->feeds[i].name, name) == 0)
             return &j->feeds[i];
+    return NULL;
+}
+
+/* The feed of a series and phase: the one there is, or a new one. */
+static feed *want(es_judging *j, const char *name, es_phase phase)
+{
+    feed *found = find_feed(j, name, phase);
+    if (found)
+        return found;
     feed *wanted = &j->feeds[j->n_feeds++];
     *wanted = (feed){.name = name, .phase = phase, .role = ES_JUDGE_OTHER};
     return wanted;
@@ -215,9 +223,10 @@ static es_status check_fit(const es_judging *j, const es_rule *rule,
         return ES_OK;
     return es_fail(ES_EUSAGE,
                    "rule %s: aggregate %s does not fit %s, which has %zu "
-                   "values a step: choose another",
+                   "value%s a step: choose another",
                    rule->name, es_rule_aggregate_name(rule->aggregate),
-                   rule->series, from->own.n_values);
+                   rule->series, from->own.n_values,
+                   from->own.n_values == 1 ? "" : "s");
 }
 
 static es_status check_fits(es_judging *j)
@@ -352,6 +361,13 @@ es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
     close_feeds(j);
     es_reader_close(baseline);
     return status;
+}
+
+bool es_judging_heard(const es_judging *j, size_t rule)
+{
+    const es_rule *of = &j->options.rules->rules[rule];
+    const feed *from = find_feed(j, of->series, phase_of(of));
+    return from && from->begun;
 }
 
 int64_t es_judging_step(const es_judging *j)

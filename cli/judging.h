@@ -42,6 +42,10 @@ es_status es_judging_open(es_judging **out,
 es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
+/** True once a sample of rule `rule`'s series came: a rule that never hears of
+ *  any says nothing, whatever happens. */
+bool es_judging_heard(const es_judging *judging, size_t rule);
+
 /** Step of the sample judged last: for handlers. */
 int64_t es_judging_step(const es_judging *judging);
 

@@ -292,5 +292,6 @@ void es_summary_free(es_run_summary *summary)
     free(summary->unit);
     free(summary->values);
     free(summary->layers);
+    free(summary->heard);
     free(summary);
 }

@@ -102,6 +102,8 @@ typedef struct es_run_summary {
 
     bool judged;                /* false: without_flags */
     const es_rules_file *rules; /* the options' */
+    bool *heard; /* (rules->n) whether there is a sample of the rule's series;
+                    NULL: no rules, or not judged */
     es_flag *flags; /* (n_flags) by onset, then kind; every episode, judged
                        over the whole run: flags in the phase shown, further
                        rules in their own */

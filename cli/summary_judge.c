@@ -26,6 +26,19 @@ static es_status make_collector(es_collector *out, es_run_summary *summary,
                : es_fail(ES_ENOMEM, "out of memory for judging a run");
 }
 
+static es_status note_heard(es_run_summary *summary, const es_judging *judging,
+                            const es_rules_file *rules)
+{
+    if (!rules || !rules->n)
+        return ES_OK;
+    summary->heard = calloc(rules->n, sizeof *summary->heard);
+    if (!summary->heard)
+        return es_fail(ES_ENOMEM, "out of memory for judging a run");
+    for (size_t i = 0; i < rules->n; i++)
+        summary->heard[i] = es_judging_heard(judging, i);
+    return ES_OK;
+}
+
 static es_status judge(es_collector *found, es_reader *reader, size_t run,
                        const es_rules_file *rules)
 {
@@ -42,6 +55,8 @@ static es_status judge(es_collector *found, es_reader *reader, size_t run,
     if (status == ES_OK) {
         es_judging_finish(judging);
         status = found->status;
+        if (status == ES_OK)
+            status = note_heard(found->summary, judging, rules);
     }
     es_judging_close(judging);
     return status;

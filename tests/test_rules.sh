@@ -72,5 +72,8 @@ printf '[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
 exits 'thresholds of the flags' 1 '^$' "$scan" -q heat.db --check --rules sharp.ini
 output 'are those of the table' 'overload L0 \(error\)' "$scan" heat.db --rules sharp.ini
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
+printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
+exits 'a rule that no run has a series for is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
+check 'and no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
 exits 'an aggregate that does not fit' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
 finish

@@ -59,9 +59,16 @@ extern const char *const es_rules_keys[ES_N_RULES_KEYS];
 es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
                        const char *at) ES_MUST_USE;
 
-/** Checks what only the whole rule tells; seen: which keys it has. Returns as
- *  es_rules_set. */
-es_status es_rules_check(const es_rule *rule, const bool seen[ES_N_RULES_KEYS],
-                         const char *at) ES_MUST_USE;
+/**
+ * Checks what only the whole rule tells: that it has a series and a threshold,
+ * that its keys fit each other.
+ *
+ *   lines   (ES_N_RULES_KEYS) of the file `path`, where each key is set; 0: not
+ *   header  the line of "[rule NAME]"
+ *
+ * Returns as es_rules_set; the message names the line.
+ */
+es_status es_rules_check(const es_rule *rule, const int lines[ES_N_RULES_KEYS],
+                         const char *path, int header) ES_MUST_USE;
 
 #endif

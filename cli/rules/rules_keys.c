@@ -269,29 +269,39 @@ static bool is_easier(const es_rule *rule)
     return rule->end <= rule->threshold;
 }
 
-es_status es_rules_check(const es_rule *rule, const bool seen[ES_N_RULES_KEYS],
-                         const char *at)
+static es_status check_end(const es_rule *rule, const char *path, int line)
 {
-    int n_thresholds = 0;
+    bool share = rule->aggregate == ES_RULE_SHARE;
+    bool falling = rule->comparison == ES_RULE_BELOW ||
+                   rule->comparison == ES_RULE_AT_MOST;
+    if (isnan(rule->end) || is_easier(rule))
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%.120s:%d: end = %g: a number of at %s %g, the %s that "
+                   "opens an episode",
+                   path, line, rule->end, falling && !share ? "least" : "most",
+                   share ? rule->share : rule->threshold,
+                   share ? "share" : "threshold");
+}
+
+es_status es_rules_check(const es_rule *rule, const int lines[ES_N_RULES_KEYS],
+                         const char *path, int header)
+{
+    bool compares = false;
     for (int i = 0; i < ES_N_RULE_COMPARISONS; i++)
-        n_thresholds += seen[ES_RULES_KEY_ABOVE + i];
-    if (!seen[ES_RULES_KEY_SERIES])
-        return es_fail(ES_EUSAGE, "%s: rule %s: no series: add series = NAME",
-                       at, rule->name);
-    if (n_thresholds != 1)
+        compares = compares || lines[ES_RULES_KEY_ABOVE + i];
+    if (!lines[ES_RULES_KEY_SERIES])
         return es_fail(ES_EUSAGE,
-                       "%s: rule %s: %s threshold: one of above, below, "
+                       "%.120s:%d: rule %s: no series: add series = NAME", path,
+                       header, rule->name);
+    if (!compares)
+        return es_fail(ES_EUSAGE,
+                       "%.120s:%d: rule %s: no threshold: one of above, below, "
                        "at_least, at_most",
-                       at, rule->name, n_thresholds ? "more than one" : "no");
-    if (seen[ES_RULES_KEY_SHARE_OF] && rule->aggregate != ES_RULE_SHARE)
-        return es_fail(ES_EUSAGE, "%s: rule %s: share needs aggregate = share",
-                       at, rule->name);
-    if (!isnan(rule->end) && !is_easier(rule))
+                       path, header, rule->name);
+    if (lines[ES_RULES_KEY_SHARE_OF] && rule->aggregate != ES_RULE_SHARE)
         return es_fail(ES_EUSAGE,
-                       "%s: rule %s: end would end it at once: it has to lie "
-                       "beyond the %s that opens an episode",
-                       at, rule->name,
-                       rule->aggregate == ES_RULE_SHARE ? "share"
-                                                        : "threshold");
-    return ES_OK;
+                       "%.120s:%d: rule %s: share needs aggregate = share",
+                       path, lines[ES_RULES_KEY_SHARE_OF], rule->name);
+    return check_end(rule, path, lines[ES_RULES_KEY_END]);
 }

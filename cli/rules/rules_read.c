@@ -19,9 +19,10 @@ typedef struct parser {
     char at[160];           /* "FILE:LINE" */
     int section;
     int section_line;
-    bool had[N_SECTIONS]; /* sections, but rules */
-    bool had_threshold[ES_N_RULES_THRESHOLDS];
-    bool had_key[ES_N_RULES_KEYS]; /* of this rule */
+    bool had[N_SECTIONS];                       /* sections, but rules */
+    int threshold_lines[ES_N_RULES_THRESHOLDS]; /* 0: not set */
+    int key_lines[ES_N_RULES_KEYS];             /* of this rule */
+    int baseline_needed; /* the first line that does; 0: none */
     es_status status;
 } parser;
 
@@ -38,14 +39,27 @@ static const char *here(parser *of)
 
 /* --- sections -------------------------------------------------------------*/
 
+/* Which line to blame: the last of the section's. */
+static int last_threshold_line(const parser *of)
+{
+    int last = of->section_line;
+    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
+        if ((int)es_rules_thresholds[i].section == of->section &&
+            of->threshold_lines[i] > last)
+            last = of->threshold_lines[i];
+    return last;
+}
+
 static es_status check_pair(parser *of, es_flag_kind kind, double warning,
                             double error)
 {
     if (warning <= error)
         return ES_OK;
     return es_fail(ES_EUSAGE,
-                   "%s: [%s]: warning is above error: it has to come first",
-                   at_line(of, of->section_line), es_flag_name(kind));
+                   "%s: [%s]: warning is %g, above error, %g: it has to come "
+                   "first",
+                   at_line(of, last_threshold_line(of)), es_flag_name(kind),
+                   warning, error);
 }
 
 static es_status check_baseline(parser *of)
@@ -69,8 +83,8 @@ static es_status end_section(parser *of)
     case BASELINE:
         return check_baseline(of);
     case RULE:
-        return es_rules_check(&of->out->rules[of->out->n - 1], of->had_key,
-                              at_line(of, of->section_line));
+        return es_rules_check(&of->out->rules[of->out->n - 1], of->key_lines,
+                              of->path, of->section_line);
     default:
         return ES_OK;
     }
@@ -79,13 +93,10 @@ static es_status end_section(parser *of)
 static es_status end_file(parser *of)
 {
     es_status status = end_section(of);
-    for (size_t i = 0; i < of->out->n && status == ES_OK; i++)
-        if (of->out->rules[i].reference == ES_RULE_BASELINE &&
-            !of->out->baseline)
-            status = es_fail(ES_EUSAGE,
-                             "%s: rule %s needs a baseline: add [baseline] "
-                             "with run = RUN.db",
-                             of->path, of->out->rules[i].name);
+    if (status == ES_OK && of->baseline_needed && !of->out->baseline)
+        status = es_fail(ES_EUSAGE,
+                         "%s: no baseline: add [baseline] with run = RUN.db",
+                         at_line(of, of->baseline_needed));
     return status;
 }
 
@@ -131,7 +142,7 @@ static es_status begin_rule(parser *of, const char *name)
     es_rule_default(&grown[out->n]);
     memcpy(grown[out->n].name, name, strlen(name) + 1);
     out->n++;
-    memset(of->had_key, 0, sizeof of->had_key);
+    memset(of->key_lines, 0, sizeof of->key_lines);
     of->section = RULE;
     return ES_OK;
 }
@@ -173,9 +184,10 @@ static es_status parse_header(parser *of, const char *line)
     const char *rest = end ? end + 1 + strspn(end + 1, " \t\r\n") : NULL;
     char name[128];
     size_t n = end ? (size_t)(end - line) - 1 : 0;
+    int shown = (int)strcspn(line, "\r\n");
     if (!rest || (*rest && *rest != ';' && *rest != '#') || n >= sizeof name)
-        return es_fail(ES_EUSAGE, "%s: '%.60s': a section such as [collapse]",
-                       here(of), line);
+        return es_fail(ES_EUSAGE, "%s: '%.*s': a section such as [collapse]",
+                       here(of), shown < 60 ? shown : 60, line);
     memcpy(name, line + 1, n);
     name[n] = 0;
     return begin_section(of, name);
@@ -233,9 +245,9 @@ static es_status take_threshold(parser *of, const char *key, const char *value)
         const es_rules_threshold *to = &es_rules_thresholds[i];
         if ((int)to->section != of->section || strcmp(to->key, key) != 0)
             continue;
-        if (of->had_threshold[i])
+        if (of->threshold_lines[i])
             return twice(of, key);
-        of->had_threshold[i] = true;
+        of->threshold_lines[i] = of->line;
         return set_threshold(of, to, value);
     }
     list_thresholds(keys, sizeof keys, of->section);
@@ -243,16 +255,36 @@ static es_status take_threshold(parser *of, const char *key, const char *value)
                    es_flag_name((es_flag_kind)of->section), key, keys);
 }
 
+static bool is_comparison(int key)
+{
+    return key >= ES_RULES_KEY_ABOVE && key < ES_RULES_KEY_SHARE_OF;
+}
+
+static es_status set_key(parser *of, es_rules_key key, const char *value)
+{
+    es_rule *rule = &of->out->rules[of->out->n - 1];
+    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison(key); i++)
+        if (is_comparison(i) && i != (int)key && of->key_lines[i])
+            return es_fail(ES_EUSAGE,
+                           "%s: rule %s: more than one threshold: one of "
+                           "above, below, at_least, at_most",
+                           here(of), rule->name);
+    es_status status = es_rules_set(rule, key, value, here(of));
+    if (is_comparison(key) && rule->reference == ES_RULE_BASELINE &&
+        !of->baseline_needed)
+        of->baseline_needed = of->line;
+    return status;
+}
+
 static es_status take_rule(parser *of, const char *key, const char *value)
 {
     for (int i = 0; i < ES_N_RULES_KEYS; i++) {
         if (strcmp(key, es_rules_keys[i]) != 0)
             continue;
-        if (of->had_key[i])
+        if (of->key_lines[i])
             return twice(of, key);
-        of->had_key[i] = true;
-        return es_rules_set(&of->out->rules[of->out->n - 1], (es_rules_key)i,
-                            value, here(of));
+        of->key_lines[i] = of->line;
+        return set_key(of, (es_rules_key)i, value);
     }
     return es_fail(ES_EUSAGE,
                    "%s: a rule has no key '%.40s': series, phase, aggregate, "

@@ -25,6 +25,7 @@ typedef struct scan {
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
     int output_code;           /* exit code of the first output that failed */
     bool alarms;
+    bool *heard; /* (rules->n) by the rule of any run; NULL: no rules */
 
     es_output *output;
     FILE *stream;
@@ -207,6 +208,25 @@ static es_status take(scan *s, es_reader *reader, size_t run,
     return ES_OK;
 }
 
+static void note_heard(scan *s, const es_run_summary *summary)
+{
+    for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n; i++)
+        s->heard[i] = s->heard[i] || summary->heard[i];
+}
+
+/* A rule without a series to judge is silent; a misspelled one, too. */
+static void tell_unheard(const scan *s)
+{
+    for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
+        const es_rule *rule = &s->options.rules.rules[i];
+        if (!s->heard[i])
+            es_print_note("rule %s: not judged: no run has a sample of %s "
+                          "(%s)",
+                          rule->name, rule->series,
+                          rule->eval ? "eval" : "train");
+    }
+}
+
 static es_status show(scan *s, es_reader *reader, size_t run)
 {
     es_run_summary *summary = NULL;
@@ -216,6 +236,7 @@ static es_status show(scan *s, es_reader *reader, size_t run)
     if (status != ES_OK)
         return status;
     s->n_shown++;
+    note_heard(s, summary);
     if (!is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
         es_summary_free(summary);
         return ES_OK;
@@ -338,6 +359,7 @@ static void finish(scan *s)
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_free(s->kept[i]);
     free(s->kept);
+    free(s->heard);
     es_scan_options_free(&s->options);
 }
 
@@ -356,10 +378,16 @@ static es_status show_runs(scan *s)
         return status;
     if (summary->max.policy == ES_MAX_OBSERVED)
         for_each_run(s, gather_peak, false);
+    if (!summary->without_flags && s->options.rules.n) {
+        s->heard = calloc(s->options.rules.n, sizeof *s->heard);
+        if (!s->heard)
+            return es_fail(ES_ENOMEM, "out of memory for rules");
+    }
     if (keeps_runs(s))
         show_together(s);
     else
         show_one_by_one(s);
+    tell_unheard(s);
     return ES_OK;
 }
 
