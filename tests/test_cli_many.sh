@@ -43,6 +43,9 @@ shows 'by the largest entropy' \
 shows 'falling, ties by path' \
     'zero two one three' -r sweep --sort=-max
 shows 'none' '' -r sweep --where 'arch=EReg*'
+exits 'and says so' 0 '^entropy-scan: --where: none of 4 runs is such$' "$scan" -r sweep --where 'arch=EReg*'
+check 'but is quiet where it should' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
+check 'nor says so of others' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
 m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
 check 'm is of the runs shown' test "$(m_of -r sweep)" = 3.8
 check 'and of no others' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5

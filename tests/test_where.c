@@ -107,6 +107,9 @@ static void test_where__flags_are_those_that_stand(void **state)
     assert_holds("flag=ok", &run, false);
     assert_holds("flag!=collapse", &run, false);
     assert_holds("severity>=3", &run, true);
+    assert_holds("severity=critical", &run, true);
+    assert_holds("severity>critical", &run, false);
+    assert_holds("severity=none", &run, false);
     run = run_of("SM", 9, &past);
     assert_holds("flag=logits", &run, false);
     assert_holds("flag=ok", &run, true);
@@ -134,6 +137,7 @@ static void test_where__what_is_wrong_is_named(void **state)
         {"arch", "arch=SM*"},          {"color=red", "eval_ppl"},
         {"eval_ppl<low", "no number"}, {"arch<SM", "is a text"},
         {"=3", "there are flag"},      {"step=", "no number"},
+        {"severity=bad", "nor none"},  {"step=critical", "no number"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         es_where where = {.n = 0};

@@ -23,6 +23,7 @@ typedef struct scan {
     size_t n_kept;
     es_comparison *comparison; /* NULL: not asked for */
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
+    size_t n_left_out;         /* of those shown: by --where */
     int output_code;           /* exit code of the first output that failed */
     bool alarms;
     bool *heard; /* (rules->n) by the rule of any run; NULL: no rules */
@@ -238,6 +239,7 @@ static es_status show(scan *s, es_reader *reader, size_t run)
     s->n_shown++;
     note_heard(s, summary);
     if (!is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
+        s->n_left_out++;
         es_summary_free(summary);
         return ES_OK;
     }
@@ -388,6 +390,9 @@ static es_status show_runs(scan *s)
     else
         show_one_by_one(s);
     tell_unheard(s);
+    if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet)
+        es_print_note("--where: none of %zu run%s is such", s->n_shown,
+                      s->n_shown == 1 ? "" : "s");
     return ES_OK;
 }
 

@@ -154,14 +154,31 @@ static bool read_relation(es_where_relation *out, const char **at)
     return false;
 }
 
+/* A severity may be called by its name. */
+static es_status read_number(es_condition *c)
+{
+    const bool severity = fields[c->field].number == severity_of;
+    for (int i = 0; severity && i <= ES_SEVERITY_CRITICAL; i++)
+        if (strcmp(c->text, es_severity_name((es_severity)i)) == 0) {
+            c->number = i;
+            return ES_OK;
+        }
+    if (es_double_parse(&c->number, c->text) == ES_OK)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number%s",
+                   fields[c->field].name, c->text,
+                   severity ? ", nor none, info, warning, error or critical"
+                            : "");
+}
+
 static es_status check_value(es_condition *c)
 {
     bool ordered = c->relation != ES_WHERE_IS && c->relation != ES_WHERE_IS_NOT;
     bool numeric = fields[c->field].number != NULL;
     c->number = NAN;
-    if (numeric && es_double_parse(&c->number, c->text) != ES_OK)
-        return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number",
-                       fields[c->field].name, c->text);
+    es_status status = numeric ? read_number(c) : ES_OK;
+    if (status != ES_OK)
+        return status;
     if (ordered && !numeric)
         return es_fail(ES_EUSAGE,
                        "--where %s: is a text: compare it by = or !=, with * "

@@ -36,7 +36,8 @@ typedef struct es_where {
  *
  * Texts: path, run, arch, status, phase, flag (any kind that stands; "ok" if
  * none does). Numbers: step, last_step, layers, heads, ctx, loss, ppl,
- * eval_loss, eval_ppl, max, balanced, severity (0 none .. 4 critical).
+ * eval_loss, eval_ppl, max, balanced, severity (0 to 4, or by name: none to
+ * critical).
  * ES_OK; ES_EUSAGE: the message says what was expected where.
  */
 es_status es_where_parse(es_where *to, const char *text) ES_MUST_USE;

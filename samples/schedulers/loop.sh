@@ -31,7 +31,7 @@ mkdir -p "$dir" || exit 2
 # severity error or above stands, and --where leaves the critical to be shown.
 doomed() { # RUN
     local json
-    json=$(entropy-scan --check --json --where severity=4 \
+    json=$(entropy-scan --check --json --where severity=critical \
         ${RULES:+--rules "$RULES"} "$1" 2>/dev/null)
     [ $? -eq 1 ] || return 1
     grep -oE '"kind":"[^"]*","severity":"critical","stands":true,"onset":[0-9]+' \
