@@ -17,6 +17,12 @@
  * them unless it says so. The same call gives the same bits on the same
  * back-end with the same number of threads.
  *
+ * Operations may run later than they are called, in the order of the calls:
+ * only `load`, `view` and `status` wait, and nothing else returns a number to
+ * the host, so that a step needs to be waited for once. What changes from step
+ * to step (es_control) is read from memory, so that a sequence of operations
+ * can be captured once and run again.
+ *
  * An entry may be NULL: this back-end cannot do that yet, and es_model_new
  * refuses architectures that need it.
  */
@@ -24,7 +30,14 @@
 #define ES_OPS_H
 
 #include "analyzer/arch.h"
+#include "analyzer/base/status.h"
 #include <stdint.h>
+
+/** Floats that a back-end may keep of an attention row for the way back. */
+enum { ES_N_SAVED = 4 };
+
+/** Captured sequences of a back-end at most. */
+enum { ES_MAX_SEQUENCES = 16 };
 
 typedef struct es_backend es_backend;
 typedef struct es_mem es_mem; /* never complete: cannot be read by mistake */
@@ -83,11 +96,36 @@ typedef struct es_columns {
     int n_in, stride, first, n;
 } es_columns;
 
-/** One step of AdamW: section 6. The gradient is multiplied by grad_scale
- *  first; correction1 = 1 - beta1^step, correction2 = 1 - beta2^step. */
+/** AdamW: section 6. */
 typedef struct es_adamw {
-    float lr, beta1, beta2, eps, decay, grad_scale, correction1, correction2;
+    float beta1, beta2, eps, decay;
 } es_adamw;
+
+/** What is different in every step, in memory of the back-end. */
+typedef struct es_control {
+    float lr;
+    float correction1, correction2; /* 1 - beta1^step, 1 - beta2^step */
+    float loss_scale; /* the gradients are this many times what they should be;
+                         1 unless activations are fp16 */
+    float grad_scale; /* what adamw multiplies gradients with: by `clip` */
+    float skips;      /* 1: adamw leaves everything alone: by `clip` */
+} es_control;
+
+/** Of one head, over all the rows of a step, in memory of the back-end; see
+ *  es_head_stats. The host starts it with zeros and, for the last three, NaN,
+ *  which the smallest and the largest pass over. */
+typedef struct es_head_sums {
+    double entropy, sink, missing; /* over finite rows */
+    int64_t finite_rows, nonfinite_rows, nonfinite_weights;
+    double entropy_min, entropy_max; /* of the mean over a sequence's rows */
+    double max_logit;
+} es_head_sums;
+
+/** Of one layer's output over a step, in memory of the back-end. */
+typedef struct es_layer_sums {
+    uint64_t nonfinite; /* activations */
+    double squares;     /* of all activations; NaN if one is */
+} es_layer_sums;
 
 /** The largest sizes that a model will ask of a back-end. */
 typedef struct es_extents {
@@ -96,12 +134,14 @@ typedef struct es_extents {
 
 typedef struct es_ops {
     const char *name;
-    size_t activation_size;
+    size_t activation_size; /* bytes of one */
+    bool scales_loss;       /* activations need a scaled loss: fp16 */
 
     /* --- the back-end and its memory ------------------------------------ */
 
-    /** n_threads 0: as many as there are processors to run on.
-     *  ES_OK; ES_ENOMEM; ES_EIO (no such device). */
+    /** n_threads 0: as many as there are processors to run on; of no meaning
+     *  on a device. ES_OK; ES_ENOMEM; ES_EIO (no such device, or one that is
+     *  too old). */
     es_status (*open)(es_backend **out, int n_threads);
     void (*close)(es_backend *backend); /* NULL is fine */
     int (*n_threads)(const es_backend *backend);
@@ -117,6 +157,12 @@ typedef struct es_ops {
      */
     void (*emulate_fp16)(es_backend *backend);
 
+    /** Waits for everything, and says what has gone wrong since the back-end
+     *  was opened, the first thing if several: ES_OK; ES_EIO (the device).
+     *  After a failure operations do nothing and `load` gives NaN. NULL: none
+     *  can. */
+    es_status (*status)(es_backend *backend);
+
     /** Sets aside the working memory for operations up to these sizes, so
      *  that none of them can fail. ES_OK or ES_ENOMEM. */
     es_status (*prepare)(es_backend *backend, const es_extents *largest);
@@ -125,6 +171,7 @@ typedef struct es_ops {
     es_status (*reserve)(es_backend *backend, es_mem **out, size_t bytes);
     void (*release)(es_backend *backend, es_mem *memory); /* NULL is fine */
     void (*zero)(es_backend *backend, es_mem *out, size_t bytes);
+    /** `in` may be changed as soon as it returns. */
     void (*store)(es_backend *backend, es_mem *out, const void *in,
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
@@ -136,6 +183,26 @@ typedef struct es_ops {
      * NULL if there is no memory for it.
      */
     const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
+
+    /**
+     * Weights that products will read, f32 (n), each array of them reserved in
+     * one piece: the back-end keeps a copy in the precision of its products.
+     * `refresh` makes it anew after the weights have changed. NULL: no need.
+     * keep: ES_OK, ES_ENOMEM.
+     */
+    es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
+    void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
+
+    /**
+     * A sequence of operations that is always called with the same arguments
+     * has a number of its own, 0 .. ES_MAX_SEQUENCES - 1. `replay` runs it if
+     * it is known and returns true; else the operations that follow are
+     * captured until `launch` keeps them under this number and runs them.
+     * store, load, view, status, keep and reserve stay outside. NULL: a
+     * back-end that does not gain by it.
+     */
+    bool (*replay)(es_backend *backend, int sequence);
+    void (*launch)(es_backend *backend);
 
     /* --- embedding ------------------------------------------------------- */
 
@@ -204,10 +271,8 @@ typedef struct es_ops {
      * Causal attention of all heads, fused: no T x T storage.
      *
      *   y      (N,d) act     the heads' outputs, concatenated
-     *   saved  (B,H,T,2) f32 for the way back: softmax: m, the row's largest
-     *                        score, and the sum of exp(s - m); PowerSoftmax:
-     *                        m, its largest absolute score, and eps (c / m)^p
-     *                        + the sum of (s / m)^p
+     *   saved  (B,H,T,ES_N_SAVED) f32 for the way back, the back-end's own
+     *          affair
      *   rows   NULL: no statistics
      *   qkv    (N,3d) act
      */
@@ -237,12 +302,19 @@ typedef struct es_ops {
                                const es_attention *attention);
     /**
      * One layer's share of L_ent from row entropies (B,H,T): loss (1) f32 +=;
-     * dentropy (B,H,T) written, dtheta (H) +=, both times lambda * scale;
-     * NULL where not wanted. A row whose entropy is not finite has no share.
+     * dentropy (B,H,T) written, dtheta (H) +=, both times lambda * scale *
+     * loss_scale of `control` (es_control; NULL: 1); NULL where not wanted. A
+     * row whose entropy is not finite has no share.
      */
     void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
-                            const es_penalty *penalty, float scale);
+                            const es_penalty *penalty, float scale,
+                            const es_mem *control);
+    /** Adds the rows of one layer to sums (H) es_head_sums. lse is not read;
+     *  missing may be NULL. In double. */
+    void (*measure_rows)(es_backend *backend, es_mem *sums,
+                         const es_row_mem *rows, int n_batch, int n_head,
+                         int n_ctx);
 
     /* --- residual of the scaled FFNs ------------------------------------- */
 
@@ -263,10 +335,15 @@ typedef struct es_ops {
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab);
-    /** In place: logits become scale (softmax(logits) - onehot(target)). */
+    /** In place: logits become scale * loss_scale of `control` (es_control;
+     *  NULL: 1) * (softmax(logits) - onehot(target)). */
     void (*cross_entropy_backward)(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
-                                   float scale, int n_rows, int vocab);
+                                   float scale, const es_mem *control,
+                                   int n_rows, int vocab);
+    /** sum (1) f64 += the mean of x (n) f32, in double. */
+    void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
+                     size_t n);
 
     /* --- normalised weights: section 5 ----------------------------------- */
 
@@ -307,19 +384,50 @@ typedef struct es_ops {
 
     /* --- statistics and update ------------------------------------------- */
 
-    /** Of n activations: how many are not finite, and the sum of the squares
-     *  of all of them. */
-    void (*activation_stats)(es_backend *backend, uint64_t *nonfinite,
-                             double *squares, const es_mem *x, size_t n);
-    /** The sum of the squares of n f32, in double. */
-    double (*sum_squares)(es_backend *backend, const es_mem *x, size_t n);
-    /** param, moment1, moment2 (n) f32 updated from grad. */
+    /** Adds n activations to sums (1) es_layer_sums. */
+    void (*activation_stats)(es_backend *backend, es_mem *sums, const es_mem *x,
+                             size_t n);
+    /** out (1) f64 = the sum of the squares of x (n) f32, in double. */
+    void (*sum_squares)(es_backend *backend, es_mem *out, const es_mem *x,
+                        size_t n);
+    /**
+     * Of control (es_control), from the sum of squares (1) f64 of gradients
+     * that are loss_scale times too large: grad_scale = 1 / loss_scale, times
+     * max_norm / norm where 0 < max_norm < norm; skips = 1 if `may_skip` and
+     * the norm is not finite, else 0. A norm that is not finite clips nothing.
+     */
+    void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
+                 float max_norm, bool may_skip);
+    /** param, moment1, moment2 (n) f32 updated from grad, by control
+     *  (es_control). */
     void (*adamw)(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
-                  const es_adamw *step);
+                  const es_adamw *how, const es_mem *control);
 } es_ops;
 
-/** The table of a back-end by name: "cpu". NULL if there is none. */
-const es_ops *es_ops_find(const char *name);
+/** How activations are kept and products taken; statistics, parameters and
+ *  sums are f32 or better in all of them. */
+typedef enum es_precision {
+    ES_FP32, /* exact products: for parity */
+    ES_TF32, /* f32 activations, products of 10-bit mantissas */
+    ES_BF16,
+    ES_FP16,
+    ES_N_PRECISIONS
+} es_precision;
+
+/** "fp32", "tf32", "bf16", "fp16". */
+extern const char *const es_precision_names[ES_N_PRECISIONS];
+
+/**
+ * The table of a back-end.
+ *
+ *   name  "cpu", fp32 alone; "cuda": the shared library beside the program, or
+ *         the one that ENTROPY_TRAIN_CUDA names
+ *
+ * ES_OK; ES_EUSAGE (no such back-end, or it has no such precision); ES_EIO
+ * (its library is not there or cannot be loaded).
+ */
+es_status es_ops_find(const es_ops **out, const char *name,
+                      es_precision precision) ES_MUST_USE;
 
 #endif

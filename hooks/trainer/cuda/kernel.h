@@ -1,0 +1,90 @@
+/**
+ * The language of the kernels, for the device (nvcc) and for the host
+ * (host/kernel_host.h): __global__, __device__, threadIdx, blockIdx, blockDim,
+ * gridDim, __syncthreads, __syncwarp, __shfl_sync and its relatives, atomicAdd,
+ * the intrinsics of mma.h.
+ *
+ * Rules that make both of them right:
+ *
+ *   - blocks have a multiple of 32 threads; a warp is 32 consecutive ones
+ *   - every thread of a block reaches the same barriers; every lane of a warp
+ *     the same shuffles, always with the full mask
+ *   - shared memory is what ES_SHARED takes: the one dynamic piece, whose size
+ *     es_launch is given, carved by the kernel. It starts as NaN on the host
+ *   - a kernel is a plain function template or function, launched by es_launch,
+ *     which is where errors are checked
+ */
+#ifndef ES_CUDA_KERNEL_H
+#define ES_CUDA_KERNEL_H
+
+#include "hooks/trainer/cuda/device.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef __nv_bfloat16 es_bf16;
+typedef __half es_fp16;
+
+#ifdef __CUDACC__
+
+/** The block's dynamic shared memory, aligned to 128 bytes, as `name`. */
+#define ES_SHARED(type, name)                                                  \
+    extern __shared__ __align__(128) unsigned char es_shared_memory[];         \
+    type *name = (type *)(void *)es_shared_memory
+
+/**
+ * kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the device's
+ * stream. More than 48 KiB of shared memory is asked for here. A launch that
+ * fails becomes the device's trouble (device.h), told with `name`; after
+ * trouble nothing is launched.
+ */
+template <class... P, class... A>
+static inline void es_launch(es_device *device, const char *name,
+                             void (*kernel)(P...), dim3 grid, int n_threads,
+                             size_t shared_bytes, A... arguments)
+{
+    void *pointers[] = {(void *)&arguments...};
+    static_assert(sizeof...(P) == sizeof...(A), "arguments of the kernel");
+    static_assert((... && __is_same(P, A)), "types of the kernel's arguments");
+    es_device_launch(device, name, (const void *)kernel, grid, n_threads,
+                     shared_bytes, pointers);
+}
+
+#else
+#include "hooks/trainer/cuda/host/kernel_host.h"
+#endif
+
+/** Values of any type of activation as f32, and back, to the nearest. */
+__device__ __forceinline__ float es_float(float x)
+{
+    return x;
+}
+__device__ __forceinline__ float es_float(es_bf16 x)
+{
+    return __bfloat162float(x);
+}
+__device__ __forceinline__ float es_float(es_fp16 x)
+{
+    return __half2float(x);
+}
+template <class A>
+__device__ __forceinline__ A es_act_of(float x);
+template <>
+__device__ __forceinline__ float es_act_of<float>(float x)
+{
+    return x;
+}
+template <>
+__device__ __forceinline__ es_bf16 es_act_of<es_bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+template <>
+__device__ __forceinline__ es_fp16 es_act_of<es_fp16>(float x)
+{
+    return __float2half_rn(x);
+}
+
+#endif
