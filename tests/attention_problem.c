@@ -80,7 +80,7 @@ es_attention attention_shape(const attention_problem *p)
 es_backend *attention_backend(const es_cpu_kernels *kernels,
                               const attention_problem *p, int n_threads)
 {
-    const es_ops *ops = es_ops_find("cpu");
+    const es_ops *ops = &es_cpu_ops;
     const es_extents largest = {.n_rows = p->n_batch * p->n_ctx,
                                 .width = 3 * p->n_head * p->width,
                                 .n_ctx = p->n_ctx,
@@ -96,7 +96,7 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy)
 {
-    const es_ops *ops = es_ops_find("cpu");
+    const es_ops *ops = &es_cpu_ops;
     const es_attention shape = attention_shape(p);
     es_backend *cpu = attention_backend(kernels, p, n_threads);
     if (p->half)

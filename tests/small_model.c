@@ -44,7 +44,7 @@ es_small_model es_small_open(const es_model_config *config)
     es_small_model s = {.n = config->batch * config->ctx};
     uint64_t seed = 3;
     assert_true(s.n <= ES_SMALL_TOKENS);
-    if (es_model_new(&s.model, config, "cpu", 2) != ES_OK)
+    if (es_model_new(&s.model, config, &es_cpu_ops, 2) != ES_OK)
         fail_msg("%s", es_message());
     s.config = es_model_config_of(s.model);
     for (size_t i = 0; i < es_model_n_arrays(s.model); i++)

@@ -36,7 +36,7 @@ static void test_attention__shapes(void **state)
 static void test_attention__measuring_changes_nothing(void **state)
 {
     (void)state;
-    const es_ops *ops = es_ops_find("cpu");
+    const es_ops *ops = &es_cpu_ops;
     attention_problem p = attention_open(2, 37, 3, 7);
     const es_attention shape = attention_shape(&p);
     attention_run(&p, &es_cpu_kernels_plain, 1, false);

@@ -35,7 +35,8 @@ static uint32_t train_bits(double losses[6], int n_threads, bool measure)
     es_model *model;
     uint32_t hash = 2166136261u;
     es_train_config_default(&train);
-    assert_int_equal(es_model_new(&model, &config, "cpu", n_threads), ES_OK);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, n_threads),
+                     ES_OK);
     for (int step = 0; step < 6; step++) {
         int32_t tokens[10], targets[10];
         es_losses out;
@@ -229,7 +230,7 @@ static void test_model__learns(void **state)
     config.batch = 4;
     es_model *model;
     es_losses losses = {0}, first = {0};
-    assert_int_equal(es_model_new(&model, &config, "cpu", 2), ES_OK);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
     for (int step = 0; step < 150; step++) {
         int32_t tokens[64], targets[64];
         double norm;
@@ -321,11 +322,9 @@ static void test_model__refuses(void **state)
     (void)state;
     es_model *model = (es_model *)&model;
     es_model_config config = es_small_config("SM");
-    assert_int_equal(es_model_new(&model, &config, "abacus", 1), ES_EUSAGE);
-    assert_null(model);
-    assert_non_null(strstr(es_message(), "abacus"));
     config.n_head = 5;
-    assert_int_equal(es_model_new(&model, &config, "cpu", 1), ES_EUSAGE);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_EUSAGE);
+    assert_null(model);
 }
 
 static void test_model__too_large(void **state)
@@ -339,7 +338,7 @@ static void test_model__too_large(void **state)
     config.batch = 1 << 12;
     config.ctx = 1 << 14;
     config.mlp_mult = 64;
-    assert_int_equal(es_model_new(&model, &config, "cpu", 1), ES_ENOMEM);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_ENOMEM);
     assert_null(model);
 }
 

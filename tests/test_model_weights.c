@@ -65,7 +65,7 @@ static double drawn_loss(const char *arch, es_family family)
         tokens[i] = i * 7 % 11;
         targets[i] = i * 3 % 11;
     }
-    assert_int_equal(es_model_new(&model, &config, "cpu", 2), ES_OK);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
     assert_int_equal(
         es_model_forward(model, &losses, tokens, targets, false, false), ES_OK);
     es_model_free(model);
@@ -96,7 +96,7 @@ static void test_model_weights__vectors_are_warm(void **state)
     es_model_config config = es_small_config("SM+SNorm(FFN)");
     es_small_model s = {.n = 10, .config = &config};
     float u[ROOM], v[ROOM], m[ROOM];
-    assert_int_equal(es_model_new(&s.model, &config, "cpu", 1), ES_OK);
+    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, 1), ES_OK);
     const size_t n = get(&s, "h.1.mlp.c_fc.u", u);
     const size_t n_in = get(&s, "h.1.mlp.c_fc.v", v);
     assert_int_equal(get(&s, "h.1.mlp.c_fc.weight", m), n * n_in);
@@ -297,7 +297,8 @@ static uint32_t train(const char *arch, int n_threads)
     es_small_model s = {.n = 10, .config = &config};
     uint32_t hash = 2166136261u;
     float values[ROOM];
-    assert_int_equal(es_model_new(&s.model, &config, "cpu", n_threads), ES_OK);
+    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, n_threads),
+                     ES_OK);
     for (int i = 0; i < s.n; i++) {
         s.tokens[i] = i % 5;
         s.targets[i] = (i + 1) % 5;

@@ -35,7 +35,7 @@ static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
 {
     const es_extents largest = {
         .n_rows = 1, .width = 1300, .n_ctx = 1, .n_head = 1, .head_width = 1};
-    ops = es_ops_find("cpu");
+    ops = &es_cpu_ops;
     assert_int_equal(ops->open(&cpu, n_threads), ES_OK);
     cpu->kernels = kernels ? kernels : cpu->kernels;
     assert_int_equal(ops->prepare(cpu, &largest), ES_OK);

@@ -61,7 +61,7 @@ static void reference(double *out, const float *qkv, const es_attention *a,
 /* For every shape, on one back-end that is ready for larger ones. */
 static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
 {
-    const es_ops *ops = es_ops_find("cpu");
+    const es_ops *ops = &es_cpu_ops;
     const es_extents largest = {
         .n_rows = 60, .width = 200, .n_ctx = 40, .n_head = 5, .head_width = 70};
     es_backend *cpu;
@@ -88,7 +88,7 @@ static void check_formula(es_backend *cpu, const es_attention *a)
         float *got = draw(a, 5);
         double *want = calloc(size_of(a), sizeof *want);
         reference(want, got, a, back ? -1 : 1);
-        es_ops_find("cpu")->rotate(cpu, (es_mem *)got, a, back);
+        es_cpu_ops.rotate(cpu, (es_mem *)got, a, back);
         es_test_expect_close("rotated", got, want, size_of(a));
         free(got);
         free(want);
@@ -112,7 +112,7 @@ static double inner_product(const float *x, const float *y, size_t n)
 /* <R x, y> = <x, R^T y>. */
 static void check_transpose(es_backend *cpu, const es_attention *a)
 {
-    const es_ops *ops = es_ops_find("cpu");
+    const es_ops *ops = &es_cpu_ops;
     const size_t n = size_of(a);
     float *x = draw(a, 7), *y = draw(a, 8);
     float *rx = draw(a, 7), *ry = draw(a, 8);
@@ -141,7 +141,7 @@ static void check_relative(es_backend *cpu, const es_attention *a)
     float *qkv = draw(a, 9);
     for (int row = 1; row < a->n_batch * a->n_ctx; row++)
         memcpy(qkv + row * 3 * d, qkv, (size_t)(3 * d) * sizeof *qkv);
-    es_ops_find("cpu")->rotate(cpu, (es_mem *)qkv, a, false);
+    es_cpu_ops.rotate(cpu, (es_mem *)qkv, a, false);
     for (int i = 1; i < a->n_ctx; i++)
         for (int j = 1; j <= i; j++) {
             const float *q = qkv + i * 3 * d, *k = qkv + (j * 3 + 1) * d;
@@ -185,8 +185,8 @@ static void test_pythia__reference_cases(void **state)
     FILE *out = tmpfile();
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         es_verify_counts counts;
-        assert_int_equal(es_verify(out, dirs, 3, "cpu", n_threads, &counts),
-                         ES_OK);
+        assert_int_equal(
+            es_verify(out, dirs, 3, &es_cpu_ops, n_threads, &counts), ES_OK);
         assert_int_equal(counts.passed, 3);
     }
     fclose(out);

@@ -64,7 +64,8 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     if (system(command) == 0) {
         FILE *out = tmpfile();
         const char *dirs[] = {dir};
-        assert_int_equal(es_verify(out, dirs, 1, "cpu", 1, &counts), ES_OK);
+        assert_int_equal(es_verify(out, dirs, 1, &es_cpu_ops, 1, &counts),
+                         ES_OK);
         fclose(out);
     }
     snprintf(command, sizeof command, "rm -rf '%s'", dir);

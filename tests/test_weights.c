@@ -81,7 +81,7 @@ static float *run(const es_weights *weights, const es_model_config *config,
         (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
     float *logits = malloc(n * sizeof *logits);
     assert_non_null(logits);
-    if (es_model_new(&model, config, "cpu", 1) != ES_OK ||
+    if (es_model_new(&model, config, &es_cpu_ops, 1) != ES_OK ||
         es_weights_load(model, weights, note, 256) != ES_OK ||
         es_model_forward(model, &losses, tokens, NULL, false, true) != ES_OK)
         fail_msg("%s", es_message());
@@ -446,7 +446,7 @@ static void test_weights__an_output_matrix_of_its_own(void **state)
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
     es_model *model = NULL;
-    assert_int_equal(es_model_new(&model, &config, "cpu", 1), ES_OK);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_OK);
     assert_int_equal(es_weights_load(model, weights, note, sizeof note),
                      ES_EFORMAT);
     assert_non_null(strstr(es_message(), "lm_head.weight is not"));

@@ -43,7 +43,7 @@ static es_model *load(const es_weights *weights, const es_model_config *config,
 {
     char note[256];
     es_model *model = NULL;
-    if (es_model_new(&model, config, "cpu", 2) != ES_OK ||
+    if (es_model_new(&model, config, &es_cpu_ops, 2) != ES_OK ||
         es_weights_load(model, weights, note, sizeof note) != ES_OK)
         fail_msg("%s", es_message());
     assert_string_equal(note, want_note);

@@ -262,8 +262,12 @@ static es_status verify(const es_settings *settings, const words *cases,
 {
     if (cases->n == 0)
         return es_fail(ES_EUSAGE, "no cases: name one directory or more");
-    return es_verify(stdout, cases->items, cases->n, settings->backend,
-                     settings->threads, counts);
+    const es_ops *ops;
+    es_status status = es_ops_find(&ops, settings->backend, ES_FP32);
+    if (status != ES_OK)
+        return status;
+    return es_verify(stdout, cases->items, cases->n, ops, settings->threads,
+                     counts);
 }
 
 static int run_verify(int argc, char **argv)

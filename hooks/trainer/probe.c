@@ -119,7 +119,7 @@ static es_status run_batches(probe *p, const es_train_watch *watch)
         es_losses losses;
         if (watch->should_stop && watch->should_stop(watch->user))
             break;
-        es_status status = es_trainer_hold_out(p->trainer, &losses, i);
+        es_status status = es_trainer_hold_out(p->trainer, &losses, i, 1);
         if (status != ES_OK)
             return status;
         es_losses_add(&p->losses, &losses, 1.0 / (double)n);

@@ -77,11 +77,13 @@ static es_status build(es_trainer *trainer)
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
+    const es_ops *ops;
     es_status status = es_measure_new(&trainer->measure, config);
     if (status == ES_OK)
-        status =
-            es_model_new(&trainer->model, config, trainer->settings.backend,
-                         trainer->settings.threads);
+        status = es_ops_find(&ops, trainer->settings.backend, ES_FP32);
+    if (status == ES_OK)
+        status = es_model_new(&trainer->model, config, ops,
+                              trainer->settings.threads);
     return status;
 }
 
@@ -150,23 +152,6 @@ int64_t es_trainer_tokens(const es_trainer *trainer)
            settings->train.accumulate;
 }
 
-/** One forward pass of training, measured if asked for. */
-static es_status forward(es_trainer *trainer, es_losses *losses, bool *measure)
-{
-    es_status status = es_model_forward(trainer->model, losses, trainer->inputs,
-                                        trainer->targets, true, *measure);
-    if (status == ES_OK && !isfinite(losses->loss) && !trainer->saw_nan) {
-        trainer->saw_nan = true;
-        if (!*measure) /* once more, to see in which layer it began */
-            status = es_model_forward(trainer->model, losses, trainer->inputs,
-                                      trainer->targets, false, true);
-        *measure = true;
-    }
-    if (status == ES_OK && *measure)
-        es_measure_add(trainer->measure, trainer->model);
-    return status;
-}
-
 void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 {
     sum->loss += weight * more->loss;
@@ -174,37 +159,97 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
     sum->ereg += weight * more->ereg;
 }
 
-es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
-                          bool measure)
+/* --- a step --------------------------------------------------------------- */
+
+/** Micro-batch i of a step forward; for training also backward. */
+static es_status pass(es_trainer *trainer, int64_t step, int i, bool training)
 {
     const es_settings *settings = &trainer->settings;
     const es_model_config *config = &settings->model;
-    int n = settings->train.accumulate;
-    *out = (es_step){.step = step,
-                     .lr = es_schedule(&settings->train, step),
-                     .measured = measure};
-    es_measure_reset(trainer->measure);
-    es_model_zero_gradients(trainer->model);
-    for (int i = 0; i < n; i++) {
-        es_losses losses;
-        uint64_t index = (uint64_t)step * (uint64_t)n + (uint64_t)i;
-        es_status status = es_tokens_random_batch(
-            trainer->tokens, trainer->inputs, trainer->targets, ES_SPLIT_TRAIN,
-            config->seed, index, config->batch, config->ctx);
-        if (status == ES_OK)
-            status = forward(trainer, &losses, &out->measured);
-        if (status == ES_OK)
-            status = es_model_backward(trainer->model, 1.0 / n);
-        if (status != ES_OK)
-            return status;
-        es_losses_add(&out->losses, &losses, 1.0 / n);
-    }
-    return es_model_update(trainer->model, &settings->train, out->lr,
-                           &out->grad_norm);
+    const int n = settings->train.accumulate;
+    uint64_t index = (uint64_t)step * (uint64_t)n + (uint64_t)i;
+    es_status status = es_tokens_random_batch(
+        trainer->tokens, trainer->inputs, trainer->targets, ES_SPLIT_TRAIN,
+        config->seed, index, config->batch, config->ctx);
+    if (status == ES_OK)
+        status = es_model_pass(trainer->model, trainer->inputs,
+                               trainer->targets, training);
+    if (status == ES_OK && training)
+        status = es_model_backward(trainer->model, 1.0 / n);
+    return status;
 }
 
-es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
-                              int64_t index)
+/** All of a step, waited for once. */
+static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
+                          double lr, bool measure)
+{
+    const es_train_config *train = &trainer->settings.train;
+    es_status status = ES_OK;
+    es_model_zero_gradients(trainer->model);
+    es_model_begin(trainer->model, measure, train, lr);
+    for (int i = 0; status == ES_OK && i < train->accumulate; i++)
+        status = pass(trainer, step, i, true);
+    if (status == ES_OK)
+        status = es_model_take_step(trainer->model, train, !trainer->saw_nan);
+    if (status == ES_OK)
+        status = es_model_end(trainer->model, out);
+    return status;
+}
+
+/** The passes of a step that was skipped once more, to see in which layer the
+ *  first NaN began: the parameters are as they were. */
+static es_status measure_again(es_trainer *trainer, int64_t step)
+{
+    es_outcome outcome;
+    es_status status = ES_OK;
+    es_model_begin(trainer->model, true, NULL, 0);
+    for (int i = 0; status == ES_OK && i < trainer->settings.train.accumulate;
+         i++)
+        status = pass(trainer, step, i, false);
+    return status == ES_OK ? es_model_end(trainer->model, &outcome) : status;
+}
+
+/** What a step without a finite loss or gradient comes to: it is looked at,
+ *  and taken all the same. */
+static es_status take_skipped_step(es_trainer *trainer, es_step *step)
+{
+    es_status status = ES_OK;
+    if (!isfinite(step->losses.loss)) {
+        trainer->saw_nan = true;
+        if (!step->measured)
+            status = measure_again(trainer, step->step);
+        step->measured = true;
+    }
+    if (status == ES_OK)
+        status = es_model_update(trainer->model, &trainer->settings.train,
+                                 step->lr, &step->grad_norm);
+    return status;
+}
+
+es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
+                          bool measure)
+{
+    es_outcome outcome;
+    *out = (es_step){.step = step,
+                     .lr = es_schedule(&trainer->settings.train, step),
+                     .measured = measure};
+    es_status status = run_step(trainer, &outcome, step, out->lr, measure);
+    if (status != ES_OK)
+        return status;
+    out->losses = outcome.losses;
+    out->grad_norm = outcome.grad_norm;
+    if (outcome.skipped)
+        status = take_skipped_step(trainer, out);
+    es_measure_reset(trainer->measure);
+    if (status == ES_OK && out->measured)
+        es_measure_add(trainer->measure, trainer->model);
+    return status;
+}
+
+/* --- held-out data -------------------------------------------------------- */
+
+/** Micro-batch `index` of the held-out data forward. */
+static es_status pass_held_out(es_trainer *trainer, int64_t index)
 {
     const es_model_config *config = &trainer->settings.model;
     es_status status;
@@ -217,28 +262,34 @@ es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
         status = es_tokens_fixed_batch(
             trainer->tokens, trainer->inputs, trainer->targets,
             ES_SPLIT_HELD_OUT, (uint64_t)index, config->batch, config->ctx);
+    return status == ES_OK ? es_model_pass(trainer->model, trainer->inputs,
+                                           trainer->targets, false)
+                           : status;
+}
+
+es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
+                              int64_t first, int64_t n)
+{
+    es_outcome outcome = {.skipped = false};
+    es_status status = ES_OK;
+    es_model_begin(trainer->model, true, NULL, 0);
+    for (int64_t i = first; status == ES_OK && i < first + n; i++)
+        status = pass_held_out(trainer, i);
     if (status == ES_OK)
-        status = es_model_forward(trainer->model, out, trainer->inputs,
-                                  trainer->targets, false, true);
+        status = es_model_end(trainer->model, &outcome);
     if (status == ES_OK)
         es_measure_add(trainer->measure, trainer->model);
+    *out = outcome.losses;
     return status;
 }
 
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
 {
-    int64_t n = trainer->settings.eval_batches;
-    *out = (es_losses){0};
     es_measure_reset(trainer->measure);
-    for (int64_t i = 0; i < n; i++) {
-        es_losses losses;
-        es_status status = es_trainer_hold_out(trainer, &losses, i);
-        if (status != ES_OK)
-            return status;
-        es_losses_add(out, &losses, 1.0 / (double)n);
-    }
-    return ES_OK;
+    return es_trainer_hold_out(trainer, out, 0, trainer->settings.eval_batches);
 }
+
+/* --- gradients ------------------------------------------------------------ */
 
 /** True if any gradient of the parameter is not finite. */
 static bool gradient_is_bad(es_model *model, size_t index, size_t n)

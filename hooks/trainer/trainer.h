@@ -52,11 +52,13 @@ typedef struct es_step {
 
 /**
  * Step `step` (0-based) of the schedule, on batches drawn from (seed, step).
+ * The back-end is waited for once, at the end; a step whose loss or gradient
+ * is not finite is looked at before it is taken, until such a loss has been.
  *
  *   measure  also measure heads and layers. Does not change any number of the
  *            training. The first loss that is not finite is always measured.
  *
- * ES_OK; ES_EIO, ES_EFORMAT of the token file.
+ * ES_OK; ES_EIO, ES_EFORMAT of the token file; ES_EIO of the device.
  */
 es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
                           bool measure) ES_MUST_USE;
@@ -68,11 +70,12 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
- * Micro-batch `index` of the held-out data forward, added to trainer->measure:
- * of an evaluation, or with settings.random at places drawn from the seed.
+ * Micro-batches first .. first + n - 1 of the held-out data forward, added to
+ * trainer->measure: those of an evaluation, or with settings.random at places
+ * drawn from the seed.
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
-                              int64_t index) ES_MUST_USE;
+                              int64_t first, int64_t n) ES_MUST_USE;
 
 /** *sum += weight * *more. */
 void es_losses_add(es_losses *sum, const es_losses *more, double weight);

@@ -166,7 +166,10 @@ static es_status compare_outputs(run *r)
     status = compare(r, "out", "logits", n_logits(&r->it.config));
     if (status)
         return status;
-    widen(r, es_model_rows(r->model)->entropy, n_rows(&r->it.config));
+    const es_rows *rows = es_model_rows(r->model);
+    if (!rows)
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+    widen(r, rows->entropy, n_rows(&r->it.config));
     return compare(r, "out", "row_entropy", n_rows(&r->it.config));
 }
 
@@ -231,25 +234,24 @@ static es_status run_step(run *r)
     return status ? status : compare_gradients(r);
 }
 
-static es_status run_case(run *r, const char *backend, int n_threads,
+static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
-    es_status status =
-        es_model_new(&r->model, &r->it.config, backend, n_threads);
+    es_status status = es_model_new(&r->model, &r->it.config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
     if (!status)
         status = make_room(r);
     return status ? status : run_step(r);
 }
 
-static void verify_case(FILE *out, const char *dir, const char *backend,
+static void verify_case(FILE *out, const char *dir, const es_ops *ops,
                         int n_threads, es_verify_counts *counts)
 {
     run r = {.out = out, .worst = -1};
     bool not_built = false;
     es_status status = es_verify_case_read(&r.it, dir);
     if (!status)
-        status = run_case(&r, backend, n_threads, &not_built);
+        status = run_case(&r, ops, n_threads, &not_built);
     if (not_built) {
         counts->not_built++;
         fprintf(out, "%s: not built: %s\n", dir, es_message());
@@ -269,15 +271,14 @@ static void verify_case(FILE *out, const char *dir, const char *backend,
 }
 
 es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
-                    const char *backend, int n_threads,
-                    es_verify_counts *counts)
+                    const es_ops *ops, int n_threads, es_verify_counts *counts)
 {
     *counts = (es_verify_counts){0};
     if (!n_dirs)
         return es_fail(ES_EUSAGE, "verify needs at least one folder with a "
                                   "case.json");
     for (size_t i = 0; i < n_dirs; i++)
-        verify_case(out, dirs[i], backend, n_threads, counts);
+        verify_case(out, dirs[i], ops, n_threads, counts);
     fprintf(out, "%zu passed, %zu failed", counts->passed, counts->failed);
     if (counts->not_built)
         fprintf(out, ", %zu not built", counts->not_built);

@@ -9,6 +9,7 @@
 
 #include "analyzer/base/status.h"
 #include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/model/ops.h"
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -38,7 +39,7 @@ typedef struct es_verify_counts {
  *
  *   out        written to; the caller checks it for errors
  *   dirs       (n_dirs) folders
- *   backend    "cpu"
+ *   ops        the back-end: es_ops_find
  *   n_threads  0: as many as there are processors to run on
  *   counts     written
  *
@@ -46,7 +47,7 @@ typedef struct es_verify_counts {
  * still run. ES_OK whatever the cases did; ES_EUSAGE for no folder at all.
  */
 es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
-                    const char *backend, int n_threads,
+                    const es_ops *ops, int n_threads,
                     es_verify_counts *counts) ES_MUST_USE;
 
 #endif

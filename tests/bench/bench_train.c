@@ -201,7 +201,8 @@ static bench open_bench(const problem *p, int n_threads)
     config.ctx = p->ctx;
     config.batch = p->batch;
     config.vocab = p->vocab;
-    check(es_model_new(&b.model, &config, "cpu", n_threads) == ES_OK, p->name);
+    check(es_model_new(&b.model, &config, &es_cpu_ops, n_threads) == ES_OK,
+          p->name);
     check(es_team_new(&b.team, n_threads) == ES_OK, "threads");
     b.x = zeros(n * 4 * d);
     b.y = zeros(n * wide);

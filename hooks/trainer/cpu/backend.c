@@ -70,6 +70,7 @@ static void close_backend(es_backend *backend)
     free(backend->scratch);
     free(backend->row_sums);
     free(backend->turns);
+    free(backend->heads);
     free(backend);
 }
 
@@ -119,6 +120,15 @@ static es_status grow(float **array, size_t n)
     return ES_OK;
 }
 
+static es_status grow_heads(es_backend *backend, size_t n)
+{
+    free(backend->heads);
+    backend->heads = es_resize(NULL, n, sizeof *backend->heads);
+    return backend->heads
+               ? ES_OK
+               : es_fail(ES_ENOMEM, "out of memory for %zu heads", n);
+}
+
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
@@ -136,6 +146,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
         status = grow(&backend->turns,
                       (size_t)largest->n_ctx *
                           (size_t)es_cpu_n_rotated(largest->head_width));
+    if (status == ES_OK)
+        status = grow_heads(backend, (size_t)largest->n_head);
     backend->n_turns = largest->n_ctx;
     backend->n_rotated = 0;
     backend->scratch_size = size;
@@ -202,7 +214,7 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
     return es_cpu_read(in);
 }
 
-static const es_ops cpu = {
+const es_ops es_cpu_ops = {
     .name = "cpu",
     .activation_size = sizeof(float),
     .open = open_backend,
@@ -229,10 +241,12 @@ static const es_ops cpu = {
     .attention = es_cpu_attention,
     .attention_backward = es_cpu_attention_backward,
     .entropy_penalty = es_cpu_entropy_penalty,
+    .measure_rows = es_cpu_measure_rows,
     .combine = es_cpu_combine,
     .combine_backward = es_cpu_combine_backward,
     .cross_entropy = es_cpu_cross_entropy,
     .cross_entropy_backward = es_cpu_cross_entropy_backward,
+    .add_mean = es_cpu_add_mean,
     .weight_norm = es_cpu_weight_norm,
     .weight_norm_backward = es_cpu_weight_norm_backward,
     .spectral_norm = es_cpu_spectral_norm,
@@ -240,10 +254,6 @@ static const es_ops cpu = {
     .copy_columns = es_cpu_copy_columns,
     .activation_stats = es_cpu_activation_stats,
     .sum_squares = es_cpu_sum_squares,
+    .clip = es_cpu_clip,
     .adamw = es_cpu_adamw,
 };
-
-const es_ops *es_ops_find(const char *name)
-{
-    return strcmp(name, cpu.name) == 0 ? &cpu : NULL;
-}

@@ -119,9 +119,13 @@ static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 
 static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
 {
-    const es_adamw step = {0.1f, 0.9f, 0.99f, 1e-3f, 0.1f, 0.5f, 0.1f, 0.01f};
+    const es_adamw how = {0.9f, 0.99f, 1e-3f, 0.1f};
+    const es_control control = {.lr = 0.1f,
+                                .correction1 = 0.1f,
+                                .correction2 = 0.01f,
+                                .grad_scale = 0.5f};
     memcpy(r->param, p->x, sizeof p->x);
-    k->adamw(r->param, r->moment1, r->moment2, p->x, N, &step);
+    k->adamw(r->param, r->moment1, r->moment2, p->x, N, &how, &control);
     r->squares = (float)k->dot(p->x, p->x, N);
 }
 

@@ -2,6 +2,7 @@
 #ifndef ES_CPU_H
 #define ES_CPU_H
 
+#include "analyzer/entropy.h"
 #include "hooks/trainer/cpu/kernels.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
@@ -13,10 +14,11 @@ struct es_backend {
     const es_cpu_kernels *kernels;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
-    float *row_sums; /* one for each attention row */
-    float *turns;    /* (n_turns, n_rotated) of rotate.c */
-    int n_turns;     /* positions that there is room for */
-    int n_rotated;   /* 0: nothing in turns yet */
+    float *row_sums;      /* one for each attention row */
+    float *turns;         /* (n_turns, n_rotated) of rotate.c */
+    int n_turns;          /* positions that there is room for */
+    int n_rotated;        /* 0: nothing in turns yet */
+    es_head_stats *heads; /* of one layer */
 };
 
 /** On this back-end memory is plain floats. */
@@ -89,7 +91,8 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
                                const es_attention *attention);
 void es_cpu_entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
-                            const es_penalty *penalty, float scale);
+                            const es_penalty *penalty, float scale,
+                            const es_mem *control);
 /** Floats of scratch that attention needs, each thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest);
@@ -121,7 +124,8 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           int n_rows, int vocab);
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
-                                   float scale, int n_rows, int vocab);
+                                   float scale, const es_mem *control,
+                                   int n_rows, int vocab);
 
 void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
@@ -147,14 +151,29 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
 void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
                          const es_columns *columns, bool add);
 
+/** loss_scale of es_control in memory; NULL: 1. */
+static inline float es_cpu_loss_scale(const es_mem *control)
+{
+    return control ? ((const es_control *)(const void *)control)->loss_scale
+                   : 1;
+}
+
 /* update.c */
-void es_cpu_activation_stats(es_backend *backend, uint64_t *nonfinite,
-                             double *squares, const es_mem *x, size_t n);
 double es_cpu_dot(es_backend *backend, const float *x, const float *y,
                   size_t n);
-double es_cpu_sum_squares(es_backend *backend, const es_mem *x, size_t n);
+void es_cpu_activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
+                             size_t n);
+void es_cpu_sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
+                        size_t n);
+void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
+                     size_t n);
+void es_cpu_measure_rows(es_backend *backend, es_mem *sums,
+                         const es_row_mem *rows, int n_batch, int n_head,
+                         int n_ctx);
+void es_cpu_clip(es_backend *backend, es_mem *control, const es_mem *squares,
+                 const es_mem *loss, float max_norm, bool may_skip);
 void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
-                  const es_adamw *step);
+                  const es_adamw *how, const es_mem *control);
 
 #endif

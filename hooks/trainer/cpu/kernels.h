@@ -104,7 +104,8 @@ typedef struct es_cpu_kernels {
     uint64_t (*count_nonfinite)(const float *x, size_t n);
     double (*dot)(const float *x, const float *y, size_t n);
     void (*adamw)(float *param, float *moment1, float *moment2,
-                  const float *grad, size_t n, const es_adamw *step);
+                  const float *grad, size_t n, const es_adamw *how,
+                  const es_control *control);
 
     /* Of matrices (n_rows,width), their rows `stride` floats apart. */
 

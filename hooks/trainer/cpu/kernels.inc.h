@@ -313,18 +313,19 @@ static uint64_t count_nonfinite(const float *x, size_t n)
 }
 
 static void adamw(float *param, float *moment1, float *moment2,
-                  const float *grad, size_t n, const es_adamw *step)
+                  const float *grad, size_t n, const es_adamw *how,
+                  const es_control *control)
 {
-    const float keep = 1 - step->lr * step->decay;
-    const float rate = step->lr / step->correction1;
-    const float root = 1 / sqrtf(step->correction2);
+    const float keep = 1 - control->lr * how->decay;
+    const float rate = control->lr / control->correction1;
+    const float root = 1 / sqrtf(control->correction2);
     for (size_t i = 0; i < n; i++) {
-        float g = grad[i] * step->grad_scale;
-        float m = step->beta1 * moment1[i] + (1 - step->beta1) * g;
-        float v = step->beta2 * moment2[i] + (1 - step->beta2) * g * g;
+        float g = grad[i] * control->grad_scale;
+        float m = how->beta1 * moment1[i] + (1 - how->beta1) * g;
+        float v = how->beta2 * moment2[i] + (1 - how->beta2) * g * g;
         moment1[i] = m;
         moment2[i] = v;
-        param[i] = param[i] * keep - rate * m / (sqrtf(v) * root + step->eps);
+        param[i] = param[i] * keep - rate * m / (sqrtf(v) * root + how->eps);
     }
 }
 

@@ -138,11 +138,13 @@ static double penalise_mean(double *sum_slopes, const head_rows *rows,
 
 void es_cpu_entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
-                            const es_penalty *penalty, float scale)
+                            const es_penalty *penalty, float scale,
+                            const es_mem *control)
 {
     const size_t n_ctx = (size_t)penalty->n_ctx;
     const double share = 1.0 / penalty->n_layer / penalty->n_head;
-    const double factor = share * (double)penalty->lambda * (double)scale;
+    const double factor = share * (double)penalty->lambda * (double)scale *
+                          (double)es_cpu_loss_scale(control);
     double sum = 0;
     (void)backend;
     for (int h = 0; h < penalty->n_head; h++) {

@@ -202,13 +202,14 @@ static void loss_backward_part(void *argument, es_share share)
 
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
-                                   float scale, int n_rows, int vocab)
+                                   float scale, const es_mem *control,
+                                   int n_rows, int vocab)
 {
     loss l = {.backend = backend,
               .lse = (float *)es_cpu_read(lse), /* only read here */
               .logits = es_cpu_floats(logits),
               .targets = read_tokens(targets),
-              .scale = scale,
+              .scale = scale * es_cpu_loss_scale(control),
               .n_rows = n_rows,
               .vocab = vocab};
     es_team_run(backend->team, loss_backward_part, &l);

@@ -1,5 +1,7 @@
 #include "hooks/trainer/cpu/cpu.h"
 
+#include <math.h>
+
 /* Sums over pieces of this length are added in order, so that they do not
  * depend on the number of threads. */
 #define PIECE ((size_t)1 << 13)
@@ -12,7 +14,8 @@ typedef struct job {
     const float *x, *y;
     double *sums;
     float *param, *moment1, *moment2;
-    const es_adamw *step;
+    const es_adamw *how;
+    const es_control *control;
 } job;
 
 /* The calling thread's share of the pieces, in floats. */
@@ -62,18 +65,90 @@ double es_cpu_dot(es_backend *backend, const float *x, const float *y, size_t n)
     return total;
 }
 
-double es_cpu_sum_squares(es_backend *backend, const es_mem *x, size_t n)
+/* --- statistics ----------------------------------------------------------- */
+
+static double square(es_backend *backend, const es_mem *x, size_t n)
 {
     return es_cpu_dot(backend, es_cpu_read(x), es_cpu_read(x), n);
 }
 
-void es_cpu_activation_stats(es_backend *backend, uint64_t *nonfinite,
-                             double *squares, const es_mem *x, size_t n)
+void es_cpu_sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
+                        size_t n)
 {
-    *squares = es_cpu_sum_squares(backend, x, n);
-    *nonfinite = 0;
-    if (!(*squares - *squares == 0)) /* NaN or infinite */
-        *nonfinite = backend->kernels->count_nonfinite(es_cpu_read(x), n);
+    *(double *)(void *)out = square(backend, x, n);
+}
+
+void es_cpu_activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
+                             size_t n)
+{
+    es_layer_sums *to = (es_layer_sums *)(void *)sums;
+    double squares = square(backend, x, n);
+    to->squares += squares;
+    if (!(squares - squares == 0)) /* NaN or infinite */
+        to->nonfinite += backend->kernels->count_nonfinite(es_cpu_read(x), n);
+}
+
+void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
+                     size_t n)
+{
+    const float *values = es_cpu_read(x);
+    double total = 0;
+    (void)backend;
+    for (size_t i = 0; i < n; i++)
+        total += (double)values[i];
+    *(double *)(void *)sum += total / (double)n;
+}
+
+static void add_head(es_head_sums *sums, const es_head_stats *stats,
+                     int64_t n_rows, bool has_missing)
+{
+    int64_t finite = n_rows - stats->nonfinite_rows;
+    if (finite > 0) {
+        sums->entropy += (double)finite * stats->entropy;
+        sums->sink += (double)finite * stats->sink;
+        sums->missing += has_missing ? (double)finite * stats->missing : 0;
+        sums->finite_rows += finite;
+    }
+    sums->nonfinite_rows += stats->nonfinite_rows;
+    sums->nonfinite_weights += stats->nonfinite_weights;
+    /* fmin and fmax pass over a NaN: there, nothing finite was seen. */
+    sums->entropy_min = fmin(sums->entropy_min, stats->entropy_min);
+    sums->entropy_max = fmax(sums->entropy_max, stats->entropy_max);
+    sums->max_logit = fmax(sums->max_logit, stats->max_logit);
+}
+
+void es_cpu_measure_rows(es_backend *backend, es_mem *sums,
+                         const es_row_mem *rows, int n_batch, int n_head,
+                         int n_ctx)
+{
+    es_head_sums *heads = (es_head_sums *)(void *)sums;
+    /* Only read there. */
+    const es_rows in = {.entropy = (float *)es_cpu_read(rows->entropy),
+                        .max_logit = (float *)es_cpu_read(rows->max_logit),
+                        .sink = (float *)es_cpu_read(rows->sink),
+                        .missing = (float *)es_cpu_read(rows->missing),
+                        .nonfinite =
+                            (int32_t *)(void *)es_cpu_read(rows->nonfinite)};
+    es_rows_reduce(backend->heads, &in, n_batch, n_head, n_ctx);
+    for (int h = 0; h < n_head; h++)
+        add_head(&heads[h], &backend->heads[h], (int64_t)n_batch * n_ctx,
+                 rows->missing);
+}
+
+/* --- update --------------------------------------------------------------- */
+
+void es_cpu_clip(es_backend *backend, es_mem *control, const es_mem *squares,
+                 const es_mem *loss, float max_norm, bool may_skip)
+{
+    es_control *c = (es_control *)(void *)control;
+    const double *of_loss = (const double *)(const void *)loss;
+    double scale = (double)c->loss_scale;
+    double norm = sqrt(*(const double *)(const void *)squares) / scale;
+    bool finite = isfinite(norm) && (!of_loss || isfinite(*of_loss));
+    bool clips = isfinite(norm) && max_norm > 0 && norm > (double)max_norm;
+    (void)backend;
+    c->grad_scale = (float)((clips ? (double)max_norm / norm : 1) / scale);
+    c->skips = may_skip && !finite ? 1 : 0;
 }
 
 static void adamw_part(void *argument, es_share share)
@@ -84,12 +159,12 @@ static void adamw_part(void *argument, es_share share)
     if (first < end)
         j->backend->kernels->adamw(j->param + first, j->moment1 + first,
                                    j->moment2 + first, j->x + first,
-                                   end - first, j->step);
+                                   end - first, j->how, j->control);
 }
 
 void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
-                  const es_adamw *step)
+                  const es_adamw *how, const es_mem *control)
 {
     job j = {.backend = backend,
              .n = n,
@@ -98,6 +173,8 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
              .param = es_cpu_floats(param),
              .moment1 = es_cpu_floats(moment1),
              .moment2 = es_cpu_floats(moment2),
-             .step = step};
-    es_team_run(backend->team, adamw_part, &j);
+             .how = how,
+             .control = (const es_control *)(const void *)control};
+    if (j.control->skips == 0)
+        es_team_run(backend->team, adamw_part, &j);
 }

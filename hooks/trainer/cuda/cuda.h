@@ -150,7 +150,7 @@ void es_cuda_add_mean(es_backend *, es_mem *sum, const es_mem *x, size_t n);
 /* update.cu */
 void es_cuda_sum_squares(es_backend *, es_mem *out, const es_mem *x, size_t n);
 void es_cuda_clip(es_backend *, es_mem *control, const es_mem *squares,
-                  float max_norm, bool may_skip);
+                  const es_mem *loss, float max_norm, bool may_skip);
 void es_cuda_adamw(es_backend *, es_mem *param, es_mem *moment1,
                    es_mem *moment2, const es_mem *grad, size_t n,
                    const es_adamw *, const es_mem *control);

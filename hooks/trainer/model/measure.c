@@ -1,6 +1,7 @@
 #include "hooks/trainer/model/measure.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/model_internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +22,16 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
     [ES_LAYER_ACT_RMS] = "act_rms",
 };
 
-/** Sums over the micro-batches so far; extremes are NaN before the first. */
-typedef struct head_sums {
-    double entropy, sink, missing; /* over finite rows */
-    int64_t finite_rows, nonfinite_rows, nonfinite_weights;
-    double entropy_min, entropy_max, max_logit;
-} head_sums;
-
 struct es_measure {
     size_t n_layers, n_heads; /* n_heads: of the whole model, L*H */
-    int64_t rows_of_head;     /* B*T of one micro-batch */
+    double n_activations;     /* of a layer, in one micro-batch */
+    bool has_missing;         /* weights need not sum to 1 */
     int n_batches;
-    es_head_stats *stats;         /* (L,H) of one micro-batch */
-    head_sums *heads;             /* (L,H) */
-    float *batch_nan, *batch_rms; /* (L) of one micro-batch */
-    double *nan_sum, *square_sum; /* (L) */
-    float *out;                   /* (L,H): what is borrowed */
+    es_head_sums *heads;   /* (L,H) */
+    es_layer_sums *layers; /* (L) */
+    float *out;            /* (L,H): what is borrowed */
     es_model_config config;
     float *parameters; /* (series, L*H) */
-    float *scratch;    /* (H,T) */
 };
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
@@ -52,22 +44,17 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
     size_t heads = layers * (size_t)config->n_head;
     measure->n_layers = layers;
     measure->n_heads = heads;
-    measure->rows_of_head = (int64_t)config->batch * config->ctx;
-    measure->stats = calloc(heads, sizeof *measure->stats);
+    measure->n_activations =
+        (double)config->batch * config->ctx * config->d_model;
+    measure->has_missing = config->arch.attention == ES_POWER_SOFTMAX;
     measure->heads = calloc(heads, sizeof *measure->heads);
-    measure->batch_nan = calloc(layers, sizeof *measure->batch_nan);
-    measure->batch_rms = calloc(layers, sizeof *measure->batch_rms);
-    measure->nan_sum = calloc(layers, sizeof *measure->nan_sum);
-    measure->square_sum = calloc(layers, sizeof *measure->square_sum);
+    measure->layers = calloc(layers, sizeof *measure->layers);
     measure->out = calloc(heads, sizeof *measure->out);
     measure->config = *config;
     measure->parameters =
         es_resize(NULL, ES_N_PARAMETER_SERIES * heads, sizeof(float));
-    measure->scratch = es_resize(
-        NULL, (size_t)config->n_head * (size_t)config->ctx, sizeof(float));
-    if (!measure->stats || !measure->heads || !measure->batch_nan ||
-        !measure->batch_rms || !measure->nan_sum || !measure->square_sum ||
-        !measure->out || !measure->parameters || !measure->scratch) {
+    if (!measure->heads || !measure->layers || !measure->out ||
+        !measure->parameters) {
         es_measure_free(measure);
         return es_fail(ES_ENOMEM, "out of memory for %zu heads", heads);
     }
@@ -80,15 +67,10 @@ void es_measure_free(es_measure *measure)
 {
     if (!measure)
         return;
-    free(measure->stats);
     free(measure->heads);
-    free(measure->batch_nan);
-    free(measure->batch_rms);
-    free(measure->nan_sum);
-    free(measure->square_sum);
+    free(measure->layers);
     free(measure->out);
     free(measure->parameters);
-    free(measure->scratch);
     free(measure);
 }
 
@@ -96,54 +78,47 @@ void es_measure_reset(es_measure *measure)
 {
     measure->n_batches = 0;
     for (size_t h = 0; h < measure->n_heads; h++)
-        measure->heads[h] = (head_sums){
+        measure->heads[h] = (es_head_sums){
             .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
-    memset(measure->nan_sum, 0, measure->n_layers * sizeof(double));
-    memset(measure->square_sum, 0, measure->n_layers * sizeof(double));
+    memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
 }
 
-static void add_head(head_sums *sums, const es_head_stats *stats, int64_t rows)
+static void add_head(es_head_sums *to, const es_head_sums *more)
 {
-    int64_t finite = rows - stats->nonfinite_rows;
-    if (finite > 0) {
-        sums->entropy += (double)finite * stats->entropy;
-        sums->sink += (double)finite * stats->sink;
-        sums->missing += (double)finite * stats->missing;
-        sums->finite_rows += finite;
-    }
-    sums->nonfinite_rows += stats->nonfinite_rows;
-    sums->nonfinite_weights += stats->nonfinite_weights;
+    to->entropy += more->entropy;
+    to->sink += more->sink;
+    to->missing += more->missing;
+    to->finite_rows += more->finite_rows;
+    to->nonfinite_rows += more->nonfinite_rows;
+    to->nonfinite_weights += more->nonfinite_weights;
     /* fmin and fmax pass over a NaN: there, nothing finite was seen. */
-    sums->entropy_min = fmin(sums->entropy_min, stats->entropy_min);
-    sums->entropy_max = fmax(sums->entropy_max, stats->entropy_max);
-    sums->max_logit = fmax(sums->max_logit, stats->max_logit);
+    to->entropy_min = fmin(to->entropy_min, more->entropy_min);
+    to->entropy_max = fmax(to->entropy_max, more->entropy_max);
+    to->max_logit = fmax(to->max_logit, more->max_logit);
 }
 
-/* They are the same in every micro-batch of a step. */
-static void keep_parameters(es_measure *measure, es_model *model)
+static void keep_parameters(es_measure *measure, const es_model *model)
 {
     for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
         if (es_parameter_series_exists(&measure->config,
                                        (es_parameter_series)i))
-            es_parameter_series_read(
-                measure->parameters + (size_t)i * measure->n_heads, model,
-                (es_parameter_series)i, measure->scratch);
+            es_parameter_series_read(measure->parameters +
+                                         (size_t)i * measure->n_heads,
+                                     model, (es_parameter_series)i);
 }
 
-void es_measure_add(es_measure *measure, es_model *model)
+void es_measure_add(es_measure *measure, const es_model *model)
 {
+    const es_report *report = &model->report;
     if (measure->n_batches == 0)
         keep_parameters(measure, model);
-    es_model_head_stats(model, measure->stats);
-    es_model_activation_stats(model, measure->batch_nan, measure->batch_rms);
     for (size_t h = 0; h < measure->n_heads; h++)
-        add_head(&measure->heads[h], &measure->stats[h], measure->rows_of_head);
+        add_head(&measure->heads[h], &report->heads[h]);
     for (size_t l = 0; l < measure->n_layers; l++) {
-        double rms = measure->batch_rms[l];
-        measure->nan_sum[l] += measure->batch_nan[l];
-        measure->square_sum[l] += rms * rms;
+        measure->layers[l].nonfinite += report->layers[l].nonfinite;
+        measure->layers[l].squares += report->layers[l].squares;
     }
-    measure->n_batches++;
+    measure->n_batches += report->n_passes;
 }
 
 int es_measure_n_batches(const es_measure *measure)
@@ -151,7 +126,7 @@ int es_measure_n_batches(const es_measure *measure)
     return measure->n_batches;
 }
 
-static double head_value(const head_sums *sums, es_head_series series)
+static double head_value(const es_head_sums *sums, es_head_series series)
 {
     double n = sums->finite_rows > 0 ? (double)sums->finite_rows : NAN;
     switch (series) {
@@ -179,18 +154,21 @@ static double head_value(const head_sums *sums, es_head_series series)
 
 const float *es_measure_heads(es_measure *measure, es_head_series series)
 {
+    const bool is_there =
+        series != ES_HEAD_MISSING_MASS || measure->has_missing;
     for (size_t h = 0; h < measure->n_heads; h++)
-        measure->out[h] = (float)head_value(&measure->heads[h], series);
+        measure->out[h] =
+            is_there ? (float)head_value(&measure->heads[h], series) : NAN;
     return measure->out;
 }
 
 const float *es_measure_layers(es_measure *measure, es_layer_series series)
 {
+    const double n = measure->n_activations * measure->n_batches;
     for (size_t l = 0; l < measure->n_layers; l++)
-        measure->out[l] =
-            (float)(series == ES_LAYER_NAN_ACTIVATIONS
-                        ? measure->nan_sum[l]
-                        : sqrt(measure->square_sum[l] / measure->n_batches));
+        measure->out[l] = series == ES_LAYER_NAN_ACTIVATIONS
+                              ? (float)measure->layers[l].nonfinite
+                              : (float)sqrt(measure->layers[l].squares / n);
     return measure->out;
 }
 
@@ -203,7 +181,7 @@ const float *es_measure_parameters(const es_measure *measure,
 int es_measure_first_nan_layer(const es_measure *measure)
 {
     for (size_t l = 0; l < measure->n_layers; l++)
-        if (measure->nan_sum[l] > 0)
+        if (measure->layers[l].nonfinite > 0)
             return (int)l;
     return -1;
 }

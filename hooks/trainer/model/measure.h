@@ -39,8 +39,9 @@ void es_measure_free(es_measure *measure); /* NULL is fine */
 /** Forgets what was added. */
 void es_measure_reset(es_measure *measure);
 
-/** Adds the last forward pass of the model, which was a measured one. */
-void es_measure_add(es_measure *measure, es_model *model);
+/** Adds the model's passes between the last es_model_begin, which measured, and
+ *  es_model_end. */
+void es_measure_add(es_measure *measure, const es_model *model);
 
 /** Forward passes added since the last reset. */
 int es_measure_n_batches(const es_measure *measure);
@@ -60,8 +61,8 @@ const float *es_measure_heads(es_measure *measure, es_head_series series);
 const float *es_measure_layers(es_measure *measure, es_layer_series series);
 
 /**
- * A series of parameters as they were in the first forward pass added, which
- * is before the step's update; (L,H) or (L), borrowed until the next reset.
+ * A series of parameters as they were before the first passes added, and so
+ * before the step's update; (L,H) or (L), borrowed until the next reset.
  * The series has to exist for the model.
  */
 const float *es_measure_parameters(const es_measure *measure,

@@ -1,7 +1,10 @@
 #include "hooks/trainer/model/model_internal.h"
 
+#include "analyzer/base/checked.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- building ------------------------------------------------------------- */
 
@@ -70,18 +73,18 @@ static es_status build(es_model *model, int n_threads)
     if (status == ES_OK)
         status = es_model_plan(model);
     if (status == ES_OK)
+        status = es_model_plan_report(model);
+    if (status == ES_OK)
+        status = es_model_keep_weights(model);
+    if (status == ES_OK)
         status = es_model_start_norms(model);
     return status;
 }
 
 es_status es_model_new(es_model **out, const es_model_config *config,
-                       const char *backend, int n_threads)
+                       const es_ops *ops, int n_threads)
 {
     *out = NULL;
-    const es_ops *ops = es_ops_find(backend);
-    if (!ops)
-        return es_fail(ES_EUSAGE, "no back-end is called '%s': use cpu",
-                       backend);
     es_status status = es_model_config_check(config);
     if (status == ES_OK)
         status = check_built(config, ops);
@@ -92,6 +95,7 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         return es_fail(ES_ENOMEM, "out of memory for the model");
     model->config = *config;
     model->ops = ops;
+    model->loss_scale = 1;
     status = build(model, n_threads);
     if (status == ES_OK)
         *out = model;
@@ -104,17 +108,16 @@ void es_model_free(es_model *model)
 {
     if (!model)
         return;
-    es_mem *const all[] = {model->values, model->gradients, model->moment1,
-                           model->moment2, model->activations};
+    es_mem *const all[] = {model->values,      model->gradients,
+                           model->moment1,     model->moment2,
+                           model->activations, model->report.memory};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         model->ops->release(model->backend, all[i]);
     model->ops->close(model->backend);
     es_params_free(&model->params);
     free(model->layers);
-    free(model->host);
     free(model->host_rows);
-    free(model->act_squares);
-    free(model->act_nonfinite);
+    free(model->report.tally);
     free(model);
 }
 
@@ -206,7 +209,11 @@ es_status es_model_set(es_model *model, size_t index, const float *values,
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n)
 {
-    return load(model, model->gradients, index, values, n);
+    const float scale = model->report.tally->control.loss_scale;
+    es_status status = load(model, model->gradients, index, values, n);
+    for (size_t i = 0; status == ES_OK && scale != 1 && i < n; i++)
+        values[i] /= scale;
+    return status;
 }
 
 static es_mem *moments(const es_model *model, es_moment moment)
@@ -236,6 +243,16 @@ void es_model_set_n_updates(es_model *model, int64_t n)
     model->n_updates = n;
 }
 
+double es_model_loss_scale(const es_model *model)
+{
+    return (double)model->loss_scale;
+}
+
+void es_model_set_loss_scale(es_model *model, double scale)
+{
+    model->loss_scale = model->ops->scales_loss ? (float)scale : 1;
+}
+
 int es_model_n_threads(const es_model *model)
 {
     return model->ops->n_threads(model->backend);
@@ -250,8 +267,8 @@ void es_model_zero_gradients(es_model *model)
 
 /* --- update --------------------------------------------------------------- */
 
-static void update_group(es_model *model, es_param_group group,
-                         const es_adamw *step)
+static void update_group(const es_model *model, es_param_group group,
+                         const es_adamw *how)
 {
     size_t first = model->params.group[group];
     size_t n = model->params.group[group + 1] - first;
@@ -260,38 +277,72 @@ static void update_group(es_model *model, es_param_group group,
             model->backend, es_mem_at(model->values, first * sizeof(float)),
             es_mem_at(model->moment1, first * sizeof(float)),
             es_mem_at(model->moment2, first * sizeof(float)),
-            es_mem_at(model->gradients, first * sizeof(float)), n, step);
+            es_mem_at(model->gradients, first * sizeof(float)), n, how,
+            es_model_reported(model, &model->report.tally->control));
 }
 
-es_status es_model_update(es_model *model, const es_train_config *config,
-                          double lr, double *grad_norm)
+static void update(const es_model *model, const es_train_config *train,
+                   bool may_skip)
 {
-    size_t n = model->params.group[ES_GROUP_STATE];
+    const es_tally *tally = model->report.tally;
+    es_adamw how = {.beta1 = (float)train->beta1,
+                    .beta2 = (float)train->beta2,
+                    .eps = (float)train->eps};
+    const double decays[] = {train->weight_decay,
+                             train->slope_decay ? train->weight_decay : 0, 0};
+    es_mem *squares = es_model_reported(model, &tally->squares);
+    model->ops->sum_squares(model->backend, squares, model->gradients,
+                            model->params.group[ES_GROUP_STATE]);
+    model->ops->clip(model->backend, es_model_reported(model, &tally->control),
+                     squares, es_model_reported(model, &tally->ce),
+                     (float)train->clip, may_skip);
+    for (int group = 0; group < ES_GROUP_STATE; group++) {
+        how.decay = (float)decays[group];
+        update_group(model, (es_param_group)group, &how);
+    }
+}
+
+static bool same_optimiser(const es_train_config *a, const es_train_config *b)
+{
+    const double x[] = {a->beta1, a->beta2, a->eps, a->weight_decay, a->clip};
+    const double y[] = {b->beta1, b->beta2, b->eps, b->weight_decay, b->clip};
+    return memcmp(x, y, sizeof x) == 0 && a->slope_decay == b->slope_decay;
+}
+
+es_status es_model_take_step(es_model *model, const es_train_config *train,
+                             bool may_skip)
+{
+    const int sequence = ES_SEQUENCE_UPDATE + may_skip;
     if (model->config.forward_only)
         return es_fail(ES_EARGUMENT, "this model only goes forward");
-    double norm =
-        sqrt(model->ops->sum_squares(model->backend, model->gradients, n));
-    double steps = (double)++model->n_updates;
-    bool clips = isfinite(norm) && config->clip > 0 && norm > config->clip;
-    es_adamw step = {
-        .lr = (float)lr,
-        .beta1 = (float)config->beta1,
-        .beta2 = (float)config->beta2,
-        .eps = (float)config->eps,
-        .grad_scale = clips ? (float)(config->clip / norm) : 1,
-        .correction1 = (float)(1 - pow(config->beta1, steps)),
-        .correction2 = (float)(1 - pow(config->beta2, steps)),
-    };
-    const double decays[] = {config->weight_decay,
-                             config->slope_decay ? config->weight_decay : 0, 0};
-    for (int group = 0; group < ES_GROUP_STATE; group++) {
-        step.decay = (float)decays[group];
-        update_group(model, (es_param_group)group, &step);
+    if (!model->has_captured_config)
+        model->captured_config = *train;
+    model->has_captured_config = true;
+    if (!same_optimiser(train, &model->captured_config))
+        update(model, train, may_skip);
+    else if (!es_model_replays(model, sequence)) {
+        update(model, train, may_skip);
+        es_model_launch(model);
     }
     model->weights_are_stale = true;
     model->iteration_is_due = true;
-    *grad_norm = norm;
+    model->is_updating = true;
     return ES_OK;
+}
+
+es_status es_model_update(es_model *model, const es_train_config *train,
+                          double lr, double *grad_norm)
+{
+    es_outcome outcome;
+    if (model->config.forward_only)
+        return es_fail(ES_EARGUMENT, "this model only goes forward");
+    es_model_begin_step(model, train, lr);
+    es_status status = es_model_take_step(model, train, false);
+    if (status == ES_OK)
+        status = es_model_end_step(model, &outcome);
+    if (status == ES_OK)
+        *grad_norm = outcome.grad_norm;
+    return status;
 }
 
 /* --- what was seen -------------------------------------------------------- */
@@ -303,36 +354,42 @@ const float *es_model_logits(es_model *model)
                                 (size_t)model->config.vocab);
 }
 
+/* Room for the rows, as arrays of all layers. */
+static bool make_rows(es_model *model)
+{
+    const size_t each = es_model_n_row_floats(model);
+    const bool has_missing = model->rows.missing;
+    float *rows =
+        es_resize(model->host_rows, each, (has_missing ? 6 : 5) * sizeof *rows);
+    if (!rows)
+        return false;
+    model->host_rows = rows;
+    model->measured_rows =
+        (es_rows){.entropy = rows,
+                  .lse = rows + each,
+                  .max_logit = rows + 2 * each,
+                  .sink = rows + 3 * each,
+                  .nonfinite = (int32_t *)(void *)(rows + 4 * each),
+                  .missing = has_missing ? rows + 5 * each : NULL};
+    return true;
+}
+
 const es_rows *es_model_rows(es_model *model)
 {
-    return &model->measured_rows;
-}
-
-void es_model_head_stats(es_model *model, es_head_stats *out)
-{
-    const es_model_config *config = &model->config;
-    size_t each = (size_t)es_model_n_rows(model) * (size_t)config->n_head;
-    for (int layer = 0; layer < config->n_layer; layer++) {
-        const es_rows *all = &model->measured_rows;
-        size_t at = (size_t)layer * each;
-        es_rows rows = {.entropy = all->entropy + at,
-                        .lse = all->lse + at,
-                        .max_logit = all->max_logit + at,
-                        .sink = all->sink + at,
-                        .missing = all->missing ? all->missing + at : NULL,
-                        .nonfinite = all->nonfinite + at};
-        es_rows_reduce(out + (size_t)layer * (size_t)config->n_head, &rows,
-                       config->batch, config->n_head, config->ctx);
-    }
-}
-
-void es_model_activation_stats(es_model *model, float *nan_activations,
-                               float *act_rms)
-{
-    const es_model_config *config = &model->config;
-    double n = (double)es_model_n_rows(model) * config->d_model;
-    for (int layer = 0; layer < config->n_layer; layer++) {
-        nan_activations[layer] = (float)model->act_nonfinite[layer];
-        act_rms[layer] = (float)sqrt(model->act_squares[layer] / n);
-    }
+    const es_rows *to = &model->measured_rows;
+    const es_row_mem *from = &model->rows;
+    if (!make_rows(model))
+        return NULL;
+    const struct {
+        void *to;
+        const es_mem *from;
+    } arrays[] = {
+        {to->entropy, from->entropy},     {to->lse, from->lse},
+        {to->max_logit, from->max_logit}, {to->sink, from->sink},
+        {to->nonfinite, from->nonfinite}, {to->missing, from->missing}};
+    const size_t n = sizeof arrays / sizeof *arrays - (from->missing ? 0 : 1);
+    for (size_t i = 0; i < n; i++)
+        model->ops->load(model->backend, arrays[i].to, arrays[i].from,
+                         es_model_n_row_floats(model) * sizeof(float));
+    return to;
 }

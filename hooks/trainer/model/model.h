@@ -7,13 +7,14 @@
 
 #include "analyzer/entropy.h"
 #include "hooks/trainer/model/config.h"
+#include "hooks/trainer/model/ops.h"
 
 typedef struct es_model es_model;
 
 /**
  * Builds the model and draws its parameters from the seed.
  *
- *   backend    "cpu"
+ *   ops        the back-end: es_ops_find
  *   n_threads  0: as many as there are processors to run on
  *
  * A parameter's start depends on the seed and its name alone, so models of
@@ -21,10 +22,10 @@ typedef struct es_model es_model;
  * same seed and number of threads give the same bits throughout.
  *
  * ES_OK; ES_EUSAGE (a configuration that es_model_config_check refuses, an
- * architecture this back-end cannot build yet, unknown back-end); ES_ENOMEM.
+ * architecture this back-end cannot build yet); ES_ENOMEM; ES_EIO (no device).
  */
 es_status es_model_new(es_model **out, const es_model_config *config,
-                       const char *backend, int n_threads) ES_MUST_USE;
+                       const es_ops *ops, int n_threads) ES_MUST_USE;
 void es_model_free(es_model *model); /* NULL is fine */
 
 const es_model_config *es_model_config_of(const es_model *model);
@@ -77,41 +78,82 @@ int es_model_n_threads(const es_model *model);
  */
 es_status es_model_start_norms(es_model *model) ES_MUST_USE;
 
-/** Results of one forward pass. */
+/** Means over one forward pass or several. */
 typedef struct es_losses {
-    double loss, ce, ereg; /* loss = ce + lambda * ereg */
+    double loss, ce, ereg; /* loss = ce + lambda * ereg; NaN without targets */
 } es_losses;
 
+/* --- passes that nobody waits for ------------------------------------------
+ *
+ * es_model_begin, passes forward and, to train, backward, an update, then
+ * es_model_end, which waits for the back-end and knows what they were. */
+
 /**
- * Forward pass over one micro-batch.
+ *   measure  the passes also measure rows, heads and layers, and the
+ *            parameters of parameter_series.h are taken as they are now
+ *   train    what es_model_take_step will be told; NULL: there is none
+ */
+void es_model_begin(es_model *model, bool measure, const es_train_config *train,
+                    double lr);
+
+/**
+ * A forward pass over one micro-batch.
  *
  *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss
  *   training         false: evaluation. SNorm's u and v move in the first
- *                    training pass after es_model_new or es_model_update
- *   measure          also compute the row statistics
+ *                    training pass after es_model_new or an update
  *
  * ES_OK; ES_EFORMAT (a token outside the vocabulary). NaN is a result, not
  * an error.
  */
-es_status es_model_forward(es_model *model, es_losses *out,
-                           const int32_t *tokens, const int32_t *targets,
-                           bool training, bool measure) ES_MUST_USE;
+es_status es_model_pass(es_model *model, const int32_t *tokens,
+                        const int32_t *targets, bool training) ES_MUST_USE;
 
 /**
  * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
  * ES_OK; ES_EARGUMENT if there was none with targets since the last call, or
- * the model is forward_only, which es_model_update refuses, too.
+ * the model is forward_only, which es_model_take_step refuses, too.
  */
 es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 
+/**
+ * Clips by the global norm and takes the AdamW step that es_model_begin was
+ * told of.
+ *
+ *   may_skip  leaves the parameters alone if the norm or a loss is not finite.
+ *             Otherwise such a step is taken, not clipped, and the parameters
+ *             go where NaN takes them
+ */
+es_status es_model_take_step(es_model *model, const es_train_config *train,
+                             bool may_skip) ES_MUST_USE;
+
+typedef struct es_outcome {
+    es_losses losses;
+    double grad_norm; /* before clipping; 0 without es_model_take_step */
+    bool skipped;     /* the step was not taken */
+} es_outcome;
+
+/** ES_OK; ES_EIO: the device has failed, and the model is lost. */
+es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
+
+/** What the back-end multiplies the loss with; 1 unless it scales_loss. Takes
+ *  effect with the next es_model_begin. Gradients are told without it. */
+double es_model_loss_scale(const es_model *model);
+void es_model_set_loss_scale(es_model *model, double scale);
+
+/* --- passes that are waited for --------------------------------------------
+ */
+
+/** es_model_begin, es_model_pass, es_model_end; returns as they do. */
+es_status es_model_forward(es_model *model, es_losses *out,
+                           const int32_t *tokens, const int32_t *targets,
+                           bool training, bool measure) ES_MUST_USE;
+
 void es_model_zero_gradients(es_model *model);
 
-/**
- * Clips by the global norm and takes one AdamW step with learning rate lr.
- * *grad_norm: before clipping; if it is not finite nothing is clipped, the
- * step is taken all the same, and the parameters go where NaN takes them.
- */
-es_status es_model_update(es_model *model, const es_train_config *config,
+/** One step with learning rate lr, never skipped. *grad_norm: before clipping.
+ *  Returns as es_model_take_step and es_model_end. */
+es_status es_model_update(es_model *model, const es_train_config *train,
                           double lr, double *grad_norm) ES_MUST_USE;
 
 /** Logits of the last forward pass, (B,T,V), borrowed host memory, valid until
@@ -120,15 +162,17 @@ es_status es_model_update(es_model *model, const es_train_config *config,
 const float *es_model_logits(es_model *model);
 
 /** Row statistics of the last measured forward pass, (L,B,H,T) each,
- *  borrowed; layer l starts at l*B*H*T. */
+ *  borrowed until the next call; layer l starts at l*B*H*T. NULL when out of
+ *  memory. */
 const es_rows *es_model_rows(es_model *model);
 
-/** Per head of the last measured forward pass: out (L,H). */
-void es_model_head_stats(es_model *model, es_head_stats *out);
+/** Per head of the measured passes between the last es_model_begin and
+ *  es_model_end: out (L,H). */
+void es_model_head_stats(const es_model *model, es_head_stats *out);
 
-/** Per layer of the last measured forward pass, of the block's output:
- *  out (L) counts of NaN or Inf, and root mean square. */
-void es_model_activation_stats(es_model *model, float *nan_activations,
+/** Likewise per layer, of the block's output: out (L) counts of NaN or Inf,
+ *  and root mean square. */
+void es_model_activation_stats(const es_model *model, float *nan_activations,
                                float *act_rms);
 
 #endif

@@ -3,6 +3,8 @@
  * the attention's projection is taken back before the FFN adds to it. */
 #include "hooks/trainer/model/model_internal.h"
 
+#include <string.h>
+
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role)
 {
     const es_param *param = es_params_find(&model->params, layer, role);
@@ -91,6 +93,12 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
         feed_backward(model, layer, df);
 }
 
+/* Where the scale of the loss lies. */
+static const es_mem *control(const es_model *model)
+{
+    return es_model_reported(model, &model->report.tally->control);
+}
+
 /* dL/de of the layer's rows, or NULL; also the gradient of theta. */
 static const es_mem *entropy_gradient(const es_model *model, int layer,
                                       double scale)
@@ -101,7 +109,7 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     model->ops->entropy_penalty(model->backend, NULL, model->dentropy,
                                 es_model_gradient(model, layer, ES_ROLE_THETA),
                                 es_model_layer_rows(model, layer).entropy,
-                                &penalty, (float)scale);
+                                &penalty, (float)scale, control(model));
     return model->dentropy;
 }
 
@@ -155,7 +163,7 @@ static void backward_head(const es_model *model, double scale)
     const es_linear head = es_model_head(model);
     model->ops->cross_entropy_backward(
         model->backend, model->logits, model->lse, model->targets,
-        (float)(scale / n), n, model->config.vocab);
+        (float)(scale / n), control(model), n, model->config.vocab);
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
         NULL, model->normed, model->logits, &head, n);
@@ -171,13 +179,9 @@ static void backward_head(const es_model *model, double scale)
                       ES_ROLE_LN_F_WEIGHT);
 }
 
-es_status es_model_backward(es_model *model, double scale)
+static void backward(const es_model *model, double scale)
 {
     const es_model_config *config = &model->config;
-    if (!model->can_go_back)
-        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
-                                     "targets just before");
-    model->can_go_back = false;
     backward_head(model, scale);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
         backward_block(model, layer, scale);
@@ -185,5 +189,22 @@ es_status es_model_backward(es_model *model, double scale)
         model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
         es_model_gradient(model, -1, ES_ROLE_WPE), model->tokens, model->dx,
         config->batch, config->ctx, config->d_model);
+}
+
+es_status es_model_backward(es_model *model, double scale)
+{
+    if (!model->can_go_back)
+        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
+                                     "targets just before");
+    model->can_go_back = false;
+    if (!model->has_captured_scale)
+        model->captured_scale = scale;
+    model->has_captured_scale = true;
+    if (memcmp(&scale, &model->captured_scale, sizeof scale) != 0)
+        backward(model, scale);
+    else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD)) {
+        backward(model, scale);
+        es_model_launch(model);
+    }
     return ES_OK;
 }

@@ -1,7 +1,5 @@
 #include "hooks/trainer/model/model_internal.h"
 
-#include <math.h>
-
 es_mem *es_model_value(const es_model *model, int layer, es_role role)
 {
     const es_param *param = es_params_find(&model->params, layer, role);
@@ -138,7 +136,7 @@ static void attend(const es_model *model, int layer, bool measure)
     if (model->config.arch.entropy_reg) {
         const es_penalty penalty = es_model_penalty(model, layer);
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
-                                    rows.entropy, &penalty, 1);
+                                    rows.entropy, &penalty, 1, NULL);
     }
 }
 
@@ -193,18 +191,26 @@ static void forward_ffn(const es_model *model, int layer)
                             (size_t)model->config.d_model);
 }
 
-static void measure_output(es_model *model, int layer)
-{
-    model->ops->activation_stats(
-        model->backend, &model->act_nonfinite[layer],
-        &model->act_squares[layer], model->layers[layer + 1].x,
-        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
-}
-
-static void forward_blocks(es_model *model, bool measure)
+static void measure_layer(const es_model *model, int layer)
 {
     const es_model_config *config = &model->config;
-    model->ops->zero(model->backend, model->ereg, sizeof(float));
+    const es_report *report = &model->report;
+    const es_row_mem rows = es_model_layer_rows(model, layer);
+    model->ops->activation_stats(
+        model->backend, es_model_reported(model, &report->layers[layer]),
+        model->layers[layer + 1].x,
+        (size_t)es_model_n_rows(model) * (size_t)config->d_model);
+    model->ops->measure_rows(
+        model->backend,
+        es_model_reported(model, &report->heads[layer * config->n_head]), &rows,
+        config->batch, config->n_head, config->ctx);
+}
+
+static void forward_blocks(const es_model *model, bool measure)
+{
+    const es_model_config *config = &model->config;
+    if (config->arch.entropy_reg)
+        model->ops->zero(model->backend, model->ereg, sizeof(float));
     model->ops->embed(model->backend, model->layers[0].x, model->tokens,
                       es_model_value(model, -1, ES_ROLE_WTE),
                       es_model_value(model, -1, ES_ROLE_WPE), config->batch,
@@ -214,11 +220,11 @@ static void forward_blocks(es_model *model, bool measure)
         if (es_model_has_ffn(model, layer))
             forward_ffn(model, layer);
         if (measure)
-            measure_output(model, layer);
+            measure_layer(model, layer);
     }
 }
 
-static void forward_head(es_model *model)
+static void forward_head(const es_model *model)
 {
     const es_linear head = es_model_head(model);
     const es_mem *x = model->layers[model->config.n_layer].x;
@@ -229,45 +235,34 @@ static void forward_head(es_model *model)
                        &head, es_model_n_rows(model));
 }
 
-static double mean_loss(es_model *model)
+/* What the pass adds to the tally. */
+static void add_losses(const es_model *model, bool has_targets)
 {
+    const es_tally *tally = model->report.tally;
     const int n = es_model_n_rows(model);
-    double sum = 0;
+    if (model->config.arch.entropy_reg)
+        model->ops->add_mean(model->backend,
+                             es_model_reported(model, &tally->ereg),
+                             model->ereg, 1);
+    if (!has_targets)
+        return;
     model->ops->cross_entropy(model->backend, model->row_loss, model->lse,
                               model->logits, model->targets, n,
                               model->config.vocab);
-    model->ops->load(model->backend, model->host, model->row_loss,
-                     (size_t)n * sizeof *model->host);
-    for (int i = 0; i < n; i++)
-        sum += (double)model->host[i];
-    return sum / n;
+    model->ops->add_mean(model->backend, es_model_reported(model, &tally->ce),
+                         model->row_loss, (size_t)n);
 }
 
-static double penalty(es_model *model)
+static void forward(const es_model *model, bool has_targets)
 {
-    float ereg;
-    model->ops->load(model->backend, &ereg, model->ereg, sizeof ereg);
-    return (double)ereg;
-}
-
-static void load_rows(es_model *model)
-{
-    const es_model_config *config = &model->config;
-    const es_rows *to = &model->measured_rows;
-    const es_row_mem *from = &model->rows;
-    const size_t bytes = (size_t)es_model_n_rows(model) *
-                         (size_t)config->n_layer * (size_t)config->n_head *
-                         sizeof(float);
-    const struct {
-        void *to;
-        const es_mem *from;
-    } arrays[] = {
-        {to->entropy, from->entropy},     {to->lse, from->lse},
-        {to->max_logit, from->max_logit}, {to->sink, from->sink},
-        {to->nonfinite, from->nonfinite}, {to->missing, from->missing}};
-    const size_t n = sizeof arrays / sizeof *arrays - (from->missing ? 0 : 1);
-    for (size_t i = 0; i < n; i++)
-        model->ops->load(model->backend, arrays[i].to, arrays[i].from, bytes);
+    const bool measured = model->report.measured;
+    const int sequence = ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
+    if (es_model_replays(model, sequence))
+        return;
+    forward_blocks(model, measured);
+    forward_head(model);
+    add_losses(model, has_targets);
+    es_model_launch(model);
 }
 
 static es_status check_tokens(const es_model *model, const char *what,
@@ -283,9 +278,8 @@ static es_status check_tokens(const es_model *model, const char *what,
     return ES_OK;
 }
 
-es_status es_model_forward(es_model *model, es_losses *out,
-                           const int32_t *tokens, const int32_t *targets,
-                           bool training, bool measure)
+es_status es_model_pass(es_model *model, const int32_t *tokens,
+                        const int32_t *targets, bool training)
 {
     const size_t bytes = (size_t)es_model_n_rows(model) * sizeof *tokens;
     es_status status = check_tokens(model, "token", tokens);
@@ -297,14 +291,22 @@ es_status es_model_forward(es_model *model, es_losses *out,
     if (targets)
         model->ops->store(model->backend, model->targets, targets, bytes);
     es_model_make_weights(model, training);
-    forward_blocks(model, measure);
-    forward_head(model);
-    *out = (es_losses){NAN, NAN, penalty(model)};
-    if (targets)
-        out->ce = mean_loss(model);
-    out->loss = out->ce + model->config.lambda * out->ereg;
-    if (measure)
-        load_rows(model);
+    forward(model, targets != NULL);
+    model->report.n_passes++;
+    model->report.has_losses = model->report.has_losses && targets;
     model->can_go_back = targets && !model->config.forward_only;
     return ES_OK;
+}
+
+es_status es_model_forward(es_model *model, es_losses *out,
+                           const int32_t *tokens, const int32_t *targets,
+                           bool training, bool measure)
+{
+    es_outcome outcome = {.skipped = false};
+    es_model_begin(model, measure, NULL, 0);
+    es_status status = es_model_pass(model, tokens, targets, training);
+    if (status == ES_OK)
+        status = es_model_end(model, &outcome);
+    *out = outcome.losses;
+    return status;
 }

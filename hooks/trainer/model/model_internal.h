@@ -26,7 +26,7 @@ typedef struct es_layer_memory {
     es_mem *mean1, *rstd1; /* (N) */
     es_mem *mean2, *rstd2; /* (N) */
     es_mem *qkv;           /* (N,3d) */
-    es_mem *saved;         /* (B,H,T,2) of the attention */
+    es_mem *saved;         /* (B,H,T,ES_N_SAVED) of the attention */
     es_mem *heads;         /* (N,d) the heads' outputs, concatenated */
     es_mem *middle;        /* (N,d) x + attention */
     es_mem *pre;           /* (N,md) before the activation */
@@ -35,6 +35,36 @@ typedef struct es_layer_memory {
                                        itself is the weight */
     es_mem *sigma; /* (ES_N_MATRICES, 3) f32; c_attn: of q, k, v */
 } es_layer_memory;
+
+/** What the passes between es_model_begin and es_model_end add up: a block of
+ *  the back-end's memory, and the host's copy of it. */
+typedef struct es_tally {
+    es_control control;
+    double ce, ereg; /* sums over the passes */
+    double squares;  /* of the gradients, loss_scale^2 times too large */
+} es_tally;
+
+typedef struct es_report {
+    es_mem *memory;
+    es_tally *tally;       /* where the copy begins; what follows lies in it */
+    es_layer_sums *layers; /* (L) */
+    es_head_sums *heads;   /* (L,H) */
+    float *parameters;     /* of parameter_series.c */
+    size_t n_bytes;        /* of all of it */
+    int n_passes;
+    bool measured;   /* more than the tally is of interest */
+    bool has_losses; /* no pass went without targets */
+} es_report;
+
+/** Sequences of operations that are always the same; those with a second form
+ *  have that in the next number. */
+enum {
+    ES_SEQUENCE_WEIGHTS,     /* 1: with SNorm's iteration */
+    ES_SEQUENCE_FORWARD = 2, /* 1: with targets; 2, 3: measured */
+    ES_SEQUENCE_BACKWARD = 6,
+    ES_SEQUENCE_UPDATE, /* 1: that may skip */
+    ES_SEQUENCE_PARAMETERS = 9
+};
 
 struct es_model {
     es_model_config config;
@@ -64,16 +94,21 @@ struct es_model {
     es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
     es_row_mem rows;          /* (L,B,H,T) each */
 
-    float *host;             /* (N): losses on their way to the sum */
-    void *host_rows;         /* arrays of (L,B,H,T) */
-    es_rows measured_rows;   /* carved from host_rows */
-    double *act_squares;     /* (L) */
-    uint64_t *act_nonfinite; /* (L) */
+    es_report report;
+    float loss_scale;      /* of the next es_model_begin */
+    void *host_rows;       /* arrays of (L,B,H,T), when first asked for */
+    es_rows measured_rows; /* carved from host_rows */
+
+    /* What the captured sequences were captured with. */
+    bool has_captured_scale, has_captured_config;
+    double captured_scale; /* of the gradients */
+    es_train_config captured_config;
 
     es_mem *dweight;        /* f32, of one normalised weight */
     bool weights_are_stale; /* parameters have changed since they were made */
     bool iteration_is_due;  /* SNorm's, in the next training pass */
 
+    bool is_updating; /* a step is on its way that nobody has counted */
     bool can_go_back; /* a forward pass with targets is there */
 };
 
@@ -81,6 +116,13 @@ struct es_model {
 static inline int es_model_n_rows(const es_model *model)
 {
     return model->config.batch * model->config.ctx;
+}
+
+/** Floats of one statistic of all rows: L B H T. */
+static inline size_t es_model_n_row_floats(const es_model *model)
+{
+    return (size_t)es_model_n_rows(model) * (size_t)model->config.n_layer *
+           (size_t)model->config.n_head;
 }
 
 /** An array of the model; NULL where the architecture has none. */
@@ -152,6 +194,36 @@ void es_model_make_weights(es_model *model, bool training);
 void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
                               es_role bias, const es_mem *x, const es_mem *dy,
                               const es_linear *linear);
+
+/** Has the back-end keep the weights that products read. ES_OK, ES_ENOMEM. */
+es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;
+
+/* report.c */
+
+/** Room for the report. ES_OK, ES_ENOMEM. */
+es_status es_model_plan_report(es_model *model) ES_MUST_USE;
+
+/** A part of the report's copy in the back-end's memory. */
+es_mem *es_model_reported(const es_model *model, const void *part);
+
+/** es_model_begin and es_model_end of a step after passes that have ended: the
+ *  rest of the report stays. */
+void es_model_begin_step(es_model *model, const es_train_config *train,
+                         double lr);
+es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;
+
+/** True if a known sequence has been run; otherwise its operations follow, and
+ *  es_model_launch. */
+bool es_model_replays(const es_model *model, int sequence);
+void es_model_launch(const es_model *model);
+
+/* parameter_series.c */
+
+/** Floats that the series of parameters are made of. */
+size_t es_model_n_reported(const es_model *model);
+
+/** Copies them as they are now into the report. */
+void es_model_report_parameters(const es_model *model);
 
 /** Allocates and carves everything but the parameters. ES_OK, ES_ENOMEM. */
 es_status es_model_plan(es_model *model) ES_MUST_USE;

@@ -3,9 +3,6 @@
 
 #include "analyzer/base/checked.h"
 
-#include <math.h>
-#include <string.h>
-
 #define ALIGNMENT 64
 
 /* A pointer to set, and the bytes that it will point to. */
@@ -97,7 +94,7 @@ static void plan_layer(plan *to, const es_model *model, int index)
         take(to, &layer->rstd1, n, 1, f4);
     }
     take(to, &layer->qkv, n, 3 * d, act);
-    take(to, &layer->saved, n, 2 * (size_t)config->n_head, f4);
+    take(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
     take(to, &layer->heads, n, d, act);
     if (es_model_has_ffn(model, index))
         plan_ffn(to, model, layer);
@@ -189,41 +186,14 @@ static void alias_identities(es_model *model)
         model->normed = model->layers[n_layer].x;
 }
 
-static es_status plan_host(es_model *model)
-{
-    const es_model_config *config = &model->config;
-    const size_t n = (size_t)es_model_n_rows(model);
-    const size_t n_layer = (size_t)config->n_layer;
-    /* The product fits: the same arrays lie in the activations. */
-    const size_t each = n * n_layer * (size_t)config->n_head;
-    const size_t n_arrays = (size_t)n_row_arrays(model);
-    model->host = es_resize(NULL, n, sizeof *model->host);
-    model->host_rows = es_resize(NULL, each, n_arrays * sizeof(float));
-    model->act_squares = calloc(n_layer, sizeof *model->act_squares);
-    model->act_nonfinite = calloc(n_layer, sizeof *model->act_nonfinite);
-    if (!model->host || !model->host_rows || !model->act_squares ||
-        !model->act_nonfinite)
-        return es_fail(ES_ENOMEM, "out of memory for the model's statistics");
-    float *rows = model->host_rows;
-    for (size_t i = 0; i < n_arrays * each; i++)
-        rows[i] = NAN;
-    memset(rows + 4 * each, 0, each * sizeof(int32_t));
-    model->measured_rows =
-        (es_rows){.entropy = rows,
-                  .lse = rows + each,
-                  .max_logit = rows + 2 * each,
-                  .sink = rows + 3 * each,
-                  .nonfinite = (int32_t *)(void *)(rows + 4 * each),
-                  .missing = n_arrays > 5 ? rows + 5 * each : NULL};
-    return ES_OK;
-}
-
 static es_status prepare(es_model *model)
 {
     const es_model_config *config = &model->config;
     int width = config->mlp_mult > 3 ? config->mlp_mult : 3;
+    width *= config->d_model;
     const es_extents largest = {.n_rows = es_model_n_rows(model),
-                                .width = width * config->d_model,
+                                .width =
+                                    width > config->ctx ? width : config->ctx,
                                 .n_ctx = config->ctx,
                                 .n_head = config->n_head,
                                 .head_width = config->d_model / config->n_head};
@@ -251,8 +221,6 @@ es_status es_model_plan(es_model *model)
                  : carve(model, &all);
     if (status == ES_OK)
         alias_identities(model);
-    if (status == ES_OK)
-        status = plan_host(model);
     if (status == ES_OK)
         status = prepare(model);
 done:

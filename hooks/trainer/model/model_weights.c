@@ -132,12 +132,55 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
+/* What of the parameters products read: all matrices. */
+static es_mem *kept_values(const es_model *model, size_t *n)
+{
+    const size_t *begins = model->params.group;
+    *n = begins[ES_GROUP_DECAY + 1] - begins[ES_GROUP_DECAY];
+    return at(model->values, begins[ES_GROUP_DECAY]);
+}
+
+es_status es_model_keep_weights(const es_model *model)
+{
+    size_t n;
+    const es_mem *values = kept_values(model, &n);
+    if (!model->ops->keep)
+        return ES_OK;
+    es_status status = model->ops->keep(model->backend, values, n);
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        for (int i = 0; status == ES_OK && i < ES_N_MATRICES; i++)
+            if (model->layers[layer].weights[i])
+                status = model->ops->keep(
+                    model->backend, model->layers[layer].weights[i],
+                    es_model_normed_size(model, layer, i));
+    return status;
+}
+
+static void refresh_all(const es_model *model)
+{
+    size_t n;
+    const es_mem *values = kept_values(model, &n);
+    if (!model->ops->refresh)
+        return;
+    model->ops->refresh(model->backend, values, n);
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        for (int i = 0; i < ES_N_MATRICES; i++)
+            if (model->layers[layer].weights[i])
+                model->ops->refresh(model->backend,
+                                    model->layers[layer].weights[i],
+                                    es_model_normed_size(model, layer, i));
+}
+
 void es_model_make_weights(es_model *model, bool training)
 {
     const bool iterates = training && model->iteration_is_due &&
                           model->config.arch.spectral_norm != 0;
-    if (model->weights_are_stale || iterates)
+    const bool due = model->weights_are_stale || iterates;
+    if (due && !es_model_replays(model, ES_SEQUENCE_WEIGHTS + iterates)) {
         make_all(model, iterates ? 1 : 0);
+        refresh_all(model);
+        es_model_launch(model);
+    }
     model->weights_are_stale = false;
     model->iteration_is_due = model->iteration_is_due && !training;
 }

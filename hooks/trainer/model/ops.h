@@ -108,7 +108,7 @@ typedef struct es_control {
     float loss_scale; /* the gradients are this many times what they should be;
                          1 unless activations are fp16 */
     float grad_scale; /* what adamw multiplies gradients with: by `clip` */
-    float skips;      /* 1: adamw leaves everything alone: by `clip` */
+    float skips;      /* 1: adamw leaves everything alone: by `clip`; or 0 */
 } es_control;
 
 /** Of one head, over all the rows of a step, in memory of the back-end; see
@@ -311,7 +311,7 @@ typedef struct es_ops {
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
     /** Adds the rows of one layer to sums (H) es_head_sums. lse is not read;
-     *  missing may be NULL. In double. */
+     *  missing may be NULL: its sum is left alone then. In double. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx);
@@ -394,10 +394,11 @@ typedef struct es_ops {
      * Of control (es_control), from the sum of squares (1) f64 of gradients
      * that are loss_scale times too large: grad_scale = 1 / loss_scale, times
      * max_norm / norm where 0 < max_norm < norm; skips = 1 if `may_skip` and
-     * the norm is not finite, else 0. A norm that is not finite clips nothing.
+     * the norm or the loss (1) f64 (NULL: not looked at) is not finite, else 0.
+     * A norm that is not finite clips nothing.
      */
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
-                 float max_norm, bool may_skip);
+                 const es_mem *loss, float max_norm, bool may_skip);
     /** param, moment1, moment2 (n) f32 updated from grad, by control
      *  (es_control). */
     void (*adamw)(es_backend *backend, es_mem *param, es_mem *moment1,
@@ -418,16 +419,32 @@ typedef enum es_precision {
 /** "fp32", "tf32", "bf16", "fp16". */
 extern const char *const es_precision_names[ES_N_PRECISIONS];
 
+/** The back-end that is part of the program, in fp32. */
+extern const es_ops es_cpu_ops;
+
 /**
- * The table of a back-end.
+ * The table of a back-end; back-end and table stay for good.
  *
  *   name  "cpu", fp32 alone; "cuda": the shared library beside the program, or
  *         the one that ENTROPY_TRAIN_CUDA names
  *
  * ES_OK; ES_EUSAGE (no such back-end, or it has no such precision); ES_EIO
- * (its library is not there or cannot be loaded).
+ * (its library is not there or cannot be loaded); ES_EVERSION (it is of
+ * another build).
  */
 es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision) ES_MUST_USE;
+
+/**
+ * What the library of a back-end exports: its tables, NULL for a precision
+ * that it lacks, and ES_OPS_STAMP of the header that it was built with.
+ */
+typedef const es_ops *es_ops_getter(es_precision precision);
+#define ES_OPS_GETTER "es_cuda_ops"           /* an es_ops_getter */
+#define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
+
+/** To be raised with every change of what an entry means. */
+#define ES_OPS_VERSION 1
+#define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -86,37 +86,103 @@ static float summarise(const float *t, int n, es_parameter_series series)
     return series == ES_PARAMETER_T_MIN ? low : high;
 }
 
-/* One layer's values out of the parameter's n. */
-static void reduce(float *out, const float *from, size_t n,
-                   const es_model_config *config, es_parameter_series series)
+/* --- in the report ---------------------------------------------------------
+ */
+
+/* One for each parameter that series are made of. */
+static const es_parameter_series sources[] = {
+    ES_PARAMETER_THETA, ES_PARAMETER_T_MEAN, ES_PARAMETER_ALPHA,
+    ES_PARAMETER_BETA, ES_PARAMETER_SLOPE};
+#define N_SOURCES (sizeof sources / sizeof *sources)
+
+/* Numbers of one layer. */
+static size_t source_size(const es_model_config *config, es_role role)
 {
-    const bool is_temperature =
-        series >= ES_PARAMETER_T_MEAN && series <= ES_PARAMETER_T_MAX;
-    if (is_temperature)
-        for (int h = 0; h < config->n_head; h++)
-            out[h] = summarise(from + h * config->ctx, config->ctx, series);
-    else
-        for (size_t i = 0; i < n; i++)
-            out[i] = plain(from[i]);
+    const size_t n_head = (size_t)config->n_head;
+    if (role == ES_ROLE_T)
+        return n_head * (size_t)config->ctx;
+    return role == ES_ROLE_THETA ? n_head : 1;
 }
 
-void es_parameter_series_read(float *out, es_model *model,
-                              es_parameter_series series, float *scratch)
+/* Where the numbers of source i begin; of N_SOURCES: where all end. */
+static size_t source_at(const es_model_config *config, size_t i)
+{
+    size_t at = 0;
+    for (size_t k = 0; k < i; k++)
+        if (es_parameter_series_exists(config, sources[k]))
+            at += source_size(config, role_of(config, sources[k])) *
+                  (size_t)config->n_layer;
+    return at;
+}
+
+static size_t source_of(const es_model_config *config,
+                        es_parameter_series series)
+{
+    size_t i = 0;
+    while (role_of(config, sources[i]) != role_of(config, series))
+        i++;
+    return i;
+}
+
+/* The layer's, or the model's; NULL: its FFN is removed. */
+static es_mem *value_of(const es_model *model, int layer, es_role role)
+{
+    return es_model_value(model, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer,
+                          role);
+}
+
+size_t es_model_n_reported(const es_model *model)
+{
+    return source_at(&model->config, N_SOURCES);
+}
+
+static void copy_source(const es_model *model, size_t i)
+{
+    const es_model_config *config = &model->config;
+    const es_role role = role_of(config, sources[i]);
+    const size_t each = source_size(config, role);
+    const int rows = role == ES_ROLE_T ? config->n_head : 1;
+    const es_columns all = {
+        .n_in = rows, .stride = (int)each / rows, .n = (int)each / rows};
+    const float *to = model->report.parameters + source_at(config, i);
+    for (int layer = 0; layer < config->n_layer; layer++, to += each) {
+        const es_mem *from = value_of(model, layer, role);
+        if (from)
+            model->ops->copy_columns(model->backend,
+                                     es_model_reported(model, to), from, &all,
+                                     false);
+    }
+}
+
+void es_model_report_parameters(const es_model *model)
+{
+    if (es_model_n_reported(model) == 0 ||
+        es_model_replays(model, ES_SEQUENCE_PARAMETERS))
+        return;
+    for (size_t i = 0; i < N_SOURCES; i++)
+        if (es_parameter_series_exists(&model->config, sources[i]))
+            copy_source(model, i);
+    es_model_launch(model);
+}
+
+/* --- as series -------------------------------------------------------------
+ */
+
+void es_parameter_series_read(float *out, const es_model *model,
+                              es_parameter_series series)
 {
     const es_model_config *config = &model->config;
     const es_role role = role_of(config, series);
-    const size_t each =
-        es_parameter_series_length(config, series) / (size_t)config->n_layer;
-    for (int layer = 0; layer < config->n_layer; layer++, out += each) {
-        const es_param *param = es_params_find(
-            &model->params, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer, role);
-        for (size_t i = 0; !param && i < each; i++)
-            out[i] = es_missing();
-        if (!param)
-            continue;
-        /* Its own length: that cannot fail. */
-        es_model_get(model, (size_t)(param - model->params.table), scratch,
-                     param->n);
-        reduce(out, scratch, param->n, config, series);
+    const size_t each = source_size(config, role);
+    const float *from =
+        model->report.parameters + source_at(config, source_of(config, series));
+    for (int layer = 0; layer < config->n_layer; layer++, from += each) {
+        const bool is_there = value_of(model, layer, role);
+        if (role == ES_ROLE_T)
+            for (int h = 0; h < config->n_head; h++)
+                *out++ = summarise(from + h * config->ctx, config->ctx, series);
+        else
+            for (size_t i = 0; i < each; i++)
+                *out++ = is_there ? plain(from[i]) : es_missing();
     }
 }

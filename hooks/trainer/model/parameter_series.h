@@ -31,15 +31,15 @@ size_t es_parameter_series_length(const es_model_config *config,
                                   es_parameter_series series);
 
 /**
- * The values as the model has them now.
+ * The values as they were at the last es_model_begin that measured, once
+ * es_model_end has returned.
  *
- *   out      (L,H) or (L); es_missing() in layers that have none because their
- *            FFN is removed; a NaN is a NaN of training, never es_missing()
- *   scratch  (H,T)
+ *   out  (L,H) or (L); es_missing() in layers that have none because their FFN
+ *        is removed; a NaN is a NaN of training, never es_missing()
  *
  * The series has to exist. O(L H T) for temperatures, else O(L H).
  */
-void es_parameter_series_read(float *out, es_model *model,
-                              es_parameter_series series, float *scratch);
+void es_parameter_series_read(float *out, const es_model *model,
+                              es_parameter_series series);
 
 #endif

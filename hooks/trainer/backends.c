@@ -1,0 +1,120 @@
+/* Back-ends by name: the CPU's is part of the program, the device's a library
+ * that is loaded when it is asked for, so that a program built with it starts
+ * on machines that have no driver. */
+#include "hooks/trainer/cpu/cpu.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libentropytrain_cuda.so"
+#define ENVIRONMENT "ENTROPY_TRAIN_CUDA"
+
+const char *const es_precision_names[ES_N_PRECISIONS] = {[ES_FP32] = "fp32",
+                                                         [ES_TF32] = "tf32",
+                                                         [ES_BF16] = "bf16",
+                                                         [ES_FP16] = "fp16"};
+
+static es_status no_precision(const char *name, es_precision precision)
+{
+    return es_fail(ES_EUSAGE, "back-end %s has no precision %s", name,
+                   es_precision_names[precision]);
+}
+
+/* The folder of the running program; "" if nobody knows. */
+static void find_program(char folder[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(folder, '/');
+    folder[slash ? slash - folder : 0] = 0;
+}
+
+/* Beside the program, else where it is installed. */
+static void find_library(char path[PATH_MAX])
+{
+    static const char *const places[] = {"", "/../lib/entropyscan"};
+    const char *given = getenv(ENVIRONMENT);
+    char folder[PATH_MAX];
+    if (given && *given) {
+        snprintf(path, PATH_MAX, "%s", given);
+        return;
+    }
+    find_program(folder);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int n = snprintf(path, PATH_MAX, "%s%s/" LIBRARY, folder, places[i]);
+        if (n < PATH_MAX && access(path, F_OK) == 0)
+            return;
+    }
+    snprintf(path, PATH_MAX, LIBRARY);
+}
+
+/* dlerror's words begin with the path. */
+static es_status no_library(const char *path)
+{
+    const char *why = dlerror();
+    if (!why || strncmp(why, path, strlen(path)) != 0)
+        return es_fail(ES_EIO, "%s: %s: no back-end cuda", path,
+                       why ? why : "cannot be loaded");
+    return es_fail(ES_EIO, "%s: no back-end cuda", why);
+}
+
+/* A function out of a data pointer, as POSIX means it. */
+static es_ops_getter *getter_of(void *symbol)
+{
+    es_ops_getter *getter;
+    memcpy(&getter, &symbol, sizeof getter);
+    return getter;
+}
+
+static es_status load_library(es_ops_getter **out, const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return no_library(path);
+    const unsigned *stamp = dlsym(library, ES_OPS_STAMP_NAME);
+    void *symbol = dlsym(library, ES_OPS_GETTER);
+    if (stamp && symbol && *stamp == ES_OPS_STAMP) {
+        *out = getter_of(symbol); /* it stays loaded */
+        return ES_OK;
+    }
+    es_status status =
+        stamp && symbol
+            ? es_fail(ES_EVERSION,
+                      "%s: is of another build of entropy-train: install both "
+                      "from one",
+                      path)
+            : es_fail(ES_EIO, "%s: is no back-end of entropy-train", path);
+    dlclose(library);
+    return status;
+}
+
+static es_status find_cuda(const es_ops **out, es_precision precision)
+{
+    static es_ops_getter *getter;
+    char path[PATH_MAX];
+    find_library(path);
+    es_status status = getter ? ES_OK : load_library(&getter, path);
+    if (status != ES_OK)
+        return status;
+    *out = getter(precision);
+    return *out ? ES_OK : no_precision("cuda", precision);
+}
+
+es_status es_ops_find(const es_ops **out, const char *name,
+                      es_precision precision)
+{
+    *out = NULL;
+    if (strcmp(name, "cuda") == 0)
+        return find_cuda(out, precision);
+    if (strcmp(name, es_cpu_ops.name) != 0)
+        return es_fail(ES_EUSAGE, "no back-end is called '%s': use cpu or cuda",
+                       name);
+    if (precision != ES_FP32)
+        return no_precision(name, precision);
+    *out = &es_cpu_ops;
+    return ES_OK;
+}

@@ -1,0 +1,176 @@
+/* What passes and updates add up in the back-end's memory: filled by the
+ * operations, and brought to the host once. */
+#include "hooks/trainer/model/model_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+es_status es_model_plan_report(es_model *model)
+{
+    const es_model_config *config = &model->config;
+    const size_t n_layers = (size_t)config->n_layer;
+    /* These fit: rows of as many heads lie in the activations. */
+    const size_t n_heads = n_layers * (size_t)config->n_head;
+    const size_t layers = sizeof(es_tally);
+    const size_t heads = layers + n_layers * sizeof(es_layer_sums);
+    const size_t parameters = heads + n_heads * sizeof(es_head_sums);
+    es_report *report = &model->report;
+    size_t bytes;
+    if (!es_size_mul(&bytes, es_model_n_reported(model), sizeof(float)) ||
+        !es_size_add(&bytes, bytes, parameters))
+        bytes = SIZE_MAX;
+    char *copy = bytes < SIZE_MAX ? calloc(1, bytes) : NULL;
+    if (!copy)
+        return es_fail(ES_ENOMEM, "out of memory for the model's statistics");
+    report->n_bytes = bytes;
+    report->tally = (es_tally *)(void *)copy;
+    report->layers = (es_layer_sums *)(void *)(copy + layers);
+    report->heads = (es_head_sums *)(void *)(copy + heads);
+    report->parameters = (float *)(void *)(copy + parameters);
+    report->tally->control.loss_scale = 1;
+    return model->ops->reserve(model->backend, &report->memory, bytes);
+}
+
+es_mem *es_model_reported(const es_model *model, const void *part)
+{
+    const char *begin = (const char *)model->report.tally;
+    return es_mem_at(model->report.memory,
+                     (size_t)((const char *)part - begin));
+}
+
+bool es_model_replays(const es_model *model, int sequence)
+{
+    return model->ops->replay && model->ops->replay(model->backend, sequence);
+}
+
+void es_model_launch(const es_model *model)
+{
+    if (model->ops->launch)
+        model->ops->launch(model->backend);
+}
+
+/* --- begin ---------------------------------------------------------------- */
+
+static es_control control_of(const es_model *model,
+                             const es_train_config *train, double lr)
+{
+    const double step = (double)model->n_updates + 1;
+    es_control control = {.loss_scale = model->loss_scale};
+    if (train) {
+        control.lr = (float)lr;
+        control.correction1 = (float)(1 - pow(train->beta1, step));
+        control.correction2 = (float)(1 - pow(train->beta2, step));
+    }
+    return control;
+}
+
+static size_t bytes_of_interest(const es_report *report)
+{
+    return report->measured ? report->n_bytes : sizeof *report->tally;
+}
+
+void es_model_begin(es_model *model, bool measure, const es_train_config *train,
+                    double lr)
+{
+    const es_model_config *config = &model->config;
+    const size_t n_layers = (size_t)config->n_layer;
+    es_report *report = &model->report;
+    *report->tally = (es_tally){.control = control_of(model, train, lr)};
+    for (size_t l = 0; l < n_layers; l++)
+        report->layers[l] = (es_layer_sums){0};
+    for (size_t h = 0; h < n_layers * (size_t)config->n_head; h++)
+        report->heads[h] = (es_head_sums){
+            .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
+    report->n_passes = 0;
+    report->measured = measure;
+    report->has_losses = true;
+    model->ops->store(model->backend, report->memory, report->tally,
+                      bytes_of_interest(report));
+    if (measure)
+        es_model_report_parameters(model);
+}
+
+void es_model_begin_step(es_model *model, const es_train_config *train,
+                         double lr)
+{
+    es_control *control = &model->report.tally->control;
+    const float loss_scale = control->loss_scale; /* of the gradients */
+    *control = control_of(model, train, lr);
+    control->loss_scale = loss_scale;
+    model->ops->store(model->backend, es_model_reported(model, control),
+                      control, sizeof *control);
+}
+
+/* --- end ------------------------------------------------------------------ */
+
+static es_outcome outcome_of(const es_model *model)
+{
+    const es_report *report = &model->report;
+    const es_tally *tally = report->tally;
+    const double n = report->n_passes;
+    es_outcome out = {
+        .losses = {.ce = report->has_losses ? tally->ce / n : (double)NAN,
+                   .ereg = tally->ereg / n},
+        .grad_norm = sqrt(tally->squares) / (double)tally->control.loss_scale,
+        .skipped = tally->control.skips != 0};
+    out.losses.loss = out.losses.ce + model->config.lambda * out.losses.ereg;
+    return out;
+}
+
+/* Counts the step that was taken. */
+static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
+{
+    const es_ops *ops = model->ops;
+    es_report *report = &model->report;
+    ops->load(model->backend, report->tally, report->memory, n_bytes);
+    es_status status = ops->status ? ops->status(model->backend) : ES_OK;
+    *out = outcome_of(model);
+    model->n_updates += model->is_updating && !out->skipped;
+    model->is_updating = false;
+    return status;
+}
+
+es_status es_model_end(es_model *model, es_outcome *out)
+{
+    return end(model, out, bytes_of_interest(&model->report));
+}
+
+es_status es_model_end_step(es_model *model, es_outcome *out)
+{
+    return end(model, out, sizeof *model->report.tally);
+}
+
+/* --- what was seen -------------------------------------------------------- */
+
+void es_model_head_stats(const es_model *model, es_head_stats *out)
+{
+    const es_model_config *config = &model->config;
+    const es_head_sums *sums = model->report.heads;
+    const bool has_missing = config->arch.attention == ES_POWER_SOFTMAX;
+    for (int i = 0; i < config->n_layer * config->n_head; i++) {
+        double n = sums[i].finite_rows > 0 ? (double)sums[i].finite_rows : NAN;
+        out[i] = (es_head_stats){
+            .entropy = sums[i].entropy / n,
+            .entropy_min = sums[i].entropy_min,
+            .entropy_max = sums[i].entropy_max,
+            .max_logit = sums[i].max_logit,
+            .sink = sums[i].sink / n,
+            .missing = has_missing ? sums[i].missing / n : (double)NAN,
+            .nonfinite_rows = sums[i].nonfinite_rows,
+            .nonfinite_weights = sums[i].nonfinite_weights};
+    }
+}
+
+void es_model_activation_stats(const es_model *model, float *nan_activations,
+                               float *act_rms)
+{
+    const es_report *report = &model->report;
+    const double n = (double)es_model_n_rows(model) * model->config.d_model *
+                     report->n_passes;
+    for (int layer = 0; layer < model->config.n_layer; layer++) {
+        nan_activations[layer] = (float)report->layers[layer].nonfinite;
+        act_rms[layer] = (float)sqrt(report->layers[layer].squares / n);
+    }
+}
