@@ -316,16 +316,19 @@ static void adamw(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,
                   const es_control *control)
 {
-    const float keep = 1 - control->lr * how->decay;
+    /* Copies: what is written cannot be part of them. */
+    const es_adamw a = *how;
+    const float scale = control->grad_scale;
+    const float keep = 1 - control->lr * a.decay;
     const float rate = control->lr / control->correction1;
     const float root = 1 / sqrtf(control->correction2);
     for (size_t i = 0; i < n; i++) {
-        float g = grad[i] * control->grad_scale;
-        float m = how->beta1 * moment1[i] + (1 - how->beta1) * g;
-        float v = how->beta2 * moment2[i] + (1 - how->beta2) * g * g;
+        float g = grad[i] * scale;
+        float m = a.beta1 * moment1[i] + (1 - a.beta1) * g;
+        float v = a.beta2 * moment2[i] + (1 - a.beta2) * g * g;
         moment1[i] = m;
         moment2[i] = v;
-        param[i] = param[i] * keep - rate * m / (sqrtf(v) * root + how->eps);
+        param[i] = param[i] * keep - rate * m / (sqrtf(v) * root + a.eps);
     }
 }
 
