@@ -263,14 +263,14 @@ static bool is_comparison(int key)
 static es_status set_key(parser *of, es_rules_key key, const char *value)
 {
     es_rule *rule = &of->out->rules[of->out->n - 1];
-    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison(key); i++)
+    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison((int)key); i++)
         if (is_comparison(i) && i != (int)key && of->key_lines[i])
             return es_fail(ES_EUSAGE,
                            "%s: rule %s: more than one threshold: one of "
                            "above, below, at_least, at_most",
                            here(of), rule->name);
     es_status status = es_rules_set(rule, key, value, here(of));
-    if (is_comparison(key) && rule->reference == ES_RULE_BASELINE &&
+    if (is_comparison((int)key) && rule->reference == ES_RULE_BASELINE &&
         !of->baseline_needed)
         of->baseline_needed = of->line;
     return status;
