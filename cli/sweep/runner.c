@@ -226,7 +226,7 @@ static es_status work(runner *of, const sigset_t *set)
             break;
         draw(of);
         of->result->signal = wait_for_signal(set);
-        reap(of, false);
+        reap(of, of->result->signal != 0);
         for (size_t i = 0; i < of->job->n_at_once; i++)
             if (of->workers[i].pid)
                 look(of, &of->workers[i]);
