@@ -141,9 +141,9 @@ scancel "$job"
 
 # --- the sample: a task is cancelled out of a watcher
 mkdir runs
-entropy-scan watch runs --exec "$root/samples/slurm/cancel.py" >watch.out 2>watch.err &
+entropy-scan watch runs --exec "$root/samples/schedulers/cancel.py" >watch.out 2>watch.err &
 watcher=$!
-sample=$(sbatch --parsable --array=0,2 "$root/samples/slurm/array.sbatch" --arch SM+LN+G \
+sample=$(sbatch --parsable --array=0,2 "$root/samples/schedulers/array.sbatch" --arch SM+LN+G \
     --data x.tok "${model[@]/#/--}" --steps 2000000 --warm-up 0.00004 --accumulate 4 --clip 0 --threads 1)
 in_queue() { squeue -hrj "$sample" -o '%i %T' 2>/dev/null | grep -v COMPLETING | sort | xargs; }
 only_healthy() { [ "$(in_queue)" = "${sample}_0 RUNNING" ]; }
@@ -172,6 +172,11 @@ same_text 'without squeue the folder tells' \
     "$(queued later | grep '^4 runs')"
 exits 'but nothing is submitted then: it might be twice' 3 'squeue cannot be run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm
+spec many.ini 'SM+LN+G; SM' "$(seq 501 | xargs)" steps=30
+submit many.ini many
+same_text 'more runs than an array may have are several' '1002 2' \
+    "$(squeue -hr -j "$(tr '\n' , <<<"$job")" -o %i | wc -l) $(wc -l <<<"$job")"
+same_text 'each of which has its runs' "1002 runs: 1002 queued; Slurm job $(xargs <<<"$job" | sed 's/ /, /')" "$(counts many)"
 exits 'no folder' 2 'slurm: no folder' entropy-scan sweep good.ini --slurm
 exits 'a run that the sweep has not' 2 "no run 'x'" entropy-scan sweep good --run x
 exits 'or that lies elsewhere' 2 "no run '../good/SM_seed1'" entropy-scan sweep bad --run ../good/SM_seed1

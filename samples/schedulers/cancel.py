@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cancels the task of Slurm whose run collapsed, or went NaN, and no other:
 
-    entropy-scan watch runs --exec samples/slurm/cancel.py
+    entropy-scan watch runs --exec samples/schedulers/cancel.py
 
 The alert comes on standard input. Which task trained the run is in the run
 itself: entropy-train keeps it as slurm_job in the configuration, "4711_3".
