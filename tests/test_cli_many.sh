@@ -51,7 +51,7 @@ check 'm is of the runs shown' test "$(m_of -r sweep)" = 3.8
 check 'and of no others' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
 
 lines_match() {
-    "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json >whole &&
+    "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json --max run >whole &&
         python3 - <<'PY'
 import json
 lines = [json.loads(line) for line in open("lines")]
@@ -60,7 +60,14 @@ assert lines == json.load(open("whole"))["runs"]
 PY
 }
 check 'a line of JSON for each run, as in --json' lines_match
-first_line() { "$scan" -r sweep --jsonl --sort=-max | head -n 1 | grep -q '"zero.db"\|zero'; }
+one_max() { # the largest entropy that each line goes by
+    "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
+        cut -d: -f3 | sort -u | wc -l
+}
+check 'each line goes by its own largest value' test "$(one_max)" = 3
+check 'or, if asked, by that of all' test "$(one_max --max observed)" = 1
+check 'a picture beside has one scale' test "$(one_max --heatmap=x.png)" = 1
+first_line() { "$scan" -r sweep --jsonl --sort=-max | sed -n 1p | grep -q '"zero.db"\|zero'; }
 check 'lines are sorted too' first_line
 
 head -c 5000 sweep/zero.db >sweep/broken.db

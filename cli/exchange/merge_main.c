@@ -39,7 +39,8 @@ const es_command es_merge_command = {
         "The table summary of ALL.db has a row for each run, for plain SQL:\n"
         "its last step, losses, heads in each quarter of the ceiling, flags.\n"
         "NULL is a number that was not recorded; one that is not finite is\n"
-        "the text NaN, inf or -inf.",
+        "the text NaN, inf or -inf. SQL's avg and sum take a text for 0:\n"
+        "add filter (where typeof(eval_ppl) = 'real').",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -92,6 +92,13 @@ static es_status choose_text(es_scan_gathered *g)
     return ES_OK;
 }
 
+/* A line is printed when its run is read, before the others are seen. */
+static void choose_max(es_scan_gathered *g)
+{
+    if (g->jsonl && !g->given[MAX] && !es_figures_any(&g->to->figures))
+        g->to->summary.max.policy = ES_MAX_RUN;
+}
+
 /* -o belongs to JSON and CSV; else to the figures without a name, if there
    are any; else to the table. */
 static es_status place_output(es_scan_gathered *g)
@@ -190,8 +197,10 @@ static es_status judge_all(es_scan_gathered *g)
         place_baseline(to);
         status = choose_text(g);
     }
-    if (status == ES_OK)
+    if (status == ES_OK) {
+        choose_max(g);
         status = place_output(g);
+    }
     if (status == ES_OK)
         status = es_figures_set_format(&to->figures,
                                        g->has_format ? &g->format : NULL);

@@ -57,12 +57,20 @@ static es_status begin_text(scan *s)
     return status;
 }
 
+/* Whoever reads the lines need not wait for the next one. */
+static es_status add_line(scan *s, const es_run_summary *summary)
+{
+    es_status status = es_json_line(s->stream, summary);
+    fflush(s->stream);
+    return status;
+}
+
 static es_status add_text(scan *s, const es_run_summary *summary)
 {
     if (s->options.text == ES_TEXT_JSON)
         return es_json_run(&s->json, summary);
     if (s->options.text == ES_TEXT_JSON_LINES)
-        return es_json_line(s->stream, summary);
+        return add_line(s, summary);
     if (s->options.text == ES_TEXT_CSV)
         return es_csv_run(s->stream, summary);
     if (s->options.text == ES_TEXT_TABLE && !s->comparison)

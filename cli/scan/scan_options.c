@@ -65,7 +65,8 @@ const es_option es_scan_table[] = {
                   "compare with the run of FILE; implies --compare"},
     [JSON] = {"json", 0, NULL, "print JSON instead of the table"},
     [JSONL] = {"jsonl", 0, NULL,
-               "print one line of JSON for each run, as they are read"},
+               "print one line of JSON for each run, as they are read (then "
+               "--max is run by default)"},
     [CSV] = {"csv", 0, NULL, "print CSV instead of the table"},
     [TUI] = {"tui", 0, NULL,
              "draw the runs on the terminal instead of the table"},
