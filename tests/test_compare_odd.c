@@ -54,6 +54,34 @@ static void test_compare_odd__no_run(void **state)
     es_compared_free(&of);
 }
 
+/* A run that is NaN before its next evaluation, or is stopped then, has one
+   that is finite, and ended NaN all the same. */
+static void test_compare_odd__nan_after_the_last_evaluation(void **state)
+{
+    static const char *const files[] = {"well.db", "nan.db"};
+    static const float losses[] = {2.5F, NAN};
+    es_compared_files of;
+    es_run_info info = es_run_of(2, 3);
+    for (size_t i = 0; i < N_FILES(files); i++) {
+        info.name = files[i];
+        info.seed = (int64_t)i;
+        es_recorded to = es_record(es_folder_file(state, files[i]), &info);
+        es_compare_record_heads(&to, 9, 1);
+        es_compare_record_eval(&to, "loss", 0, 3);
+        es_record_value(&to, "loss", 9, losses[i]);
+        es_record_close(&to);
+    }
+    es_compare_files(&of, state, files, N_FILES(files), NULL, ES_STEP_LAST);
+    json_t *root = es_compared_parsed(&of);
+    assert_int_equal(json_array_size(es_json_at(root, "configurations")), 1);
+    es_json_assert_near(root, "configurations.0.final.n", 1);
+    es_json_assert_near(root, "configurations.0.final.nonfinite", 1);
+    es_json_assert_near(root, "configurations.0.best.nonfinite", 1);
+    es_json_assert_near(root, "runs.1.eval.final_ppl", exp(3));
+    json_decref(root);
+    es_compared_free(&of);
+}
+
 /* No configuration, no evaluation, no context, one head, all NaN, all missing,
    one name twice: none of it is zero. */
 static void test_compare_odd__runs_that_know_little(void **state)
@@ -197,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_run),
         TEST(no_run),
+        TEST(nan_after_the_last_evaluation),
         TEST(runs_that_know_little),
         TEST(hostile_configurations),
         TEST(values_that_are_the_same),

@@ -52,7 +52,8 @@ typedef struct es_compared {
 /** Runs that differ in the seed and in incidental settings alone. */
 typedef struct es_configuration {
     size_t first, n;        /* run; number of runs */
-    es_summary final, best; /* perplexity; best: of runs that ended finite */
+    es_summary final, best; /* perplexity; NaN of a run whose loss ended so;
+                               best: of runs that ended finite */
     es_bands bands;         /* of all runs together */
 } es_configuration;
 

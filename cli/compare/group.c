@@ -1,6 +1,7 @@
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,15 @@ static void add_bands(es_bands *to, const es_bands *of)
     to->n_heads += of->n_heads;
 }
 
+/* The perplexity that a run ended with. One whose loss is not finite any more
+   ended so, whatever the last evaluation before that found. */
+static float final_of(const es_compared *run)
+{
+    const float loss = run->summary->loss;
+    const bool ended = isfinite(loss) || es_is_missing(loss);
+    return ended || es_is_missing(run->final.ppl) ? run->final.ppl : loss;
+}
+
 /* final, best: room for a float a run each. */
 static void summarise(es_comparison *comparison, size_t index, float *final,
                       float *best)
@@ -51,9 +61,10 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
         const es_compared *run = &comparison->runs[i];
         if (run->configuration != index)
             continue;
-        final[n] = run->final.ppl;
+        final[n] = final_of(run);
         /* A run that did not end finite has no best model either. */
-        best[n++] = isfinite(run->final.ppl) ? run->best.ppl : run->final.ppl;
+        best[n] = isfinite(final[n]) ? run->best.ppl : final[n];
+        n++;
         add_bands(&to->bands, &run->summary->bands);
     }
     es_stats_summary(&to->final, final, n, 1);
