@@ -67,6 +67,7 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
         {"lr", "", ES_SHAPE_RUN},
         {"grad_norm", "", ES_SHAPE_RUN},
         {"tokens_per_s", "1/s", ES_SHAPE_RUN},
+        {"loss_scale", "", ES_SHAPE_RUN},
     };
     for (size_t i = 0; i < sizeof standard / sizeof *standard; i++) {
         if (strcmp(name, standard[i].name) == 0) {

@@ -198,7 +198,8 @@ static void test_gradients__reference_cases(void **state)
     FILE *out = tmpfile();
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         assert_int_equal(
-            es_verify(out, dirs, N, &es_cpu_ops, n_threads, &counts), ES_OK);
+            es_verify(out, dirs, N, &es_cpu_ops, ES_FP32, n_threads, &counts),
+            ES_OK);
         assert_int_equal(counts.passed, N);
     }
     fclose(out);

@@ -186,7 +186,8 @@ static void test_pythia__reference_cases(void **state)
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         es_verify_counts counts;
         assert_int_equal(
-            es_verify(out, dirs, 3, &es_cpu_ops, n_threads, &counts), ES_OK);
+            es_verify(out, dirs, 3, &es_cpu_ops, ES_FP32, n_threads, &counts),
+            ES_OK);
         assert_int_equal(counts.passed, 3);
     }
     fclose(out);

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static const es_tolerance within = {1e-4, 1e-6};
+
 static bool is_close(const double *got, double *want, size_t n)
 {
     double error;
     es_npy array = {.type = ES_NPY_F8, .n_dims = 1, .n = n, .data = want};
-    return es_verify_close(&error, got, &array);
+    return es_verify_close(&error, got, &array, &within);
 }
 
 static void test_verify__tolerance(void **state)
@@ -43,8 +45,10 @@ static void test_verify__integers_are_equal(void **state)
     int32_t want[2] = {100000, 7};
     es_npy array = {.type = ES_NPY_I4, .n_dims = 1, .n = 2, .data = want};
     double error;
-    assert_true(es_verify_close(&error, (double[]){100000, 7}, &array));
-    assert_false(es_verify_close(&error, (double[]){100001, 7}, &array));
+    assert_true(
+        es_verify_close(&error, (double[]){100000, 7}, &array, &within));
+    assert_false(
+        es_verify_close(&error, (double[]){100001, 7}, &array, &within));
 }
 
 /* A copy of a case, damaged by a shell command run inside it. */
@@ -64,8 +68,8 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     if (system(command) == 0) {
         FILE *out = tmpfile();
         const char *dirs[] = {dir};
-        assert_int_equal(es_verify(out, dirs, 1, &es_cpu_ops, 1, &counts),
-                         ES_OK);
+        assert_int_equal(
+            es_verify(out, dirs, 1, &es_cpu_ops, ES_FP32, 1, &counts), ES_OK);
         fclose(out);
     }
     snprintf(command, sizeof command, "rm -rf '%s'", dir);

@@ -111,10 +111,35 @@ es_status es_ops_find(const es_ops **out, const char *name,
     if (strcmp(name, "cuda") == 0)
         return find_cuda(out, precision);
     if (strcmp(name, es_cpu_ops.name) != 0)
-        return es_fail(ES_EUSAGE, "no back-end is called '%s': use cpu or cuda",
+        return es_fail(ES_EUSAGE,
+                       "no back-end is called '%s': use cpu, cuda or auto",
                        name);
     if (precision != ES_FP32)
         return no_precision(name, precision);
     *out = &es_cpu_ops;
     return ES_OK;
+}
+
+/* Its device may be missing even where the library is not. */
+static es_status try_cuda(const es_ops **out, es_precision precision)
+{
+    es_backend *backend = NULL;
+    es_status status = es_ops_find(out, "cuda", precision);
+    if (status == ES_OK)
+        status = (*out)->open(&backend, 0);
+    if (status == ES_OK)
+        (*out)->close(backend);
+    return status;
+}
+
+es_status es_ops_choose(const es_ops **out, const char *name,
+                        es_precision precision, char *note, size_t size)
+{
+    snprintf(note, size, "%s", "");
+    if (strcmp(name, "auto") != 0)
+        return es_ops_find(out, name, precision);
+    if (try_cuda(out, precision) == ES_OK)
+        return ES_OK;
+    snprintf(note, size, "the CPU it is: %s", es_message());
+    return es_ops_find(out, es_cpu_ops.name, precision);
 }

@@ -184,11 +184,18 @@ static void print_model(FILE *out, const bench *b)
     es_arch_print(arch, sizeof arch, &config->arch);
     fprintf(out,
             "%s  L=%d H=%d d=%d T=%d B=%d V=%d  %.2f M parameters  "
-            "threads: %d%s\n",
+            "back-end %s, %s",
             arch, config->n_layer, config->n_head, config->d_model, config->ctx,
             config->batch, config->vocab,
             (double)es_model_n_parameters(b->trainer->model) / 1e6,
-            b->settings.threads, b->settings.threads ? "" : " (all there are)");
+            b->trainer->settings.backend,
+            es_precision_names[b->settings.precision]);
+    if (strcmp(b->trainer->settings.backend, es_cpu_ops.name) == 0)
+        fprintf(out, ", threads: %d%s", b->settings.threads,
+                b->settings.threads ? "" : " (all there are)");
+    fputc('\n', out);
+    if (b->trainer->note[0])
+        fprintf(out, "%s\n", b->trainer->note);
     fprintf(out, "%zu pairs of steps by turns\n\n%-22s", b->n_pairs, "");
     fprintf(out, "%12s %12s %30s\n", "median", "fastest",
             "share of recording, 95 %");

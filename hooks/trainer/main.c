@@ -263,11 +263,15 @@ static es_status verify(const es_settings *settings, const words *cases,
     if (cases->n == 0)
         return es_fail(ES_EUSAGE, "no cases: name one directory or more");
     const es_ops *ops;
-    es_status status = es_ops_find(&ops, settings->backend, ES_FP32);
-    if (status != ES_OK)
-        return status;
-    return es_verify(stdout, cases->items, cases->n, ops, settings->threads,
-                     counts);
+    char note[ES_MESSAGE_MAX];
+    es_status status = es_ops_choose(&ops, settings->backend,
+                                     settings->precision, note, sizeof note);
+    if (status == ES_OK && note[0])
+        print_warning(NULL, note);
+    return status == ES_OK
+               ? es_verify(stdout, cases->items, cases->n, ops,
+                           settings->precision, settings->threads, counts)
+               : status;
 }
 
 static int run_verify(int argc, char **argv)

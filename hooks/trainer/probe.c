@@ -195,6 +195,8 @@ static es_status open_all(probe *p, const es_settings *settings,
     if (status == ES_OK)
         status = es_trainer_new(&p->trainer, resolved);
     if (status == ES_OK)
+        warn(watch, p->trainer->note);
+    if (status == ES_OK)
         status = es_start_load(&p->result->start, p->trainer);
     if (status == ES_OK)
         status = make_room(p);

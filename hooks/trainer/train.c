@@ -82,7 +82,8 @@ char *es_train_describe_nan(char *out, size_t size,
 static void watch_for_nan(loop *l, const es_step *step)
 {
     es_train_result *result = l->result;
-    if (result->bad_gradient_step < 0 && !isfinite(step->grad_norm)) {
+    if (result->bad_gradient_step < 0 && !isfinite(step->grad_norm) &&
+        !step->skipped) {
         result->bad_gradient_step = step->step;
         if (isfinite(step->losses.loss))
             result->bad_gradient_layer =
@@ -104,11 +105,13 @@ static void save(loop *l)
     es_train_result *result = l->result;
     const es_trainer *trainer = l->trainer;
     bool lost = result->nan_step >= 0 || result->bad_gradient_step >= 0;
-    if (!l->folder || lost || l->tried_step == result->n_steps)
+    if (!l->folder || lost || l->tried_step == result->n_steps ||
+        es_model_status(trainer->model) != ES_OK)
         return;
     es_checkpoint_state state = {.step = result->n_steps,
                                  .tokens_checksum =
                                      es_tokens_checksum(trainer->tokens),
+                                 .loss_scale = trainer->loss_scale,
                                  .last = result->last,
                                  .eval = result->eval};
     snprintf(state.uuid, sizeof state.uuid, "%s", trainer->uuid);
@@ -269,6 +272,8 @@ static es_status begin(loop *l, const es_settings *settings,
         status = es_trainer_resume(l->trainer, from);
     else if (status == ES_OK && settings->init[0])
         status = load_start(l);
+    if (status == ES_OK && l->trainer->note[0])
+        warn(l, l->trainer->note);
     es_settings_run_name(name, settings);
     if (status == ES_OK && settings->checkpoint[0])
         status = es_checkpoint_folder_open(

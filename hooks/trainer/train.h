@@ -57,7 +57,8 @@ typedef struct es_train_result {
  *         what may change (resume.h); NULL: from the beginning
  *
  * ES_OK: training took place, see the result. Otherwise it could not start,
- * or the token file failed on the way; the run is closed as failed then.
+ * or the token file or the device failed on the way; the run is closed as
+ * failed then, and a device that failed leaves no checkpoint.
  */
 es_status es_train(es_train_result *result, const es_settings *settings,
                    const es_checkpoint *from,

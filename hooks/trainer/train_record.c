@@ -12,17 +12,18 @@ typedef enum run_series {
     SERIES_LR,
     SERIES_GRAD_NORM,
     SERIES_TOKENS_PER_S,
+    SERIES_LOSS_SCALE,
     N_RUN_SERIES
 } run_series;
 
 static const char *const run_series_names[N_RUN_SERIES] = {
-    "loss", "ce", "ereg", "lr", "grad_norm", "tokens_per_s"};
+    "loss", "ce", "ereg", "lr", "grad_norm", "tokens_per_s", "loss_scale"};
 
 #define N_PHASES 2
 
 struct es_train_record {
     es_recorder *recorder;
-    bool ereg, power, probes;
+    bool ereg, power, probes, scales;
     size_t n_layers, n_heads; /* n_heads: of the whole model */
     int heads[N_PHASES][ES_N_HEAD_SERIES];
     int layers[N_PHASES][ES_N_LAYER_SERIES];
@@ -59,6 +60,8 @@ static bool has_series(const es_train_record *record, es_phase phase,
 {
     if (series == SERIES_EREG)
         return record->ereg;
+    if (series == SERIES_LOSS_SCALE && !record->scales)
+        return false;
     return phase == ES_PHASE_TRAIN || series <= SERIES_CE;
 }
 
@@ -138,6 +141,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     record->ereg = config->arch.entropy_reg;
     record->power = config->arch.attention == ES_POWER_SOFTMAX;
     record->probes = trainer->settings.verb == ES_VERB_PROBE;
+    record->scales = es_model_scales_loss(trainer->model);
     record->config = *config;
     record->n_layers = (size_t)config->n_layer;
     record->n_heads = record->n_layers * (size_t)config->n_head;
@@ -213,6 +217,8 @@ void es_train_record_step(es_train_record *record, const es_step *step,
                 step->grad_norm);
     push_number(record, ES_PHASE_TRAIN, SERIES_TOKENS_PER_S, step->step,
                 tokens_per_s);
+    push_number(record, ES_PHASE_TRAIN, SERIES_LOSS_SCALE, step->step,
+                step->loss_scale);
     if (!step->measured)
         return;
     push_measure(record, ES_PHASE_TRAIN, step->step, measure);

@@ -20,8 +20,9 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
                                const char *path) ES_MUST_USE;
 
 /**
- * Records a step: loss, ce, lr, grad_norm, tokens_per_s, and, if it was
- * measured, the heads, layers and parameters in trainer->measure.
+ * Records a step: loss, ce, lr, grad_norm, tokens_per_s, where the loss is
+ * scaled loss_scale, and, if it was measured, the heads, layers and parameters
+ * in trainer->measure.
  */
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s);

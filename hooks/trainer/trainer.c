@@ -65,7 +65,7 @@ es_status es_trainer_check(es_settings *settings)
     return status;
 }
 
-static es_status build(es_trainer *trainer)
+static es_status build(es_trainer *trainer, const es_ops *ops)
 {
     const es_model_config *config = &trainer->settings.model;
     size_t n;
@@ -77,34 +77,49 @@ static es_status build(es_trainer *trainer)
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
-    const es_ops *ops;
     es_status status = es_measure_new(&trainer->measure, config);
-    if (status == ES_OK)
-        status = es_ops_find(&ops, trainer->settings.backend, ES_FP32);
     if (status == ES_OK)
         status = es_model_new(&trainer->model, config, ops,
                               trainer->settings.threads);
     return status;
 }
 
-es_status es_trainer_new(es_trainer **out, const es_settings *settings)
+es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
+                            const es_ops *ops)
 {
     *out = NULL;
     es_trainer *trainer = calloc(1, sizeof *trainer);
     if (!trainer)
         return es_fail(ES_ENOMEM, "out of memory for the trainer");
     trainer->settings = *settings;
+    trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
+    snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
+             ops->name);
     es_status status = open_data(trainer);
     if (status == ES_OK)
         status = es_uuid_make(trainer->uuid);
     if (status == ES_OK)
-        status = build(trainer);
+        status = build(trainer, ops);
     if (status != ES_OK) {
         es_trainer_free(trainer);
         return status;
     }
     *out = trainer;
     return ES_OK;
+}
+
+es_status es_trainer_new(es_trainer **out, const es_settings *settings)
+{
+    const es_ops *ops;
+    char note[ES_MESSAGE_MAX];
+    *out = NULL;
+    es_status status = es_ops_choose(&ops, settings->backend,
+                                     settings->precision, note, sizeof note);
+    if (status == ES_OK)
+        status = es_trainer_new_on(out, settings, ops);
+    if (status == ES_OK)
+        snprintf((*out)->note, sizeof(*out)->note, "%s", note);
+    return status;
 }
 
 es_status es_trainer_resume(es_trainer *trainer,
@@ -130,6 +145,8 @@ es_status es_trainer_resume(es_trainer *trainer,
     if (strcmp(name, state->name) == 0)
         snprintf(trainer->uuid, sizeof trainer->uuid, "%s", state->uuid);
     trainer->first_step = state->step;
+    if (es_model_scales_loss(trainer->model) && state->loss_scale.scale > 0)
+        trainer->loss_scale = state->loss_scale;
     return es_checkpoint_load(trainer->model, checkpoint);
 }
 
@@ -185,12 +202,15 @@ static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
 {
     const es_train_config *train = &trainer->settings.train;
     es_status status = ES_OK;
+    const bool may_skip =
+        !trainer->saw_nan || es_model_scales_loss(trainer->model);
     es_model_zero_gradients(trainer->model);
+    es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
     es_model_begin(trainer->model, measure, train, lr);
     for (int i = 0; status == ES_OK && i < train->accumulate; i++)
         status = pass(trainer, step, i, true);
     if (status == ES_OK)
-        status = es_model_take_step(trainer->model, train, !trainer->saw_nan);
+        status = es_model_take_step(trainer->model, train, may_skip);
     if (status == ES_OK)
         status = es_model_end(trainer->model, out);
     return status;
@@ -210,17 +230,18 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
 }
 
 /** What a step without a finite loss or gradient comes to: it is looked at,
- *  and taken all the same. */
+ *  and taken all the same, unless another scale of the loss may mend it. */
 static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 {
     es_status status = ES_OK;
-    if (!isfinite(step->losses.loss)) {
+    if (!isfinite(step->losses.loss) && !trainer->saw_nan) {
         trainer->saw_nan = true;
         if (!step->measured)
             status = measure_again(trainer, step->step);
         step->measured = true;
     }
-    if (status == ES_OK)
+    step->skipped = step->loss_scale > ES_LOSS_SCALE_LEAST;
+    if (status == ES_OK && !step->skipped)
         status = es_model_update(trainer->model, &trainer->settings.train,
                                  step->lr, &step->grad_norm);
     return status;
@@ -232,7 +253,8 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
     es_outcome outcome;
     *out = (es_step){.step = step,
                      .lr = es_schedule(&trainer->settings.train, step),
-                     .measured = measure};
+                     .measured = measure,
+                     .loss_scale = trainer->loss_scale.scale};
     es_status status = run_step(trainer, &outcome, step, out->lr, measure);
     if (status != ES_OK)
         return status;
@@ -240,6 +262,9 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
     out->grad_norm = outcome.grad_norm;
     if (outcome.skipped)
         status = take_skipped_step(trainer, out);
+    if (es_model_scales_loss(trainer->model))
+        trainer->loss_scale =
+            es_loss_scale_next(trainer->loss_scale, !outcome.skipped);
     es_measure_reset(trainer->measure);
     if (status == ES_OK && out->measured)
         es_measure_add(trainer->measure, trainer->model);

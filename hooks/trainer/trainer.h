@@ -4,6 +4,7 @@
 
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/tokens.h"
+#include "hooks/trainer/model/loss_scale.h"
 #include "hooks/trainer/model/measure.h"
 #include "hooks/trainer/settings/settings.h"
 
@@ -14,6 +15,8 @@ typedef struct es_trainer {
     es_measure *measure;
     int32_t *inputs, *targets; /* (B,T) */
     bool saw_nan;              /* a loss was not finite */
+    es_loss_scale loss_scale;  /* of the next step, if the back-end scales */
+    char note[ES_MESSAGE_MAX]; /* what there is to say of the back-end, or "" */
     char uuid[ES_UUID_SIZE];   /* of the run */
     int64_t first_step;        /* 0, or that of the checkpoint */
 } es_trainer;
@@ -24,6 +27,9 @@ typedef struct es_trainer {
  */
 es_status es_trainer_new(es_trainer **out,
                          const es_settings *settings) ES_MUST_USE;
+/** The same on a back-end that has been found already. */
+es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
+                            const es_ops *ops) ES_MUST_USE;
 /**
  * The checks of es_trainer_new alone, on settings that name data or do not;
  * a vocabulary of 0 becomes the data's. Returns as es_trainer_new.
@@ -46,8 +52,11 @@ typedef struct es_step {
     int64_t step;
     es_losses losses; /* before the update */
     double lr;
-    double grad_norm; /* before clipping */
-    bool measured;    /* trainer->measure holds this step */
+    double grad_norm;  /* before clipping */
+    bool measured;     /* trainer->measure holds this step */
+    double loss_scale; /* that the gradients were taken with */
+    bool skipped;      /* they were not finite under it, and the step was not
+                          taken: the next one has a smaller scale */
 } es_step;
 
 /**

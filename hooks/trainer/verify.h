@@ -13,6 +13,25 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/** What an array may be off by. */
+typedef struct es_tolerance {
+    double relative, absolute;
+} es_tolerance;
+
+/**
+ * Of a back-end's precision. fp32: 1e-4 and 1e-6, as the reference says. Below
+ * it 16 times the distance from 1 to the next number of the format, eps, and
+ * eps / 64 of a single entry: errors of roundings, eps / 2 each, grow with the
+ * root of their number, which is some hundreds from the embedding of a
+ * reference case to the gradient of it.
+ *
+ *   fp32  1e-4    1e-6
+ *   tf32  0.0156  1.53e-5  eps = 2^-10
+ *   bf16  0.125   1.22e-4  eps = 2^-7
+ *   fp16  0.0156  1.53e-5  eps = 2^-10
+ */
+es_tolerance es_verify_tolerance(es_precision precision);
+
 /**
  * Compares an array with what it should be, in double.
  *
@@ -22,10 +41,11 @@
  *   got    (want->n)
  *
  * True if every non-finite entry is the same in both and
- * ||got - want|| <= 1e-4 ||want|| + 1e-6 sqrt(n), n the finite entries; of an
- * integer array every entry has to be equal.
+ * ||got - want|| <= relative ||want|| + absolute sqrt(n), n the finite
+ * entries; of an integer array every entry has to be equal.
  */
-bool es_verify_close(double *error, const double *got, const es_npy *want);
+bool es_verify_close(double *error, const double *got, const es_npy *want,
+                     const es_tolerance *within);
 
 /** What became of the cases. */
 typedef struct es_verify_counts {
@@ -40,6 +60,7 @@ typedef struct es_verify_counts {
  *   out        written to; the caller checks it for errors
  *   dirs       (n_dirs) folders
  *   ops        the back-end: es_ops_find
+ *   precision  that of ops, and of the tolerance
  *   n_threads  0: as many as there are processors to run on
  *   counts     written
  *
@@ -47,7 +68,7 @@ typedef struct es_verify_counts {
  * still run. ES_OK whatever the cases did; ES_EUSAGE for no folder at all.
  */
 es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
-                    const es_ops *ops, int n_threads,
+                    const es_ops *ops, es_precision precision, int n_threads,
                     es_verify_counts *counts) ES_MUST_USE;
 
 #endif

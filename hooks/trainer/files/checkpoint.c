@@ -74,6 +74,25 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
     return ES_OK;
 }
 
+/** A scale and good steps, both or neither. */
+static es_status take_loss_scale(es_loss_scale *out,
+                                 const es_checkpoint *checkpoint)
+{
+    int64_t scale = 0;
+    *out = (es_loss_scale){0};
+    if (!text_of(checkpoint, ES_CHECKPOINT_LOSS_SCALE))
+        return ES_OK;
+    es_status status = take_whole(&scale, checkpoint, ES_CHECKPOINT_LOSS_SCALE,
+                                  (int64_t)ES_LOSS_SCALE_LEAST,
+                                  (int64_t)ES_LOSS_SCALE_LARGEST);
+    if (status == ES_OK)
+        status =
+            take_whole(&out->good_steps, checkpoint, ES_CHECKPOINT_GOOD_STEPS,
+                       0, ES_LOSS_SCALE_PATIENCE);
+    out->scale = (double)scale;
+    return status;
+}
+
 static es_status take_text(char *out, size_t size,
                            const es_checkpoint *checkpoint,
                            es_checkpoint_text which)
@@ -145,6 +164,8 @@ static es_status take_texts(es_checkpoint *checkpoint)
     if (status == ES_OK)
         status =
             take_losses(&state->eval, checkpoint, ES_CHECKPOINT_LOSSES + 3);
+    if (status == ES_OK)
+        status = take_loss_scale(&state->loss_scale, checkpoint);
     state->threads = (int)threads;
     return status == ES_OK ? take_config(checkpoint) : status;
 }

@@ -19,6 +19,7 @@
  *     threads     that worked; another number gives other bits
  *     loss, ce, ereg                 of the last step
  *     eval_loss, eval_ce, eval_ereg  of the last evaluation, if there was one
+ *     loss_scale, good_steps         of loss_scale.h, where the loss is scaled
  *     checksum    16 hexadecimal digits over all of the above; see below
  *
  * There is no generator to keep: batches and the start of the parameters are
@@ -33,6 +34,7 @@
 #define ES_CHECKPOINT_H
 
 #include "hooks/trainer/files/safetensors.h"
+#include "hooks/trainer/model/loss_scale.h"
 #include "hooks/trainer/model/model.h"
 #include "hooks/trainer/settings/settings.h"
 #include "store/run.h"
@@ -48,6 +50,7 @@ typedef struct es_checkpoint_state {
     char name[ES_RUN_NAME_SIZE];
     uint64_t tokens_checksum; /* of the data */
     int threads;              /* that worked */
+    es_loss_scale loss_scale; /* of the next step; 0: it is not scaled */
     es_losses last;           /* of the last step; NaN: there was none */
     es_losses eval;           /* of the last evaluation; NaN likewise */
 } es_checkpoint_state;

@@ -15,7 +15,9 @@ typedef enum es_checkpoint_text {
     ES_CHECKPOINT_NAME,
     ES_CHECKPOINT_THREADS,
     ES_CHECKPOINT_LOSSES, /* the first of six numbers, es_losses twice */
-    ES_CHECKPOINT_CHECKSUM = ES_CHECKPOINT_LOSSES + 6,
+    ES_CHECKPOINT_LOSS_SCALE = ES_CHECKPOINT_LOSSES + 6,
+    ES_CHECKPOINT_GOOD_STEPS,
+    ES_CHECKPOINT_CHECKSUM,
     ES_CHECKPOINT_N_TEXTS
 } es_checkpoint_text;
 

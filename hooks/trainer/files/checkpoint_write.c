@@ -23,6 +23,8 @@ const char *const es_checkpoint_keys[ES_CHECKPOINT_N_TEXTS] = {
     "eval_loss",
     "eval_ce",
     "eval_ereg",
+    "loss_scale",
+    "good_steps",
     "checksum"};
 
 static const char *const prefixes[ES_N_PARTS] = {"", "optimizer.m.",
@@ -207,6 +209,12 @@ static es_status print_texts(texts *out, const writing *w,
     print_whole(out, ES_CHECKPOINT_THREADS, es_model_n_threads(w->model));
     print_losses(out, ES_CHECKPOINT_LOSSES, &state->last);
     print_losses(out, ES_CHECKPOINT_LOSSES + 3, &state->eval);
+    if (es_model_scales_loss(w->model)) {
+        print_whole(out, ES_CHECKPOINT_LOSS_SCALE,
+                    (int64_t)state->loss_scale.scale);
+        print_whole(out, ES_CHECKPOINT_GOOD_STEPS,
+                    state->loss_scale.good_steps);
+    }
     return ES_OK;
 }
 

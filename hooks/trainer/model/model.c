@@ -1,6 +1,7 @@
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/loss_scale.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,13 +17,14 @@ static es_status check_built(const es_model_config *config, const es_ops *ops)
         const char *part;
     } parts[] = {
         {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
+         "--emulate fp16"},
         {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
         {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted && !parts[i].there)
-            return es_fail(ES_EUSAGE,
-                           "architecture: %s is not built yet on back-end %s",
+            return es_fail(ES_EUSAGE, "%s is not built yet on back-end %s",
                            parts[i].part, ops->name);
     return ES_OK;
 }
@@ -95,7 +97,7 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         return es_fail(ES_ENOMEM, "out of memory for the model");
     model->config = *config;
     model->ops = ops;
-    model->loss_scale = 1;
+    model->loss_scale = ops->scales_loss ? (float)ES_LOSS_SCALE_START : 1;
     status = build(model, n_threads);
     if (status == ES_OK)
         *out = model;
@@ -246,6 +248,11 @@ void es_model_set_n_updates(es_model *model, int64_t n)
 double es_model_loss_scale(const es_model *model)
 {
     return (double)model->loss_scale;
+}
+
+bool es_model_scales_loss(const es_model *model)
+{
+    return model->ops->scales_loss;
 }
 
 void es_model_set_loss_scale(es_model *model, double scale)

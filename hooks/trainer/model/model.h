@@ -134,10 +134,15 @@ typedef struct es_outcome {
 } es_outcome;
 
 /** ES_OK; ES_EIO: the device has failed, and the model is lost. */
+es_status es_model_status(es_model *model) ES_MUST_USE;
+
+/** Waits. Returns as es_model_status. */
 es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 
-/** What the back-end multiplies the loss with; 1 unless it scales_loss. Takes
- *  effect with the next es_model_begin. Gradients are told without it. */
+/** What the back-end multiplies the loss with: loss_scale.h; 1 unless it
+ *  scales it at all. Takes effect with the next es_model_begin. Gradients are
+ *  told without it. */
+bool es_model_scales_loss(const es_model *model);
 double es_model_loss_scale(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 

@@ -436,6 +436,16 @@ es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision) ES_MUST_USE;
 
 /**
+ * The same, and "auto": cuda if its library loads and a device opens, else
+ * cpu.
+ *
+ *   note  (size) written: one line if auto came to be the CPU, else ""
+ */
+es_status es_ops_choose(const es_ops **out, const char *name,
+                        es_precision precision, char *note,
+                        size_t size) ES_MUST_USE;
+
+/**
  * What the library of a back-end exports: its tables, NULL for a precision
  * that it lacks, and ES_OPS_STAMP of the header that it was built with.
  */

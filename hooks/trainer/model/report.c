@@ -119,13 +119,17 @@ static es_outcome outcome_of(const es_model *model)
     return out;
 }
 
+es_status es_model_status(es_model *model)
+{
+    return model->ops->status ? model->ops->status(model->backend) : ES_OK;
+}
+
 /* Counts the step that was taken. */
 static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
 {
-    const es_ops *ops = model->ops;
     es_report *report = &model->report;
-    ops->load(model->backend, report->tally, report->memory, n_bytes);
-    es_status status = ops->status ? ops->status(model->backend) : ES_OK;
+    model->ops->load(model->backend, report->tally, report->memory, n_bytes);
+    es_status status = es_model_status(model);
     *out = outcome_of(model);
     model->n_updates += model->is_updating && !out->skipped;
     model->is_updating = false;

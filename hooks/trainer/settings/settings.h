@@ -7,6 +7,7 @@
 
 #include "analyzer/base/help.h"
 #include "hooks/trainer/model/config.h"
+#include "hooks/trainer/model/ops.h"
 #include <stdio.h>
 
 #define ES_PATH_SIZE 4096
@@ -29,7 +30,8 @@ typedef struct es_settings {
     char resume[ES_PATH_SIZE];                  /* file or folder; "" */
     int64_t checkpoint_every;                   /* 0: at the end alone */
     int64_t keep;                               /* checkpoints; 0: all */
-    char backend[16];
+    char backend[16];                           /* cpu, cuda, auto */
+    es_precision precision;
     int threads; /* 0: as many as there are processors to run on */
     int64_t record_every;
     int64_t eval_every; /* 0: never */

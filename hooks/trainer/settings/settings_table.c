@@ -38,6 +38,7 @@ static const char *const biases[] = {"all", "qk", "none", NULL};
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const emulations[] = {"none", "fp16", NULL};
 static const char *const reductions[] = {"token", "mean", NULL};
+static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 
 const es_setting es_setting_table[] = {
     {KEPT(ES_SETTING_ARCH, "arch", "ARCH", model.arch, RUNS,
@@ -135,7 +136,12 @@ const es_setting es_setting_table[] = {
           "go on with a checkpoint, or the newest good one of a folder")},
     {LONG("pairs", "N", pairs, 5, 1e6, ES_VERB_BENCH,
           "steps with and without recording to compare")},
-    {TEXT("backend", "NAME", backend, ALL, "cpu"), .kept = true},
+    {TEXT("backend", "NAME", backend, ALL,
+          "cpu, cuda, or auto: cuda where there is a device, else cpu"),
+     .kept = true},
+    {CHOICE("precision", "TYPE", precision, precisions, ALL,
+            "of activations and products: fp32, and of cuda tf32, bf16 or "
+            "fp16")},
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for as many as there are processors to run on")},
     {FLAG("quiet", quiet, PASS, "no progress"), .letter = 'q'},
