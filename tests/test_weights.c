@@ -113,7 +113,8 @@ static void assert_same_function(const fixture *f)
     assert_non_null(wide);
     for (size_t i = 0; i < want.n; i++)
         wide[i] = (double)logits[i];
-    if (!es_verify_close(&error, wide, &want))
+    const es_tolerance within = es_verify_tolerance(ES_FP32);
+    if (!es_verify_close(&error, wide, &want, &within))
         fail_msg("error of the logits: %g", error);
     free(wide);
     free(logits);
