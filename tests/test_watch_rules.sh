@@ -76,7 +76,7 @@ cat >stop.ini <<'END_OF_RULES'
 [rule learns]
 series = loss
 aggregate = run
-below = 0.99 history
+below = 0.995 history
 samples = 3
 severity = info
 action = stop
@@ -87,7 +87,7 @@ training --lr 0.02 --steps 1000000000 --record-every 5 -o live/stop.db
 check 'a rule stops the training' until_true ended $trainer
 ended $trainer || kill $trainer
 kill $watcher; wait $watcher 2>/dev/null
-output 'with its alert as the reason' 'stop.db \(SM\): learns since step [0-9]+ \(info\): 0.9[0-9]*, threshold 0.99' \
+output 'with its alert as the reason' 'stop.db \(SM\): learns since step [0-9]+ \(info\): 0.9[0-9]*, threshold 0.995' \
     sqlite3 live/stop.db "SELECT message FROM event WHERE kind = 'stop'"
 same_text 'a severity that is not told is not told' '' "$(cat stop.out stop.err)"
 same_text 'the run is closed as stopped' stopped "$(sqlite3 live/stop.db 'SELECT status FROM run')"
@@ -100,16 +100,16 @@ aggregate = run
 above = 1 history
 severity = error
 [rule heads]
-series = entropy
-above = 1.02 history
-end = 1
+series = max_logit
+above = 1.2 history
+end = 1.1
 cool_down = 3
 severity = error
 END_OF_RULES
 mkdir killed
-training --steps 8000 --record-every 2 --lr 0.001 -o killed/k.db
+training --steps 3000 --record-every 2 --lr 0.0003 -o killed/k.db
 kills=0
-while [ $kills -lt 60 ] || ! ended $trainer; do
+while [ $kills -lt 40 ] || ! ended $trainer; do
     "$scan" watch killed --rules flap.ini --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err &
     watcher=$!
     sleep 0.0$((RANDOM % 9 + 1))
