@@ -1,0 +1,26 @@
+/** Between the files of the emulation. */
+#ifndef ES_CUDA_HOST_H
+#define ES_CUDA_HOST_H
+
+#include "hooks/trainer/cuda/device.h"
+
+enum { ES_HOST_MAX_THREADS = 1024 };
+
+/** What ENTROPY_TRAIN_EMULATION asks for, words with commas between them. */
+typedef struct es_host_wishes {
+    bool reverse;  /* threads and blocks from the last to the first */
+    long fail;     /* the launch of this number fails; 0: none */
+    size_t memory; /* bytes that the device has */
+} es_host_wishes;
+const es_host_wishes *es_host_wishes_of(const es_device *device);
+
+/** The number of the thread that runs within its block. */
+int es_host_thread(void);
+
+/** Ends the process unless bytes .. are shared memory of the block. */
+void es_host_check_shared(const char *what, const void *from, size_t bytes);
+
+/** Drops copies that nobody waited for: a new block begins. */
+void es_host_forget_copies(void);
+
+#endif

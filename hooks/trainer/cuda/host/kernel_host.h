@@ -1,0 +1,382 @@
+/**
+ * The language of kernels for a compiler of the host. A block's threads are
+ * fibers that take turns: each runs until it has to wait for others. Blocks
+ * run one after another.
+ *
+ * What breaks the rules of kernel.h ends the process with a line that names
+ * the kernel, block and thread: a barrier or shuffle that not all reach, a
+ * mask that is not full, a copy to somewhere else than shared memory. What
+ * reads memory nobody wrote reads NaN.
+ *
+ * ENTROPY_TRAIN_EMULATION=reverse runs blocks and threads from the last to the
+ * first: a result that changes lacks a barrier.
+ */
+#ifndef ES_CUDA_KERNEL_HOST_H
+#define ES_CUDA_KERNEL_HOST_H
+
+#include "hooks/trainer/cuda/device.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The toolkit leaves attributes behind that only nvcc knows. */
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __constant__
+#undef __shared__
+#undef __launch_bounds__
+#undef __grid_constant__
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+/* --- where a thread is ---------------------------------------------------- */
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+enum { warpSize = 32 };
+
+/* --- launching ------------------------------------------------------------ */
+
+typedef struct es_host_shape {
+    const char *name;
+    dim3 grid;
+    int n_threads;
+    size_t shared_bytes;
+    void (*body)(const void *kernel); /* of one thread */
+} es_host_shape;
+
+/** A launch with its arguments: something to be copied and run again. */
+template <class C>
+struct es_host_kernel {
+    es_host_shape shape;
+    C call;
+};
+
+template <class C>
+void es_host_body(const void *kernel)
+{
+    ((const es_host_kernel<C> *)kernel)->call();
+}
+
+/** Runs a kernel, which begins with its es_host_shape. */
+void es_host_run_kernel(es_device *device, const void *kernel);
+
+/** work(device, argument), with a copy of the argument: now, or, while the
+ *  device captures, when the graph is replayed. */
+void es_host_do(es_device *device,
+                void (*work)(es_device *device, const void *argument),
+                const void *argument, size_t bytes);
+
+template <class... P, class... A>
+static inline void es_launch(es_device *device, const char *name,
+                             void (*kernel)(P...), dim3 grid, int n_threads,
+                             size_t shared_bytes, A... arguments)
+{
+    static_assert(sizeof...(P) == sizeof...(A), "arguments of the kernel");
+    static_assert((... && __is_same(P, A)), "types of the kernel's arguments");
+    auto call = [=]() { kernel(arguments...); };
+    es_host_kernel<decltype(call)> launched = {
+        {name, grid, n_threads, shared_bytes, es_host_body<decltype(call)>},
+        call};
+    es_host_do(device, es_host_run_kernel, &launched, sizeof launched);
+}
+
+/* --- shared memory -------------------------------------------------------- */
+
+void *es_host_shared(void);
+
+#define ES_SHARED(type, name) type *name = (type *)es_host_shared()
+
+/* --- threads together ----------------------------------------------------- */
+
+/** Ends the process with a line about the thread that runs. */
+[[noreturn]] void es_host_abort(const char *what);
+
+/** Waits for the other threads of the block. */
+void es_host_block_barrier(int line);
+
+/** Bytes that a lane can hand to the others at a time. */
+enum { ES_HOST_SLOT = 64 };
+
+/**
+ * Waits for the other lanes of the warp, which have to come to the same `what`
+ * and line. `in` (bytes) of lane l is then at the result + l ES_HOST_SLOT,
+ * until the next call but one. `together` (NULL: nothing) is run once on it.
+ */
+unsigned char *es_host_warp(const char *what, int line, const void *in,
+                            size_t bytes,
+                            void (*together)(unsigned char *slots));
+
+/** 0 .. 31. */
+int es_host_lane(void);
+
+#define ES_HOST_HERE int line = __builtin_LINE()
+
+static inline void __syncthreads(ES_HOST_HERE)
+{
+    es_host_block_barrier(line);
+}
+
+static inline void es_host_check_mask(unsigned mask)
+{
+    if (mask != 0xffffffffu)
+        es_host_abort("a mask that is not full");
+}
+
+static inline void __syncwarp(unsigned mask = 0xffffffffu, ES_HOST_HERE)
+{
+    es_host_check_mask(mask);
+    es_host_warp("__syncwarp", line, NULL, 0, NULL);
+}
+
+/** What lane `from` brought; `from` is -1 for one's own. */
+template <class T>
+static inline T es_host_shuffle(const char *what, int line, unsigned mask,
+                                T value, int from)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "what can be shuffled");
+    es_host_check_mask(mask);
+    unsigned char *slots = es_host_warp(what, line, &value, sizeof value, NULL);
+    int lane = from >= 0 ? from : es_host_lane();
+    memcpy(&value, slots + lane * ES_HOST_SLOT, sizeof value);
+    return value;
+}
+
+template <class T>
+static inline T __shfl_sync(unsigned mask, T value, int from,
+                            int width = warpSize, ES_HOST_HERE)
+{
+    int first = es_host_lane() & ~(width - 1);
+    return es_host_shuffle("__shfl_sync", line, mask, value,
+                           first + (from & (width - 1)));
+}
+
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta,
+                               int width = warpSize, ES_HOST_HERE)
+{
+    int first = es_host_lane() & ~(width - 1);
+    int from = es_host_lane() - (int)delta;
+    return es_host_shuffle("__shfl_up_sync", line, mask, value,
+                           from >= first ? from : -1);
+}
+
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta,
+                                 int width = warpSize, ES_HOST_HERE)
+{
+    int end = (es_host_lane() & ~(width - 1)) + width;
+    int from = es_host_lane() + (int)delta;
+    return es_host_shuffle("__shfl_down_sync", line, mask, value,
+                           from < end ? from : -1);
+}
+
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T value, int across,
+                                int width = warpSize, ES_HOST_HERE)
+{
+    int end = (es_host_lane() & ~(width - 1)) + width;
+    int from = es_host_lane() ^ across;
+    return es_host_shuffle("__shfl_xor_sync", line, mask, value,
+                           from < end ? from : -1);
+}
+
+unsigned es_host_ballot(const char *what, int line, bool value);
+
+static inline unsigned __ballot_sync(unsigned mask, int value, ES_HOST_HERE)
+{
+    es_host_check_mask(mask);
+    return es_host_ballot("__ballot_sync", line, value != 0);
+}
+
+static inline int __any_sync(unsigned mask, int value, ES_HOST_HERE)
+{
+    es_host_check_mask(mask);
+    return es_host_ballot("__any_sync", line, value != 0) != 0;
+}
+
+static inline int __all_sync(unsigned mask, int value, ES_HOST_HERE)
+{
+    es_host_check_mask(mask);
+    return es_host_ballot("__all_sync", line, value != 0) == 0xffffffffu;
+}
+
+/* --- atomic operations: threads take turns -------------------------------- */
+
+template <class T>
+static inline T es_host_replace(T *at, T value)
+{
+    T was = *at;
+    *at = value;
+    return was;
+}
+
+#define ES_HOST_ATOMIC(type)                                                   \
+    static inline type atomicAdd(type *at, type value)                         \
+    {                                                                          \
+        return es_host_replace(at, (type)(*at + value));                       \
+    }                                                                          \
+    static inline type atomicExch(type *at, type value)                        \
+    {                                                                          \
+        return es_host_replace(at, value);                                     \
+    }
+#define ES_HOST_ATOMIC_ORDERED(type)                                           \
+    static inline type atomicMax(type *at, type value)                         \
+    {                                                                          \
+        return es_host_replace(at, value > *at ? value : *at);                 \
+    }                                                                          \
+    static inline type atomicMin(type *at, type value)                         \
+    {                                                                          \
+        return es_host_replace(at, value < *at ? value : *at);                 \
+    }                                                                          \
+    static inline type atomicCAS(type *at, type expected, type value)          \
+    {                                                                          \
+        return es_host_replace(at, *at == expected ? value : *at);             \
+    }
+ES_HOST_ATOMIC(int)
+ES_HOST_ATOMIC(unsigned)
+ES_HOST_ATOMIC(unsigned long long)
+ES_HOST_ATOMIC(float)
+static inline double atomicAdd(double *at, double value)
+{
+    return es_host_replace(at, *at + value);
+}
+ES_HOST_ATOMIC_ORDERED(int)
+ES_HOST_ATOMIC_ORDERED(unsigned)
+ES_HOST_ATOMIC_ORDERED(unsigned long long)
+
+static inline void __threadfence(void)
+{
+}
+
+/* --- arithmetic ----------------------------------------------------------- */
+
+template <class T>
+static inline T __ldg(const T *at)
+{
+    return *at;
+}
+
+template <class T, class U>
+static inline T es_host_bits(U value)
+{
+    static_assert(sizeof(T) == sizeof(U), "as many bits");
+    T result;
+    memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+#define __float_as_int es_host_bits<int, float>
+#define __float_as_uint es_host_bits<unsigned, float>
+#define __int_as_float es_host_bits<float, int>
+#define __uint_as_float es_host_bits<float, unsigned>
+#define __double_as_longlong es_host_bits<long long, double>
+#define __longlong_as_double es_host_bits<double, long long>
+
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+static inline int __clz(int x)
+{
+    return x == 0 ? 32 : __builtin_clz((unsigned)x);
+}
+
+/* The C library declares functions of some of these names. */
+#define __expf(x) expf(x)
+#define __exp10f(x) exp10f(x)
+#define __logf(x) logf(x)
+#define __log2f(x) log2f(x)
+#define __powf(x, y) powf(x, y)
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+static inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
+static inline float __fdiv_rn(float x, float y)
+{
+    return x / y;
+}
+static inline float __frcp_rn(float x)
+{
+    return 1 / x;
+}
+static inline float __fsqrt_rn(float x)
+{
+    return sqrtf(x);
+}
+static inline float __frsqrt_rn(float x)
+{
+    return 1 / sqrtf(x);
+}
+static inline float __fmaf_rn(float x, float y, float z)
+{
+    return fmaf(x, y, z);
+}
+static inline float __fadd_rn(float x, float y)
+{
+    return x + y;
+}
+static inline float __fmul_rn(float x, float y)
+{
+    return x * y;
+}
+static inline float rsqrtf(float x)
+{
+    return 1 / sqrtf(x);
+}
+static inline double rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+static inline float __saturatef(float x)
+{
+    return x > 0 ? (x < 1 ? x : 1) : 0;
+}
+
+#define ES_HOST_ORDER(type)                                                    \
+    static inline type max(type a, type b)                                     \
+    {                                                                          \
+        return a > b ? a : b;                                                  \
+    }                                                                          \
+    static inline type min(type a, type b)                                     \
+    {                                                                          \
+        return a < b ? a : b;                                                  \
+    }
+ES_HOST_ORDER(int)
+ES_HOST_ORDER(unsigned)
+ES_HOST_ORDER(long)
+ES_HOST_ORDER(unsigned long)
+ES_HOST_ORDER(long long)
+ES_HOST_ORDER(unsigned long long)
+/* As the device's: the one that is a number. */
+static inline float max(float a, float b)
+{
+    return fmaxf(a, b);
+}
+static inline float min(float a, float b)
+{
+    return fminf(a, b);
+}
+static inline double max(double a, double b)
+{
+    return fmax(a, b);
+}
+static inline double min(double a, double b)
+{
+    return fmin(a, b);
+}
+
+#endif

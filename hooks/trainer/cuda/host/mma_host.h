@@ -1,0 +1,17 @@
+/** What mma.h is on the host. */
+#ifndef ES_CUDA_MMA_HOST_H
+#define ES_CUDA_MMA_HOST_H
+
+#include <stdint.h>
+
+void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16);
+void es_host_ldmatrix(uint32_t *out, const void *row, bool transposed);
+
+void es_host_copy(void *shared, const void *from);
+void es_host_copy_commit(void);
+void es_host_copy_wait(int n_left);
+
+/** An element of either kind as f32. */
+float es_host_half(uint16_t bits, bool bf16);
+
+#endif

@@ -1,0 +1,152 @@
+/**
+ * Tensor cores and asynchronous copies: PTX on the device, loops through the
+ * warp on the host. All lanes of a warp call these together.
+ *
+ * Fragments, as the PTX manual has them (mma.m16n8k16 with 16-bit elements);
+ * lane l, with g = l / 4 and t = l % 4; two elements a register, the one of
+ * the lower index in the lower half:
+ *
+ *   a[4] of a (16,16)  row g in a[0], a[2]; row g + 8 in a[1], a[3];
+ *                      columns 2t, 2t+1 in a[0], a[1]; + 8 in a[2], a[3]
+ *   b[2] of b (16,8)   column g; rows 2t, 2t+1 in b[0]; + 8 in b[1]
+ *   d[4] of d (16,8)   columns 2t, 2t+1; row g in d[0], d[1]; row g + 8 in
+ *                      d[2], d[3]
+ */
+#ifndef ES_CUDA_MMA_H
+#define ES_CUDA_MMA_H
+
+#include "hooks/trainer/cuda/kernel.h"
+
+#ifndef __CUDACC__
+#include "hooks/trainer/cuda/host/mma_host.h"
+#endif
+
+/** d (16,8) f32 += a (16,16) b (16,8), both A: es_bf16 or es_fp16. */
+template <class A>
+__device__ __forceinline__ void es_mma(float *d, const uint32_t *a,
+                                       const uint32_t *b);
+
+#ifdef __CUDACC__
+
+template <>
+__device__ __forceinline__ void es_mma<es_bf16>(float *d, const uint32_t *a,
+                                                const uint32_t *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                   "r"(b[1]));
+}
+
+template <>
+__device__ __forceinline__ void es_mma<es_fp16>(float *d, const uint32_t *a,
+                                                const uint32_t *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                   "r"(b[1]));
+}
+
+/** An address in shared memory as instructions take it. */
+__device__ __forceinline__ uint32_t es_shared_address(const void *shared)
+{
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+
+#else
+
+template <>
+inline void es_mma<es_bf16>(float *d, const uint32_t *a, const uint32_t *b)
+{
+    es_host_mma(d, a, b, true);
+}
+
+template <>
+inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
+{
+    es_host_mma(d, a, b, false);
+}
+
+#endif
+
+/**
+ * Four matrices (8,8) of 16-bit elements out of shared memory. Lane l gives
+ * the address of row l % 8 of matrix l / 8, 16 bytes, aligned to 16; out[i] is
+ * this lane's share of matrix i: row l / 4, columns 2 (l % 4) and the next.
+ */
+__device__ __forceinline__ void es_ldmatrix(uint32_t *out, const void *row)
+{
+#ifdef __CUDACC__
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(es_shared_address(row))
+                 : "memory");
+#else
+    es_host_ldmatrix(out, row, false);
+#endif
+}
+
+/** Likewise of the transposed matrices: column l / 4, rows 2 (l % 4) and the
+ *  next. */
+__device__ __forceinline__ void es_ldmatrix_transposed(uint32_t *out,
+                                                       const void *row)
+{
+#ifdef __CUDACC__
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(es_shared_address(row))
+                 : "memory");
+#else
+    es_host_ldmatrix(out, row, true);
+#endif
+}
+
+/**
+ * 16 bytes from the device's memory to shared memory, both aligned to 16;
+ * zeros if not `there`, and then `from` is not read. They arrive by
+ * es_cp_wait; until then nobody may read or write either.
+ */
+__device__ __forceinline__ void es_cp_async(void *shared, const void *from,
+                                            bool there)
+{
+#ifdef __CUDACC__
+    int bytes = there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     es_shared_address(shared)),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
+#else
+    es_host_copy(shared, there ? from : NULL);
+#endif
+}
+
+/** What this thread has copied since the last commit becomes a group. */
+__device__ __forceinline__ void es_cp_commit()
+{
+#ifdef __CUDACC__
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+    es_host_copy_commit();
+#endif
+}
+
+/** Waits for all of this thread's groups but the last n; others see what came
+ *  after a barrier. */
+template <int n>
+__device__ __forceinline__ void es_cp_wait()
+{
+#ifdef __CUDACC__
+    asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+#else
+    es_host_copy_wait(n);
+#endif
+}
+
+#endif
