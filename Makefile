@@ -2,6 +2,7 @@
 #
 #   CC=clang              another compiler
 #   SAN=address,undefined sanitizers (a build folder of their own)
+#   CUDA=0                without the CUDA back-end (default: as nvcc is there)
 #   BUILD=DIR             where everything built goes (default build)
 #   DESTDIR= PREFIX=      for install
 #   V=1                   every command as it is run
@@ -39,6 +40,24 @@ JSON_LIBS := $(call pkg,--libs,jansson)
 INI_LIBS := $(call pkg,--libs,inih)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
+# CUDA: a plugin of entropy-train, and the same sources for the host, for
+# tests. Objects of nvcc serve every build folder: they know no CC and no SAN.
+NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA = $(if $(NVCC),1,0)
+CUDA_HOME = $(abspath $(dir $(NVCC))..)
+CUDA_OBJ = build/cuda
+CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
+    -gencode arch=compute_90,code=sm_90 \
+    -gencode arch=compute_90,code=compute_90
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo -I. -Werror all-warnings \
+    -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
+CXX = $(patsubst cc,c++,$(patsubst %clang,%clang++,$(patsubst %gcc,%g++,$(CC))))
+CXX_WARNINGS = $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) \
+    -Wno-unknown-pragmas
+ALL_CXXFLAGS = -std=c++17 -D_GNU_SOURCE $(CXX_WARNINGS) -I. \
+    -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -MMD -MP \
+    $(CFLAGS) $(SANITIZE)
+
 # Quiet unless V=1.
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)  $@';)
@@ -57,6 +76,8 @@ CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
     scan compare exchange terminal report rules watch sweep)))
 CORPUS_SRC = $(call in,samples/corpus)
 SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
+CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
+CUDA_HOST_SRC = $(wildcard hooks/trainer/cuda/host/*.cc)
 
 # The drawing library of the report's page (d3 3.5), and the page's own
 # scripts, each after those that it uses.
@@ -66,6 +87,8 @@ REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,values dom data state scale steps 
     heatmap chart curves csv runs flags config report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+device_objects = $(patsubst %,$(CUDA_OBJ)/%.o,$(1))
 archive = $(BUILD)/lib/$(1).a
 ROOMS = analyzer stats store render recorder process trainer cli
 ARCHIVES = $(foreach room,$(ROOMS),$(call archive,$(room)))
@@ -74,6 +97,14 @@ rooms = $(foreach room,$(1),$(call archive,$(room)))
 PROGRAMS = $(addprefix $(BUILD)/,entropy-scan entropy-recorder entropy-train \
     entropy-corpus)
 LIBRARY = $(BUILD)/libentropyscan.so.$(SOVERSION)
+# The emulation replaces what calls the CUDA runtime and cuBLAS.
+ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
+PROBE_SRC = tests/gpu/probe.cu
+ifeq ($(CUDA),1)
+PLUGIN = $(BUILD)/libentropytrain_cuda.so
+TEST_PLUGINS = $(addprefix $(BUILD)/tests/,libentropytrain_cuda_host.so \
+    libcuda_probe.so libcuda_probe_host.so)
+endif
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 SCRIPTS = $(wildcard tests/test_*.sh)
@@ -86,7 +117,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: programs $(LIBRARY)
+all: programs $(LIBRARY) $(PLUGIN)
 
 programs: $(PROGRAMS)
 
@@ -162,6 +193,41 @@ $(BUILD)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) $(VECTOR) -c -o $@ $<
 
+# --- CUDA ------------------------------------------------------------------
+
+# A plugin takes es_fail and the like from the program that loads it.
+EXPORTS = -Wl,--export-dynamic-symbol=es_fail,--export-dynamic-symbol=es_message
+$(BUILD)/entropy-train $(BUILD)/tests/% $(BUILD)/bench/%: LDFLAGS += $(EXPORTS)
+
+$(BUILD)/libentropytrain_cuda.so: $(call device_objects,$(CUDA_SRC))
+$(BUILD)/tests/libcuda_probe.so: \
+    $(call device_objects,$(ON_DEVICE) $(PROBE_SRC))
+$(BUILD)/tests/libentropytrain_cuda_host.so: \
+    $(call host_objects,$(filter-out $(ON_DEVICE),$(CUDA_SRC)) $(CUDA_HOST_SRC))
+$(BUILD)/tests/libcuda_probe_host.so: \
+    $(call host_objects,$(PROBE_SRC) $(CUDA_HOST_SRC))
+
+$(BUILD)/libentropytrain_cuda.so $(BUILD)/tests/libcuda_probe.so:
+	@mkdir -p $(@D)
+	$(call say,LD)$(NVCC) -shared -cudart static $(CUDA_ARCHS) -o $@ $^ \
+	    -Xlinker -rpath,$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64 -lcublasLt
+
+$(BUILD)/tests/lib%_host.so:
+	@mkdir -p $(@D)
+	$(call say,LD)$(CXX) $(ALL_CXXFLAGS) -shared -o $@ $^ -lm
+
+$(CUDA_OBJ)/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -MD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,CXX)$(CXX) $(ALL_CXXFLAGS) -x c++ -c -o $@ $<
+
+$(BUILD)/obj/%.cc.o: %.cc Makefile
+	@mkdir -p $(@D)
+	$(call say,CXX)$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
+
 # The page of `entropy-scan report` becomes part of the program.
 $(REPORT_PAGE): cli/report/page.S cli/report/page.sh $(D3_JS) \
     $(REPORT_SCRIPTS) cli/report/report.html cli/report/report.css Makefile
@@ -187,7 +253,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
 
-check-tests: all $(TESTS)
+check-tests: all $(TESTS) $(TEST_PLUGINS)
 
 test: deps
 	@$(MAKE) --no-print-directory check-tests
@@ -221,7 +287,7 @@ lint:
 	@tests/tools/lint.sh
 
 format:
-	clang-format -i $(shell git ls-files '*.c' '*.h')
+	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
 
 # --- main job --------------------------------------------------------------
 
@@ -264,4 +330,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(CUDA_OBJ) -name '*.d' 2>/dev/null)
