@@ -23,7 +23,7 @@ typedef enum es_gemm_type {
  *   a_transposed  a is laid out (k,m); likewise b (n,k)
  *   lda, ldb, ldd of a row as it is laid out; c has ldd, too
  *   c             may be d; NULL or beta 0: not read
- *   bias          (n) f32, or NULL
+ *   bias          (n) of d's type, aligned to 16 bytes, or NULL
  */
 typedef struct es_gemm {
     int m, n, k;
@@ -33,11 +33,12 @@ typedef struct es_gemm {
     int lda, ldb, ldd;
     const void *a, *b, *c;
     void *d;
-    const float *bias;
+    const void *bias;
     float beta;
 } es_gemm;
 
-/** Plans of the products seen are kept with the device. */
-void es_device_gemm(es_device *device, const es_gemm *product);
+/** False: this product cannot be had together with its bias, and nothing has
+ *  been done. Plans of the products seen are kept with the device. */
+bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
 #endif

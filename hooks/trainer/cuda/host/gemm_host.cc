@@ -45,9 +45,10 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-static float read_c(const es_gemm *p, size_t at)
+/* Of c or of the bias, which are as wide as d. */
+static float read(const es_gemm *p, const void *from, size_t at)
 {
-    return is_narrow(p) ? input(p->c, at, p->type) : ((const float *)p->c)[at];
+    return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];
 }
 
 static void write_d(const es_gemm *p, size_t at, float x)
@@ -71,9 +72,9 @@ static void multiply_row(const es_gemm *p, int i, const float *a,
             sums[j] += a[k] * b[(size_t)k * n + j];
     for (size_t j = 0; j < n; j++) {
         size_t at = (size_t)i * (size_t)p->ldd + j;
-        float sum = sums[j] + (p->bias ? p->bias[j] : 0);
+        float sum = sums[j] + (p->bias ? read(p, p->bias, j) : 0);
         if (p->c && p->beta != 0)
-            sum += p->beta * read_c(p, at);
+            sum += p->beta * read(p, p->c, at);
         write_d(p, at, sum);
     }
 }
@@ -94,7 +95,11 @@ static void multiply(es_device *device, const void *argument)
     free(sums);
 }
 
-void es_device_gemm(es_device *device, const es_gemm *product)
+bool es_device_gemm(es_device *device, const es_gemm *product)
 {
+    /* Whoever has to do without is to be seen on the host, too. */
+    if ((uintptr_t)product->bias % 16 != 0)
+        return false;
     es_host_do(device, multiply, product, sizeof *product);
+    return true;
 }

@@ -1,0 +1,330 @@
+/* The back-end's memory, its copies of weights, and the tables. */
+#include "hooks/trainer/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONVERT_THREADS = 256 };
+
+/* A copy of weights (n) f32 in the precision of products. */
+typedef struct kept {
+    struct kept *next;
+    const float *weights;
+    size_t n;
+    void *copy;
+} kept;
+
+struct es_cuda_own {
+    kept *copies;
+    char *viewed; /* what view returns */
+    size_t viewed_bytes;
+    /* The sequences that have run once, so that whatever is set up on a first
+     * run is not captured; the one that runs now. */
+    bool has_run[ES_MAX_SEQUENCES];
+    bool captures;
+    int sequence;
+};
+
+/* --- opening -------------------------------------------------------------- */
+
+static es_status open_backend(es_backend **out, es_precision precision)
+{
+    *out = NULL;
+    es_backend *backend = (es_backend *)calloc(1, sizeof *backend);
+    es_cuda_own *own = (es_cuda_own *)calloc(1, sizeof *own);
+    es_status status = backend && own ? ES_OK : ES_ENOMEM;
+    if (status != ES_OK)
+        es_fail(status, "out of memory for the CUDA back-end");
+    else
+        status = es_device_open(&backend->device);
+    if (status != ES_OK) {
+        free(backend);
+        free(own);
+        return status;
+    }
+    backend->precision = precision;
+    backend->own = own;
+    *out = backend;
+    return ES_OK;
+}
+
+template <es_precision precision>
+static es_status open_as(es_backend **out, int n_threads)
+{
+    (void)n_threads;
+    return open_backend(out, precision);
+}
+
+static void drop_kept(es_device *device, kept *old)
+{
+    es_device_release(device, old->copy);
+    free(old);
+}
+
+static void close_backend(es_backend *backend)
+{
+    if (!backend)
+        return;
+    while (backend->own->copies) {
+        kept *first = backend->own->copies;
+        backend->own->copies = first->next;
+        drop_kept(backend->device, first);
+    }
+    es_device_release(backend->device, backend->scratch);
+    es_device_close(backend->device);
+    free(backend->own->viewed);
+    free(backend->own);
+    free(backend);
+}
+
+static int n_threads(const es_backend *backend)
+{
+    (void)backend;
+    return 1;
+}
+
+static es_status status(es_backend *backend)
+{
+    return es_device_status(backend->device);
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+static es_status reserve(es_backend *backend, es_mem **out, size_t bytes)
+{
+    void *memory;
+    *out = NULL;
+    es_status status =
+        es_device_reserve(backend->device, &memory, bytes ? bytes : 1);
+    if (status != ES_OK)
+        return status;
+    es_device_zero(backend->device, memory, bytes ? bytes : 1);
+    *out = (es_mem *)memory;
+    return ES_OK;
+}
+
+static void release(es_backend *backend, es_mem *memory)
+{
+    es_device_release(backend->device, memory);
+}
+
+static size_t largest_scratch(const es_extents *largest)
+{
+    static size_t (*const all[])(const es_extents *) = {
+        es_cuda_linear_scratch,
+    };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t bytes = all[i](largest);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static es_status prepare(es_backend *backend, const es_extents *largest)
+{
+    es_mem *scratch;
+    size_t bytes = largest_scratch(largest);
+    es_status status = reserve(backend, &scratch, bytes);
+    if (status != ES_OK)
+        return status;
+    es_device_release(backend->device, backend->scratch);
+    backend->scratch = scratch;
+    backend->scratch_bytes = bytes;
+    return ES_OK;
+}
+
+static void zero(es_backend *backend, es_mem *out, size_t bytes)
+{
+    es_device_zero(backend->device, out, bytes);
+}
+
+static void store(es_backend *backend, es_mem *out, const void *in,
+                  size_t bytes)
+{
+    es_device_store(backend->device, out, in, bytes);
+}
+
+static void load(es_backend *backend, void *out, const es_mem *in, size_t bytes)
+{
+    es_device_load(backend->device, out, in, bytes);
+}
+
+/* Memory of the host for `bytes` that view returns; NULL if there is none. */
+static char *viewed(es_cuda_own *own, size_t bytes)
+{
+    if (own->viewed_bytes < bytes) {
+        free(own->viewed);
+        own->viewed = (char *)malloc(bytes);
+        own->viewed_bytes = own->viewed ? bytes : 0;
+    }
+    return own->viewed;
+}
+
+/* Narrow ones come to lie in the upper part of the memory, and are read there
+ * before f32 reaches it. */
+template <class A>
+static const float *view(es_backend *backend, const es_mem *in, size_t n)
+{
+    char *memory = viewed(backend->own, n * sizeof(float) + 1);
+    if (!memory)
+        return NULL;
+    char *narrow = memory + n * (sizeof(float) - sizeof(A));
+    es_device_load(backend->device, narrow, in, n * sizeof(A));
+    for (size_t i = 0; sizeof(A) < sizeof(float) && i < n; i++) {
+        A from;
+        memcpy(&from, narrow + i * sizeof from, sizeof from);
+        float x = es_float(from);
+        memcpy(memory + i * sizeof x, &x, sizeof x);
+    }
+    return (const float *)(const void *)memory;
+}
+
+/* --- weights in the precision of products --------------------------------- */
+
+/* Which copy holds the weights; NULL: none. */
+static const kept *find_kept(const es_backend *backend, const es_mem *weights)
+{
+    const float *at = es_at<float>(weights);
+    const kept *k = backend->own->copies;
+    while (k && !(at >= k->weights && at < k->weights + k->n))
+        k = k->next;
+    return k;
+}
+
+/* Where in the copy they begin. */
+static char *copy_of(const kept *from, const es_mem *weights)
+{
+    const size_t at = (size_t)(es_at<float>(weights) - from->weights);
+    return (char *)from->copy + at * sizeof(uint16_t);
+}
+
+const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
+                              bool *is_copy)
+{
+    const kept *k = find_kept(backend, weights);
+    *is_copy = k != NULL;
+    return k ? (const es_mem *)(const void *)copy_of(k, weights) : weights;
+}
+
+template <class A>
+__global__ void convert_kernel(A *out, const float *in, size_t n)
+{
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; at < n; at += step)
+        out[at] = es_act_of<A>(in[at]);
+}
+
+template <class A>
+static void refresh(es_backend *backend, const es_mem *weights, size_t n)
+{
+    const kept *k = find_kept(backend, weights);
+    if (!k || n == 0)
+        return;
+    const size_t most = 4096, blocks = n / CONVERT_THREADS + 1;
+    es_launch(backend->device, "convert", convert_kernel<A>,
+              dim3((unsigned)(blocks < most ? blocks : most)), CONVERT_THREADS,
+              0, (A *)(void *)copy_of(k, weights), es_at<float>(weights), n);
+}
+
+template <class A>
+static es_status keep(es_backend *backend, const es_mem *weights, size_t n)
+{
+    kept *added = (kept *)calloc(1, sizeof *added);
+    if (!added)
+        return es_fail(ES_ENOMEM, "out of memory for the CUDA back-end");
+    es_status status = es_device_reserve(backend->device, &added->copy,
+                                         (n ? n : 1) * sizeof(A));
+    if (status != ES_OK) {
+        free(added);
+        return status;
+    }
+    added->weights = es_at<float>(weights);
+    added->n = n;
+    added->next = backend->own->copies;
+    backend->own->copies = added;
+    refresh<A>(backend, weights, n);
+    return ES_OK;
+}
+
+/* --- sequences ------------------------------------------------------------ */
+
+static bool replay(es_backend *backend, int sequence)
+{
+    es_cuda_own *own = backend->own;
+    if (es_device_replay(backend->device, sequence))
+        return true;
+    own->captures = own->has_run[sequence];
+    own->sequence = sequence;
+    if (own->captures)
+        es_device_capture(backend->device);
+    return false;
+}
+
+static void launch(es_backend *backend)
+{
+    es_cuda_own *own = backend->own;
+    own->has_run[own->sequence] = true;
+    if (!own->captures)
+        return;
+    own->captures = false;
+    es_device_capture_end(backend->device, own->sequence);
+    if (!es_device_replay(backend->device, own->sequence))
+        es_device_trouble(backend->device, "a captured sequence", 0);
+}
+
+/* --- tables --------------------------------------------------------------- */
+
+static constexpr void fill_memory(es_ops *ops)
+{
+    ops->close = close_backend;
+    ops->n_threads = n_threads;
+    ops->status = status;
+    ops->prepare = prepare;
+    ops->reserve = reserve;
+    ops->release = release;
+    ops->zero = zero;
+    ops->store = store;
+    ops->load = load;
+    ops->replay = replay;
+    ops->launch = launch;
+}
+
+template <class A>
+static constexpr void fill_operations(es_ops *ops)
+{
+    ops->linear = es_cuda_linear<A>;
+    ops->linear_act = es_cuda_linear_act<A>;
+    ops->linear_backward_input = es_cuda_linear_backward_input<A>;
+    ops->linear_backward_act = es_cuda_linear_backward_act<A>;
+    ops->linear_backward_weight = es_cuda_linear_backward_weight<A>;
+}
+
+template <class A, es_precision precision>
+static constexpr es_ops table(void)
+{
+    es_ops ops = {};
+    ops.name = "cuda";
+    ops.activation_size = sizeof(A);
+    ops.scales_loss = precision == ES_FP16;
+    ops.open = open_as<precision>;
+    ops.view = view<A>;
+    if (sizeof(A) < sizeof(float)) {
+        ops.keep = keep<A>;
+        ops.refresh = refresh<A>;
+    }
+    fill_memory(&ops);
+    fill_operations<A>(&ops);
+    return ops;
+}
+
+static constexpr es_ops tables[ES_N_PRECISIONS] = {
+    table<float, ES_FP32>(), table<float, ES_TF32>(), table<es_bf16, ES_BF16>(),
+    table<es_fp16, ES_FP16>()};
+
+extern "C" ES_API const es_ops *es_cuda_ops(es_precision precision);
+const es_ops *es_cuda_ops(es_precision precision)
+{
+    return &tables[precision];
+}

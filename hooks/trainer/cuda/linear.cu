@@ -1,0 +1,449 @@
+/* Matrix products, and what goes elementwise with them. */
+#include "hooks/trainer/cuda/cuda.h"
+#include "hooks/trainer/cuda/gemm.h"
+
+enum {
+    THREADS = 256,
+    N_WARPS = THREADS / 32,
+    MAX_BLOCKS = 1024, /* that sum the gradient of a slope */
+    MAX_CHUNKS = 64,   /* of rows that columns are summed in */
+    MIN_CHUNK_ROWS = 64,
+    BYTES_PER_THREAD = 16 /* of a read, where memory allows */
+};
+
+/* W activations that are read and written at once. */
+template <class A, int W>
+struct alignas(W * sizeof(A)) pack {
+    A at[W];
+};
+
+static bool is_aligned(const void *memory, size_t bytes)
+{
+    return (uintptr_t)memory % bytes == 0;
+}
+
+static unsigned n_blocks(size_t n, size_t per_block)
+{
+    return (unsigned)((n + per_block - 1) / per_block);
+}
+
+/* --- products ------------------------------------------------------------- */
+
+/* d (m,n) = a (m,k) b (k,n) of rows that lie one after another. */
+template <class A>
+static es_gemm product_of(const es_backend *backend, int m, int n, int k)
+{
+    static const es_gemm_type types[ES_N_PRECISIONS] = {
+        ES_GEMM_F32, ES_GEMM_TF32, ES_GEMM_BF16, ES_GEMM_FP16};
+    es_gemm product = {};
+    product.m = m;
+    product.n = n;
+    product.k = k;
+    product.type = types[backend->precision];
+    product.wide = sizeof(A) == sizeof(float);
+    product.lda = k;
+    product.ldb = product.ldd = n;
+    return product;
+}
+
+/* A product that has no bias. */
+static void multiply(es_backend *backend, const es_gemm *product)
+{
+    if (!es_device_gemm(backend->device, product))
+        es_device_trouble(backend->device, "a matrix product", 0);
+}
+
+/* The weights as products of A read them. */
+template <class A>
+static const void *weights_for(es_backend *backend, const es_mem *weights)
+{
+    bool is_copy;
+    const es_mem *found = es_cuda_weights(backend, weights, &is_copy);
+    if (!is_copy && sizeof(A) != sizeof(float))
+        es_device_trouble(backend->device, "weights that were not kept", 0);
+    return found;
+}
+
+/* y (n,width) = residual + bias, the residual NULL for 0; it may be y. */
+template <class A>
+__global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
+                                  size_t n, int width)
+{
+    size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) {
+        float from = residual ? es_float(residual[at]) : 0;
+        y[at] = es_act_of<A>(from + bias[at % (size_t)width]);
+    }
+}
+
+/* y = residual + x W + bias for a bias that products do not take: y begins
+ * with it. */
+template <class A>
+static void multiply_onto_bias(es_backend *backend, es_gemm *product,
+                               const float *bias)
+{
+    const size_t n = (size_t)product->m * (size_t)product->n;
+    es_launch(backend->device, "start_rows", start_rows_kernel<A>,
+              dim3(n_blocks(n, THREADS)), THREADS, 0, (A *)product->d,
+              (const A *)product->c, bias, n, product->n);
+    product->bias = NULL;
+    product->c = product->d;
+    product->beta = 1;
+    multiply(backend, product);
+}
+
+template <class A>
+void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
+                    const es_mem *x, const es_linear *linear, int n_rows)
+{
+    es_gemm product =
+        product_of<A>(backend, n_rows, linear->n_out, linear->n_in);
+    product.b_transposed = linear->transposed;
+    product.ldb = linear->transposed ? linear->n_in : linear->n_out;
+    product.a = x;
+    product.b = weights_for<A>(backend, linear->weight);
+    product.c = residual;
+    product.beta = residual ? 1 : 0;
+    product.d = y;
+    if (!linear->bias) {
+        multiply(backend, &product);
+        return;
+    }
+    bool is_copy;
+    product.bias = es_cuda_weights(backend, linear->bias, &is_copy);
+    bool fits = is_copy || sizeof(A) == sizeof(float);
+    if (!fits || !es_device_gemm(backend->device, &product))
+        multiply_onto_bias<A>(backend, &product, es_at<float>(linear->bias));
+}
+
+/* dx (n,in) = dy W^T, or added to it. */
+template <class A>
+void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
+                                   const es_mem *dy, const es_linear *linear,
+                                   int n_rows, bool add)
+{
+    es_gemm product =
+        product_of<A>(backend, n_rows, linear->n_in, linear->n_out);
+    product.b_transposed = !linear->transposed;
+    product.ldb = linear->transposed ? linear->n_in : linear->n_out;
+    product.a = dy;
+    product.b = weights_for<A>(backend, linear->weight);
+    product.c = add ? dx : NULL;
+    product.beta = add ? 1 : 0;
+    product.d = dx;
+    multiply(backend, &product);
+}
+
+/* --- activations ---------------------------------------------------------- */
+
+/* An activation for a kernel. */
+typedef struct act {
+    es_activation kind;
+    float slope;
+    const float *learnt; /* (1): instead, or NULL */
+} act;
+
+static act act_of(const es_act *from)
+{
+    return {from->kind, from->slope,
+            from->learnt ? es_at<float>(from->learnt) : NULL};
+}
+
+/* act(x), and its derivative. */
+static __device__ __forceinline__ float
+activate(float *derivative, float x, es_activation kind, float slope)
+{
+    if (kind == ES_ACT_GELU) {
+        float cdf = 0.5f * erfcf(-0.70710678f * x);
+        *derivative = cdf + x * expf(-0.5f * x * x) * 0.39894228f;
+        return x * cdf;
+    }
+    if (kind == ES_ACT_GELU_TANH) {
+        /* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)); it is 0 or 1 beyond 12, where
+         * powers of x could overflow. */
+        const float a = 1.59576912f, b = 0.044715f;
+        float near = x > 12 ? 12 : x < -12 ? -12 : x;
+        float square = near * near;
+        float s = 1 / (1 + expf(-a * near * (1 + b * square)));
+        *derivative = s + near * s * (1 - s) * a * (1 + 3 * b * square);
+        return x * s;
+    }
+    if (kind == ES_ACT_RELU) {
+        *derivative = x <= 0 ? 0.0f : 1.0f;
+        return x <= 0 ? 0 : x;
+    }
+    *derivative = x < 0 ? slope : 1;
+    return x < 0 ? slope * x : x;
+}
+
+/* post = act(pre), W at a time; n is a multiple of W. */
+template <class A, int W>
+__global__ void act_kernel(A *post, const A *pre, size_t n, act how)
+{
+    const float slope = how.learnt ? how.learnt[0] : how.slope;
+    size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
+    if (first >= n)
+        return;
+    pack<A, W> values = *(const pack<A, W> *)(const void *)(pre + first);
+    for (int i = 0; i < W; i++) {
+        float unused;
+        values.at[i] = es_act_of<A>(
+            activate(&unused, es_float(values.at[i]), how.kind, slope));
+    }
+    *(pack<A, W> *)(void *)(post + first) = values;
+}
+
+template <class A, int W>
+static void launch_act(es_device *device, A *post, const A *pre, size_t n,
+                       act how)
+{
+    es_launch(device, "act", act_kernel<A, W>,
+              dim3(n_blocks(n, (size_t)THREADS * W)), THREADS, 0, post, pre, n,
+              how);
+}
+
+template <class A>
+void es_cuda_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
+                        const es_mem *x, const es_linear *linear,
+                        const es_act *how, int n_rows)
+{
+    const int wide = BYTES_PER_THREAD / sizeof(A);
+    const size_t n = (size_t)n_rows * (size_t)linear->n_out;
+    if (how->kind == ES_ACT_LINEAR) {
+        es_cuda_linear<A>(backend, post, NULL, x, linear, n_rows);
+        return;
+    }
+    es_cuda_linear<A>(backend, pre, NULL, x, linear, n_rows);
+    bool fits = n % wide == 0 && is_aligned(pre, BYTES_PER_THREAD) &&
+                is_aligned(post, BYTES_PER_THREAD);
+    (fits ? launch_act<A, wide>
+          : launch_act<A, 1>)(backend->device, es_at<A>(post), es_at<A>(pre), n,
+                              act_of(how));
+}
+
+/* The sum of the block's values, in thread 0; `shared` (N_WARPS). */
+static __device__ double block_sum(double *shared, double value)
+{
+    for (int across = 16; across > 0; across /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, across);
+    if (threadIdx.x % 32 == 0)
+        shared[threadIdx.x / 32] = value;
+    __syncthreads();
+    for (int i = 1; threadIdx.x == 0 && i < N_WARPS; i++)
+        value += shared[i];
+    return value;
+}
+
+/* d (n) is the gradient of post and becomes that of pre; post is written.
+ * slopes (blocks): each block's share of the gradient of the slope. */
+template <class A, int W>
+__global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
+                                    size_t n, act how)
+{
+    ES_SHARED(double, shared);
+    const float slope = how.learnt ? how.learnt[0] : how.slope;
+    const size_t step = (size_t)gridDim.x * blockDim.x * W;
+    size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
+    double dslope = 0;
+    for (; first < n; first += step) {
+        pack<A, W> values = *(const pack<A, W> *)(const void *)(pre + first);
+        pack<A, W> gradients = *(const pack<A, W> *)(const void *)(d + first);
+        for (int i = 0; i < W; i++) {
+            float x = es_float(values.at[i]), g = es_float(gradients.at[i]);
+            float derivative, y = activate(&derivative, x, how.kind, slope);
+            values.at[i] = es_act_of<A>(y);
+            gradients.at[i] = es_act_of<A>(g * derivative);
+            dslope += x < 0 ? (double)(g * x) : 0;
+        }
+        *(pack<A, W> *)(void *)(post + first) = values;
+        *(pack<A, W> *)(void *)(d + first) = gradients;
+    }
+    if (!slopes)
+        return;
+    dslope = block_sum(shared, dslope);
+    if (threadIdx.x == 0)
+        slopes[blockIdx.x] = dslope;
+}
+
+/* dslope (1) += the sum of slopes (n), in their order. */
+static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
+                                         int n)
+{
+    if (threadIdx.x != 0)
+        return;
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += slopes[i];
+    dslope[0] += (float)sum;
+}
+
+/* Returns how many slopes there are. */
+template <class A, int W>
+static int launch_act_backward(es_device *device, A *d, A *post, double *slopes,
+                               const A *pre, size_t n, act how)
+{
+    const unsigned most = MAX_BLOCKS,
+                   fitting = n_blocks(n, (size_t)THREADS * W);
+    const unsigned blocks = fitting < most ? fitting : most;
+    es_launch(device, "act_backward", act_backward_kernel<A, W>, dim3(blocks),
+              THREADS, N_WARPS * sizeof(double), d, post, slopes, pre, n, how);
+    return (int)blocks;
+}
+
+template <class A>
+void es_cuda_linear_backward_act(es_backend *backend, es_mem *dpre,
+                                 es_mem *post, es_mem *dslope, const es_mem *dy,
+                                 const es_mem *pre, const es_linear *linear,
+                                 const es_act *how, int n_rows)
+{
+    const int wide = BYTES_PER_THREAD / sizeof(A);
+    const size_t n = (size_t)n_rows * (size_t)linear->n_in;
+    es_cuda_linear_backward_input<A>(backend, dpre, dy, linear, n_rows, false);
+    if (how->kind == ES_ACT_LINEAR)
+        return;
+    bool sums = dslope && how->kind == ES_ACT_LEAKY;
+    double *slopes = sums ? es_at<double>(backend->scratch) : NULL;
+    bool fits = n % wide == 0 && is_aligned(dpre, BYTES_PER_THREAD) &&
+                is_aligned(pre, BYTES_PER_THREAD) &&
+                is_aligned(post, BYTES_PER_THREAD);
+    int n_slopes =
+        (fits ? launch_act_backward<A, wide>
+              : launch_act_backward<A, 1>)(backend->device, es_at<A>(dpre),
+                                           es_at<A>(post), slopes,
+                                           es_at<A>(pre), n, act_of(how));
+    if (sums)
+        es_launch(backend->device, "add_slopes", add_slopes_kernel, dim3(1), 32,
+                  0, es_at<float>(dslope), (const double *)slopes, n_slopes);
+}
+
+/* --- gradients of weights and biases -------------------------------------- */
+
+/* Rows that one block sums, and how many such chunks there are. */
+typedef struct chunks {
+    int n, n_rows;
+} chunks;
+
+static chunks chunks_of(int n_rows)
+{
+    int rows = (n_rows + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    rows = rows > MIN_CHUNK_ROWS ? rows : MIN_CHUNK_ROWS;
+    return {(n_rows + rows - 1) / rows, rows};
+}
+
+/* partial (chunks,width) = sums of the first `width` columns of chunks of x
+ * (n,stride). A block has 32 W columns of a chunk, a warp every eighth row. */
+template <class A, int W>
+__global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
+                                   int chunk_rows, int width, int stride)
+{
+    ES_SHARED(float, shared); /* (N_WARPS,W,32) */
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int column = ((int)blockIdx.x * 32 + lane) * W;
+    const int first = (int)blockIdx.y * chunk_rows;
+    const int end = min(first + chunk_rows, n_rows);
+    float sums[W] = {};
+    for (int row = first + warp; column < width && row < end; row += N_WARPS) {
+        const A *from = x + (size_t)row * (size_t)stride + column;
+        pack<A, W> values = *(const pack<A, W> *)(const void *)from;
+        for (int i = 0; i < W; i++)
+            sums[i] += es_float(values.at[i]);
+    }
+    for (int i = 0; i < W; i++)
+        shared[(warp * W + i) * 32 + lane] = sums[i];
+    __syncthreads();
+    if (warp >= W || column + warp >= width)
+        return;
+    float sum = 0;
+    for (int i = 0; i < N_WARPS; i++)
+        sum += shared[(i * W + warp) * 32 + lane];
+    partial[(size_t)blockIdx.y * (size_t)width + column + warp] = sum;
+}
+
+/* out (width) += the sums of the rows of partial (n,width), in their order. */
+static __global__ void add_partial_kernel(float *out, const float *partial,
+                                          int n, int width)
+{
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (column >= width)
+        return;
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += partial[(size_t)i * (size_t)width + column];
+    out[column] += sum;
+}
+
+template <class A, int W>
+static void launch_column_sums(es_backend *backend, const A *x, int n_rows,
+                               int width, int stride)
+{
+    chunks all = chunks_of(n_rows);
+    es_launch(backend->device, "column_sums", column_sums_kernel<A, W>,
+              dim3(n_blocks((size_t)width, 32 * W), (unsigned)all.n), THREADS,
+              N_WARPS * W * 32 * sizeof(float), es_at<float>(backend->scratch),
+              x, n_rows, all.n_rows, width, stride);
+}
+
+/* out (width) f32 += sums of the first `width` columns of x (n,stride). */
+template <class A>
+static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
+                            int n_rows, int width, int stride)
+{
+    const int wide = 4;
+    bool fits = stride % wide == 0 && is_aligned(x, wide * sizeof(A));
+    (fits ? launch_column_sums<A, wide>
+          : launch_column_sums<A, 1>)(backend, es_at<A>(x), n_rows, width,
+                                      stride);
+    es_launch(backend->device, "add_partial", add_partial_kernel,
+              dim3(n_blocks((size_t)width, THREADS)), THREADS, 0,
+              es_at<float>(out), (const float *)es_at<float>(backend->scratch),
+              chunks_of(n_rows).n, width);
+}
+
+/* x^T dy as it is laid out, or dy^T x of a transposed one. */
+template <class A>
+void es_cuda_linear_backward_weight(es_backend *backend, es_mem *dweight,
+                                    es_mem *dbias, const es_mem *x,
+                                    const es_mem *dy, const es_linear *linear,
+                                    int n_rows)
+{
+    const int n_in = linear->n_in, n_out = linear->n_out;
+    const bool swapped = linear->transposed;
+    es_gemm product = product_of<A>(backend, swapped ? n_out : n_in,
+                                    swapped ? n_in : n_out, n_rows);
+    product.wide = true;
+    product.a_transposed = true;
+    product.lda = swapped ? n_out : n_in;
+    product.a = swapped ? dy : x;
+    product.b = swapped ? x : dy;
+    product.c = product.d = dweight;
+    product.beta = 1;
+    multiply(backend, &product);
+    if (dbias && linear->n_bias_trained > 0)
+        add_column_sums<A>(backend, dbias, dy, n_rows, linear->n_bias_trained,
+                           n_out);
+}
+
+size_t es_cuda_linear_scratch(const es_extents *largest)
+{
+    size_t columns = (size_t)largest->width * MAX_CHUNKS * sizeof(float);
+    size_t slopes = MAX_BLOCKS * sizeof(double);
+    return columns > slopes ? columns : slopes;
+}
+
+#define INSTANTIATE(A)                                                         \
+    template void es_cuda_linear<A>(es_backend *, es_mem *, const es_mem *,    \
+                                    const es_mem *, const es_linear *, int);   \
+    template void es_cuda_linear_act<A>(es_backend *, es_mem *, es_mem *,      \
+                                        const es_mem *, const es_linear *,     \
+                                        const es_act *, int);                  \
+    template void es_cuda_linear_backward_input<A>(                            \
+        es_backend *, es_mem *, const es_mem *, const es_linear *, int, bool); \
+    template void es_cuda_linear_backward_act<A>(                              \
+        es_backend *, es_mem *, es_mem *, es_mem *, const es_mem *,            \
+        const es_mem *, const es_linear *, const es_act *, int);               \
+    template void es_cuda_linear_backward_weight<A>(                           \
+        es_backend *, es_mem *, es_mem *, const es_mem *, const es_mem *,      \
+        const es_linear *, int);
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)
