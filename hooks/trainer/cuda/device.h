@@ -25,7 +25,7 @@ void es_device_close(es_device *device); /* NULL is fine */
 
 /** What a kernel's shape is chosen by. */
 typedef struct es_device_facts {
-    char name[128];
+    char name[256];
     int n_processors;    /* streaming multiprocessors */
     size_t shared_bytes; /* that a block can ask for */
     int major, minor;    /* compute capability */

@@ -1,0 +1,358 @@
+/* The device by the CUDA runtime: one stream, page-locked buffers that copies
+ * go through, and captured graphs. */
+#include "hooks/trainer/cuda/device_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    N_STAGES = 2,
+    STAGE_BYTES = 4 << 20,
+    MAX_SEQUENCES = 64,
+    FREE_SHARED = 48 << 10, /* what a launch need not ask for */
+    OLDEST = 8              /* compute capability */
+};
+
+/* A page-locked buffer; `done` is when the last copy out of it was. */
+typedef struct stage {
+    char *memory;
+    cudaEvent_t done;
+} stage;
+
+struct es_device {
+    es_device_facts facts;
+    cudaStream_t stream;
+    stage stages[N_STAGES];
+    int next_stage;
+    cudaGraphExec_t graphs[MAX_SEQUENCES];
+    bool captures;
+    bool in_trouble;
+    char trouble[256];
+    es_gemm_plans *plans;
+};
+
+/* --- trouble -------------------------------------------------------------- */
+
+void es_device_trouble_text(es_device *device, const char *what,
+                            const char *why)
+{
+    if (device->in_trouble)
+        return;
+    device->in_trouble = true;
+    snprintf(device->trouble, sizeof device->trouble, "%s: %s", what, why);
+}
+
+void es_device_trouble(es_device *device, const char *what, int code)
+{
+    es_device_trouble_text(device, what,
+                           code == 0 ? "not as it has to be"
+                                     : cudaGetErrorString((cudaError_t)code));
+}
+
+bool es_device_check(es_device *device, const char *what, cudaError_t code)
+{
+    if (code == cudaSuccess)
+        return true;
+    es_device_trouble(device, what, (int)code);
+    return false;
+}
+
+bool es_device_is_in_trouble(const es_device *device)
+{
+    return device->in_trouble;
+}
+
+es_status es_device_status(es_device *device)
+{
+    if (!device->in_trouble)
+        es_device_check(device, "the device",
+                        cudaStreamSynchronize(device->stream));
+    if (device->in_trouble)
+        return es_fail(ES_EIO, "CUDA: %s", device->trouble);
+    return ES_OK;
+}
+
+/* --- opening -------------------------------------------------------------- */
+
+/* How many devices there are; if none, why. */
+static es_status count_devices(int *n)
+{
+    int driver = 0, runtime = 0;
+    *n = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+        return es_fail(ES_EIO, "CUDA: no driver: install one, or give "
+                               "--backend cpu");
+    cudaError_t code = cudaRuntimeGetVersion(&runtime);
+    if (code == cudaSuccess)
+        code = cudaGetDeviceCount(n);
+    if (code == cudaErrorInsufficientDriver)
+        return es_fail(ES_EIO,
+                       "CUDA: the driver is for CUDA %d.%d and this program "
+                       "for %d.%d: update the driver, or give --backend cpu",
+                       driver / 1000, driver % 1000 / 10, runtime / 1000,
+                       runtime % 1000 / 10);
+    if (code == cudaErrorNoDevice || (code == cudaSuccess && *n == 0))
+        return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
+    if (code != cudaSuccess)
+        return es_fail(ES_EIO, "CUDA: %s: give --backend cpu",
+                       cudaGetErrorString(code));
+    return ES_OK;
+}
+
+/* The first device that is not too old. */
+static es_status choose_device(es_device_facts *facts, int *chosen)
+{
+    cudaDeviceProp p = {};
+    int n;
+    es_status status = count_devices(&n);
+    for (int i = 0; status == ES_OK && i < n; i++) {
+        cudaError_t code = cudaGetDeviceProperties(&p, i);
+        if (code != cudaSuccess)
+            return es_fail(ES_EIO, "CUDA: device %d: %s", i,
+                           cudaGetErrorString(code));
+        if (p.major < OLDEST)
+            continue;
+        snprintf(facts->name, sizeof facts->name, "%s", p.name);
+        facts->n_processors = p.multiProcessorCount;
+        facts->shared_bytes = p.sharedMemPerBlockOptin;
+        facts->major = p.major;
+        facts->minor = p.minor;
+        *chosen = i;
+        return ES_OK;
+    }
+    if (status == ES_OK)
+        status = es_fail(ES_EIO,
+                         "CUDA: %s has compute capability %d.%d and %d.0 is "
+                         "needed: give --backend cpu",
+                         p.name, p.major, p.minor, OLDEST);
+    return status;
+}
+
+/* The stream and the buffers. */
+static cudaError_t set_up(es_device *device, int chosen)
+{
+    cudaError_t code = cudaSetDevice(chosen);
+    if (code == cudaSuccess)
+        code =
+            cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
+    for (int i = 0; code == cudaSuccess && i < N_STAGES; i++) {
+        stage *s = &device->stages[i];
+        code = cudaHostAlloc((void **)&s->memory, STAGE_BYTES, 0);
+        if (code == cudaSuccess)
+            code = cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming);
+    }
+    return code;
+}
+
+es_status es_device_open(es_device **out)
+{
+    int chosen;
+    es_device *device = (es_device *)calloc(1, sizeof *device);
+    *out = NULL;
+    if (!device)
+        return es_fail(ES_ENOMEM, "out of memory for the CUDA device");
+    es_status status = choose_device(&device->facts, &chosen);
+    if (status == ES_OK) {
+        cudaError_t code = set_up(device, chosen);
+        if (code != cudaSuccess)
+            status = es_fail(
+                code == cudaErrorMemoryAllocation ? ES_ENOMEM : ES_EIO,
+                "CUDA: %s: %s", device->facts.name, cudaGetErrorString(code));
+    }
+    if (status != ES_OK)
+        es_device_close(device);
+    else
+        *out = device;
+    return status;
+}
+
+void es_device_close(es_device *device)
+{
+    if (!device)
+        return;
+    /* Nobody is left to tell that something cannot be freed. */
+    es_gemm_plans_free(device->plans);
+    for (int i = 0; i < MAX_SEQUENCES; i++)
+        if (device->graphs[i])
+            (void)cudaGraphExecDestroy(device->graphs[i]);
+    for (int i = 0; i < N_STAGES; i++) {
+        if (device->stages[i].done)
+            (void)cudaEventDestroy(device->stages[i].done);
+        (void)cudaFreeHost(device->stages[i].memory);
+    }
+    if (device->stream)
+        (void)cudaStreamDestroy(device->stream);
+    free(device);
+}
+
+const es_device_facts *es_device_facts_of(const es_device *device)
+{
+    return &device->facts;
+}
+
+cudaStream_t es_device_stream(const es_device *device)
+{
+    return device->stream;
+}
+
+es_gemm_plans **es_device_gemm_plans(es_device *device)
+{
+    return &device->plans;
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+es_status es_device_reserve(es_device *device, void **out, size_t bytes)
+{
+    size_t left = 0, all = 0;
+    cudaError_t code = cudaMalloc(out, bytes);
+    if (code == cudaSuccess)
+        return ES_OK;
+    *out = NULL;
+    if (code != cudaErrorMemoryAllocation)
+        return es_fail(ES_EIO, "CUDA: %s: %s", device->facts.name,
+                       cudaGetErrorString(code));
+    (void)cudaGetLastError(); /* this one does not stick */
+    (void)cudaMemGetInfo(&left, &all);
+    return es_fail(ES_ENOMEM,
+                   "CUDA: %s is out of memory: %zu MiB wanted, %zu of %zu MiB "
+                   "free",
+                   device->facts.name, bytes >> 20, left >> 20, all >> 20);
+}
+
+void es_device_release(es_device *device, void *memory)
+{
+    if (memory && !device->in_trouble)
+        es_device_check(device, "freeing memory", cudaFree(memory));
+}
+
+void es_device_zero(es_device *device, void *out, size_t bytes)
+{
+    if (!device->in_trouble && bytes > 0)
+        es_device_check(device, "zeroing memory",
+                        cudaMemsetAsync(out, 0, bytes, device->stream));
+}
+
+/* A buffer that nothing is copied out of any more; NULL after trouble. */
+static stage *free_stage(es_device *device)
+{
+    stage *s = &device->stages[device->next_stage];
+    device->next_stage = (device->next_stage + 1) % N_STAGES;
+    if (device->in_trouble || !es_device_check(device, "a copy to the device",
+                                               cudaEventSynchronize(s->done)))
+        return NULL;
+    return s;
+}
+
+void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
+{
+    const char *from = (const char *)in;
+    char *to = (char *)out;
+    while (bytes > 0) {
+        const size_t n = bytes < STAGE_BYTES ? bytes : (size_t)STAGE_BYTES;
+        stage *s = free_stage(device);
+        if (!s)
+            return;
+        memcpy(s->memory, from, n);
+        if (!es_device_check(device, "a copy to the device",
+                             cudaMemcpyAsync(to, s->memory, n,
+                                             cudaMemcpyHostToDevice,
+                                             device->stream)) ||
+            !es_device_check(device, "a copy to the device",
+                             cudaEventRecord(s->done, device->stream)))
+            return;
+        from += n;
+        to += n;
+        bytes -= n;
+    }
+}
+
+/* A piece that fits a buffer. */
+static bool load_piece(es_device *device, char *to, const char *from, size_t n)
+{
+    stage *s = free_stage(device);
+    if (!s ||
+        !es_device_check(device, "a copy from the device",
+                         cudaMemcpyAsync(s->memory, from, n,
+                                         cudaMemcpyDeviceToHost,
+                                         device->stream)) ||
+        !es_device_check(device, "the device",
+                         cudaStreamSynchronize(device->stream)))
+        return false;
+    memcpy(to, s->memory, n);
+    return true;
+}
+
+void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
+{
+    const char *from = (const char *)in;
+    char *to = (char *)out;
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < STAGE_BYTES ? bytes - at : (size_t)STAGE_BYTES;
+        if (!load_piece(device, to + at, from + at, n)) {
+            memset(out, 0xff, bytes);
+            return;
+        }
+    }
+}
+
+/* --- work ----------------------------------------------------------------- */
+
+void es_device_launch(es_device *device, const char *name, const void *kernel,
+                      dim3 grid, int n_threads, size_t shared_bytes,
+                      void **arguments)
+{
+    if (device->in_trouble)
+        return;
+    if (shared_bytes > FREE_SHARED &&
+        !es_device_check(
+            device, name,
+            cudaFuncSetAttribute(kernel,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)shared_bytes)))
+        return;
+    es_device_check(device, name,
+                    cudaLaunchKernel(kernel, grid, dim3((unsigned)n_threads),
+                                     arguments, shared_bytes, device->stream));
+}
+
+void es_device_capture(es_device *device)
+{
+    if (device->in_trouble)
+        return;
+    /* Relaxed: a kernel may still have to be loaded. */
+    device->captures = es_device_check(
+        device, "capturing",
+        cudaStreamBeginCapture(device->stream, cudaStreamCaptureModeRelaxed));
+}
+
+void es_device_capture_end(es_device *device, int sequence)
+{
+    cudaGraph_t graph = NULL;
+    if (!device->captures)
+        return;
+    device->captures = false;
+    /* Even after trouble: the stream has to come out of it. */
+    cudaError_t code = cudaStreamEndCapture(device->stream, &graph);
+    cudaGraphExec_t *kept = &device->graphs[sequence];
+    if (code == cudaSuccess && *kept)
+        code = cudaGraphExecDestroy(*kept);
+    *kept = NULL;
+    if (code == cudaSuccess)
+        code = cudaGraphInstantiate(kept, graph, 0);
+    if (graph)
+        (void)cudaGraphDestroy(graph);
+    es_device_check(device, "capturing", code);
+}
+
+bool es_device_replay(es_device *device, int sequence)
+{
+    if (!device->graphs[sequence])
+        return device->in_trouble;
+    if (!device->in_trouble)
+        es_device_check(
+            device, "a captured step",
+            cudaGraphLaunch(device->graphs[sequence], device->stream));
+    return true;
+}

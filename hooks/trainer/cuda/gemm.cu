@@ -1,0 +1,306 @@
+/* Matrix products by cuBLASLt. It is made for column order: there a row-major
+ * matrix is its transpose, and d^T = b^T a^T, so that a and b change places. */
+#include "hooks/trainer/cuda/device_internal.h"
+#include "hooks/trainer/cuda/gemm.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKSPACE_BYTES = 32 << 20, BEST_ALIGNMENT = 256 };
+
+/* What a plan depends on: the product without its pointers, of which only the
+ * alignment counts. */
+typedef struct shape {
+    int m, n, k, lda, ldb, ldd;
+    es_gemm_type type;
+    unsigned char wide, a_transposed, b_transposed, adds, in_place, has_bias;
+    unsigned align_a, align_b, align_c, align_d;
+} shape;
+
+typedef struct plan {
+    struct plan *next;
+    shape shape;
+    bool can_run;
+    cublasLtMatmulDesc_t how;
+    cublasLtMatrixLayout_t a, b, d; /* of cuBLASLt: b and a, swapped */
+    cublasLtMatmulAlgo_t algorithm;
+} plan;
+
+struct es_gemm_plans {
+    cublasLtHandle_t handle;
+    void *workspace;
+    plan *first;
+};
+
+static bool check(es_device *device, cublasStatus_t status)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return true;
+    es_device_trouble_text(device, "a matrix product",
+                           cublasLtGetStatusName(status));
+    return false;
+}
+
+/* --- plans ---------------------------------------------------------------- */
+
+static void free_plan(plan *old)
+{
+    if (old->how)
+        (void)cublasLtMatmulDescDestroy(old->how);
+    if (old->a)
+        (void)cublasLtMatrixLayoutDestroy(old->a);
+    if (old->b)
+        (void)cublasLtMatrixLayoutDestroy(old->b);
+    if (old->d)
+        (void)cublasLtMatrixLayoutDestroy(old->d);
+    free(old);
+}
+
+void es_gemm_plans_free(es_gemm_plans *plans)
+{
+    if (!plans)
+        return;
+    while (plans->first) {
+        plan *first = plans->first;
+        plans->first = first->next;
+        free_plan(first);
+    }
+    if (plans->handle)
+        (void)cublasLtDestroy(plans->handle);
+    (void)cudaFree(plans->workspace);
+    free(plans);
+}
+
+/* The device's plans, made at the first product; NULL after trouble. */
+static es_gemm_plans *plans_of(es_device *device)
+{
+    es_gemm_plans **kept = es_device_gemm_plans(device);
+    if (*kept)
+        return *kept;
+    es_gemm_plans *plans = (es_gemm_plans *)calloc(1, sizeof *plans);
+    if (!plans) {
+        es_device_trouble_text(device, "a matrix product", "out of memory");
+        return NULL;
+    }
+    if (!check(device, cublasLtCreate(&plans->handle)) ||
+        !es_device_check(device, "memory for products",
+                         cudaMalloc(&plans->workspace, WORKSPACE_BYTES))) {
+        es_gemm_plans_free(plans);
+        return NULL;
+    }
+    *kept = plans;
+    return plans;
+}
+
+/* The largest power of two that divides the address, 256 at most. */
+static unsigned alignment_of(const void *memory)
+{
+    uintptr_t address = (uintptr_t)memory | BEST_ALIGNMENT;
+    return (unsigned)(address & (~address + 1));
+}
+
+static shape shape_of(const es_gemm *p)
+{
+    shape s;
+    memset(&s, 0, sizeof s); /* compared as bytes */
+    bool adds = p->c && p->beta != 0;
+    s.m = p->m;
+    s.n = p->n;
+    s.k = p->k;
+    s.lda = p->lda;
+    s.ldb = p->ldb;
+    s.ldd = p->ldd;
+    s.type = p->type;
+    s.wide = p->wide;
+    s.a_transposed = p->a_transposed;
+    s.b_transposed = p->b_transposed;
+    s.adds = adds;
+    s.in_place = adds && p->c == p->d;
+    s.has_bias = p->bias != NULL;
+    s.align_a = alignment_of(p->a);
+    s.align_b = alignment_of(p->b);
+    s.align_c = adds ? alignment_of(p->c) : alignment_of(p->d);
+    s.align_d = alignment_of(p->d);
+    return s;
+}
+
+static cudaDataType_t input_type(const shape *s)
+{
+    return s->type == ES_GEMM_BF16   ? CUDA_R_16BF
+           : s->type == ES_GEMM_FP16 ? CUDA_R_16F
+                                     : CUDA_R_32F;
+}
+
+static cudaDataType_t output_type(const shape *s)
+{
+    return s->wide ? CUDA_R_32F : input_type(s);
+}
+
+/* A matrix (rows,columns) in C order, perhaps laid out transposed, is one of
+ * (columns,rows) to cuBLASLt. */
+static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
+                              int rows, int columns, bool transposed,
+                              int stride)
+{
+    return cublasLtMatrixLayoutCreate(
+        out, type, (uint64_t)(transposed ? rows : columns),
+        (uint64_t)(transposed ? columns : rows), stride);
+}
+
+static cublasStatus_t set(plan *p, cublasLtMatmulDescAttributes_t what,
+                          const void *value, size_t bytes)
+{
+    return cublasLtMatmulDescSetAttribute(p->how, what, value, bytes);
+}
+
+/* The product's description: its first matrix is our b. */
+static cublasStatus_t describe(plan *p)
+{
+    const shape *s = &p->shape;
+    const cublasComputeType_t compute =
+        s->type == ES_GEMM_F32    ? CUBLAS_COMPUTE_32F_PEDANTIC
+        : s->type == ES_GEMM_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                  : CUBLAS_COMPUTE_32F;
+    const cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second =
+        s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue =
+        s->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cudaDataType_t of_bias = output_type(s);
+    cublasStatus_t status =
+        cublasLtMatmulDescCreate(&p->how, compute, CUDA_R_32F);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status =
+            set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && s->has_bias)
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &of_bias,
+                     sizeof of_bias);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status =
+            lay_out(&p->a, input_type(s), s->k, s->n, s->b_transposed, s->ldb);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status =
+            lay_out(&p->b, input_type(s), s->m, s->k, s->a_transposed, s->lda);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lay_out(&p->d, output_type(s), s->m, s->n, false, s->ldd);
+    return status;
+}
+
+/* What the algorithm may rely on. */
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
+                             const shape *s)
+{
+    const uint64_t workspace = WORKSPACE_BYTES;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        unsigned bytes;
+    } alignments[] = {
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->align_b},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->align_a},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->align_c},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->align_d},
+    };
+    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+        sizeof workspace);
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < 4; i++)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, alignments[i].what, &alignments[i].bytes,
+            sizeof alignments[i].bytes);
+    return status;
+}
+
+/* Asks for the best algorithm; p->can_run says whether there is one. */
+static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t found;
+    int n_found = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = prefer(preference, &p->shape);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(plans->handle, p->how, p->a,
+                                                p->b, p->d, p->d, preference, 1,
+                                                &found, &n_found);
+    if (preference)
+        (void)cublasLtMatmulPreferenceDestroy(preference);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+        return CUBLAS_STATUS_SUCCESS;
+    p->can_run = status == CUBLAS_STATUS_SUCCESS && n_found > 0;
+    if (p->can_run)
+        p->algorithm = found.algo;
+    return status;
+}
+
+static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s)
+{
+    plan *added = (plan *)calloc(1, sizeof *added);
+    if (!added) {
+        es_device_trouble_text(device, "a matrix product", "out of memory");
+        return NULL;
+    }
+    added->shape = *s;
+    cublasStatus_t status = describe(added);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = choose(plans, added);
+    if (!check(device, status)) {
+        free_plan(added);
+        return NULL;
+    }
+    added->next = plans->first;
+    plans->first = added;
+    return added;
+}
+
+static plan *find_plan(es_device *device, es_gemm_plans *plans,
+                       const es_gemm *product)
+{
+    const shape s = shape_of(product);
+    for (plan *p = plans->first; p; p = p->next)
+        if (memcmp(&p->shape, &s, sizeof s) == 0)
+            return p;
+    return add_plan(device, plans, &s);
+}
+
+/* --- products ------------------------------------------------------------- */
+
+static void run(es_device *device, const es_gemm_plans *plans, plan *p,
+                const es_gemm *product)
+{
+    const float one = 1, beta = p->shape.adds ? product->beta : 0;
+    const void *c = p->shape.adds ? product->c : product->d;
+    if (product->bias &&
+        !check(device, set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias,
+                           sizeof product->bias)))
+        return;
+    check(device, cublasLtMatmul(plans->handle, p->how, &one, product->b, p->a,
+                                 product->a, p->b, &beta, c, p->d, product->d,
+                                 p->d, &p->algorithm, plans->workspace,
+                                 WORKSPACE_BYTES, es_device_stream(device)));
+}
+
+bool es_device_gemm(es_device *device, const es_gemm *product)
+{
+    if (product->bias && alignment_of(product->bias) < 16)
+        return false;
+    if (es_device_is_in_trouble(device))
+        return true;
+    es_gemm_plans *plans = plans_of(device);
+    plan *found = plans ? find_plan(device, plans, product) : NULL;
+    if (!found)
+        return true;
+    if (found->can_run)
+        run(device, plans, found, product);
+    else if (product->bias)
+        return false;
+    else
+        es_device_trouble_text(device, "a matrix product",
+                               "cuBLASLt has no algorithm for its shape");
+    return true;
+}
