@@ -112,7 +112,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
     $(SYNTHETIC_SRC)
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate bench lint \
-    format install \
+    format cuda-spills install \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -129,6 +129,7 @@ help:
 	@echo 'make test       every test; ends with "N passed, N failed"'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
+	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
 	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
@@ -197,7 +198,9 @@ $(BUILD)/obj/%.o: %.c Makefile
 
 # A plugin takes es_fail and the like from the program that loads it.
 EXPORTS = -Wl,--export-dynamic-symbol=es_fail,--export-dynamic-symbol=es_message
-$(BUILD)/entropy-train $(BUILD)/tests/% $(BUILD)/bench/%: LDFLAGS += $(EXPORTS)
+$(BUILD)/entropy-train: LDFLAGS += $(EXPORTS)
+$(BUILD)/tests/%: LDFLAGS += $(EXPORTS)
+$(BUILD)/bench/%: LDFLAGS += $(EXPORTS)
 
 $(BUILD)/libentropytrain_cuda.so: $(call device_objects,$(CUDA_SRC))
 $(BUILD)/tests/libcuda_probe.so: \
@@ -216,9 +219,16 @@ $(BUILD)/tests/lib%_host.so:
 	@mkdir -p $(@D)
 	$(call say,LD)$(CXX) $(ALL_CXXFLAGS) -shared -o $@ $^ -lm
 
+# What ptxas says of registers and spills stays beside the object.
 $(CUDA_OBJ)/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
-	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -MD -MP -c -o $@ $<
+	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MD -MP -c -o $@ $< \
+	    2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; rm -f $@; exit 1; }
+
+REGISTERS = hooks/trainer/cuda/registers.txt
+cuda-spills: $(call device_objects,$(CUDA_SRC))
+	@tests/gpu/spills.sh $(^:.o=.log) >$(REGISTERS); code=$$?; \
+	    cat $(REGISTERS); exit $$code
 
 $(BUILD)/obj/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)

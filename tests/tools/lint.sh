@@ -12,6 +12,8 @@ breach() {
 }
 
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+# C and, in the CUDA back-end, C++ used as C.
+code=('*.[ch]' '*.cu' '*.cuh' '*.cc')
 
 # FOLDER REGEX: project headers that files of the folder may include.
 layer() {
@@ -20,7 +22,7 @@ layer() {
         header=$(sed -E 's/.*"([^"]+)".*/\1/' <<<"$text")
         [[ $header =~ ^($allowed) ]] ||
             breach "$file:$line: $folder may not include $header"
-    done < <(sources "$folder/*.[ch]" | xargs -r grep -nE '^#include "' /dev/null)
+    done < <(sources "${code[@]/#/$folder/}" | xargs -r grep -nE '^#include "' /dev/null)
 }
 layer analyzer 'analyzer/'
 layer store 'analyzer/|store/'
@@ -37,7 +39,8 @@ third_party() {
     while IFS=: read -r file line _; do
         [[ $file =~ ^($place) ]] ||
             breach "$file:$line: <$header> belongs in $place"
-    done < <(sources '*.[ch]' | xargs -r grep -nE "^#include <($header)" /dev/null)
+    done < <(sources "${code[@]}" |
+        xargs -r grep -nE "^#include <($header)" /dev/null)
 }
 third_party 'sqlite3.h' 'store/|tests/'
 third_party 'png.h|cairo' 'render/|tests/'
@@ -47,6 +50,8 @@ third_party 'jansson.h|cblas.h' 'hooks/trainer/|tests/'
 third_party 'ini.h' 'cli/rules/'
 third_party 'curl/' 'cli/watch/'
 third_party 'cmocka.h' 'tests/cmocka_all.h'
+third_party 'cuda|vector_' 'hooks/trainer/cuda/'
+third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
 
 for script in tests/test_*.sh; do
     [ -x "$script" ] || breach "$script: is not executable"
@@ -54,11 +59,12 @@ done
 
 while read -r lines file; do
     [ "$lines" -le 600 ] || breach "$file: $lines lines, 600 at most"
-done < <(sources '*.[ch]' '*.sh' | xargs -r wc -l | grep -v ' total$')
+done < <(sources "${code[@]}" '*.sh' | xargs -r wc -l | grep -v ' total$')
 
 long_functions() {
-    sources '*.c' | grep -v '^tests/' |
-        xargs -r ctags --languages=C --kinds-C=f --fields=+ne -o - --sort=no |
+    sources '*.c' '*.cu' '*.cc' | grep -v '^tests/' |
+        xargs -r ctags --langmap=C++:+.cu --languages=C,C++ --kinds-C=f \
+            --kinds-C++=f --fields=+ne -o - --sort=no |
         awk -F'\t' '{
             line = ""; end = ""
             for (i = 4; i <= NF; i++) {
@@ -84,24 +90,49 @@ long_functions | awk '
 
 while IFS=: read -r file line _; do
     breach "$file:$line: wider than 80 columns"
-done < <(sources '*.[ch]' | xargs -r grep -nE '^.{81,}' /dev/null)
+done < <(sources "${code[@]}" | xargs -r grep -nE '^.{81,}' /dev/null)
 
 forbidden() {
     while IFS=: read -r file line text; do
         breach "$file:$line: $2:$text"
-    done < <(sources '*.[ch]' '*.sh' Makefile | grep -v tests/tools/lint.sh |
+    done < <(sources "${code[@]}" '*.sh' Makefile |
+        grep -vE "^(tests/tools/lint.sh|${3:-})$" |
         xargs -r grep -nE "$1" /dev/null)
 }
 forbidden 'ffast-math|-Ofast' 'isnan() is dead under these flags'
 forbidden '\b(TODO|FIXME|XXX)\b' 'unfinished'
 # Compiler macros, attributes and builtins have them; ours have not.
-forbidden '^#(define|ifndef) [A-Za-z]*__' 'double underscore in a name'
+forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a name' \
+    hooks/trainer/cuda/host/kernel_host.h
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
+
+# Kernels are launched by es_launch, which checks, and share what ES_SHARED
+# takes, which the emulation knows.
+while IFS=: read -r file line text; do
+    breach "$file:$line: a launch that nothing checks:$text"
+done < <(sources '*.cu' '*.cuh' '*.cc' | xargs -r grep -nE '<<<' /dev/null)
+forbidden '\b__shared__\b' 'take ES_SHARED' \
+    'hooks/trainer/cuda/(host/kernel_host|kernel).h'
+# Calls of the CUDA runtime and of cuBLAS have two files, and there something
+# is done with what they return: a call that begins a statement is a breach.
+cuda_call='\b(cuda|cublas(Lt)?)[A-Z]\w*\('
+while IFS=: read -r file line text; do
+    breach "$file:$line: belongs in device.cu or gemm.cu:$text"
+done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
+    grep -vE '^hooks/trainer/cuda/(device|gemm)\.cu$' |
+    xargs -r grep -nE "$cuda_call" /dev/null)
+while read -r breach; do
+    breach "$breach: nothing checks what it returns"
+done < <(sources '*.cu' | xargs -r perl -0777 -ne '
+    while (/([;{}:]|(?<!\(void)\)|\belse)\s*('"$cuda_call"')/g) {
+        my $line = 1 + (substr($_, 0, $-[2]) =~ tr/\n//);
+        print "$ARGV:$line: $2\n" unless $1 eq ":" && $2 =~ /String/;
+    }')
 
 while read -r file; do
     clang-format --dry-run -Werror "$file" 2>/dev/null ||
         breach "$file: run make format"
-done < <(sources '*.[ch]')
+done < <(sources "${code[@]}")
 
 [ $breaches -eq 0 ] || { echo "lint: $breaches breaches"; exit 1; }
 echo "lint: clean"
