@@ -54,7 +54,9 @@ const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-size_t es_cuda_rows_scratch(const es_extents *largest);
+size_t es_cuda_rows_scratch(const es_extents *largest); /* and the two below */
+size_t es_cuda_embed_scratch(const es_extents *largest);
+size_t es_cuda_statistics_scratch(const es_extents *largest);
 
 /* The operations, as in ops.h. */
 
@@ -80,7 +82,7 @@ void es_cuda_linear_backward_weight(es_backend *, es_mem *dweight,
                                     const es_mem *dy, const es_linear *,
                                     int n_rows);
 
-/* rows.cu */
+/* embed.cu */
 template <class A>
 void es_cuda_embed(es_backend *, es_mem *x, const es_mem *tokens,
                    const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
@@ -89,6 +91,7 @@ template <class A>
 void es_cuda_embed_backward(es_backend *, es_mem *dwte, es_mem *dwpe,
                             const es_mem *tokens, const es_mem *dx, int n_batch,
                             int n_ctx, int width);
+/* rows.cu */
 template <class A>
 void es_cuda_layer_norm(es_backend *, es_mem *y, es_mem *mean, es_mem *rstd,
                         const es_mem *x, const es_mem *weight,
@@ -99,6 +102,7 @@ void es_cuda_layer_norm_backward(es_backend *, es_mem *dx, es_mem *dweight,
                                  const es_mem *x, const es_mem *mean,
                                  const es_mem *rstd, const es_mem *weight,
                                  int n_rows, int width);
+/* loss.cu */
 template <class A>
 void es_cuda_cross_entropy(es_backend *, es_mem *row_loss, es_mem *lse,
                            const es_mem *logits, const es_mem *targets,

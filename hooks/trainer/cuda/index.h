@@ -1,0 +1,157 @@
+/**
+ * Which thread does what: arithmetic on indices that kernels share with the
+ * host, where it is tested without a device. C and CUDA.
+ */
+#ifndef ES_CUDA_INDEX_H
+#define ES_CUDA_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define ES_BOTH __host__ __device__ static inline
+#else
+#define ES_BOTH static inline
+#endif
+
+/** Bytes that a thread reads or writes at a time. */
+enum { ES_PACK = 16 };
+
+/** n / unit, rounded up. */
+ES_BOTH size_t es_ceil_div(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit;
+}
+
+/** --- arrays in packs of 16 bytes ---------------------------------------- */
+
+/** An array as single elements, whole packs, single elements. */
+typedef struct es_split {
+    size_t head, n_packs, tail; /* head + n_packs * lanes + tail = n */
+} es_split;
+
+/** n elements of `size` bytes (a divisor of 16) at `address`; the packs are
+ *  aligned. An address that is no multiple of `size` has no packs. */
+ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
+{
+    const size_t lanes = ES_PACK / size;
+    size_t head = (ES_PACK - address % ES_PACK) % ES_PACK / size;
+    es_split split = {n, 0, 0};
+    if (address % size != 0 || head >= n)
+        return split;
+    split.head = head;
+    split.n_packs = (n - head) / lanes;
+    split.tail = n - head - split.n_packs * lanes;
+    return split;
+}
+
+/** Where single element i of head + tail lies. */
+ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
+{
+    return i < split->head ? i : i + split->n_packs * lanes;
+}
+
+/* --- a warp's own columns of a row ---------------------------------------
+ *
+ * A lane has `lanes` consecutive columns, then the lanes after it, then it
+ * again; what it keeps of column j lies where no two lanes share a bank of
+ * the shared memory. */
+
+/** Of the lane's pack number k, element c. */
+ES_BOTH int es_slot(int lane, int k, int c, int lanes)
+{
+    return (k * lanes + c) * 32 + lane;
+}
+
+ES_BOTH int es_slot_of_column(int j, int lanes)
+{
+    const int pack = j / lanes;
+    return es_slot(pack % 32, pack / 32, j % lanes, lanes);
+}
+
+/** Slots for `width` columns. */
+ES_BOTH int es_n_slots(int width, int lanes)
+{
+    return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;
+}
+
+/* --- rows in the order of their tokens -----------------------------------
+ *
+ * Keys are all different, so there is one order, whoever finds it: tiles are
+ * sorted, and a key's place among all is the number of smaller keys in each
+ * tile. Then chunks of the order are summed, each by threads of its own. */
+
+enum { ES_SORT_TILE = 1024, ES_SUM_CHUNK = 16 };
+
+/** Stands behind every key. */
+#define ES_SORT_PAD UINT64_MAX
+
+ES_BOTH uint64_t es_sort_key(int32_t token, int row)
+{
+    return (uint64_t)(uint32_t)token << 32 | (uint32_t)row;
+}
+
+ES_BOTH int32_t es_key_token(uint64_t key)
+{
+    return (int32_t)(key >> 32);
+}
+
+ES_BOTH int es_key_row(uint64_t key)
+{
+    return (int)(key & UINT32_MAX);
+}
+
+/** Of pair i (0 .. tile / 2 - 1) at distance `stride` (a power of 2): the
+ *  first; the second is `stride` further on. */
+ES_BOTH int es_sort_first(int i, int stride)
+{
+    return 2 * i - (i & (stride - 1));
+}
+
+/** Whether runs of length `run` are ascending where element i lies. */
+ES_BOTH int es_sort_ascends(int i, int run)
+{
+    return (i & run) == 0;
+}
+
+/** How many of sorted (n) are smaller than key. */
+ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
+{
+    int first = 0;
+    while (n > 0) {
+        const int half = n / 2;
+        if (sorted[first + half] < key) {
+            first += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return first;
+}
+
+/** Chunks whose sums belong to a run that began before them. */
+typedef struct es_carries {
+    int first, n;
+} es_carries;
+
+/** Those of the run that begins in chunk `chunk` of the order (n) and goes on
+ *  behind it; none if there is no such run. */
+ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
+{
+    es_carries carries = {chunk + 1, 0};
+    const int end = (chunk + 1) * ES_SUM_CHUNK;
+    if (end >= n)
+        return carries;
+    const int32_t token = es_key_token(order[end - 1]);
+    if (es_key_token(order[end]) != token)
+        return carries;
+    if (es_count_smaller(order, n, es_sort_key(token, 0)) < end - ES_SUM_CHUNK)
+        return carries;
+    const uint64_t last = es_sort_key(token, -1); /* behind every row */
+    const int behind = es_count_smaller(order, n, last);
+    carries.n = (int)es_ceil_div((size_t)behind, ES_SUM_CHUNK) - carries.first;
+    return carries;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/**
+ * Memory in packs of 16 bytes, computed with as f32: the widest access that a
+ * thread has.
+ */
+#ifndef ES_CUDA_LANES_H
+#define ES_CUDA_LANES_H
+
+#include "hooks/trainer/cuda/index.h"
+#include "hooks/trainer/cuda/kernel.h"
+
+#include <string.h>
+
+/** Elements of a pack. */
+template <class X>
+constexpr int es_lanes = ES_PACK / (int)sizeof(X);
+
+/** True if 16 bytes can be read from all of these. NULL: not read. */
+template <class... X>
+static inline bool es_packs_fit(const X *...arrays)
+{
+    return (... && ((uintptr_t)(const void *)arrays % ES_PACK == 0));
+}
+
+/**
+ * W consecutive elements as f32; whole packs (aligned to 16 bytes) or single
+ * elements, as W says.
+ */
+template <int W, class X>
+__device__ __forceinline__ void es_load(float (&out)[W], const X *from)
+{
+    if constexpr (W % es_lanes<X> == 0) {
+#pragma unroll
+        for (int k = 0; k < W; k += es_lanes<X>) {
+            const uint4 pack = *(const uint4 *)(const void *)(from + k);
+            X values[es_lanes<X>];
+            memcpy(values, &pack, sizeof pack);
+#pragma unroll
+            for (int c = 0; c < es_lanes<X>; c++)
+                out[k + c] = es_float(values[c]);
+        }
+    } else {
+#pragma unroll
+        for (int c = 0; c < W; c++)
+            out[c] = es_float(from[c]);
+    }
+}
+
+/** The opposite, rounded to the nearest. */
+template <int W, class X>
+__device__ __forceinline__ void es_store(X *to, const float (&in)[W])
+{
+    if constexpr (W % es_lanes<X> == 0) {
+#pragma unroll
+        for (int k = 0; k < W; k += es_lanes<X>) {
+            X values[es_lanes<X>];
+            uint4 pack;
+#pragma unroll
+            for (int c = 0; c < es_lanes<X>; c++)
+                values[c] = es_act_of<X>(in[k + c]);
+            memcpy(&pack, values, sizeof pack);
+            *(uint4 *)(void *)(to + k) = pack;
+        }
+    } else {
+#pragma unroll
+        for (int c = 0; c < W; c++)
+            to[c] = es_act_of<X>(in[c]);
+    }
+}
+
+/** W elements of f32 to += more. */
+template <int W>
+__device__ __forceinline__ void es_add_lanes(float *to, const float (&more)[W])
+{
+    float sum[W];
+    es_load(sum, to);
+#pragma unroll
+    for (int c = 0; c < W; c++)
+        sum[c] += more[c];
+    es_store(to, sum);
+}
+
+/** Arrays of n elements of the same kind as one split: packs only where all
+ *  of them are aligned together. */
+template <class X, class... More>
+static inline es_split es_split_of(size_t n, const X *first,
+                                   const More *...more)
+{
+    const uintptr_t phase = (uintptr_t)(const void *)first % ES_PACK;
+    const bool together =
+        (... && ((uintptr_t)(const void *)more % ES_PACK == phase));
+    static_assert((... && (sizeof(More) == sizeof(X))), "one size");
+    return together ? es_split_at(phase, sizeof(X), n) : es_split{n, 0, 0};
+}
+
+/** The calling thread among all of a one-dimensional grid, and their number. */
+__device__ __forceinline__ size_t es_thread()
+{
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ size_t es_all_threads()
+{
+    return (size_t)gridDim.x * blockDim.x;
+}
+
+#endif

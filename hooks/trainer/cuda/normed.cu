@@ -1,0 +1,422 @@
+/* Weights made of others: g v / |v| by columns, and m / sigma. Sums go in
+ * double, over slabs of rows first and over the slabs then. */
+#include "hooks/trainer/cuda/reduce.h"
+
+#include <math.h>
+
+/* Slabs of rows, and threads that each have a column. */
+#define N_SLABS 32
+#define N_COLUMNS 128
+
+/* Scratch: (slabs,2,width) sums; then (2,width) what they come to; then one
+ * number. */
+typedef struct normed_layout {
+    double *slabs, *sums, *one;
+} normed_layout;
+
+size_t es_cuda_normed_scratch(const es_extents *largest)
+{
+    const size_t width = (size_t)largest->width;
+    return (2 * (N_SLABS + 1) * width + 1) * sizeof(double) +
+           es_pieces_bytes(1);
+}
+
+static normed_layout lay_out(const es_backend *backend, const es_columns *c)
+{
+    const size_t width = (size_t)(c->n > c->n_in ? c->n : c->n_in);
+    double *slabs = es_at<double>(backend->scratch);
+    return {slabs, slabs + 2 * N_SLABS * width,
+            slabs + 2 * (N_SLABS + 1) * width};
+}
+
+/* Where row i of the columns begins. */
+static __device__ size_t row_at(const es_columns *c, int i)
+{
+    return (size_t)i * (size_t)c->stride + (size_t)c->first;
+}
+
+/* Rows of slab `slab`: from its number on, every N_SLABS-th. */
+static dim3 column_grid(const es_columns *c, unsigned n_slabs)
+{
+    return dim3((unsigned)es_ceil_div((size_t)c->n, N_COLUMNS), n_slabs);
+}
+
+static __device__ int own_column()
+{
+    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+/* --- columns -------------------------------------------------------------- */
+
+/* slabs (slabs,2,n): of each column of x the squares, and what it has along y
+ * (NULL: only the squares). */
+static __global__ void column_products_kernel(double *slabs, const float *x,
+                                              const float *y, es_columns c)
+{
+    const int column = own_column();
+    double squares = 0, along = 0;
+    if (column >= c.n)
+        return;
+#pragma unroll 4
+    for (int i = (int)blockIdx.y; i < c.n_in; i += N_SLABS) {
+        const size_t at = row_at(&c, i) + (size_t)column;
+        const double value = (double)x[at];
+        squares += value * value;
+        along += y ? value * (double)y[at] : 0;
+    }
+    slabs[(2 * (int)blockIdx.y) * c.n + column] = squares;
+    slabs[(2 * (int)blockIdx.y + 1) * c.n + column] = along;
+}
+
+static __device__ double sum_slabs(const double *slabs, int n, int step)
+{
+    double sum = 0;
+    for (int i = 0; i < N_SLABS; i++)
+        sum += slabs[(size_t)i * (size_t)(step * n)];
+    return sum;
+}
+
+/* factors (n) = g / |v|. */
+static __global__ void norm_factors_kernel(float *factors, const double *slabs,
+                                           const float *g, int n)
+{
+    const int j = own_column();
+    if (j < n)
+        factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
+}
+
+/* y (in,n of a stride) = factor x; `by_column`: factors (n), else (1). */
+static __global__ void scale_columns_kernel(float *y, const float *x,
+                                            const float *factors,
+                                            bool by_column, es_columns c)
+{
+    const int column = own_column();
+    if (column >= c.n)
+        return;
+    const float factor = factors[by_column ? column : 0];
+    for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
+        const size_t at = row_at(&c, i) + (size_t)column;
+        y[at] = factor * x[at];
+    }
+}
+
+/* Slabs of rows for work that needs no sums: enough for all processors. */
+static dim3 row_grid(const es_backend *backend, const es_columns *c)
+{
+    const size_t columns = es_ceil_div((size_t)c->n, N_COLUMNS);
+    const size_t n = (size_t)c->n_in * columns;
+    const size_t blocks = es_blocks(backend, n, 4, 16);
+    return column_grid(c, (unsigned)es_ceil_div(blocks, columns));
+}
+
+static void scale_columns(es_backend *backend, es_mem *y, const es_mem *x,
+                          const float *factors, bool by_column,
+                          const es_columns *c)
+{
+    es_launch(backend->device, "normalised weights", scale_columns_kernel,
+              row_grid(backend, c), N_COLUMNS, 0, es_at<float>(y),
+              es_at<float>(x), factors, by_column, *c);
+}
+
+static void sum_columns(es_backend *backend, double *slabs, const es_mem *x,
+                        const es_mem *y, const es_columns *c)
+{
+    es_launch(backend->device, "columns of weights", column_products_kernel,
+              column_grid(c, N_SLABS), N_COLUMNS, 0, slabs, es_at<float>(x),
+              es_at<float>(y), *c);
+}
+
+/* --- WNorm ---------------------------------------------------------------- */
+
+void es_cuda_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
+                         const es_mem *g, const es_columns *columns)
+{
+    const normed_layout l = lay_out(backend, columns);
+    float *factors = (float *)(void *)l.sums;
+    sum_columns(backend, l.slabs, v, NULL, columns);
+    es_launch(backend->device, "norms of columns", norm_factors_kernel,
+              column_grid(columns, 1), N_COLUMNS, 0, factors,
+              (const double *)l.slabs, es_at<float>(g), columns->n);
+    scale_columns(backend, w, v, factors, true, columns);
+}
+
+/* factors (2,n): of dw, and of v; dg += c. */
+static __global__ void norm_gradient_kernel(float *factors, float *dg,
+                                            const double *slabs, const float *g,
+                                            int n)
+{
+    const int j = own_column();
+    if (j >= n)
+        return;
+    const double squares = sum_slabs(slabs + j, n, 2), norm = sqrt(squares);
+    const double along = sum_slabs(slabs + n + j, n, 2);
+    const double factor = (double)g[j] / norm;
+    dg[j] += (float)(along / norm);
+    factors[j] = (float)factor;
+    factors[n + j] = (float)(-factor * (along / squares));
+}
+
+static __global__ void add_scaled_columns_kernel(float *dv, const float *dw,
+                                                 const float *v,
+                                                 const float *factors,
+                                                 es_columns c)
+{
+    const int column = own_column();
+    if (column >= c.n)
+        return;
+    const float of_dw = factors[column], of_v = factors[c.n + column];
+    for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
+        const size_t at = row_at(&c, i) + (size_t)column;
+        dv[at] += of_dw * dw[at] + of_v * v[at];
+    }
+}
+
+void es_cuda_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
+                                  const es_mem *dw, const es_mem *v,
+                                  const es_mem *g, const es_columns *columns)
+{
+    const normed_layout l = lay_out(backend, columns);
+    float *factors = (float *)(void *)l.sums;
+    sum_columns(backend, l.slabs, v, dw, columns);
+    es_launch(backend->device, "norms of columns", norm_gradient_kernel,
+              column_grid(columns, 1), N_COLUMNS, 0, factors, es_at<float>(dg),
+              (const double *)l.slabs, es_at<float>(g), columns->n);
+    es_launch(backend->device, "normalised weights' gradient",
+              add_scaled_columns_kernel, row_grid(backend, columns), N_COLUMNS,
+              0, es_at<float>(dv), es_at<float>(dw), es_at<float>(v),
+              (const float *)factors, *columns);
+}
+
+/* --- SNorm ---------------------------------------------------------------- */
+
+/* A row of x times (n), by a warp, in every lane. */
+static __device__ double row_product(const float *x, const float *row, int n)
+{
+    double sum = 0;
+    for (int j = (int)threadIdx.x % 32; j < n; j += 32)
+        sum += (double)x[j] * (double)row[j];
+    return es_warp_sum(sum);
+}
+
+/* out (in) = m u; a warp takes a row. */
+static __global__ void rows_along_kernel(double *out, const float *m,
+                                         const float *u, es_columns c)
+{
+    const int step = (int)(es_all_threads() / 32);
+    for (int i = (int)(es_thread() / 32); i < c.n_in; i += step) {
+        const double along = row_product(m + row_at(&c, i), u, c.n);
+        if (threadIdx.x % 32 == 0)
+            out[i] = along;
+    }
+}
+
+/* slabs (slabs,n): m^T of rows_along. */
+static __global__ void columns_along_kernel(double *slabs, const float *m,
+                                            const double *along, es_columns c)
+{
+    const int column = own_column();
+    double sum = 0;
+    if (column >= c.n)
+        return;
+#pragma unroll 4
+    for (int i = (int)blockIdx.y; i < c.n_in; i += N_SLABS)
+        sum += along[i] * (double)m[row_at(&c, i) + (size_t)column];
+    slabs[(size_t)blockIdx.y * (size_t)c.n + (size_t)column] = sum;
+}
+
+static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
+{
+    const int j = own_column();
+    if (j < n)
+        out[j] = sum_slabs(slabs + j, n, 1);
+}
+
+/* x (n) as it is in the block's sums: the length of it. */
+static __device__ double length_of(const double *x, int n, double *shared)
+{
+    double sum = 0;
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
+        sum += x[i] * x[i];
+    return sqrt(es_block_sum(sum, shared));
+}
+
+/* From m u and m^T m u: v and u of length 1, and sigma, the length of m^T v;
+ * its inverse for the scaling. One block. */
+static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
+                                           float *inverse,
+                                           const double *rows_along,
+                                           const double *columns_along,
+                                           es_columns c)
+{
+    ES_SHARED(double, shared);
+    const double of_v = length_of(rows_along, c.n_in, shared);
+    const double of_u = length_of(columns_along, c.n, shared);
+    for (int i = (int)threadIdx.x; i < c.n_in; i += (int)blockDim.x)
+        v[i] = (float)(rows_along[i] / of_v);
+    for (int j = (int)threadIdx.x; j < c.n; j += (int)blockDim.x)
+        u[j] = (float)(columns_along[j] / of_u);
+    if (threadIdx.x == 0) {
+        sigma[0] = (float)(of_u / of_v);
+        inverse[0] = (float)(of_v / of_u);
+    }
+}
+
+/* sigma = v^T m u and its inverse, from m u. One block. */
+static __global__ void sigma_kernel(float *sigma, float *inverse,
+                                    const double *rows_along, const float *v,
+                                    int n)
+{
+    ES_SHARED(double, shared);
+    double sum = 0;
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
+        sum += (double)v[i] * rows_along[i];
+    sum = es_block_sum(sum, shared);
+    if (threadIdx.x == 0) {
+        sigma[0] = (float)sum;
+        inverse[0] = (float)(1 / sum);
+    }
+}
+
+typedef struct spectral {
+    es_backend *backend;
+    normed_layout at;
+    const es_columns *columns;
+    float *sigma, *u, *v;
+    const float *m;
+} spectral;
+
+static void multiply_rows(const spectral *s)
+{
+    const es_columns *c = s->columns;
+    es_launch(s->backend->device, "weights by u", rows_along_kernel,
+              dim3(es_blocks(s->backend, (size_t)c->n_in, ES_THREADS / 32, 8)),
+              ES_THREADS, 0, s->at.sums, s->m, (const float *)s->u, *c);
+}
+
+static void iterate(const spectral *s)
+{
+    const es_columns *c = s->columns;
+    es_device *device = s->backend->device;
+    double *columns_along = s->at.sums + c->n_in;
+    multiply_rows(s);
+    es_launch(device, "weights by v", columns_along_kernel,
+              column_grid(c, N_SLABS), N_COLUMNS, 0, s->at.slabs, s->m,
+              (const double *)s->at.sums, *c);
+    es_launch(device, "weights by v", add_slabs_kernel, column_grid(c, 1),
+              N_COLUMNS, 0, columns_along, (const double *)s->at.slabs, c->n);
+    es_launch(device, "power iteration", unit_vectors_kernel, dim3(1), 1024,
+              ES_MAX_WARPS * sizeof(double), s->u, s->v, s->sigma,
+              (float *)(void *)s->at.one, (const double *)s->at.sums,
+              (const double *)columns_along, *c);
+}
+
+static void find_sigma(const spectral *s)
+{
+    multiply_rows(s);
+    es_launch(s->backend->device, "sigma", sigma_kernel, dim3(1), ES_THREADS,
+              ES_MAX_WARPS * sizeof(double), s->sigma,
+              (float *)(void *)s->at.one, (const double *)s->at.sums,
+              (const float *)s->v, s->columns->n_in);
+}
+
+void es_cuda_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
+                           es_mem *u, es_mem *v, const es_mem *m,
+                           const es_columns *columns, int n_iterations)
+{
+    const spectral s = {backend,         lay_out(backend, columns),
+                        columns,         es_at<float>(sigma),
+                        es_at<float>(u), es_at<float>(v),
+                        es_at<float>(m)};
+    if (n_iterations == 0)
+        find_sigma(&s);
+    for (int i = 0; i < n_iterations; i++)
+        iterate(&s);
+    scale_columns(backend, w, m, (const float *)(void *)s.at.one, false,
+                  columns);
+}
+
+/* pieces (blocks): <x, y>; a warp takes a row. */
+static __global__ void product_kernel(double *pieces, const float *x,
+                                      const float *y, es_columns c)
+{
+    ES_SHARED(double, shared);
+    const int step = (int)(es_all_threads() / 32);
+    double sum = 0;
+    for (int i = (int)(es_thread() / 32); i < c.n_in; i += step)
+        sum += row_product(x + row_at(&c, i), y + row_at(&c, i), c.n);
+    sum = es_block_sum(threadIdx.x % 32 == 0 ? sum : 0, shared);
+    if (threadIdx.x == 0)
+        pieces[blockIdx.x] = sum;
+}
+
+/* factors (2): of dw, and of v u^T. */
+static __global__ void spectral_factors_kernel(float *factors,
+                                               const double *pieces, int n,
+                                               const float *sigma)
+{
+    ES_SHARED(double, shared);
+    const double along = es_sum_pieces(pieces, n, shared);
+    const double inverse = 1 / (double)sigma[0];
+    if (threadIdx.x == 0) {
+        factors[0] = (float)inverse;
+        factors[1] = (float)(-inverse * along);
+    }
+}
+
+static __global__ void add_outer_kernel(float *dm, const float *dw,
+                                        const float *factors, const float *u,
+                                        const float *v, es_columns c)
+{
+    const int column = own_column();
+    if (column >= c.n)
+        return;
+    const float of_dw = factors[0], of_vu = factors[1] * u[column];
+    for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
+        const size_t at = row_at(&c, i) + (size_t)column;
+        dm[at] += of_dw * dw[at] + of_vu * v[i];
+    }
+}
+
+void es_cuda_spectral_norm_backward(es_backend *backend, es_mem *dm,
+                                    const es_mem *dw, const es_mem *w,
+                                    const es_mem *sigma, const es_mem *u,
+                                    const es_mem *v, const es_columns *columns)
+{
+    const normed_layout l = lay_out(backend, columns);
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
+    const unsigned blocks =
+        es_pieces(backend, (size_t)columns->n_in, ES_THREADS / 32, 4);
+    float *factors = (float *)(void *)l.one;
+    es_launch(backend->device, "spectral norm's gradient", product_kernel,
+              dim3(blocks), ES_THREADS, shared, l.one + 1, es_at<float>(dw),
+              es_at<float>(w), *columns);
+    es_launch(backend->device, "spectral norm's gradient",
+              spectral_factors_kernel, dim3(1), ES_THREADS, shared, factors,
+              (const double *)(l.one + 1), (int)blocks, es_at<float>(sigma));
+    es_launch(backend->device, "spectral norm's gradient", add_outer_kernel,
+              row_grid(backend, columns), N_COLUMNS, 0, es_at<float>(dm),
+              es_at<float>(dw), (const float *)factors, es_at<float>(u),
+              es_at<float>(v), *columns);
+}
+
+/* --- neither -------------------------------------------------------------- */
+
+static __global__ void copy_columns_kernel(float *y, const float *x,
+                                           es_columns c, bool add)
+{
+    const int column = own_column();
+    if (column >= c.n)
+        return;
+    for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
+        const size_t at = row_at(&c, i) + (size_t)column;
+        y[at] = add ? y[at] + x[at] : x[at];
+    }
+}
+
+void es_cuda_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
+                          const es_columns *columns, bool add)
+{
+    es_launch(backend->device, "columns", copy_columns_kernel,
+              row_grid(backend, columns), N_COLUMNS, 0, es_at<float>(y),
+              es_at<float>(x), *columns, add);
+}

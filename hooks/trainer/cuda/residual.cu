@@ -1,0 +1,160 @@
+/* y = beta x + f / alpha of the scaled FFNs, and back. */
+#include "hooks/trainer/cuda/reduce.h"
+
+template <class A>
+struct combine_arguments {
+    A *y;
+    const A *x, *f;
+    const float *alpha, *beta;
+    es_split split;
+};
+
+template <int W, class A>
+static __device__ __forceinline__ void
+combine_lanes(const combine_arguments<A> *a, size_t at, float by_x, float by_f)
+{
+    float x[W], f[W];
+    es_load(x, a->x + at);
+    es_load(f, a->f + at);
+#pragma unroll
+    for (int c = 0; c < W; c++)
+        x[c] = by_x * x[c] + by_f * f[c];
+    es_store(a->y + at, x);
+}
+
+template <class A>
+static __global__ void combine_kernel(combine_arguments<A> a)
+{
+    constexpr int lanes = es_lanes<A>;
+    const es_split split = a.split;
+    const float by_x = a.beta[0], by_f = 1 / a.alpha[0];
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads())
+        combine_lanes<1>(&a, es_split_single(&split, i, lanes), by_x, by_f);
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads())
+        combine_lanes<lanes>(&a, split.head + i * lanes, by_x, by_f);
+}
+
+template <class A>
+void es_cuda_combine(es_backend *backend, es_mem *y, const es_mem *x,
+                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
+                     size_t n)
+{
+    const combine_arguments<A> a = {
+        es_at<A>(y),
+        es_at<A>(x),
+        es_at<A>(f),
+        es_at<float>(alpha),
+        es_at<float>(beta),
+        es_split_of(n, es_at<A>(x), es_at<A>(f), es_at<A>(y))};
+    const unsigned blocks = es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8);
+    es_launch(backend->device, "combine", combine_kernel<A>, dim3(blocks),
+              ES_THREADS, 0, a);
+}
+
+/* --- the way back --------------------------------------------------------- */
+
+/* A block's sums of dy x and dy f. */
+typedef struct along {
+    double x, f;
+} along;
+
+template <class A>
+struct combine_gradient {
+    A *dx, *df;
+    const A *dy, *x, *f;
+    const float *alpha, *beta;
+    double *pieces; /* (2,blocks): of dy x, of dy f */
+    es_split split;
+};
+
+/* dy is read before dx, which may be the same, is written. */
+template <int W, class A>
+static __device__ __forceinline__ void
+combine_back(along *sum, const combine_gradient<A> *g, size_t at, float by_x,
+             float by_f)
+{
+    float dy[W], x[W], f[W];
+    es_load(dy, g->dy + at);
+    es_load(x, g->x + at);
+    es_load(f, g->f + at);
+#pragma unroll
+    for (int c = 0; c < W; c++) {
+        sum->x += (double)dy[c] * (double)x[c];
+        sum->f += (double)dy[c] * (double)f[c];
+        x[c] = by_x * dy[c];
+        f[c] = by_f * dy[c];
+    }
+    es_store(g->dx + at, x);
+    es_store(g->df + at, f);
+}
+
+template <class A>
+static __global__ void combine_backward_kernel(combine_gradient<A> g)
+{
+    ES_SHARED(double, shared);
+    constexpr int lanes = es_lanes<A>;
+    const es_split split = g.split;
+    const float by_x = g.beta[0], by_f = 1 / g.alpha[0];
+    along sum = {0, 0};
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads())
+        combine_back<1>(&sum, &g, es_split_single(&split, i, lanes), by_x,
+                        by_f);
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads())
+        combine_back<lanes>(&sum, &g, split.head + i * lanes, by_x, by_f);
+    const double along_x = es_block_sum(sum.x, shared);
+    const double along_f = es_block_sum(sum.f, shared);
+    if (threadIdx.x == 0) {
+        g.pieces[blockIdx.x] = along_x;
+        g.pieces[gridDim.x + blockIdx.x] = along_f;
+    }
+}
+
+static __global__ void add_scalars_kernel(float *dalpha, float *dbeta,
+                                          const double *pieces, int n,
+                                          const float *alpha)
+{
+    ES_SHARED(double, shared);
+    const double along_x = es_sum_pieces(pieces, n, shared);
+    const double along_f = es_sum_pieces(pieces + n, n, shared);
+    const double a = (double)alpha[0];
+    if (threadIdx.x == 0) {
+        dbeta[0] += (float)along_x;
+        dalpha[0] -= (float)(along_f / (a * a));
+    }
+}
+
+template <class A>
+void es_cuda_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
+                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
+                              const es_mem *x, const es_mem *f,
+                              const es_mem *alpha, const es_mem *beta, size_t n)
+{
+    const combine_gradient<A> g = {es_at<A>(dx),
+                                   es_at<A>(df),
+                                   es_at<A>(dy),
+                                   es_at<A>(x),
+                                   es_at<A>(f),
+                                   es_at<float>(alpha),
+                                   es_at<float>(beta),
+                                   es_at<double>(backend->scratch),
+                                   es_split_of(n, es_at<A>(dy), es_at<A>(x),
+                                               es_at<A>(f), es_at<A>(dx),
+                                               es_at<A>(df))};
+    const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
+    es_launch(backend->device, "combine's gradient", combine_backward_kernel<A>,
+              dim3(blocks), ES_THREADS, shared, g);
+    es_launch(backend->device, "combine's gradient", add_scalars_kernel,
+              dim3(1), ES_THREADS, shared, es_at<float>(dalpha),
+              es_at<float>(dbeta), (const double *)g.pieces, (int)blocks,
+              g.alpha);
+}
+
+#define INSTANTIATE(A)                                                         \
+    template decltype(es_cuda_combine<A>) es_cuda_combine<A>;                  \
+    template decltype(es_cuda_combine_backward<A>) es_cuda_combine_backward<A>;
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)

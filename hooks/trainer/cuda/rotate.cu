@@ -1,0 +1,118 @@
+/* Pythia's rotary position embedding. Of each head's q and k the first r
+ * dimensions turn, in pairs (c, c + r/2): pair c of position i by the angle
+ * i base^(-2c/r). A block takes a few rows at a time: their turns are found
+ * once, in double, and serve all heads. */
+#include "hooks/trainer/cuda/reduce.h"
+
+#include <math.h>
+
+#define BASE 10000.0
+
+/* Rows of a block at a time. */
+#define N_ROWS 4
+
+typedef struct rotation {
+    int n_rows, n_ctx, n_head, d_model;
+    int n_pairs; /* r / 2 */
+    bool back;
+} rotation;
+
+/* A quarter of a head's width, rounded down to even, at least 2. */
+static int count_rotated(int head_width)
+{
+    const int quarter = head_width / 4 / 2 * 2;
+    return quarter > 2 ? quarter : 2;
+}
+
+/* turns (rows,2,pairs): the cosines of a row's angles, then their sines. */
+static __device__ void fill_turns(float *turns, const rotation *r, int first)
+{
+    const int n = N_ROWS * r->n_pairs;
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
+        const int row = i / r->n_pairs, c = i - row * r->n_pairs;
+        const double position = (first + row) % r->n_ctx;
+        const double angle = position * pow(BASE, -(double)c / r->n_pairs);
+        float *to = turns + 2 * row * r->n_pairs + c;
+        to[0] = (float)cos(angle);
+        to[r->n_pairs] = (float)(r->back ? -sin(angle) : sin(angle));
+    }
+}
+
+/* W pairs of one head at one position. */
+template <int W, class A>
+static __device__ __forceinline__ void turn(A *x, const float *turns,
+                                            int n_pairs)
+{
+    float a[W], b[W], left[W], right[W];
+    es_load(a, x);
+    es_load(b, x + n_pairs);
+#pragma unroll
+    for (int c = 0; c < W; c++) {
+        const float cosine = turns[c], sine = turns[n_pairs + c];
+        left[c] = a[c] * cosine - b[c] * sine;
+        right[c] = b[c] * cosine + a[c] * sine;
+    }
+    es_store(x, left);
+    es_store(x + n_pairs, right);
+}
+
+/* The heads of k follow those of q. */
+template <class A, int W>
+static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
+                                 int first)
+{
+    const int packs = r->n_pairs / W, of_row = 2 * r->n_head * packs;
+    const int width = r->d_model / r->n_head;
+    for (int i = (int)threadIdx.x; i < N_ROWS * of_row; i += (int)blockDim.x) {
+        const int row = i / of_row, head = (i - row * of_row) / packs;
+        const int c = i % packs * W;
+        if (first + row >= r->n_rows)
+            continue;
+        A *x = qkv + (size_t)(first + row) * 3 * (size_t)r->d_model +
+               (size_t)head * (size_t)width + (size_t)c;
+        turn<W>(x, turns + 2 * row * r->n_pairs + c, r->n_pairs);
+    }
+}
+
+template <class A, int W>
+static __global__ void rotate_kernel(A *qkv, rotation r)
+{
+    ES_SHARED(float, turns);
+    const int step = N_ROWS * (int)gridDim.x;
+    for (int first = N_ROWS * (int)blockIdx.x; first < r.n_rows;
+         first += step) {
+        fill_turns(turns, &r, first);
+        __syncthreads();
+        turn_rows<A, W>(qkv, turns, &r, first);
+        __syncthreads();
+    }
+}
+
+template <class A, int W>
+static void launch_rotate(es_backend *backend, es_mem *qkv, const rotation *r)
+{
+    const unsigned blocks = es_blocks(backend, (size_t)r->n_rows, N_ROWS, 16);
+    es_launch(backend->device, "rotate", rotate_kernel<A, W>, dim3(blocks),
+              ES_THREADS / 2, 2 * N_ROWS * (size_t)r->n_pairs * sizeof(float),
+              es_at<A>(qkv), *r);
+}
+
+template <class A>
+void es_cuda_rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
+                    bool back)
+{
+    constexpr int lanes = es_lanes<A>;
+    const int width = a->d_model / a->n_head;
+    const rotation r = {
+        a->n_batch * a->n_ctx,    a->n_ctx, a->n_head, a->d_model,
+        count_rotated(width) / 2, back};
+    if (r.n_pairs % lanes == 0 && width % lanes == 0 && es_packs_fit(qkv))
+        launch_rotate<A, lanes>(backend, qkv, &r);
+    else
+        launch_rotate<A, 1>(backend, qkv, &r);
+}
+
+#define INSTANTIATE(A) template decltype(es_cuda_rotate<A>) es_cuda_rotate<A>;
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)

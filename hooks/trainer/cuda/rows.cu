@@ -1,0 +1,287 @@
+/* Layer norm: a warp takes a row. A row is read from memory once and from the
+ * cache afterwards. */
+#include "hooks/trainer/cuda/reduce.h"
+
+#define EPSILON 1e-5f
+
+typedef struct norm_forward {
+    float *mean, *rstd;
+    const float *weight, *bias;
+    int n_rows, width;
+} norm_forward;
+
+/* The warp's first row, and the distance to its next. */
+static __device__ int first_row()
+{
+    return (int)(es_thread() / 32);
+}
+static __device__ int row_step()
+{
+    return (int)(es_all_threads() / 32);
+}
+
+/* Sum of (x - from)^power over the warp's row. */
+template <int power, int W, class A>
+static __device__ float row_sum(const A *x, int width, float from)
+{
+    float sum = 0;
+    for (int j = (int)threadIdx.x % 32 * W; j < width; j += 32 * W) {
+        float v[W];
+        es_load(v, x + j);
+#pragma unroll
+        for (int c = 0; c < W; c++)
+            sum += power == 1 ? v[c] : (v[c] - from) * (v[c] - from);
+    }
+    return es_warp_sum(sum);
+}
+
+template <class A, int W>
+static __device__ void normalise(A *y, const A *x, const norm_forward *n,
+                                 float mean, float rstd)
+{
+    for (int j = (int)threadIdx.x % 32 * W; j < n->width; j += 32 * W) {
+        float v[W], weight[W], bias[W];
+        es_load(v, x + j);
+        es_load(weight, n->weight + j);
+        es_load(bias, n->bias + j);
+#pragma unroll
+        for (int c = 0; c < W; c++)
+            v[c] = (v[c] - mean) * rstd * weight[c] + bias[c];
+        es_store(y + j, v);
+    }
+}
+
+template <class A, int W>
+static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
+{
+    const float width = (float)n.width;
+    for (int row = first_row(); row < n.n_rows; row += row_step()) {
+        const size_t at = (size_t)row * (size_t)n.width;
+        const float mean = row_sum<1, W>(x + at, n.width, 0.f) / width;
+        const float variance = row_sum<2, W>(x + at, n.width, mean) / width;
+        const float rstd = 1 / sqrtf(variance + EPSILON);
+        normalise<A, W>(y + at, x + at, &n, mean, rstd);
+        if (threadIdx.x % 32 == 0) {
+            n.mean[row] = mean;
+            n.rstd[row] = rstd;
+        }
+    }
+}
+
+template <class A, int W>
+static void launch_norm(es_backend *backend, es_mem *y, const es_mem *x,
+                        const norm_forward *n)
+{
+    const unsigned blocks =
+        es_blocks(backend, (size_t)n->n_rows, ES_THREADS / 32, 8);
+    es_launch(backend->device, "layer norm", layer_norm_kernel<A, W>,
+              dim3(blocks), ES_THREADS, 0, es_at<A>(y), es_at<A>(x), *n);
+}
+
+template <class A>
+void es_cuda_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
+                        es_mem *rstd, const es_mem *x, const es_mem *weight,
+                        const es_mem *bias, int n_rows, int width)
+{
+    const norm_forward n = {es_at<float>(mean),
+                            es_at<float>(rstd),
+                            es_at<float>(weight),
+                            es_at<float>(bias),
+                            n_rows,
+                            width};
+    if (width % es_lanes<A> == 0 && es_packs_fit(y, x, weight, bias))
+        launch_norm<A, es_lanes<A>>(backend, y, x, &n);
+    else
+        launch_norm<A, 1>(backend, y, x, &n);
+}
+
+/* --- the way back ---------------------------------------------------------
+ * Each warp adds up the columns of dweight and dbias over its rows in shared
+ * memory, each block over its warps in scratch, the second kernel over the
+ * blocks. */
+
+typedef struct norm_backward {
+    float *partial; /* (blocks,2 width): dweight, dbias */
+    const float *mean, *rstd, *weight;
+    int n_rows, width;
+} norm_backward;
+
+/* Means over the row of g = dy weight, and of g along the normalised x. */
+template <class A, int W>
+static __device__ void row_means(float *mean_g, float *mean_gx, const A *dy,
+                                 const A *x, const norm_backward *n, int row)
+{
+    const float mean = n->mean[row], width = (float)n->width;
+    float sum = 0, dot = 0;
+    for (int j = (int)threadIdx.x % 32 * W; j < n->width; j += 32 * W) {
+        float d[W], v[W], weight[W];
+        es_load(d, dy + j);
+        es_load(v, x + j);
+        es_load(weight, n->weight + j);
+#pragma unroll
+        for (int c = 0; c < W; c++) {
+            sum += d[c] * weight[c];
+            dot += d[c] * weight[c] * (v[c] - mean);
+        }
+    }
+    *mean_g = es_warp_sum(sum) / width;
+    *mean_gx = es_warp_sum(dot) * n->rstd[row] / width;
+}
+
+/* One row: dx, and its part of the lane's columns. */
+template <class A, int W>
+static __device__ void row_back(A *dx, float *sums, const A *dy, const A *x,
+                                const norm_backward *n, int row)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const int n_slots = es_n_slots(n->width, W);
+    const float mean = n->mean[row], rstd = n->rstd[row];
+    float mean_g, mean_gx;
+    row_means<A, W>(&mean_g, &mean_gx, dy, x, n, row);
+    for (int k = 0, j = lane * W; j < n->width; k++, j += 32 * W) {
+        float d[W], v[W], weight[W], out[W];
+        es_load(d, dy + j);
+        es_load(v, x + j);
+        es_load(weight, n->weight + j);
+        es_load(out, dx + j);
+#pragma unroll
+        for (int c = 0; c < W; c++) {
+            const float normal = (v[c] - mean) * rstd;
+            float *own = sums + es_slot(lane, k, c, W);
+            out[c] += rstd * (d[c] * weight[c] - mean_g - normal * mean_gx);
+            own[0] += d[c] * normal;
+            own[n_slots] += d[c];
+        }
+        es_store(dx + j, out);
+    }
+}
+
+template <class A, int W>
+static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
+                                                  const A *x, norm_backward n)
+{
+    ES_SHARED(float, all);
+    const int n_warps = (int)blockDim.x / 32, n_slots = es_n_slots(n.width, W);
+    float *own = all + (int)threadIdx.x / 32 * 2 * n_slots;
+    for (int i = (int)threadIdx.x % 32; i < 2 * n_slots; i += 32)
+        own[i] = 0;
+    __syncwarp();
+    for (int row = first_row(); row < n.n_rows; row += row_step()) {
+        const size_t at = (size_t)row * (size_t)n.width;
+        row_back<A, W>(dx + at, own, dy + at, x + at, &n, row);
+    }
+    __syncthreads();
+    float *to = n.partial + (size_t)blockIdx.x * 2 * (size_t)n.width;
+    for (int i = (int)threadIdx.x; i < 2 * n.width; i += (int)blockDim.x) {
+        const int which = i / n.width, column = i - which * n.width;
+        const int slot = which * n_slots + es_slot_of_column(column, W);
+        float sum = all[slot];
+        for (int warp = 1; warp < n_warps; warp++)
+            sum += all[warp * 2 * n_slots + slot];
+        to[i] = sum;
+    }
+}
+
+/* Columns of a block of the second kernel, and how many share a column. */
+#define N_COLUMNS 32
+#define N_SHARES 8
+
+/* out (n) += the column sums of partial (n_pieces,stride). */
+static __global__ void add_columns_kernel(float *out, const float *partial,
+                                          int n_pieces, int n, int stride)
+{
+    ES_SHARED(float, sums);
+    const int lane = (int)threadIdx.x % N_COLUMNS;
+    const int share = (int)threadIdx.x / N_COLUMNS;
+    const int column = (int)blockIdx.x * N_COLUMNS + lane;
+    float sum = 0;
+#pragma unroll 4
+    for (int i = share; column < n && i < n_pieces; i += N_SHARES)
+        sum += partial[(size_t)i * (size_t)stride + (size_t)column];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int i = 1; share == 0 && i < N_SHARES; i++)
+        sum += sums[i * N_COLUMNS + lane];
+    if (share == 0 && column < n)
+        out[column] += sum;
+}
+
+static void add_columns(es_backend *backend, float *out, const float *partial,
+                        unsigned n_pieces, int n, int stride)
+{
+    const dim3 grid((unsigned)es_ceil_div((size_t)n, N_COLUMNS));
+    es_launch(backend->device, "column sums", add_columns_kernel, grid,
+              N_COLUMNS * N_SHARES, N_COLUMNS * N_SHARES * sizeof(float), out,
+              partial, (int)n_pieces, n, stride);
+}
+
+/* Warps whose sums fit into 48 KiB, of which several blocks share a
+ * processor; 1 warp if none does. */
+static int count_warps(int n_slots)
+{
+    const size_t bytes = 2 * (size_t)n_slots * sizeof(float);
+    const size_t n = ((size_t)48 << 10) / bytes;
+    return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
+}
+
+/* The number of blocks, each of which has left its sums. */
+template <class A, int W>
+static unsigned launch_norm_backward(es_backend *backend, es_mem *dx,
+                                     const es_mem *dy, const es_mem *x,
+                                     const norm_backward *n)
+{
+    const int n_slots = es_n_slots(n->width, W), n_warps = count_warps(n_slots);
+    const unsigned blocks =
+        es_pieces(backend, (size_t)n->n_rows, (size_t)n_warps, 2);
+    es_launch(backend->device, "layer norm's gradient",
+              layer_norm_backward_kernel<A, W>, dim3(blocks), 32 * n_warps,
+              (size_t)n_warps * 2 * (size_t)n_slots * sizeof(float),
+              es_at<A>(dx), es_at<A>(dy), es_at<A>(x), *n);
+    return blocks;
+}
+
+template <class A>
+void es_cuda_layer_norm_backward(es_backend *backend, es_mem *dx,
+                                 es_mem *dweight, es_mem *dbias,
+                                 const es_mem *dy, const es_mem *x,
+                                 const es_mem *mean, const es_mem *rstd,
+                                 const es_mem *weight, int n_rows, int width)
+{
+    const norm_backward n = {es_at<float>(backend->scratch),
+                             es_at<float>(mean),
+                             es_at<float>(rstd),
+                             es_at<float>(weight),
+                             n_rows,
+                             width};
+    unsigned blocks;
+    if (width % es_lanes<A> == 0 && es_packs_fit(dx, dy, x, weight))
+        blocks = launch_norm_backward<A, es_lanes<A>>(backend, dx, dy, x, &n);
+    else
+        blocks = launch_norm_backward<A, 1>(backend, dx, dy, x, &n);
+    add_columns(backend, es_at<float>(dweight), n.partial, blocks, width,
+                2 * width);
+    add_columns(backend, es_at<float>(dbias), n.partial + width, blocks, width,
+                2 * width);
+}
+
+/* Of everything in the files beside this one that works on rows or sums up. */
+size_t es_cuda_rows_scratch(const es_extents *largest)
+{
+    const size_t norm =
+        ES_MAX_PIECES * 2 * (size_t)largest->width * sizeof(float);
+    const size_t bytes[] = {norm, es_cuda_embed_scratch(largest),
+                            es_cuda_statistics_scratch(largest),
+                            es_pieces_bytes(2)};
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
+}
+
+#define INSTANTIATE(A)                                                         \
+    template decltype(es_cuda_layer_norm<A>) es_cuda_layer_norm<A>;            \
+    template decltype(es_cuda_layer_norm_backward<A>)                          \
+        es_cuda_layer_norm_backward<A>;
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)

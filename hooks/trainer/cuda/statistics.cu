@@ -1,0 +1,364 @@
+/* What is said about a step, all in double: the entropies' penalty, the rows
+ * of heads, activations, the mean loss. */
+#include "hooks/trainer/cuda/reduce.h"
+
+#include <math.h>
+
+/* --- the regulariser: a block takes a head -------------------------------- */
+
+typedef struct penalty_arguments {
+    double *sums; /* (H) of the penalties */
+    float *dentropy, *dtheta;
+    const float *entropy, *theta;
+    const es_control *control;
+    es_penalty how;
+    float scale;
+} penalty_arguments;
+
+/* The block's head. */
+typedef struct head {
+    int rows; /* B T */
+    double theta, largest, factor;
+} head;
+
+static __device__ head open_head(const penalty_arguments *a)
+{
+    const es_penalty *how = &a->how;
+    const double loss_scale = a->control ? (double)a->control->loss_scale : 1;
+    const double share = 1.0 / how->n_layer / how->n_head;
+    head h = {how->n_batch * how->n_ctx, 0, log((double)how->n_ctx), 0};
+    h.theta = (double)a->theta[blockIdx.x];
+    h.factor = share * (double)how->lambda * (double)a->scale * loss_scale;
+    return h;
+}
+
+/* Where row i of the block's head lies. */
+static __device__ size_t row_at(const es_penalty *how, int i)
+{
+    const int b = i / how->n_ctx, at = i - b * how->n_ctx;
+    const size_t sequence = (size_t)b * (size_t)how->n_head + blockIdx.x;
+    return sequence * (size_t)how->n_ctx + (size_t)at;
+}
+
+/* What the regulariser makes of one entropy: the penalty, and its slope. The
+ * indicator is false for a NaN. */
+static __device__ double penalise(double *slope, double e, const head *h,
+                                  double gamma)
+{
+    const double deviation = e - h->theta * h->largest;
+    const bool counts = fabs(deviation) > gamma * h->largest;
+    *slope = counts ? 2 * deviation : 0;
+    return counts ? deviation * deviation : 0;
+}
+
+/* The sum of the rows' penalties; an infinite entropy has no share. */
+static __device__ double penalise_rows(double *slopes,
+                                       const penalty_arguments *a,
+                                       const head *h, double *shared)
+{
+    double sum = 0, own = 0;
+    for (int i = (int)threadIdx.x; i < h->rows; i += (int)blockDim.x) {
+        const size_t at = row_at(&a->how, i);
+        const double e = (double)a->entropy[at];
+        double slope = 0;
+        if (isfinite(e))
+            sum += penalise(&slope, e, h, (double)a->how.gamma);
+        own += slope;
+        if (a->dentropy)
+            a->dentropy[at] = (float)(h->factor * slope);
+    }
+    *slopes = es_block_sum(own, shared);
+    return es_block_sum(sum, shared);
+}
+
+/* The penalty of the mean over the finite rows, over which its gradient is
+ * spread. */
+static __device__ double penalise_mean(double *slopes,
+                                       const penalty_arguments *a,
+                                       const head *h, double *shared)
+{
+    double sum = 0, n = 0;
+    for (int i = (int)threadIdx.x; i < h->rows; i += (int)blockDim.x) {
+        const double e = (double)a->entropy[row_at(&a->how, i)];
+        sum += isfinite(e) ? e : 0;
+        n += isfinite(e) ? 1 : 0;
+    }
+    sum = es_block_sum(sum, shared);
+    n = es_block_sum(n, shared);
+    const double result = penalise(slopes, sum / n, h, (double)a->how.gamma);
+    const float each = (float)(h->factor * *slopes / n);
+    for (int i = (int)threadIdx.x; a->dentropy && i < h->rows;
+         i += (int)blockDim.x) {
+        const size_t at = row_at(&a->how, i);
+        a->dentropy[at] = isfinite(a->entropy[at]) ? each : 0;
+    }
+    return result;
+}
+
+static __global__ void entropy_penalty_kernel(penalty_arguments a)
+{
+    ES_SHARED(double, shared);
+    const head h = open_head(&a);
+    double slopes;
+    const double sum = a.how.mean ? penalise_mean(&slopes, &a, &h, shared)
+                                  : penalise_rows(&slopes, &a, &h, shared);
+    if (threadIdx.x != 0)
+        return;
+    a.sums[blockIdx.x] = sum;
+    if (a.dtheta)
+        a.dtheta[blockIdx.x] -= (float)(h.factor * slopes * h.largest);
+}
+
+/* The heads in their order. */
+static __global__ void add_penalties_kernel(float *loss, const double *sums,
+                                            int n_head, int n_layer)
+{
+    ES_SHARED(double, shared);
+    const double sum = es_sum_pieces(sums, n_head, shared);
+    if (threadIdx.x == 0)
+        loss[0] += (float)(1.0 / n_layer / n_head * sum);
+}
+
+void es_cuda_entropy_penalty(es_backend *backend, es_mem *loss,
+                             es_mem *dentropy, es_mem *dtheta,
+                             const es_mem *entropy, const es_penalty *penalty,
+                             float scale, const es_mem *control)
+{
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
+    const penalty_arguments a = {es_at<double>(backend->scratch),
+                                 es_at<float>(dentropy),
+                                 es_at<float>(dtheta),
+                                 es_at<float>(entropy),
+                                 es_at<float>(penalty->theta),
+                                 es_at<es_control>(control),
+                                 *penalty,
+                                 scale};
+    es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
+              dim3((unsigned)penalty->n_head), ES_THREADS, shared, a);
+    if (loss)
+        es_launch(backend->device, "entropy penalty", add_penalties_kernel,
+                  dim3(1), 32, shared, es_at<float>(loss),
+                  (const double *)a.sums, penalty->n_head, penalty->n_layer);
+}
+
+/* --- rows of heads: a block takes a sequence, then a warp a head ---------- */
+
+/* Of one head of one sequence, over its finite rows. */
+typedef struct sequence_sums {
+    double entropy, sink, missing, max_logit;
+    int64_t n, nonfinite_rows, nonfinite_weights;
+} sequence_sums;
+
+typedef struct measured {
+    const float *entropy, *max_logit, *sink, *missing;
+    const int32_t *nonfinite;
+} measured;
+
+static __device__ void add_row(sequence_sums *s, const measured *m, size_t at)
+{
+    const double e = (double)m->entropy[at];
+    const double logit = m->max_logit ? (double)m->max_logit[at] : NAN;
+    s->nonfinite_weights += m->nonfinite ? m->nonfinite[at] : 0;
+    if (!isfinite(e)) {
+        s->nonfinite_rows++;
+        return;
+    }
+    s->n++;
+    s->entropy += e;
+    s->sink += m->sink ? (double)m->sink[at] : 0;
+    s->missing += m->missing ? (double)m->missing[at] : 0;
+    s->max_logit = fmax(s->max_logit, logit);
+}
+
+static __device__ sequence_sums warp_sums(const sequence_sums *s)
+{
+    return {es_warp_sum(s->entropy),
+            es_warp_sum(s->sink),
+            es_warp_sum(s->missing),
+            es_warp_max(s->max_logit),
+            es_warp_sum(s->n),
+            es_warp_sum(s->nonfinite_rows),
+            es_warp_sum(s->nonfinite_weights)};
+}
+
+static __device__ void add_sums(sequence_sums *to, const sequence_sums *more)
+{
+    to->entropy += more->entropy;
+    to->sink += more->sink;
+    to->missing += more->missing;
+    to->max_logit = fmax(to->max_logit, more->max_logit);
+    to->n += more->n;
+    to->nonfinite_rows += more->nonfinite_rows;
+    to->nonfinite_weights += more->nonfinite_weights;
+}
+
+static __global__ void measure_sequences_kernel(sequence_sums *out, measured m,
+                                                int n_ctx)
+{
+    ES_SHARED(sequence_sums, shared);
+    const int n_warps = (int)blockDim.x / 32;
+    const size_t start = (size_t)blockIdx.x * (size_t)n_ctx;
+    sequence_sums own = {0, 0, 0, NAN, 0, 0, 0};
+    for (int i = (int)threadIdx.x; i < n_ctx; i += (int)blockDim.x)
+        add_row(&own, &m, start + (size_t)i);
+    own = warp_sums(&own);
+    if (threadIdx.x % 32 == 0)
+        shared[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int warp = 1; threadIdx.x == 0 && warp < n_warps; warp++)
+        add_sums(&own, &shared[warp]);
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = own;
+}
+
+/* A head's sequences (B,H), by the 32 lanes of its block. */
+static __global__ void add_sequences_kernel(es_head_sums *sums,
+                                            const sequence_sums *sequences,
+                                            int n_batch, bool has_missing)
+{
+    sequence_sums own = {0, 0, 0, NAN, 0, 0, 0};
+    double smallest = NAN, largest = NAN; /* of the sequences' means */
+    for (int b = (int)threadIdx.x; b < n_batch; b += 32) {
+        const sequence_sums *s = sequences + (size_t)b * gridDim.x + blockIdx.x;
+        const double mean = s->n > 0 ? s->entropy / (double)s->n : NAN;
+        add_sums(&own, s);
+        smallest = fmin(smallest, mean);
+        largest = fmax(largest, mean);
+    }
+    own = warp_sums(&own);
+    smallest = -es_warp_max(-smallest);
+    largest = es_warp_max(largest);
+    if (threadIdx.x != 0)
+        return;
+    es_head_sums *to = sums + blockIdx.x;
+    to->entropy += own.entropy;
+    to->sink += own.sink;
+    to->missing += has_missing ? own.missing : 0;
+    to->finite_rows += own.n;
+    to->nonfinite_rows += own.nonfinite_rows;
+    to->nonfinite_weights += own.nonfinite_weights;
+    to->entropy_min = fmin(to->entropy_min, smallest);
+    to->entropy_max = fmax(to->entropy_max, largest);
+    to->max_logit = fmax(to->max_logit, own.max_logit);
+}
+
+void es_cuda_measure_rows(es_backend *backend, es_mem *sums,
+                          const es_row_mem *rows, int n_batch, int n_head,
+                          int n_ctx)
+{
+    const measured m = {es_at<float>((const es_mem *)rows->entropy),
+                        es_at<float>((const es_mem *)rows->max_logit),
+                        es_at<float>((const es_mem *)rows->sink),
+                        es_at<float>((const es_mem *)rows->missing),
+                        es_at<int32_t>((const es_mem *)rows->nonfinite)};
+    sequence_sums *sequences = es_at<sequence_sums>(backend->scratch);
+    const int n_threads = es_row_threads(n_ctx, 1, ES_THREADS);
+    es_launch(backend->device, "rows of heads", measure_sequences_kernel,
+              dim3((unsigned)(n_batch * n_head)), n_threads,
+              ES_MAX_WARPS * sizeof(sequence_sums), sequences, m, n_ctx);
+    es_launch(backend->device, "rows of heads", add_sequences_kernel,
+              dim3((unsigned)n_head), 32, 0, es_at<es_head_sums>(sums),
+              (const sequence_sums *)sequences, n_batch, rows->missing != NULL);
+}
+
+/* As many sequences as there are rows: a context of 1. */
+size_t es_cuda_statistics_scratch(const es_extents *largest)
+{
+    return (size_t)largest->n_rows * (size_t)largest->n_head *
+           sizeof(sequence_sums);
+}
+
+/* --- activations ---------------------------------------------------------- */
+
+template <int W, class A>
+static __device__ __forceinline__ void add_activations(es_layer_sums *to,
+                                                       const A *x)
+{
+    float v[W];
+    es_load(v, x);
+#pragma unroll
+    for (int c = 0; c < W; c++) {
+        to->nonfinite += isfinite(v[c]) ? 0 : 1;
+        to->squares += (double)v[c] * (double)v[c];
+    }
+}
+
+/* pieces: of each block. */
+template <class A>
+static __global__ void activation_stats_kernel(es_layer_sums *pieces,
+                                               const A *x, es_split split)
+{
+    ES_SHARED(double, shared);
+    constexpr int lanes = es_lanes<A>;
+    es_layer_sums own = {0, 0};
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads())
+        add_activations<1>(&own, x + es_split_single(&split, i, lanes));
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads())
+        add_activations<lanes>(&own, x + split.head + i * lanes);
+    const double squares = es_block_sum(own.squares, shared);
+    const uint64_t nonfinite =
+        es_block_sum(own.nonfinite, (uint64_t *)(void *)shared);
+    if (threadIdx.x == 0)
+        pieces[blockIdx.x] = {nonfinite, squares};
+}
+
+static __global__ void add_layer_kernel(es_layer_sums *sums,
+                                        const es_layer_sums *pieces, int n)
+{
+    ES_SHARED(double, shared);
+    es_layer_sums own = {0, 0};
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
+        own.nonfinite += pieces[i].nonfinite;
+        own.squares += pieces[i].squares;
+    }
+    const double squares = es_block_sum(own.squares, shared);
+    const uint64_t nonfinite =
+        es_block_sum(own.nonfinite, (uint64_t *)(void *)shared);
+    if (threadIdx.x == 0) {
+        sums->squares += squares;
+        sums->nonfinite += nonfinite;
+    }
+}
+
+template <class A>
+void es_cuda_activation_stats(es_backend *backend, es_mem *sums,
+                              const es_mem *x, size_t n)
+{
+    const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
+    es_layer_sums *pieces = es_at<es_layer_sums>(backend->scratch);
+    es_launch(backend->device, "activations", activation_stats_kernel<A>,
+              dim3(blocks), ES_THREADS, shared, pieces, es_at<A>(x),
+              es_split_of(n, es_at<A>(x)));
+    es_launch(backend->device, "activations", add_layer_kernel, dim3(1),
+              ES_THREADS, shared, es_at<es_layer_sums>(sums),
+              (const es_layer_sums *)pieces, (int)blocks);
+}
+
+/* --- the mean loss -------------------------------------------------------- */
+
+static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
+{
+    ES_SHARED(double, shared);
+    double own = 0;
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x)
+        own += (double)x[i];
+    own = es_block_sum(own, shared);
+    if (threadIdx.x == 0)
+        sum[0] += own / (double)n;
+}
+
+void es_cuda_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
+                      size_t n)
+{
+    es_launch(backend->device, "mean", add_mean_kernel, dim3(1), 1024,
+              ES_MAX_WARPS * sizeof(double), es_at<double>(sum),
+              es_at<float>(x), n);
+}
+
+#define INSTANTIATE(A)                                                         \
+    template decltype(es_cuda_activation_stats<A>) es_cuda_activation_stats<A>;
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)
