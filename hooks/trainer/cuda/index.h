@@ -119,12 +119,12 @@ ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
 {
     int first = 0;
     while (n > 0) {
-        const int half = n / 2;
-        if (sorted[first + half] < key) {
-            first += half + 1;
-            n -= half + 1;
+        const int middle = n / 2;
+        if (sorted[first + middle] < key) {
+            first += middle + 1;
+            n -= middle + 1;
         } else {
-            n = half;
+            n = middle;
         }
     }
     return first;

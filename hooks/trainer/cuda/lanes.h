@@ -33,7 +33,7 @@ __device__ __forceinline__ void es_load(float (&out)[W], const X *from)
         for (int k = 0; k < W; k += es_lanes<X>) {
             const uint4 pack = *(const uint4 *)(const void *)(from + k);
             X values[es_lanes<X>];
-            memcpy(values, &pack, sizeof pack);
+            memcpy((void *)values, &pack, sizeof pack);
 #pragma unroll
             for (int c = 0; c < es_lanes<X>; c++)
                 out[k + c] = es_float(values[c]);

@@ -11,9 +11,10 @@
 #define ES_ALL_LANES 0xffffffffu
 
 /** Threads of a block that moves bytes. */
-enum { ES_THREADS = 256 };
+constexpr int ES_THREADS = 256;
 /** Blocks that leave a sum each, at most; and warps of a block. */
-enum { ES_MAX_PIECES = 1024, ES_MAX_WARPS = 32 };
+constexpr unsigned ES_MAX_PIECES = 1024;
+constexpr int ES_MAX_WARPS = 32;
 
 /** Blocks of a grid over n_items, a thread or a warp or a block each as
  *  `per_block` says: no more than `waves` of them for each processor, as a
