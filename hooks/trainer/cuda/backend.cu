@@ -112,6 +112,8 @@ static size_t largest_scratch(const es_extents *largest)
 {
     static size_t (*const all[])(const es_extents *) = {
         es_cuda_linear_scratch,
+        es_cuda_rows_scratch,
+        es_cuda_normed_scratch,
     };
     size_t most = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -301,6 +303,38 @@ static constexpr void fill_operations(es_ops *ops)
     ops->linear_backward_weight = es_cuda_linear_backward_weight<A>;
 }
 
+/* What moves activations. */
+template <class A>
+static constexpr void fill_rows(es_ops *ops)
+{
+    ops->embed = es_cuda_embed<A>;
+    ops->embed_backward = es_cuda_embed_backward<A>;
+    ops->layer_norm = es_cuda_layer_norm<A>;
+    ops->layer_norm_backward = es_cuda_layer_norm_backward<A>;
+    ops->cross_entropy = es_cuda_cross_entropy<A>;
+    ops->cross_entropy_backward = es_cuda_cross_entropy_backward<A>;
+    ops->rotate = es_cuda_rotate<A>;
+    ops->combine = es_cuda_combine<A>;
+    ops->combine_backward = es_cuda_combine_backward<A>;
+    ops->activation_stats = es_cuda_activation_stats<A>;
+}
+
+/* What knows of f32 alone. */
+static constexpr void fill_sums(es_ops *ops)
+{
+    ops->entropy_penalty = es_cuda_entropy_penalty;
+    ops->measure_rows = es_cuda_measure_rows;
+    ops->add_mean = es_cuda_add_mean;
+    ops->weight_norm = es_cuda_weight_norm;
+    ops->weight_norm_backward = es_cuda_weight_norm_backward;
+    ops->spectral_norm = es_cuda_spectral_norm;
+    ops->spectral_norm_backward = es_cuda_spectral_norm_backward;
+    ops->copy_columns = es_cuda_copy_columns;
+    ops->sum_squares = es_cuda_sum_squares;
+    ops->clip = es_cuda_clip;
+    ops->adamw = es_cuda_adamw;
+}
+
 template <class A, es_precision precision>
 static constexpr es_ops table(void)
 {
@@ -316,6 +350,8 @@ static constexpr es_ops table(void)
     }
     fill_memory(&ops);
     fill_operations<A>(&ops);
+    fill_rows<A>(&ops);
+    fill_sums(&ops);
     return ops;
 }
 
