@@ -45,20 +45,45 @@ __device__ __forceinline__ void es_load(float (&out)[W], const X *from)
     }
 }
 
-/** The opposite, rounded to the nearest. */
+/* Four bytes of X out of the f32 from `in` on, by one conversion. */
+template <class X>
+__device__ __forceinline__ uint32_t es_word_of(const float *in);
+template <>
+__device__ __forceinline__ uint32_t es_word_of<float>(const float *in)
+{
+    return __float_as_uint(in[0]);
+}
+template <>
+__device__ __forceinline__ uint32_t es_word_of<es_bf16>(const float *in)
+{
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(in[0], in[1]);
+    uint32_t word;
+    memcpy(&word, &pair, sizeof word);
+    return word;
+}
+template <>
+__device__ __forceinline__ uint32_t es_word_of<es_fp16>(const float *in)
+{
+    const __half2 pair = __floats2half2_rn(in[0], in[1]);
+    uint32_t word;
+    memcpy(&word, &pair, sizeof word);
+    return word;
+}
+
+/** The opposite of es_load, rounded to the nearest. */
 template <int W, class X>
 __device__ __forceinline__ void es_store(X *to, const float (&in)[W])
 {
     if constexpr (W % es_lanes<X> == 0) {
+        constexpr int step = es_lanes<X> / 4;
 #pragma unroll
         for (int k = 0; k < W; k += es_lanes<X>) {
-            X values[es_lanes<X>];
-            uint4 pack;
-#pragma unroll
-            for (int c = 0; c < es_lanes<X>; c++)
-                values[c] = es_act_of<X>(in[k + c]);
-            memcpy(&pack, values, sizeof pack);
-            *(uint4 *)(void *)(to + k) = pack;
+            const uint4 pack = {es_word_of<X>(in + k),
+                                es_word_of<X>(in + k + step),
+                                es_word_of<X>(in + k + 2 * step),
+                                es_word_of<X>(in + k + 3 * step)};
+            /* An assignment may become four stores. */
+            __stwb((uint4 *)(void *)(to + k), pack);
         }
     } else {
 #pragma unroll

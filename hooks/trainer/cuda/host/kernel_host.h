@@ -263,6 +263,11 @@ static inline T __ldg(const T *at)
 {
     return *at;
 }
+template <class T>
+static inline void __stwb(T *at, T value)
+{
+    *at = value;
+}
 
 template <class T, class U>
 static inline T es_host_bits(U value)
