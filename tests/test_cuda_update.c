@@ -330,7 +330,7 @@ static void check_weight_norm_back_of(es_bench *bench, const es_columns *c,
     free(cut_v), free(cut_dw), free(wide_g);
 }
 
-/* Three columns stand before them and two after. */
+/* Three columns stand before them and two after, or whole packs. */
 static void each_size(es_bench *bench,
                       void (*check)(es_bench *bench, const es_columns *c,
                                     fault how))
@@ -340,6 +340,10 @@ static void each_size(es_bench *bench,
         const es_columns c = {sizes[i][0], n + 5, 3, n};
         check(bench, &c, SOUND);
     }
+    const es_columns packs[] = {
+        {1, 4, 0, 4}, {33, 24, 4, 16}, {70, 1300, 1000, 300}};
+    for (size_t i = 0; i < sizeof packs / sizeof *packs; i++)
+        check(bench, &packs[i], SOUND);
     for (int how = HAS_NAN; how <= ALL_ZEROS; how++) {
         const es_columns c = {7, 9, 2, 5};
         check(bench, &c, (fault)how);

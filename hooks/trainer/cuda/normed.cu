@@ -4,9 +4,10 @@
 
 #include <math.h>
 
-/* Slabs of rows, and threads that each have a column. */
+/* Slabs of rows that leave a sum each; threads of a block, side by side. */
 #define N_SLABS 32
-#define N_COLUMNS 128
+#define N_THREADS 64
+#define PACK es_lanes<float>
 
 /* Scratch: (slabs,2,width) sums; then (2,width) what they come to; then one
  * number. */
@@ -35,37 +36,59 @@ static __device__ size_t row_at(const es_columns *c, int i)
     return (size_t)i * (size_t)c->stride + (size_t)c->first;
 }
 
-/* Rows of slab `slab`: from its number on, every N_SLABS-th. */
-static dim3 column_grid(const es_columns *c, unsigned n_slabs)
+/* Columns of a thread: a pack if all begin and end with one. */
+template <class... X>
+static int choose_lanes(const es_columns *c, const X *...arrays)
 {
-    return dim3((unsigned)es_ceil_div((size_t)c->n, N_COLUMNS), n_slabs);
+    const int uneven = (c->first | c->stride | c->n) % PACK;
+    return uneven == 0 && es_packs_fit(arrays...) ? PACK : 1;
 }
 
+/* Threads for all columns, by slabs of rows: slab s has the rows s,
+ * s + n_slabs, ... */
+static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
+{
+    const size_t columns = (size_t)N_THREADS * (size_t)lanes;
+    return dim3((unsigned)es_ceil_div((size_t)c->n, columns), n_slabs);
+}
+
+/* The first of the calling thread's W columns. */
+template <int W>
 static __device__ int own_column()
 {
-    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    return (int)(blockIdx.x * blockDim.x + threadIdx.x) * W;
 }
 
 /* --- columns -------------------------------------------------------------- */
 
 /* slabs (slabs,2,n): of each column of x the squares, and what it has along y
  * (NULL: only the squares). */
+template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
 {
-    const int column = own_column();
-    double squares = 0, along = 0;
+    const int column = own_column<W>();
+    double squares[W] = {0}, along[W] = {0};
     if (column >= c.n)
         return;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = (int)blockIdx.y; i < c.n_in; i += N_SLABS) {
         const size_t at = row_at(&c, i) + (size_t)column;
-        const double value = (double)x[at];
-        squares += value * value;
-        along += y ? value * (double)y[at] : 0;
+        float of_x[W], of_y[W] = {0};
+        es_load(of_x, x + at);
+        if (y)
+            es_load(of_y, y + at);
+#pragma unroll
+        for (int k = 0; k < W; k++) {
+            squares[k] += (double)of_x[k] * (double)of_x[k];
+            along[k] += (double)of_x[k] * (double)of_y[k];
+        }
     }
-    slabs[(2 * (int)blockIdx.y) * c.n + column] = squares;
-    slabs[(2 * (int)blockIdx.y + 1) * c.n + column] = along;
+    double *to = slabs + 2 * (int)blockIdx.y * c.n + column;
+    for (int k = 0; k < W; k++) {
+        to[k] = squares[k];
+        to[c.n + k] = along[k];
+    }
 }
 
 static __device__ double sum_slabs(const double *slabs, int n, int step)
@@ -80,50 +103,63 @@ static __device__ double sum_slabs(const double *slabs, int n, int step)
 static __global__ void norm_factors_kernel(float *factors, const double *slabs,
                                            const float *g, int n)
 {
-    const int j = own_column();
+    const int j = own_column<1>();
     if (j < n)
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
 }
 
-/* y (in,n of a stride) = factor x; `by_column`: factors (n), else (1). */
+/* y = factor x; `by_column`: factors (n), else (1). */
+template <int W>
 static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
                                             bool by_column, es_columns c)
 {
-    const int column = own_column();
+    const int column = own_column<W>();
     if (column >= c.n)
         return;
-    const float factor = factors[by_column ? column : 0];
+    float factor[W];
+    for (int k = 0; k < W; k++)
+        factor[k] = factors[by_column ? column + k : 0];
     for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
         const size_t at = row_at(&c, i) + (size_t)column;
-        y[at] = factor * x[at];
+        float values[W];
+        es_load(values, x + at);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            values[k] *= factor[k];
+        es_store(y + at, values);
     }
 }
 
 /* Slabs of rows for work that needs no sums: enough for all processors. */
-static dim3 row_grid(const es_backend *backend, const es_columns *c)
+static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
-    const size_t columns = es_ceil_div((size_t)c->n, N_COLUMNS);
+    const size_t columns = column_grid(c, lanes, 1).x;
     const size_t n = (size_t)c->n_in * columns;
-    const size_t blocks = es_blocks(backend, n, 4, 16);
-    return column_grid(c, (unsigned)es_ceil_div(blocks, columns));
+    const size_t blocks = es_blocks(backend, n, 2, 24);
+    return column_grid(c, lanes, (unsigned)es_ceil_div(blocks, columns));
 }
 
 static void scale_columns(es_backend *backend, es_mem *y, const es_mem *x,
                           const float *factors, bool by_column,
                           const es_columns *c)
 {
-    es_launch(backend->device, "normalised weights", scale_columns_kernel,
-              row_grid(backend, c), N_COLUMNS, 0, es_at<float>(y),
+    const int lanes = choose_lanes(c, y, x);
+    es_launch(backend->device, "normalised weights",
+              lanes == 1 ? scale_columns_kernel<1> : scale_columns_kernel<PACK>,
+              row_grid(backend, c, lanes), N_THREADS, 0, es_at<float>(y),
               es_at<float>(x), factors, by_column, *c);
 }
 
 static void sum_columns(es_backend *backend, double *slabs, const es_mem *x,
                         const es_mem *y, const es_columns *c)
 {
-    es_launch(backend->device, "columns of weights", column_products_kernel,
-              column_grid(c, N_SLABS), N_COLUMNS, 0, slabs, es_at<float>(x),
-              es_at<float>(y), *c);
+    const int lanes = choose_lanes(c, x, y);
+    es_launch(backend->device, "columns of weights",
+              lanes == 1 ? column_products_kernel<1>
+                         : column_products_kernel<PACK>,
+              column_grid(c, lanes, N_SLABS), N_THREADS, 0, slabs,
+              es_at<float>(x), es_at<float>(y), *c);
 }
 
 /* --- WNorm ---------------------------------------------------------------- */
@@ -135,7 +171,7 @@ void es_cuda_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     float *factors = (float *)(void *)l.sums;
     sum_columns(backend, l.slabs, v, NULL, columns);
     es_launch(backend->device, "norms of columns", norm_factors_kernel,
-              column_grid(columns, 1), N_COLUMNS, 0, factors,
+              column_grid(columns, 1, 1), N_THREADS, 0, factors,
               (const double *)l.slabs, es_at<float>(g), columns->n);
     scale_columns(backend, w, v, factors, true, columns);
 }
@@ -145,7 +181,7 @@ static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
 {
-    const int j = own_column();
+    const int j = own_column<1>();
     if (j >= n)
         return;
     const double squares = sum_slabs(slabs + j, n, 2), norm = sqrt(squares);
@@ -156,18 +192,28 @@ static __global__ void norm_gradient_kernel(float *factors, float *dg,
     factors[n + j] = (float)(-factor * (along / squares));
 }
 
-static __global__ void add_scaled_columns_kernel(float *dv, const float *dw,
-                                                 const float *v,
-                                                 const float *factors,
-                                                 es_columns c)
+template <int W>
+static __global__ void
+add_scaled_columns_kernel(float *dv, const float *dw, const float *v,
+                          const float *factors, es_columns c)
 {
-    const int column = own_column();
+    const int column = own_column<W>();
     if (column >= c.n)
         return;
-    const float of_dw = factors[column], of_v = factors[c.n + column];
+    float by_dw[W], by_v[W];
+    for (int k = 0; k < W; k++) {
+        by_dw[k] = factors[column + k];
+        by_v[k] = factors[c.n + column + k];
+    }
     for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
         const size_t at = row_at(&c, i) + (size_t)column;
-        dv[at] += of_dw * dw[at] + of_v * v[at];
+        float of_dw[W], of_v[W];
+        es_load(of_dw, dw + at);
+        es_load(of_v, v + at);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            of_v[k] = by_dw[k] * of_dw[k] + by_v[k] * of_v[k];
+        es_add_lanes(dv + at, of_v);
     }
 }
 
@@ -179,12 +225,16 @@ void es_cuda_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
     float *factors = (float *)(void *)l.sums;
     sum_columns(backend, l.slabs, v, dw, columns);
     es_launch(backend->device, "norms of columns", norm_gradient_kernel,
-              column_grid(columns, 1), N_COLUMNS, 0, factors, es_at<float>(dg),
-              (const double *)l.slabs, es_at<float>(g), columns->n);
+              column_grid(columns, 1, 1), N_THREADS, 0, factors,
+              es_at<float>(dg), (const double *)l.slabs, es_at<float>(g),
+              columns->n);
+    const int lanes = choose_lanes(columns, dv, dw, v);
     es_launch(backend->device, "normalised weights' gradient",
-              add_scaled_columns_kernel, row_grid(backend, columns), N_COLUMNS,
-              0, es_at<float>(dv), es_at<float>(dw), es_at<float>(v),
-              (const float *)factors, *columns);
+              lanes == 1 ? add_scaled_columns_kernel<1>
+                         : add_scaled_columns_kernel<PACK>,
+              row_grid(backend, columns, lanes), N_THREADS, 0, es_at<float>(dv),
+              es_at<float>(dw), es_at<float>(v), (const float *)factors,
+              *columns);
 }
 
 /* --- SNorm ---------------------------------------------------------------- */
@@ -211,22 +261,29 @@ static __global__ void rows_along_kernel(double *out, const float *m,
 }
 
 /* slabs (slabs,n): m^T of rows_along. */
+template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
 {
-    const int column = own_column();
-    double sum = 0;
+    const int column = own_column<W>();
+    double sum[W] = {0};
     if (column >= c.n)
         return;
-#pragma unroll 4
-    for (int i = (int)blockIdx.y; i < c.n_in; i += N_SLABS)
-        sum += along[i] * (double)m[row_at(&c, i) + (size_t)column];
-    slabs[(size_t)blockIdx.y * (size_t)c.n + (size_t)column] = sum;
+#pragma unroll 2
+    for (int i = (int)blockIdx.y; i < c.n_in; i += N_SLABS) {
+        float of_m[W];
+        es_load(of_m, m + row_at(&c, i) + (size_t)column);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            sum[k] += along[i] * (double)of_m[k];
+    }
+    for (int k = 0; k < W; k++)
+        slabs[(size_t)blockIdx.y * (size_t)c.n + (size_t)(column + k)] = sum[k];
 }
 
 static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
 {
-    const int j = own_column();
+    const int j = own_column<1>();
     if (j < n)
         out[j] = sum_slabs(slabs + j, n, 1);
 }
@@ -299,11 +356,13 @@ static void iterate(const spectral *s)
     es_device *device = s->backend->device;
     double *columns_along = s->at.sums + c->n_in;
     multiply_rows(s);
-    es_launch(device, "weights by v", columns_along_kernel,
-              column_grid(c, N_SLABS), N_COLUMNS, 0, s->at.slabs, s->m,
+    const int lanes = choose_lanes(c, s->m);
+    es_launch(device, "weights by v",
+              lanes == 1 ? columns_along_kernel<1> : columns_along_kernel<PACK>,
+              column_grid(c, lanes, N_SLABS), N_THREADS, 0, s->at.slabs, s->m,
               (const double *)s->at.sums, *c);
-    es_launch(device, "weights by v", add_slabs_kernel, column_grid(c, 1),
-              N_COLUMNS, 0, columns_along, (const double *)s->at.slabs, c->n);
+    es_launch(device, "weights by v", add_slabs_kernel, column_grid(c, 1, 1),
+              N_THREADS, 0, columns_along, (const double *)s->at.slabs, c->n);
     es_launch(device, "power iteration", unit_vectors_kernel, dim3(1), 1024,
               ES_MAX_WARPS * sizeof(double), s->u, s->v, s->sigma,
               (float *)(void *)s->at.one, (const double *)s->at.sums,
@@ -363,17 +422,26 @@ static __global__ void spectral_factors_kernel(float *factors,
     }
 }
 
+template <int W>
 static __global__ void add_outer_kernel(float *dm, const float *dw,
                                         const float *factors, const float *u,
                                         const float *v, es_columns c)
 {
-    const int column = own_column();
+    const int column = own_column<W>();
     if (column >= c.n)
         return;
-    const float of_dw = factors[0], of_vu = factors[1] * u[column];
+    const float by_dw = factors[0];
+    float by_v[W];
+    for (int k = 0; k < W; k++)
+        by_v[k] = factors[1] * u[column + k];
     for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
         const size_t at = row_at(&c, i) + (size_t)column;
-        dm[at] += of_dw * dw[at] + of_vu * v[i];
+        float more[W];
+        es_load(more, dw + at);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            more[k] = by_dw * more[k] + by_v[k] * v[i];
+        es_add_lanes(dm + at, more);
     }
 }
 
@@ -393,30 +461,40 @@ void es_cuda_spectral_norm_backward(es_backend *backend, es_mem *dm,
     es_launch(backend->device, "spectral norm's gradient",
               spectral_factors_kernel, dim3(1), ES_THREADS, shared, factors,
               (const double *)(l.one + 1), (int)blocks, es_at<float>(sigma));
-    es_launch(backend->device, "spectral norm's gradient", add_outer_kernel,
-              row_grid(backend, columns), N_COLUMNS, 0, es_at<float>(dm),
+    const int lanes = choose_lanes(columns, dm, dw);
+    es_launch(backend->device, "spectral norm's gradient",
+              lanes == 1 ? add_outer_kernel<1> : add_outer_kernel<PACK>,
+              row_grid(backend, columns, lanes), N_THREADS, 0, es_at<float>(dm),
               es_at<float>(dw), (const float *)factors, es_at<float>(u),
               es_at<float>(v), *columns);
 }
 
 /* --- neither -------------------------------------------------------------- */
 
+template <int W>
 static __global__ void copy_columns_kernel(float *y, const float *x,
                                            es_columns c, bool add)
 {
-    const int column = own_column();
+    const int column = own_column<W>();
     if (column >= c.n)
         return;
     for (int i = (int)blockIdx.y; i < c.n_in; i += (int)gridDim.y) {
         const size_t at = row_at(&c, i) + (size_t)column;
-        y[at] = add ? y[at] + x[at] : x[at];
+        float values[W];
+        es_load(values, x + at);
+        if (add)
+            es_add_lanes(y + at, values);
+        else
+            es_store(y + at, values);
     }
 }
 
 void es_cuda_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
                           const es_columns *columns, bool add)
 {
-    es_launch(backend->device, "columns", copy_columns_kernel,
-              row_grid(backend, columns), N_COLUMNS, 0, es_at<float>(y),
+    const int lanes = choose_lanes(columns, y, x);
+    es_launch(backend->device, "columns",
+              lanes == 1 ? copy_columns_kernel<1> : copy_columns_kernel<PACK>,
+              row_grid(backend, columns, lanes), N_THREADS, 0, es_at<float>(y),
               es_at<float>(x), *columns, add);
 }

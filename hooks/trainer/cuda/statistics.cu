@@ -214,7 +214,7 @@ static __global__ void measure_sequences_kernel(sequence_sums *out, measured m,
 /* A head's sequences (B,H), by the 32 lanes of its block. */
 static __global__ void add_sequences_kernel(es_head_sums *sums,
                                             const sequence_sums *sequences,
-                                            int n_batch, bool has_missing)
+                                            int n_batch)
 {
     sequence_sums own = {0, 0, 0, NAN, 0, 0, 0};
     double smallest = NAN, largest = NAN; /* of the sequences' means */
@@ -233,7 +233,7 @@ static __global__ void add_sequences_kernel(es_head_sums *sums,
     es_head_sums *to = sums + blockIdx.x;
     to->entropy += own.entropy;
     to->sink += own.sink;
-    to->missing += has_missing ? own.missing : 0;
+    to->missing += own.missing;
     to->finite_rows += own.n;
     to->nonfinite_rows += own.nonfinite_rows;
     to->nonfinite_weights += own.nonfinite_weights;
@@ -258,7 +258,7 @@ void es_cuda_measure_rows(es_backend *backend, es_mem *sums,
               ES_MAX_WARPS * sizeof(sequence_sums), sequences, m, n_ctx);
     es_launch(backend->device, "rows of heads", add_sequences_kernel,
               dim3((unsigned)n_head), 32, 0, es_at<es_head_sums>(sums),
-              (const sequence_sums *)sequences, n_batch, rows->missing != NULL);
+              (const sequence_sums *)sequences, n_batch);
 }
 
 /* As many sequences as there are rows: a context of 1. */
