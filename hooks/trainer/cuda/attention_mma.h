@@ -1,0 +1,369 @@
+/**
+ * Tiles of attention on tensor cores, for the kernels of both directions.
+ *
+ * A block has 4 warps; warp w owns 16 M rows from 16 M w on: M times the 16
+ * rows of an mma. Rows of a head are WIDTH wide in shared memory, zeros beyond
+ * the head's own width, and lie as es_tile_chunk says. Three products, their
+ * sums in f32 registers:
+ *
+ *     multiply  s[i][j]  = sum_c x[i][c] y[j][c]     q . k, dy . v
+ *     gather    o[i][c] += sum_j p[i][j] y[j][c]     outputs, dq; dk, dv
+ *
+ * where the sums of the first are, rounded, the left operand of the second
+ * without leaving their registers. The other rows arrive 64 at a time, the next
+ * ones while these are worked on; N of them make a step.
+ */
+#ifndef ES_CUDA_ATTENTION_MMA_H
+#define ES_CUDA_ATTENTION_MMA_H
+
+#include "hooks/trainer/cuda/attention.h"
+#include "hooks/trainer/cuda/mma.h"
+
+enum {
+    ES_MMA_WARPS = 4,
+    ES_MMA_THREADS = 32 * ES_MMA_WARPS,
+    ES_MMA_OTHERS = 64 /* rows of a tile of others */
+};
+
+/** Elements of a tile of rows. */
+ES_TILE_FUNCTION int es_mma_tile_size(int n_rows, int width)
+{
+    return n_rows * width;
+}
+
+__device__ __forceinline__ int es_mma_lane(void)
+{
+    return (int)threadIdx.x % 32;
+}
+__device__ __forceinline__ int es_mma_warp(void)
+{
+    return (int)threadIdx.x / 32;
+}
+
+/* --- 16-bit numbers ------------------------------------------------------- */
+
+/** Two of them in a register, the first in the lower half. */
+template <class A>
+__device__ __forceinline__ uint32_t es_pair(float low, float high);
+template <>
+__device__ __forceinline__ uint32_t es_pair<es_bf16>(float low, float high)
+{
+    __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    uint32_t bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bits;
+}
+template <>
+__device__ __forceinline__ uint32_t es_pair<es_fp16>(float low, float high)
+{
+    __half2 pair = __floats2half2_rn(low, high);
+    uint32_t bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bits;
+}
+
+/** Element i, 0 or 1. */
+template <class A>
+__device__ __forceinline__ float es_pair_at(uint32_t pair, int i)
+{
+    uint16_t bits = (uint16_t)(pair >> (16 * i));
+    A value;
+    memcpy(&value, &bits, sizeof value);
+    return es_float(value);
+}
+
+/** Is either not finite? */
+template <class A>
+__device__ __forceinline__ bool es_pair_is_bad(uint32_t pair);
+template <>
+__device__ __forceinline__ bool es_pair_is_bad<es_bf16>(uint32_t pair)
+{
+    return (pair & 0x7f80u) == 0x7f80u ||
+           (pair & 0x7f800000u) == 0x7f800000u;
+}
+template <>
+__device__ __forceinline__ bool es_pair_is_bad<es_fp16>(uint32_t pair)
+{
+    return (pair & 0x7c00u) == 0x7c00u ||
+           (pair & 0x7c000000u) == 0x7c000000u;
+}
+
+/* --- into shared memory and out of it ------------------------------------- */
+
+/** Starts the copy of rows first .. first + n_rows - 1 of an array whose
+ *  positions are `stride` apart; zeros beyond n_ctx and `width`. */
+template <class A, int WIDTH>
+__device__ __forceinline__ void es_mma_fetch(A *tile, int n_rows, const A *from,
+                                             int stride, int first, int n_ctx,
+                                             int width)
+{
+    const int n_chunks = WIDTH / 8;
+#pragma unroll
+    for (int e = (int)threadIdx.x; e < n_rows * n_chunks;
+         e += ES_MMA_THREADS) {
+        int row = e / n_chunks, chunk = e % n_chunks;
+        bool there = first + row < n_ctx && 8 * chunk < width;
+        size_t at = (size_t)(first + row) * (size_t)stride + (size_t)chunk * 8;
+        es_cp_async(tile + 8 * es_tile_chunk(row, chunk, n_chunks),
+                    there ? from + at : from, there);
+    }
+}
+
+/** A left operand: rows row .. row + 15, columns 16 k .. 16 k + 15. */
+template <class A, int WIDTH>
+__device__ __forceinline__ void es_mma_load_left(uint32_t a[4], const A *tile,
+                                                 int row, int k)
+{
+    es_tile_spot spot = es_tile_left_spot(es_mma_lane(), row, 2 * k);
+    es_ldmatrix(a, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+}
+
+/** Two right operands of multiply: rows row .. row + 7 in b[0], b[1], the next
+ *  eight in b[2], b[3]. */
+template <class A, int WIDTH>
+__device__ __forceinline__ void es_mma_load_right(uint32_t b[4], const A *tile,
+                                                  int row, int k)
+{
+    es_tile_spot spot = es_tile_right_spot(es_mma_lane(), row, 2 * k);
+    es_ldmatrix(b, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+}
+
+/** Two right operands of gather: rows row .. row + 15, columns 16 c .. in b[0],
+ *  b[1], the next eight in b[2], b[3]. */
+template <class A, int WIDTH>
+__device__ __forceinline__ void es_mma_load_turned(uint32_t b[4], const A *tile,
+                                                   int row, int c)
+{
+    es_tile_spot spot = es_tile_turned_spot(es_mma_lane(), row, 2 * c);
+    es_ldmatrix_transposed(
+        b, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+}
+
+/** This warp's rows `row` .. of the block's, rounded, each times its factor,
+ *  into its own rows of `tile` (which no other warp reads any more) and on to
+ *  the device's memory. */
+template <class A, int WIDTH, int M>
+__device__ __forceinline__ void
+es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
+             const float factor[M][2], int stride, int first, int n_ctx,
+             int width)
+{
+    const int lane = es_mma_lane(), row = es_mma_warp() * 16 * M;
+    const int n_chunks = WIDTH / 8;
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < n_chunks; n++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                uint32_t pair = es_pair<A>(
+                    out[m][n][2 * half] * factor[m][half],
+                    out[m][n][2 * half + 1] * factor[m][half]);
+                int r = row + 16 * m + es_tile_sum_row(lane, 2 * half);
+                memcpy(tile + 8 * es_tile_chunk(r, n, n_chunks) +
+                           es_tile_sum_column(lane, 0),
+                       &pair, sizeof pair);
+            }
+    __syncwarp();
+    for (int e = lane; e < 16 * M * n_chunks; e += 32) {
+        int r = row + e / n_chunks, chunk = e % n_chunks;
+        size_t at =
+            (size_t)(first + r) * (size_t)stride + (size_t)chunk * 8;
+        if (first + r < n_ctx && 8 * chunk < width)
+            *(uint4 *)(void *)(to + at) =
+                *(const uint4 *)(const void *)(tile +
+                                               8 * es_tile_chunk(r, chunk,
+                                                                 n_chunks));
+    }
+}
+
+/* --- products ------------------------------------------------------------- */
+
+/** s = x y^T: this warp's rows, row .., of x, N rows of y from `other` on. */
+template <class A, int WIDTH, int M, int N>
+__device__ __forceinline__ void es_mma_multiply(float s[M][N / 8][4],
+                                                const A *x, int row, const A *y,
+                                                int other)
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s[m][n][i] = 0;
+#pragma unroll
+    for (int k = 0; k < WIDTH / 16; k++) {
+        uint32_t a[M][4];
+#pragma unroll
+        for (int m = 0; m < M; m++)
+            es_mma_load_left<A, WIDTH>(a[m], x, row + 16 * m, k);
+#pragma unroll
+        for (int n = 0; n < N / 16; n++) {
+            uint32_t b[4];
+            es_mma_load_right<A, WIDTH>(b, y, other + 16 * n, k);
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                es_mma<A>(s[m][2 * n], a[m], b);
+                es_mma<A>(s[m][2 * n + 1], a[m], b + 2);
+            }
+        }
+    }
+}
+
+/** Sums as a left operand: columns 16 n .. 16 n + 15. */
+template <class A>
+__device__ __forceinline__ void es_mma_turn(uint32_t a[4], const float low[4],
+                                            const float high[4])
+{
+    a[0] = es_pair<A>(low[0], low[1]);
+    a[1] = es_pair<A>(low[2], low[3]);
+    a[2] = es_pair<A>(high[0], high[1]);
+    a[3] = es_pair<A>(high[2], high[3]);
+}
+
+/** Where 16 rows and 16 others are: positions in the sequence, and in the tile
+ *  of others. */
+typedef struct es_mma_spot {
+    int own, other, row;
+} es_mma_spot;
+
+/**
+ * One product of gather by plain arithmetic, which leaves out what is masked:
+ * 0 * NaN would be NaN. For the few that hold both.
+ */
+template <class A, int WIDTH>
+__device__ __forceinline__ void
+es_mma_gather_slowly(float low[4], float high[4], const uint32_t a[4],
+                     const A *y, int c, es_mma_spot spot, es_tile_owner owner)
+{
+    const int lane = es_mma_lane();
+#pragma unroll 1
+    for (int j = 0; j < 16; j++) {
+        const int from = lane / 4 * 4 + j % 8 / 2;
+        uint32_t p[2];
+        p[0] = __shfl_sync(0xffffffffu, j < 8 ? a[0] : a[2], from);
+        p[1] = __shfl_sync(0xffffffffu, j < 8 ? a[1] : a[3], from);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int own = spot.own + es_tile_sum_row(lane, i);
+            const int column = es_tile_sum_column(lane, i);
+            const float weight = es_pair_at<A>(p[i / 2], j % 2);
+            if (!es_tile_visible(own, spot.other + j, owner))
+                continue;
+            low[i] = fmaf(weight,
+                          es_float(y[8 * es_tile_chunk(spot.row + j, 2 * c,
+                                                       WIDTH / 8) +
+                                     column]),
+                          low[i]);
+            high[i] = fmaf(weight,
+                           es_float(y[8 * es_tile_chunk(spot.row + j,
+                                                        2 * c + 1, WIDTH / 8) +
+                                      column]),
+                           high[i]);
+        }
+    }
+}
+
+/** out += p y for 16 rows and 16 others that meet in part. */
+template <class A, int WIDTH>
+__device__ __forceinline__ void
+es_mma_gather_masked(float out[WIDTH / 8][4], const uint32_t a[4], const A *y,
+                     es_mma_spot spot, es_tile_owner owner)
+{
+#pragma unroll
+    for (int c = 0; c < WIDTH / 16; c++) {
+        uint32_t b[4];
+        bool bad;
+        es_mma_load_turned<A, WIDTH>(b, y, spot.row, c);
+        bad = es_pair_is_bad<A>(b[0]) || es_pair_is_bad<A>(b[1]) ||
+              es_pair_is_bad<A>(b[2]) || es_pair_is_bad<A>(b[3]);
+        if (__any_sync(0xffffffffu, bad)) {
+            es_mma_gather_slowly<A, WIDTH>(out[2 * c], out[2 * c + 1], a, y, c,
+                                           spot, owner);
+        } else {
+            es_mma<A>(out[2 * c], a, b);
+            es_mma<A>(out[2 * c + 1], a, b + 2);
+        }
+    }
+}
+
+/**
+ * out += p y: this warp's rows, position `own` .., with N others, position
+ * `other` .., rows `row` .. of the tile y. MASKED: they meet in part; else all.
+ */
+template <class A, int WIDTH, int M, int N, bool MASKED>
+__device__ __forceinline__ void
+es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
+              const A *y, es_mma_spot spot, es_tile_owner owner)
+{
+#pragma unroll
+    for (int n = 0; n < N / 16; n++) {
+        uint32_t a[M][4];
+#pragma unroll
+        for (int m = 0; m < M; m++)
+            es_mma_turn<A>(a[m], p[m][2 * n], p[m][2 * n + 1]);
+        if (MASKED) {
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                es_mma_spot at = {spot.own + 16 * m, spot.other + 16 * n,
+                                  spot.row + 16 * n};
+                if (es_tile_mask_of(at.own, 16, at.other, 16, owner) !=
+                    ES_TILE_NONE)
+                    es_mma_gather_masked<A, WIDTH>(out[m], a[m], y, at, owner);
+            }
+        } else {
+#pragma unroll
+            for (int c = 0; c < WIDTH / 16; c++) {
+                uint32_t b[4];
+                es_mma_load_turned<A, WIDTH>(b, y, spot.row + 16 * n, c);
+#pragma unroll
+                for (int m = 0; m < M; m++) {
+                    es_mma<A>(out[m][2 * c], a[m], b);
+                    es_mma<A>(out[m][2 * c + 1], a[m], b + 2);
+                }
+            }
+        }
+    }
+}
+
+template <int WIDTH, int M>
+__device__ __forceinline__ void es_mma_clear(float out[M][WIDTH / 8][4])
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                out[m][n][i] = 0;
+}
+
+/* --- rows: four lanes have one -------------------------------------------- */
+
+__device__ __forceinline__ float es_mma_row_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+__device__ __forceinline__ float es_mma_row_largest(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/* --- launches ------------------------------------------------------------- */
+
+/** Can these kernels do it: 16-bit activations, heads of 16 to 128, a multiple
+ *  of 8, and copies of 16 bytes that are aligned. */
+template <class A>
+static inline bool es_mma_can(const es_attention_call<A> *call)
+{
+    const uintptr_t all = (uintptr_t)call->qkv | (uintptr_t)call->y |
+                          (uintptr_t)call->dy | (uintptr_t)call->dqkv;
+    return call->width >= 16 && call->width <= 128 && call->width % 8 == 0 &&
+           all % 16 == 0;
+}
+
+#endif
