@@ -145,7 +145,10 @@ static void expect_head(const char *what, const attention_problem *p,
         for (int c = 0; c < p->width; c++)
             got[i * p->width + c] =
                 from[place(p, columns, b, h, i) + (size_t)(shift + c)];
-    es_test_expect_close(what, got, want, n);
+    if (p->rounding > 0)
+        es_test_expect_within(what, got, want, n, p->rounding, 1e-6);
+    else
+        es_test_expect_close(what, got, want, n);
     free(got);
 }
 

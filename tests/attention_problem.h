@@ -12,6 +12,8 @@ typedef struct attention_problem {
     int power; /* 0: softmax */
     float epsilon;
     bool half;               /* emulates fp16 */
+    double rounding; /* what outputs and gradients may be off, relative; 0: as
+                        es_test_expect_close has it */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
     float *rows; /* entropy, lse, largest, sink, missing, each (B,H,T) */

@@ -21,6 +21,13 @@ void es_test_fill(float *out, size_t n, double scale, uint64_t *state)
 void es_test_expect_close(const char *what, const float *got,
                           const double *want, size_t n)
 {
+    es_test_expect_within(what, got, want, n, 2e-5, 1e-6);
+}
+
+void es_test_expect_within(const char *what, const float *got,
+                           const double *want, size_t n, double relative,
+                           double absolute)
+{
     double distance = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
         double a = (double)got[i], b = want[i];
@@ -31,7 +38,7 @@ void es_test_expect_close(const char *what, const float *got,
             fail_msg("%s: entry %zu is %g, not %g", what, i, a, b);
         }
     }
-    double limit = 2e-5 * sqrt(norm) + 1e-6 * sqrt((double)n);
+    double limit = relative * sqrt(norm) + absolute * sqrt((double)n);
     if (!(sqrt(distance) <= limit))
         fail_msg("%s: off by %g of %g, %zu entries", what, sqrt(distance),
                  sqrt(norm), n);

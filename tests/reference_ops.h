@@ -22,6 +22,11 @@ void es_test_fill(float *out, size_t n, double scale, uint64_t *state);
 void es_test_expect_close(const char *what, const float *got,
                           const double *want, size_t n);
 
+/** Likewise with limits of one's own: relative to ||want||, and of an entry. */
+void es_test_expect_within(const char *what, const float *got,
+                           const double *want, size_t n, double relative,
+                           double absolute);
+
 /** y (n,out) = x W + b; weight (in,out), or (out,in) if transposed. */
 void es_ref_linear(double *y, const float *x, const float *weight,
                    const float *bias, int n, int n_in, int n_out,

@@ -326,7 +326,9 @@ __global__ void __launch_bounds__(N_THREADS, 1)
 #pragma unroll
         for (int r = 0; r < tile::R; r++) {
             float factor;
-            row[r].first = key == 0 ? s[r][0] : row[r].first;
+            if (call.measures && key == 0 && own.tx == 0)
+                es_row_keep_first(&call, own.head,
+                                  own.first + own.ty + SIDE * r, s[r][0]);
             factor = weigh_row<A, WIDTH, POWER>(
                 &call, s[r], &row[r], own.first + own.ty + SIDE * r,
                 key + own.tx, scale[r] * ES_LOG2_E);

@@ -178,7 +178,6 @@ typedef struct es_row {
     float m;
     float largest; /* score; PowerSoftmax, where m is another */
     float sum, moment;
-    float first; /* raw score of key 0; with the thread that has met it */
 } es_row;
 
 template <bool POWER>
@@ -186,7 +185,7 @@ __device__ __forceinline__ void es_row_open(es_row *row)
 {
     row->m = POWER ? ES_TINY_SCORE : -INFINITY;
     row->largest = -INFINITY;
-    row->sum = row->moment = row->first = 0;
+    row->sum = row->moment = 0;
 }
 
 /** What es_weigh wants of m. A row of -inf so far has weights of 0. */
@@ -261,8 +260,19 @@ __device__ __forceinline__ es_row_end es_row_close(const es_row *row,
     return end;
 }
 
-/** Statistics of a row whose sums are whole; `first` is the raw score of key
- *  0. Rows that are not finite are done again in
+/** Keeps the raw score of key 0 where the thread that ends the row, which has
+ *  to be the same, looks for it. */
+template <class A>
+__device__ __forceinline__ void
+es_row_keep_first(const es_attention_call<A> *call, int head, int row,
+                  float raw)
+{
+    if (call->sink && row < call->n_ctx)
+        call->sink[(size_t)head * (size_t)call->n_ctx + (size_t)row] = raw;
+}
+
+/** Statistics of a row whose sums are whole, and whose es_row_keep_first has
+ *  been called. Rows that are not finite are done again in
  *  attention_calls.cu. */
 template <class A, bool POWER>
 __device__ __forceinline__ void
@@ -272,9 +282,6 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
     float largest = (POWER ? row->largest : row->m) * end->scale;
-    es_weight first = es_weigh<POWER, false>(
-        row->first, es_row_anchor<POWER>(row->m), end->scale * ES_LOG2_E,
-        call->power);
     if (call->entropy)
         call->entropy[at] =
             ES_LN_2 * (row->sum * log_divisor - row->moment) * inverse;
@@ -284,7 +291,11 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     if (call->max_logit)
         call->max_logit[at] = largest;
     if (call->sink)
-        call->sink[at] = first.u * inverse;
+        call->sink[at] = inverse *
+                         es_weigh<POWER, false>(
+                             call->sink[at], es_row_anchor<POWER>(row->m),
+                             end->scale * ES_LOG2_E, call->power)
+                             .u;
     if (call->missing)
         call->missing[at] = end->rest / divisor;
     if (call->nonfinite)

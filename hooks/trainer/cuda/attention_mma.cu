@@ -6,7 +6,7 @@ template <int WIDTH>
 struct forward_shape {
     enum {
         M = 2,
-        N = WIDTH <= 64 ? 64 : 32,
+        N = WIDTH <= 32 ? 64 : 32,
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
@@ -17,7 +17,7 @@ struct forward_shape {
 /* Raw scores become u, masked ones 0, and the sums of the rows grow with them.
  * `key` is that of this lane's first column. */
 template <bool POWER, bool MEASURE, bool MASKED, int N>
-__device__ __forceinline__ void weigh_row(float s[N / 8][4], int half,
+__device__ __forceinline__ void weigh_row(float s[N / 8][4], int upper,
                                           es_row *row, float scale2, int power,
                                           int query, int key)
 {
@@ -25,7 +25,7 @@ __device__ __forceinline__ void weigh_row(float s[N / 8][4], int half,
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; i++) {
+        for (int i = 2 * upper; i < 2 * upper + 2; i++) {
             es_weight w =
                 es_weigh<POWER, true>(s[n][i], anchor, scale2, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
@@ -39,14 +39,14 @@ __device__ __forceinline__ void weigh_row(float s[N / 8][4], int half,
 /* The largest score of this step. */
 template <bool POWER, bool MEASURE, bool MASKED, int N>
 __device__ __forceinline__ float
-largest_of_row(const float s[N / 8][4], int half, es_row *row, int query,
+largest_of_row(const float s[N / 8][4], int upper, es_row *row, int query,
                int key)
 {
     float m = -INFINITY;
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; i++) {
+        for (int i = 2 * upper; i < 2 * upper + 2; i++) {
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             float x = visible ? s[n][i] : -INFINITY;
             if (POWER && MEASURE)
@@ -71,20 +71,18 @@ weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4], es_row row[M][2],
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
+        for (int upper = 0; upper < 2; upper++) {
             const int query =
-                own + 16 * m + es_tile_sum_row(lane, 2 * half);
-            es_row *at = &row[m][half];
-            if (MEASURE && other == 0)
-                at->first = s[m][0][2 * half];
-            factor[m][half] = es_row_grow<POWER, MEASURE, true>(
+                own + 16 * m + es_tile_sum_row(lane, 2 * upper);
+            es_row *at = &row[m][upper];
+            factor[m][upper] = es_row_grow<POWER, MEASURE, true>(
                 at,
-                largest_of_row<POWER, MEASURE, MASKED, N>(s[m], half, at, query,
+                largest_of_row<POWER, MEASURE, MASKED, N>(s[m], upper, at, query,
                                                           key),
-                scale2[m][half], power);
-            grew |= factor[m][half] != 1;
+                scale2[m][upper], power);
+            grew |= factor[m][upper] != 1;
             weigh_row<POWER, MEASURE, MASKED, N>(
-                s[m], half, at, scale2[m][half], power, query, key);
+                s[m], upper, at, scale2[m][upper], power, query, key);
         }
     if (!__any_sync(0xffffffffu, grew))
         return;
@@ -105,16 +103,37 @@ struct rows_of_warp {
     float scale2[M][2];
 };
 
+/* The scores of key 0, which the first lane of each row has. */
+template <class A, int M, int N>
+__device__ __forceinline__ void
+keep_first(const es_attention_call<A> *call, const float s[M][N / 8][4],
+           int head, int own)
+{
+    const int lane = es_mma_lane();
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int upper = 0; upper < 2; upper++)
+            if (lane % 4 == 0)
+                es_row_keep_first(
+                    call, head,
+                    own + 16 * m + es_tile_sum_row(lane, 2 * upper),
+                    s[m][0][2 * upper]);
+}
+
 template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE,
           bool MASKED>
 __device__ __forceinline__ void
-attend_step(rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
-            int power, es_mma_spot spot)
+attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
+            int head, es_mma_spot spot)
 {
     float s[M][N / 8][4];
     es_mma_multiply<A, WIDTH, M, N>(s, q, es_mma_warp() * 16 * M, k, spot.row);
+    if (MEASURE && spot.other == 0)
+        keep_first<A, M, N>(call, s, head, spot.own);
     weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(
-        rows->out, s, rows->row, rows->scale2, power, spot.own, spot.other);
+        rows->out, s, rows->row, rows->scale2, call->power, spot.own,
+        spot.other);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
                                           ES_OWN_QUERIES);
 }
@@ -122,8 +141,8 @@ attend_step(rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
 /* The keys of a tile, from `key` on. */
 template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE>
 __device__ __forceinline__ void
-attend_tile(rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
-            int power, int own, int key)
+attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
+            const A *q, const A *k, const A *v, int head, int own, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N) {
@@ -131,11 +150,11 @@ attend_tile(rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
         es_tile_mask mask =
             es_tile_mask_of(own, 16 * M, key + j, N, ES_OWN_QUERIES);
         if (mask == ES_TILE_ALL)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(rows, q, k, v,
-                                                               power, spot);
+            attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(
+                call, rows, q, k, v, head, spot);
         else if (mask == ES_TILE_SOME)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, true>(rows, q, k, v,
-                                                              power, spot);
+            attend_step<A, WIDTH, M, N, POWER, MEASURE, true>(
+                call, rows, q, k, v, head, spot);
     }
 }
 
@@ -148,11 +167,11 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
+        for (int upper = 0; upper < 2; upper++) {
             int query =
-                own + 16 * m + es_tile_sum_row(es_mma_lane(), 2 * half);
-            es_row_open<POWER>(&rows->row[m][half]);
-            rows->scale2[m][half] =
+                own + 16 * m + es_tile_sum_row(es_mma_lane(), 2 * upper);
+            es_row_open<POWER>(&rows->row[m][upper]);
+            rows->scale2[m][upper] =
                 ES_LOG2_E *
                 es_attention_scale(call, head, min(query, call->n_ctx - 1));
         }
@@ -169,10 +188,10 @@ __device__ __forceinline__ void close_rows(const es_attention_call<A> *call,
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int query = own + 16 * m + es_tile_sum_row(lane, 2 * half);
+        for (int upper = 0; upper < 2; upper++) {
+            int query = own + 16 * m + es_tile_sum_row(lane, 2 * upper);
             size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
-            es_row row = rows->row[m][half];
+            es_row row = rows->row[m][upper];
             es_row_end end;
             row.sum = es_mma_row_sum(row.sum);
             row.moment = es_mma_row_sum(row.moment);
@@ -182,7 +201,7 @@ __device__ __forceinline__ void close_rows(const es_attention_call<A> *call,
                 &row,
                 es_attention_scale(call, head, min(query, call->n_ctx - 1)),
                 call->epsilon, call->power);
-            factor[m][half] = end.saved.inverse;
+            factor[m][upper] = end.saved.inverse;
             if (lane % 4 != 0 || query >= call->n_ctx)
                 continue;
             ((es_saved_row *)(void *)call->saved)[at] = end.saved;
@@ -205,7 +224,7 @@ __device__ __forceinline__ void fetch_keys(const es_attention_call<A> *call,
 }
 
 template <class A, int WIDTH, bool POWER, bool MEASURE>
-__global__ void __launch_bounds__(ES_MMA_THREADS)
+__global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_kernel(es_attention_call<A> call)
 {
     typedef forward_shape<WIDTH> shape;
@@ -236,7 +255,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS)
         es_cp_wait<1>();
         __syncthreads();
         attend_tile<A, WIDTH, M, N, POWER, MEASURE>(
-            &rows, q, k, k + shape::OTHER_SIZE, call.power, own, key);
+            &call, &rows, q, k, k + shape::OTHER_SIZE, place.head, own, key);
         __syncthreads();
     }
     close_rows<A, WIDTH, M, POWER, MEASURE>(&call, factor, &rows, place.head,

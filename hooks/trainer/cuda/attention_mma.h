@@ -68,7 +68,7 @@ __device__ __forceinline__ float es_pair_at(uint32_t pair, int i)
 {
     uint16_t bits = (uint16_t)(pair >> (16 * i));
     A value;
-    memcpy(&value, &bits, sizeof value);
+    memcpy((void *)&value, &bits, sizeof value);
     return es_float(value);
 }
 
@@ -156,13 +156,13 @@ es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 #pragma unroll
         for (int n = 0; n < n_chunks; n++)
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
+            for (int upper = 0; upper < 2; upper++) {
                 uint32_t pair = es_pair<A>(
-                    out[m][n][2 * half] * factor[m][half],
-                    out[m][n][2 * half + 1] * factor[m][half]);
-                int r = row + 16 * m + es_tile_sum_row(lane, 2 * half);
-                memcpy(tile + 8 * es_tile_chunk(r, n, n_chunks) +
-                           es_tile_sum_column(lane, 0),
+                    out[m][n][2 * upper] * factor[m][upper],
+                    out[m][n][2 * upper + 1] * factor[m][upper]);
+                int r = row + 16 * m + es_tile_sum_row(lane, 2 * upper);
+                memcpy((void *)(tile + 8 * es_tile_chunk(r, n, n_chunks) +
+                           es_tile_sum_column(lane, 0)),
                        &pair, sizeof pair);
             }
     __syncwarp();

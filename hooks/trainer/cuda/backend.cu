@@ -111,6 +111,7 @@ static void release(es_backend *backend, es_mem *memory)
 static size_t largest_scratch(const es_extents *largest)
 {
     static size_t (*const all[])(const es_extents *) = {
+        es_cuda_attention_scratch,
         es_cuda_linear_scratch,
         es_cuda_rows_scratch,
         es_cuda_normed_scratch,
@@ -296,6 +297,8 @@ static constexpr void fill_memory(es_ops *ops)
 template <class A>
 static constexpr void fill_operations(es_ops *ops)
 {
+    ops->attention = es_cuda_attention<A>;
+    ops->attention_backward = es_cuda_attention_backward<A>;
     ops->linear = es_cuda_linear<A>;
     ops->linear_act = es_cuda_linear_act<A>;
     ops->linear_backward_input = es_cuda_linear_backward_input<A>;
