@@ -231,14 +231,30 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
               0, (A *)(void *)copy_of(k, weights), es_at<float>(weights), n);
 }
 
+/* The copy of what begins there, if there is one. */
+static void forget(es_backend *backend, const es_mem *weights)
+{
+    kept **link = &backend->own->copies;
+    while (*link && (*link)->weights != es_at<float>(weights))
+        link = &(*link)->next;
+    kept *old = *link;
+    if (!old)
+        return;
+    *link = old->next;
+    drop_kept(backend->device, old);
+}
+
 template <class A>
 static es_status keep(es_backend *backend, const es_mem *weights, size_t n)
 {
+    forget(backend, weights);
+    if (n == 0)
+        return ES_OK;
     kept *added = (kept *)calloc(1, sizeof *added);
     if (!added)
         return es_fail(ES_ENOMEM, "out of memory for the CUDA back-end");
-    es_status status = es_device_reserve(backend->device, &added->copy,
-                                         (n ? n : 1) * sizeof(A));
+    es_status status =
+        es_device_reserve(backend->device, &added->copy, n * sizeof(A));
     if (status != ES_OK) {
         free(added);
         return status;

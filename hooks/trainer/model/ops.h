@@ -187,8 +187,9 @@ typedef struct es_ops {
     /**
      * Weights that products will read, f32 (n), each array of them reserved in
      * one piece: the back-end keeps a copy in the precision of its products.
-     * `refresh` makes it anew after the weights have changed. NULL: no need.
-     * keep: ES_OK, ES_ENOMEM.
+     * `refresh` makes it anew after the weights have changed; to keep 0 of them
+     * drops the copy. Biases are worth keeping, too: one that is not costs a
+     * pass over the output. NULL: no need. keep: ES_OK, ES_ENOMEM.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
