@@ -267,7 +267,8 @@ check-tests: all $(TESTS) $(TEST_PLUGINS)
 
 test: deps
 	@$(MAKE) --no-print-directory check-tests
-	@BUILD=$(BUILD) CC="$(CC)" SAN="$(SAN)" tests/tools/run.sh $(TESTS) $(SCRIPTS)
+	@BUILD=$(BUILD) CC="$(CC)" SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) \
+	    tests/tools/run.sh $(TESTS) $(SCRIPTS)
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)

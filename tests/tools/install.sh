@@ -6,6 +6,8 @@ cd "$(dirname "$0")/../.."
 programs=(entropy-scan entropy-recorder entropy-train entropy-corpus)
 soname=$(cd "$BUILD" && ls libentropyscan.so.* | head -1)
 
+plugin=libentropytrain_cuda.so
+
 manual_page() { # NAME SUMMARY PROGRAM [ARGUMENT...]
     local name=$1 summary=$2
     shift 2
@@ -36,6 +38,10 @@ install_all() {
     done
     install -m 755 "$BUILD/$soname" "$LIB/"
     ln -sf "$soname" "$LIB/libentropyscan.so"
+    # Loaded by entropy-train, which looks for it there.
+    if [ -e "$BUILD/$plugin" ]; then
+        install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
+    fi
     pkg_config >"$LIB/pkgconfig/entropyscan.pc"
     for header in $HEADERS; do
         install -D -m 644 "$header" "$INCLUDE/$header"
@@ -57,7 +63,7 @@ uninstall_all() {
     rm -f "$LIB/$soname" "$LIB/libentropyscan.so" \
         "$LIB/pkgconfig/entropyscan.pc" "$MAN"/entropy-{scan,train}.1 \
         "$COMPLETIONS"/entropy-{scan,train} "$INCLUDE/../entropyscan.h"
-    rm -rf "$INCLUDE"
+    rm -rf "$INCLUDE" "$LIB/entropyscan"
 }
 
 "$1_all"

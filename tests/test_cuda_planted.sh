@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A CUDA back-end with a fault planted into a copy of one source has to fail
+# the tests of its operations, on the emulation.
+set -uo pipefail
+. tests/tap.sh
+plan_dir
+
+cuda=hooks/trainer/cuda
+library=$BUILD/tests/libentropytrain_cuda_host.so
+cxx=${CC:-gcc}
+cxx=${cxx/%clang/clang++}
+cxx=${cxx/%gcc/g++}
+flags=(-std=c++17 -D_GNU_SOURCE -O1 -w -I. -fPIC -fvisibility=hidden
+    -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
+    ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all})
+
+# Objects of the emulated library but one.
+others() {
+    find "$BUILD/obj/$cuda" -name '*.o' ! -name "$1.o" \
+        ! -name device.cu.o ! -name gemm.cu.o
+}
+
+# SOURCE FAULT TEST: fault is what sed does to the source.
+planted() {
+    local source=$1 fault=$2 test=$BUILD/tests/$3 name
+    name="a fault in $source is seen: $fault"
+    sed -E "$fault" "$cuda/$source" >"$dir/$source"
+    if cmp -s "$cuda/$source" "$dir/$source"; then
+        fail "$name" 'it changes nothing'
+    elif ! $cxx "${flags[@]}" -x c++ -c -o "$dir/planted.o" "$dir/$source" ||
+        ! $cxx "${flags[@]}" -shared -o "$dir/planted.so" "$dir/planted.o" \
+            $(others "$source"); then
+        fail "$name" 'it does not compile'
+    elif ENTROPY_TRAIN_CUDA=$dir/planted.so "$test" >"$dir/log" 2>&1; then
+        fail "$name" "$(basename "$test") passes"
+    else
+        pass "$name"
+    fi
+}
+
+if [ ! -e "$library" ]; then
+    skip 'planted faults are seen' 'built without CUDA'
+    finish
+    exit
+fi
+check 'without a fault the tests pass' \
+    env ENTROPY_TRAIN_CUDA="$library" "$BUILD/tests/test_cuda_linear"
+planted linear.cu 's/beta = residual \? 1 : 0/beta = 0/' test_cuda_linear
+planted linear.cu 's/min\(first \+ chunk_rows, n_rows\)/first + chunk_rows - 1/' \
+    test_cuda_linear
+planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
+    test_cuda_backend
+finish
