@@ -378,6 +378,9 @@ static constexpr es_ops tables[ES_N_PRECISIONS] = {
     table<float, ES_FP32>(), table<float, ES_TF32>(), table<es_bf16, ES_BF16>(),
     table<es_fp16, ES_FP16>()};
 
+extern "C" ES_API const unsigned es_cuda_ops_stamp;
+const unsigned es_cuda_ops_stamp = ES_OPS_STAMP;
+
 extern "C" ES_API const es_ops *es_cuda_ops(es_precision precision);
 const es_ops *es_cuda_ops(es_precision precision)
 {

@@ -132,11 +132,11 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
-/* What of the parameters products read: all matrices. */
+/* What of the parameters products read: all matrices, and their biases. */
 static es_mem *kept_values(const es_model *model, size_t *n)
 {
     const size_t *begins = model->params.group;
-    *n = begins[ES_GROUP_DECAY + 1] - begins[ES_GROUP_DECAY];
+    *n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
     return at(model->values, begins[ES_GROUP_DECAY]);
 }
 
