@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# usage: samples/gpu-replicate.sh ARCH MINUTES
+#        make gpu-replicate ARCH=... MINUTES=...
+# Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings, an
+# effective batch of 512, in bf16 on the GPU for about MINUTES: as many steps
+# as fit, so that the schedule of the learning rate comes to its end. The run
+# file stays in OUT, no checkpoint does.
+#
+#   OUT    the run file and its heatmap (BUILD/gpu)
+#   BUILD  where the programs lie (build)
+#   DATA   a token file (BUILD/debian.tok of `make corpus-debian` if it is
+#          there, else BUILD/corpus.tok, which is made)
+#   MODEL  options of entropy-train in place of the published sizes
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# = 2 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
+arch=$1 minutes=$2
+BUILD=${BUILD:-build}
+OUT=${OUT:-$BUILD/gpu}
+train=$BUILD/entropy-train
+options=(--arch "$arch" --backend "${BACKEND:-cuda}"
+    --precision "${PRECISION:-bf16}")
+read -ra sizes <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 128}"
+accumulate=${ACCUMULATE:-4}
+[[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
+    { echo "gpu-replicate: '$minutes': MINUTES is a number" >&2; exit 2; }
+
+data=${DATA:-$BUILD/debian.tok}
+if [ ! -f "$data" ]; then
+    data=$BUILD/corpus.tok
+    [ -f "$data" ] || "$BUILD/entropy-corpus" -o "$data"
+fi
+mkdir -p "$OUT"
+
+# The vocabulary is the token file's, for the speed as well.
+vocab=$("$train" "${options[@]}" "${sizes[@]}" --data "$data" --dry-run |
+    sed -nE 's/^vocab *= *([0-9]+).*/\1/p')
+speed=$("$train" bench "${options[@]}" "${sizes[@]}" --vocab "$vocab" \
+    --pairs 10 | sed -nE 's/^tokens\/s: ([0-9]+) .*/\1/p')
+[ -n "$speed" ] || { echo 'gpu-replicate: no speed was measured' >&2; exit 3; }
+tokens=$("$train" "${options[@]}" "${sizes[@]}" --accumulate "$accumulate" \
+    --data "$data" --dry-run | awk -v a="$accumulate" \
+    '$1 == "ctx" { t = $3 } $1 == "batch" { b = $3 } END { print t * b * a }')
+steps=$(awk -v s="$speed" -v m="$minutes" -v t="$tokens" \
+    'BEGIN { n = int(60 * m * s / t); print (n > 0 ? n : 1) }')
+every=$((steps / 100 + 1))
+
+name=$(tr -cs 'A-Za-z0-9.\n' '-' <<<"$arch" | tr A-Z a-z | sed 's/-*$//')
+code=0
+"$train" "${options[@]}" "${sizes[@]}" --accumulate "$accumulate" \
+    --data "$data" --steps "$steps" --lr 1e-3 --warm-up 0.05 \
+    --weight-decay 0.1 --clip 1 --record-every "$every" \
+    --eval-every $((10 * every)) --eval-batches 16 --name "gpu-$name" \
+    -o "$OUT/$name.db" || code=$?
+[ $code -le 1 ] || exit $code # 1: the loss is no longer finite, a result here
+if [ -x "$BUILD/entropy-scan" ]; then
+    "$BUILD/entropy-scan" "$OUT/$name.db" --heatmap -o "$OUT/$name.png" || true
+fi

@@ -1,0 +1,208 @@
+/**
+ * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
+ *
+ * Fused attention of the CUDA back-end, alone: one line of milliseconds a
+ * call, median of the rounds:
+ *
+ *   forward without statistics, forward with all of them, backward, backward
+ *   with a gradient of the entropies
+ *
+ * The variants take turns, so that what the statistics cost is seen at one
+ * temperature of the device. ENTROPY_BENCH_ROUNDS (21) rounds of
+ * ENTROPY_BENCH_CALLS (16) calls, each round waited for.
+ */
+#include "hooks/trainer/model/ops.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PLAIN, MEASURED, BACKWARD, BACKWARD_ENTROPY, N_VARIANTS };
+enum { MAX_ROUNDS = 1000 };
+
+typedef struct bench {
+    const es_ops *ops;
+    es_backend *backend;
+    es_attention attention;
+    es_row_mem rows;
+    es_mem *qkv, *y, *saved, *dy, *dqkv, *dentropy;
+} bench;
+
+static void check(es_status status)
+{
+    if (status == ES_OK)
+        return;
+    fprintf(stderr, "bench_attention: %s\n", es_message());
+    exit(es_exit_code(status));
+}
+
+static int number(const char *text, int low, int high)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*text && !*end && value >= low && value <= high)
+        return (int)value;
+    fprintf(stderr, "bench_attention: '%s': a number from %d to %d is needed\n",
+            text, low, high);
+    exit(2);
+}
+
+static int setting(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? number(text, 1, MAX_ROUNDS) : otherwise;
+}
+
+static es_precision precision_of(const char *name)
+{
+    for (int i = 0; i < ES_N_PRECISIONS; i++)
+        if (strcmp(name, es_precision_names[i]) == 0)
+            return (es_precision)i;
+    fprintf(stderr, "bench_attention: no precision '%s'\n", name);
+    exit(2);
+}
+
+/* --- the problem ---------------------------------------------------------- */
+
+/** Uniform in [-1, 1). */
+static float draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (float)((double)(*state >> 11) / 4503599627370496.0 - 1);
+}
+
+/** A bfloat16, or a binary16, of a value in [-1, 1): cut, not rounded. */
+static uint16_t shorten(float value, es_precision precision)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (precision == ES_BF16)
+        return (uint16_t)(bits >> 16);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    const int exponent = (int)(bits >> 23 & 255) - 127 + 15;
+    if (exponent <= 0)
+        return (uint16_t)sign;
+    return (uint16_t)(sign | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
+}
+
+static es_mem *reserve(const bench *b, size_t bytes)
+{
+    es_mem *memory;
+    check(b->ops->reserve(b->backend, &memory, bytes));
+    return memory;
+}
+
+/** Random activations (n). */
+static es_mem *activations(const bench *b, size_t n, es_precision precision)
+{
+    const size_t size = b->ops->activation_size;
+    uint64_t state = n;
+    char *host = malloc(n * size);
+    es_mem *memory = reserve(b, n * size);
+    if (!host)
+        check(es_fail(ES_ENOMEM, "out of memory for %zu activations", n));
+    for (size_t i = 0; i < n; i++) {
+        const float value = draw(&state);
+        const uint16_t half = shorten(value, precision);
+        memcpy(host + i * size, size == 2 ? (const void *)&half : &value, size);
+    }
+    b->ops->store(b->backend, memory, host, n * size);
+    free(host);
+    return memory;
+}
+
+static void set_up(bench *b, es_precision precision)
+{
+    const es_attention *a = &b->attention;
+    const size_t n = (size_t)a->n_batch * (size_t)a->n_ctx;
+    const size_t rows = n * (size_t)a->n_head, width = (size_t)a->d_model;
+    const es_extents largest = {.n_rows = (int)n,
+                                .width = 3 * a->d_model,
+                                .n_ctx = a->n_ctx,
+                                .n_head = a->n_head,
+                                .head_width = a->d_model / a->n_head};
+    check(es_ops_find(&b->ops, "cuda", precision));
+    check(b->ops->open(&b->backend, 0));
+    check(b->ops->prepare(b->backend, &largest));
+    b->qkv = activations(b, n * width * 3, precision);
+    b->dy = activations(b, n * width, precision);
+    b->y = reserve(b, n * width * b->ops->activation_size);
+    b->dqkv = reserve(b, n * width * 3 * b->ops->activation_size);
+    b->saved = reserve(b, rows * ES_N_SAVED * sizeof(float));
+    b->dentropy = reserve(b, rows * sizeof(float));
+    b->ops->zero(b->backend, b->dentropy, rows * sizeof(float));
+    es_mem **const arrays[] = {&b->rows.entropy, &b->rows.lse,
+                               &b->rows.max_logit, &b->rows.sink,
+                               &b->rows.nonfinite};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        *arrays[i] = reserve(b, rows * sizeof(float));
+}
+
+/* --- time ----------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void call(const bench *b, int variant)
+{
+    if (variant == PLAIN || variant == MEASURED)
+        b->ops->attention(b->backend, b->y, b->saved,
+                          variant == MEASURED ? &b->rows : NULL, b->qkv,
+                          &b->attention);
+    else
+        b->ops->attention_backward(b->backend, b->dqkv, NULL, b->dy, b->y,
+                                   variant == BACKWARD_ENTROPY ? b->dentropy
+                                                               : NULL,
+                                   b->qkv, b->saved, &b->attention);
+}
+
+/** Milliseconds a call. */
+static double take_round(const bench *b, int variant, int n_calls)
+{
+    const double start = now();
+    for (int i = 0; i < n_calls; i++)
+        call(b, variant);
+    if (b->ops->status)
+        check(b->ops->status(b->backend));
+    return (now() - start) / n_calls;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    static double took[N_VARIANTS][MAX_ROUNDS];
+    if (argc != 6) {
+        fputs("usage: bench_attention PRECISION B H T D_K\n", stderr);
+        return 2;
+    }
+    const int n_head = number(argv[3], 1, 1024);
+    bench b = {.attention = {.n_batch = number(argv[2], 1, 4096),
+                             .n_ctx = number(argv[4], 1, 65536),
+                             .n_head = n_head,
+                             .d_model = n_head * number(argv[5], 1, 256),
+                             .kind = ES_SOFTMAX}};
+    const int n_rounds = setting("ENTROPY_BENCH_ROUNDS", 21);
+    const int n_calls = setting("ENTROPY_BENCH_CALLS", 16);
+    set_up(&b, precision_of(argv[1]));
+    for (int round = -1; round < n_rounds; round++) /* the first warms up */
+        for (int v = 0; v < N_VARIANTS; v++)
+            took[v][round < 0 ? 0 : round] = take_round(&b, v, n_calls);
+    for (int v = 0; v < N_VARIANTS; v++) {
+        qsort(took[v], (size_t)n_rounds, sizeof(double), by_value);
+        printf("%.5f%c", took[v][n_rounds / 2],
+               v + 1 < N_VARIANTS ? ' ' : '\n');
+    }
+    b.ops->close(b.backend);
+    return 0;
+}

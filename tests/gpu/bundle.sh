@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# usage: tests/gpu/bundle.sh FOLDER   (make gpu-bundle)
+# What `make gpu-check` needs on a machine with a GPU and PyTorch but without
+# our Debian packages: programs, tests, and the shared libraries that they link
+# (not the C library, nor those of CUDA), and the reference cases. There:
+#
+#   LD_LIBRARY_PATH=FOLDER/lib PREBUILT=1 BUILD=FOLDER \
+#       ES_SHARED=FOLDER/shared make gpu-check
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+[ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
+BUILD=${BUILD:-build}
+ES_SHARED=${ES_SHARED:-../shared}
+to=$1
+rm -rf "$to"
+mkdir -p "$to/lib" "$to/tests" "$to/shared/reference"
+programs=(entropy-train entropy-recorder entropy-scan entropy-corpus
+    gpu-bench-attention)
+for program in "${programs[@]}"; do
+    strip -o "$to/$program" "$BUILD/$program"
+done
+strip -o "$to/libentropytrain_cuda.so" "$BUILD/libentropytrain_cuda.so"
+for program in "$BUILD"/tests/test_cuda_*; do
+    [[ $program == *.so ]] || strip -o "$to/tests/$(basename "$program")" "$program"
+done
+for program in "$to"/entropy-* "$to"/gpu-bench-attention "$to"/tests/*; do
+    ldd "$program"
+done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*|libcu[^/]*)\.so' |
+    xargs -I{} cp -L {} "$to/lib/"
+[ ! -d "$ES_SHARED/reference/train" ] ||
+    cp -r "$ES_SHARED/reference/train" "$to/shared/reference/"
+[ ! -f "$BUILD/corpus.tok" ] || cp "$BUILD/corpus.tok" "$to/"
+du -sh "$to"
