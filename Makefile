@@ -113,6 +113,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate bench lint \
     format cuda-spills install \
+    gpu-programs gpu-check gpu-bundle gpu-replicate \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -128,6 +129,9 @@ help:
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"'
 	@echo 'make bench      speeds as ratios, side by side in one run'
+	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training'
+	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
+	@echo 'make gpu-bundle what gpu-check needs, for a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
@@ -272,6 +276,30 @@ test: deps
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
+
+# --- on a machine with a GPU -----------------------------------------------
+
+ARCH = SM+LN+G
+MINUTES = 1
+GPU_OUT = $(if $(OUT),$(OUT),$(BUILD)/gpu)
+
+$(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)
+$(BUILD)/gpu-bench-attention: $(call objects,tests/gpu/bench_attention.c) \
+    $(call rooms,trainer recorder store analyzer)
+	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
+
+gpu-programs: $(PROGRAMS) $(PLUGIN) $(BUILD)/gpu-bench-attention \
+    $(filter $(BUILD)/tests/test_cuda_%,$(TESTS)) $(TEST_PLUGINS)
+
+gpu-check:
+	@BUILD=$(BUILD) OUT=$(GPU_OUT) ARCH='$(ARCH)' MINUTES=$(MINUTES) \
+	    tests/gpu/check.sh
+
+gpu-bundle: gpu-programs
+	@BUILD=$(BUILD) tests/gpu/bundle.sh $(BUILD)/gpu-bundle
+
+gpu-replicate: programs $(PLUGIN)
+	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang
