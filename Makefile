@@ -267,7 +267,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
 
-check-tests: all $(TESTS) $(TEST_PLUGINS)
+check-tests: all $(TESTS) $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
 test: deps
 	@$(MAKE) --no-print-directory check-tests
