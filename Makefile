@@ -111,7 +111,7 @@ SCRIPTS = $(wildcard tests/test_*.sh)
 HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
     $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test check-tests demo figures corpus-debian replicate bench lint \
+.PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-spills install \
     gpu-programs gpu-check gpu-bundle gpu-replicate \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
@@ -139,6 +139,7 @@ help:
 	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
 	@echo 'make samples    record samples/runs again (about ten minutes)'
 	@echo 'make replicate  the papers at small scale into samples/results (about an hour)'
+	@echo 'make alerts     alerts against runs of known truth, into samples/results (minutes)'
 	@echo 'make install    programs, library, headers, manual pages, completions'
 
 deps:
@@ -160,6 +161,11 @@ $(BUILD)/entropy-recorder: $(call rooms,process recorder store analyzer)
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
     $(call rooms,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
+
+# Made by `make alerts` alone.
+$(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC)) \
+    $(call rooms,store analyzer)
+	$(call link,$(SQLITE_LIBS))
 
 $(BUILD)/entropy-corpus: $(call objects,$(CORPUS_SRC)) \
     $(call rooms,trainer store analyzer)
@@ -342,6 +348,9 @@ corpus-debian: programs
 
 samples: programs
 	@BUILD=$(BUILD) samples/runs/make.sh
+
+alerts: programs $(BUILD)/entropy-histories
+	@BUILD=$(BUILD) samples/alerts/alerts.sh
 
 replicate: programs
 	@BUILD=$(BUILD) samples/replicate.sh

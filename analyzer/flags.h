@@ -104,14 +104,19 @@ typedef struct es_episode {
                              the highest that it reached */
     bool stands;          /* it holds at the last sample; a NaN always does */
     int64_t onset, last;
+    int64_t told; /* the sample that it could first be told at, when it had held
+                     for long enough */
+    int64_t foretold; /* nan: when the collapse was told that held as it came;
+                         -1: there was none */
     const unsigned char *layers; /* (L) 1 = affected at some sample; overload:
                                     its own share of heads is a warning's */
     const unsigned char *heads;  /* (L,H) the same; none are known of loss,
                                     activations and means of layers */
     double value;     /* the worst seen. nan: non-finite things in one sample;
                          collapse: largest share of one layer's heads, or
-                         where only history told, the smallest ratio of mean
-                         to median; overload: share; logits: logit */
+                         where only its past told, the smallest ratio of
+                         mean to median or peak; overload: share; logits:
+                         logit */
     double threshold; /* of `severity`, what `value` is held against */
 } es_episode;
 
@@ -153,7 +158,9 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
  * histogram over [2^-20, 16) nats with 32 bins an octave, so the median is
  * exact to 1/64 of its value. Means that are a collapse by history stay out of
  * it: a collapse that lasts does not become the norm. With fewer than
- * `collapse_samples` means in it (1 at least) it judges nothing.
+ * `collapse_samples` means in it (1 at least) it judges nothing. Without ctx,
+ * and where there are only means of layers, a mean below `collapse_head` of the
+ * layer's largest so far is a collapse too: that was near the ceiling once.
  */
 void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
                    const float *values, size_t n);

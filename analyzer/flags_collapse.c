@@ -10,7 +10,7 @@ typedef struct row_state {
     double mean;  /* of the finite heads */
     double share; /* of heads below the head threshold; 0 if that is no
                      collapse */
-    double ratio; /* mean / median; infinite if that is none */
+    double ratio; /* mean / median or peak; infinite if that is none */
     double limit; /* the collapsed heads are below it */
 } row_state;
 
@@ -75,8 +75,21 @@ static void judge_history(row_state *state, const es_flag_rules *rules,
     double ratio = state->mean / median;
     if (ratio >= rules->collapse_history)
         return;
-    state->ratio = ratio;
+    state->ratio = fmin(state->ratio, ratio);
     state->limit = fmax(state->limit, rules->collapse_history * median);
+}
+
+/* Every head starts near the ceiling: where it is not known, or the heads are
+   not, the largest mean so far stands in for it. */
+static void judge_peak(row_state *state, const es_flag_rules *rules,
+                       es_layer_track *track)
+{
+    double low = rules->collapse_head * track->peak;
+    if (state->mean < low) {
+        state->ratio = fmin(state->ratio, state->mean / track->peak);
+        state->limit = fmax(state->limit, low);
+    }
+    track->peak = fmax(track->peak, state->mean);
 }
 
 static void extend(es_layer_track *track, const row_state *state,
@@ -113,6 +126,8 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
     }
     if (row->of_heads && ceiling > 0)
         judge_share(&state, rules, ceiling, row);
+    else
+        judge_peak(&state, rules, track);
     judge_history(&state, rules, &track->history);
     bool by_history = isfinite(state.ratio);
     if (row->past_warm_up && !by_history)

@@ -32,12 +32,14 @@ double es_history_median(const es_history *history);
  *  All zero, with room for the heads, is a layer not yet seen. */
 typedef struct es_layer_track {
     es_history history;
-    uint32_t streak;      /* collapsed samples in a row; 0: it is not */
-    uint32_t n_wide;      /* of them, together with many other layers */
-    int64_t onset, last;  /* the first and the last of them */
-    double share;         /* largest share of low heads since onset that was a
-                             collapse; 0: only history told */
-    double ratio;         /* smallest mean / median since onset that was one */
+    double peak;         /* the largest mean */
+    uint32_t streak;     /* collapsed samples in a row; 0: it is not */
+    uint32_t n_wide;     /* of them, together with many other layers */
+    int64_t onset, last; /* the first and the last of them */
+    double share;        /* largest share of low heads since onset that was a
+                            collapse; 0: only history told */
+    double
+        ratio; /* smallest mean / median, or peak, since onset that was one */
     unsigned char *heads; /* (H) below the limit at some sample since onset */
 } es_layer_track;
 
@@ -55,7 +57,7 @@ typedef struct es_layer_row {
  * Follows a layer by one sample. A row of missing values changes nothing; one
  * of NaN ends a streak.
  *
- *   ceiling   nats; NaN: unknown, then only history is judged
+ *   ceiling   nats; NaN: unknown, then only its own past is judged
  *
  * True if NaN has ended one.
  */

@@ -11,7 +11,7 @@ typedef struct episode {
     bool open;
     es_severity now, reached;
     es_severity told; /* what was announced of it */
-    int64_t onset, last;
+    int64_t onset, last, opened, foretold;
     double value;
     unsigned char *layers; /* (L) */
     unsigned char *heads;  /* (L,H) */
@@ -26,6 +26,7 @@ struct es_judge {
     void *announce_user;
     size_t n_layers, n_heads;
     double ceiling;             /* NaN: unknown, or of no use (T = 1) */
+    int64_t step;               /* of the newest sample */
     uint32_t n_entropy;         /* samples, up to as many as a collapse needs */
     bool dirty[ES_JUDGE_OTHER]; /* its newest sample had non-finite things */
     bool collapse_by_share;     /* of the open episode */
@@ -128,6 +129,8 @@ static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
         .stands = holds || kind == ES_FLAG_NAN,
         .onset = of->onset,
         .last = of->last,
+        .told = of->opened,
+        .foretold = kind == ES_FLAG_NAN ? of->foretold : -1,
         .layers = of->layers,
         .heads = of->heads,
         .value = of->value,
@@ -177,10 +180,13 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
 static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
                  int64_t step, double value)
 {
+    const episode *collapse = &judge->episodes[ES_FLAG_COLLAPSE];
     episode *held = &judge->episodes[kind];
     if (!held->open) {
         held->open = true;
         held->reached = severity;
+        held->opened = judge->step;
+        held->foretold = collapse->open ? collapse->opened : -1;
         held->onset = step;
         held->value = value;
     }
@@ -284,6 +290,7 @@ static void open_collapse(es_judge *judge, const es_layer_track *track)
     episode *opened = &judge->episodes[ES_FLAG_COLLAPSE];
     opened->open = true;
     opened->now = opened->reached = ES_SEVERITY_CRITICAL;
+    opened->opened = judge->step;
     opened->onset = track->onset;
     opened->last = track->last;
     opened->value = track->ratio;
@@ -549,6 +556,7 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
     of.finite = is_finite(values, n);
     if (!of.finite && !is_measured(values, n))
         return;
+    judge->step = step;
     judge_nan(judge, &of);
     if (series == ES_JUDGE_ENTROPY) {
         const sample filled = fill_in(judge, &of);

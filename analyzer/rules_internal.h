@@ -38,6 +38,7 @@ typedef struct es_rule_state {
     uint32_t cooling; /* samples that may not open anything yet */
     bool open;
     int64_t onset, last;
+    int64_t opened; /* the sample that was enough */
     double worst;
     unsigned char *layers, *heads; /* (L), (L,H) */
     unsigned char *now; /* (L,H) of a share: the heads of one sample; or NULL */

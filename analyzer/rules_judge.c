@@ -162,6 +162,8 @@ static es_episode describe(const es_rule_state *state, bool stands)
         .stands = stands,
         .onset = state->onset,
         .last = state->last,
+        .told = state->opened,
+        .foretold = -1,
         .layers = state->layers,
         .heads = state->heads,
         .value = state->worst,
@@ -189,6 +191,7 @@ static void join(es_rule_state *state, size_t which)
     es_rule_unit *unit = &state->units[which];
     if (!state->open) {
         state->open = true;
+        state->opened = unit->last;
         state->onset = unit->onset;
         state->last = unit->last;
         state->worst = unit->worst;

@@ -59,10 +59,11 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
         const es_flag *flag = &summary->flags[i];
         fprintf(stream,
                 "%s{\"kind\":\"%s\",\"severity\":\"%s\",\"stands\":%s"
-                ",\"onset\":%" PRId64 ",\"last\":%" PRId64,
+                ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"told\":%" PRId64,
                 i ? "," : "", es_flag_title(flag),
                 es_severity_name(flag->severity),
-                flag->stands ? "true" : "false", flag->onset, flag->last);
+                flag->stands ? "true" : "false", flag->onset, flag->last,
+                flag->told);
         put_places(stream, flag, summary->n_head);
         es_json_number(stream, "value", flag->value, "missing");
         es_json_number(stream, "threshold", flag->threshold, "missing");
@@ -119,6 +120,8 @@ static es_status put_run(FILE *stream, const es_run_summary *summary)
     put_bands(stream, summary);
     put_layers(stream, summary);
     put_flags(stream, summary);
+    es_json_integer(stream, "collapse_before_nan",
+                    es_summary_collapse_before_nan(summary));
     es_json_name(stream, "config", false);
     status = es_json_value(stream, summary->config ? summary->config : "null");
     fputs("}", stream);

@@ -49,6 +49,7 @@ typedef struct es_flag {
     es_severity severity;
     bool stands;
     int64_t onset, last;
+    int64_t told, foretold; /* as es_episode's */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;
@@ -150,12 +151,20 @@ void es_summary_set_max(es_run_summary *summary, double observed);
 bool es_summary_alarms(const es_run_summary *summary);
 
 /**
- * What stands, worst first: "collapse L9-11 (critical); overload (error)".
+ * What stands, worst first: "collapse L9-11 (critical); overload (error)". A
+ * NaN that a collapse told of: "nan L0-11 (critical, 35 steps after collapse)".
  * "ok" if nothing does, "ok (no ctx)" if then the ceiling was not known, "-"
  * if the run was not judged. Returns the length as snprintf does.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);
+
+/**
+ * How early the heads told of the run's first NaN: the steps to it from the
+ * sample that the collapse it came out of could first be told at. ES_UNKNOWN:
+ * no collapse was told that still held then, or there is no NaN.
+ */
+int64_t es_summary_collapse_before_nan(const es_run_summary *summary);
 
 /** The highest severity that stands; ES_SEVERITY_NONE if none does. */
 es_severity es_summary_severity(const es_run_summary *summary);

@@ -1,5 +1,6 @@
 #include "cli/summary.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,13 @@ static void append_kind(text *to, const es_run_summary *summary,
     append(to, "%s%s", to->length ? "; " : "",
            rule ? rule->name : es_flag_name(kind));
     append_layers(to, layers);
-    append(to, " (%s)", es_severity_name(severity));
+    append(to, " (%s", es_severity_name(severity));
+    int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
+                                       : ES_UNKNOWN;
+    if (lead > 0)
+        append(to, ", %" PRId64 " step%s after collapse", lead,
+               lead == 1 ? "" : "s");
+    append(to, ")");
 }
 
 static void append_kinds(text *to, const es_run_summary *summary,
@@ -93,6 +100,17 @@ size_t es_summary_print_flags(char *out, size_t size,
     else if (to.length == 0)
         append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
     return to.length;
+}
+
+int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
+{
+    for (size_t i = 0; i < summary->n_flags; i++) { /* by onset */
+        const es_flag *flag = &summary->flags[i];
+        if (flag->kind == ES_FLAG_NAN)
+            return flag->foretold < 0 ? ES_UNKNOWN
+                                      : flag->onset - flag->foretold;
+    }
+    return ES_UNKNOWN;
 }
 
 es_severity es_summary_severity(const es_run_summary *summary)

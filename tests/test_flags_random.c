@@ -178,6 +178,7 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
                         size_t layer)
 {
     double means[MAX_SAMPLES];
+    double peak = 0;
     size_t n_means = 0;
     double low = s->run.ctx < 2 ? -1 : 0.05 * es_ceiling(s->run.ctx);
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -192,14 +193,20 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
         bool judged = measured && past_warm_up(s, i) && isfinite(mean);
         bool by_share =
             n_low > 0 && n_low / (double)n_measured(x, s->n_heads) >= 0.5;
-        bool by_history = judged && mean < 0.1 * median;
+        bool by_median = judged && mean < 0.1 * median;
+        bool by_peak = s->run.ctx < 2 && measured && mean < 0.05 * peak;
+        bool by_history = by_median || by_peak;
+        if (measured)
+            peak = fmax(peak, mean);
         if (judged && fabs(mean / median - 0.1) <= 0.1 / 32)
             s->too_close = true;
         if (judged && !by_history) {
             means[n_means++] = mean;
             qsort(means, n_means, sizeof *means, ascending);
         }
-        limits[i] = fmax(by_share ? low : 0, by_history ? 0.1 * median : 0);
+        limits[i] = fmax(by_share ? low : 0, by_median ? 0.1 * median : 0);
+        if (by_peak)
+            limits[i] = fmax(limits[i], 0.05 * peak);
         verdicts[i] = !measured                ? UNMEASURED
                       : isnan(mean)            ? DEAD
                       : by_share || by_history ? COLLAPSED

@@ -149,6 +149,48 @@ static void test_summary_flags__what_is_over_raises_no_alarm(void **state)
     es_summary_free(summary);
 }
 
+/* Collapsed from step 40 on, told at the third sample of it, NaN at `nan`. */
+static es_run_summary *load_fallen(void **state, int64_t nan_step)
+{
+    char name[32];
+    snprintf(name, sizeof name, "nan-at-%d.db", (int)nan_step);
+    char *path = es_folder_file(state, name);
+    es_run_info info = known_run();
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < 120; step += 10) {
+        bool is_nan = step >= nan_step;
+        es_record_all(&to, "entropy", step,
+                      is_nan       ? NAN
+                      : step >= 40 ? 0.01F + 0.001F * (float)step
+                                   : 1.5F);
+        es_record_value(&to, "loss", step, is_nan ? NAN : 3.5F);
+    }
+    es_record_close(&to);
+    return load(path, 0);
+}
+
+static void test_summary_flags__a_collapse_told_of_the_nan(void **state)
+{
+    es_run_summary *summary = load_fallen(state, 90);
+    assert_says(summary, "nan L0-2 (critical, 40 steps after collapse)");
+    assert_int_equal(es_summary_collapse_before_nan(summary), 40);
+    assert_int_equal(summary->flags[0].kind, ES_FLAG_COLLAPSE);
+    assert_int_equal(summary->flags[0].onset, 40);
+    assert_int_equal(summary->flags[0].told, 50);
+    es_summary_free(summary);
+    summary = load_fallen(state, 50); /* the collapse shows by its end alone */
+    assert_says(summary, "nan L0-2 (critical)");
+    assert_int_equal(es_summary_collapse_before_nan(summary), ES_UNKNOWN);
+    es_summary_free(summary);
+    summary = load_fallen(state, 40);
+    assert_int_equal(es_summary_collapse_before_nan(summary), ES_UNKNOWN);
+    es_summary_free(summary);
+    summary = load_fallen(state, 1000);
+    assert_says(summary, "collapse L0-2 (critical)");
+    assert_int_equal(es_summary_collapse_before_nan(summary), ES_UNKNOWN);
+    es_summary_free(summary);
+}
+
 static void test_summary_flags__the_first_twentieth_is_a_warm_up(void **state)
 {
     char *path = es_folder_file(state, "warm.db");
@@ -277,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_summary_flags__a_nan_goes_on_in_another_series),
         cmocka_unit_test(test_summary_flags__eval_is_judged_where_it_is_shown),
         cmocka_unit_test(test_summary_flags__what_is_over_raises_no_alarm),
+        cmocka_unit_test(test_summary_flags__a_collapse_told_of_the_nan),
         cmocka_unit_test(test_summary_flags__the_first_twentieth_is_a_warm_up),
         cmocka_unit_test(test_summary_flags__without_ctx_it_says_so),
         cmocka_unit_test(test_summary_flags__layers_are_ranges),

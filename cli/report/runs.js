@@ -26,11 +26,18 @@ const Runs = (() => {
             .map(({flag}) => flag);
     }
 
+    // How early the heads told of a NaN.
+    function lead(run, flag) {
+        const steps = run.summary.collapse_before_nan;
+        return flag.kind === 'nan' && steps > 0
+            ? `, ${steps} step${steps === 1 ? '' : 's'} after collapse` : '';
+    }
+
     function flags(run) {
         const stand = standing(run);
         const chips = stand.map((flag) => Dom.element('span', {
             class: 'chip ' + flag.severity}, flag.kind + ' ',
-            Dom.element('small', {}, flag.severity)));
+            Dom.element('small', {}, flag.severity + lead(run, flag))));
         const calm = run.summary.flags === null ? 'not judged'
             : run.summary.ctx === null || run.summary.ctx === undefined
                 ? 'ok (no ctx)' : 'ok';

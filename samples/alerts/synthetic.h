@@ -13,6 +13,7 @@
 #define ES_SAMPLES_SYNTHETIC_H
 
 #include "analyzer/flags.h"
+#include "store/writer.h"
 
 /** What is wrong, as it was made. */
 typedef struct es_truth {
@@ -46,6 +47,11 @@ const char *es_synthetic_kind(size_t kind);
 es_synthetic *es_synthetic_new(uint64_t seed, size_t index);
 
 void es_synthetic_free(es_synthetic *history); /* NULL is fine */
+
+/** Adds it as a finished run to a file; counts that are all zero are left out.
+ *  What the writer returns. */
+es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
+                             const char *name) ES_MUST_USE;
 
 /** Nothing of severity error or above is right to say of it. */
 bool es_truth_is_healthy(const es_truth *truth);

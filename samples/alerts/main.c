@@ -1,0 +1,63 @@
+/* entropy-histories N SEED DIR: synthetic histories as run files, one a
+   history, and on standard output what is known of them by their making. */
+#include "samples/alerts/synthetic.h"
+
+#include "analyzer/base/text.h"
+#include <stdio.h>
+
+static es_status write_file(const es_synthetic *history, const char *folder,
+                            size_t index)
+{
+    char path[4096], name[32];
+    es_writer *writer = NULL;
+    snprintf(name, sizeof name, "%05zu", index);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s.db", folder, name) >=
+        sizeof path)
+        return es_fail(ES_EUSAGE, "%.40s...: a path too long", folder);
+    es_status status = es_writer_open(&writer, path, ES_FAST);
+    if (status != ES_OK)
+        return status;
+    status = es_synthetic_write(writer, history, name);
+    if (status == ES_OK)
+        return es_writer_close(writer);
+    es_writer_abandon(writer);
+    return status;
+}
+
+static void print_truth(const es_synthetic *of, size_t index)
+{
+    const es_truth *truth = &of->truth;
+    printf("%05zu\t%s\t%d\t%d\t%d\t%d\t%d\n", index, of->kind, truth->nan,
+           truth->collapse, truth->collapse_stands, truth->overload,
+           truth->logits);
+}
+
+static es_status write_all(int64_t n, int64_t seed, const char *folder)
+{
+    puts("history\tkind\tnan\tcollapse\tcollapse_stands\toverload\tlogits");
+    for (size_t i = 0; i < (size_t)n; i++) {
+        es_synthetic *history = es_synthetic_new((uint64_t)seed, i);
+        es_status status = history ? write_file(history, folder, i)
+                                   : es_fail(ES_ENOMEM, "out of memory");
+        if (status == ES_OK)
+            print_truth(history, i);
+        es_synthetic_free(history);
+        if (status != ES_OK)
+            return status;
+    }
+    return ES_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t n, seed;
+    if (argc != 4 || es_int_parse(&n, argv[1], 1, 99999) != ES_OK ||
+        es_int_parse(&seed, argv[2], 0, INT32_MAX) != ES_OK) {
+        fputs("usage: entropy-histories N SEED DIR\n", stderr);
+        return 2;
+    }
+    if (write_all(n, seed, argv[3]) == ES_OK && fflush(stdout) == 0)
+        return 0;
+    fprintf(stderr, "entropy-histories: %s\n", es_message());
+    return 3;
+}
