@@ -341,7 +341,7 @@ static void each_size(es_bench *bench,
         check(bench, &c, SOUND);
     }
     const es_columns packs[] = {
-        {1, 4, 0, 4}, {33, 24, 4, 16}, {70, 1300, 1000, 300}};
+        {1, 4, 0, 4}, {7, 16, 3, 8}, {33, 24, 4, 16}, {70, 1300, 1000, 300}};
     for (size_t i = 0; i < sizeof packs / sizeof *packs; i++)
         check(bench, &packs[i], SOUND);
     for (int how = HAS_NAN; how <= ALL_ZEROS; how++) {

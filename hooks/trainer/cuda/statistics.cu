@@ -133,8 +133,11 @@ void es_cuda_entropy_penalty(es_backend *backend, es_mem *loss,
                                  es_at<es_control>(control),
                                  *penalty,
                                  scale};
+    /* Heads are few: a large block for each. */
+    const int n_threads =
+        es_row_threads(penalty->n_batch * penalty->n_ctx, 1, 1024);
     es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
-              dim3((unsigned)penalty->n_head), ES_THREADS, shared, a);
+              dim3((unsigned)penalty->n_head), n_threads, shared, a);
     if (loss)
         es_launch(backend->device, "entropy penalty", add_penalties_kernel,
                   dim3(1), 32, shared, es_at<float>(loss),

@@ -266,6 +266,8 @@ static inline T __ldg(const T *at)
 template <class T>
 static inline void __stwb(T *at, T value)
 {
+    if ((uintptr_t)at % alignof(T) != 0)
+        es_host_abort("stores what is not aligned");
     *at = value;
 }
 
