@@ -1,10 +1,8 @@
 /* The back-end's memory, its copies of weights, and the tables. */
-#include "hooks/trainer/cuda/cuda.h"
+#include "hooks/trainer/cuda/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { CONVERT_THREADS = 256 };
 
 /* A copy of weights (n) f32 in the precision of products. */
 typedef struct kept {
@@ -211,12 +209,17 @@ const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
 }
 
 template <class A>
-__global__ void convert_kernel(A *out, const float *in, size_t n)
+__global__ void convert_kernel(A *out, const float *in, size_t n_packs,
+                               size_t n)
 {
-    const size_t step = (size_t)gridDim.x * blockDim.x;
-    size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; at < n; at += step)
-        out[at] = es_act_of<A>(in[at]);
+    constexpr int lanes = es_lanes<A>;
+    for (size_t i = es_thread(); i < n_packs; i += es_all_threads()) {
+        float values[lanes];
+        es_load(values, in + i * lanes);
+        es_store(out + i * lanes, values);
+    }
+    for (size_t i = n_packs * lanes + es_thread(); i < n; i += es_all_threads())
+        out[i] = es_act_of<A>(in[i]);
 }
 
 template <class A>
@@ -225,10 +228,12 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
     const kept *k = find_kept(backend, weights);
     if (!k || n == 0)
         return;
-    const size_t most = 4096, blocks = n / CONVERT_THREADS + 1;
+    A *out = (A *)(void *)copy_of(k, weights);
+    const size_t n_packs = es_packs_fit(out, weights) ? n / es_lanes<A> : 0;
+    const size_t n_items = n_packs > 0 ? n_packs : n;
     es_launch(backend->device, "convert", convert_kernel<A>,
-              dim3((unsigned)(blocks < most ? blocks : most)), CONVERT_THREADS,
-              0, (A *)(void *)copy_of(k, weights), es_at<float>(weights), n);
+              dim3(es_blocks(backend, n_items, ES_THREADS, 8)), ES_THREADS, 0,
+              out, es_at<float>(weights), n_packs, n);
 }
 
 /* The copy of what begins there, if there is one. */
