@@ -11,7 +11,7 @@ typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
     int power; /* 0: softmax */
     float epsilon;
-    bool half;               /* emulates fp16 */
+    bool half;       /* emulates fp16 */
     double rounding; /* what outputs and gradients may be off, relative; 0: as
                         es_test_expect_close has it */
     size_t n_rows, n_values; /* B H T; B H T D */

@@ -98,8 +98,8 @@ static void store_activations(const es_ops *ops, es_backend *backend,
     assert_non_null(narrow);
     for (size_t i = 0; i < n; i++) {
         memcpy(&bits, &x[i], sizeof bits);
-        narrow[i] = precision == ES_BF16 ? (uint16_t)(bits >> 16)
-                                         : fp16_bits(x[i]);
+        narrow[i] =
+            precision == ES_BF16 ? (uint16_t)(bits >> 16) : fp16_bits(x[i]);
     }
     if (ops->activation_size == sizeof *x)
         ops->store(backend, out, x, n * sizeof *x);
@@ -149,8 +149,8 @@ static void close_guarded(const es_ops *ops, es_backend *backend, guarded *g)
 
 /* Memory of the back-end that a run has. */
 typedef struct run_memory {
-    guarded qkv, dy, temperature, dentropy;                /* inputs */
-    guarded y, saved, rows[5], nonfinite, dqkv, dt;        /* outputs */
+    guarded qkv, dy, temperature, dentropy;         /* inputs */
+    guarded y, saved, rows[5], nonfinite, dqkv, dt; /* outputs */
 } run_memory;
 
 static run_memory open_memory(const attention_problem *p, const es_ops *ops,
@@ -175,9 +175,9 @@ static run_memory open_memory(const attention_problem *p, const es_ops *ops,
 
 static void close_memory(run_memory *m, const es_ops *ops, es_backend *backend)
 {
-    guarded *all[] = {&m->qkv,     &m->dy,        &m->temperature, &m->dentropy,
-                      &m->y,       &m->saved,     &m->nonfinite,   &m->dqkv,
-                      &m->dt,      &m->rows[0],   &m->rows[1],     &m->rows[2],
+    guarded *all[] = {&m->qkv,     &m->dy,      &m->temperature, &m->dentropy,
+                      &m->y,       &m->saved,   &m->nonfinite,   &m->dqkv,
+                      &m->dt,      &m->rows[0], &m->rows[1],     &m->rows[2],
                       &m->rows[3], &m->rows[4]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         close_guarded(ops, backend, all[i]);
@@ -201,8 +201,7 @@ static void fetch_results(attention_problem *p, const run_memory *m,
                   p->n_rows * f);
     ops->load(backend, p->nonfinite, m->nonfinite.at, p->n_rows * f);
     if (p->dt)
-        ops->load(backend, p->dt, m->dt.at,
-                  (size_t)(p->n_head * p->n_ctx) * f);
+        ops->load(backend, p->dt, m->dt.at, (size_t)(p->n_head * p->n_ctx) * f);
 }
 
 static void store_inputs(attention_problem *p, const run_memory *m,
@@ -215,8 +214,7 @@ static void store_inputs(attention_problem *p, const run_memory *m,
     store_activations(ops, backend, m->qkv.at, p->qkv, 3 * p->n_values,
                       precision);
     store_activations(ops, backend, m->dy.at, p->dy, p->n_values, precision);
-    ops->store(backend, m->dentropy.at, p->dentropy,
-               p->n_rows * sizeof(float));
+    ops->store(backend, m->dentropy.at, p->dentropy, p->n_rows * sizeof(float));
     if (p->temperature)
         ops->store(backend, m->temperature.at, p->temperature,
                    n_steps * sizeof(float));
@@ -234,12 +232,11 @@ static void run_both(const attention_problem *p, const run_memory *m,
                              .nonfinite = m->nonfinite.at};
     es_attention shape = attention_shape(p);
     shape.temperature = p->temperature ? m->temperature.at : NULL;
-    ops->attention(backend, m->y.at, m->saved.at,
-                   how.unmeasured ? NULL : &rows, m->qkv.at, &shape);
-    ops->attention_backward(backend, m->dqkv.at, p->dt ? m->dt.at : NULL,
-                            m->dy.at, m->y.at,
-                            how.entropy ? m->dentropy.at : NULL, m->qkv.at,
-                            m->saved.at, &shape);
+    ops->attention(backend, m->y.at, m->saved.at, how.unmeasured ? NULL : &rows,
+                   m->qkv.at, &shape);
+    ops->attention_backward(
+        backend, m->dqkv.at, p->dt ? m->dt.at : NULL, m->dy.at, m->y.at,
+        how.entropy ? m->dentropy.at : NULL, m->qkv.at, m->saved.at, &shape);
 }
 
 void cuda_attention_run(attention_problem *p, const cuda_place *place,

@@ -16,15 +16,15 @@ typedef struct shape {
 } shape;
 
 /* Heads of every width that has kernels of its own, and between. */
-static const shape general[] = {{1, 1, 1, 1},  {2, 1, 3, 4},   {1, 2, 1, 3},
-                                {3, 5, 2, 1},  {1, 31, 1, 17}, {1, 64, 2, 32},
-                                {2, 66, 1, 33}, {1, 130, 1, 64}, {1, 71, 1, 100},
-                                {1, 33, 1, 160}, {1, 18, 1, 256}};
+static const shape general[] = {
+    {1, 1, 1, 1},    {2, 1, 3, 4},    {1, 2, 1, 3},   {3, 5, 2, 1},
+    {1, 31, 1, 17},  {1, 64, 2, 32},  {2, 66, 1, 33}, {1, 130, 1, 64},
+    {1, 71, 1, 100}, {1, 33, 1, 160}, {1, 18, 1, 256}};
 
 /* As tensor cores like them: a warp has 16 or 32 rows, a block 64 or 128. */
-static const shape tensor[] = {{1, 1, 1, 16},  {2, 15, 3, 16},  {1, 64, 1, 24},
-                               {1, 129, 1, 32}, {1, 200, 1, 64}, {2, 66, 2, 48},
-                               {1, 131, 1, 128}, {1, 70, 1, 104}};
+static const shape tensor[] = {
+    {1, 1, 1, 16},   {2, 15, 3, 16}, {1, 64, 1, 24},   {1, 129, 1, 32},
+    {1, 200, 1, 64}, {2, 66, 2, 48}, {1, 131, 1, 128}, {1, 70, 1, 104}};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -300,7 +300,8 @@ static void test_cuda_attention__flat(void **state)
     for (int n = 0; n < 2; n++) {
         attention_problem p = attention_open(1, 150, 1, 16);
         scale_queries(&p, 0);
-        cuda_attention_run(&p, place, (cuda_run){.precision = n ? ES_BF16 : ES_FP32});
+        cuda_attention_run(&p, place,
+                           (cuda_run){.precision = n ? ES_BF16 : ES_FP32});
         for (int i = 0; i < p.n_ctx; i++)
             assert_true(fabs((double)p.rows[i] - log(i + 1)) <= 1e-6);
         attention_close(&p);
@@ -395,8 +396,7 @@ static void test_cuda_attention__one_minus_infinity(void **state)
         for (int row = 0; row < 6; row++) {
             assert_int_equal(isnan(p.rows[row]) != 0, row >= at);
             assert_int_equal(p.nonfinite[row], at == 0 && row == 0);
-            assert_int_equal(isfinite(p.y[16 * row]) != 0,
-                             at != 0 || row != 0);
+            assert_int_equal(isfinite(p.y[16 * row]) != 0, at != 0 || row != 0);
         }
         attention_close(&p);
     }

@@ -73,12 +73,14 @@ struct es_attention_call {
 };
 
 /** What is saved of a row. */
-typedef struct __align__(16) es_saved_row {
+typedef struct __align__(16) es_saved_row
+{
     float m;       /* largest raw score; PowerSoftmax: the largest absolute */
     float inverse; /* 1 / D */
     float center;
     float factor; /* of dL/draw: scale / t; PowerSoftmax: p / m */
-} es_saved_row;
+}
+es_saved_row;
 
 /** q of the first position of head `head` = b H + h; k and v are d_model and
  *  2 d_model further on; a position is 3 d_model. */
@@ -229,8 +231,8 @@ __device__ __forceinline__ float es_row_rest(float m, float scale,
     if (!POWER || !(epsilon > 0))
         return 0;
     return fminf(ES_LARGE_REST,
-                 epsilon * es_raise((m * scale + 1e-6f) / (floor * scale),
-                                    power));
+                 epsilon *
+                     es_raise((m * scale + 1e-6f) / (floor * scale), power));
 }
 
 /** What is written of a row. */
@@ -273,11 +275,11 @@ es_row_keep_first(const es_attention_call<A> *call, int head, int row,
 
 /** Statistics of a row whose sums are whole, and whose es_row_keep_first has
  *  been called. Rows that are not finite are done again in
- *  attention_calls.cu. */
+ *  attention.cu. */
 template <class A, bool POWER>
-__device__ __forceinline__ void
-es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
-               const es_row_end *end)
+__device__ __forceinline__ void es_row_measure(const es_attention_call<A> *call,
+                                               size_t at, const es_row *row,
+                                               const es_row_end *end)
 {
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
@@ -291,11 +293,11 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     if (call->max_logit)
         call->max_logit[at] = largest;
     if (call->sink)
-        call->sink[at] = inverse *
-                         es_weigh<POWER, false>(
-                             call->sink[at], es_row_anchor<POWER>(row->m),
-                             end->scale * ES_LOG2_E, call->power)
-                             .u;
+        call->sink[at] =
+            inverse *
+            es_weigh<POWER, false>(call->sink[at], es_row_anchor<POWER>(row->m),
+                                   end->scale * ES_LOG2_E, call->power)
+                .u;
     if (call->missing)
         call->missing[at] = end->rest / divisor;
     if (call->nonfinite)
@@ -332,16 +334,15 @@ __device__ __forceinline__ es_row_gradient es_row_gradient_open(
 
 /* --- the kernels ---------------------------------------------------------- */
 
-/** The general ones. attention.cu. */
+/** For every width and type. attention_fma.cu, attention_fma_backward.cu. */
 template <class A>
-void es_cuda_attention_plain(es_device *device,
-                             const es_attention_call<A> *call);
+void es_cuda_attention_fma(es_device *device, const es_attention_call<A> *call);
 template <class A>
-void es_cuda_attention_plain_backward(es_device *device,
-                                      const es_attention_call<A> *call);
+void es_cuda_attention_fma_backward(es_device *device,
+                                    const es_attention_call<A> *call);
 
 /** On tensor cores: false, and nothing is done, where they cannot.
- *  attention_mma.cu. */
+ *  attention_mma.cu, attention_mma_backward.cu. */
 template <class A>
 bool es_cuda_attention_mma(es_device *device, const es_attention_call<A> *call);
 template <class A>

@@ -6,7 +6,9 @@ template <int WIDTH>
 struct forward_shape {
     enum {
         M = 2,
-        N = WIDTH <= 32 ? 64 : 32,
+        N = WIDTH <= 32   ? 64
+            : WIDTH <= 64 ? 32
+                          : 16,
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
@@ -26,8 +28,7 @@ __device__ __forceinline__ void weigh_row(float s[N / 8][4], int upper,
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            es_weight w =
-                es_weigh<POWER, true>(s[n][i], anchor, scale2, power);
+            es_weight w = es_weigh<POWER, true>(s[n][i], anchor, scale2, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             s[n][i] = visible ? w.u : 0;
             row->sum += s[n][i];
@@ -38,9 +39,9 @@ __device__ __forceinline__ void weigh_row(float s[N / 8][4], int upper,
 
 /* The largest score of this step. */
 template <bool POWER, bool MEASURE, bool MASKED, int N>
-__device__ __forceinline__ float
-largest_of_row(const float s[N / 8][4], int upper, es_row *row, int query,
-               int key)
+__device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
+                                                int upper, es_row *row,
+                                                int query, int key)
 {
     float m = -INFINITY;
 #pragma unroll
@@ -72,13 +73,12 @@ weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4], es_row row[M][2],
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
-            const int query =
-                own + 16 * m + es_tile_sum_row(lane, 2 * upper);
+            const int query = own + 16 * m + es_tile_sum_row(lane, 2 * upper);
             es_row *at = &row[m][upper];
             factor[m][upper] = es_row_grow<POWER, MEASURE, true>(
                 at,
-                largest_of_row<POWER, MEASURE, MASKED, N>(s[m], upper, at, query,
-                                                          key),
+                largest_of_row<POWER, MEASURE, MASKED, N>(s[m], upper, at,
+                                                          query, key),
                 scale2[m][upper], power);
             grew |= factor[m][upper] != 1;
             weigh_row<POWER, MEASURE, MASKED, N>(
@@ -105,9 +105,9 @@ struct rows_of_warp {
 
 /* The scores of key 0, which the first lane of each row has. */
 template <class A, int M, int N>
-__device__ __forceinline__ void
-keep_first(const es_attention_call<A> *call, const float s[M][N / 8][4],
-           int head, int own)
+__device__ __forceinline__ void keep_first(const es_attention_call<A> *call,
+                                           const float s[M][N / 8][4], int head,
+                                           int own)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -116,24 +116,23 @@ keep_first(const es_attention_call<A> *call, const float s[M][N / 8][4],
         for (int upper = 0; upper < 2; upper++)
             if (lane % 4 == 0)
                 es_row_keep_first(
-                    call, head,
-                    own + 16 * m + es_tile_sum_row(lane, 2 * upper),
+                    call, head, own + 16 * m + es_tile_sum_row(lane, 2 * upper),
                     s[m][0][2 * upper]);
 }
 
 template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE,
           bool MASKED>
 __device__ __forceinline__ void
-attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows, const A *q, const A *k, const A *v,
-            int head, es_mma_spot spot)
+attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
+            const A *q, const A *k, const A *v, int head, es_mma_spot spot)
 {
     float s[M][N / 8][4];
     es_mma_multiply<A, WIDTH, M, N>(s, q, es_mma_warp() * 16 * M, k, spot.row);
     if (MEASURE && spot.other == 0)
         keep_first<A, M, N>(call, s, head, spot.own);
-    weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(
-        rows->out, s, rows->row, rows->scale2, call->power, spot.own,
-        spot.other);
+    weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(rows->out, s, rows->row,
+                                                    rows->scale2, call->power,
+                                                    spot.own, spot.other);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
                                           ES_OWN_QUERIES);
 }
@@ -150,11 +149,11 @@ attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
         es_tile_mask mask =
             es_tile_mask_of(own, 16 * M, key + j, N, ES_OWN_QUERIES);
         if (mask == ES_TILE_ALL)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(
-                call, rows, q, k, v, head, spot);
+            attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(call, rows, q, k,
+                                                               v, head, spot);
         else if (mask == ES_TILE_SOME)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, true>(
-                call, rows, q, k, v, head, spot);
+            attend_step<A, WIDTH, M, N, POWER, MEASURE, true>(call, rows, q, k,
+                                                              v, head, spot);
     }
 }
 
@@ -179,10 +178,9 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
 
 /* 1 / D of each row into factor; what is kept of it. */
 template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
-__device__ __forceinline__ void close_rows(const es_attention_call<A> *call,
-                                           float factor[M][2],
-                                           rows_of_warp<WIDTH, M> *rows,
-                                           int head, int own)
+__device__ __forceinline__ void
+close_rows(const es_attention_call<A> *call, float factor[M][2],
+           rows_of_warp<WIDTH, M> *rows, int head, int own)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -234,9 +232,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
                          shape::OWN, ES_OWN_QUERIES);
-    const es_tile_range keys =
-        es_tile_others(place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx,
-                       ES_OWN_QUERIES);
+    const es_tile_range keys = es_tile_others(
+        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
     const A *from = call.qkv + es_attention_qkv_at(&call, place.head);
     const int own = place.first + es_mma_warp() * 16 * M;
     rows_of_warp<WIDTH, M> rows;
@@ -283,8 +280,7 @@ static bool forward(es_device *device, const es_attention_call<A> *call)
 }
 
 template <class A, int WIDTH>
-static bool forward_of_kind(es_device *device,
-                            const es_attention_call<A> *call)
+static bool forward_of_kind(es_device *device, const es_attention_call<A> *call)
 {
     if (call->power)
         return call->measures ? forward<A, WIDTH, true, true>(device, call)
@@ -314,7 +310,7 @@ bool es_cuda_attention_mma<float>(es_device *device,
     return false;
 }
 
-template bool es_cuda_attention_mma<es_bf16>(es_device *,
-                                             const es_attention_call<es_bf16> *);
-template bool es_cuda_attention_mma<es_fp16>(es_device *,
-                                             const es_attention_call<es_fp16> *);
+template bool
+es_cuda_attention_mma<es_bf16>(es_device *, const es_attention_call<es_bf16> *);
+template bool
+es_cuda_attention_mma<es_fp16>(es_device *, const es_attention_call<es_fp16> *);

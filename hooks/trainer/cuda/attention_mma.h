@@ -78,14 +78,12 @@ __device__ __forceinline__ bool es_pair_is_bad(uint32_t pair);
 template <>
 __device__ __forceinline__ bool es_pair_is_bad<es_bf16>(uint32_t pair)
 {
-    return (pair & 0x7f80u) == 0x7f80u ||
-           (pair & 0x7f800000u) == 0x7f800000u;
+    return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
 }
 template <>
 __device__ __forceinline__ bool es_pair_is_bad<es_fp16>(uint32_t pair)
 {
-    return (pair & 0x7c00u) == 0x7c00u ||
-           (pair & 0x7c000000u) == 0x7c000000u;
+    return (pair & 0x7c00u) == 0x7c00u || (pair & 0x7c000000u) == 0x7c000000u;
 }
 
 /* --- into shared memory and out of it ------------------------------------- */
@@ -99,8 +97,7 @@ __device__ __forceinline__ void es_mma_fetch(A *tile, int n_rows, const A *from,
 {
     const int n_chunks = WIDTH / 8;
 #pragma unroll
-    for (int e = (int)threadIdx.x; e < n_rows * n_chunks;
-         e += ES_MMA_THREADS) {
+    for (int e = (int)threadIdx.x; e < n_rows * n_chunks; e += ES_MMA_THREADS) {
         int row = e / n_chunks, chunk = e % n_chunks;
         bool there = first + row < n_ctx && 8 * chunk < width;
         size_t at = (size_t)(first + row) * (size_t)stride + (size_t)chunk * 8;
@@ -114,8 +111,9 @@ template <class A, int WIDTH>
 __device__ __forceinline__ void es_mma_load_left(uint32_t a[4], const A *tile,
                                                  int row, int k)
 {
-    es_tile_spot spot = es_tile_left_spot(es_mma_lane(), row, 2 * k);
-    es_ldmatrix(a, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+    es_tile_spot spot = es_tile_left_spot(es_mma_lane());
+    es_ldmatrix(a, tile + 8 * es_tile_lane_chunk(row, 2 * k, spot.row,
+                                                 spot.chunk, WIDTH / 8));
 }
 
 /** Two right operands of multiply: rows row .. row + 7 in b[0], b[1], the next
@@ -124,8 +122,9 @@ template <class A, int WIDTH>
 __device__ __forceinline__ void es_mma_load_right(uint32_t b[4], const A *tile,
                                                   int row, int k)
 {
-    es_tile_spot spot = es_tile_right_spot(es_mma_lane(), row, 2 * k);
-    es_ldmatrix(b, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+    es_tile_spot spot = es_tile_right_spot(es_mma_lane());
+    es_ldmatrix(b, tile + 8 * es_tile_lane_chunk(row, 2 * k, spot.row,
+                                                 spot.chunk, WIDTH / 8));
 }
 
 /** Two right operands of gather: rows row .. row + 15, columns 16 c .. in b[0],
@@ -134,9 +133,10 @@ template <class A, int WIDTH>
 __device__ __forceinline__ void es_mma_load_turned(uint32_t b[4], const A *tile,
                                                    int row, int c)
 {
-    es_tile_spot spot = es_tile_turned_spot(es_mma_lane(), row, 2 * c);
+    es_tile_spot spot = es_tile_turned_spot(es_mma_lane());
     es_ldmatrix_transposed(
-        b, tile + 8 * es_tile_chunk(spot.row, spot.chunk, WIDTH / 8));
+        b, tile + 8 * es_tile_lane_chunk(row, 2 * c, spot.row, spot.chunk,
+                                         WIDTH / 8));
 }
 
 /** This warp's rows `row` .. of the block's, rounded, each times its factor,
@@ -157,19 +157,18 @@ es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
         for (int n = 0; n < n_chunks; n++)
 #pragma unroll
             for (int upper = 0; upper < 2; upper++) {
-                uint32_t pair = es_pair<A>(
-                    out[m][n][2 * upper] * factor[m][upper],
-                    out[m][n][2 * upper + 1] * factor[m][upper]);
+                uint32_t pair =
+                    es_pair<A>(out[m][n][2 * upper] * factor[m][upper],
+                               out[m][n][2 * upper + 1] * factor[m][upper]);
                 int r = row + 16 * m + es_tile_sum_row(lane, 2 * upper);
                 memcpy((void *)(tile + 8 * es_tile_chunk(r, n, n_chunks) +
-                           es_tile_sum_column(lane, 0)),
+                                es_tile_sum_column(lane, 0)),
                        &pair, sizeof pair);
             }
     __syncwarp();
     for (int e = lane; e < 16 * M * n_chunks; e += 32) {
         int r = row + e / n_chunks, chunk = e % n_chunks;
-        size_t at =
-            (size_t)(first + r) * (size_t)stride + (size_t)chunk * 8;
+        size_t at = (size_t)(first + r) * (size_t)stride + (size_t)chunk * 8;
         if (first + r < n_ctx && 8 * chunk < width)
             *(uint4 *)(void *)(to + at) =
                 *(const uint4 *)(const void *)(tile +
@@ -252,16 +251,17 @@ es_mma_gather_slowly(float low[4], float high[4], const uint32_t a[4],
             const float weight = es_pair_at<A>(p[i / 2], j % 2);
             if (!es_tile_visible(own, spot.other + j, owner))
                 continue;
-            low[i] = fmaf(weight,
-                          es_float(y[8 * es_tile_chunk(spot.row + j, 2 * c,
-                                                       WIDTH / 8) +
-                                     column]),
-                          low[i]);
-            high[i] = fmaf(weight,
-                           es_float(y[8 * es_tile_chunk(spot.row + j,
-                                                        2 * c + 1, WIDTH / 8) +
-                                      column]),
-                           high[i]);
+            low[i] = fmaf(
+                weight,
+                es_float(y[8 * es_tile_chunk(spot.row + j, 2 * c, WIDTH / 8) +
+                           column]),
+                low[i]);
+            high[i] = fmaf(
+                weight,
+                es_float(
+                    y[8 * es_tile_chunk(spot.row + j, 2 * c + 1, WIDTH / 8) +
+                      column]),
+                high[i]);
         }
     }
 }
@@ -298,12 +298,14 @@ __device__ __forceinline__ void
 es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
               const A *y, es_mma_spot spot, es_tile_owner owner)
 {
+    uint32_t a[N / 16][M][4];
 #pragma unroll
-    for (int n = 0; n < N / 16; n++) {
-        uint32_t a[M][4];
+    for (int n = 0; n < N / 16; n++)
 #pragma unroll
         for (int m = 0; m < M; m++)
-            es_mma_turn<A>(a[m], p[m][2 * n], p[m][2 * n + 1]);
+            es_mma_turn<A>(a[n][m], p[m][2 * n], p[m][2 * n + 1]);
+#pragma unroll
+    for (int n = 0; n < N / 16; n++) {
         if (MASKED) {
 #pragma unroll
             for (int m = 0; m < M; m++) {
@@ -311,7 +313,8 @@ es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
                                   spot.row + 16 * n};
                 if (es_tile_mask_of(at.own, 16, at.other, 16, owner) !=
                     ES_TILE_NONE)
-                    es_mma_gather_masked<A, WIDTH>(out[m], a[m], y, at, owner);
+                    es_mma_gather_masked<A, WIDTH>(out[m], a[n][m], y, at,
+                                                   owner);
             }
         } else {
 #pragma unroll
@@ -320,8 +323,8 @@ es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
                 es_mma_load_turned<A, WIDTH>(b, y, spot.row + 16 * n, c);
 #pragma unroll
                 for (int m = 0; m < M; m++) {
-                    es_mma<A>(out[m][2 * c], a[m], b);
-                    es_mma<A>(out[m][2 * c + 1], a[m], b + 2);
+                    es_mma<A>(out[m][2 * c], a[n][m], b);
+                    es_mma<A>(out[m][2 * c + 1], a[n][m], b + 2);
                 }
             }
         }

@@ -87,10 +87,9 @@ __device__ __forceinline__ void multiply_rows(float mean[M][2], const A *dy,
 }
 
 template <class A, int WIDTH, int M, bool POWER>
-__device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
-                                          rows_of_dq<WIDTH, M> *rows,
-                                          const A *dy, const A *y, int head,
-                                          int own)
+__device__ __forceinline__ void
+open_rows(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
+          const A *dy, const A *y, int head, int own)
 {
     float mean[M][2];
     multiply_rows<A, WIDTH, M>(mean, dy, y);
@@ -110,8 +109,9 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
         }
 }
 
-/* MEAN: adds to the mean of g - w l, anew from the weights (attention.cu says
- * why); else scores become their gradients, without the row's factor. */
+/* MEAN: adds to the mean of g - w l, anew from the weights
+ * (attention_fma_backward.cu says why); else scores become their gradients,
+ * without the row's factor. */
 template <bool POWER, bool MASKED, bool MEAN, int N>
 __device__ __forceinline__ void
 gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
@@ -122,12 +122,12 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            es_weight w = es_weigh<POWER, true>(s[n][i], row->anchor,
-                                                row->scale2, power);
+            es_weight w =
+                es_weigh<POWER, true>(s[n][i], row->anchor, row->scale2, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             float reduced = g[n][i] - row->weight * w.log;
-            float ds = w.slope * row->inverse *
-                       (MEAN ? reduced : reduced - row->mean);
+            float ds =
+                w.slope * row->inverse * (MEAN ? reduced : reduced - row->mean);
             if (visible)
                 *sum = MEAN ? *sum + ds : fmaf(ds, w.log, *sum);
             s[n][i] = visible ? ds : 0;
@@ -135,9 +135,9 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
 }
 
 template <class A, int WIDTH, int M, int N, bool POWER, bool MASKED, bool MEAN>
-__device__ __forceinline__ void
-dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
-        int power, es_mma_spot spot)
+__device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
+                                        tile_pair<A> own, tile_pair<A> keys,
+                                        int power, es_mma_spot spot)
 {
     const int lane = es_mma_lane(), row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
@@ -158,9 +158,9 @@ dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
 
 /* The keys of a tile, from `key` on. */
 template <class A, int WIDTH, int M, int N, bool POWER, bool MEAN>
-__device__ __forceinline__ void
-dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
-        int power, int first, int key)
+__device__ __forceinline__ void dq_tile(rows_of_dq<WIDTH, M> *rows,
+                                        tile_pair<A> own, tile_pair<A> keys,
+                                        int power, int first, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N) {
@@ -203,10 +203,9 @@ dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
 /* What the kernel of dk and dv wants of every row, and sum dz z; factor of
  * dq. */
 template <class A, int WIDTH, int M>
-__device__ __forceinline__ void close_rows(const es_attention_call<A> *call,
-                                           float factor[M][2],
-                                           rows_of_dq<WIDTH, M> *rows, int head,
-                                           int own)
+__device__ __forceinline__ void
+close_rows(const es_attention_call<A> *call, float factor[M][2],
+           rows_of_dq<WIDTH, M> *rows, int head, int own)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -267,9 +266,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
                          shape::OWN, ES_OWN_QUERIES);
-    const es_tile_range keys =
-        es_tile_others(place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx,
-                       ES_OWN_QUERIES);
+    const es_tile_range keys = es_tile_others(
+        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
     const int first = place.first + es_mma_warp() * 16 * M;
     rows_of_dq<WIDTH, M> rows;
     float factor[M][2];
@@ -313,8 +311,8 @@ load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
         float2 scale = {0, 0};
         if (first + i < call->n_ctx) {
             es_saved_row saved;
-            es_row_gradient row = es_row_gradient_open<A, POWER>(
-                call, head, first + i, &saved);
+            es_row_gradient row =
+                es_row_gradient_open<A, POWER>(call, head, first + i, &saved);
             weight.x = row.anchor;
             weight.y = row.inverse;
             weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
@@ -330,9 +328,9 @@ load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
 
 /* Queries and dy from `query` on, and what is known of their rows. */
 template <class A, int WIDTH, bool POWER>
-__device__ __forceinline__ void fetch_queries_of(
-    const es_attention_call<A> *call, A *stage, query_rows *rows, int head,
-    int query)
+__device__ __forceinline__ void
+fetch_queries_of(const es_attention_call<A> *call, A *stage, query_rows *rows,
+                 int head, int query)
 {
     const int d = call->d_model;
     fetch_pair<A, WIDTH>(call, stage, ES_MMA_OTHERS,
@@ -367,13 +365,14 @@ gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
             for (int m = 0; m < M; m++)
 #pragma unroll
                 for (int i = odd; i < 4; i += 2) {
-                    const int key = spot.own + 16 * m + es_tile_sum_row(lane, i);
+                    const int key =
+                        spot.own + 16 * m + es_tile_sum_row(lane, i);
                     const int query = spot.other + column;
                     bool visible = !MASKED || (query >= key && query < n_ctx);
                     es_weight w = es_weigh<POWER, true>(s[m][n][i], row.x,
                                                         scale.x, power);
-                    float ds = w.slope * row.y *
-                               (g[m][n][i] - row.w * w.log - row.z);
+                    float ds =
+                        w.slope * row.y * (g[m][n][i] - row.w * w.log - row.z);
                     g[m][n][i] = visible ? w.u * row.y : 0;
                     s[m][n][i] = visible ? ds * scale.y : 0;
                 }
@@ -456,9 +455,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
                          shape::OWN, ES_OWN_KEYS);
-    const es_tile_range queries =
-        es_tile_others(place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx,
-                       ES_OWN_KEYS);
+    const es_tile_range queries = es_tile_others(
+        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_KEYS);
     const int d = call.d_model;
     const size_t at =
         es_attention_qkv_at(&call, place.head) + (size_t)call.d_model;

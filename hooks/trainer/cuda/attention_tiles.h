@@ -103,6 +103,19 @@ ES_TILE_FUNCTION int es_tile_chunk(int row, int chunk, int n_chunks)
     return row * n_chunks + (chunk ^ swap);
 }
 
+/**
+ * The same of row + lane_row, chunk + lane_chunk, where row is a multiple of 8,
+ * chunk an even constant and lane_chunk 0 or 1: few of its terms differ from
+ * one lane to the next, and those are the same all over the tile.
+ */
+ES_TILE_FUNCTION int es_tile_lane_chunk(int row, int chunk, int lane_row,
+                                        int lane_chunk, int n_chunks)
+{
+    int swap = n_chunks >= 8 ? lane_row & 7 : (lane_row >> 1) & 3;
+    return row * n_chunks + chunk / 8 * 8 + lane_row * n_chunks +
+           ((chunk % 8) ^ (lane_chunk ^ swap));
+}
+
 /** Row and column, of 16 by 8 sums of m16n8k16, of register 0 .. 3. */
 ES_TILE_FUNCTION int es_tile_sum_row(int lane, int i)
 {
@@ -135,35 +148,34 @@ ES_TILE_FUNCTION int es_tile_right_column(int lane, int i)
 }
 
 /**
- * Which row and chunk of a tile a lane names to load four 8 by 8 matrices
- * (ldmatrix x4) at (row, chunk): as the left operand of 16 rows and 2 chunks,
- * its registers in the order above; or two right operands.
+ * Which row and chunk of a tile, counted from a first one of each, a lane names
+ * to load four 8 by 8 matrices (ldmatrix x4): as the left operand of 16 rows
+ * and 2 chunks, its registers in the order above; or two right operands.
  */
 typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Left operand (16 rows, 16 columns) at row, chunk. */
-ES_TILE_FUNCTION es_tile_spot es_tile_left_spot(int lane, int row, int chunk)
+/** Left operand: 16 rows, 2 chunks. */
+ES_TILE_FUNCTION es_tile_spot es_tile_left_spot(int lane)
 {
-    es_tile_spot spot = {row + lane % 16, chunk + lane / 16};
+    es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
 }
 
 /** Two right operands, transposed in the tile: 16 rows of it are 2 times 8
  *  columns of the operand, and 2 chunks its 16 rows. */
-ES_TILE_FUNCTION es_tile_spot es_tile_right_spot(int lane, int row, int chunk)
+ES_TILE_FUNCTION es_tile_spot es_tile_right_spot(int lane)
 {
-    es_tile_spot spot = {row + lane % 8 + lane / 16 * 8, chunk + lane / 8 % 2};
+    es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};
     return spot;
 }
 
 /** Two right operands as they lie in the tile, loaded with a transposition: 16
  *  rows, 2 chunks of 8 columns. */
-ES_TILE_FUNCTION es_tile_spot es_tile_turned_spot(int lane, int row, int chunk)
+ES_TILE_FUNCTION es_tile_spot es_tile_turned_spot(int lane)
 {
-    es_tile_spot spot = {row + lane % 16, chunk + lane / 16};
-    return spot;
+    return es_tile_left_spot(lane);
 }
 
 #endif

@@ -1,0 +1,162 @@
+/** Attention in float32, forward: attention_fma.h says how. */
+#include "hooks/trainer/cuda/attention_fma.h"
+
+/* Raw scores of a row become u, masked ones 0; returns what the row's outputs
+ * so far are to be multiplied with. */
+template <class A, int WIDTH, bool POWER>
+static __device__ __forceinline__ float
+weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
+          es_row *row, int query, int first_key, float scale2)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    float m = -INFINITY, largest = -INFINITY, anchor, factor;
+#pragma unroll
+    for (int c = 0; c < tile::R; c++)
+        if (first_key + ES_FMA_SIDE * c <= query) {
+            m = fmaxf(m, POWER ? fabsf(s[c]) : s[c]);
+            largest = fmaxf(largest, s[c]);
+        }
+    factor = es_row_grow<POWER, true, false>(row, es_fma_row_largest(m), scale2,
+                                             call->power);
+    row->largest = fmaxf(row->largest, largest);
+    anchor = es_row_anchor<POWER>(row->m);
+#pragma unroll
+    for (int c = 0; c < tile::R; c++) {
+        es_weight w = es_weigh<POWER, false>(s[c], anchor, scale2, call->power);
+        bool visible = first_key + ES_FMA_SIDE * c <= query;
+        s[c] = visible ? w.u : 0;
+        row->sum += s[c];
+        if (visible)
+            row->moment = fmaf(w.u, w.log, row->moment);
+    }
+    return factor;
+}
+
+template <class A, int WIDTH, bool POWER>
+static __device__ void
+end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
+         es_row row[es_fma_tile<WIDTH>::R],
+         const float scale[es_fma_tile<WIDTH>::R], es_fma_owned own)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    for (int r = 0; r < tile::R; r++) {
+        const int query = own.first + own.ty + ES_FMA_SIDE * r;
+        const size_t at =
+            (size_t)own.head * (size_t)call->n_ctx + (size_t)query;
+        es_row_end end;
+        row[r].sum = es_fma_row_sum(row[r].sum);
+        row[r].moment = es_fma_row_sum(row[r].moment);
+        row[r].largest = es_fma_row_largest(row[r].largest);
+        end =
+            es_row_close<POWER>(&row[r], scale[r], call->epsilon, call->power);
+        factor[r] = end.saved.inverse;
+        if (own.tx != 0 || query >= call->n_ctx)
+            continue;
+        ((es_saved_row *)(void *)call->saved)[at] = end.saved;
+        if (call->measures)
+            es_row_measure<A, POWER>(call, at, &row[r], &end);
+    }
+}
+
+/* Rows beyond the last query attend like the last and are not written. */
+template <class A, int WIDTH>
+static __device__ __forceinline__ void
+row_scales(const es_attention_call<A> *call, float scale[es_fma_tile<WIDTH>::R],
+           es_fma_owned own)
+{
+    for (int r = 0; r < es_fma_tile<WIDTH>::R; r++)
+        scale[r] = es_attention_scale(
+            call, own.head,
+            min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1));
+}
+
+template <class A, int WIDTH, bool POWER>
+__global__ void __launch_bounds__(ES_FMA_THREADS, 1)
+    attention_kernel(es_attention_call<A> call)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    ES_SHARED(float, q);
+    float *other = q + tile::FLOATS, *p = other + tile::FLOATS;
+    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_QUERIES);
+    const es_tile_range keys =
+        es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_QUERIES);
+    const A *from = call.qkv + es_attention_qkv_at(&call, own.head);
+    const int stride = 3 * call.d_model, d = call.d_model;
+    float out[tile::R][tile::C], s[tile::R][tile::R], scale[tile::R];
+    es_row row[tile::R];
+    es_fma_clear<WIDTH>(out);
+    row_scales<A, WIDTH>(&call, scale, own);
+    for (int r = 0; r < tile::R; r++)
+        es_row_open<POWER>(&row[r]);
+    es_fma_load<A, WIDTH>(q, from, stride, own.first, call.n_ctx, call.width);
+    for (int key = keys.begin; key < keys.end; key += tile::N) {
+        es_fma_load<A, WIDTH>(other, from + d, stride, key, call.n_ctx,
+                              call.width);
+        __syncthreads();
+        es_fma_multiply<WIDTH>(s, q, other, own);
+#pragma unroll
+        for (int r = 0; r < tile::R; r++) {
+            float factor;
+            if (call.measures && key == 0 && own.tx == 0)
+                es_row_keep_first(&call, own.head,
+                                  own.first + own.ty + ES_FMA_SIDE * r,
+                                  s[r][0]);
+            factor = weigh_row<A, WIDTH, POWER>(
+                &call, s[r], &row[r], own.first + own.ty + ES_FMA_SIDE * r,
+                key + own.tx, scale[r] * ES_LOG2_E);
+#pragma unroll
+            for (int c = 0; c < tile::C; c++)
+                out[r][c] *= factor;
+        }
+        es_fma_keep<WIDTH>(p, s, own);
+        __syncthreads();
+        es_fma_load<A, WIDTH>(other, from + 2 * d, stride, key, call.n_ctx,
+                              call.width);
+        __syncthreads();
+        es_fma_gather<WIDTH>(out, p, other, own, key, ES_OWN_QUERIES);
+        __syncthreads();
+    }
+    end_rows<A, WIDTH, POWER>(&call, scale, row, scale, own);
+    es_fma_write<A, WIDTH>(call.y + es_attention_y_at(&call, own.head), out,
+                           scale, d, own, call.n_ctx, call.width);
+}
+
+/* --- launches ------------------------------------------------------------- */
+
+template <class A, int WIDTH, bool POWER>
+static void forward(es_device *device, const es_attention_call<A> *call)
+{
+    es_launch(device, "attention", attention_kernel<A, WIDTH, POWER>,
+              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
+              es_fma_shared<WIDTH>(2), *call);
+}
+
+template <class A, bool POWER>
+static void forward_of_width(es_device *device,
+                             const es_attention_call<A> *call)
+{
+    if (call->width <= 32)
+        forward<A, 32, POWER>(device, call);
+    else if (call->width <= 64)
+        forward<A, 64, POWER>(device, call);
+    else if (call->width <= 128)
+        forward<A, 128, POWER>(device, call);
+    else
+        forward<A, 256, POWER>(device, call);
+}
+
+template <class A>
+void es_cuda_attention_fma(es_device *device, const es_attention_call<A> *call)
+{
+    if (call->power)
+        forward_of_width<A, true>(device, call);
+    else
+        forward_of_width<A, false>(device, call);
+}
+
+#define INSTANTIATE(A)                                                         \
+    template void es_cuda_attention_fma<A>(es_device *,                        \
+                                           const es_attention_call<A> *);
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)

@@ -1,0 +1,322 @@
+/** Attention in float32, backward: attention_fma.h says how. */
+#include "hooks/trainer/cuda/attention_fma.h"
+
+/* --- dq ------------------------------------------------------------------- */
+
+/* What the block of dq has in shared memory. */
+typedef struct query_tiles {
+    float *q, *dy, *other, *p;
+} query_tiles;
+
+/* g into g, raw scores into s; the keys stay in `other`. */
+template <class A, int WIDTH>
+static __device__ __forceinline__ void
+score_keys(const es_attention_call<A> *call,
+           float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
+           float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
+           const query_tiles *tiles, es_fma_owned own, int key)
+{
+    const A *from = call->qkv + es_attention_qkv_at(call, own.head);
+    const int d = call->d_model;
+    __syncthreads();
+    es_fma_load<A, WIDTH>(tiles->other, from + 2 * d, 3 * d, key, call->n_ctx,
+                          call->width);
+    __syncthreads();
+    es_fma_multiply<WIDTH>(g, tiles->dy, tiles->other, own);
+    __syncthreads();
+    es_fma_load<A, WIDTH>(tiles->other, from + d, 3 * d, key, call->n_ctx,
+                          call->width);
+    __syncthreads();
+    es_fma_multiply<WIDTH>(s, tiles->q, tiles->other, own);
+}
+
+/* The mean of g - w l anew from the weights. Under a small temperature a row is
+ * almost one weight of 1: what rounding makes of its small g - <g> is
+ * multiplied with 1/t. */
+template <class A, int WIDTH>
+static __device__ void
+mean_gradients(const es_attention_call<A> *call,
+               es_row_gradient row[es_fma_tile<WIDTH>::R],
+               const query_tiles *tiles, es_fma_owned own, es_tile_range keys)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    float s[tile::R][tile::R], g[tile::R][tile::R], mean[tile::R] = {0};
+    for (int key = keys.begin; key < keys.end; key += tile::N) {
+        score_keys<A, WIDTH>(call, s, g, tiles, own, key);
+#pragma unroll
+        for (int r = 0; r < tile::R; r++)
+#pragma unroll
+            for (int c = 0; c < tile::R; c++) {
+                es_weight w = es_weigh<false, false>(s[r][c], row[r].anchor,
+                                                     row[r].scale2, 0);
+                float reduced = g[r][c] - row[r].weight * w.log;
+                if (key + own.tx + ES_FMA_SIDE * c <=
+                    own.first + own.ty + ES_FMA_SIDE * r)
+                    mean[r] = fmaf(w.u * row[r].inverse, reduced, mean[r]);
+            }
+    }
+    for (int r = 0; r < tile::R; r++)
+        row[r].mean = es_fma_row_sum(mean[r]);
+}
+
+/* Scores become their gradients, without the row's factor; returns sum dz l. */
+template <class A, int WIDTH, bool POWER>
+static __device__ __forceinline__ float
+gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
+                 float s[es_fma_tile<WIDTH>::R],
+                 const float g[es_fma_tile<WIDTH>::R], int query, int first_key)
+{
+    float dot = 0;
+#pragma unroll
+    for (int c = 0; c < es_fma_tile<WIDTH>::R; c++) {
+        es_weight w =
+            es_weigh<POWER, false>(s[c], row->anchor, row->scale2, call->power);
+        float ds =
+            w.slope * row->inverse * (g[c] - row->weight * w.log - row->mean);
+        bool visible = first_key + ES_FMA_SIDE * c <= query;
+        s[c] = visible ? ds : 0;
+        if (visible)
+            dot = fmaf(ds, w.log, dot);
+    }
+    return dot;
+}
+
+/* Gradients of the block's rows, with what g is compared with. */
+template <class A, int WIDTH, bool POWER>
+static __device__ void
+open_gradients(const es_attention_call<A> *call,
+               es_row_gradient row[es_fma_tile<WIDTH>::R],
+               const query_tiles *tiles, es_fma_owned own, es_tile_range keys)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    float mean[tile::R];
+    es_fma_load<A, WIDTH>(tiles->other,
+                          call->y + es_attention_y_at(call, own.head),
+                          call->d_model, own.first, call->n_ctx, call->width);
+    __syncthreads();
+    es_fma_multiply_rows<WIDTH>(mean, tiles->dy, tiles->other, own);
+#pragma unroll
+    for (int r = 0; r < tile::R; r++) {
+        es_saved_row saved;
+        row[r] = es_row_gradient_open<A, POWER>(
+            call, own.head,
+            min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1), &saved);
+        row[r].mean = mean[r] - row[r].weight * saved.center;
+    }
+    if (!POWER && call->temperature)
+        mean_gradients<A, WIDTH>(call, row, tiles, own, keys);
+}
+
+/* Of every row what the kernel of dk and dv wants, and sum dz z. */
+template <class A, int WIDTH>
+static __device__ void
+write_means(const es_attention_call<A> *call,
+            const es_row_gradient row[es_fma_tile<WIDTH>::R],
+            const float dot[es_fma_tile<WIDTH>::R], es_fma_owned own)
+{
+    for (int r = 0; r < es_fma_tile<WIDTH>::R; r++) {
+        const int query = own.first + own.ty + ES_FMA_SIDE * r;
+        const size_t at =
+            (size_t)own.head * (size_t)call->n_ctx + (size_t)query;
+        const float sum = es_fma_row_sum(dot[r]) * ES_LN_2;
+        if (own.tx != 0 || query >= call->n_ctx)
+            continue;
+        call->means[at] = row[r].mean;
+        if (call->dots)
+            call->dots[at] = sum;
+    }
+}
+
+template <class A, int WIDTH, bool POWER>
+__global__ void __launch_bounds__(ES_FMA_THREADS, 1)
+    attention_dq_kernel(es_attention_call<A> call)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    ES_SHARED(float, memory);
+    const query_tiles tiles = {memory, memory + tile::FLOATS,
+                               memory + 2 * tile::FLOATS,
+                               memory + 3 * tile::FLOATS};
+    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_QUERIES);
+    const es_tile_range keys =
+        es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_QUERIES);
+    const size_t at = es_attention_qkv_at(&call, own.head);
+    const int d = call.d_model;
+    float out[tile::R][tile::C], s[tile::R][tile::R], g[tile::R][tile::R];
+    float dot[tile::R] = {0}, factor[tile::R];
+    es_row_gradient row[tile::R];
+    es_fma_clear<WIDTH>(out);
+    es_fma_load<A, WIDTH>(tiles.q, call.qkv + at, 3 * d, own.first, call.n_ctx,
+                          call.width);
+    es_fma_load<A, WIDTH>(tiles.dy,
+                          call.dy + es_attention_y_at(&call, own.head), d,
+                          own.first, call.n_ctx, call.width);
+    open_gradients<A, WIDTH, POWER>(&call, row, &tiles, own, keys);
+    for (int key = keys.begin; key < keys.end; key += tile::N) {
+        score_keys<A, WIDTH>(&call, s, g, &tiles, own, key);
+#pragma unroll
+        for (int r = 0; r < tile::R; r++)
+            dot[r] += gradient_of_keys<A, WIDTH, POWER>(
+                &call, &row[r], s[r], g[r],
+                own.first + own.ty + ES_FMA_SIDE * r, key + own.tx);
+        es_fma_keep<WIDTH>(tiles.p, s, own);
+        __syncthreads();
+        es_fma_gather<WIDTH>(out, tiles.p, tiles.other, own, key,
+                             ES_OWN_QUERIES);
+    }
+    for (int r = 0; r < tile::R; r++)
+        factor[r] = row[r].factor;
+    write_means<A, WIDTH>(&call, row, dot, own);
+    es_fma_write<A, WIDTH>(call.dqkv + at, out, factor, 3 * d, own, call.n_ctx,
+                           call.width);
+}
+
+/* --- dk and dv ------------------------------------------------------------ */
+
+/* What the block of dk and dv has in shared memory. */
+typedef struct key_tiles {
+    float *k, *v, *other, *p;
+} key_tiles;
+
+/* Of keys ty + 16 r and queries tx + 16 c: raw scores become gradients, g
+ * becomes weights. */
+template <class A, int WIDTH, bool POWER>
+static __device__ __forceinline__ void
+gradient_of_queries(const es_attention_call<A> *call,
+                    float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
+                    float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
+                    es_fma_owned own, int first_query)
+{
+    typedef es_fma_tile<WIDTH> tile;
+#pragma unroll
+    for (int c = 0; c < tile::R; c++) {
+        const int query = first_query + own.tx + ES_FMA_SIDE * c;
+        const int inside = min(query, call->n_ctx - 1);
+        es_saved_row saved;
+        es_row_gradient row =
+            es_row_gradient_open<A, POWER>(call, own.head, inside, &saved);
+        row.mean = call->means[(size_t)own.head * (size_t)call->n_ctx +
+                               (size_t)inside];
+#pragma unroll
+        for (int r = 0; r < tile::R; r++) {
+            es_weight w = es_weigh<POWER, false>(s[r][c], row.anchor,
+                                                 row.scale2, call->power);
+            float ds = w.slope * row.inverse *
+                       (g[r][c] - row.weight * w.log - row.mean);
+            bool visible = query < call->n_ctx &&
+                           es_tile_visible(own.first + own.ty + ES_FMA_SIDE * r,
+                                           query, ES_OWN_KEYS);
+            g[r][c] = visible ? w.u * row.inverse : 0;
+            s[r][c] = visible ? ds * row.factor : 0;
+        }
+    }
+}
+
+/* Adds what the queries of a tile give to dk and dv. */
+template <class A, int WIDTH, bool POWER>
+static __device__ __forceinline__ void
+add_queries(const es_attention_call<A> *call,
+            float dk[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
+            float dv[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
+            const key_tiles *tiles, es_fma_owned own, int query)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    const A *q = call->qkv + es_attention_qkv_at(call, own.head);
+    const A *dy = call->dy + es_attention_y_at(call, own.head);
+    const int d = call->d_model;
+    float s[tile::R][tile::R], g[tile::R][tile::R];
+    __syncthreads();
+    es_fma_load<A, WIDTH>(tiles->other, q, 3 * d, query, call->n_ctx,
+                          call->width);
+    __syncthreads();
+    es_fma_multiply<WIDTH>(s, tiles->k, tiles->other, own);
+    __syncthreads();
+    es_fma_load<A, WIDTH>(tiles->other, dy, d, query, call->n_ctx, call->width);
+    __syncthreads();
+    es_fma_multiply<WIDTH>(g, tiles->v, tiles->other, own);
+    gradient_of_queries<A, WIDTH, POWER>(call, s, g, own, query);
+    es_fma_keep<WIDTH>(tiles->p, g, own);
+    __syncthreads();
+    es_fma_gather<WIDTH>(dv, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
+    __syncthreads();
+    es_fma_keep<WIDTH>(tiles->p, s, own);
+    es_fma_load<A, WIDTH>(tiles->other, q, 3 * d, query, call->n_ctx,
+                          call->width);
+    __syncthreads();
+    es_fma_gather<WIDTH>(dk, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
+}
+
+template <class A, int WIDTH, bool POWER>
+__global__ void __launch_bounds__(ES_FMA_THREADS, 1)
+    attention_dkv_kernel(es_attention_call<A> call)
+{
+    typedef es_fma_tile<WIDTH> tile;
+    ES_SHARED(float, memory);
+    const key_tiles tiles = {memory, memory + tile::FLOATS,
+                             memory + 2 * tile::FLOATS,
+                             memory + 3 * tile::FLOATS};
+    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_KEYS);
+    const es_tile_range queries =
+        es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_KEYS);
+    const size_t at =
+        es_attention_qkv_at(&call, own.head) + (size_t)call.d_model;
+    const int d = call.d_model;
+    float dk[tile::R][tile::C], dv[tile::R][tile::C], factor[tile::R];
+    es_fma_clear<WIDTH>(dk);
+    es_fma_clear<WIDTH>(dv);
+    es_fma_load<A, WIDTH>(tiles.k, call.qkv + at, 3 * d, own.first, call.n_ctx,
+                          call.width);
+    es_fma_load<A, WIDTH>(tiles.v, call.qkv + at + d, 3 * d, own.first,
+                          call.n_ctx, call.width);
+    for (int query = queries.begin; query < queries.end; query += tile::N)
+        add_queries<A, WIDTH, POWER>(&call, dk, dv, &tiles, own, query);
+    for (int r = 0; r < tile::R; r++)
+        factor[r] = 1;
+    es_fma_write<A, WIDTH>(call.dqkv + at, dk, factor, 3 * d, own, call.n_ctx,
+                           call.width);
+    es_fma_write<A, WIDTH>(call.dqkv + at + d, dv, factor, 3 * d, own,
+                           call.n_ctx, call.width);
+}
+
+/* --- launches ------------------------------------------------------------- */
+
+template <class A, int WIDTH, bool POWER>
+static void backward(es_device *device, const es_attention_call<A> *call)
+{
+    es_launch(device, "attention_dq", attention_dq_kernel<A, WIDTH, POWER>,
+              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
+              es_fma_shared<WIDTH>(3), *call);
+    es_launch(device, "attention_dkv", attention_dkv_kernel<A, WIDTH, POWER>,
+              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
+              es_fma_shared<WIDTH>(3), *call);
+}
+
+template <class A, bool POWER>
+static void backward_of_width(es_device *device,
+                              const es_attention_call<A> *call)
+{
+    if (call->width <= 32)
+        backward<A, 32, POWER>(device, call);
+    else if (call->width <= 64)
+        backward<A, 64, POWER>(device, call);
+    else if (call->width <= 128)
+        backward<A, 128, POWER>(device, call);
+    else
+        backward<A, 256, POWER>(device, call);
+}
+
+template <class A>
+void es_cuda_attention_fma_backward(es_device *device,
+                                    const es_attention_call<A> *call)
+{
+    if (call->power)
+        backward_of_width<A, true>(device, call);
+    else
+        backward_of_width<A, false>(device, call);
+}
+
+#define INSTANTIATE(A)                                                         \
+    template void es_cuda_attention_fma_backward<A>(                           \
+        es_device *, const es_attention_call<A> *);
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)
