@@ -99,6 +99,25 @@ static void test_cuda_attention__temperatures(void **state)
     }
 }
 
+/* Rows that are nearly one weight of 1, whose gradients are small: they are
+ * exact to the rounding of their own size, not to that of g. */
+static void test_cuda_attention__peaked_by_temperature(void **state)
+{
+    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 3; n++) {
+        attention_problem p = attention_open(1, 75, 2, 16);
+        attention_add_temperatures(&p);
+        for (int i = 0; i < 2 * p.n_ctx; i++)
+            p.temperature[i] *= 0.1f;
+        cuda_attention_run(&p, place,
+                           (cuda_run){precisions[n], .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
 /* As if they were 1e-4, and nothing pulls at them. */
 static void test_cuda_attention__temperature_below_the_floor(void **state)
 {
@@ -468,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__fp16),
         cmocka_unit_test(test_cuda_attention__odd_widths_of_16_bits),
         cmocka_unit_test(test_cuda_attention__temperatures),
+        cmocka_unit_test(test_cuda_attention__peaked_by_temperature),
         cmocka_unit_test(test_cuda_attention__temperature_below_the_floor),
         cmocka_unit_test(test_cuda_attention__one_weight),
         cmocka_unit_test(test_cuda_attention__one_weight_of_plain_softmax),

@@ -27,13 +27,15 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
                 int seen[3][MOST] = {{0}}, longest = 1 << 30;
                 for (unsigned block = 0; block < (unsigned)(3 * tiles);
                      block++) {
-                    es_tile_place place = es_tile_place_of(
-                        block, 3, contexts[n], sizes[i], owners[o]);
+                    es_tile_place place = es_tile_place_of(block, contexts[n],
+                                                           sizes[i], owners[o]);
                     int length = owners[o] == ES_OWN_QUERIES
                                      ? place.first
                                      : contexts[n] - place.first;
                     assert_true(place.first % sizes[i] == 0);
-                    assert_true(length <= longest);
+                    assert_int_equal(place.head, block / (unsigned)tiles);
+                    assert_true(block % (unsigned)tiles == 0 ||
+                                length <= longest);
                     longest = length;
                     for (int r = place.first; r < place.first + sizes[i]; r++)
                         if (r < contexts[n])

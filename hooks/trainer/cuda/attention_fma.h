@@ -48,8 +48,7 @@ __device__ __forceinline__ es_fma_owned
 es_fma_find(const es_attention_call<A> *call, es_tile_owner owner)
 {
     es_tile_place place =
-        es_tile_place_of(blockIdx.x, call->n_batch * call->n_head, call->n_ctx,
-                         es_fma_tile<WIDTH>::N, owner);
+        es_tile_place_of(blockIdx.x, call->n_ctx, es_fma_tile<WIDTH>::N, owner);
     es_fma_owned own = {place.head, place.first, (int)threadIdx.x % ES_FMA_SIDE,
                         (int)threadIdx.x / ES_FMA_SIDE};
     return own;

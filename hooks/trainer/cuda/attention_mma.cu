@@ -230,8 +230,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     ES_SHARED(A, q);
     A *stages = q + shape::OWN_SIZE;
     const es_tile_place place =
-        es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
-                         shape::OWN, ES_OWN_QUERIES);
+        es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_QUERIES);
     const es_tile_range keys = es_tile_others(
         place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
     const A *from = call.qkv + es_attention_qkv_at(&call, place.head);

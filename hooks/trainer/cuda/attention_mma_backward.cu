@@ -264,8 +264,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     A *stages = q + 2 * shape::OWN_SIZE;
     const tile_pair<A> own = {q, q + shape::OWN_SIZE};
     const es_tile_place place =
-        es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
-                         shape::OWN, ES_OWN_QUERIES);
+        es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_QUERIES);
     const es_tile_range keys = es_tile_others(
         place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
     const int first = place.first + es_mma_warp() * 16 * M;
@@ -453,8 +452,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     query_rows *known = (query_rows *)(void *)(stages + 2 * shape::STAGE);
     tile_pair<A> own = {k, k + shape::OWN_SIZE};
     const es_tile_place place =
-        es_tile_place_of(blockIdx.x, call.n_batch * call.n_head, call.n_ctx,
-                         shape::OWN, ES_OWN_KEYS);
+        es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_KEYS);
     const es_tile_range queries = es_tile_others(
         place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_KEYS);
     const int d = call.d_model;

@@ -27,22 +27,23 @@ ES_TILE_FUNCTION int es_tile_count(int n_ctx, int size)
     return (n_ctx + size - 1) / size;
 }
 
-/** Which tile and head block number `block` has. What takes longest goes
+/** Which tile and head block number `block` has. The tiles of a head are
+ *  neighbours, and find its other rows in the cache; what takes longest goes
  *  first: the last queries, the first keys. */
 typedef struct es_tile_place {
     int head; /* b H + h */
     int first;
 } es_tile_place;
 
-ES_TILE_FUNCTION es_tile_place es_tile_place_of(unsigned block, int n_heads,
-                                                int n_ctx, int size,
-                                                es_tile_owner owner)
+ES_TILE_FUNCTION es_tile_place es_tile_place_of(unsigned block, int n_ctx,
+                                                int size, es_tile_owner owner)
 {
-    int tile = (int)(block / (unsigned)n_heads);
+    const int n_tiles = es_tile_count(n_ctx, size);
+    int tile = (int)(block % (unsigned)n_tiles);
     es_tile_place place;
     if (owner == ES_OWN_QUERIES)
-        tile = es_tile_count(n_ctx, size) - 1 - tile;
-    place.head = (int)(block % (unsigned)n_heads);
+        tile = n_tiles - 1 - tile;
+    place.head = (int)(block / (unsigned)n_tiles);
     place.first = tile * size;
     return place;
 }
