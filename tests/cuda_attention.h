@@ -11,7 +11,8 @@ typedef struct cuda_place {
     const es_ops *(*ops)(es_precision precision);
 } cuda_place;
 
-/** All that there are, a NULL file at the end; opened at first use. A place
+/** All that there are, a NULL file at the end; opened at first use; on the host
+ *  the library that ENTROPY_TRAIN_CUDA names, if it names one. A place
  *  that was not built or has no device is left out, which is told once. */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
