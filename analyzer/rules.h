@@ -130,7 +130,8 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  * finite values: these may open an episode or go on with it, but as long as
  * the others are unknown, nothing ends it and nothing interrupts the
  * consecutive samples. (A share ends if it were too small with all of them.)
- * es_rules_nonfinite counts such values, and the flag nan tells of them.
+ * es_rules_nonfinite counts such values; the flag nan tells of those of its own
+ * series.
  *
  * The history is a histogram with 32 bins an octave over 24 octaves, 12 below
  * and 12 above the unit's first positive value: the lower median, exact to

@@ -370,6 +370,11 @@ bool es_judging_heard(const es_judging *j, size_t rule)
     return from && from->begun;
 }
 
+uint64_t es_judging_nonfinite(const es_judging *j, size_t rule)
+{
+    return j->rules ? es_rules_nonfinite(j->rules, rule) : 0;
+}
+
 int64_t es_judging_step(const es_judging *j)
 {
     return j->step;

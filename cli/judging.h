@@ -46,6 +46,9 @@ es_status es_judging_read(es_judging *judging, es_reader *reader,
  *  any says nothing, whatever happens. */
 bool es_judging_heard(const es_judging *judging, size_t rule);
 
+/** Values that rule `rule` met and could not compare: NaN and infinities. */
+uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
+
 /** Step of the sample judged last: for handlers. */
 int64_t es_judging_step(const es_judging *judging);
 

@@ -293,5 +293,6 @@ void es_summary_free(es_run_summary *summary)
     free(summary->values);
     free(summary->layers);
     free(summary->heard);
+    free(summary->nonfinite);
     free(summary);
 }

@@ -105,9 +105,11 @@ typedef struct es_run_summary {
     const es_rules_file *rules; /* the options' */
     bool *heard; /* (rules->n) whether there is a sample of the rule's series;
                     NULL: no rules, or not judged */
-    es_flag *flags; /* (n_flags) by onset, then kind; every episode, judged
-                       over the whole run: flags in the phase shown, further
-                       rules in their own */
+    uint64_t *nonfinite; /* (rules->n) values that the rule could not compare:
+                            NaN and infinities; NULL as well */
+    es_flag *flags;      /* (n_flags) by onset, then kind; every episode, judged
+                            over the whole run: flags in the phase shown, further
+                            rules in their own */
     size_t n_flags;
 } es_run_summary;
 

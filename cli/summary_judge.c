@@ -32,10 +32,13 @@ static es_status note_heard(es_run_summary *summary, const es_judging *judging,
     if (!rules || !rules->n)
         return ES_OK;
     summary->heard = calloc(rules->n, sizeof *summary->heard);
-    if (!summary->heard)
+    summary->nonfinite = calloc(rules->n, sizeof *summary->nonfinite);
+    if (!summary->heard || !summary->nonfinite)
         return es_fail(ES_ENOMEM, "out of memory for judging a run");
-    for (size_t i = 0; i < rules->n; i++)
+    for (size_t i = 0; i < rules->n; i++) {
         summary->heard[i] = es_judging_heard(judging, i);
+        summary->nonfinite[i] = es_judging_nonfinite(judging, i);
+    }
     return ES_OK;
 }
 

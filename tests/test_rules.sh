@@ -75,5 +75,9 @@ printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
 printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
 exits 'a rule that no run has a series for is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
 check 'and no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
+printf 'step,layer,head,grad_norm,entropy\n1,,,3,\n1,0,0,,1\n2,,,NaN,\n3,,,inf,\n' >broken.csv
+"$scan" import broken.csv -q --from long -o broken.db
+printf '[rule a]\nseries = grad_norm\naggregate = run\nabove = 9\n' >norm.ini
+exits 'what a rule could not compare is told of' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
 exits 'an aggregate that does not fit' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
 finish

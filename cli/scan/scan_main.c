@@ -10,6 +10,7 @@
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +27,10 @@ typedef struct scan {
     size_t n_left_out;         /* of those shown: by --where */
     int output_code;           /* exit code of the first output that failed */
     bool alarms;
-    bool *heard; /* (rules->n) by the rule of any run; NULL: no rules */
+    struct heard {
+        bool any;           /* sample of some run */
+        uint64_t nonfinite; /* values, of all runs */
+    } * heard;              /* (rules->n) by each rule; NULL: no rules */
 
     es_output *output;
     FILE *stream;
@@ -220,15 +224,25 @@ static es_status take(scan *s, es_reader *reader, size_t run,
 static void note_heard(scan *s, const es_run_summary *summary)
 {
     for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n; i++)
-        s->heard[i] = s->heard[i] || summary->heard[i];
+        s->heard[i] = (struct heard){
+            .any = s->heard[i].any || summary->heard[i],
+            .nonfinite = s->heard[i].nonfinite + summary->nonfinite[i],
+        };
 }
 
-/* A rule without a series to judge is silent; a misspelled one, too. */
+/* A rule without a series to judge is silent; a misspelled one, too; and one
+   of which the values are NaN. */
 static void tell_unheard(const scan *s)
 {
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
         const es_rule *rule = &s->options.rules.rules[i];
-        if (!s->heard[i])
+        if (s->heard[i].nonfinite > 0)
+            es_print_note("rule %s: %" PRIu64 " value%s of %s (%s) not "
+                          "compared: NaN or infinite",
+                          rule->name, s->heard[i].nonfinite,
+                          s->heard[i].nonfinite == 1 ? "" : "s", rule->series,
+                          rule->eval ? "eval" : "train");
+        if (!s->heard[i].any)
             es_print_note("rule %s: not judged: no run has a sample of %s "
                           "(%s)",
                           rule->name, rule->series,
