@@ -84,6 +84,22 @@ check 'each is asked to stop' test "$(grep -c 'asked to stop: .*(critical)' doom
 check 'long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
 check 'no request is left' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
 check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
+output 'heads that are NaN are counted apart' ' NaN .* 0/0/0/0 NaN 6 ' "$scan" sweep doomed --status
+printf '[rule trained]\nseries = loss\naggregate = run\nabove = 0\nseverity = error\naction = %s\n' stop >own.rules
+sed 's/stop/none/' own.rules >idle.rules
+spec ruled.ini SM+LN+G 1 'steps = 100000' 'record-every = 50'
+begin ruled.ini ruled --rules own.rules
+ends
+same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
+check 'by its name' grep -q 'asked to stop: .*trained (error)' ruled.err
+same_text 'and counts in the end' 1 $code
+output 'and in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
+check 'where it is asked for' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
+spec idle.ini SM+LN+G 1 'steps = 60'
+"$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
+same_text 'one without action leaves it' 'SM+LN+G_seed1 finished' "$(states idle)"
+output 'tasks of Slurm get them' "^exec .*/entropy-scan sweep [^ ]*/sub --rules [^ ]*/own.rules --run" "$scan" sweep idle.ini -o sub --slurm --dry-run --rules own.rules
+exits 'rules that are wrong' 2 'wrong.rules:1: no section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
 spec left.ini SM 1 'steps = 400' 'after-nan = 60' 'lr = 1e30' 'clip = 0'
 "$scan" sweep left.ini -o left --no-stop >/dev/null 2>&1
 check '--no-stop leaves them to fail' has_state left SM_seed1 failed

@@ -61,25 +61,47 @@ static es_sweep_stage stage_of(es_reader *reader, const es_run_info *info)
     }
 }
 
-static void judge(es_sweep_view *out, es_reader *reader)
+static void print_bands(char *out, size_t size, const es_bands *bands)
+{
+    int n = snprintf(out, size, "%zu/%zu/%zu/%zu", (size_t)bands->counts[0],
+                     (size_t)bands->counts[1], (size_t)bands->counts[2],
+                     (size_t)bands->counts[3]);
+    if (bands->nonfinite)
+        snprintf(out + n, size - (size_t)n, " NaN %zu",
+                 (size_t)bands->nonfinite);
+}
+
+static bool is_doomed(const es_run_summary *summary)
+{
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_flag *flag = &summary->flags[i];
+        if (flag->stands &&
+            (flag->severity >= ES_SEVERITY_CRITICAL ||
+             (flag->rule && flag->rule->action == ES_RULE_STOP)))
+            return true;
+    }
+    return false;
+}
+
+static void judge(es_sweep_view *out, es_reader *reader,
+                  const es_rules_file *rules)
 {
     es_run_summary *summary = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
     options.max.policy = ES_MAX_CEILING;
+    options.rules = rules;
     if (es_summary_load(&summary, reader, 0, &options) != ES_OK)
         return;
-    const es_bands *bands = &summary->bands;
     out->loss = summary->loss;
-    snprintf(out->bands, sizeof out->bands, "%zu/%zu/%zu/%zu",
-             (size_t)bands->counts[0], (size_t)bands->counts[1],
-             (size_t)bands->counts[2], (size_t)bands->counts[3]);
+    print_bands(out->bands, sizeof out->bands, &summary->bands);
     es_summary_print_flags(out->flags, sizeof out->flags, summary);
-    out->doomed = es_summary_severity(summary) >= ES_SEVERITY_CRITICAL;
+    out->doomed = is_doomed(summary);
     es_summary_free(summary);
 }
 
-static void look_into(es_sweep_view *out, es_reader *reader)
+static void look_into(es_sweep_view *out, es_reader *reader,
+                      const es_rules_file *rules)
 {
     es_run_info info;
     if (es_reader_run(reader, 0, &info) != ES_OK)
@@ -87,17 +109,18 @@ static void look_into(es_sweep_view *out, es_reader *reader)
     out->stage = stage_of(reader, &info);
     out->step = info.last_step;
     out->planned = es_reader_planned_steps(reader, 0);
-    judge(out, reader);
+    judge(out, reader, rules);
 }
 
-void es_sweep_look(es_sweep_view *out, const char *folder, const char *name)
+void es_sweep_look(es_sweep_view *out, const char *folder, const char *name,
+                   const es_rules_file *rules)
 {
     es_reader *reader = NULL;
     *out = (es_sweep_view){
         .step = ES_UNKNOWN, .planned = ES_UNKNOWN, .loss = es_missing()};
     char *path = es_sweep_path(folder, name, ".db");
     if (path && es_reader_open(&reader, path) == ES_OK)
-        look_into(out, reader);
+        look_into(out, reader, rules);
     es_reader_close(reader);
     free(path);
     char why[128];

@@ -2,7 +2,7 @@
 #ifndef ES_SWEEP_LOOK_H
 #define ES_SWEEP_LOOK_H
 
-#include "analyzer/base/status.h"
+#include "cli/rules/rules_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +25,11 @@ typedef struct es_sweep_view {
     es_sweep_stage stage;
     int64_t step, planned; /* or ES_UNKNOWN */
     float loss;            /* es_missing(): none yet */
-    char bands[64];        /* heads in each quarter of the ceiling: "1/2/3/0" */
+    char bands[64];        /* heads in each quarter of the ceiling: "1/2/3/0",
+                              "0/2/0/0 NaN 4" if some are not finite */
     char flags[256];       /* what stands; of a broken run why */
-    bool doomed;           /* something critical stands */
+    bool doomed;           /* something critical stands, or a rule whose action
+                              is to stop */
 } es_sweep_view;
 
 /** "waiting", "interrupted", ... */
@@ -39,8 +41,11 @@ bool es_sweep_is_done(es_sweep_stage stage);
 /**
  * Looks at a run. What cannot be read now is left out: a file that is about to
  * be begun, or is damaged.
+ *
+ *   rules  what to judge by; NULL: the default thresholds
  */
-void es_sweep_look(es_sweep_view *out, const char *folder, const char *name);
+void es_sweep_look(es_sweep_view *out, const char *folder, const char *name,
+                   const es_rules_file *rules);
 
 /** "[####----]  45%  135/300": width columns; nothing known: blanks. */
 void es_sweep_progress(char *out, size_t size, const es_sweep_view *view);

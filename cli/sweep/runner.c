@@ -65,7 +65,7 @@ static void look(runner *of, worker *at)
     if (now == at->written)
         return;
     at->written = now;
-    es_sweep_look(&at->view, folder, name);
+    es_sweep_look(&at->view, folder, name, of->job->rules);
     if (at->view.doomed && at->view.stage == ES_SWEEP_RUNNING &&
         !at->asked_to_stop && !of->job->no_stop)
         ask_to_stop(of, at);
@@ -103,7 +103,7 @@ static es_status start(runner *of, worker *at)
     if (status != ES_OK)
         return status;
     of->n_working++;
-    es_sweep_look(&at->view, job->folder, name);
+    es_sweep_look(&at->view, job->folder, name, job->rules);
     if (!of->teller.live)
         es_sweep_tell(&of->teller, "%s: %s, %zu of %zu", name,
                       goes_on ? "goes on from its checkpoint" : "begins",
@@ -123,7 +123,7 @@ static es_status begin(runner *of, worker *at, const es_sweep_run *run)
         return ES_OK;
     }
     if (status == ES_OK) {
-        es_sweep_look(&at->view, folder, run->name);
+        es_sweep_look(&at->view, folder, run->name, of->job->rules);
         of->n_done += es_sweep_is_done(at->view.stage);
     }
     if (status == ES_OK && !es_sweep_is_done(at->view.stage))
@@ -165,7 +165,7 @@ static void end(runner *of, worker *at, const char *why, bool told)
     free(stop);
     if (*why && !told && es_sweep_write(folder, name, ".end", why) != ES_OK)
         es_print_note("%s", es_message());
-    es_sweep_look(&at->view, folder, name);
+    es_sweep_look(&at->view, folder, name, of->job->rules);
     of->n_done += es_sweep_is_done(at->view.stage);
     if (!told && !es_sweep_is_done(at->view.stage)) {
         at->view.stage = ES_SWEEP_BROKEN;
@@ -252,7 +252,7 @@ static es_status look_back_at(es_sweep_view *view, const char *folder,
                               const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
-    es_sweep_look(view, folder, name);
+    es_sweep_look(view, folder, name, NULL);
     for (int i = 0; view->stage == ES_SWEEP_RUNNING; i++) {
         if (is_taken(folder, name))
             return ES_OK;
@@ -262,7 +262,7 @@ static es_status look_back_at(es_sweep_view *view, const char *folder,
                            "it to end",
                            folder, name);
         nanosleep(&pause, NULL);
-        es_sweep_look(view, folder, name);
+        es_sweep_look(view, folder, name, NULL);
     }
     return ES_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef ES_SWEEP_RUNNER_H
 #define ES_SWEEP_RUNNER_H
 
+#include "cli/rules/rules_file.h"
 #include "cli/sweep/plan.h"
 
 #include <stdbool.h>
@@ -11,7 +12,9 @@ typedef struct es_sweep_job {
     const char *folder;
     const char *program; /* es_sweep_program's */
     size_t n_at_once;
-    bool no_stop; /* leave doomed runs alone */
+    const es_rules_file *rules; /* what runs are judged by; NULL: the default
+                                   thresholds */
+    bool no_stop;               /* leave doomed runs alone */
 } es_sweep_job;
 
 typedef struct es_sweep_result {
@@ -23,7 +26,7 @@ typedef struct es_sweep_result {
 /**
  * Runs what is not done yet, and tells of it on standard error: a line for
  * each run that begins or ends; on a terminal, under those that ended, what
- * runs now. A run of which something critical stands is asked to stop.
+ * runs now. A doomed run (look.h) is asked to stop.
  *
  * SIGINT, SIGTERM and SIGHUP stop the trainings, and it returns once they have
  * ended; a second one kills them.

@@ -76,30 +76,34 @@ static void print_options(FILE *stream, const es_sweep_spec *spec)
 }
 
 static void print_command(FILE *stream, const es_sweep_submission *given,
-                          const char *self, const char *folder)
+                          const char *self, const char *folder,
+                          const char *rules)
 {
     fputs("exec ", stream);
     es_sweep_print_word(stream, self);
     fputs(" sweep ", stream);
     es_sweep_print_word(stream, folder);
     fputs(given->no_stop ? " --no-stop" : "", stream);
+    if (*rules) {
+        fputs(" --rules ", stream);
+        es_sweep_print_word(stream, rules);
+    }
     fputs(" --run \"$run\"\n", stream);
 }
 
 /* As every host sees it, also before it is there. */
-static es_status find_folder(char out[PATH_MAX], const char *folder)
+static es_status find_path(char out[PATH_MAX], const char *path)
 {
     char here[PATH_MAX];
     int n = 0;
-    if (!realpath(folder, out))
-        n = *folder == '/' || !getcwd(here, sizeof here)
-                ? snprintf(out, PATH_MAX, "%s", folder)
-                : snprintf(out, PATH_MAX, "%s/%s", here, folder);
+    if (!realpath(path, out))
+        n = *path == '/' || !getcwd(here, sizeof here)
+                ? snprintf(out, PATH_MAX, "%s", path)
+                : snprintf(out, PATH_MAX, "%s/%s", here, path);
     if (n < PATH_MAX && !strpbrk(out, "\n\r\\"))
         return ES_OK;
     return es_fail(ES_EUSAGE,
-                   "%s: no batch script can name it: take another folder",
-                   folder);
+                   "%s: no batch script can name it: take another path", path);
 }
 
 static es_status find_self(char out[PATH_MAX])
@@ -130,10 +134,12 @@ static void print_head(FILE *stream, const es_sweep_submission *given, size_t n,
 es_status es_sweep_print_script(FILE *stream, const es_sweep_submission *given,
                                 const char *const *runs, size_t n)
 {
-    char self[PATH_MAX], folder[PATH_MAX];
+    char self[PATH_MAX], folder[PATH_MAX], rules[PATH_MAX] = "";
     es_status status = find_self(self);
     if (status == ES_OK)
-        status = find_folder(folder, given->folder);
+        status = find_path(folder, given->folder);
+    if (status == ES_OK && given->rules)
+        status = find_path(rules, given->rules);
     if (status != ES_OK)
         return status;
     print_head(stream, given, n, folder);
@@ -144,7 +150,7 @@ es_status es_sweep_print_script(FILE *stream, const es_sweep_submission *given,
     for (size_t i = 0; i < n; i++)
         fprintf(stream, "%s\n", runs[i]);
     fputs(ES_SWEEP_SCRIPT_ENDS "\n)\n", stream);
-    print_command(stream, given, self, folder);
+    print_command(stream, given, self, folder, rules);
     return ES_OK;
 }
 
@@ -245,7 +251,7 @@ static void choose(choice *to, const es_sweep_submission *given,
     for (size_t i = 0; i < given->plan->n; i++) {
         const char *name = given->plan->runs[i].name;
         es_sweep_view view;
-        es_sweep_look(&view, given->folder, name);
+        es_sweep_look(&view, given->folder, name, NULL);
         es_sweep_jobs_amend(&view, es_sweep_jobs_find(jobs, name));
         to->n_of_stage[view.stage]++;
         if (!es_sweep_is_done(view.stage) && view.stage != ES_SWEEP_RUNNING &&

@@ -15,8 +15,9 @@ typedef struct es_sweep_submission {
     const es_sweep_spec *spec; /* its [slurm] */
     const es_sweep_plan *plan;
     const char *folder;
-    size_t n_at_once; /* tasks of an array; 0: as many as Slurm likes */
-    bool no_stop;     /* leave doomed runs alone */
+    size_t n_at_once;  /* tasks of an array; 0: as many as Slurm likes */
+    const char *rules; /* the file that runs are judged by, or NULL */
+    bool no_stop;      /* leave doomed runs alone */
 } es_sweep_submission;
 
 /**

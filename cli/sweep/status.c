@@ -16,6 +16,7 @@ enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS, N_COLUMNS };
 
 typedef struct table {
     const char *folder;
+    const es_rules_file *rules;
     es_paths names;
     es_sweep_jobs jobs;
     bool asked;           /* Slurm, and it answered */
@@ -72,7 +73,7 @@ static es_status fill(table *to)
         char **cells = to->cells + to->n * N_COLUMNS;
         es_sweep_view *view = &to->views[to->n];
         const es_sweep_task *task = es_sweep_jobs_find(&to->jobs, name);
-        es_sweep_look(view, to->folder, name);
+        es_sweep_look(view, to->folder, name, to->rules);
         es_sweep_jobs_amend(view, task);
         to->rows[to->n].cells = cells;
         status = fill_row(cells, name, view);
@@ -180,7 +181,8 @@ static void print_ends(FILE *stream, const table *of)
         fprintf(stream, "and %zu more\n", n - TOLD_MOST);
 }
 
-es_status es_sweep_print_status(FILE *stream, const char *folder)
+es_status es_sweep_print_status(FILE *stream, const char *folder,
+                                const es_rules_file *rules)
 {
     es_grid_column columns[N_COLUMNS] = {
         [NAME] = {.title = "run", .shortened = true},
@@ -192,7 +194,7 @@ es_status es_sweep_print_status(FILE *stream, const char *folder)
         [JOB] = {.title = NULL},
         [FLAGS] = {.title = "flags"}};
     es_table_options options;
-    table all = {.folder = folder};
+    table all = {.folder = folder, .rules = rules};
     es_status status = es_sweep_folder_names(&all.names, folder);
     if (status == ES_OK)
         status = es_sweep_jobs_read(&all.jobs, folder);

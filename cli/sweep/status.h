@@ -2,7 +2,7 @@
 #ifndef ES_SWEEP_STATUS_H
 #define ES_SWEEP_STATUS_H
 
-#include "analyzer/base/status.h"
+#include "cli/rules/rules_file.h"
 
 #include <stdio.h>
 
@@ -11,8 +11,11 @@
  * those that broke or were lost the last lines that they left. Slurm's queue
  * is asked if runs were submitted to it and it is there.
  *
+ *   rules  what runs are judged by; NULL: the default thresholds
+ *
  * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
  */
-es_status es_sweep_print_status(FILE *stream, const char *folder) ES_MUST_USE;
+es_status es_sweep_print_status(FILE *stream, const char *folder,
+                                const es_rules_file *rules) ES_MUST_USE;
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, JOBS, STATUS, SLURM, RUN, NO_STOP, DRY_RUN, HELP };
+enum { OUTPUT, JOBS, STATUS, SLURM, RUN, RULES, NO_STOP, DRY_RUN, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "DIR", "the folder of the sweep"},
@@ -24,8 +24,10 @@ static const es_option options[] = {
                "submit the runs to Slurm, a task each; print the job's id"},
     [RUN] = {"run", 0, "NAME",
              "train one run of the sweep in DIR: what a task does"},
-    [NO_STOP] = {"no-stop", 0, NULL,
-                 "leave a run going of which something critical stands"},
+    [RULES] = {"rules", 0, "FILE",
+               "judge by this file's thresholds and rules (entropy-scan rules "
+               "prints one)"},
+    [NO_STOP] = {"no-stop", 0, NULL, "leave a run going that is doomed"},
     [DRY_RUN] = {"dry-run", 0, NULL,
                  "print the command line of each run, or the batch script; "
                  "train nothing"},
@@ -48,7 +50,8 @@ const es_command es_sweep_command = {
         "one\n"
         "thread unless SPEC says threads = N.\n"
         "\n"
-        "A run of which something critical stands is asked to stop, through\n"
+        "A run is doomed if something critical stands of it, or a rule of\n"
+        "--rules whose action is stop: it is asked to stop, through\n"
         "NAME.db.stop. One that fails is told of with the last lines of its\n"
         "log; the others go on. Ctrl-C stops the trainings. The same command\n"
         "goes on with what is not done: a run that had ended, was asked to\n"
@@ -77,6 +80,8 @@ const es_command es_sweep_command = {
 
 typedef struct arguments {
     const char *input, *folder, *run;
+    const char *rules_file; /* --rules, or NULL */
+    es_rules_file rules;    /* of it */
     size_t n_at_once;
     bool status, slurm, no_stop, dry_run;
 } arguments;
@@ -111,6 +116,10 @@ static es_status take(void *user, int option, const char *value)
     case RUN:
         to->run = value;
         return ES_OK;
+    case RULES:
+        es_rules_file_free(&to->rules);
+        to->rules_file = value;
+        return es_rules_file_read(&to->rules, value);
     case NO_STOP:
         to->no_stop = true;
         return ES_OK;
@@ -154,6 +163,11 @@ static es_status print_plan(const es_sweep_plan *plan)
     return ES_OK;
 }
 
+static const es_rules_file *rules_of(const arguments *given)
+{
+    return given->rules_file ? &given->rules : NULL;
+}
+
 /* --- what came of it ------------------------------------------------------*/
 
 typedef struct scan_words {
@@ -180,9 +194,18 @@ static void add_files(scan_words *to, const char *folder,
     }
 }
 
-/* One word for all: what people would type to see the same again. */
-static int scan_all(const char *folder, const es_sweep_plan *plan)
+static void add_rules(scan_words *to, const char *file)
 {
+    if (!file)
+        return;
+    add_word(to, strdup("--rules"));
+    add_word(to, strdup(file));
+}
+
+/* One word for all: what people would type to see the same again. */
+static int scan_all(const arguments *given, const es_sweep_plan *plan)
+{
+    const char *folder = given->folder;
     char *picture = NULL;
     scan_words to = {.argv = calloc(plan->n + 8, sizeof *to.argv)};
     if (!to.argv || asprintf(&picture, "--bands=%s/bands.png", folder) < 0) {
@@ -193,6 +216,7 @@ static int scan_all(const char *folder, const es_sweep_plan *plan)
     add_word(&to, picture);
     add_word(&to, strdup("--compare"));
     add_word(&to, strdup("--check"));
+    add_rules(&to, given->rules_file);
     add_word(&to, strdup("--"));
     size_t before = to.n;
     add_files(&to, folder, plan);
@@ -203,13 +227,18 @@ static int scan_all(const char *folder, const es_sweep_plan *plan)
     return code;
 }
 
-static int check_one(const char *folder, const char *name)
+static int check_one(const arguments *given)
 {
     char program[] = "entropy-scan", check[] = "--check", quiet[] = "--quiet",
-         dashes[] = "--";
-    char *path = es_sweep_path(folder, name, ".db");
-    char *argv[] = {program, check, quiet, dashes, path, NULL};
-    int code = path ? es_scan_main(5, argv) : es_command_exit(ES_ENOMEM);
+         rules[] = "--rules", dashes[] = "--";
+    char *path = es_sweep_path(given->input, given->run, ".db");
+    char *file = given->rules_file ? strdup(given->rules_file) : NULL;
+    char *by_default[] = {program, check, quiet, dashes, path, NULL};
+    char *by_rules[] = {program, check, quiet, rules, file, dashes, path, NULL};
+    int code = !path  ? es_command_exit(ES_ENOMEM)
+               : file ? es_scan_main(7, by_rules)
+                      : es_scan_main(5, by_default);
+    free(file);
     free(path);
     return code;
 }
@@ -222,7 +251,7 @@ static int conclude(const arguments *given, const es_sweep_plan *plan,
                       given->folder);
         return 128 + result->signal;
     }
-    int code = scan_all(given->folder, plan);
+    int code = scan_all(given, plan);
     if (result->n_broken)
         es_print_note("%zu of %zu runs broke: see their logs in %s",
                       result->n_broken, plan->n, given->folder);
@@ -247,6 +276,7 @@ static es_status run_all(es_sweep_result *result, const arguments *given,
                               .program = program,
                               .n_at_once = given->n_at_once ? given->n_at_once
                                                             : n_processors(),
+                              .rules = rules_of(given),
                               .no_stop = given->no_stop};
     return es_sweep_run_all(result, &job);
 }
@@ -294,7 +324,7 @@ static int train_one(const arguments *given)
     else if (result.n_broken || result.n_taken)
         code = es_exit_code(ES_EIO);
     else
-        code = check_one(given->input, given->run);
+        code = check_one(given);
     free(program);
     es_sweep_plan_free(&plan);
     return code;
@@ -323,6 +353,7 @@ static int submit(const arguments *given, const es_sweep_spec *spec,
                                             .plan = plan,
                                             .folder = given->folder,
                                             .n_at_once = given->n_at_once,
+                                            .rules = given->rules_file,
                                             .no_stop = given->no_stop};
     if (given->dry_run)
         return es_command_exit(print_script(&submission));
@@ -336,7 +367,7 @@ static int submit(const arguments *given, const es_sweep_spec *spec,
 
 /* --- the verb -------------------------------------------------------------*/
 
-static int sweep(const arguments *given)
+static int plan_and_train(const arguments *given)
 {
     es_sweep_spec spec;
     es_sweep_plan plan = {.n = 0};
@@ -355,6 +386,14 @@ static int sweep(const arguments *given)
     return code;
 }
 
+static int sweep(const arguments *given)
+{
+    if (given->status)
+        return es_command_exit(
+            es_sweep_print_status(stdout, given->input, rules_of(given)));
+    return given->run ? train_one(given) : plan_and_train(given);
+}
+
 int es_sweep_main(int argc, char **argv)
 {
     arguments given = {.input = NULL};
@@ -362,9 +401,7 @@ int es_sweep_main(int argc, char **argv)
         es_options_parse(&es_sweep_command, argc, argv, take, &given);
     if (status == ES_OK)
         status = check(&given);
-    if (status != ES_OK)
-        return es_command_exit(status);
-    if (given.status)
-        return es_command_exit(es_sweep_print_status(stdout, given.input));
-    return given.run ? train_one(&given) : sweep(&given);
+    int code = status == ES_OK ? sweep(&given) : es_command_exit(status);
+    es_rules_file_free(&given.rules);
+    return code;
 }

@@ -122,6 +122,14 @@ void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
 
 /* --- in place -------------------------------------------------------------*/
 
+#define LIVE_LINE "%-*s  %-23s  %9s  %-11s  %s" /* as of --status */
+
+/* One column is left free: some terminals would begin a new line. */
+static void put_line(const es_sweep_teller *teller, const char *line)
+{
+    fprintf(stderr, "%.*s\n", teller->width - 1, line);
+}
+
 /* What is too wide is cut: first the name, then the flags. */
 static void draw_line(const es_sweep_teller *teller, size_t name_width,
                       const char *name, const es_sweep_view *view)
@@ -130,11 +138,17 @@ static void draw_line(const es_sweep_teller *teller, size_t name_width,
     es_sweep_progress(progress, sizeof progress, view);
     snprintf(shown, sizeof shown, "%s", name);
     es_display_shorten(shown, name_width);
-    snprintf(line, sizeof line, "%-*s  %s  loss %-6s  %-11s  %s",
-             (int)name_width, shown, progress, loss_text(loss, view),
-             view->bands, view->flags);
-    /* one column is left free: some terminals would begin a new line */
-    fprintf(stderr, "%.*s\n", teller->width - 1, line);
+    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, shown, progress,
+             loss_text(loss, view), view->bands, view->flags);
+    put_line(teller, line);
+}
+
+static void draw_titles(const es_sweep_teller *teller, size_t name_width)
+{
+    char line[512];
+    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, "run", "progress",
+             "loss", "bands", "flags");
+    put_line(teller, line);
 }
 
 static size_t width_of(const es_sweep_teller *teller, const char *const *names,
@@ -155,11 +169,12 @@ void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
         return;
     es_sweep_tell_wipe(teller);
     measure(teller);
-    size_t room = teller->height > 4 ? (size_t)teller->height - 3 : 1;
+    size_t room = teller->height > 5 ? (size_t)teller->height - 4 : 1;
     size_t name_width = width_of(teller, names, n);
+    draw_titles(teller, name_width);
     for (size_t i = 0; i < n && i < room; i++)
         draw_line(teller, name_width, names[i], views[i]);
     fprintf(stderr, "%s\n", headline);
-    teller->n_drawn = (n < room ? n : room) + 1;
+    teller->n_drawn = (n < room ? n : room) + 2;
     fflush(stderr);
 }

@@ -11,7 +11,7 @@ _entropy_scan()
     report) words="--output= --series= --phase= --max= --rules= --title= --quiet --help" ;;
     rules) words="--help" ;;
     watch) words="--once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
-    sweep) words="--output= --jobs= --status --slurm --run= --no-stop --dry-run --help" ;;
+    sweep) words="--output= --jobs= --status --slurm --run= --rules= --no-stop --dry-run --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"
