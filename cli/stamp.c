@@ -30,18 +30,19 @@ static bool same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool just_now(struct timespec at)
+static bool just_now(struct timespec at, double seconds)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     double ago = (double)(now.tv_sec - at.tv_sec) +
                  1e-9 * (double)(now.tv_nsec - at.tv_nsec);
-    return ago > -0.1 && ago < 0.1;
+    return ago > -seconds && ago < seconds;
 }
 
-bool es_stamp_is_fresh(const es_stamp *stamp)
+bool es_stamp_is_fresh(const es_stamp *stamp, double seconds)
 {
-    return just_now(stamp->marked) || just_now(stamp->log_marked);
+    return just_now(stamp->marked, seconds) ||
+           just_now(stamp->log_marked, seconds);
 }
 
 bool es_stamp_same(const es_stamp *a, const es_stamp *b)

@@ -22,8 +22,9 @@ es_stamp es_stamp_of(const char *path);
 
 bool es_stamp_same(const es_stamp *a, const es_stamp *b);
 
-/** The file has just been written to: something written since may have left the
- *  stamp as it is, for the system's clock is coarse. */
-bool es_stamp_is_fresh(const es_stamp *stamp);
+/** The file was written to less than so many seconds ago: it may be being
+ *  copied, or, within a tick of the system's coarse clock, have been written to
+ *  again with the same stamp. */
+bool es_stamp_is_fresh(const es_stamp *stamp, double seconds);
 
 #endif

@@ -128,6 +128,10 @@ mkdir files
 collapsing c && mv c.db files/
 check 'and comes back' until_true grep -q c.db files.out
 same_text 'is told of' 1 "$(grep -c 'files.*No such file' files.err)"
+collapsing d && head -c 3000 d.db >files/d.db
+sleep 1
+same_text 'half a file may be being copied' '' "$(grep d.db files.err)"
+check 'one that stays half is told of' until_true grep -q 'd.db: damaged' files.err
 stop_watching
 same_text 'each once' 3 "$(told files.out)"
 

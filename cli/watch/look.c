@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define TICK 0.1         /* seconds: more than one of any clock of files */
+#define COPYING 3        /* between two pieces of a file that is being copied */
 #define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
 
 /* --- from outside ---------------------------------------------------------*/
@@ -242,12 +244,13 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
     return status == ES_OK ? sum_up(look, file) : status;
 }
 
-/* A file that fails twice without a change in between is told of; one that
-   may be well without a change is then tried at each look. */
+/* A file that fails twice, and has not changed for a while, is told of; one
+   that may be well without a change is then tried at each look. */
 static void note_failure(const es_look *look, es_look_file *file,
                          es_status status)
 {
-    bool twice = file->failed || look->at_once;
+    bool settled = file->failed && !es_stamp_is_fresh(&file->stamp, COPYING);
+    bool twice = settled || look->at_once;
     if (twice && !file->told) {
         es_print_note("%s", es_message());
         file->told = true;
@@ -276,7 +279,7 @@ static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
     } else if (status == ES_OK) {
         file->read = true;
         file->told = file->failed = false;
-        file->again = es_stamp_is_fresh(&stamp);
+        file->again = es_stamp_is_fresh(&stamp, TICK);
     } else {
         file->read = false;
         note_failure(look, file, status);

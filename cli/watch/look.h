@@ -47,8 +47,8 @@ typedef struct es_look {
 /**
  * Looks once at all of the files, new ones included, and reads those that have
  * changed. A file that cannot be read is told of on standard error, once until
- * it can, and not before it has stayed so for two looks: it may be being
- * copied.
+ * it can, and not before it has stayed so for two looks and three seconds: it
+ * may be being copied.
  *
  * An alert may be handed on more than once, as after a file's change; its id
  * tells. A run in which the recorder left no alert is judged here by the same
