@@ -132,6 +132,29 @@ static void test_verify__sees_damaged_state(void **state)
             fail_msg("not seen: %s", damages[i]);
 }
 
+/* In bf16 an array may be off by a quarter of its norm; one with a wrong sign
+ * or a part missing is off by more, and counts have to be right in all. */
+static void test_verify__precisions(void **state)
+{
+    (void)state;
+    double want[2] = {3, -4}, error;
+    int32_t count = 5;
+    es_npy array = {.type = ES_NPY_F8, .n_dims = 1, .n = 2, .data = want};
+    es_npy counts = {.type = ES_NPY_I4, .n_dims = 1, .n = 1, .data = &count};
+    for (int p = ES_FP32; p < ES_N_PRECISIONS; p++) {
+        const es_tolerance t = es_verify_tolerance((es_precision)p);
+        const double just = 0.99 * t.relative, over = 1.01 * t.relative + 1e-3;
+        assert_true(es_verify_close(
+            &error, (double[]){3 * (1 + just), -4 * (1 + just)}, &array, &t));
+        assert_false(es_verify_close(
+            &error, (double[]){3 * (1 + over), -4 * (1 + over)}, &array, &t));
+        assert_false(es_verify_close(&error, (double[]){3, 4}, &array, &t));
+        assert_false(es_verify_close(&error, (double[]){6}, &counts, &t));
+    }
+    assert_true(es_verify_tolerance(ES_BF16).relative == 0.25);
+    assert_true(es_verify_tolerance(ES_FP16).relative == 0.03125);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_verify__nonfinite),
         cmocka_unit_test(test_verify__integers_are_equal),
         cmocka_unit_test(test_verify__sees_damage),
+        cmocka_unit_test(test_verify__precisions),
         cmocka_unit_test(test_verify__sees_damaged_state),
     };
     return cmocka_run_group_tests_name("verify", tests, NULL, NULL);

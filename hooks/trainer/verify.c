@@ -14,7 +14,7 @@ es_tolerance es_verify_tolerance(es_precision precision)
         [ES_TF32] = 0x1p-10, [ES_BF16] = 0x1p-7, [ES_FP16] = 0x1p-10};
     if (precision == ES_FP32)
         return (es_tolerance){1e-4, 1e-6};
-    return (es_tolerance){16 * eps[precision], eps[precision] / 64};
+    return (es_tolerance){32 * eps[precision], eps[precision] / 16};
 }
 
 static bool same_class(double a, double b)

@@ -1,0 +1,70 @@
+/* A library of a back-end "cuda" that is the CPU's, to be loaded by
+ * entropy-train: with what goes wrong on devices, as the variable WRAPPED says.
+ *
+ *   no-device  none opens
+ *   fails      the device fails at the fifth wait; all memory is NaN from then
+ *   fp16       it has fp16, whose loss is scaled
+ *
+ * Built with STAMP, it is of another build. */
+#include "hooks/trainer/model/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef STAMP
+#define STAMP ES_OPS_STAMP
+#endif
+
+static bool is_wrapped(const char *how)
+{
+    const char *wish = getenv("WRAPPED");
+    return wish && strcmp(wish, how) == 0;
+}
+
+static int n_waits;
+
+static es_status open_device(es_backend **out, int n_threads)
+{
+    *out = NULL;
+    if (is_wrapped("no-device"))
+        return es_fail(ES_EIO, "CUDA: no device: --backend cpu needs none");
+    return es_cpu_ops.open(out, n_threads);
+}
+
+static bool has_failed(void)
+{
+    return is_wrapped("fails") && n_waits >= 5;
+}
+
+static es_status status(es_backend *backend)
+{
+    (void)backend;
+    n_waits++;
+    return has_failed() ? es_fail(ES_EIO, "CUDA: an illegal address was used")
+                        : ES_OK;
+}
+
+static void load(es_backend *backend, void *out, const es_mem *in, size_t bytes)
+{
+    es_cpu_ops.load(backend, out, in, bytes);
+    if (has_failed())
+        memset(out, 0xff, bytes);
+}
+
+ES_API extern const unsigned es_cuda_ops_stamp;
+const unsigned es_cuda_ops_stamp = STAMP;
+
+ES_API const es_ops *es_cuda_ops(es_precision precision);
+const es_ops *es_cuda_ops(es_precision precision)
+{
+    static es_ops table;
+    if (precision != (is_wrapped("fp16") ? ES_FP16 : ES_FP32))
+        return NULL;
+    table = es_cpu_ops;
+    table.name = "cuda";
+    table.scales_loss = precision == ES_FP16;
+    table.open = open_device;
+    table.status = status;
+    table.load = load;
+    return &table;
+}
