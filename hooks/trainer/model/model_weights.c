@@ -175,7 +175,10 @@ void es_model_make_weights(es_model *model, bool training)
 {
     const bool iterates = training && model->iteration_is_due &&
                           model->config.arch.spectral_norm != 0;
-    const bool due = model->weights_are_stale || iterates;
+    const es_arch *arch = &model->config.arch;
+    const bool are_made = model->ops->refresh || arch->weight_norm != 0 ||
+                          arch->spectral_norm != 0;
+    const bool due = are_made && (model->weights_are_stale || iterates);
     if (due && !es_model_replays(model, ES_SEQUENCE_WEIGHTS + iterates)) {
         make_all(model, iterates ? 1 : 0);
         refresh_all(model);
