@@ -198,8 +198,7 @@ typedef struct es_ops {
      * A sequence of operations that is always called with the same arguments
      * has a number of its own, 0 .. ES_MAX_SEQUENCES - 1. `replay` runs it if
      * it is known and returns true; else the operations that follow are
-     * captured until `launch` keeps them under this number and runs them; there
-     * has to be one.
+     * captured until `launch` keeps them under this number and runs them.
      * store, load, view, status, keep and reserve stay outside. NULL: a
      * back-end that does not gain by it.
      */
