@@ -15,13 +15,38 @@ by() { # LIBRARY COMMAND...
     env ENTROPY_TRAIN_CUDA="$library" "$@"
 }
 
-verifies() { # NAME LIBRARY
+verifies() { # NAME LIBRARY [OPTION...]
+    local name="$1: all reference cases" library=$2
+    shift 2
     if [ -d "${cases[0]}" ]; then
-        output "$1: all reference cases" "^$all passed, 0 failed$" \
-            by "$2" "$train" verify --backend cuda "${cases[@]}"
+        output "$name" "^$all passed, 0 failed$" \
+            by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
     else
-        skip "$1: all reference cases" 'no reference cases'
+        skip "$name" 'no reference cases'
     fi
+}
+
+# Long enough for sequences to be run, captured and run again.
+final_loss() { # LIBRARY ARCH OPTION...
+    local library=$1 arch=$2
+    shift 2
+    by "$library" "$train" --arch "$arch" --data "$dir/corpus.tok" --no-record \
+        --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --accumulate 2 \
+        --lambda 1e-3 --steps 6 --eval-every 3 --eval-batches 2 --threads 1 \
+        "$@" 2>/dev/null | grep -oE 'loss [0-9]\.[0-9]{4}'
+}
+
+trains() { # NAME LIBRARY
+    local arch want
+    for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)'; do
+        want=$(final_loss "$2" "$arch" --backend cpu)
+        check "$1: $arch learns what it learns by the CPU" [ -n "$want" -a \
+            "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
+    done
+    output "$1: fp16 trains" '^SM.LN.G finished after 6 steps, loss [0-9]' \
+        by "$2" "$train" --arch SM+LN+G --data "$dir/corpus.tok" --no-record \
+        --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --steps 6 \
+        --eval-every 0 --backend cuda --precision fp16
 }
 
 emulated=$BUILD/tests/libentropytrain_cuda_host.so
@@ -31,7 +56,16 @@ if [ ! -e "$library" ]; then
     finish
     exit
 fi
+mkdir "$dir/source"
+cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
+for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
+"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+
 verifies 'emulation' "$emulated"
+for precision in tf32 bf16 fp16; do
+    verifies "emulation, $precision" "$emulated" --precision $precision
+done
+trains 'emulation' "$emulated"
 for wish in reverse; do
     export ENTROPY_TRAIN_EMULATION=$wish
     verifies "emulation, $wish" "$emulated"
@@ -41,7 +75,13 @@ done
 why=$(by "$library" "$train" verify --backend cuda "${cases[0]}" 2>&1)
 if grep -qE 'CUDA: (no driver|no device)' <<<"$why"; then
     skip 'device: all reference cases' 'no CUDA device'
+    output 'auto: the CPU without a device' '^1 passed, 0 failed$' \
+        by "$library" "$train" verify --backend auto "${cases[0]}"
 else
     verifies 'device' "$library"
+    for precision in tf32 bf16 fp16; do
+        verifies "device, $precision" "$library" --precision $precision
+    done
+    trains 'device' "$library"
 fi
 finish

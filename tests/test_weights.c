@@ -113,8 +113,7 @@ static void assert_same_function(const fixture *f)
     assert_non_null(wide);
     for (size_t i = 0; i < want.n; i++)
         wide[i] = (double)logits[i];
-    const es_tolerance within = es_verify_tolerance(ES_FP32);
-    if (!es_verify_close(&error, wide, &want, &within))
+    if (!es_verify_close(&error, wide, &want, &(es_tolerance){1e-4, 1e-6}))
         fail_msg("error of the logits: %g", error);
     free(wide);
     free(logits);
