@@ -13,7 +13,7 @@ fi
 plan_dir
 trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-root=$PWD patience=600
+root=$PWD
 export PATH=$bin:$PATH
 cd "$dir"
 
@@ -79,7 +79,6 @@ until_true has_state "$folder" "$healthy" queued && pass 'a task that was requeu
     fail 'a task that was requeued waits again' "$(status "$folder")"
 entropy-scan sweep long.ini -o "$folder" --slurm >again 2>again.err
 check 'it is not submitted again' sh -c '! [ -s again ] && grep -q "1 queued: nothing to submit" again.err'
-scontrol update JobId="${long}_0" StartTime=now # else in two minutes
 # meanwhile: the same without interruption, here
 entropy-scan sweep long.ini -o whole -j 1 >/dev/null 2>&1 &
 whole=$!
@@ -108,6 +107,13 @@ entropy-scan sweep good.ini -o good --slurm >out 2>err
 check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 done already, .*: nothing to submit" err'
 
 # --- what the requeued run came to
+# else it would wait two minutes; what is said while it still ends is forgotten
+goes_on() {
+    scontrol update JobId="${long}_0" StartTime=now >/dev/null 2>&1
+    sleep 0.3
+    grep -q '^resuming ' "$folder/$healthy.log"
+}
+until_true goes_on
 check 'the requeued run ends' until_true has_state "$folder" "$healthy" finished
 check 'it went on from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetensors at step' "$folder/$healthy.log"
 same_text 'once, in the same task' "1 ${long}_0" \
@@ -123,7 +129,7 @@ output '--status names it with its last lines' "^    entropy-train: .*part 'XX'"
 check 'the others go on' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
 until_true saved || fail 'a checkpoint is written'
-exits 'the same run is not trained here meanwhile' 3 'SM_seed1.*: another process' entropy-scan sweep bad --run SM_seed1
+exits 'the same run is not trained here meanwhile' 3 'SM_seed1: another process trains it' entropy-scan sweep bad --run SM_seed1
 scancel "$job"
 check 'one that was cancelled is interrupted' until_true has_state bad SM_seed1 interrupted
 lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }
