@@ -493,6 +493,75 @@ static void test_cuda_linear__activation_ends(void **state)
     es_bench_each(check_ends, &of_products);
 }
 
+/* --- tf32 ----------------------------------------------------------------- */
+
+static es_mem *stored(const es_ops *ops, es_backend *backend, const float *x,
+                      size_t n)
+{
+    es_mem *memory;
+    assert_int_equal(ops->reserve(backend, &memory, n * sizeof *x), ES_OK);
+    ops->store(backend, memory, x, n * sizeof *x);
+    return memory;
+}
+
+/* y (n,out) = x W by the precision's table. */
+static void product_by(es_precision precision, float *y, const float *x,
+                       const float *w, const sizes *s)
+{
+    const es_ops *ops;
+    es_backend *backend;
+    const size_t n_y = (size_t)(s->n * s->n_out);
+    assert_int_equal(es_ops_find(&ops, "cuda", precision), ES_OK);
+    assert_int_equal(ops->open(&backend, 0), ES_OK);
+    assert_int_equal(ops->prepare(backend, &of_products), ES_OK);
+    es_mem *of_x = stored(ops, backend, x, (size_t)(s->n * s->n_in));
+    es_mem *of_w = stored(ops, backend, w, (size_t)(s->n_in * s->n_out));
+    es_mem *of_y = stored(ops, backend, y, n_y);
+    const es_linear linear = {of_w, NULL, s->n_in, s->n_out, 0, s->transposed};
+    ops->linear(backend, of_y, NULL, of_x, &linear, s->n);
+    ops->load(backend, y, of_y, n_y * sizeof *y);
+    assert_int_equal(ops->status(backend), ES_OK);
+    ops->release(backend, of_x);
+    ops->release(backend, of_w);
+    ops->release(backend, of_y);
+    ops->close(backend);
+}
+
+/* Both inputs lose 13 bits, so that each product is off by 2^-10 at most: no
+ * more, and in sum no less than a hundredth of it. */
+static void check_tf32(es_bench *bench)
+{
+    static const sizes s = {24, 40, 56, false, 0};
+    enum { N = 24 * 56 };
+    float *x = es_bench_draw(24 * 40, 1), *w = es_bench_draw(40 * 56, 1);
+    float y[N];
+    double want[N], most[N], off = 0, bound = 0;
+    if (bench->lie != ES_LIE_ALIGNED)
+        goto done;
+    es_test_fill(y, N, 1, &(uint64_t){5});
+    es_ref_linear(want, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
+    product_by(ES_TF32, y, x, w, &s);
+    for (size_t i = 0; i < 24 * 40; i++)
+        x[i] = fabsf(x[i]);
+    for (size_t i = 0; i < 40 * 56; i++)
+        w[i] = fabsf(w[i]);
+    es_ref_linear(most, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
+    for (int i = 0; i < N; i++) {
+        assert_true(fabs((double)y[i] - want[i]) <= 0x1.01p-10 * most[i]);
+        off += fabs((double)y[i] - want[i]);
+        bound += 0x1p-10 * most[i];
+    }
+    assert_true(off >= bound / 100);
+done:
+    free(x), free(w);
+}
+
+static void test_cuda_linear__tf32(void **state)
+{
+    (void)state;
+    es_bench_fp32(check_tf32, &of_products);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_cuda_linear__activations),
         cmocka_unit_test(test_cuda_linear__activations_backward),
         cmocka_unit_test(test_cuda_linear__activation_ends),
+        cmocka_unit_test(test_cuda_linear__tf32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
