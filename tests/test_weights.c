@@ -71,14 +71,19 @@ static es_weights *open_weights(const fixture *f)
     return weights;
 }
 
+/** How many logits (B,T,V) there are. */
+static size_t n_logits(const es_model_config *config)
+{
+    return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
+}
+
 /** The logits of a model with the weights, to be freed. */
 static float *run(const es_weights *weights, const es_model_config *config,
                   const int32_t *tokens, char note[256])
 {
     es_model *model = NULL;
     es_losses losses;
-    size_t n =
-        (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
+    const size_t n = n_logits(config);
     float *logits = malloc(n * sizeof *logits);
     assert_non_null(logits);
     if (es_model_new(&model, config, &es_cpu_ops, 1) != ES_OK ||
@@ -139,8 +144,7 @@ static void assert_config(const fixture *f, const char *arch)
     es_weights_close(weights);
 }
 
-/* --- what is read ----------------------------------------------------------
- */
+/* --- what is read --------------------------------------------------------- */
 
 static void test_weights__gpt2(void **state)
 {
@@ -215,14 +219,12 @@ static void test_weights__half_precision(void **state)
     } halves[] = {{"F16", 11}, {"BF16", 8}};
     for (int i = 0; i < 2; i++) {
         fixture *f = open_neox();
-        const es_model_config *config = &f->it.config;
-        size_t n =
-            (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
         round_all(&f->list, "F32", halves[i].digits);
         float *want = logits_of(f);
         round_all(&f->list, halves[i].type, halves[i].digits);
         float *have = logits_of(f);
-        assert_memory_equal(have, want, n * sizeof *have);
+        assert_memory_equal(have, want,
+                            n_logits(&f->it.config) * sizeof *have);
         free(want);
         free(have);
         close_case(f);
@@ -253,8 +255,7 @@ static void test_weights__shorter_context(void **state)
     close_case(f);
 }
 
-/* --- models that may have them ---------------------------------------------
- */
+/* --- models that may have them -------------------------------------------- */
 
 static es_status check_arch(const es_weights *weights, es_model_config config,
                             const char *arch)
@@ -270,7 +271,7 @@ static void test_weights__what_changes_nothing_may_be_new(void **state)
     fixture *f = open_gpt2();
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
-    size_t n = (size_t)config.batch * (size_t)config.ctx * (size_t)config.vocab;
+    const size_t n = n_logits(&config);
     float *plain = run(weights, &config, f->it.tokens.data, note);
     assert_int_equal(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"), ES_OK);
     float *more = run(weights, &config, f->it.tokens.data, note);
@@ -336,8 +337,7 @@ static void test_weights__another_model_is_refused(void **state)
     close_case(f);
 }
 
-/* --- files that are wrong --------------------------------------------------
- */
+/* --- files that are wrong ------------------------------------------------- */
 
 /** Opening is refused, saying the text. */
 static void assert_refused(es_status want, int n_head, const char *said)
@@ -470,8 +470,7 @@ static void test_weights__truncated(void **state)
     close_case(f);
 }
 
-/* --- config.json -----------------------------------------------------------
- */
+/* --- config.json ---------------------------------------------------------- */
 
 static void test_weights__heads(void **state)
 {
