@@ -416,6 +416,8 @@ static void test_cuda_attention__one_minus_infinity(void **state)
             assert_int_equal(isnan(p.rows[row]) != 0, row >= at);
             assert_int_equal(p.nonfinite[row], at == 0 && row == 0);
             assert_int_equal(isfinite(p.y[16 * row]) != 0, at != 0 || row != 0);
+            assert_int_equal(isfinite(p.dqkv[48 * row + 40]) != 0,
+                             at != 0 || row != 0);
         }
         attention_close(&p);
     }

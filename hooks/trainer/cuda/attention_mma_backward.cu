@@ -13,7 +13,8 @@ template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 16,
+        N = WIDTH <= 64 ? 32 : 16,     /* keys of a step, for dq */
+        KEY_N = WIDTH <= 32 ? 32 : 16, /* queries of a step, for dk and dv */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
@@ -446,7 +447,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
 {
     typedef backward_shape<WIDTH> shape;
-    enum { M = shape::M, N = shape::N };
+    enum { M = shape::M, N = shape::KEY_N };
     ES_SHARED(A, k);
     A *stages = k + 2 * shape::OWN_SIZE;
     query_rows *known = (query_rows *)(void *)(stages + 2 * shape::STAGE);
