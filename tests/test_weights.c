@@ -223,8 +223,7 @@ static void test_weights__half_precision(void **state)
         float *want = logits_of(f);
         round_all(&f->list, halves[i].type, halves[i].digits);
         float *have = logits_of(f);
-        assert_memory_equal(have, want,
-                            n_logits(&f->it.config) * sizeof *have);
+        assert_memory_equal(have, want, n_logits(&f->it.config) * sizeof *have);
         free(want);
         free(have);
         close_case(f);
