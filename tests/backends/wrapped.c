@@ -31,6 +31,14 @@ static es_status open_device(es_backend **out, int n_threads)
     return es_cpu_ops.open(out, n_threads);
 }
 
+/* Memory belongs to a back-end that is open. */
+static void release(es_backend *backend, es_mem *memory)
+{
+    if (!backend)
+        abort();
+    es_cpu_ops.release(backend, memory);
+}
+
 static bool has_failed(void)
 {
     return is_wrapped("fails") && n_waits >= 5;
@@ -64,6 +72,7 @@ const es_ops *es_cuda_ops(es_precision precision)
     table.name = "cuda";
     table.scales_loss = precision == ES_FP16;
     table.open = open_device;
+    table.release = release;
     table.status = status;
     table.load = load;
     return &table;

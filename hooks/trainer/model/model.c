@@ -113,7 +113,7 @@ void es_model_free(es_model *model)
     es_mem *const all[] = {model->values,      model->gradients,
                            model->moment1,     model->moment2,
                            model->activations, model->report.memory};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; model->backend && i < sizeof all / sizeof *all; i++)
         model->ops->release(model->backend, all[i]);
     model->ops->close(model->backend);
     es_params_free(&model->params);
