@@ -49,7 +49,7 @@ CUDA_OBJ = build/cuda
 CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
     -gencode arch=compute_90,code=sm_90 \
     -gencode arch=compute_90,code=compute_90
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo -I. -Werror all-warnings \
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo --compress-mode=size -I. -Werror all-warnings \
     -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
 CXX = $(patsubst cc,c++,$(patsubst %clang,%clang++,$(patsubst %gcc,%g++,$(CC))))
 CXX_WARNINGS = $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) \
