@@ -53,7 +53,7 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo --compress-mode=size -I. -Werror all-warni
     -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
 CXX = $(patsubst cc,c++,$(patsubst %clang,%clang++,$(patsubst %gcc,%g++,$(CC))))
 CXX_WARNINGS = $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) \
-    -Wno-unknown-pragmas -Wno-sign-conversion
+    -Wno-unknown-pragmas -Wno-pass-failed -Wno-sign-conversion
 ALL_CXXFLAGS = -std=c++17 -D_GNU_SOURCE $(CXX_WARNINGS) -I. \
     -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -MMD -MP \
     $(CFLAGS) $(SANITIZE)

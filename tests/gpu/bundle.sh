@@ -23,7 +23,11 @@ strip -o "$to/libentropytrain_cuda.so" "$BUILD/libentropytrain_cuda.so"
 for program in "$BUILD"/tests/test_cuda_*; do
     [[ $program == *.so ]] || strip -o "$to/tests/$(basename "$program")" "$program"
 done
-for program in "$to"/entropy-* "$to"/gpu-bench-attention "$to"/tests/*; do
+for library in libcuda_probe.so libcuda_probe_host.so \
+    libentropytrain_cuda_host.so; do
+    strip -o "$to/tests/$library" "$BUILD/tests/$library"
+done
+for program in "$to"/entropy-* "$to"/gpu-bench-attention "$to"/tests/test_*; do
     ldd "$program"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*|libcu[^/]*)\.so' |
