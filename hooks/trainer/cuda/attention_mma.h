@@ -96,7 +96,8 @@ __device__ __forceinline__ void es_mma_fetch(A *tile, int n_rows, const A *from,
                                              int width)
 {
     const int n_chunks = WIDTH / 8;
-#pragma unroll
+    /* Addresses of more copies than 2 at once are registers too many. */
+#pragma unroll 2
     for (int e = (int)threadIdx.x; e < n_rows * n_chunks; e += ES_MMA_THREADS) {
         int row = e / n_chunks, chunk = e % n_chunks;
         bool there = first + row < n_ctx && 8 * chunk < width;
