@@ -73,6 +73,21 @@ static void test_cuda_attention__odd_widths_of_16_bits(void **state)
     check_shapes(odd, COUNT(odd), ES_FP16);
 }
 
+static const es_precision both[] = {ES_FP32, ES_BF16};
+
+/* Many tiles of others, and a rest of 7 at the end. */
+static void test_cuda_attention__long_context(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 2; n++) {
+        attention_problem p = attention_open(1, 1031, 1, 64);
+        cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
 /* --- temperatures --------------------------------------------------------- */
 
 static void check_temperatures(shape s, es_precision precision, bool entropy)
@@ -329,8 +344,6 @@ static void test_cuda_attention__flat(void **state)
 
 /* --- what is not finite --------------------------------------------------- */
 
-static const es_precision both[] = {ES_FP32, ES_BF16};
-
 /* One number of position 37 of 90, where tiles of 16, 32 and 64 are cut. */
 static attention_problem run_spoilt(const cuda_place *place, int power,
                                     es_precision precision, int column,
@@ -398,21 +411,22 @@ static void test_cuda_attention__infinite_query(void **state)
     }
 }
 
-/* One score of -inf: a weight of 0 like any other, but the row is marked. */
+/* One score of -inf: a weight of 0 like any other, but the row is marked. Its
+ * key also meets the zeros beyond the last of 90 queries. */
 static void test_cuda_attention__one_minus_infinity(void **state)
 {
     (void)state;
     EACH_PLACE(place)
-    for (int n = 0; n < 4; n++) {
-        const int at = n / 2 ? 3 : 0;
-        attention_problem p = attention_open(1, 6, 1, 16);
-        for (int j = 0; j < 6; j++) {
+    for (int n = 0; n < 8; n++) {
+        const int at = n / 2 % 2 ? 3 : 0, n_ctx = n / 4 ? 90 : 6;
+        attention_problem p = attention_open(1, n_ctx, 1, 16);
+        for (int j = 0; j < n_ctx; j++) {
             memset(p.qkv + 48 * j, 0, 32 * sizeof *p.qkv);
             p.qkv[48 * j] = 2;
             p.qkv[48 * j + 16] = j == at ? -INFINITY : 1;
         }
         cuda_attention_run(&p, place, (cuda_run){.precision = both[n % 2]});
-        for (int row = 0; row < 6; row++) {
+        for (int row = 0; row < n_ctx; row++) {
             assert_int_equal(isnan(p.rows[row]) != 0, row >= at);
             assert_int_equal(p.nonfinite[row], at == 0 && row == 0);
             assert_int_equal(isfinite(p.y[16 * row]) != 0, at != 0 || row != 0);
@@ -488,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__bf16),
         cmocka_unit_test(test_cuda_attention__fp16),
         cmocka_unit_test(test_cuda_attention__odd_widths_of_16_bits),
+        cmocka_unit_test(test_cuda_attention__long_context),
         cmocka_unit_test(test_cuda_attention__temperatures),
         cmocka_unit_test(test_cuda_attention__peaked_by_temperature),
         cmocka_unit_test(test_cuda_attention__temperature_below_the_floor),
