@@ -240,6 +240,10 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 	@tests/gpu/spills.sh $(^:.o=.log) >$(REGISTERS); code=$$?; \
 	    cat $(REGISTERS); exit $$code
 
+# Kernels are templates of unrolled loops: sanitizers make minutes of them.
+ifneq ($(SAN),)
+$(BUILD)/obj/%.cu.o: OPTIMISE = -O0 -g
+endif
 $(BUILD)/obj/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(call say,CXX)$(CXX) $(ALL_CXXFLAGS) -x c++ -c -o $@ $<
