@@ -117,7 +117,7 @@ static float product_with(es_bench *bench, const es_mem *weight)
     side.n_arrays = 0;
     es_mem *x = es_bench_put_acts(&side, ES_READ, &one, 1);
     es_mem *y = es_bench_put_acts(&side, ES_WRITE, NULL, 1);
-    const es_linear linear = {weight, NULL, 1, 1, 0, false};
+    const es_linear linear = {weight, NULL, 1, 1, 0, false, 0};
     for (int i = 0; i < 2; i++)
         bench->ops->store(bench->backend, side.arrays[i].whole,
                           side.arrays[i].before, 512 + side.arrays[i].bytes);

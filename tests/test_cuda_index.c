@@ -8,6 +8,17 @@
 
 static uint64_t seed = 9;
 
+static void test_cuda_index__row_stride(void **state)
+{
+    (void)state;
+    for (int width = 1; width < 1000; width++) {
+        const int stride = es_row_stride(width);
+        assert_int_equal(stride % 64, 0);
+        assert_in_range(stride, width, width + 63);
+    }
+    assert_int_equal(es_row_stride(50257), 50304);
+}
+
 /* --- packs ---------------------------------------------------------------- */
 
 /* Every element once, packs aligned. */
@@ -182,6 +193,7 @@ static void test_cuda_index__carries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_index__row_stride),
         cmocka_unit_test(test_cuda_index__split),
         cmocka_unit_test(test_cuda_index__slots),
         cmocka_unit_test(test_cuda_index__sorted_tile),

@@ -115,10 +115,13 @@ static void put_weights(es_bench *bench, call *c, const float *weights,
 {
     const size_t n = bias_at(&c->s), n_bias = (size_t)c->s.n_out;
     es_mem *memory = es_bench_put_floats(bench, ES_READ, weights, n + n_bias);
-    c->linear =
-        (es_linear){memory,       es_mem_at(memory, n * sizeof *weights),
-                    c->s.n_in,    c->s.n_out,
-                    c->s.trained, c->s.transposed};
+    c->linear = (es_linear){memory,
+                            es_mem_at(memory, n * sizeof *weights),
+                            c->s.n_in,
+                            c->s.n_out,
+                            c->s.trained,
+                            c->s.transposed,
+                            0};
     c->n_kept = n + (keeps_bias ? n_bias : 0);
 }
 
@@ -276,8 +279,8 @@ static void check_weight_of(es_bench *bench, const sizes *s, bool bias)
     double *want_w = es_bench_widen(dw, n_w), *want_b = es_bench_widen(db, n_b);
     if (s->n_out > 5)
         dy[5] = INFINITY; /* of one column */
-    c.linear =
-        (es_linear){NULL, NULL, s->n_in, s->n_out, s->trained, s->transposed};
+    c.linear = (es_linear){NULL,       NULL,          s->n_in, s->n_out,
+                           s->trained, s->transposed, 0};
     c.x = es_bench_put_acts(bench, ES_READ, x, n_x);
     c.pre = es_bench_put_acts(bench, ES_READ, dy, n_y);
     c.dweight = es_bench_put_floats(bench, ES_CHANGE, dw, n_w);
@@ -517,7 +520,8 @@ static void product_by(es_precision precision, float *y, const float *x,
     es_mem *of_x = stored(ops, backend, x, (size_t)(s->n * s->n_in));
     es_mem *of_w = stored(ops, backend, w, (size_t)(s->n_in * s->n_out));
     es_mem *of_y = stored(ops, backend, y, n_y);
-    const es_linear linear = {of_w, NULL, s->n_in, s->n_out, 0, s->transposed};
+    const es_linear linear = {of_w, NULL,          s->n_in, s->n_out,
+                              0,    s->transposed, 0};
     ops->linear(backend, of_y, NULL, of_x, &linear, s->n);
     ops->load(backend, y, of_y, n_y * sizeof *y);
     assert_int_equal(ops->status(backend), ES_OK);

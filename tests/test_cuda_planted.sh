@@ -48,6 +48,9 @@ check 'without a fault the tests pass' \
 planted linear.cu 's/beta = residual \? 1 : 0/beta = 0/' test_cuda_linear
 planted linear.cu 's/min\(first \+ chunk_rows, n_rows\)/first + chunk_rows - 1/' \
     test_cuda_linear
+planted linear.cu 's/product.lda = y_stride\(linear\)/product.lda = linear->n_out/' \
+    test_cuda_stride
+planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
 planted attention.cu 's/bool bad = at < n_rows/bool bad = at > n_rows/' \
     test_cuda_attention
 planted attention.cu 's/!\(t <= ES_MIN_TEMPERATURE\)/true/' test_cuda_attention

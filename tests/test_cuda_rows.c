@@ -359,7 +359,7 @@ static void call_loss(const es_ops *ops, es_backend *backend, void *context)
 {
     const loss *l = context;
     ops->cross_entropy(backend, l->row_loss, l->lse, l->logits, l->targets,
-                       l->n_rows, l->vocab);
+                       l->n_rows, l->vocab, l->vocab);
 }
 
 static void call_loss_backward(const es_ops *ops, es_backend *backend,
@@ -367,7 +367,8 @@ static void call_loss_backward(const es_ops *ops, es_backend *backend,
 {
     const loss *l = context;
     ops->cross_entropy_backward(backend, l->gradient, l->given_lse, l->targets,
-                                l->scale, l->control, l->n_rows, l->vocab);
+                                l->scale, l->control, l->n_rows, l->vocab,
+                                l->vocab);
 }
 
 /* Log of the sum of exponentials, by the largest number that there is. */

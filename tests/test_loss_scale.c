@@ -12,10 +12,10 @@ static float largest = 100;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
                      const es_mem *targets, float scale, const es_mem *control,
-                     int n_rows, int vocab)
+                     int n_rows, int vocab, int stride)
 {
     es_cpu_ops.cross_entropy_backward(backend, logits, lse, targets, scale,
-                                      control, n_rows, vocab);
+                                      control, n_rows, vocab, stride);
     float *gradient = (float *)(void *)logits;
     for (int i = 0; i < n_rows * vocab; i++)
         if (fabsf(gradient[i]) > largest)

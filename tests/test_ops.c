@@ -88,7 +88,7 @@ static void check_linear(int n, int n_in, int n_out, bool transposed)
     float *w = array((size_t)(n_in * n_out), 1), *y = array(sy, 1);
     float *r = array(sy, 1);
     double *want = doubles(sy);
-    es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, transposed};
+    es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, transposed, 0};
     ops->linear(cpu, mem(y), NULL, mem(x), &linear, n);
     es_ref_linear(want, x, w, b, n, n_in, n_out, transposed);
     es_test_expect_close("linear", y, want, sy);
@@ -109,7 +109,7 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
     float *dy = array((size_t)(n * n_out), 1), *dx = array(sx, 1);
     float *w = array((size_t)(n_in * n_out), 1);
     double *want = doubles(sx);
-    es_linear linear = {mem(w), NULL, n_in, n_out, 0, transposed};
+    es_linear linear = {mem(w), NULL, n_in, n_out, 0, transposed, 0};
     es_ref_linear(want, dy, w, NULL, n, n_out, n_in, !transposed);
     ops->linear_backward_input(cpu, mem(dx), mem(dy), &linear, n, false);
     es_test_expect_close("input gradient", dx, want, sx);
@@ -129,7 +129,7 @@ static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
     float *dy = array((size_t)(n * n_out), 1);
     float *dw = array(sw, 1), *db = array((size_t)n_out, 1);
     double *want = doubles(sw), *bias = doubles((size_t)n_out);
-    es_linear linear = {NULL, NULL, n_in, n_out, trained, transposed};
+    es_linear linear = {NULL, NULL, n_in, n_out, trained, transposed, 0};
     add(want, dw, sw);
     add(bias, db, (size_t)n_out);
     for (int i = 0; i < n; i++)
@@ -179,7 +179,7 @@ static void check_act(es_activation kind, int n, int n_in, int n_out)
     float *w = array((size_t)(n_in * n_out), 4), *pre = array(sy, 1);
     float *post = array(sy, 1);
     double *want = doubles(sy);
-    const es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, false};
+    const es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, false, 0};
     const es_act act = {.kind = kind, .slope = 0.3f};
     es_ref_linear(want, x, w, b, n, n_in, n_out, false);
     ops->linear_act(cpu, linear_act ? NULL : mem(pre), mem(post), mem(x),
@@ -200,7 +200,7 @@ static void check_act_backward(es_activation kind, int n, int n_in, int n_out)
     float *w = array((size_t)(n_in * n_out), 1), *dpre = array(sp, 1);
     float *post = array(sp, 1), slope = 0.3f, dslope = 0.5f;
     double *want = doubles(sp), *value = doubles(sp), expected = 0.5;
-    const es_linear linear = {mem(w), NULL, n_in, n_out, 0, false};
+    const es_linear linear = {mem(w), NULL, n_in, n_out, 0, false, 0};
     const es_act act = {.kind = kind, .learnt = mem(&slope)};
     es_ref_linear(want, dy, w, NULL, n, n_out, n_in, true);
     for (size_t i = 0; i < sp; i++) {
@@ -370,12 +370,12 @@ static void check_loss(int n, int vocab, double scale)
                 0.25 *
                 (exp(-es_ref_cross_entropy(row, j, vocab)) - (j == targets[i]));
     }
-    ops->cross_entropy(cpu, mem(loss), mem(lse), mem(x), mem(targets), n,
+    ops->cross_entropy(cpu, mem(loss), mem(lse), mem(x), mem(targets), n, vocab,
                        vocab);
     es_test_expect_close("loss", loss, want, (size_t)n);
     es_control control = {.loss_scale = 8};
     ops->cross_entropy_backward(cpu, mem(x), mem(lse), mem(targets), 0.03125f,
-                                mem(&control), n, vocab);
+                                mem(&control), n, vocab, vocab);
     es_test_expect_close("dlogits", x, gradient, s);
     free(x), free(kept), free(loss), free(lse), free(targets);
     free(want), free(gradient);
@@ -401,7 +401,7 @@ static void check_loss_nan(void)
     float loss[3], lse[3];
     const int32_t targets[3] = {0, 1, 2};
     ops->cross_entropy(cpu, mem(loss), mem(lse), mem(x), mem((void *)targets),
-                       3, 5);
+                       3, 5, 5);
     assert_true(isnan(loss[0]));
     assert_true(isfinite(loss[1]));
     assert_true(!isfinite(loss[2]));

@@ -172,7 +172,10 @@ static es_status compare_outputs(run *r)
         status = compare_heads(r);
     if (status)
         return status;
-    widen(r, es_model_logits(r->model), n_logits(&r->it.config));
+    const float *logits = es_model_logits(r->model);
+    if (!logits)
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+    widen(r, logits, n_logits(&r->it.config));
     status = compare(r, "out", "logits", n_logits(&r->it.config));
     if (status)
         return status;

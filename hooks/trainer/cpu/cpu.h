@@ -121,11 +121,11 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
                                 const es_mem *weight, int n_rows, int width);
 void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
-                          int n_rows, int vocab);
+                          int n_rows, int vocab, int stride);
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
-                                   int n_rows, int vocab);
+                                   int n_rows, int vocab, int stride);
 
 void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,

@@ -1,5 +1,6 @@
 #include "hooks/trainer/cpu/cpu.h"
 
+#include <assert.h>
 #include <cblas.h>
 
 /* Rows of a slab come in multiples of this: it suits the tiles of BLAS. */
@@ -20,6 +21,12 @@ typedef struct job {
     float *dweight, *dbias;
 } job;
 
+/* As everywhere here: rows of y and dy lie one after another. */
+static bool is_dense(const es_linear *linear)
+{
+    return linear->y_stride == 0 || linear->y_stride == linear->n_out;
+}
+
 static float slope_of(const es_act *act)
 {
     return act->learnt ? es_cpu_read(act->learnt)[0] : act->slope;
@@ -35,6 +42,7 @@ static void multiply(float *y, const job *j, es_slab slab)
 {
     const es_linear *linear = j->linear;
     const size_t first = (size_t)slab.first;
+    assert(is_dense(linear));
     const size_t n_in = (size_t)linear->n_in, n_out = (size_t)linear->n_out;
     const float *bias = linear->bias ? es_cpu_read(linear->bias) : NULL;
     const float *residual = j->residual ? j->residual + first * n_out : NULL;
@@ -108,6 +116,7 @@ static void multiply_back(const job *j, es_slab slab)
 {
     const es_linear *linear = j->linear;
     const size_t first = (size_t)slab.first;
+    assert(is_dense(linear));
     cblas_sgemm(
         CblasRowMajor, CblasNoTrans,
         linear->transposed ? CblasNoTrans : CblasTrans, slab.n, linear->n_in,
@@ -193,6 +202,7 @@ static void weight_part(void *argument, es_share share)
 {
     const job *j = argument;
     const es_linear *linear = j->linear;
+    assert(is_dense(linear));
     if (linear->transposed)
         multiply_weight(j->dweight, j->dy, linear->n_out, j->x, linear->n_in,
                         j->n_rows, es_cpu_slab(share, linear->n_out, ROW_UNIT));

@@ -1,5 +1,6 @@
 #include "hooks/trainer/cpu/cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Rows of a slab come in multiples of this: no line of the cache has two
@@ -179,8 +180,10 @@ static void loss_part(void *argument, es_share share)
 
 void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
-                          int n_rows, int vocab)
+                          int n_rows, int vocab, int stride)
 {
+    assert(stride == vocab);
+    (void)stride;
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
@@ -203,8 +206,10 @@ static void loss_backward_part(void *argument, es_share share)
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
-                                   int n_rows, int vocab)
+                                   int n_rows, int vocab, int stride)
 {
+    assert(stride == vocab);
+    (void)stride;
     loss l = {.backend = backend,
               .lse = (float *)es_cpu_read(lse), /* only read here */
               .logits = es_cpu_floats(logits),

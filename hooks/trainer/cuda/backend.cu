@@ -312,6 +312,7 @@ static constexpr void fill_memory(es_ops *ops)
     ops->store = store;
     ops->load = load;
     ops->replay = replay;
+    ops->row_stride = es_row_stride;
     ops->launch = launch;
 }
 

@@ -106,12 +106,12 @@ void es_cuda_layer_norm_backward(es_backend *, es_mem *dx, es_mem *dweight,
 template <class A>
 void es_cuda_cross_entropy(es_backend *, es_mem *row_loss, es_mem *lse,
                            const es_mem *logits, const es_mem *targets,
-                           int n_rows, int vocab);
+                           int n_rows, int vocab, int stride);
 template <class A>
 void es_cuda_cross_entropy_backward(es_backend *, es_mem *logits,
                                     const es_mem *lse, const es_mem *targets,
                                     float scale, const es_mem *control,
-                                    int n_rows, int vocab);
+                                    int n_rows, int vocab, int stride);
 
 /* residual.cu */
 template <class A>

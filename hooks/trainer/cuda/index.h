@@ -23,6 +23,16 @@ ES_BOTH size_t es_ceil_div(size_t n, size_t unit)
     return (n + unit - 1) / unit;
 }
 
+/**
+ * Elements from one row of activations to the next where products read them:
+ * cuBLASLt's fast kernels want rows that begin at multiples of 16 bytes.
+ */
+ES_BOTH int es_row_stride(int width)
+{
+    const int unit = 64; /* of 2 bytes: a line of the cache */
+    return (width + unit - 1) / unit * unit;
+}
+
 /** --- arrays in packs of 16 bytes ---------------------------------------- */
 
 /** An array as single elements, whole packs, single elements. */

@@ -46,6 +46,12 @@ static es_gemm product_of(const es_backend *backend, int m, int n, int k)
     return product;
 }
 
+/* Elements from one row of y, of its residual or of dy to the next. */
+static int y_stride(const es_linear *linear)
+{
+    return linear->y_stride > 0 ? linear->y_stride : linear->n_out;
+}
+
 /* A product that has no bias. */
 static void multiply(es_backend *backend, const es_gemm *product)
 {
@@ -64,15 +70,18 @@ static const void *weights_for(es_backend *backend, const es_mem *weights)
     return found;
 }
 
-/* y (n,width) = residual + bias, the residual NULL for 0; it may be y. */
+/* y (n,width) = residual + bias, the residual NULL for 0; it may be y. The
+ * rows of both are `stride` apart. */
 template <class A>
 __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
-                                  size_t n, int width)
+                                  size_t n, int width, int stride)
 {
-    size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) {
+    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        size_t column = i % (size_t)width;
+        size_t at = i / (size_t)width * (size_t)stride + column;
         float from = residual ? es_float(residual[at]) : 0;
-        y[at] = es_act_of<A>(from + bias[at % (size_t)width]);
+        y[at] = es_act_of<A>(from + bias[column]);
     }
 }
 
@@ -85,7 +94,7 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
     const size_t n = (size_t)product->m * (size_t)product->n;
     es_launch(backend->device, "start_rows", start_rows_kernel<A>,
               dim3(n_blocks(n, THREADS)), THREADS, 0, (A *)product->d,
-              (const A *)product->c, bias, n, product->n);
+              (const A *)product->c, bias, n, product->n, product->ldd);
     product->bias = NULL;
     product->c = product->d;
     product->beta = 1;
@@ -105,6 +114,7 @@ void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
     product.c = residual;
     product.beta = residual ? 1 : 0;
     product.d = y;
+    product.ldd = y_stride(linear);
     if (!linear->bias) {
         multiply(backend, &product);
         return;
@@ -127,6 +137,7 @@ void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
     product.b_transposed = !linear->transposed;
     product.ldb = linear->transposed ? linear->n_in : linear->n_out;
     product.a = dy;
+    product.lda = y_stride(linear);
     product.b = weights_for<A>(backend, linear->weight);
     product.c = add ? dx : NULL;
     product.beta = add ? 1 : 0;
@@ -412,7 +423,8 @@ void es_cuda_linear_backward_weight(es_backend *backend, es_mem *dweight,
                                     swapped ? n_in : n_out, n_rows);
     product.wide = true;
     product.a_transposed = true;
-    product.lda = swapped ? n_out : n_in;
+    product.lda = swapped ? y_stride(linear) : n_in;
+    product.ldb = swapped ? n_in : y_stride(linear);
     product.a = swapped ? dy : x;
     product.b = swapped ? x : dy;
     product.c = product.d = dweight;
@@ -420,7 +432,7 @@ void es_cuda_linear_backward_weight(es_backend *backend, es_mem *dweight,
     multiply(backend, &product);
     if (dbias && linear->n_bias_trained > 0)
         add_column_sums<A>(backend, dbias, dy, n_rows, linear->n_bias_trained,
-                           n_out);
+                           y_stride(linear));
 }
 
 size_t es_cuda_linear_scratch(const es_extents *largest)

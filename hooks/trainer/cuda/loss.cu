@@ -1,6 +1,6 @@
-/* Cross entropy: a block takes a row of logits, which is read once. A row of
- * 50257 begins anywhere, so each has its own single elements before and after
- * its packs. */
+/* Cross entropy: a block takes a row of logits, which is read once. A row may
+ * begin anywhere, so each has its own single elements before and after its
+ * packs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 typedef struct loss {
     float *row_loss, *lse;
     const int32_t *targets;
-    int n_rows, vocab;
+    int n_rows, vocab, stride;
 } loss;
 
 /* Threads of a block: a pack each or more. */
@@ -97,7 +97,7 @@ static __global__ void cross_entropy_kernel(loss l, const A *logits)
 {
     ES_SHARED(online, shared);
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
-        const A *x = logits + (size_t)row * (size_t)l.vocab;
+        const A *x = logits + (size_t)row * (size_t)l.stride;
         const online all = merge_block(read_row(x, l.vocab), shared);
         /* Nothing but -inf in a row: no weight is a number. */
         const float log_sum = all.largest == -INFINITY ? NAN : logf(all.sum);
@@ -111,10 +111,14 @@ static __global__ void cross_entropy_kernel(loss l, const A *logits)
 template <class A>
 void es_cuda_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
                            const es_mem *logits, const es_mem *targets,
-                           int n_rows, int vocab)
+                           int n_rows, int vocab, int stride)
 {
-    const loss l = {es_at<float>(row_loss), es_at<float>(lse),
-                    es_at<int32_t>(targets), n_rows, vocab};
+    const loss l = {es_at<float>(row_loss),
+                    es_at<float>(lse),
+                    es_at<int32_t>(targets),
+                    n_rows,
+                    vocab,
+                    stride};
     es_launch(backend->device, "cross entropy", cross_entropy_kernel<A>,
               dim3(es_blocks(backend, (size_t)n_rows, 1, 16)),
               es_row_threads(vocab, es_lanes<A>, MOST_THREADS),
@@ -152,7 +156,7 @@ static __global__ void cross_entropy_backward_kernel(A *logits, loss l,
     constexpr int lanes = es_lanes<A>;
     const float factor = control ? scale * control->loss_scale : scale;
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
-        A *x = logits + (size_t)row * (size_t)l.vocab;
+        A *x = logits + (size_t)row * (size_t)l.stride;
         const row_gradient g = {l.lse[row], factor, l.targets[row]};
         const es_split split =
             es_split_at((uintptr_t)(void *)x, sizeof(A), (size_t)l.vocab);
@@ -168,11 +172,15 @@ template <class A>
 void es_cuda_cross_entropy_backward(es_backend *backend, es_mem *logits,
                                     const es_mem *lse, const es_mem *targets,
                                     float scale, const es_mem *control,
-                                    int n_rows, int vocab)
+                                    int n_rows, int vocab, int stride)
 {
     /* lse is only read here. */
-    const loss l = {NULL, const_cast<float *>(es_at<float>(lse)),
-                    es_at<int32_t>(targets), n_rows, vocab};
+    const loss l = {NULL,
+                    const_cast<float *>(es_at<float>(lse)),
+                    es_at<int32_t>(targets),
+                    n_rows,
+                    vocab,
+                    stride};
     es_launch(backend->device, "cross entropy's gradient",
               cross_entropy_backward_kernel<A>,
               dim3(es_blocks(backend, (size_t)n_rows, 1, 16)),

@@ -119,6 +119,7 @@ void es_model_free(es_model *model)
     es_params_free(&model->params);
     free(model->layers);
     free(model->host_rows);
+    free(model->host_logits);
     free(model->report.tally);
     free(model);
 }
@@ -356,9 +357,20 @@ es_status es_model_update(es_model *model, const es_train_config *train,
 
 const float *es_model_logits(es_model *model)
 {
-    return model->ops->view(model->backend, model->logits,
-                            (size_t)es_model_n_rows(model) *
-                                (size_t)model->config.vocab);
+    const size_t n = (size_t)es_model_n_rows(model);
+    const size_t width = (size_t)model->config.vocab;
+    const size_t stride = (size_t)es_model_logit_stride(model);
+    const float *rows =
+        model->ops->view(model->backend, model->logits, n * stride);
+    if (!rows || stride == width)
+        return rows;
+    float *out = es_resize(model->host_logits, n * width, sizeof *out);
+    if (!out)
+        return NULL;
+    model->host_logits = out;
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + i * width, rows + i * stride, width * sizeof *out);
+    return out;
 }
 
 /* Room for the rows, as arrays of all layers. */

@@ -163,7 +163,7 @@ es_status es_model_update(es_model *model, const es_train_config *train,
 
 /** Logits of the last forward pass, (B,T,V), borrowed host memory, valid until
  *  the next forward or backward pass: the way back turns them into their
- *  gradient. */
+ *  gradient. NULL when out of memory. */
 const float *es_model_logits(es_model *model);
 
 /** Row statistics of the last measured forward pass, (L,B,H,T) each,

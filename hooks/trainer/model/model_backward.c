@@ -163,7 +163,8 @@ static void backward_head(const es_model *model, double scale)
     const es_linear head = es_model_head(model);
     model->ops->cross_entropy_backward(
         model->backend, model->logits, model->lse, model->targets,
-        (float)(scale / n), control(model), n, model->config.vocab);
+        (float)(scale / n), control(model), n, model->config.vocab,
+        es_model_logit_stride(model));
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
         NULL, model->normed, model->logits, &head, n);

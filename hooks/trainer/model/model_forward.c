@@ -55,7 +55,8 @@ es_linear es_model_head(const es_model *model)
                            es_model_value(model, -1, es_model_head_role(model)),
                        .n_in = model->config.d_model,
                        .n_out = model->config.vocab,
-                       .transposed = true};
+                       .transposed = true,
+                       .y_stride = es_model_logit_stride(model)};
 }
 
 es_act es_model_act(const es_model *model, int layer)
@@ -246,9 +247,9 @@ static void add_losses(const es_model *model, bool has_targets)
                              model->ereg, 1);
     if (!has_targets)
         return;
-    model->ops->cross_entropy(model->backend, model->row_loss, model->lse,
-                              model->logits, model->targets, n,
-                              model->config.vocab);
+    model->ops->cross_entropy(
+        model->backend, model->row_loss, model->lse, model->logits,
+        model->targets, n, model->config.vocab, es_model_logit_stride(model));
     model->ops->add_mean(model->backend, es_model_reported(model, &tally->ce),
                          model->row_loss, (size_t)n);
 }

@@ -81,7 +81,8 @@ struct es_model {
     es_mem *tokens, *targets; /* (B,T) int32 */
     es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
     es_mem *mean, *rstd;      /* (N) of Nf */
-    es_mem *logits;           /* (N,V); their gradient after the way back */
+    es_mem *logits;           /* (N,V), rows es_model_logit_stride apart; their
+                                 gradient after the way back */
     es_mem *row_loss, *lse;   /* (N) f32 */
     es_mem *wide;             /* (N,md) scratch: after the activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
@@ -98,6 +99,7 @@ struct es_model {
     float loss_scale;      /* of the next es_model_begin */
     void *host_rows;       /* arrays of (L,B,H,T), when first asked for */
     es_rows measured_rows; /* carved from host_rows */
+    float *host_logits;    /* (N,V), when asked for and not so in memory */
 
     /* What the captured sequences were captured with. */
     bool has_captured_scale, has_captured_config;
@@ -116,6 +118,13 @@ struct es_model {
 static inline int es_model_n_rows(const es_model *model)
 {
     return model->config.batch * model->config.ctx;
+}
+
+/** Elements from one row of logits to the next. */
+static inline int es_model_logit_stride(const es_model *model)
+{
+    const int vocab = model->config.vocab;
+    return model->ops->row_stride ? model->ops->row_stride(vocab) : vocab;
 }
 
 /** Floats of one statistic of all rows: L B H T. */

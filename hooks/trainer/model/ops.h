@@ -55,6 +55,8 @@ typedef struct es_linear {
     int n_in, n_out;
     int n_bias_trained; /* leading biases with a gradient */
     bool transposed;
+    int y_stride; /* of rows of y, a residual, dy: from row_stride; 0: n_out.
+                     linear_act, linear_backward_act: 0 */
 } es_linear;
 
 /** The activation of an FFN: section 2 of the specification. */
@@ -205,6 +207,14 @@ typedef struct es_ops {
     bool (*replay)(es_backend *backend, int sequence);
     void (*launch)(es_backend *backend);
 
+    /**
+     * Elements from the beginning of a row of activations to that of the next
+     * that suit the products of this back-end, `width` or more; for rows of
+     * logits. What lies between two rows is not written, and nothing depends
+     * on it. NULL: rows lie one after another.
+     */
+    int (*row_stride)(int width);
+
     /* --- embedding ------------------------------------------------------- */
 
     /** x (N,d) act = wte[token] + wpe[position]; wpe NULL: without.
@@ -332,16 +342,17 @@ typedef struct es_ops {
     /* --- loss ------------------------------------------------------------ */
 
     /** row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32 for the
-     *  way back. logits (n,V) act, targets (n) int32 in [0,V). */
+     *  way back. logits (n,V) act, rows `stride` apart: V or row_stride(V);
+     *  targets (n) int32 in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
-                          int n_rows, int vocab);
+                          int n_rows, int vocab, int stride);
     /** In place: logits become scale * loss_scale of `control` (es_control;
      *  NULL: 1) * (softmax(logits) - onehot(target)). */
     void (*cross_entropy_backward)(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
-                                   int n_rows, int vocab);
+                                   int n_rows, int vocab, int stride);
     /** sum (1) f64 += the mean of x (n) f32, in double. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
@@ -455,7 +466,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 1
+#define ES_OPS_VERSION 2
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif
