@@ -240,8 +240,9 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 	@tests/gpu/spills.sh $(^:.o=.log) >$(REGISTERS); code=$$?; \
 	    cat $(REGISTERS); exit $$code
 
-# Kernels are templates of unrolled loops: sanitizers make minutes of them.
-ifneq ($(SAN),)
+# Kernels are templates of unrolled loops: sanitizers, and clang, which unrolls
+# for the host as well, make minutes of them.
+ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 -g
 endif
 $(BUILD)/obj/%.cu.o: %.cu Makefile
