@@ -307,7 +307,7 @@ gpu-check:
 	    tests/gpu/check.sh
 
 gpu-bundle: gpu-programs
-	@BUILD=$(BUILD) tests/gpu/bundle.sh $(BUILD)/gpu-bundle
+	@BUILD=$(BUILD) tests/gpu/bundle.sh $(BUILD)/gpu-bundle.tar.gz
 
 gpu-replicate: programs $(PLUGIN)
 	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# usage: tests/gpu/bundle.sh FOLDER   (make gpu-bundle)
+# usage: tests/gpu/bundle.sh FILE.tar.gz   (make gpu-bundle)
 # What `make gpu-check` needs on a machine with a GPU and PyTorch but without
-# our Debian packages: programs, tests, and the shared libraries that they link
-# (not the C library, nor those of CUDA), and the reference cases. There:
+# our Debian packages: programs, tests, the shared libraries that they link (not
+# the C library, nor those of CUDA), and the reference cases. There, in a copy
+# of this source:
 #
-#   LD_LIBRARY_PATH=FOLDER/lib PREBUILT=1 BUILD=FOLDER \
-#       ES_SHARED=FOLDER/shared make gpu-check
+#   mkdir bundle && tar -xzf FILE.tar.gz -C bundle
+#   LD_LIBRARY_PATH=bundle/lib PREBUILT=1 BUILD=bundle \
+#       ES_SHARED=bundle/shared make gpu-check
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 BUILD=${BUILD:-build}
 ES_SHARED=${ES_SHARED:-../shared}
-to=$1
-rm -rf "$to"
+to=$(mktemp -d)
+trap 'rm -rf "$to"' EXIT
 mkdir -p "$to/lib" "$to/tests" "$to/shared/reference"
 programs=(entropy-train entropy-recorder entropy-scan entropy-corpus
     gpu-bench-attention)
@@ -35,4 +37,5 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 [ ! -d "$ES_SHARED/reference/train" ] ||
     cp -r "$ES_SHARED/reference/train" "$to/shared/reference/"
 [ ! -f "$BUILD/corpus.tok" ] || cp "$BUILD/corpus.tok" "$to/"
-du -sh "$to"
+tar -czf "$1" -C "$to" .
+du -h "$1"
