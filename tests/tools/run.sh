@@ -3,7 +3,8 @@
 # the rest, and closes with "N passed, N failed, N skipped".
 #
 # A cmocka program prints TAP here; so does a script. "# SKIP" counts as
-# skipped. A program that dies, or runs no test, counts as one failure.
+# skipped. A program that dies, runs no test, or has not ended after TEST_SECONDS
+# (1200) counts as one failure.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD:-build}
@@ -25,7 +26,7 @@ trap 'rm -f "$log"' EXIT
 for test in "$@"; do
     name=$(basename "$test")
     start=$SECONDS
-    "$test" >"$log" 2>&1 </dev/null
+    timeout -k 10 "${TEST_SECONDS:-1200}" "$test" >"$log" 2>&1 </dev/null
     code=$?
     skip=$(grep -acE "$skipped_line" "$log")
     pass=$(grep -avE "$skipped_line" "$log" | grep -acE '^ok ')
