@@ -140,6 +140,24 @@ static void set_up(bench *b, es_precision precision)
         *arrays[i] = reserve(b, rows * sizeof(float));
 }
 
+static void tear_down(bench *b)
+{
+    es_mem *const all[] = {b->qkv,
+                           b->y,
+                           b->saved,
+                           b->dy,
+                           b->dqkv,
+                           b->dentropy,
+                           b->rows.entropy,
+                           b->rows.lse,
+                           b->rows.max_logit,
+                           b->rows.sink,
+                           b->rows.nonfinite};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        b->ops->release(b->backend, all[i]);
+    b->ops->close(b->backend);
+}
+
 /* --- time ----------------------------------------------------------------- */
 
 static double now(void)
@@ -203,6 +221,6 @@ int main(int argc, char **argv)
         printf("%.5f%c", took[v][n_rounds / 2],
                v + 1 < N_VARIANTS ? ' ' : '\n');
     }
-    b.ops->close(b.backend);
+    tear_down(&b);
     return 0;
 }
