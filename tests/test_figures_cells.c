@@ -228,8 +228,9 @@ static void test_cells__steps_keep_dips_and_nan(void **state)
     es_assert_ok(es_steps_read(&steps, run));
     assert_int_equal(steps.n_rows, L + N);
     assert_in_range(steps.n_columns, 1000, ES_STEPS_MOST);
-    assert_true(fabs(steps.first + 2.5) < 1e-9);
-    assert_true(steps.last >= 5 * (SAMPLES - 1));
+    assert_true(fabs(steps.left + 2.5) < 1e-9);
+    assert_true(steps.right >= 5 * (SAMPLES - 0.5));
+    assert_true(steps.first == 0 && steps.last == 5 * (SAMPLES - 1));
     /* Rows: layers 0 and 1, then the heads of each. */
     assert_int_equal(count(&steps, 0, NAN), 1);
     assert_int_equal(count(&steps, L + 1, NAN), 1);
@@ -274,9 +275,9 @@ static void test_cells__steps_hold(void **state)
     assert_int_equal(steps.n_columns, 64); /* of 10 steps, the last is 630 */
     const float *row = steps.values + steps.n_columns;
     /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
-    double width = (steps.last - steps.first) / (double)steps.n_columns;
+    double width = (steps.right - steps.left) / (double)steps.n_columns;
     for (size_t i = 0; i < steps.n_columns; i++) {
-        double step = steps.first + ((double)i + 0.5) * width;
+        double step = steps.left + ((double)i + 0.5) * width;
         if (step <= 330)
             assert_true(row[i] == 2);
         else if (step > 330 + width && step < 630 - width)

@@ -132,8 +132,9 @@ static es_raster_panel panel_of(const model *m)
                                        m->levels + m->n_layers,
                                        m->n_layers * m->n_heads},
                              .n_columns = m->n_columns,
-                             .first = -0.5,
-                             .last = (double)m->n_columns - 0.5};
+                             .left = -0.5,
+                             .right = (double)m->n_columns - 0.5,
+                             .last = (double)m->n_columns - 1};
 }
 
 static void free_model(model *m)
@@ -222,10 +223,43 @@ static void test_raster__every_shape(void **state)
         for (size_t k = 0; k < shapes[i][0] * (1 + shapes[i][1]) * shapes[i][2];
              k++)
             m.values[k] = NAN;
-        panel.last = panel.first + 3e18;
+        panel.right = panel.left + 3e18;
+        panel.last = panel.right;
         es_picture_free(drawn(&panel, 1, ES_THEME_DARK));
         panel.heads.n_rows = 0;
         es_picture_free(drawn(&panel, 1, ES_THEME_LIGHT));
+        free_model(&m);
+    }
+}
+
+/* However wide the columns: no tick where there was no sample. */
+static void test_raster__ticks_are_at_samples(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t n;
+        double left, right, first, last;
+        const char *there[3], *not_there[2];
+    } cases[] = {
+        {2, 200, 1000, 400, 800, {"400", "600", "800"}, {"200", "1K"}},
+        {2, 6, 10, 7, 9, {"7", "8", "9"}, {"6", "10"}},
+        {1, 499.5, 500.5, 500, 500, {"500"}, {"499.5", "500.5"}},
+        {1024, 999.5, 3047.5, 1000, 3047, {"1K", "2K", "3K"}, {"500", "3.5K"}},
+        {512, 1000, 3050, 1002, 2994, {"1.5K", "2K", "2.5K"}, {"1K", "3K"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model m = make_model(2, 3, cases[i].n);
+        es_raster_panel panel = panel_of(&m);
+        panel.left = cases[i].left;
+        panel.right = cases[i].right;
+        panel.first = cases[i].first;
+        panel.last = cases[i].last;
+        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT);
+        for (size_t k = 0; k < 3 && cases[i].there[k]; k++)
+            assert_true(picture_says(picture, cases[i].there[k]));
+        for (size_t k = 0; k < 2; k++)
+            assert_false(picture_says(picture, cases[i].not_there[k]));
+        es_picture_free(picture);
         free_model(&m);
     }
 }
@@ -259,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_raster__golden),
         cmocka_unit_test(test_raster__one_nan),
         cmocka_unit_test(test_raster__every_shape),
+        cmocka_unit_test(test_raster__ticks_are_at_samples),
         cmocka_unit_test(test_raster__refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,23 @@ static void test_timeline__keeps_a_dip(void **state)
     free(values);
 }
 
+/* Of a few steps each has its tick, and no part of one does. */
+static void test_timeline__few_steps(void **state)
+{
+    (void)state;
+    const int64_t steps[] = {27, 29};
+    const float values[] = {1.25f, 1.75f};
+    const es_timeline_plot plot = {"loss", steps, values, 2, false};
+    es_timeline_panel panel = {
+        .title = "SM", .plots = &plot, .n_plots = 1, .first = 27, .last = 29};
+    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+    assert_true(picture_says(picture, "27"));
+    assert_true(picture_says(picture, "28"));
+    assert_true(picture_says(picture, "29"));
+    assert_false(picture_says(picture, "27.5"));
+    es_picture_free(picture);
+}
+
 static void test_timeline__refuses(void **state)
 {
     (void)state;
@@ -149,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_timeline__golden),
         cmocka_unit_test(test_timeline__hostile),
         cmocka_unit_test(test_timeline__keeps_a_dip),
+        cmocka_unit_test(test_timeline__few_steps),
         cmocka_unit_test(test_timeline__refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

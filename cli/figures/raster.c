@@ -54,6 +54,8 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
             .subtitle = run->phase == ES_PHASE_EVAL ? "eval" : NULL,
             .layers = {s->values, s->levels, s->n_layers},
             .n_columns = s->n_columns,
+            .left = s->left,
+            .right = s->right,
             .first = s->first,
             .last = s->last};
         if (s->n_heads)

@@ -168,9 +168,11 @@ static void set_columns(pass *p)
     p->per_column = (n + most - 1) / most;
     steps->n_columns = (size_t)((n + p->per_column - 1) / p->per_column);
     double interval = (double)s->interval;
-    steps->first = (double)s->first - interval / 2;
-    steps->last = steps->first +
-                  interval * (double)p->per_column * (double)steps->n_columns;
+    steps->left = (double)s->first - interval / 2;
+    steps->right = steps->left +
+                   interval * (double)p->per_column * (double)steps->n_columns;
+    steps->first = (double)s->first;
+    steps->last = (double)s->last;
 }
 
 static es_status make_columns(pass *p)

@@ -11,7 +11,8 @@ typedef struct es_steps {
     size_t n_columns;         /* at most ES_STEPS_MOST */
     float *values;            /* (n_rows,n_columns) */
     float *levels;            /* (n_rows) mean over the run; NaN: no value */
-    double first, last;       /* steps at the outer edges of the columns */
+    double left, right;       /* steps at the outer edges of the columns */
+    double first, last;       /* steps of the first and the last sample */
 } es_steps;
 
 #define ES_STEPS_MOST 2048

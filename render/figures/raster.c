@@ -223,10 +223,12 @@ static void draw_steps(es_picture *picture, const es_raster_sheet *sheet,
                        const es_raster_block *b)
 {
     const es_box *lowest = b->heads.height > 0 ? &b->heads : &b->layers;
-    double whole = b->panel->last - b->panel->first; /* no parts of a step */
-    int most = (int)fmin(fmin(8, lowest->width / 40), whole);
-    es_axis axis = es_axis_make(b->panel->first, b->panel->last, false,
-                                lowest->x, lowest->x + lowest->width, most);
+    const es_raster_panel *panel = b->panel;
+    double whole = panel->last - panel->first + 1; /* no parts of a step */
+    double most = fmin(fmin(8, lowest->width / 40), whole);
+    es_axis axis = es_axis_make(panel->left, panel->right, false, lowest->x,
+                                lowest->x + lowest->width, 2);
+    axis.ticks = es_ticks_make(panel->first, panel->last, (int)fmax(most, 1));
     axis.labels = ES_LABELS_COUNT;
     es_draw_across(picture, sheet->colors, lowest, &axis, "step");
 }

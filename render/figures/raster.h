@@ -19,8 +19,9 @@ typedef struct es_raster_panel {
     const char *title, *subtitle; /* may be NULL */
     es_raster_grid layers, heads;
     size_t n_columns;   /* of both */
-    double first, last; /* steps at the left edge of the first column and the
+    double left, right; /* steps at the left edge of the first column and the
                            right edge of the last */
+    double first, last; /* the samples': ticks are at steps between them */
 } es_raster_panel;
 
 typedef struct es_raster {

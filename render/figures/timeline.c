@@ -297,7 +297,8 @@ static void draw_block(es_picture *picture, const sheet *s, const block *b)
     double y = b->y;
     double lanes = b->y + plots_height(s, panel);
     double bottom = lanes + lanes_height(s);
-    double most = fmin(fmin(8, s->plot_width / 40), panel->last - panel->first);
+    double whole = panel->last - panel->first + 1; /* no parts of a step */
+    double most = fmin(fmin(8, s->plot_width / 40), whole);
     es_axis steps = es_axis_make(panel->first, panel->last, false, b->x,
                                  b->x + s->plot_width, (int)most);
     steps.labels = ES_LABELS_COUNT;
