@@ -180,16 +180,17 @@ static es_status run(bench *b)
 static void print_model(FILE *out, const bench *b)
 {
     const es_model_config *config = &b->settings.model;
+    const char *device = es_model_device_name(b->trainer->model);
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &config->arch);
     fprintf(out,
             "%s  L=%d H=%d d=%d T=%d B=%d V=%d  %.2f M parameters  "
-            "back-end %s, %s",
+            "back-end %s%s%s, %s",
             arch, config->n_layer, config->n_head, config->d_model, config->ctx,
             config->batch, config->vocab,
             (double)es_model_n_parameters(b->trainer->model) / 1e6,
-            b->trainer->settings.backend,
-            es_precision_names[b->settings.precision]);
+            b->trainer->settings.backend, device ? " on " : "",
+            device ? device : "", es_precision_names[b->settings.precision]);
     if (strcmp(b->trainer->settings.backend, es_cpu_ops.name) == 0)
         fprintf(out, ", threads: %d%s", b->settings.threads,
                 b->settings.threads ? "" : " (all there are)");

@@ -288,6 +288,22 @@ static void verify_case(FILE *out, const char *dir, const es_ops *ops,
     free(r.values);
 }
 
+/** Where the cases run and what they may be off by. Without a device each case
+ *  says so itself. */
+static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
+{
+    const es_tolerance within = es_verify_tolerance(precision);
+    es_backend *backend;
+    if (!ops->device_name || ops->open(&backend, 0) != ES_OK)
+        return;
+    fprintf(out,
+            "%s on %s, %s: an array passes within %.3g of its norm plus %.3g "
+            "an entry\n",
+            ops->name, ops->device_name(backend), es_precision_names[precision],
+            within.relative, within.absolute);
+    ops->close(backend);
+}
+
 es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
                     const es_ops *ops, es_precision precision, int n_threads,
                     es_verify_counts *counts)
@@ -296,6 +312,7 @@ es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
     if (!n_dirs)
         return es_fail(ES_EUSAGE, "verify needs at least one folder with a "
                                   "case.json");
+    print_terms(out, ops, precision);
     for (size_t i = 0; i < n_dirs; i++)
         verify_case(out, dirs[i], ops, es_verify_tolerance(precision),
                     n_threads, counts);

@@ -55,7 +55,8 @@ typedef struct es_verify_counts {
 
 /**
  * Runs one training step, without the update, for each case, and prints a line
- * per case with its worst array, and one per array that fails.
+ * per case with its worst array, and one per array that fails; before them, on
+ * a device, its name and the tolerance.
  *
  *   out        written to; the caller checks it for errors
  *   dirs       (n_dirs) folders

@@ -1,16 +1,25 @@
 /**
  * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
+ *        bench_attention device
  *
- * Fused attention of the CUDA back-end, alone: one line of milliseconds a
- * call, median of the rounds:
+ * Fused attention of the CUDA back-end, alone. One line: milliseconds a call,
+ * medians of the rounds, of
  *
  *   forward without statistics, forward with all of them, backward, backward
  *   with a gradient of the entropies
  *
- * The variants take turns, so that what the statistics cost is seen at one
- * temperature of the device. ENTROPY_BENCH_ROUNDS (21) rounds of
- * ENTROPY_BENCH_CALLS (16) calls, each round waited for.
+ * then the second over the first, median of the rounds, and where that lies
+ * with 95 %: low, high.
+ *
+ * The variants take turns, forwards and backwards through the list, so that
+ * what the statistics cost is seen at one temperature of the device.
+ * ENTROPY_BENCH_ROUNDS (41) rounds, each waited for, of ENTROPY_BENCH_CALLS
+ * calls, or as many as take 3 ms: what waiting costs is 1 % of that, and the
+ * same on both sides.
+ *
+ * device: only the name of what it would run on. Exit code 3: nothing.
  */
+#include "hooks/trainer/bench.h"
 #include "hooks/trainer/model/ops.h"
 
 #include <stdint.h>
@@ -191,17 +200,61 @@ static double take_round(const bench *b, int variant, int n_calls)
     return (now() - start) / n_calls;
 }
 
-static int by_value(const void *a, const void *b)
+/** Calls that take about 3 ms, or as many as were asked for. */
+static int calls_of(const bench *b, int variant)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    const int wanted = setting("ENTROPY_BENCH_CALLS", 0);
+    take_round(b, variant, 1); /* the first loads the kernels */
+    const double one = take_round(b, variant, 4);
+    if (wanted > 0)
+        return wanted;
+    return one > 3 ? 1 : one < 0.003 ? 1000 : (int)(3 / one);
+}
+
+static void take_rounds(const bench *b, double took[N_VARIANTS][MAX_ROUNDS],
+                        int n_rounds)
+{
+    int n_calls[N_VARIANTS];
+    for (int v = 0; v < N_VARIANTS; v++)
+        n_calls[v] = calls_of(b, v);
+    for (int round = -1; round < n_rounds; round++) /* the first warms up */
+        for (int i = 0; i < N_VARIANTS; i++) {
+            const int v = round % 2 == 0 ? i : N_VARIANTS - 1 - i;
+            took[v][round < 0 ? 0 : round] = take_round(b, v, n_calls[v]);
+        }
+}
+
+/** Sorts what was taken. */
+static void print_rounds(double took[N_VARIANTS][MAX_ROUNDS], size_t n_rounds)
+{
+    static double ratio[MAX_ROUNDS];
+    for (size_t i = 0; i < n_rounds; i++)
+        ratio[i] = took[MEASURED][i] / took[PLAIN][i];
+    for (int v = 0; v < N_VARIANTS; v++)
+        printf("%.5f ", es_middle_of(took[v], n_rounds).median);
+    const es_middle cost = es_middle_of(ratio, n_rounds);
+    printf("%.5f %.5f %.5f\n", cost.median, cost.low, cost.high);
+}
+
+static int print_device(void)
+{
+    bench b = {0};
+    check(es_ops_find(&b.ops, "cuda", ES_BF16));
+    check(b.ops->open(&b.backend, 0));
+    puts(b.ops->device_name(b.backend));
+    b.ops->close(b.backend);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     static double took[N_VARIANTS][MAX_ROUNDS];
+    if (argc == 2 && strcmp(argv[1], "device") == 0)
+        return print_device();
     if (argc != 6) {
-        fputs("usage: bench_attention PRECISION B H T D_K\n", stderr);
+        fputs("usage: bench_attention PRECISION B H T D_K\n"
+              "       bench_attention device\n",
+              stderr);
         return 2;
     }
     const int n_head = number(argv[3], 1, 1024);
@@ -210,17 +263,10 @@ int main(int argc, char **argv)
                              .n_head = n_head,
                              .d_model = n_head * number(argv[5], 1, 256),
                              .kind = ES_SOFTMAX}};
-    const int n_rounds = setting("ENTROPY_BENCH_ROUNDS", 21);
-    const int n_calls = setting("ENTROPY_BENCH_CALLS", 16);
+    const int n_rounds = setting("ENTROPY_BENCH_ROUNDS", 41);
     set_up(&b, precision_of(argv[1]));
-    for (int round = -1; round < n_rounds; round++) /* the first warms up */
-        for (int v = 0; v < N_VARIANTS; v++)
-            took[v][round < 0 ? 0 : round] = take_round(&b, v, n_calls);
-    for (int v = 0; v < N_VARIANTS; v++) {
-        qsort(took[v], (size_t)n_rounds, sizeof(double), by_value);
-        printf("%.5f%c", took[v][n_rounds / 2],
-               v + 1 < N_VARIANTS ? ' ' : '\n');
-    }
+    take_rounds(&b, took, n_rounds);
+    print_rounds(took, (size_t)n_rounds);
     tear_down(&b);
     return 0;
 }

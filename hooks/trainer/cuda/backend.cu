@@ -81,6 +81,11 @@ static int n_threads(const es_backend *backend)
     return 1;
 }
 
+static const char *device_name(const es_backend *backend)
+{
+    return es_device_facts_of(backend->device)->name;
+}
+
 static es_status status(es_backend *backend)
 {
     return es_device_status(backend->device);
@@ -304,6 +309,7 @@ static constexpr void fill_memory(es_ops *ops)
 {
     ops->close = close_backend;
     ops->n_threads = n_threads;
+    ops->device_name = device_name;
     ops->status = status;
     ops->prepare = prepare;
     ops->reserve = reserve;

@@ -266,6 +266,12 @@ int es_model_n_threads(const es_model *model)
     return model->ops->n_threads(model->backend);
 }
 
+const char *es_model_device_name(const es_model *model)
+{
+    return model->ops->device_name ? model->ops->device_name(model->backend)
+                                   : NULL;
+}
+
 void es_model_zero_gradients(es_model *model)
 {
     if (model->gradients)

@@ -70,6 +70,9 @@ void es_model_set_n_updates(es_model *model, int64_t n);
 /** Threads that work: the same bits come from the same number alone. */
 int es_model_n_threads(const es_model *model);
 
+/** What the back-end runs on; borrowed from the model. NULL: the host. */
+const char *es_model_device_name(const es_model *model);
+
 /**
  * Starts what WNorm and SNorm add to the weights from the weights as they are:
  * g becomes the column norms, u and v go through 20 power iterations.

@@ -147,6 +147,8 @@ typedef struct es_ops {
     es_status (*open)(es_backend **out, int n_threads);
     void (*close)(es_backend *backend); /* NULL is fine */
     int (*n_threads)(const es_backend *backend);
+    /** What it runs on, by the device's own name; borrowed. NULL: the host. */
+    const char *(*device_name)(const es_backend *backend);
 
     /**
      * From now on activations are float32 that take the range and precision of
