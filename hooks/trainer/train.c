@@ -123,10 +123,15 @@ static void save(loop *l)
         result->saved_step = result->n_steps;
         return;
     }
+    /* Its message takes the place of what is wrong with numbers that never
+       came from it; the next step ends with it. */
+    const bool device_failed = es_model_status(trainer->model) != ES_OK;
     if (result->saved == ES_OK) {
         result->saved = status;
         snprintf(result->unsaved, sizeof result->unsaved, "%s", es_message());
     }
+    if (device_failed)
+        return;
     warn(l, es_message());
     es_train_record_event(l->record, result->n_steps, "checkpoint",
                           ES_SEVERITY_WARNING, es_message());

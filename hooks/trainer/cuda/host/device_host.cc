@@ -23,8 +23,9 @@ struct es_device {
     es_device_facts facts;
     es_host_wishes wishes;
     size_t reserved;
-    long n_launches;
+    long n_launches, n_copies, n_reserved;
     char trouble[200];
+    const char *unnoticed; /* trouble that nobody has waited for */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
@@ -33,15 +34,22 @@ struct es_device {
 
 static es_host_wishes read_wishes(void)
 {
-    es_host_wishes wishes = {false, 0, SIZE_MAX};
+    es_host_wishes wishes = {};
+    wishes.memory = SIZE_MAX;
     const char *words = getenv("ENTROPY_TRAIN_EMULATION");
     for (; words && *words; words += strcspn(words, ",")) {
         words += *words == ',';
         unsigned long long n = 0;
         if (strncmp(words, "reverse", 7) == 0)
             wishes.reverse = true;
+        else if (strncmp(words, "late", 4) == 0)
+            wishes.late = true;
         else if (sscanf(words, "fail=%llu", &n) == 1)
             wishes.fail = (long)n;
+        else if (sscanf(words, "copy=%llu", &n) == 1)
+            wishes.copy = (long)n;
+        else if (sscanf(words, "reserve=%llu", &n) == 1)
+            wishes.reserve = (long)n;
         else if (sscanf(words, "memory=%llu", &n) == 1)
             wishes.memory = (size_t)n;
     }
@@ -99,8 +107,9 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 {
     size_t left = device->wishes.memory - device->reserved;
     *out = NULL;
+    const bool refused = ++device->n_reserved == device->wishes.reserve;
     /* Exactly so large, for a sanitizer to see what is beyond. */
-    if (bytes > left || posix_memalign(out, 256, bytes) != 0)
+    if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
         return es_fail(ES_ENOMEM,
                        "host emulation: out of memory: %zu MiB wanted, "
                        "%zu MiB free",
@@ -115,6 +124,41 @@ void es_device_release(es_device *device, void *memory)
     if (memory)
         device->reserved -= malloc_usable_size(memory);
     free(memory);
+}
+
+/* --- failures that were asked for ------------------------------------------
+ */
+
+/* Whether nothing is done any more. */
+static bool is_over(const es_device *device)
+{
+    return device->trouble[0] || device->unnoticed;
+}
+
+/* The piece of work number n, of which number `wish` is meant to fail. */
+static bool fails(es_device *device, const char *what, long n, long wish)
+{
+    if (n != wish)
+        return false;
+    if (device->wishes.late)
+        device->unnoticed = what;
+    else
+        es_device_trouble(device, what, 719);
+    return true;
+}
+
+/* What a wait brings to light. */
+static void notice(es_device *device)
+{
+    if (device->unnoticed)
+        es_device_trouble(device, device->unnoticed, 719);
+}
+
+/* Whether there is still a device to copy to or from. */
+static bool can_copy(es_device *device)
+{
+    return !is_over(device) && !fails(device, "a copy that was meant to fail",
+                                      ++device->n_copies, device->wishes.copy);
 }
 
 typedef struct span {
@@ -146,14 +190,16 @@ static void expect_no_capture(const es_device *device, const char *what)
 void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
 {
     expect_no_capture(device, "a store");
-    if (!device->trouble[0] && bytes > 0)
+    if (can_copy(device) && bytes > 0)
         memcpy(out, in, bytes);
 }
 
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
 {
     expect_no_capture(device, "a load");
-    if (device->trouble[0])
+    const bool can_load = can_copy(device);
+    notice(device);
+    if (!can_load)
         memset(out, 0xff, bytes);
     else if (bytes > 0)
         memcpy(out, in, bytes);
@@ -186,11 +232,8 @@ static void run(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument)
 {
-    if (device->trouble[0])
-        return;
-    if (++device->n_launches == device->wishes.fail)
-        es_device_trouble(device, "a launch that was meant to fail", 719);
-    else
+    if (!is_over(device) && !fails(device, "a launch that was meant to fail",
+                                   ++device->n_launches, device->wishes.fail))
         work(device, argument);
 }
 
@@ -248,6 +291,7 @@ bool es_device_is_in_trouble(const es_device *device)
 
 es_status es_device_status(es_device *device)
 {
+    notice(device);
     if (device->trouble[0])
         return es_fail(ES_EIO, "host emulation: %s", device->trouble);
     return ES_OK;

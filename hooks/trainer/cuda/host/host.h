@@ -9,7 +9,10 @@ enum { ES_HOST_MAX_THREADS = 1024 };
 /** What ENTROPY_TRAIN_EMULATION asks for, words with commas between them. */
 typedef struct es_host_wishes {
     bool reverse;  /* threads and blocks from the last to the first */
+    bool late;     /* a failure is not noticed before it is waited for */
     long fail;     /* the launch of this number fails; 0: none */
+    long copy;     /* likewise a store or a load */
+    long reserve;  /* the reservation of this number is refused */
     size_t memory; /* bytes that the device has */
 } es_host_wishes;
 const es_host_wishes *es_host_wishes_of(const es_device *device);
