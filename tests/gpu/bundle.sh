@@ -6,8 +6,10 @@
 # of this source:
 #
 #   mkdir bundle && tar -xzf FILE.tar.gz -C bundle
-#   LD_LIBRARY_PATH=bundle/lib PREBUILT=1 BUILD=bundle \
+#   LD_LIBRARY_PATH=bundle/lib:$LD_LIBRARY_PATH PREBUILT=1 BUILD=bundle \
 #       ES_SHARED=bundle/shared make gpu-check
+#
+# (the driver may be found by LD_LIBRARY_PATH alone)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }

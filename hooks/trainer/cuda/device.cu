@@ -75,6 +75,17 @@ es_status es_device_status(es_device *device)
 
 /* --- opening -------------------------------------------------------------- */
 
+static es_status no_device(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible)
+        return es_fail(ES_EIO,
+                       "CUDA: no device that CUDA_VISIBLE_DEVICES=%s shows: "
+                       "unset it, or give --backend cpu",
+                       visible);
+    return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
+}
+
 /* How many devices there are; if none, why. */
 static es_status count_devices(int *n)
 {
@@ -93,49 +104,59 @@ static es_status count_devices(int *n)
                        driver / 1000, driver % 1000 / 10, runtime / 1000,
                        runtime % 1000 / 10);
     if (code == cudaErrorNoDevice || (code == cudaSuccess && *n == 0))
-        return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
+        return no_device();
     if (code != cudaSuccess)
         return es_fail(ES_EIO, "CUDA: %s: give --backend cpu",
                        cudaGetErrorString(code));
     return ES_OK;
 }
 
-/* The first device that is not too old. */
-static es_status choose_device(es_device_facts *facts, int *chosen)
+static void keep_facts(es_device_facts *facts, const cudaDeviceProp *p)
+{
+    snprintf(facts->name, sizeof facts->name, "%s", p->name);
+    facts->n_processors = p->multiProcessorCount;
+    facts->shared_bytes = p->sharedMemPerBlockOptin;
+    facts->major = p->major;
+    facts->minor = p->minor;
+}
+
+/* Makes the first device current that is neither too old nor another
+ * process's own; else says why there is none. */
+static es_status choose_device(es_device_facts *facts)
 {
     cudaDeviceProp p = {};
+    cudaError_t code = cudaSuccess;
     int n;
     es_status status = count_devices(&n);
     for (int i = 0; status == ES_OK && i < n; i++) {
-        cudaError_t code = cudaGetDeviceProperties(&p, i);
-        if (code != cudaSuccess)
+        cudaError_t known = cudaGetDeviceProperties(&p, i);
+        if (known != cudaSuccess)
             return es_fail(ES_EIO, "CUDA: device %d: %s", i,
-                           cudaGetErrorString(code));
+                           cudaGetErrorString(known));
         if (p.major < OLDEST)
             continue;
-        snprintf(facts->name, sizeof facts->name, "%s", p.name);
-        facts->n_processors = p.multiProcessorCount;
-        facts->shared_bytes = p.sharedMemPerBlockOptin;
-        facts->major = p.major;
-        facts->minor = p.minor;
-        *chosen = i;
-        return ES_OK;
+        keep_facts(facts, &p);
+        code = cudaSetDevice(i);
+        if (code != cudaErrorDevicesUnavailable)
+            break;
     }
-    if (status == ES_OK)
-        status = es_fail(ES_EIO,
-                         "CUDA: %s has compute capability %d.%d and %d.0 is "
-                         "needed: give --backend cpu",
-                         p.name, p.major, p.minor, OLDEST);
-    return status;
+    if (status != ES_OK || (facts->major >= OLDEST && code == cudaSuccess))
+        return status;
+    if (code != cudaSuccess)
+        return es_fail(code == cudaErrorMemoryAllocation ? ES_ENOMEM : ES_EIO,
+                       "CUDA: %s: %s: give --backend cpu", facts->name,
+                       cudaGetErrorString(code));
+    return es_fail(ES_EIO,
+                   "CUDA: %s has compute capability %d.%d and %d.0 is needed: "
+                   "give --backend cpu",
+                   p.name, p.major, p.minor, OLDEST);
 }
 
 /* The stream and the buffers. */
-static cudaError_t set_up(es_device *device, int chosen)
+static cudaError_t set_up(es_device *device)
 {
-    cudaError_t code = cudaSetDevice(chosen);
-    if (code == cudaSuccess)
-        code =
-            cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
+    cudaError_t code =
+        cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
     for (int i = 0; code == cudaSuccess && i < N_STAGES; i++) {
         stage *s = &device->stages[i];
         code = cudaHostAlloc((void **)&s->memory, STAGE_BYTES, 0);
@@ -147,14 +168,13 @@ static cudaError_t set_up(es_device *device, int chosen)
 
 es_status es_device_open(es_device **out)
 {
-    int chosen;
     es_device *device = (es_device *)calloc(1, sizeof *device);
     *out = NULL;
     if (!device)
         return es_fail(ES_ENOMEM, "out of memory for the CUDA device");
-    es_status status = choose_device(&device->facts, &chosen);
+    es_status status = choose_device(&device->facts);
     if (status == ES_OK) {
-        cudaError_t code = set_up(device, chosen);
+        cudaError_t code = set_up(device);
         if (code != cudaSuccess)
             status = es_fail(
                 code == cudaErrorMemoryAllocation ? ES_ENOMEM : ES_EIO,
@@ -223,8 +243,9 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 
 void es_device_release(es_device *device, void *memory)
 {
-    if (memory && !device->in_trouble)
-        es_device_check(device, "freeing memory", cudaFree(memory));
+    /* After trouble that does not stick there is something to be freed. */
+    const cudaError_t code = memory ? cudaFree(memory) : cudaSuccess;
+    es_device_check(device, "freeing memory", code);
 }
 
 void es_device_zero(es_device *device, void *out, size_t bytes)
@@ -341,6 +362,8 @@ void es_device_capture_end(es_device *device, int sequence)
     *kept = NULL;
     if (code == cudaSuccess)
         code = cudaGraphInstantiate(kept, graph, 0);
+    if (code != cudaSuccess)
+        *kept = NULL;
     if (graph)
         (void)cudaGraphDestroy(graph);
     es_device_check(device, "capturing", code);
