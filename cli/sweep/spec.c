@@ -316,12 +316,12 @@ static es_status read_lines(es_sweep_spec *out, es_lines *lines,
     return status == ES_DONE ? complete(&of) : status;
 }
 
-es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
-                              const char *path)
+/* Takes the lines over, and how their opening went. */
+static es_status read_whole(es_sweep_spec *out, const char *path,
+                            es_lines *lines, es_status opened)
 {
-    es_lines *lines = NULL;
+    es_status status = opened;
     *out = (es_sweep_spec){.path = strdup(path)};
-    es_status status = es_lines_new(&lines, stream, path);
     if (status == ES_OK && !out->path)
         status = no_memory();
     if (status == ES_OK)
@@ -330,17 +330,19 @@ es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
     return status;
 }
 
+es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
+                              const char *path)
+{
+    es_lines *lines = NULL;
+    es_status status = es_lines_new(&lines, stream, path);
+    return read_whole(out, path, lines, status);
+}
+
 es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
 {
     es_lines *lines = NULL;
-    *out = (es_sweep_spec){.path = strdup(path)};
     es_status status = es_lines_open(&lines, path);
-    if (status == ES_OK && !out->path)
-        status = no_memory();
-    if (status == ES_OK)
-        status = read_lines(out, lines, path);
-    es_lines_close(lines);
-    return status;
+    return read_whole(out, path, lines, status);
 }
 
 static void free_option(es_sweep_option *option)
