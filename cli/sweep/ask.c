@@ -1,16 +1,15 @@
 #include "cli/sweep/ask.h"
 
+#include "cli/wait.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,20 +37,10 @@ static es_status start(pid_t *child, char *const argv[], int text, int trouble)
 /* False: the time was up. */
 static bool wait_for(int *code, pid_t child, double limit)
 {
-    int fd = pidfd_open(child, 0), n = 1, how = 0;
-    struct pollfd polled = {.fd = fd, .events = POLLIN};
-    if (fd >= 0)
-        while ((n = poll(&polled, 1, (int)(limit * 1000))) < 0 &&
-               errno == EINTR)
-            ;
-    if (fd >= 0)
-        close(fd);
-    if (n == 0)
-        kill(child, SIGKILL);
-    while (waitpid(child, &how, 0) < 0 && errno == EINTR)
-        ;
+    int how;
+    bool in_time = es_wait_ended(&how, child, child, limit);
     *code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-    return n != 0;
+    return in_time;
 }
 
 static char *text_of(int fd)

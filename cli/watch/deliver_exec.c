@@ -1,12 +1,12 @@
 #include "cli/watch/deliver.h"
 
+#include "cli/wait.h"
+
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,27 +39,10 @@ static void become(char **command, int input)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* False: the time was up. */
-static bool wait_for(pid_t child, double limit)
-{
-    int fd = pidfd_open(child, 0);
-    struct pollfd polled = {.fd = fd, .events = POLLIN};
-    int n = 1;
-    if (fd >= 0)
-        while ((n = poll(&polled, 1, (int)(limit * 1000))) < 0 &&
-               errno == EINTR)
-            ;
-    if (fd >= 0)
-        close(fd);
-    if (n == 0)
-        kill(-child, SIGKILL);
-    return n != 0;
-}
-
 es_outcome es_deliver_exec(char *note, size_t size, const char *json,
                            const es_deliver_options *options)
 {
-    int code = 0, input = input_of(json);
+    int code, input = input_of(json);
     pid_t child = input >= 0 ? fork() : -1;
     if (child == 0)
         become(options->command, input);
@@ -69,9 +52,7 @@ es_outcome es_deliver_exec(char *note, size_t size, const char *json,
         close(input);
     if (child < 0)
         return ES_OUTCOME_AGAIN;
-    bool in_time = wait_for(child, options->command_limit);
-    while (waitpid(child, &code, 0) < 0 && errno == EINTR)
-        ;
+    bool in_time = es_wait_ended(&code, child, -child, options->command_limit);
     if (in_time && WIFEXITED(code) && WEXITSTATUS(code) == 0)
         return ES_OUTCOME_DELIVERED;
     if (!in_time)
