@@ -16,14 +16,6 @@ static attention_problem open_power(int n_batch, int n_ctx, int n_head,
     return p;
 }
 
-static void scale_queries(attention_problem *p, float factor)
-{
-    const int d = p->n_head * p->width;
-    for (int i = 0; i < p->n_batch * p->n_ctx; i++)
-        for (int c = 0; c < d; c++)
-            p->qkv[i * 3 * d + c] *= factor;
-}
-
 static void test_attention_power__reference_by_differences(void **state)
 {
     (void)state;
@@ -114,7 +106,7 @@ static void test_attention_power__any_size_of_scores(void **state)
         {
             attention_problem p =
                 open_power(1, 35, 2, 3, powers[n % 2], n / 2 % 2 ? 1e-3 : 0);
-            scale_queries(&p, factors[n / 4]);
+            attention_scale_queries(&p, factors[n / 4]);
             attention_run(&p, *kernels, 1, true);
             attention_check(&p, true);
             attention_close(&p);
@@ -152,18 +144,9 @@ static void test_attention_power__all_scores_zero(void **state)
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(1, 37, 1, 3, 2, 1e-3);
-        scale_queries(&p, 0);
+        attention_scale_queries(&p, 0);
         attention_run(&p, *kernels, 1, true);
-        for (size_t i = 0; i < p.n_rows; i++) {
-            assert_true(p.rows[i] == 0 && p.rows[2 * p.n_rows + i] == 0);
-            assert_true(p.rows[3 * p.n_rows + i] == 0);
-            assert_true(p.rows[4 * p.n_rows + i] == 1);
-            assert_int_equal(p.nonfinite[i], 0);
-        }
-        for (size_t i = 0; i < p.n_values; i++)
-            assert_true(p.y[i] == 0);
-        for (size_t i = 0; i < 3 * p.n_values; i++)
-            assert_true(p.dqkv[i] == 0);
+        attention_expect_no_weight(&p);
         attention_close(&p);
     }
 }
@@ -177,14 +160,9 @@ static void test_attention_power__nothing_to_divide_by(void **state)
         attention_problem p = open_power(1, 7, 1, 2, 4, 0);
         p.qkv[5 * 6] = p.qkv[5 * 6 + 1] = 0;
         attention_run(&p, *kernels, 1, false);
-        for (int i = 0; i < 7; i++) {
-            for (size_t a = 0; a < 5; a++)
-                if (a != 1)
-                    assert_int_equal(isnan(p.rows[a * 7 + (size_t)i]) != 0,
-                                     i == 5);
-            assert_int_equal(p.nonfinite[i], i == 5 ? 6 : 0);
+        attention_expect_nan_at(&p, 5);
+        for (int i = 0; i < 7; i++)
             assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
-        }
         attention_close(&p);
     }
 }
@@ -213,13 +191,7 @@ static void test_attention_power__infinite_query(void **state)
         attention_problem p = open_power(1, 20, 1, 4, 2, 1e-3);
         p.qkv[11 * 12 + 1] = (float)sign * INFINITY;
         attention_run(&p, *kernels, 1, false);
-        for (int i = 0; i < p.n_ctx; i++) {
-            for (size_t a = 0; a < 5; a++)
-                if (a != 1)
-                    assert_int_equal(isnan(p.rows[a * 20 + (size_t)i]) != 0,
-                                     i == 11);
-            assert_int_equal(p.nonfinite[i], i == 11 ? 12 : 0);
-        }
+        attention_expect_nan_at(&p, 11);
         attention_close(&p);
     }
 }
@@ -257,13 +229,7 @@ static void test_attention_power__nan_value(void **state)
         attention_problem p = open_power(1, 45, 1, 5, 8, 1e-3);
         p.qkv[37 * 15 + 10 + 2] = NAN;
         attention_run(&p, *kernels, 1, false);
-        for (int row = 0; row < p.n_ctx; row++) {
-            assert_true(isfinite(p.rows[row]));
-            assert_int_equal(p.nonfinite[row], 0);
-            for (int c = 0; c < 5; c++)
-                assert_int_equal(isnan(p.y[row * 5 + c]) != 0,
-                                 row >= 37 && c == 2);
-        }
+        attention_expect_nan_value(&p, 37, 2);
         for (int j = 0; j < 37; j++)
             assert_true(isfinite(p.dqkv[j * 15 + 1]));
         attention_close(&p);

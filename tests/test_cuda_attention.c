@@ -136,18 +136,13 @@ static void test_cuda_attention__peaked_by_temperature(void **state)
 /* As if they were 1e-4, and nothing pulls at them. */
 static void test_cuda_attention__temperature_below_the_floor(void **state)
 {
-    const float low[] = {1e-4f, 9e-5f, 0, -0.0f, -3, -INFINITY};
     (void)state;
     EACH_PLACE(place)
     for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p = attention_open(2, 9, 2, 3);
-        attention_add_temperatures(&p);
-        for (int i = 0; i < 6; i++)
-            p.temperature[9 + i + 1] = low[i];
+        attention_problem p = attention_open_below_floor();
         cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = entropy});
         attention_check(&p, entropy);
-        for (int i = 1; i < 18; i++)
-            assert_int_equal(p.dt[i] == 0, i == 9 || (i >= 10 && i < 16));
+        attention_expect_below_floor(&p);
         attention_close(&p);
     }
 }
@@ -235,14 +230,6 @@ static void test_cuda_attention__power(void **state)
     check_power((shape){1, 67, 1, 128}, 6, 1e-3, ES_FP16);
 }
 
-static void scale_queries(attention_problem *p, float factor)
-{
-    const int d = p->n_head * p->width;
-    for (int i = 0; i < p->n_batch * p->n_ctx; i++)
-        for (int c = 0; c < d; c++)
-            p->qkv[i * 3 * d + c] *= factor;
-}
-
 /* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
 static void test_cuda_attention__power_of_any_size(void **state)
 {
@@ -253,7 +240,7 @@ static void test_cuda_attention__power_of_any_size(void **state)
         attention_problem p = attention_open(1, 35, 2, 3);
         p.power = n % 2 ? 2 : 16;
         p.epsilon = n % 3 ? 1e-3f : 0;
-        scale_queries(&p, factors[n / 2]);
+        attention_scale_queries(&p, factors[n / 2]);
         cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = true});
         attention_check(&p, true);
         attention_close(&p);
@@ -269,19 +256,10 @@ static void test_cuda_attention__power_of_zero(void **state)
         attention_problem p = attention_open(1, 37, 1, 16);
         p.power = 2;
         p.epsilon = 1e-3f;
-        scale_queries(&p, 0);
+        attention_scale_queries(&p, 0);
         cuda_attention_run(&p, place,
                            (cuda_run){n ? ES_BF16 : ES_FP32, .entropy = true});
-        for (size_t i = 0; i < p.n_rows; i++) {
-            assert_true(p.rows[i] == 0 && p.rows[2 * p.n_rows + i] == 0);
-            assert_true(p.rows[3 * p.n_rows + i] == 0);
-            assert_true(p.rows[4 * p.n_rows + i] == 1);
-            assert_int_equal(p.nonfinite[i], 0);
-        }
-        for (size_t i = 0; i < p.n_values; i++)
-            assert_true(p.y[i] == 0);
-        for (size_t i = 0; i < 3 * p.n_values; i++)
-            assert_true(p.dqkv[i] == 0);
+        attention_expect_no_weight(&p);
         attention_close(&p);
     }
 }
@@ -296,14 +274,9 @@ static void test_cuda_attention__power_without_divisor(void **state)
         p.power = 4;
         p.qkv[5 * 6] = p.qkv[5 * 6 + 1] = 0;
         cuda_attention_run(&p, place, (cuda_run){.precision = ES_FP32});
-        for (int i = 0; i < 7; i++) {
-            for (size_t a = 0; a < 5; a++)
-                if (a != 1)
-                    assert_int_equal(isnan(p.rows[a * 7 + (size_t)i]) != 0,
-                                     i == 5);
-            assert_int_equal(p.nonfinite[i], i == 5 ? 6 : 0);
+        attention_expect_nan_at(&p, 5);
+        for (int i = 0; i < 7; i++)
             assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
-        }
         attention_close(&p);
     }
 }
@@ -333,7 +306,7 @@ static void test_cuda_attention__flat(void **state)
     EACH_PLACE(place)
     for (int n = 0; n < 2; n++) {
         attention_problem p = attention_open(1, 150, 1, 16);
-        scale_queries(&p, 0);
+        attention_scale_queries(&p, 0);
         cuda_attention_run(&p, place,
                            (cuda_run){.precision = n ? ES_BF16 : ES_FP32});
         for (int i = 0; i < p.n_ctx; i++)
@@ -379,14 +352,9 @@ static void test_cuda_attention__nan_value(void **state)
     for (int n = 0; n < 4; n++) {
         attention_problem p =
             run_spoilt(place, n / 2 * 4, both[n % 2], 32 + 2, NAN);
-        for (int row = 0; row < p.n_ctx; row++) {
-            assert_true(isfinite(p.rows[row]));
-            assert_int_equal(p.nonfinite[row], 0);
-            for (int c = 0; c < 16; c++)
-                assert_int_equal(isnan(p.y[row * 16 + c]) != 0,
-                                 row >= 37 && c == 2);
+        attention_expect_nan_value(&p, 37, 2);
+        for (int row = 0; row < p.n_ctx; row++)
             assert_int_equal(isnan(p.dqkv[row * 48 + 1]) != 0, row >= 37);
-        }
         attention_close(&p);
     }
 }
@@ -446,19 +414,7 @@ static void test_cuda_attention__nan_temperature(void **state)
         attention_add_temperatures(&p);
         p.temperature[70 + 3] = NAN;
         cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
-        for (int i = 0; i < 2 * 2 * 70; i++) {
-            const bool bad = i / 70 % 2 == 1 && i % 70 == 3;
-            assert_int_equal(isnan(p.rows[i]) != 0, bad);
-            assert_int_equal(p.nonfinite[i], bad ? 4 : 0);
-        }
-        for (int i = 0; i < 2 * 70; i++)
-            assert_int_equal(isnan(p.dt[i]) != 0, i == 73);
-        for (int i = 0; i < 2 * 70 * 96; i++) {
-            const int row = i / 96 % 70, part = i % 96 / 32;
-            const bool reached = part == 0 ? row == 3 : row <= 3;
-            assert_int_equal(isnan(p.dqkv[i]) != 0,
-                             i % 32 / 16 == 1 && reached);
-        }
+        attention_expect_nan_temperature(&p, 1, 3);
         attention_close(&p);
     }
 }
