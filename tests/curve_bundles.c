@@ -1,5 +1,6 @@
 #include "tests/cmocka_all.h"
 
+#include "tests/chance.h"
 #include "tests/curve_bundles.h"
 
 #include <math.h>
@@ -23,11 +24,10 @@ bundle bundle_new(size_t n_curves, size_t n, double noise)
         b.steps[i] = (int64_t)i;
     for (size_t c = 0; c < n_curves; c++) {
         for (size_t i = 0; i < n; i++) {
-            x = x * 1664525u + 1013904223u;
             double t = (double)i / (double)n;
             double high = 1 + 2.5 * (double)(c + 1) / (double)n_curves;
             row(&b, c)[i] = (float)(high * (0.4 + 0.6 * exp(-3 * t)) +
-                                    noise * ((x >> 8) / 16777216.0 - 0.5));
+                                    noise * (congruence_unit(&x) - 0.5));
         }
         snprintf(b.labels[c], sizeof b.labels[c], "layer %zu", c);
         b.curves[c] = (es_curve){

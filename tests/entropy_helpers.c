@@ -1,6 +1,7 @@
 #include "tests/entropy_helpers.h"
 
 #include "hooks/trainer/files/npy.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include <dirent.h>
 #include <float.h>
@@ -11,10 +12,7 @@
 
 double random_uniform(uint64_t *state)
 {
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+    return (double)(splitmix_bits(state) >> 11) * 0x1p-53;
 }
 
 double random_normal(uint64_t *state)

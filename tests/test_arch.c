@@ -1,6 +1,7 @@
 #include "tests/cmocka_all.h"
 
 #include "analyzer/arch.h"
+#include "tests/chance.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -163,8 +164,7 @@ static unsigned draw_state;
 
 static unsigned draw(unsigned below)
 {
-    draw_state = draw_state * 1664525u + 1013904223u;
-    return (draw_state >> 8) % below;
+    return congruence_below(&draw_state, below);
 }
 
 static const char *pick(const char *const *from, unsigned n)

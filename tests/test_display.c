@@ -2,6 +2,7 @@
 #include "tests/cmocka_all.h"
 
 #include "cli/display.h"
+#include "tests/chance.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,12 +59,10 @@ static void test_display__shortened_text_fits(void **state)
     uint32_t random = 12345;
     for (int trial = 0; trial < 2000; trial++) {
         char text[256] = "";
-        random = random * 1664525 + 1013904223;
+        congruence_bits(&random);
         size_t n = random >> 16 & 31, width = 5 + (random >> 24 & 31);
-        for (size_t i = 0; i < n; i++) {
-            random = random * 1664525 + 1013904223;
-            strcat(text, pieces[(random >> 16) % 5]);
-        }
+        for (size_t i = 0; i < n; i++)
+            strcat(text, pieces[(congruence_bits(&random) >> 16) % 5]);
         size_t before = es_display_width(text);
         es_display_shorten(text, width);
         size_t after = es_display_width(text);

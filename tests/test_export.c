@@ -3,6 +3,7 @@
 #include "cli/exchange/export.h"
 #include "cli/exchange/import_write.h"
 #include "store/writer.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include "tests/same_run.h"
 
@@ -30,8 +31,8 @@ static int remove_folder(void **state)
 
 static uint32_t next_random(uint32_t *state)
 {
-    *state = *state * 1664525u + 1013904223u;
-    return (*state >> 16) | (*state << 16);
+    uint32_t bits = congruence_bits(state);
+    return bits >> 16 | bits << 16;
 }
 
 /* Any bits at all, with more than their share of what is special. */

@@ -2,17 +2,10 @@
 #include "tests/cmocka_all.h"
 
 #include "analyzer/flags_internal.h"
+#include "tests/chance.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static double random_unit(uint64_t *state) /* xorshift64* */
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return (double)(*state * UINT64_C(2685821657736338717) >> 11) / 0x1p53;
-}
 
 static int ascending(const void *a, const void *b)
 {
@@ -26,10 +19,11 @@ static void test_flags_history__median_is_exact_to_a_64th(void **state)
     double values[300];
     for (uint64_t seed = 1; seed <= 20; seed++) {
         es_history history = {.n = 0};
-        uint64_t state_of = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        chance_seed(seed);
         assert_true(isnan(es_history_median(&history)));
         for (size_t n = 0; n < 300; n++) {
-            values[n] = exp2(-19.5 + 23.4 * random_unit(&state_of));
+            double unit = (double)(chance_bits() >> 11) / 0x1p53;
+            values[n] = exp2(-19.5 + 23.4 * unit);
             es_history_add(&history, values[n]);
             qsort(values, n + 1, sizeof *values, ascending);
             double exact = values[n / 2];

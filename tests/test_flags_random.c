@@ -7,6 +7,7 @@
 
 #include "analyzer/bands.h"
 #include "analyzer/base/value.h"
+#include "tests/chance.h"
 #include "tests/judged.h"
 
 #include <math.h>
@@ -32,90 +33,70 @@ typedef struct series {
                      */
 } series;
 
-static uint64_t random_state;
-
-static uint32_t random_bits(void) /* xorshift64* */
-{
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (uint32_t)((random_state * UINT64_C(2685821657736338717)) >> 32);
-}
-
-static size_t random_below(size_t n)
-{
-    return random_bits() % n;
-}
-
-static double random_unit(void)
-{
-    return random_bits() / 4294967296.0;
-}
-
 /* Moods of a layer, in nats at T = 128; far enough apart that a mean is
    seldom near a tenth of a median of others. */
 static const double moods[] = {0.004, 0.1, 2.0, 3.5};
 
 static float random_entropy(double mood)
 {
-    size_t kind = random_below(60);
+    size_t kind = chance_below(60);
     if (kind == 0)
         return NAN;
     if (kind == 1)
         return es_missing();
-    return (float)(mood * (0.9 + 0.2 * random_unit()));
+    return (float)(mood * (0.9 + 0.2 * chance_unit()));
 }
 
 static float random_logit(void)
 {
     static const float levels[] = {5, 5, 5, 5, 5, 5, 5, 5, 150, 2000};
-    if (random_below(200) == 0)
+    if (chance_below(200) == 0)
         return es_missing();
-    if (random_below(400) == 0)
+    if (chance_below(400) == 0)
         return INFINITY;
-    return levels[random_below(10)];
+    return levels[chance_below(10)];
 }
 
 static void draw_sample(series *s, size_t i, size_t *mood)
 {
-    bool none = random_below(15) == 0;
+    bool none = chance_below(15) == 0;
     for (size_t l = 0; l < s->n_layers; l++) {
-        bool dead = random_below(40) == 0;
-        if (random_below(6) == 0)
-            mood[l] = random_below(4);
+        bool dead = chance_below(40) == 0;
+        if (chance_below(6) == 0)
+            mood[l] = chance_below(4);
         for (size_t h = 0; h < s->n_heads; h++) {
             float value = random_entropy(moods[mood[l]]);
             s->entropy[i][l * s->n_heads + h] = none   ? es_missing()
                                                 : dead ? NAN
                                                        : value;
             s->logit[i][l * s->n_heads + h] =
-                random_below(3) ? 5.0F : random_logit();
+                chance_below(3) ? 5.0F : random_logit();
         }
     }
-    s->loss[i] = random_below(25) ? 2.0F : random_below(2) ? NAN : es_missing();
+    s->loss[i] = chance_below(25) ? 2.0F : chance_below(2) ? NAN : es_missing();
 }
 
 static void draw(series *s, uint64_t seed)
 {
     static const int contexts[] = {128, 128, 0};
     size_t mood[MAX_LAYERS];
-    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    s->n_layers = 1 + random_below(MAX_LAYERS);
-    s->n_heads = 1 + random_below(MAX_HEADS);
+    chance_seed(seed);
+    s->n_layers = 1 + chance_below(MAX_LAYERS);
+    s->n_heads = 1 + chance_below(MAX_HEADS);
     s->n_values = s->n_layers * s->n_heads;
-    s->n_samples = 1 + random_below(random_below(3) ? MAX_SAMPLES : 4);
+    s->n_samples = 1 + chance_below(chance_below(3) ? MAX_SAMPLES : 4);
     s->run = (es_judge_run){.n_layers = (int)s->n_layers,
                             .n_heads = (int)s->n_heads,
-                            .ctx = contexts[random_below(3)],
-                            .planned_steps = random_below(2) ? 2000 : 0};
+                            .ctx = contexts[chance_below(3)],
+                            .planned_steps = chance_below(2) ? 2000 : 0};
     s->too_close = false;
-    s->overload_samples = 1 + random_below(5);
+    s->overload_samples = 1 + chance_below(5);
     for (size_t l = 0; l < s->n_layers; l++)
-        mood[l] = random_below(4);
-    int64_t step = (int64_t)random_below(50);
+        mood[l] = chance_below(4);
+    int64_t step = (int64_t)chance_below(50);
     for (size_t i = 0; i < s->n_samples; i++) {
         s->steps[i] = step;
-        step += 1 + (int64_t)random_below(30); /* gaps */
+        step += 1 + (int64_t)chance_below(30); /* gaps */
         draw_sample(s, i, mood);
     }
 }
@@ -495,7 +476,7 @@ static void check_nan(const es_judged *judged, const series *s)
 static void feed(es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
-        size_t first = random_below(3);
+        size_t first = chance_below(3);
         for (size_t k = 0; k < 3; k++) {
             size_t which = (first + k) % 3;
             if (which == 0)

@@ -4,6 +4,7 @@
 #include "analyzer/base/value.h"
 #include "cli/summary.h"
 #include "cli/watch/follow.h"
+#include "tests/chance.h"
 #include "tests/recorded.h"
 
 #include <math.h>
@@ -31,22 +32,11 @@ static const char rules_text[] =
 
 /* --- chance ---------------------------------------------------------------*/
 
-static uint64_t random_state;
-
-static uint32_t random_below(uint32_t n) /* xorshift64* */
-{
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    uint64_t bits = random_state * UINT64_C(2685821657736338717);
-    return (uint32_t)(bits >> 32) % n;
-}
-
 static float random_value(void)
 {
     static const float levels[] = {0.3F, 1, 1, 1.1F, 2, 30};
-    uint32_t kind = random_below(24);
-    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[random_below(6)];
+    uint32_t kind = chance_below(24);
+    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[chance_below(6)];
 }
 
 /* --- what was told --------------------------------------------------------*/
@@ -61,7 +51,7 @@ static es_status take(void *user, const es_notice *notice)
 {
     told *to = user;
     assert_true(to->n < N_ALERTS);
-    if (to->refuses && random_below(4) == 0)
+    if (to->refuses && chance_below(4) == 0)
         return es_fail(ES_EIO, "no room");
     assert_int_equal(es_notice_stops(notice),
                      strcmp(es_notice_title(notice), "mean") == 0);
@@ -132,12 +122,12 @@ static void write_step(growing *g, int64_t step, uint32_t rhythm)
         for (size_t i = 0; i < L * H; i++)
             x[i] = random_value();
         es_record_sample(&g->to, names[s], ES_PHASE_TRAIN, step, x, L * H);
-        if (random_below(rhythm) == 0)
+        if (chance_below(rhythm) == 0)
             (void)look(g, &g->known, &g->told, true);
     }
     es_record_value(&g->to, "loss", step, random_value());
     if (step % 5 == 0) {
-        const float held_out = 2 + (float)random_below(4) / 4;
+        const float held_out = 2 + (float)chance_below(4) / 4;
         es_record_sample(&g->to, "loss", ES_PHASE_EVAL, step, &held_out, 1);
     }
 }
@@ -164,7 +154,7 @@ static void begin(growing *g, void **state, uint64_t seed)
 {
     char name[32], text[2048];
     char *baseline = es_folder_file(state, "baseline.db");
-    *g = (growing){.told.refuses = random_below(2)};
+    *g = (growing){.told.refuses = chance_below(2)};
     if (!es_file_exists(baseline))
         write_baseline(baseline);
     snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
@@ -236,18 +226,13 @@ static void end(growing *g)
     es_rules_file_free(&g->rules);
 }
 
-static void seed_with(uint64_t seed)
-{
-    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-}
-
 static size_t grow_one(void **state, uint64_t seed)
 {
     growing g;
-    seed_with(seed);
+    chance_seed(seed);
     begin(&g, state, seed);
     const bool refuses = g.told.refuses;
-    const uint32_t rhythm = 1 + random_below(20);
+    const uint32_t rhythm = 1 + chance_below(20);
     for (int64_t step = 0; step < N_STEPS; step++)
         write_step(&g, step, rhythm);
     finish(&g);
@@ -271,15 +256,15 @@ static void test_follow__a_resumed_run_is_judged_anew(void **state)
 {
     for (uint64_t seed = 1; seed < 9; seed++) {
         growing g;
-        seed_with(seed + 1000);
+        chance_seed(seed + 1000);
         begin(&g, state, seed);
         int64_t step = 0;
         for (int i = 0; i < 4; i++) {
-            const uint32_t rhythm = 1 + random_below(80);
-            const int64_t until = step + 5 + (int64_t)random_below(15);
+            const uint32_t rhythm = 1 + chance_below(80);
+            const int64_t until = step + 5 + (int64_t)chance_below(15);
             for (; step < until; step++)
                 write_step(&g, step, rhythm);
-            step = (int64_t)random_below((uint32_t)step);
+            step = (int64_t)chance_below((uint32_t)step);
             resume(&g, step);
         }
         for (; step < N_STEPS; step++)
@@ -296,7 +281,7 @@ static void test_follow__a_resumption_nobody_saw(void **state)
 {
     for (uint64_t seed = 1; seed < 9; seed++) {
         growing g;
-        seed_with(seed + 2000);
+        chance_seed(seed + 2000);
         begin(&g, state, seed);
         g.told.refuses = false;
         for (int64_t end = 20, step = 0; end <= N_STEPS; end += 20) {
@@ -319,7 +304,7 @@ static void test_follow__a_resumption_nobody_saw(void **state)
 static void test_follow__what_is_over_is_over(void **state)
 {
     growing g;
-    seed_with(7);
+    chance_seed(7);
     begin(&g, state, 7);
     for (int64_t step = 0; step < N_STEPS; step++)
         write_step(&g, step, 1000);

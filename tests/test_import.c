@@ -2,6 +2,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 
 #include <stdio.h>
@@ -357,12 +358,6 @@ static void test_import__log_refused(void **state)
 
 /* --- nothing crashes ------------------------------------------------------*/
 
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
 /* Mutations of good files, and words in any order. */
 static void test_import__fuzz(void **state)
 {
@@ -408,13 +403,14 @@ static void test_import__fuzz(void **state)
     size_t n_ok = 0, n_refused = 0;
     for (int round = 0; round < 4000; round++) {
         char text[512];
-        const char *seed = seeds[next_random(&random) % 4];
+        const char *seed = seeds[congruence_below(&random, 4)];
         size_t n = strlen(seed);
         memcpy(text, seed, n);
-        for (uint32_t i = next_random(&random) % 4; i > 0; i--) {
-            const char *piece = pieces[next_random(&random) % 28];
-            size_t at = next_random(&random) % n, m = strlen(piece);
-            size_t cut = next_random(&random) % 3;
+        for (uint32_t i = congruence_below(&random, 4); i > 0; i--) {
+            const char *piece = pieces[congruence_below(&random, 28)];
+            size_t at = congruence_below(&random, (uint32_t)n),
+                   m = strlen(piece);
+            size_t cut = congruence_below(&random, 3);
             m = m ? m : 1;
             cut = at + cut > n ? 0 : cut;
             memmove(text + at + m, text + at + cut, n - at - cut);

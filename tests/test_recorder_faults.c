@@ -1,4 +1,5 @@
 /* Either side of a recording is killed, at any moment. */
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include "tests/recording.h"
 
@@ -26,8 +27,7 @@ static unsigned random_state;
 
 static unsigned random_below(unsigned n)
 {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (random_state >> 8) % n;
+    return congruence_below(&random_state, n);
 }
 
 static int setup(void **state)

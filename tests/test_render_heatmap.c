@@ -1,5 +1,6 @@
 #include "analyzer/base/value.h"
 #include "render/figures/heatmap_internal.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include "tests/paper.h"
 #include "tests/pictures.h"
@@ -14,10 +15,8 @@
 static void fill(float *values, int n, double low, double high)
 {
     uint32_t x = 12345;
-    for (int i = 0; i < n; i++) {
-        x = x * 1664525u + 1013904223u;
-        values[i] = (float)(low + (high - low) * (x >> 8) / 16777216.0);
-    }
+    for (int i = 0; i < n; i++)
+        values[i] = (float)(low + (high - low) * congruence_unit(&x));
 }
 
 static es_heatmap figure_of(const es_heatmap_panel *panels, size_t n)

@@ -1,4 +1,5 @@
 #include "render/picture_internal.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"
 
@@ -354,7 +355,7 @@ static void test_picture__any_bytes_can_be_drawn(void **state)
     for (int round = 0; round < 300; round++) {
         char text[33] = {0};
         for (int i = 0; i < 32; i++) {
-            x = x * 1664525u + 1013904223u;
+            congruence_bits(&x);
             /* Mostly bytes of long characters. */
             text[i] = (char)((x >> 24) % 3 ? 0x80 | x >> 20 : x >> 20);
         }

@@ -1,5 +1,6 @@
 #include "render/figures/scatter.h"
 #include "render/figures/scatter_internal.h"
+#include "tests/chance.h"
 #include "tests/cmocka_all.h"
 #include "tests/pictures.h"
 
@@ -21,10 +22,8 @@ static bundle *bundle_new(size_t n, double spread)
     uint32_t x = 7;
     for (size_t i = 0; i < n; i++) {
         double at[2];
-        for (int k = 0; k < 2; k++) {
-            x = x * 1664525u + 1013904223u;
-            at[k] = (x >> 8) / 16777216.0;
-        }
+        for (int k = 0; k < 2; k++)
+            at[k] = congruence_unit(&x);
         snprintf(b->labels[i], sizeof b->labels[i], "SM+LR(0.%zu)", i + 1);
         b->points[i] = (es_point){1e9 * (1 + spread * at[0]),
                                   2.5 + spread * at[1], b->labels[i]};

@@ -7,6 +7,7 @@
 #include "tests/cmocka_all.h"
 
 #include "analyzer/base/value.h"
+#include "tests/chance.h"
 #include "tests/ruled.h"
 
 #include <math.h>
@@ -30,53 +31,38 @@ typedef struct history {
     bool has_baseline[MAX_SAMPLES];
 } history;
 
-static uint64_t random_state;
-
-static uint32_t random_bits(void) /* xorshift64* */
-{
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (uint32_t)((random_state * UINT64_C(2685821657736338717)) >> 32);
-}
-
-static size_t random_below(size_t n)
-{
-    return random_bits() % n;
-}
-
 /* Moods far enough apart that no ratio is near a threshold. */
 static float random_value(size_t mood)
 {
     static const double moods[] = {0.1, 1, 10};
-    size_t kind = random_below(25);
+    size_t kind = chance_below(25);
     if (kind == 0)
-        return random_below(2) ? NAN : -INFINITY;
+        return chance_below(2) ? NAN : -INFINITY;
     if (kind == 1)
         return es_missing();
-    return (float)(moods[mood] * (0.9 + 0.2 * random_bits() / 4294967296.0));
+    return (float)(moods[mood] * (0.9 + 0.2 * chance_unit()));
 }
 
 static void draw(history *of, uint64_t seed)
 {
     size_t mood[MAX_VALUES] = {0};
     int64_t step = (int64_t)(seed % 7);
-    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    of->n_layers = 1 + random_below(MAX_LAYERS);
-    of->n_heads = 1 + random_below(MAX_HEADS);
+    chance_seed(seed);
+    of->n_layers = 1 + chance_below(MAX_LAYERS);
+    of->n_heads = 1 + chance_below(MAX_HEADS);
     of->n_values = of->n_layers * of->n_heads;
-    of->n_samples = 1 + random_below(random_below(3) ? MAX_SAMPLES : 4);
+    of->n_samples = 1 + chance_below(chance_below(3) ? MAX_SAMPLES : 4);
     of->run = (es_judge_run){.n_layers = (int)of->n_layers,
                              .n_heads = (int)of->n_heads,
-                             .ctx = random_below(4) ? CEILING_CTX : 0,
-                             .planned_steps = random_below(2) ? 1000 : 0};
+                             .ctx = chance_below(4) ? CEILING_CTX : 0,
+                             .planned_steps = chance_below(2) ? 1000 : 0};
     for (size_t i = 0; i < of->n_samples; i++) {
-        bool none = random_below(12) == 0;
-        of->steps[i] = step += 1 + (int64_t)random_below(30);
-        of->has_baseline[i] = random_below(4) > 0;
+        bool none = chance_below(12) == 0;
+        of->steps[i] = step += 1 + (int64_t)chance_below(30);
+        of->has_baseline[i] = chance_below(4) > 0;
         for (size_t v = 0; v < of->n_values; v++) {
-            if (random_below(5) == 0)
-                mood[v] = random_below(3);
+            if (chance_below(5) == 0)
+                mood[v] = chance_below(3);
             of->values[i][v] = none ? es_missing() : random_value(mood[v]);
             of->baseline[i][v] = random_value(1);
         }
@@ -86,18 +72,18 @@ static void draw(history *of, uint64_t seed)
 static es_rule random_rule(bool single)
 {
     static const double numbers[] = {0.5, 3.3};
-    es_rule rule = es_rule_on("x", (es_rule_aggregate)random_below(5),
-                              (es_rule_comparison)random_below(4),
-                              numbers[random_below(2)]);
-    if (single && random_below(2))
+    es_rule rule = es_rule_on("x", (es_rule_aggregate)chance_below(5),
+                              (es_rule_comparison)chance_below(4),
+                              numbers[chance_below(2)]);
+    if (single && chance_below(2))
         rule.aggregate = ES_RULE_RUN;
-    rule.reference = (es_rule_reference)random_below(4);
-    rule.share = random_below(2) ? 0.35 : 0.7;
-    rule.samples = (uint32_t)(1 + random_below(4));
-    rule.warm_up = random_below(2) ? 0.1 : 0;
-    rule.warm_up_end = random_below(2) ? 70 : 0;
-    rule.cool_down = (uint32_t)(random_below(2) ? random_below(6) : 0);
-    if (random_below(2)) /* on the far side of the threshold, or not */
+    rule.reference = (es_rule_reference)chance_below(4);
+    rule.share = chance_below(2) ? 0.35 : 0.7;
+    rule.samples = (uint32_t)(1 + chance_below(4));
+    rule.warm_up = chance_below(2) ? 0.1 : 0;
+    rule.warm_up_end = chance_below(2) ? 70 : 0;
+    rule.cool_down = (uint32_t)(chance_below(2) ? chance_below(6) : 0);
+    if (chance_below(2)) /* on the far side of the threshold, or not */
         rule.end = rule.aggregate == ES_RULE_SHARE ? 0.2
                    : rule.comparison % 2 == 0      ? 0.05
                                                    : 30;
@@ -445,7 +431,7 @@ static size_t check(const history *of, const es_rule *rules, size_t n_rules)
     size_t n = 0;
     es_ruled *ruled = es_ruled_new(of->run, rules, n_rules);
     for (size_t i = 0; i < of->n_samples; i++) {
-        if (random_below(4) == 0)
+        if (chance_below(4) == 0)
             detour(ruled, of, i);
         push(ruled, of, i);
     }
@@ -488,7 +474,7 @@ static void test_rules_random__streaming_is_the_definition(void **state)
         history of;
         es_rule rules[MAX_RULES];
         draw(&of, seed_now);
-        size_t n_rules = 1 + random_below(MAX_RULES);
+        size_t n_rules = 1 + chance_below(MAX_RULES);
         for (size_t i = 0; i < n_rules; i++)
             rules[i] = random_rule(of.n_values == 1);
         n += check(&of, rules, n_rules);

@@ -3,6 +3,7 @@
 
 #include "analyzer/base/value.h"
 #include "analyzer/stats.h"
+#include "tests/chance.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -32,8 +33,7 @@ static uint32_t state_of_random = 77;
 
 static uint32_t next_random(uint32_t below)
 {
-    state_of_random = state_of_random * 1664525U + 1013904223U;
-    return (state_of_random >> 8) % below;
+    return congruence_below(&state_of_random, below);
 }
 
 /* n values on a grid, so that some are the same. */

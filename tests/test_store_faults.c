@@ -1,6 +1,7 @@
 /** Killed writers, full disks, damaged bytes. */
 #include "tests/cmocka_all.h"
 
+#include "tests/chance.h"
 #include "tests/run_files.h"
 
 #include <errno.h>
@@ -20,13 +21,10 @@
 
 static uint64_t random_state;
 
-/** 0..n-1, the same on every run (SplitMix64). */
+/** 0..n-1, the same on every run. */
 static uint64_t draw(uint64_t n)
 {
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % n;
+    return splitmix_bits(&random_state) % n;
 }
 
 /* --- killed -------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "analyzer/base/value.h"
 #include "cli/summary.h"
+#include "tests/chance.h"
 #include "tests/recorded.h"
 #include "tests/ruled.h"
 
@@ -171,34 +172,23 @@ static void test_summary_rules__mistakes_are_told(void **state)
 
 /* --- a growing file -------------------------------------------------------*/
 
-static uint64_t random_state;
-
-static uint32_t random_below(uint32_t n) /* xorshift64* */
-{
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    uint64_t bits = random_state * UINT64_C(2685821657736338717);
-    return (uint32_t)(bits >> 32) % n;
-}
-
 static float random_value(void)
 {
     static const float levels[] = {0.5F, 1, 1, 1, 2, 30};
-    uint32_t kind = random_below(20);
-    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[random_below(6)];
+    uint32_t kind = chance_below(20);
+    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[chance_below(6)];
 }
 
 static void draw_rules(es_rule *rules)
 {
     for (size_t i = 0; i < N_RULES; i++) {
-        rules[i] = es_rule_on("entropy", (es_rule_aggregate)random_below(5),
-                              (es_rule_comparison)random_below(4), 1.25);
+        rules[i] = es_rule_on("entropy", (es_rule_aggregate)chance_below(5),
+                              (es_rule_comparison)chance_below(4), 1.25);
         snprintf(rules[i].name, sizeof rules[i].name, "r%zu", i);
-        rules[i].samples = 1 + random_below(3);
-        rules[i].cool_down = random_below(4);
-        rules[i].warm_up_end = random_below(2) ? 5 : 0;
-        if (random_below(3) == 0)
+        rules[i].samples = 1 + chance_below(3);
+        rules[i].cool_down = chance_below(4);
+        rules[i].warm_up_end = chance_below(2) ? 5 : 0;
+        if (chance_below(3) == 0)
             rules[i].reference = ES_RULE_HISTORY;
     }
 }
@@ -270,7 +260,7 @@ static size_t follow_one(void **state, uint64_t seed)
     es_run_info info = es_run_of(L, H);
     es_reader *reader = NULL;
     int64_t from = 0;
-    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    chance_seed(seed);
     es_flag_rules_default(&with_flags.flags);
     draw_rules(rules);
     snprintf(name, sizeof name, "grow%d.db", (int)seed);
@@ -279,7 +269,7 @@ static size_t follow_one(void **state, uint64_t seed)
     es_ruled *ruled = es_ruled_new((es_judge_run){.n_layers = L, .n_heads = H},
                                    rules, N_RULES);
     es_recorded to = es_record(path, &info);
-    uint32_t rhythm = 1 + random_below(N_STEPS);
+    uint32_t rhythm = 1 + chance_below(N_STEPS);
     for (int64_t step = 0; step < N_STEPS; step++) {
         float x[L * H];
         for (size_t i = 0; i < L * H; i++)
@@ -287,7 +277,7 @@ static size_t follow_one(void **state, uint64_t seed)
         es_record_sample(&to, "entropy", ES_PHASE_TRAIN, step, x, L * H);
         if (!reader)
             es_assert_ok(es_reader_open(&reader, path));
-        if (random_below(rhythm) == 0)
+        if (chance_below(rhythm) == 0)
             from = push_new(ruled, reader, from);
     }
     (void)push_new(ruled, reader, from);
