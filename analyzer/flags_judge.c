@@ -360,11 +360,15 @@ static sample fill_in(es_judge *judge, const sample *of)
     sample filled = *of;
     if (!of->of_heads)
         return filled;
+    if (of->finite) {
+        memcpy(judge->latest, of->values, n * sizeof *judge->latest);
+        return filled;
+    }
     for (size_t i = 0; i < n; i++)
-        if (of->finite || !es_is_missing(of->values[i]))
+        if (!es_is_missing(of->values[i]))
             judge->latest[i] = of->values[i];
     filled.values = judge->latest;
-    filled.finite = of->finite || is_finite(judge->latest, n);
+    filled.finite = is_finite(judge->latest, n);
     return filled;
 }
 
