@@ -39,11 +39,11 @@ const char *es_severity_name(es_severity severity); /* "critical" */
  * layers down, or all of them once. Samples in a row that end in NaN, however
  * few, were a collapse.
  *
- * An overload needs `overload_samples`, or as many as there are. Every head
- * starts near the ceiling: until the share has stayed below overload_error for
- * as many samples it is a warning at most. What has not come down when the run
- * ends, or 1 - `warm_up` of the planned steps are done, is judged in full by
- * es_judge_finish.
+ * An overload needs `overload_samples`, or all of a run that has fewer. Every
+ * head starts near the ceiling: until the share has stayed below
+ * overload_error for as many samples it is a warning at most. What has not
+ * come down when the run ends, or 1 - `warm_up` of the planned steps are done,
+ * is judged in full by es_judge_finish.
  *
  * The other flags need one sample.
  */
