@@ -50,7 +50,7 @@ third_party 'jansson.h|cblas.h' 'hooks/trainer/|tests/'
 third_party 'ini.h' 'cli/rules/'
 third_party 'curl/' 'cli/watch/'
 third_party 'cmocka.h' 'tests/cmocka_all.h'
-third_party 'cuda|vector_' 'hooks/trainer/cuda/'
+third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/'
 third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
 
 for script in tests/test_*.sh; do

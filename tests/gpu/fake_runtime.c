@@ -1,0 +1,545 @@
+/* What the CUDA back-end asks of the CUDA runtime and of cuBLASLt, on a machine
+ * that has neither: its real objects are linked with this, so that everything
+ * that device.cu and gemm.cu do on the host is done. Memory is the host's, and
+ * kernels do nothing.
+ *
+ * It judges: a launch that no device would take, a copy from memory that is not
+ * page-locked, a call that a capture forbids end the process; what is still
+ * held at the end is told.
+ *
+ * FAKE_CUDA, words with commas between them:
+ *
+ *   driver=N devices=N   version of the driver (0: none), number of devices
+ *   major=N              compute capability
+ *   FUNCTION=N:CODE      the call of this number returns CODE; from 700 on
+ *                        that sticks, and every call returns it
+ *
+ * FAKE_CUDA_LOG names a file for the launches: kernel, grid, threads, bytes of
+ * shared memory, and whether it was captured. */
+#include <cuda_runtime_api.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_CALLS = 64,
+    MAX_KERNELS = 1024,
+    MAX_PINNED = 16,
+    STICKY = 700,
+    LARGE = 1 << 20,
+    FREE_SHARED = 48 << 10, /* without asking */
+    MOST_SHARED = 227 << 10
+};
+
+static const char *wishes(void)
+{
+    const char *words = getenv("FAKE_CUDA");
+    return words ? words : "";
+}
+
+/* The number behind "name="; `otherwise` if nobody wishes it. */
+static long wish(const char *name, long otherwise, int *code)
+{
+    const size_t n = strlen(name);
+    for (const char *at = wishes(); *at; at += strcspn(at, ",")) {
+        at += *at == ',';
+        if (strncmp(at, name, n) != 0 || at[n] != '=')
+            continue;
+        char *end;
+        const long number = strtol(at + n + 1, &end, 10);
+        if (code && *end == ':')
+            *code = atoi(end + 1);
+        return number;
+    }
+    return otherwise;
+}
+
+static _Noreturn void illegal(const char *what)
+{
+    fprintf(stderr, "fake runtime: %s\n", what);
+    abort();
+}
+
+/* --- calls ---------------------------------------------------------------- */
+
+static struct {
+    const char *name;
+    long n;
+} calls[MAX_CALLS];
+static int stuck; /* the code that every call returns */
+static bool captures;
+
+/* What the call that begins comes to. */
+static int begin(const char *name)
+{
+    int i = 0, code = 0;
+    if (stuck)
+        return stuck;
+    while (i < MAX_CALLS && calls[i].name && strcmp(calls[i].name, name) != 0)
+        i++;
+    if (i == MAX_CALLS)
+        illegal("more functions than it was made for");
+    calls[i].name = name;
+    if (++calls[i].n != wish(name, 0, &code))
+        return 0;
+    stuck = code >= STICKY ? code : 0;
+    return code;
+}
+
+#define BEGIN()                                                                \
+    do {                                                                       \
+        const int code = begin(__func__);                                      \
+        if (code)                                                              \
+            return (cudaError_t)code;                                          \
+    } while (0)
+
+static void outside_captures(const char *what)
+{
+    if (captures)
+        illegal(what);
+}
+
+/* --- what is held --------------------------------------------------------- */
+
+static long n_held;
+
+static void *hold(size_t bytes)
+{
+    void *memory = calloc(1, bytes ? bytes : 1);
+    n_held += memory != NULL;
+    return memory;
+}
+
+static void drop(void *memory)
+{
+    n_held -= memory != NULL;
+    free(memory);
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+    if (n_held != 0)
+        fprintf(stderr, "fake runtime: %ld things are still held\n", n_held);
+}
+
+/* --- devices -------------------------------------------------------------- */
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    BEGIN();
+    *version = (int)wish("driver", 13000, NULL);
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    BEGIN();
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    BEGIN();
+    *n = (int)wish("devices", 1, NULL);
+    return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
+{
+    BEGIN();
+    memset(p, 0, sizeof *p);
+    snprintf(p->name, sizeof p->name, "Fake %d", device);
+    p->major = (int)wish("major", 9, NULL);
+    p->multiProcessorCount = 132;
+    p->sharedMemPerBlockOptin = MOST_SHARED;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    (void)device;
+    BEGIN();
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t code)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "error %d", (int)code);
+    return text;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return (cudaError_t)stuck;
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
+{
+    BEGIN();
+    *left = 5 << 20;
+    *all = 7 << 20;
+    return cudaSuccess;
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+static struct {
+    char *first;
+    size_t bytes;
+} pinned[MAX_PINNED];
+
+static bool is_pinned(const void *memory, size_t bytes)
+{
+    const uintptr_t first = (uintptr_t)memory;
+    for (int i = 0; i < MAX_PINNED; i++) {
+        const uintptr_t begins = (uintptr_t)pinned[i].first;
+        if (begins && first >= begins &&
+            first + bytes <= begins + pinned[i].bytes)
+            return true;
+    }
+    return false;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    BEGIN();
+    outside_captures("memory is reserved in a capture");
+    *out = hold(bytes);
+    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* Frees even what an error that sticks would keep: nothing may be held then,
+ * either. */
+cudaError_t cudaFree(void *memory)
+{
+    outside_captures("memory is freed in a capture");
+    drop(memory);
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    int i = 0;
+    (void)flags;
+    BEGIN();
+    while (i < MAX_PINNED && pinned[i].first)
+        i++;
+    if (i == MAX_PINNED)
+        return cudaErrorMemoryAllocation;
+    *out = hold(bytes);
+    pinned[i].first = (char *)*out;
+    pinned[i].bytes = bytes;
+    return *out ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    for (int i = 0; memory && i < MAX_PINNED; i++)
+        if (pinned[i].first == memory)
+            pinned[i].first = NULL;
+    drop(memory);
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                            enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    (void)stream;
+    BEGIN();
+    outside_captures("a copy through the buffers is captured");
+    if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
+        illegal("a copy that is not from or to page-locked memory");
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
+                            cudaStream_t stream)
+{
+    (void)stream;
+    BEGIN();
+    if (!captures && bytes <= LARGE) /* what is larger is zero as it came */
+        memset(to, value, bytes);
+    return cudaSuccess;
+}
+
+/* --- streams, events, graphs ---------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    *out = (cudaStream_t)hold(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    drop(stream);
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    BEGIN();
+    outside_captures("a stream that captures is waited for");
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    *out = (cudaEvent_t)hold(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    drop(event);
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event;
+    (void)stream;
+    BEGIN();
+    outside_captures("an event that the host waits for is captured");
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    BEGIN();
+    outside_captures("the host waits in a capture");
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   enum cudaStreamCaptureMode mode)
+{
+    (void)stream;
+    (void)mode;
+    BEGIN();
+    outside_captures("a capture within a capture");
+    captures = true;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
+{
+    (void)stream;
+    captures = false;
+    BEGIN();
+    *out = (cudaGraph_t)hold(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    drop(graph);
+    BEGIN();
+    return cudaSuccess;
+}
+
+/* A failure leaves something that is no graph. */
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                 unsigned long long flags)
+{
+    static char nothing;
+    (void)graph;
+    (void)flags;
+    *out = (cudaGraphExec_t)(void *)&nothing;
+    BEGIN();
+    *out = (cudaGraphExec_t)hold(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    drop(graph);
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+    (void)graph;
+    (void)stream;
+    BEGIN();
+    outside_captures("a graph is launched in a capture");
+    return cudaSuccess;
+}
+
+/* --- kernels -------------------------------------------------------------- */
+
+static struct {
+    const void *function;
+    const char *name;
+    size_t shared; /* that it may ask for */
+} kernels[MAX_KERNELS];
+static int n_kernels;
+
+void **__cudaRegisterFatBinary(void *binary);
+void **__cudaRegisterFatBinary(void *binary)
+{
+    static void *handle;
+    (void)binary;
+    return &handle;
+}
+
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaUnregisterFatBinary(void **handle)
+{
+    (void)handle;
+}
+
+void __cudaRegisterFunction(void **handle, const char *function, char *device,
+                            const char *name);
+void __cudaRegisterFunction(void **handle, const char *function, char *device,
+                            const char *name)
+{
+    (void)handle;
+    (void)device;
+    if (n_kernels == MAX_KERNELS)
+        illegal("more kernels than it was made for");
+    kernels[n_kernels].function = function;
+    kernels[n_kernels].name = name;
+    kernels[n_kernels++].shared = FREE_SHARED;
+}
+
+/* What only a launch by <<<>>> calls. */
+#define NOT_OURS(name)                                                         \
+    void name(void);                                                           \
+    void name(void)                                                            \
+    {                                                                          \
+        illegal("a launch that nothing checks");                               \
+    }
+NOT_OURS(__cudaPopCallConfiguration)
+NOT_OURS(__cudaLaunchKernel)
+NOT_OURS(__cudaGetKernel)
+
+static int find(const void *function)
+{
+    for (int i = 0; i < n_kernels; i++)
+        if (kernels[i].function == function)
+            return i;
+    illegal("a kernel that nobody knows");
+}
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute a,
+                                 int value)
+{
+    BEGIN();
+    if (a != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        value > MOST_SHARED)
+        return cudaErrorInvalidValue;
+    kernels[find(function)].shared = (size_t)value;
+    return cudaSuccess;
+}
+
+static void note(const char *name, dim3 grid, dim3 block, size_t shared)
+{
+    const char *path = getenv("FAKE_CUDA_LOG");
+    FILE *log = path ? fopen(path, "a") : NULL;
+    if (!log)
+        return;
+    fprintf(log, "%s %u,%u,%u %u %zu %d\n", name, grid.x, grid.y, grid.z,
+            block.x, shared, captures);
+    fclose(log);
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
+                             void **arguments, size_t shared,
+                             cudaStream_t stream)
+{
+    (void)arguments;
+    (void)stream;
+    BEGIN();
+    const int kernel = find(function);
+    note(kernels[kernel].name, grid, block, shared);
+    if (grid.x < 1 || grid.x > INT32_MAX || grid.y < 1 || grid.y > 65535 ||
+        grid.z < 1 || grid.z > 65535)
+        illegal("a grid that no device takes");
+    if (block.x < 1 || block.x > 1024 || block.y != 1 || block.z != 1)
+        illegal("a block that no device takes");
+    if (shared > kernels[kernel].shared)
+        illegal("more shared memory than the kernel may have");
+    return cudaSuccess;
+}
+
+/* --- products ------------------------------------------------------------- */
+
+#define MAKES(name)                                                            \
+    int name(void **out);                                                      \
+    int name(void **out)                                                       \
+    {                                                                          \
+        const int code = begin(#name);                                         \
+        if (code == 0)                                                         \
+            *out = hold(1);                                                    \
+        return code;                                                           \
+    }
+#define ENDS(name)                                                             \
+    int name(void *old);                                                       \
+    int name(void *old)                                                        \
+    {                                                                          \
+        drop(old);                                                             \
+        return begin(#name);                                                   \
+    }
+#define DOES(name)                                                             \
+    int name(void);                                                            \
+    int name(void)                                                             \
+    {                                                                          \
+        return begin(#name);                                                   \
+    }
+MAKES(cublasLtCreate)
+MAKES(cublasLtMatmulDescCreate)
+MAKES(cublasLtMatrixLayoutCreate)
+MAKES(cublasLtMatmulPreferenceCreate)
+ENDS(cublasLtDestroy)
+ENDS(cublasLtMatmulDescDestroy)
+ENDS(cublasLtMatrixLayoutDestroy)
+ENDS(cublasLtMatmulPreferenceDestroy)
+DOES(cublasLtMatmulDescSetAttribute)
+DOES(cublasLtMatmulPreferenceSetAttribute)
+DOES(cublasLtMatmul)
+
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
+                                   void *c, void *d, void *preference,
+                                   int n_wanted, void *found, int *n_found);
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
+                                   void *c, void *d, void *preference,
+                                   int n_wanted, void *found, int *n_found)
+{
+    (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
+    (void)preference, (void)n_wanted, (void)found;
+    const int code = begin("cublasLtMatmulAlgoGetHeuristic");
+    *n_found = code == 0;
+    return code;
+}
+
+const char *cublasLtGetStatusName(int status);
+const char *cublasLtGetStatusName(int status)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "status %d", status);
+    return text;
+}
