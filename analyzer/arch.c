@@ -2,8 +2,6 @@
 
 #include "analyzer/base/text.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_POWER_EPSILON 1e-3
@@ -345,63 +343,47 @@ es_status es_arch_parse(es_arch *out, const char *text)
 
 /* --- printing ------------------------------------------------------------- */
 
-typedef struct printer {
-    char *out;
-    size_t size, length;
-} printer;
-
-ES_PRINTF(2, 3)
-static void print(printer *to, const char *fmt, ...)
-{
-    size_t room = to->length < to->size ? to->size - to->length : 0;
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(room ? to->out + to->length : NULL, room, fmt, args);
-    va_end(args);
-    to->length += n > 0 ? (size_t)n : 0;
-}
-
-static void print_attention(printer *to, const es_arch *arch)
+static void print_attention(es_text *to, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
     if (arch->attention == ES_SOFTMAX) {
-        print(to, arch->temperature ? "SM(t)" : "SM");
+        es_text_append(to, arch->temperature ? "SM(t)" : "SM");
         return;
     }
-    print(to, "PSM(%d", arch->power);
+    es_text_append(to, "PSM(%d", arch->power);
     if (arch->power_epsilon != DEFAULT_POWER_EPSILON)
-        print(to, ",%s", es_double_print(number, arch->power_epsilon));
-    print(to, ")");
+        es_text_append(to, ",%s", es_double_print(number, arch->power_epsilon));
+    es_text_append(to, ")");
 }
 
-static void print_leaky(printer *to, const es_arch *arch)
+static void print_leaky(es_text *to, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
     es_double_print(number, arch->slope);
     if (arch->slope_kind == ES_SLOPE_FIXED) {
-        print(to, "+LR(%s)", number);
+        es_text_append(to, "+LR(%s)", number);
         return;
     }
-    print(to, "+LR(%s",
-          arch->slope_kind == ES_SLOPE_LAYER ? "layer" : "global");
+    es_text_append(to, "+LR(%s",
+                   arch->slope_kind == ES_SLOPE_LAYER ? "layer" : "global");
     if (arch->slope != DEFAULT_SLOPE)
-        print(to, ",%s", number);
-    print(to, ")");
+        es_text_append(to, ",%s", number);
+    es_text_append(to, ")");
 }
 
-static void print_activation(printer *to, const es_arch *arch)
+static void print_activation(es_text *to, const es_arch *arch)
 {
     switch (arch->activation) {
     case ES_ACT_LINEAR:
         break;
     case ES_ACT_GELU:
-        print(to, "+G");
+        es_text_append(to, "+G");
         break;
     case ES_ACT_GELU_TANH:
-        print(to, "+GT");
+        es_text_append(to, "+GT");
         break;
     case ES_ACT_RELU:
-        print(to, "+R");
+        es_text_append(to, "+R");
         break;
     case ES_ACT_LEAKY:
         print_leaky(to, arch);
@@ -409,35 +391,33 @@ static void print_activation(printer *to, const es_arch *arch)
     }
 }
 
-static void print_ffn(printer *to, const es_arch *arch)
+static void print_ffn(es_text *to, const es_arch *arch)
 {
     if (arch->ffn == ES_FFN_SCALED)
-        print(to, "+ScFFN");
+        es_text_append(to, "+ScFFN");
     else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
-        print(to, "+ScFuFFNi%d", arch->n_removed);
+        es_text_append(to, "+ScFuFFNi%d", arch->n_removed);
     else if (arch->ffn == ES_FFN_FUSED)
-        print(to, "+ScFuFFN");
+        es_text_append(to, "+ScFuFFN");
 }
 
-static void print_norm(printer *to, const char *name, unsigned set)
+static void print_norm(es_text *to, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
         if (norm_sets[i].set == set)
-            print(to, "+%s(%s)", name, norm_sets[i].name);
+            es_text_append(to, "+%s(%s)", name, norm_sets[i].name);
 }
 
 size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
 {
-    printer to = {.out = buffer, .size = size};
-    if (size)
-        buffer[0] = 0;
-    print(&to, "%s", arch->entropy_reg ? "EReg(" : "");
+    es_text to = es_text_begin(buffer, size);
+    es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
-    print(&to, "%s", arch->layer_norm ? "+LN" : "");
+    es_text_append(&to, "%s", arch->layer_norm ? "+LN" : "");
     print_activation(&to, arch);
     print_ffn(&to, arch);
     print_norm(&to, "WNorm", arch->weight_norm);
     print_norm(&to, "SNorm", arch->spectral_norm);
-    print(&to, "%s", arch->entropy_reg ? ")" : "");
+    es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");
     return to.length;
 }

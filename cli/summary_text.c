@@ -1,25 +1,9 @@
 #include "cli/summary.h"
 
+#include "analyzer/base/text.h"
+
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-/* A string that grows as snprintf's would: cut, but counted whole. */
-typedef struct text {
-    char *out;
-    size_t size, length;
-} text;
-
-ES_PRINTF(2, 3) static void append(text *to, const char *fmt, ...)
-{
-    size_t room = to->length < to->size ? to->size - to->length : 0;
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(room ? to->out + to->length : NULL, room, fmt, args);
-    va_end(args);
-    to->length += n > 0 ? (size_t)n : 0;
-}
 
 /* What stands of a kind: its highest severity, and in layers (L <=
    ES_MAX_LAYERS) those of all its episodes. */
@@ -41,7 +25,7 @@ static es_severity gather(unsigned char *layers, const es_run_summary *summary,
 }
 
 /* " L0-2,9-11" of the marks; nothing if there are none. */
-static void append_layers(text *to, const unsigned char *layers)
+static void append_layers(es_text *to, const unsigned char *layers)
 {
     const char *before = " L";
     for (size_t l = 0; l < ES_MAX_LAYERS; l++) {
@@ -50,33 +34,33 @@ static void append_layers(text *to, const unsigned char *layers)
             continue;
         while (l + 1 < ES_MAX_LAYERS && layers[l + 1])
             l++;
-        append(to, "%s%zu", before, first);
+        es_text_append(to, "%s%zu", before, first);
         if (l > first)
-            append(to, "-%zu", l);
+            es_text_append(to, "-%zu", l);
         before = ",";
     }
 }
 
-static void append_kind(text *to, const es_run_summary *summary,
+static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
     unsigned char layers[ES_MAX_LAYERS];
     if (gather(layers, summary, kind, rule) != severity)
         return;
-    append(to, "%s%s", to->length ? "; " : "",
-           rule ? rule->name : es_flag_name(kind));
+    es_text_append(to, "%s%s", to->length ? "; " : "",
+                   rule ? rule->name : es_flag_name(kind));
     append_layers(to, layers);
-    append(to, " (%s", es_severity_name(severity));
+    es_text_append(to, " (%s", es_severity_name(severity));
     int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
                                        : ES_UNKNOWN;
     if (lead > 0)
-        append(to, ", %" PRId64 " step%s after collapse", lead,
-               lead == 1 ? "" : "s");
-    append(to, ")");
+        es_text_append(to, ", %" PRId64 " step%s after collapse", lead,
+                       lead == 1 ? "" : "s");
+    es_text_append(to, ")");
 }
 
-static void append_kinds(text *to, const es_run_summary *summary,
+static void append_kinds(es_text *to, const es_run_summary *summary,
                          es_severity severity)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
@@ -89,16 +73,14 @@ static void append_kinds(text *to, const es_run_summary *summary,
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary)
 {
-    text to = {.out = out, .size = size};
-    if (size > 0)
-        out[0] = 0;
+    es_text to = es_text_begin(out, size);
     for (int severity = ES_SEVERITY_CRITICAL; severity > ES_SEVERITY_NONE;
          severity--)
         append_kinds(&to, summary, (es_severity)severity);
     if (!summary->judged)
-        append(&to, "-");
+        es_text_append(&to, "-");
     else if (to.length == 0)
-        append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
+        es_text_append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
     return to.length;
 }
 

@@ -67,6 +67,27 @@ static void test_text__escape_cuts_between_characters(void **state)
     assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
 }
 
+/* Cut at the room's end, counted whole; nothing beyond it is touched. */
+static void test_text__appended(void **state)
+{
+    (void)state;
+    char room[12] = "xxxxxxxxxxx";
+    es_text to = es_text_begin(room, 6);
+    assert_string_equal(room, "");
+    es_text_append(&to, "%s%d", "a", 12);
+    assert_string_equal(room, "a12");
+    es_text_append(&to, "%s", "bcd");
+    assert_string_equal(room, "a12bc");
+    es_text_append(&to, "%s", "e");
+    es_text_append(&to, "%s", "fg");
+    assert_string_equal(room, "a12bc");
+    assert_int_equal(to.length, 9);
+    assert_string_equal(room + 6, "xxxxx");
+    es_text none = es_text_begin(NULL, 0);
+    es_text_append(&none, "%d", 123);
+    assert_int_equal(none.length, 3);
+}
+
 static void test_text__utf8(void **state)
 {
     (void)state;
@@ -203,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_text__escape_csv),
         cmocka_unit_test(test_text__escape_xml),
         cmocka_unit_test(test_text__escape_cuts_between_characters),
+        cmocka_unit_test(test_text__appended),
         cmocka_unit_test(test_text__utf8),
         cmocka_unit_test(test_text__double_shortest),
         cmocka_unit_test(test_text__float_round_trip),

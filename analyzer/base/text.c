@@ -5,11 +5,29 @@
 #include <errno.h>
 #include <float.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
-/* A writer that counts past the end of its buffer, as snprintf does. */
+es_text es_text_begin(char *out, size_t size)
+{
+    if (size)
+        out[0] = '\0';
+    return (es_text){.out = out, .size = size};
+}
+
+void es_text_append(es_text *to, const char *fmt, ...)
+{
+    size_t room = to->length < to->size ? to->size - to->length : 0;
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(room ? to->out + to->length : NULL, room, fmt, args);
+    va_end(args);
+    to->length += n > 0 ? (size_t)n : 0;
+}
+
+/* As es_text, but never cut within a character. */
 typedef struct sink {
     char *out;
     size_t size, length;

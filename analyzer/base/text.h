@@ -26,6 +26,18 @@ typedef enum es_escape {
  */
 size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind);
 
+/** Text that grows in a room: cut where that ends, but counted whole, as
+ *  snprintf does. */
+typedef struct es_text {
+    char *out; /* always terminated, unless size is 0 */
+    size_t size, length;
+} es_text;
+
+/** An empty one in out[0..size). */
+es_text es_text_begin(char *out, size_t size);
+
+void es_text_append(es_text *to, const char *fmt, ...) ES_PRINTF(2, 3);
+
 /** True if all of text[0..n) is well-formed UTF-8 (RFC 3629). */
 bool es_text_is_utf8(const char *text, size_t n);
 

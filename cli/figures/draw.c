@@ -53,15 +53,15 @@ static void print_max(char *out, size_t size, const es_drawing *drawing)
     for (size_t i = 1; i < drawing->n; i++)
         same = same && (drawing->runs[i]->m == first->m ||
                         (isnan(drawing->runs[i]->m) && isnan(first->m)));
-    size_t n = (size_t)snprintf(out, size, "max = ");
-    for (size_t i = 0; i < (same ? 1 : drawing->n) && n < size; i++) {
+    es_text to = es_text_begin(out, size);
+    es_text_append(&to, "max = ");
+    for (size_t i = 0; i < (same ? 1 : drawing->n); i++) {
         char m[32] = "unknown"; /* without a finite value */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
-        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", m);
+        es_text_append(&to, "%s%s", i ? ", " : "", m);
     }
-    if (n < size)
-        snprintf(out + n, size - n, " (%s)", es_max_name(first->max.policy));
+    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
 }
 
 static void print_axis(char *out, size_t size, const es_run_summary *run)

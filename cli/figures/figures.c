@@ -54,10 +54,9 @@ void es_figures_want_all(es_figure_options *to, const char *folder)
 static es_status unknown(const char *name, size_t n)
 {
     char known[512];
-    size_t used = 0;
-    for (int i = 0; i < ES_N_FIGURES && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
-                                 i ? ", " : "", entries[i].name);
+    es_text list = es_text_begin(known, sizeof known);
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        es_text_append(&list, "%s%s", i ? ", " : "", entries[i].name);
     return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
                    (int)(n < 40 ? n : 40), name, known);
 }

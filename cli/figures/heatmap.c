@@ -1,5 +1,6 @@
 #include "render/figures/heatmap.h"
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/scale.h"
 
@@ -11,20 +12,17 @@ static es_status list_head_series(char *out, size_t size,
                                   const es_run_summary *run)
 {
     es_reader *reader = NULL;
-    size_t n = 0;
+    es_text list = es_text_begin(out, size);
     es_status status = es_reader_open(&reader, run->path);
     if (status != ES_OK)
         return status;
-    out[0] = 0;
     for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
         es_series series;
         status = es_reader_series(reader, run->number - 1, i, &series);
         if (status != ES_OK)
             break;
-        if (series.shape == ES_SHAPE_HEAD && series.last_step != ES_UNKNOWN &&
-            n < size)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
-                                  series.name);
+        if (series.shape == ES_SHAPE_HEAD && series.last_step != ES_UNKNOWN)
+            es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
     }
     es_reader_close(reader);
     return status;

@@ -1,13 +1,12 @@
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define NOTE_MAX 2048
@@ -18,7 +17,7 @@ typedef struct plan {
     const es_drawing *drawing;
     es_point *points; /* (n runs); NaN: not drawn */
     char note[NOTE_MAX];
-    size_t n_note;
+    es_text said; /* in note */
 } plan;
 
 es_status es_fits_pareto(const es_run_summary *run)
@@ -31,19 +30,6 @@ es_status es_fits_pareto(const es_run_summary *run)
                    "evaluation, a series ce or loss of the phase eval, which "
                    "the run does not have",
                    run->path);
-}
-
-ES_PRINTF(2, 3)
-static void add_note(plan *p, const char *fmt, ...)
-{
-    va_list args;
-    if (p->n_note >= sizeof p->note)
-        return;
-    va_start(args, fmt);
-    int n =
-        vsnprintf(p->note + p->n_note, sizeof p->note - p->n_note, fmt, args);
-    va_end(args);
-    p->n_note += n > 0 ? (size_t)n : 0;
 }
 
 /* --- which runs -----------------------------------------------------------*/
@@ -88,9 +74,9 @@ static void name_group(plan *p, size_t i, const char *before, bool costless)
         n++;
         n_undrawn += is_undrawn(p, k, costless);
     }
-    add_note(p, "%s%s", before, runs[i]->arch);
+    es_text_append(&p->said, "%s%s", before, runs[i]->arch);
     if (n > 1)
-        add_note(p, " (%zu of %zu runs)", n_undrawn, n);
+        es_text_append(&p->said, " (%zu of %zu runs)", n_undrawn, n);
 }
 
 /* "No finite perplexity: SM (2 of 3 runs), SM+G." of the runs not drawn for
@@ -108,7 +94,7 @@ static void name_undrawn(plan *p, const char *why, bool costless)
             name_group(p, i, n++ ? ", " : why, costless);
     }
     if (n)
-        add_note(p, ". ");
+        es_text_append(&p->said, ". ");
 }
 
 static es_status gather(plan *p)
@@ -170,10 +156,11 @@ static es_status draw(es_picture **out, plan *p)
         return status;
     name_undrawn(p, "No finite perplexity: ", false);
     name_undrawn(p, "Cost unknown: ", true);
-    add_note(p,
-             "%s. Lower left is better; no run is below the line. Of runs that "
-             "differ in neither architecture nor cost the best is named.",
-             es_cost_meaning(p->drawing->options->cost));
+    es_text_append(
+        &p->said,
+        "%s. Lower left is better; no run is below the line. Of runs that "
+        "differ in neither architecture nor cost the best is named.",
+        es_cost_meaning(p->drawing->options->cost));
     choose_scales(&figure);
     return es_scatter_draw(out, &figure);
 }
@@ -181,6 +168,7 @@ static es_status draw(es_picture **out, plan *p)
 es_status es_draw_pareto(es_picture **out, const es_drawing *drawing)
 {
     plan p = {.drawing = drawing};
+    p.said = es_text_begin(p.note, sizeof p.note);
     p.points = es_resize(NULL, drawing->n, sizeof *p.points);
     es_status status =
         p.points

@@ -1,12 +1,12 @@
 #include "cli/figures/source.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "analyzer/stats.h"
 #include "cli/trace.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A run file opened at one series. */
@@ -325,9 +325,8 @@ void es_lines_clear(es_lines *lines)
 static es_status list_series(char *out, size_t size, es_reader *reader,
                              const es_run_summary *run)
 {
-    size_t n = 0;
+    es_text list = es_text_begin(out, size);
     const char *before = "";
-    out[0] = 0;
     for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
         es_series series;
         es_status status =
@@ -336,9 +335,8 @@ static es_status list_series(char *out, size_t size, es_reader *reader,
             return status;
         bool again = i > 0 && strcmp(series.name, before) == 0;
         before = series.name;
-        if (series.last_step != ES_UNKNOWN && !again && n < size)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
-                                  series.name);
+        if (series.last_step != ES_UNKNOWN && !again)
+            es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
     }
     return ES_OK;
 }

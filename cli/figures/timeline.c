@@ -103,18 +103,16 @@ static es_timeline_level level_of(es_severity severity)
 /* "L0-2,9". */
 static void print_layers(char *out, const es_flag *flag)
 {
-    size_t n = 0;
-    out[0] = 0;
-    for (size_t i = 0; i < flag->n_layers && n < TEXT_MAX; i++) {
+    es_text to = es_text_begin(out, TEXT_MAX);
+    for (size_t i = 0; i < flag->n_layers; i++) {
         size_t first = i;
         while (i + 1 < flag->n_layers &&
                flag->layers[i + 1] == flag->layers[i] + 1)
             i++;
-        n += (size_t)snprintf(out + n, TEXT_MAX - n, "%s%u", n ? "," : "L",
-                              (unsigned)flag->layers[first]);
-        if (i > first && n < TEXT_MAX)
-            n += (size_t)snprintf(out + n, TEXT_MAX - n, "-%u",
-                                  (unsigned)flag->layers[i]);
+        es_text_append(&to, "%s%u", first ? "," : "L",
+                       (unsigned)flag->layers[first]);
+        if (i > first)
+            es_text_append(&to, "-%u", (unsigned)flag->layers[i]);
     }
 }
 

@@ -198,14 +198,13 @@ static es_status parse_header(parser *of, const char *line)
 /* "head, share or samples": the keys of a flag, for a message. */
 static void list_thresholds(char *out, size_t size, int section)
 {
-    size_t n = 0;
-    out[0] = 0;
+    es_text list = es_text_begin(out, size);
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
         if ((int)es_rules_thresholds[i].section == section)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
-                                  es_rules_thresholds[i].key);
-    if (n == 0)
-        snprintf(out, size, "it has none");
+            es_text_append(&list, "%s%s", list.length ? ", " : "",
+                           es_rules_thresholds[i].key);
+    if (!list.length)
+        es_text_append(&list, "it has none");
 }
 
 static es_status set_threshold(parser *of, const es_rules_threshold *to,

@@ -4,7 +4,6 @@
 
 #include <fnmatch.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,10 +122,9 @@ static int find_field(const char *name, size_t n)
 static es_status unknown_field(const char *option, const char *name, size_t n)
 {
     char known[256];
-    size_t used = 0;
-    for (int i = 0; i < N_FIELDS && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
-                                 i ? ", " : "", fields[i].name);
+    es_text list = es_text_begin(known, sizeof known);
+    for (int i = 0; i < N_FIELDS; i++)
+        es_text_append(&list, "%s%s", i ? ", " : "", fields[i].name);
     return es_fail(ES_EUSAGE, "%s '%.*s': there are %s", option,
                    (int)(n < 40 ? n : 40), name, known);
 }

@@ -16,13 +16,13 @@
 static void list_layers(char *out, size_t size, const unsigned char *marks,
                         int n_layers)
 {
-    size_t n = (size_t)snprintf(out, size, "[");
+    es_text list = es_text_begin(out, size);
     int listed = 0;
+    es_text_append(&list, "[");
     for (int l = 0; l < n_layers && listed < MOST_LAYERS; l++)
         if (marks[l])
-            n += (size_t)snprintf(out + n, size - n, "%s%d",
-                                  listed++ ? "," : "", l);
-    snprintf(out + n, size - n, "]");
+            es_text_append(&list, "%s%d", listed++ ? "," : "", l);
+    es_text_append(&list, "]");
 }
 
 /* The only marked layer, or ES_UNKNOWN. */

@@ -1,11 +1,11 @@
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -322,12 +322,11 @@ void es_npy_free(es_npy *npy)
 static const char *print_shape(char text[SHAPE_TEXT_MAX], int n_dims,
                                const size_t *dims)
 {
-    size_t at = (size_t)snprintf(text, SHAPE_TEXT_MAX, "(");
-    for (int i = 0; i < n_dims && at < SHAPE_TEXT_MAX; i++)
-        at += (size_t)snprintf(text + at, SHAPE_TEXT_MAX - at, "%s%zu",
-                               i ? ", " : "", dims[i]);
-    if (at < SHAPE_TEXT_MAX)
-        snprintf(text + at, SHAPE_TEXT_MAX - at, ")");
+    es_text to = es_text_begin(text, SHAPE_TEXT_MAX);
+    es_text_append(&to, "(");
+    for (int i = 0; i < n_dims; i++)
+        es_text_append(&to, "%s%zu", i ? ", " : "", dims[i]);
+    es_text_append(&to, ")");
     return text;
 }
 

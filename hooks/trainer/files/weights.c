@@ -1,5 +1,6 @@
 #include "hooks/trainer/files/weights.h"
 
+#include "analyzer/base/text.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights_internal.h"
 
@@ -141,12 +142,9 @@ static int shape_in_file(int64_t dims[2], const es_weights *weights,
 
 static void print_shape(char *out, size_t size, const int64_t *dims, int n)
 {
-    size_t at = 0;
-    for (int i = 0; i < n && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at,
-                               i ? ",%" PRId64 : "%" PRId64, dims[i]);
-    if (n == 0)
-        snprintf(out, size, "%s", "");
+    es_text to = es_text_begin(out, size);
+    for (int i = 0; i < n; i++)
+        es_text_append(&to, i ? ",%" PRId64 : "%" PRId64, dims[i]);
 }
 
 static es_status check_tensor(const es_weights *weights, const es_param *param,
