@@ -113,7 +113,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-spills install \
-    gpu-programs gpu-check gpu-bundle gpu-replicate \
+    gpu-programs gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -131,6 +131,7 @@ help:
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training'
 	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
+	@echo 'make gpu-results  tables of gpu-check into samples/results'
 	@echo 'make gpu-bundle what gpu-check needs, for a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
@@ -309,8 +310,11 @@ gpu-check:
 gpu-bundle: gpu-programs
 	@BUILD=$(BUILD) tests/gpu/bundle.sh $(BUILD)/gpu-bundle.tar.gz
 
-gpu-replicate: programs $(PLUGIN)
+gpu-replicate: $(if $(filter 1,$(PREBUILT)),,programs $(PLUGIN))
 	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)
+
+gpu-results:
+	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-results.sh
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang

@@ -6,11 +6,12 @@
 # as fit, so that the schedule of the learning rate comes to its end. The run
 # file stays in OUT, no checkpoint does.
 #
-#   OUT    the run file and its heatmap (BUILD/gpu)
+#   OUT    for the run file (BUILD/gpu)
 #   BUILD  where the programs lie (build)
 #   DATA   a token file (BUILD/debian.tok of `make corpus-debian` if it is
 #          there, else BUILD/corpus.tok, which is made)
-#   MODEL  options of entropy-train in place of the published sizes
+#   MODEL  options of entropy-train in place of the published sizes, and
+#   ACCUMULATE  micro-batches of a step (4), PRECISION (bf16), BACKEND (cuda)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# = 2 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
@@ -28,31 +29,43 @@ accumulate=${ACCUMULATE:-4}
 data=${DATA:-$BUILD/debian.tok}
 if [ ! -f "$data" ]; then
     data=$BUILD/corpus.tok
-    [ -f "$data" ] || "$BUILD/entropy-corpus" -o "$data"
+    [ -f "$data" ] || "$BUILD/entropy-corpus" -q -o "$data"
 fi
 mkdir -p "$OUT"
+name=$(tr -cs 'A-Za-z0-9.\n' '-' <<<"$arch" | tr A-Z a-z | sed 's/-*$//')
+
+# What a run file has beside it while it is written stays out of OUT.
+work=$(mktemp -d)
+keep() {
+    [ ! -f "$work/$name.db" ] || mv -f "$work/$name.db" "$OUT/$name.db"
+    rm -rf "$work"
+}
+trap keep EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
 
 # The vocabulary is the token file's, for the speed as well.
-vocab=$("$train" "${options[@]}" "${sizes[@]}" --data "$data" --dry-run |
-    sed -nE 's/^vocab *= *([0-9]+).*/\1/p')
+planned=$("$train" "${options[@]}" "${sizes[@]}" --data "$data" --dry-run)
+vocab=$(sed -nE 's/^vocab *= *([0-9]+).*/\1/p' <<<"$planned")
 speed=$("$train" bench "${options[@]}" "${sizes[@]}" --vocab "$vocab" \
-    --pairs 10 | sed -nE 's/^tokens\/s: ([0-9]+) .*/\1/p')
+    --pairs "${PAIRS:-10}" | tee "$work/bench.txt" |
+    sed -nE 's/^tokens\/s: ([0-9]+) .*/\1/p')
+head -1 "$work/bench.txt"
 [ -n "$speed" ] || { echo 'gpu-replicate: no speed was measured' >&2; exit 3; }
-tokens=$("$train" "${options[@]}" "${sizes[@]}" --accumulate "$accumulate" \
-    --data "$data" --dry-run | awk -v a="$accumulate" \
-    '$1 == "ctx" { t = $3 } $1 == "batch" { b = $3 } END { print t * b * a }')
+tokens=$(awk -v a="$accumulate" \
+    '$1 == "ctx" { t = $3 } $1 == "batch" { b = $3 } END { print t * b * a }' \
+    <<<"$planned")
 steps=$(awk -v s="$speed" -v m="$minutes" -v t="$tokens" \
     'BEGIN { n = int(60 * m * s / t); print (n > 0 ? n : 1) }')
 every=$((steps / 100 + 1))
+echo "$speed tokens/s by bench, so $steps steps of $tokens tokens of" \
+    "$(basename "$data") in $minutes minutes"
 
-name=$(tr -cs 'A-Za-z0-9.\n' '-' <<<"$arch" | tr A-Z a-z | sed 's/-*$//')
 code=0
 "$train" "${options[@]}" "${sizes[@]}" --accumulate "$accumulate" \
     --data "$data" --steps "$steps" --lr 1e-3 --warm-up 0.05 \
     --weight-decay 0.1 --clip 1 --record-every "$every" \
     --eval-every $((10 * every)) --eval-batches 16 --name "gpu-$name" \
-    -o "$OUT/$name.db" || code=$?
+    -o "$work/$name.db" || code=$?
 [ $code -le 1 ] || exit $code # 1: the loss is no longer finite, a result here
-if [ -x "$BUILD/entropy-scan" ]; then
-    "$BUILD/entropy-scan" "$OUT/$name.db" --heatmap -o "$OUT/$name.png" || true
-fi
+[ ! -x "$BUILD/entropy-scan" ] || "$BUILD/entropy-scan" "$work/$name.db"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What `make gpu-check` does where there is no GPU, and its parts on the
-# emulation of the host: no figure comes of that.
+# `make gpu-check` where there is no GPU, and all of it on the emulation of the
+# host, out of a bundle as another machine has it: no figure comes of that.
 set -uo pipefail
 . tests/tap.sh
 plan_dir
 emulation=$BUILD/tests/libentropytrain_cuda_host.so
+export ES_SHARED
 
 says() { # TEXT CODE COMMAND...
     local text=$1 code=$2 got=0
@@ -14,35 +15,173 @@ says() { # TEXT CODE COMMAND...
         { echo "exit $got:"; tail -5 "$dir/said"; return 1; }
 }
 
-# No driver's program: as on a machine without a card.
-mkdir "$dir/bin"
-for tool in bash mkdir dirname head; do
-    ln -s "$(command -v $tool)" "$dir/bin/"
-done
+# --- without a device -----------------------------------------------------------
+
 no_device() {
-    says 'skipped: no CUDA device' 3 env PATH="$dir/bin" PREBUILT=1 \
-        OUT="$dir/out" bash tests/gpu/check.sh &&
-        [ -z "$(ls "$dir/out")" ]
+    says 'skipped: no CUDA device' 3 env PREBUILT=1 CUDA_VISIBLE_DEVICES= \
+        OUT="$dir/out" bash tests/gpu/check.sh && [ ! -e "$dir/out" ]
 }
-check 'gpu-check without a device passes nothing' no_device
 check 'a time that is no number' \
     says "'soon': MINUTES is a number" 2 samples/gpu-replicate.sh SM soon
 check 'the peer without PyTorch or a device' \
-    says 'skipped' 1 python3 tests/gpu/peer_torch.py rate
-
-if [ ! -e "$emulation" ]; then
-    skip 'attention by itself, on the emulation' 'no nvcc'
-else
-    four_times() {
-        says ' ' 0 env ENTROPY_TRAIN_CUDA="$emulation" ENTROPY_BENCH_ROUNDS=1 \
-            ENTROPY_BENCH_CALLS=1 "$BUILD/gpu-bench-attention" "$1" 1 2 17 16 &&
-            grep -qE '^([0-9]+\.[0-9]{5} ?){7}$' "$dir/said"
-    }
-    for precision in fp32 bf16 fp16; do
-        check "attention by itself, $precision, on the emulation" \
-            four_times "$precision"
-    done
-    check 'a precision that does not exist' \
-        says "no precision 'fp8'" 2 "$BUILD/gpu-bench-attention" fp8 1 1 1 16
+    says 'skipped' 77 env CUDA_VISIBLE_DEVICES= \
+    python3 tests/gpu/peer_torch.py rate
+check 'no results without tables' \
+    says 'no tables' 3 env OUT="$dir" samples/gpu-results.sh
+if [ ! -e "$emulation" ] || [ ! -e "$BUILD/libentropytrain_cuda.so" ]; then
+    skip 'gpu-check on the emulation' 'no nvcc'
+    finish
+    exit
 fi
+check 'gpu-check without a device passes nothing' no_device
+
+# --- attention by itself ----------------------------------------------------------
+
+by_turns() { # PRECISION
+    says ' ' 0 env ENTROPY_TRAIN_CUDA="$emulation" ENTROPY_BENCH_ROUNDS=1 \
+        ENTROPY_BENCH_CALLS=1 "$BUILD/gpu-bench-attention" "$1" 1 2 17 16 &&
+        grep -qE '^([0-9]+\.[0-9]{5} ?){7}$' "$dir/said"
+}
+for precision in fp32 bf16 fp16; do
+    check "attention by itself, $precision, on the emulation" by_turns "$precision"
+done
+check 'a precision that does not exist' \
+    says "no precision 'fp8'" 2 "$BUILD/gpu-bench-attention" fp8 1 1 1 16
+check 'the device says its name' says 'host emulation' 0 \
+    env ENTROPY_TRAIN_CUDA="$emulation" "$BUILD/gpu-bench-attention" device
+
+# --- a bundle -----------------------------------------------------------------------
+
+# The emulation in the place of the device; the rest as it is.
+built=$dir/built
+mkdir -p "$built/tests"
+cp "$BUILD"/entropy-{train,recorder,scan,corpus} "$BUILD/gpu-bench-attention" \
+    "$built"
+cp "$emulation" "$built/libentropytrain_cuda.so"
+cp "$BUILD"/tests/test_cuda_{index,stride} "$emulation" "$built/tests"
+"$BUILD/entropy-corpus" -q -o "$built/corpus.tok" --ids=- --vocab 50 < <(
+    for i in {1..4000}; do echo $((i * i % 47)); done)
+bundled() {
+    says 'corpus.tok' 0 env BUILD="$built" tests/gpu/bundle.sh "$dir/b.tar.gz" &&
+        mkdir "$dir/bundle" && tar -xzf "$dir/b.tar.gz" -C "$dir/bundle" &&
+        [ -z "$(ls "$dir/bundle/lib" | grep -E '^lib(c|m|stdc..|gcc_s|cu.*)[.]so')" ] &&
+        [ -n "$(ls "$dir/bundle/lib" | grep openblas)" ]
+}
+check 'a bundle without the libraries of C, C++ and CUDA' bundled
+check 'a bundle too large is refused' says 'too large' 1 \
+    env BUILD="$built" LIMIT=0 tests/gpu/bundle.sh "$dir/none.tar.gz"
+
+# --- gpu-check out of it --------------------------------------------------------------
+
+# What the other machine has: no PyTorch, a driver's program that names a card
+# which is not what we run on, and a sanitizer that finds what it is told to.
+mkdir "$dir/bin"
+printf '#!/bin/sh\necho "No such module" >&2; exit 1\n' >"$dir/bin/python3"
+printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
+cat >"$dir/bin/compute-sanitizer" <<'END'
+#!/bin/bash
+while [[ $1 == --* ]]; do
+    case $1 in --help) exit ;; --tool) tool=$2 ;; esac
+    shift 2
+done
+[ -z "$HANGS" ] || sleep 100
+"$@" || exit
+echo "========= ${tool/memcheck/ERROR} SUMMARY: ${FINDS:-0} errors" |
+    sed s/racecheck/RACECHECK/
+[ -z "$FINDS" ] || exit 9
+END
+chmod +x "$dir"/bin/*
+out=$dir/out
+small='--n-layer 2 --n-head 2 --d-model 16 --ctx 8 --batch 2'
+there=(PATH="$dir/bin:$PATH" PREBUILT=1 BUILD="$dir/bundle" OUT="$out"
+    ES_SHARED="$dir/bundle/shared" CASES=g02 MODEL="$small" PAIRS=5
+    MINUTES=0.005 ENTROPY_TRAIN_CUDA= STAGES='verify parity sanitize replicate')
+gpu_check() { # VARIABLE=VALUE...
+    env "${there[@]}" "$@" bash tests/gpu/check.sh
+}
+members() { # SESSION: its processes
+    awk -v session="$1" '{ split(FILENAME, path, "/"); sub(/.*\) /, "") }
+        $4 == session { print path[3] }' /proc/[0-9]*/stat 2>/dev/null
+}
+just() { # FILE...: these are in OUT, and no others
+    [ "$(cd "$out" && ls | tr '\n' ' ')" = "$* " ] || { ls "$out"; return 1; }
+}
+
+if [ -d "$ES_SHARED/reference/train" ]; then
+    stages() {
+        says 'tables in' 1 gpu_check STAGES='verify sanitize' FINDS=3 &&
+            just require.md sanitize-failed.md verify.md &&
+            grep -qF '3 errors' "$out/sanitize-failed.md" &&
+            grep -qF -- '- sanitize: failed' "$dir/said" &&
+            grep -qF -- '- verify: passed' "$dir/said"
+    }
+    check 'a stage that fails keeps its table; the others are done' stages
+    again() {
+        touch -d '1 hour ago' "$out/verify.md"
+        says 'verify: done before' 1 gpu_check &&
+            just parity.md replicate.md require.md sanitize.md sm-ln-g.db verify.md &&
+            [ -z "$(find "$out/verify.md" -mmin -30)" ] &&
+            grep -qF -- '- attention: not done' "$dir/said"
+    }
+    check 'again: only what is not done' again
+    check 'every table says what it ran on, and that it is no GPU' \
+        [ "$(grep -lE '^host emulation; ' "$out"/*.md | wc -l)" = 5 ]
+    check 'no card is named that was not used' \
+        [ -z "$(grep -rE 'NVIDIA|H200' "$out")" ]
+    check 'tolerances are stated for each precision' \
+        [ "$(grep -c 'an array passes within' "$out/verify.md")" = 4 ]
+    check 'the run is whole' says finished 0 "$dir/bundle/entropy-scan" \
+        "$out/sm-ln-g.db" --json
+    check 'the emulation gives no results' says 'no results' 3 \
+        env OUT="$out" RESULTS="$dir/results" samples/gpu-results.sh
+
+    # Cut short, as by the end of the time on a machine: no process is left.
+    cut_short() { # STAGE VARIABLE=VALUE...
+        local stage=$1 session i
+        shift
+        rm -rf "$out"
+        setsid env "${there[@]}" STAGES="$stage" "$@" \
+            bash tests/gpu/check.sh >"$dir/said" 2>&1 &
+        session=$!
+        for i in {1..100}; do
+            [ ! -s "$out/$stage-failed.md" ] || break
+            sleep 0.1
+        done
+        sleep 0.2
+        kill -KILL $(members $session)
+        wait $session
+        [ -s "$out/$stage-failed.md" ] && [ ! -e "$out/$stage.md" ] || return 1
+        says "== $stage" 1 gpu_check STAGES="$stage" &&
+            [ -s "$out/$stage.md" ] && [ ! -e "$out/$stage-failed.md" ]
+    }
+    check 'verify, cut short, is done again' cut_short verify CASES=
+    check 'parity, cut short, is done again' cut_short parity PROGRAMS=
+    check 'sanitize, cut short, is done again' cut_short sanitize HANGS=1
+    check 'replicate, cut short, is done again' cut_short replicate MINUTES=1
+    slow() {
+        rm -rf "$out"
+        says 'did not end within' 1 gpu_check STAGES='verify sanitize' HANGS=1 \
+            SECONDS_=12 && just require.md sanitize-failed.md verify.md
+    }
+    check 'a stage that hangs costs its time alone' slow
+fi
+rm -rf "$out"
+no_torch() {
+    says 'attention: failed' 1 gpu_check STAGES='attention step' &&
+        just attention-failed.md require.md step-failed.md
+}
+check 'without a Python the peers fail, and that is said' no_torch
+
+# --- results --------------------------------------------------------------------------
+
+real=$dir/real
+mkdir -p "$real"
+printf '# gpu-check: step\n\nA card; today\n\nrequired: a >= 1x: 2x: holds\n' |
+    tee "$real/step.md" "$real/verify-failed.md" >"$real/require.md"
+results() {
+    says gpu-step.md 0 env BUILD="$BUILD" OUT="$real" RESULTS="$dir/results" \
+        samples/gpu-results.sh &&
+        cmp "$real/verify-failed.md" "$dir/results/gpu-verify.md"
+}
+check 'tables of a device become results' results
 finish
