@@ -50,22 +50,44 @@ static void check_all_lies(es_bench *bench, void (*check)(es_bench *bench))
     }
 }
 
+/* The emulation has as much memory as it is told to. */
+static bool is_emulated(const es_ops *ops)
+{
+    es_backend *backend;
+    es_mem *memory;
+    setenv("ENTROPY_TRAIN_EMULATION", "memory=4096", 1);
+    es_status status = ops->open(&backend, 0);
+    unsetenv("ENTROPY_TRAIN_EMULATION");
+    assert_int_equal(status, ES_OK);
+    status = ops->reserve(backend, &memory, 1 << 20);
+    ops->release(backend, memory);
+    ops->close(backend);
+    return status == ES_ENOMEM;
+}
+
 static void check_precision(es_precision precision,
                             void (*check)(es_bench *bench),
-                            const es_extents *largest)
+                            const es_extents *largest, bool bare)
 {
-    es_bench bench = {.precision = precision};
+    es_bench bench = {.precision = precision, .bare = bare};
     if (!find_library()) {
         print_message("skipped: built without CUDA\n");
         skip();
     }
     if (es_ops_find(&bench.ops, "cuda", precision) != ES_OK)
         fail_msg("%s", es_message());
-    if (!open_one(&bench.backend, bench.ops, largest, "")) {
+    if (!open_one(&bench.backend, bench.ops, largest, bare ? "bare" : "")) {
         print_message("skipped: no CUDA device: %s\n", es_message());
         skip();
     }
-    assert_true(open_one(&bench.reverse, bench.ops, largest, "reverse"));
+    bench.emulated = is_emulated(bench.ops);
+    if (bare && !bench.emulated) {
+        bench.ops->close(bench.backend);
+        print_message("skipped: on the emulation alone\n");
+        skip();
+    }
+    assert_true(open_one(&bench.reverse, bench.ops, largest,
+                         bare ? "reverse,bare" : "reverse"));
     check_all_lies(&bench, check);
     assert_int_equal(bench.ops->status(bench.backend), ES_OK);
     assert_int_equal(bench.ops->status(bench.reverse), ES_OK);
@@ -75,14 +97,22 @@ static void check_precision(es_precision precision,
 
 void es_bench_each(void (*check)(es_bench *bench), const es_extents *largest)
 {
-    check_precision(ES_FP32, check, largest);
-    check_precision(ES_BF16, check, largest);
-    check_precision(ES_FP16, check, largest);
+    check_precision(ES_FP32, check, largest, false);
+    check_precision(ES_BF16, check, largest, false);
+    check_precision(ES_FP16, check, largest, false);
+}
+
+void es_bench_each_bare(void (*check)(es_bench *bench),
+                        const es_extents *largest)
+{
+    check_precision(ES_FP32, check, largest, true);
+    check_precision(ES_BF16, check, largest, true);
+    check_precision(ES_FP16, check, largest, true);
 }
 
 void es_bench_fp32(void (*check)(es_bench *bench), const es_extents *largest)
 {
-    check_precision(ES_FP32, check, largest);
+    check_precision(ES_FP32, check, largest, false);
 }
 
 /* --- precisions ----------------------------------------------------------- */

@@ -36,6 +36,8 @@ typedef struct es_bench {
     es_backend *backend, *reverse;
     es_precision precision;
     es_bench_lie lie;
+    bool emulated; /* not on a device */
+    bool bare;     /* products are had neither with a bias nor with more */
     es_bench_array arrays[ES_BENCH_MOST];
     int n_arrays;
 } es_bench;
@@ -46,7 +48,10 @@ typedef struct es_bench {
  * without CUDA) or no device.
  */
 void es_bench_each(void (*check)(es_bench *bench), const es_extents *largest);
-/** The same in fp32 alone: for operations that touch no activations. */
+/** The same with `bare`, which only the emulation can be: skips on a device. */
+void es_bench_each_bare(void (*check)(es_bench *bench),
+                        const es_extents *largest);
+/** As es_bench_each in fp32 alone: for operations that touch no activations. */
 void es_bench_fp32(void (*check)(es_bench *bench), const es_extents *largest);
 
 /** An array of bytes; `values` NULL: poison, all bits set. */

@@ -45,13 +45,18 @@ if [ ! -e "$library" ]; then
     finish
     exit
 fi
-check 'without a fault the tests pass' \
-    env ENTROPY_TRAIN_CUDA="$library" "$BUILD/tests/test_cuda_linear"
+for test in test_cuda_linear test_cuda_acts; do
+    check "without a fault $test passes" \
+        env ENTROPY_TRAIN_CUDA="$library" "$BUILD/tests/$test"
+done
 planted linear.cu 's/beta = residual \? 1 : 0/beta = 0/' test_cuda_linear
 planted linear.cu 's/min\(first \+ chunk_rows, n_rows\)/first + chunk_rows - 1/' \
     test_cuda_linear
 planted linear.cu 's/product.lda = y_stride\(linear\)/product.lda = linear->n_out/' \
     test_cuda_stride
+planted linear.cu 's/product.aux = pre/product.aux = post/' test_cuda_acts
+planted linear.cu "s/(return how->kind == ES_ACT_GELU)_TANH/\1/" test_cuda_acts
+planted linear.cu 's/product.epilogue = ES_GEMM_DGELU/(void)0/' test_cuda_acts
 planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
 planted attention.cu 's/bool bad = at < n_rows/bool bad = false \&\& at < n_rows/' \
     test_cuda_attention

@@ -10,12 +10,13 @@
 enum { WORKSPACE_BYTES = 32 << 20, BEST_ALIGNMENT = 256 };
 
 /* What a plan depends on: the product without its pointers, of which only the
- * alignment counts. */
+ * alignment counts; 0 for one that is not there. */
 typedef struct shape {
     int m, n, k, lda, ldb, ldd;
     es_gemm_type type;
-    unsigned char wide, a_transposed, b_transposed, adds, in_place, has_bias;
-    unsigned align_a, align_b, align_c, align_d;
+    es_gemm_epilogue epilogue;
+    unsigned char wide, a_transposed, b_transposed, adds, in_place;
+    unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
 
 typedef struct plan {
@@ -117,11 +118,13 @@ static shape shape_of(const es_gemm *p)
     s.b_transposed = p->b_transposed;
     s.adds = adds;
     s.in_place = adds && p->c == p->d;
-    s.has_bias = p->bias != NULL;
+    s.epilogue = p->epilogue;
     s.align_a = alignment_of(p->a);
     s.align_b = alignment_of(p->b);
     s.align_c = adds ? alignment_of(p->c) : alignment_of(p->d);
     s.align_d = alignment_of(p->d);
+    s.align_bias = p->bias ? alignment_of(p->bias) : 0;
+    s.align_aux = p->epilogue ? alignment_of(p->aux) : 0;
     return s;
 }
 
@@ -154,6 +157,51 @@ static cublasStatus_t set(plan *p, cublasLtMatmulDescAttributes_t what,
     return cublasLtMatmulDescSetAttribute(p->how, what, value, bytes);
 }
 
+static cublasLtEpilogue_t epilogue_of(const shape *s)
+{
+    const bool biased = s->align_bias != 0;
+    if (s->epilogue == ES_GEMM_GELU)
+        return biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                      : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (s->epilogue == ES_GEMM_DGELU)
+        return CUBLASLT_EPILOGUE_DGELU;
+    return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* What is done to the sum. The pointers are the caller's: they differ from one
+ * product of this shape to the next. */
+static cublasStatus_t describe_epilogue(plan *p)
+{
+    const shape *s = &p->shape;
+    const cublasLtEpilogue_t epilogue = epilogue_of(s);
+    const cudaDataType_t type = output_type(s);
+    const int64_t stride = s->ldd; /* in elements */
+    cublasStatus_t status =
+        set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && s->align_bias)
+        status =
+            set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+    if (status == CUBLAS_STATUS_SUCCESS && s->align_aux)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &type,
+                     sizeof type);
+    if (status == CUBLAS_STATUS_SUCCESS && s->align_aux)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride,
+                     sizeof stride);
+    return status;
+}
+
+static cublasStatus_t point(plan *p, const es_gemm *product)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (p->shape.align_bias)
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias,
+                     sizeof product->bias);
+    if (status == CUBLAS_STATUS_SUCCESS && p->shape.align_aux)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                     &product->aux, sizeof product->aux);
+    return status;
+}
+
 /* The product's description: its first matrix is our b. */
 static cublasStatus_t describe(plan *p)
 {
@@ -165,9 +213,6 @@ static cublasStatus_t describe(plan *p)
     const cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second =
         s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue =
-        s->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    const cudaDataType_t of_bias = output_type(s);
     cublasStatus_t status =
         cublasLtMatmulDescCreate(&p->how, compute, CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -175,11 +220,7 @@ static cublasStatus_t describe(plan *p)
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status =
-            set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (status == CUBLAS_STATUS_SUCCESS && s->has_bias)
-        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &of_bias,
-                     sizeof of_bias);
+        status = describe_epilogue(p);
     if (status == CUBLAS_STATUS_SUCCESS)
         status =
             lay_out(&p->a, input_type(s), s->k, s->n, s->b_transposed, s->ldb);
@@ -191,11 +232,15 @@ static cublasStatus_t describe(plan *p)
     return status;
 }
 
-/* What the algorithm may rely on. */
+/* What the algorithm may rely on. Parts of a sum are not to meet in 16 bits,
+ * as they may where d is of those. */
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
                              const shape *s)
 {
     const uint64_t workspace = WORKSPACE_BYTES;
+    const uint32_t reductions = output_type(s) == CUDA_R_32F
+                                    ? CUBLASLT_REDUCTION_SCHEME_MASK
+                                    : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
         unsigned bytes;
@@ -208,6 +253,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
         sizeof workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+            sizeof reductions);
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < 4; i++)
         status = cublasLtMatmulPreferenceSetAttribute(
             preference, alignments[i].what, &alignments[i].bytes,
@@ -215,11 +264,25 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
     return status;
 }
 
+/* Whether cuBLASLt says that it does not do this, and has done nothing. */
+static bool is_refusal(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ||
+           status == CUBLAS_STATUS_INVALID_VALUE ||
+           status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/* Whether there is another way: without what follows the sum. */
+static bool is_dispensable(const shape *s)
+{
+    return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
+}
+
 /* Asks for the best algorithm; p->can_run says whether there is one. */
 static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found = {};
     int n_found = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -230,15 +293,18 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
                                                 &found, &n_found);
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
-        return CUBLAS_STATUS_SUCCESS;
-    p->can_run = status == CUBLAS_STATUS_SUCCESS && n_found > 0;
+    p->can_run = status == CUBLAS_STATUS_SUCCESS && n_found > 0 &&
+                 found.state == CUBLAS_STATUS_SUCCESS;
     if (p->can_run)
         p->algorithm = found.algo;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
+        (is_refusal(status) && is_dispensable(&p->shape)))
+        return CUBLAS_STATUS_SUCCESS;
     return status;
 }
 
-static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s)
+static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s,
+                      const es_gemm *product)
 {
     plan *added = (plan *)calloc(1, sizeof *added);
     if (!added) {
@@ -247,6 +313,8 @@ static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s)
     }
     added->shape = *s;
     cublasStatus_t status = describe(added);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = point(added, product); /* their alignment is looked at */
     if (status == CUBLAS_STATUS_SUCCESS)
         status = choose(plans, added);
     if (!check(device, status)) {
@@ -265,29 +333,41 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     for (plan *p = plans->first; p; p = p->next)
         if (memcmp(&p->shape, &s, sizeof s) == 0)
             return p;
-    return add_plan(device, plans, &s);
+    return add_plan(device, plans, &s, product);
 }
 
 /* --- products ------------------------------------------------------------- */
 
-static void run(es_device *device, const es_gemm_plans *plans, plan *p,
+/* False: refused. */
+static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {
     const float one = 1, beta = p->shape.adds ? product->beta : 0;
     const void *c = p->shape.adds ? product->c : product->d;
-    if (product->bias &&
-        !check(device, set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias,
-                           sizeof product->bias)))
-        return;
-    check(device, cublasLtMatmul(plans->handle, p->how, &one, product->b, p->a,
-                                 product->a, p->b, &beta, c, p->d, product->d,
-                                 p->d, &p->algorithm, plans->workspace,
-                                 WORKSPACE_BYTES, es_device_stream(device)));
+    if (!check(device, point(p, product)))
+        return true;
+    cublasStatus_t status = cublasLtMatmul(
+        plans->handle, p->how, &one, product->b, p->a, product->a, p->b, &beta,
+        c, p->d, product->d, p->d, &p->algorithm, plans->workspace,
+        WORKSPACE_BYTES, es_device_stream(device));
+    if (is_refusal(status) && is_dispensable(&p->shape))
+        return false;
+    check(device, status);
+    return true;
+}
+
+/* Whether to ask for an activation within the product at all. On 9.x that is
+ * one kernel; on 8.x and on 12.x users of it report one that is slower than a
+ * product and a pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
+static bool has_activations(const es_device *device)
+{
+    return es_device_facts_of(device)->major == 9;
 }
 
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
-    if (product->bias && alignment_of(product->bias) < 16)
+    if (!es_gemm_is_offered(product) ||
+        (product->epilogue != ES_GEMM_PLAIN && !has_activations(device)))
         return false;
     if (es_device_is_in_trouble(device))
         return true;
@@ -295,12 +375,12 @@ bool es_device_gemm(es_device *device, const es_gemm *product)
     plan *found = plans ? find_plan(device, plans, product) : NULL;
     if (!found)
         return true;
-    if (found->can_run)
-        run(device, plans, found, product);
-    else if (product->bias)
+    if (found->can_run && run(device, plans, found, product))
+        return true;
+    found->can_run = false;
+    if (is_dispensable(&found->shape))
         return false;
-    else
-        es_device_trouble_text(device, "a matrix product",
-                               "cuBLASLt has no algorithm for its shape");
+    es_device_trouble_text(device, "a matrix product",
+                           "cuBLASLt has no algorithm for its shape");
     return true;
 }

@@ -7,6 +7,8 @@
 
 #include "hooks/trainer/cuda/device.h"
 
+#include <stdint.h>
+
 typedef enum es_gemm_type {
     ES_GEMM_F32,
     ES_GEMM_TF32,
@@ -15,15 +17,29 @@ typedef enum es_gemm_type {
 } es_gemm_type;
 
 /**
- * d (m,n) = a (m,k) b (k,n) + beta c + bias; sums in f32 and, for
+ * What is done to the sum before it is rounded. GELU is the tanh form, of the
+ * sum or of the sum as aux has it. Its tanh may be approximate to 2^-11, which
+ * is 2^-12 of the operand in gelu and 2^-8 in gelu', and its cubes may
+ * overflow: -infinity gives 0, -infinity or NaN, and gelu' of what is beyond
+ * 1e12 may be NaN.
+ */
+typedef enum es_gemm_epilogue {
+    ES_GEMM_PLAIN, /* d = sum */
+    ES_GEMM_GELU,  /* aux = sum, d = gelu(sum) */
+    ES_GEMM_DGELU  /* d = sum gelu'(aux) */
+} es_gemm_epilogue;
+
+/**
+ * d (m,n) = epilogue(a (m,k) b (k,n) + beta c + bias); sums in f32 and, for
  * ES_GEMM_F32, exact products.
  *
  *   type          of a and b (TF32: f32 rounded on the way in)
  *   wide          d and c are f32, whatever a and b are
  *   a_transposed  a is laid out (k,m); likewise b (n,k)
- *   lda, ldb, ldd of a row as it is laid out; c has ldd, too
+ *   lda, ldb, ldd of a row as it is laid out; c and aux have ldd, too
  *   c             may be d; NULL or beta 0: not read
  *   bias          (n) of d's type, aligned to 16 bytes, or NULL
+ *   aux           (m,n) of d's type: written by GELU, read by DGELU
  */
 typedef struct es_gemm {
     int m, n, k;
@@ -35,10 +51,29 @@ typedef struct es_gemm {
     void *d;
     const void *bias;
     float beta;
+    es_gemm_epilogue epilogue;
+    void *aux;
 } es_gemm;
 
-/** False: this product cannot be had together with its bias, and nothing has
- *  been done. Plans of the products seen are kept with the device. */
+/** Whether a product of this kind is ever had together with its bias and its
+ *  epilogue: an epilogue wants d in bf16 or fp16, rows of a multiple of 8
+ *  elements, aux aligned to 16 bytes and no c; DGELU no bias, either. */
+static inline bool es_gemm_is_offered(const es_gemm *p)
+{
+    const bool narrow =
+        !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
+    if (p->bias && (uintptr_t)p->bias % 16 != 0)
+        return false;
+    if (p->epilogue == ES_GEMM_PLAIN)
+        return true;
+    if (p->c || (p->epilogue == ES_GEMM_DGELU && p->bias))
+        return false;
+    return narrow && p->ldd % 8 == 0 && p->aux && (uintptr_t)p->aux % 16 == 0;
+}
+
+/** False: this product cannot be had together with its bias or its epilogue
+ *  (never without either), and nothing has been done. Plans of the products
+ *  seen are kept with the device. */
 bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
 #endif

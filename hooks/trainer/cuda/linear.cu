@@ -101,9 +101,10 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
     multiply(backend, product);
 }
 
+/* y (n,out) = x W, without the bias. */
 template <class A>
-void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
-                    const es_mem *x, const es_linear *linear, int n_rows)
+static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
+                          const es_linear *linear, int n_rows)
 {
     es_gemm product =
         product_of<A>(backend, n_rows, linear->n_out, linear->n_in);
@@ -111,26 +112,42 @@ void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
     product.ldb = linear->transposed ? linear->n_in : linear->n_out;
     product.a = x;
     product.b = weights_for<A>(backend, linear->weight);
-    product.c = residual;
-    product.beta = residual ? 1 : 0;
     product.d = y;
     product.ldd = y_stride(linear);
-    if (!linear->bias) {
-        multiply(backend, &product);
-        return;
-    }
+    return product;
+}
+
+/* Adds the bias, if there is one; false if it is not there as products want
+ * it. */
+template <class A>
+static bool add_bias(es_gemm *product, es_backend *backend,
+                     const es_linear *linear)
+{
     bool is_copy;
-    product.bias = es_cuda_weights(backend, linear->bias, &is_copy);
-    bool fits = is_copy || sizeof(A) == sizeof(float);
-    if (!fits || !es_device_gemm(backend->device, &product))
+    if (!linear->bias)
+        return true;
+    product->bias = es_cuda_weights(backend, linear->bias, &is_copy);
+    return is_copy || sizeof(A) == sizeof(float);
+}
+
+template <class A>
+void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
+                    const es_mem *x, const es_linear *linear, int n_rows)
+{
+    es_gemm product = forward_of<A>(backend, y, x, linear, n_rows);
+    product.c = residual;
+    product.beta = residual ? 1 : 0;
+    if (!linear->bias)
+        multiply(backend, &product);
+    else if (!add_bias<A>(&product, backend, linear) ||
+             !es_device_gemm(backend->device, &product))
         multiply_onto_bias<A>(backend, &product, es_at<float>(linear->bias));
 }
 
-/* dx (n,in) = dy W^T, or added to it. */
+/* dx (n,in) = dy W^T. */
 template <class A>
-void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
-                                   const es_mem *dy, const es_linear *linear,
-                                   int n_rows, bool add)
+static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
+                           const es_linear *linear, int n_rows)
 {
     es_gemm product =
         product_of<A>(backend, n_rows, linear->n_in, linear->n_out);
@@ -139,9 +156,19 @@ void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
     product.a = dy;
     product.lda = y_stride(linear);
     product.b = weights_for<A>(backend, linear->weight);
+    product.d = dx;
+    return product;
+}
+
+/* dx (n,in) = dy W^T, or added to it. */
+template <class A>
+void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
+                                   const es_mem *dy, const es_linear *linear,
+                                   int n_rows, bool add)
+{
+    es_gemm product = backward_of<A>(backend, dx, dy, linear, n_rows);
     product.c = add ? dx : NULL;
     product.beta = add ? 1 : 0;
-    product.d = dx;
     multiply(backend, &product);
 }
 
@@ -213,23 +240,53 @@ static void launch_act(es_device *device, A *post, const A *pre, size_t n,
               how);
 }
 
+/* post (n) = act(pre) */
 template <class A>
-void es_cuda_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
-                        const es_mem *x, const es_linear *linear,
-                        const es_act *how, int n_rows)
+static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
+                  size_t n, const es_act *how)
 {
     const int wide = BYTES_PER_THREAD / sizeof(A);
-    const size_t n = (size_t)n_rows * (size_t)linear->n_out;
-    if (how->kind == ES_ACT_LINEAR) {
-        es_cuda_linear<A>(backend, post, NULL, x, linear, n_rows);
-        return;
-    }
-    es_cuda_linear<A>(backend, pre, NULL, x, linear, n_rows);
     bool fits = n % wide == 0 && is_aligned(pre, BYTES_PER_THREAD) &&
                 is_aligned(post, BYTES_PER_THREAD);
     (fits ? launch_act<A, wide>
           : launch_act<A, 1>)(backend->device, es_at<A>(post), es_at<A>(pre), n,
                               act_of(how));
+}
+
+/* Activations that products apply: none but GELU's tanh form. What cuBLASLt
+ * calls RELU makes 0 of NaN, and has no pre to leave beside post. */
+static bool is_epilogue(const es_act *how)
+{
+    return how->kind == ES_ACT_GELU_TANH;
+}
+
+/* False: the product leaves it to others, and nothing has been done. */
+template <class A>
+static bool multiply_and_act(es_backend *backend, es_mem *pre, es_mem *post,
+                             const es_mem *x, const es_linear *linear,
+                             int n_rows)
+{
+    es_gemm product = forward_of<A>(backend, post, x, linear, n_rows);
+    product.epilogue = ES_GEMM_GELU;
+    product.aux = pre;
+    return add_bias<A>(&product, backend, linear) &&
+           es_device_gemm(backend->device, &product);
+}
+
+template <class A>
+void es_cuda_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
+                        const es_mem *x, const es_linear *linear,
+                        const es_act *how, int n_rows)
+{
+    if (how->kind == ES_ACT_LINEAR) {
+        es_cuda_linear<A>(backend, post, NULL, x, linear, n_rows);
+        return;
+    }
+    if (is_epilogue(how) &&
+        multiply_and_act<A>(backend, pre, post, x, linear, n_rows))
+        return;
+    es_cuda_linear<A>(backend, pre, NULL, x, linear, n_rows);
+    apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
 /* The sum of the block's values, in thread 0; `shared` (N_WARPS). */
@@ -301,30 +358,55 @@ static int launch_act_backward(es_device *device, A *d, A *post, double *slopes,
     return (int)blocks;
 }
 
+/* dpre (n,in) = (dy W^T) gelu'(pre); false: nothing has been done. */
+template <class A>
+static bool multiply_through_act(es_backend *backend, es_mem *dpre,
+                                 const es_mem *dy, const es_mem *pre,
+                                 const es_linear *linear, int n_rows)
+{
+    es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
+    product.epilogue = ES_GEMM_DGELU;
+    product.aux = const_cast<es_mem *>(pre); /* read */
+    return es_device_gemm(backend->device, &product);
+}
+
+/* d (n) through the activation, and post once more. */
+template <class A>
+static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
+                           es_mem *dslope, const es_mem *pre, size_t n,
+                           const es_act *how)
+{
+    const int wide = BYTES_PER_THREAD / sizeof(A);
+    bool sums = dslope && how->kind == ES_ACT_LEAKY;
+    double *slopes = sums ? es_at<double>(backend->scratch) : NULL;
+    bool fits = n % wide == 0 && is_aligned(d, BYTES_PER_THREAD) &&
+                is_aligned(pre, BYTES_PER_THREAD) &&
+                is_aligned(post, BYTES_PER_THREAD);
+    int n_slopes =
+        (fits ? launch_act_backward<A, wide>
+              : launch_act_backward<A, 1>)(backend->device, es_at<A>(d),
+                                           es_at<A>(post), slopes,
+                                           es_at<A>(pre), n, act_of(how));
+    if (sums)
+        es_launch(backend->device, "add_slopes", add_slopes_kernel, dim3(1), 32,
+                  0, es_at<float>(dslope), (const double *)slopes, n_slopes);
+}
+
 template <class A>
 void es_cuda_linear_backward_act(es_backend *backend, es_mem *dpre,
                                  es_mem *post, es_mem *dslope, const es_mem *dy,
                                  const es_mem *pre, const es_linear *linear,
                                  const es_act *how, int n_rows)
 {
-    const int wide = BYTES_PER_THREAD / sizeof(A);
     const size_t n = (size_t)n_rows * (size_t)linear->n_in;
-    es_cuda_linear_backward_input<A>(backend, dpre, dy, linear, n_rows, false);
-    if (how->kind == ES_ACT_LINEAR)
+    if (is_epilogue(how) &&
+        multiply_through_act<A>(backend, dpre, dy, pre, linear, n_rows)) {
+        apply<A>(backend, post, pre, n, how);
         return;
-    bool sums = dslope && how->kind == ES_ACT_LEAKY;
-    double *slopes = sums ? es_at<double>(backend->scratch) : NULL;
-    bool fits = n % wide == 0 && is_aligned(dpre, BYTES_PER_THREAD) &&
-                is_aligned(pre, BYTES_PER_THREAD) &&
-                is_aligned(post, BYTES_PER_THREAD);
-    int n_slopes =
-        (fits ? launch_act_backward<A, wide>
-              : launch_act_backward<A, 1>)(backend->device, es_at<A>(dpre),
-                                           es_at<A>(post), slopes,
-                                           es_at<A>(pre), n, act_of(how));
-    if (sums)
-        es_launch(backend->device, "add_slopes", add_slopes_kernel, dim3(1), 32,
-                  0, es_at<float>(dslope), (const double *)slopes, n_slopes);
+    }
+    es_cuda_linear_backward_input<A>(backend, dpre, dy, linear, n_rows, false);
+    if (how->kind != ES_ACT_LINEAR)
+        apply_backward<A>(backend, dpre, post, dslope, pre, n, how);
 }
 
 /* --- gradients of weights and biases -------------------------------------- */
@@ -410,7 +492,12 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
               chunks_of(n_rows).n, width);
 }
 
-/* x^T dy as it is laid out, or dy^T x of a transposed one. */
+/* x^T dy as it is laid out, or dy^T x of a transposed one. The product could
+ * leave the sums of dy, too (cuBLASLt: BGRADA, BGRADB; f32, overwritten) and
+ * save reading dy once more, about a fifth of the product's own time. It is
+ * not asked to: these products have few tiles, so that their sums are split,
+ * and nothing says that this epilogue allows that; a kernel that is a fifth
+ * slower has lost it all. The README has the bytes. */
 template <class A>
 void es_cuda_linear_backward_weight(es_backend *backend, es_mem *dweight,
                                     es_mem *dbias, const es_mem *x,

@@ -248,8 +248,9 @@ typedef struct es_ops {
      *  y = r + x W + b. */
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
-    /** pre (n,out) = x W + b, post (n,out) = act(pre); a linear act writes
-     *  only post, and pre may be NULL. */
+    /** pre (n,out) = x W + b, post (n,out) = act(pre), of pre as it is written
+     *  or before it is rounded; a linear act writes only post, and pre may be
+     *  NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);

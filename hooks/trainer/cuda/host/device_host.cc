@@ -44,6 +44,8 @@ static es_host_wishes read_wishes(void)
             wishes.reverse = true;
         else if (strncmp(words, "late", 4) == 0)
             wishes.late = true;
+        else if (strncmp(words, "bare", 4) == 0)
+            wishes.bare = true;
         else if (sscanf(words, "fail=%llu", &n) == 1)
             wishes.fail = (long)n;
         else if (sscanf(words, "copy=%llu", &n) == 1)

@@ -1,6 +1,7 @@
 /* Matrix products as plain loops, on inputs that are rounded as the device
  * rounds them; sums in f32 from the first to the last. */
 #include "hooks/trainer/cuda/gemm.h"
+#include "hooks/trainer/cuda/host/host.h"
 #include "hooks/trainer/cuda/host/mma_host.h"
 #include "hooks/trainer/cuda/kernel.h"
 
@@ -45,20 +46,45 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-/* Of c or of the bias, which are as wide as d. */
+/* Of c, of the bias or of aux, which are as wide as d. */
 static float read(const es_gemm *p, const void *from, size_t at)
 {
     return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];
 }
 
-static void write_d(const es_gemm *p, size_t at, float x)
+static void write(const es_gemm *p, void *to, size_t at, float x)
 {
     if (!is_narrow(p))
-        ((float *)p->d)[at] = x;
+        ((float *)to)[at] = x;
     else if (p->type == ES_GEMM_BF16)
-        ((es_bf16 *)p->d)[at] = __float2bfloat16_rn(x);
+        ((es_bf16 *)to)[at] = __float2bfloat16_rn(x);
     else
-        ((es_fp16 *)p->d)[at] = __float2half_rn(x);
+        ((es_fp16 *)to)[at] = __float2half_rn(x);
+}
+
+/* The tanh form of GELU, and its derivative, with nothing done about cubes
+ * that overflow: a device need not, either. */
+static float gelu(float *derivative, float x)
+{
+    const float a = 0.79788456f, b = 0.044715f;
+    float t = tanhf(a * (x + b * x * x * x));
+    *derivative =
+        0.5f * (1 + t) + 0.5f * x * (1 - t * t) * a * (1 + 3 * b * x * x);
+    return 0.5f * x * (1 + t);
+}
+
+static float after(const es_gemm *p, size_t at, float sum)
+{
+    float derivative;
+    if (p->epilogue == ES_GEMM_GELU) {
+        write(p, p->aux, at, sum);
+        return gelu(&derivative, sum);
+    }
+    if (p->epilogue == ES_GEMM_DGELU) {
+        gelu(&derivative, read(p, p->aux, at));
+        return sum * derivative;
+    }
+    return sum;
 }
 
 /* Row i of d, with `sums` (n) to work in. */
@@ -75,7 +101,7 @@ static void multiply_row(const es_gemm *p, int i, const float *a,
         float sum = sums[j] + (p->bias ? read(p, p->bias, j) : 0);
         if (p->c && p->beta != 0)
             sum += p->beta * read(p, p->c, at);
-        write_d(p, at, sum);
+        write(p, p->d, at, after(p, at, sum));
     }
 }
 
@@ -97,8 +123,10 @@ static void multiply(es_device *device, const void *argument)
 
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
+    const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
     /* Whoever has to do without is to be seen on the host, too. */
-    if ((uintptr_t)product->bias % 16 != 0)
+    if (!es_gemm_is_offered(product) ||
+        (!bare && es_host_wishes_of(device)->bare))
         return false;
     es_host_do(device, multiply, product, sizeof *product);
     return true;

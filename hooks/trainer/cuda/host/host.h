@@ -14,6 +14,7 @@ typedef struct es_host_wishes {
     long copy;     /* likewise a store or a load */
     long reserve;  /* the reservation of this number is refused */
     size_t memory; /* bytes that the device has */
+    bool bare;     /* products are not had with a bias or an epilogue */
 } es_host_wishes;
 const es_host_wishes *es_host_wishes_of(const es_device *device);
 
