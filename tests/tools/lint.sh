@@ -106,28 +106,14 @@ forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a na
     hooks/trainer/cuda/host/kernel_host.h
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
 
-# Kernels are launched by es_launch, which checks, and share what ES_SHARED
-# takes, which the emulation knows.
-while IFS=: read -r file line text; do
-    breach "$file:$line: a launch that nothing checks:$text"
-done < <(sources '*.cu' '*.cuh' '*.cc' | xargs -r grep -nE '<<<' /dev/null)
+# Kernels share what ES_SHARED takes, which the emulation knows; nothing
+# launches or calls without a check.
 forbidden '\b__shared__\b' 'take ES_SHARED' \
     'hooks/trainer/cuda/(host/kernel_host|kernel).h'
-# Calls of the CUDA runtime and of cuBLAS have two files, and there something
-# is done with what they return: a call that begins a statement is a breach.
-cuda_call='\b(cuda|cublas(Lt)?)[A-Z]\w*\('
-while IFS=: read -r file line text; do
-    breach "$file:$line: belongs in device.cu or gemm.cu:$text"
-done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
-    grep -vE '^hooks/trainer/cuda/(device|gemm)\.cu$' |
-    xargs -r grep -nE "$cuda_call" /dev/null)
 while read -r breach; do
-    breach "$breach: nothing checks what it returns"
-done < <(sources '*.cu' | xargs -r perl -0777 -ne '
-    while (/([;{}:]|(?<!\(void)\)|\belse)\s*('"$cuda_call"')/g) {
-        my $line = 1 + (substr($_, 0, $-[2]) =~ tr/\n//);
-        print "$ARGV:$line: $2\n" unless $1 eq ":" && $2 =~ /String/;
-    }')
+    breach "$breach"
+done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
+    xargs -r tests/gpu/launches.sh)
 
 while read -r file; do
     clang-format --dry-run -Werror "$file" 2>/dev/null ||
