@@ -1,6 +1,7 @@
 #include "cli/tree.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "cli/print.h"
 
 #include <errno.h>
@@ -37,8 +38,7 @@ void es_paths_free(es_paths *paths)
 
 static bool is_run_name(const char *name)
 {
-    size_t n = strlen(name);
-    return name[0] != '.' && n > 3 && strcmp(name + n - 3, ".db") == 0;
+    return name[0] != '.' && es_text_ends(name, ".db");
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)

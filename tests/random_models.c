@@ -1,5 +1,6 @@
 #include "tests/random_models.h"
 
+#include "analyzer/base/text.h"
 #include "tests/cmocka_all.h"
 #include "tests/reference_ops.h"
 
@@ -170,12 +171,6 @@ static void draw_config(es_model_config *out, char *arch, uint64_t *state)
 
 /* --- parameters ----------------------------------------------------------- */
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
-
 static double draw_temperature(uint64_t *state)
 {
     return happens(state, 10) ? 5e-5 * es_test_random(state)
@@ -187,14 +182,14 @@ static double draw_entry(const es_ref_model *model, size_t index,
 {
     const char *name = model->names[index];
     const bool is_matrix = model->dims[index][1] != 0;
-    if (ends_with(name, "attn.t"))
+    if (es_text_ends(name, "attn.t"))
         return draw_temperature(state);
     const double x = es_test_random(state);
-    if (ends_with(name, "theta"))
+    if (es_text_ends(name, "theta"))
         return 0.5 + 0.4 * x;
-    if (ends_with(name, "slope") || ends_with(name, "bias"))
+    if (es_text_ends(name, "slope") || es_text_ends(name, "bias"))
         return 0.3 * x;
-    if (is_matrix && ends_with(name, "weight"))
+    if (is_matrix && es_text_ends(name, "weight"))
         return x * 1.7 / sqrt(model->dims[index][0]);
     if (is_matrix || es_ref_is_state(name)) /* embeddings too */
         return x;

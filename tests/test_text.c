@@ -88,6 +88,17 @@ static void test_text__appended(void **state)
     assert_int_equal(none.length, 3);
 }
 
+static void test_text__ends(void **state)
+{
+    (void)state;
+    assert_true(es_text_ends("a.db", ".db"));
+    assert_true(es_text_ends(".db", ".db"));
+    assert_true(es_text_ends("a", ""));
+    assert_false(es_text_ends("db", ".db"));
+    assert_false(es_text_ends("a.db-wal", ".db"));
+    assert_false(es_text_ends("", ".db"));
+}
+
 static void test_text__utf8(void **state)
 {
     (void)state;
@@ -225,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_text__escape_xml),
         cmocka_unit_test(test_text__escape_cuts_between_characters),
         cmocka_unit_test(test_text__appended),
+        cmocka_unit_test(test_text__ends),
         cmocka_unit_test(test_text__utf8),
         cmocka_unit_test(test_text__double_shortest),
         cmocka_unit_test(test_text__float_round_trip),

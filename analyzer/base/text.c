@@ -27,6 +27,12 @@ void es_text_append(es_text *to, const char *fmt, ...)
     to->length += n > 0 ? (size_t)n : 0;
 }
 
+bool es_text_ends(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
 /* As es_text, but never cut within a character. */
 typedef struct sink {
     char *out;

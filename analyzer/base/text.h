@@ -38,6 +38,9 @@ es_text es_text_begin(char *out, size_t size);
 
 void es_text_append(es_text *to, const char *fmt, ...) ES_PRINTF(2, 3);
 
+/** True if text ends in `ending`, or is it. */
+bool es_text_ends(const char *text, const char *ending);
+
 /** True if all of text[0..n) is well-formed UTF-8 (RFC 3629). */
 bool es_text_is_utf8(const char *text, size_t n);
 

@@ -50,12 +50,6 @@ typedef struct arguments {
     es_export_options what;
 } arguments;
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text), m = strlen(ending);
-    return n > m && strcmp(text + n - m, ending) == 0;
-}
-
 static es_status parse_format(arguments *to, const char *text)
 {
     if (strcmp(text, "csv") != 0 && strcmp(text, "jsonl") != 0)
@@ -101,7 +95,7 @@ static es_status check(arguments *given)
     if (!given->input)
         return es_fail(ES_EUSAGE, "no run file to export: see entropy-scan "
                                   "export --help");
-    if (!given->has_format && ends_with(given->output, ".jsonl"))
+    if (!given->has_format && es_text_ends(given->output, ".jsonl"))
         given->format = JSONL;
     given->what.names = given->names;
     return es_output_check_text(given->output, (char *const *)&given->input, 1);

@@ -1,5 +1,6 @@
 #include "cli/sweep/folder.h"
 
+#include "analyzer/base/text.h"
 #include "store/outfile.h"
 
 #include <dirent.h>
@@ -289,12 +290,11 @@ es_status es_sweep_folder_names(es_paths *out, const char *folder)
                        strerror(errno));
     for (struct dirent *entry;
          status == ES_OK && (entry = readdir(directory));) {
-        size_t n = strlen(entry->d_name);
-        if (entry->d_name[0] == '.' || n < 5 ||
-            strcmp(entry->d_name + n - 4, ".cmd") != 0)
+        char *name = entry->d_name;
+        if (name[0] == '.' || !es_text_ends(name, ".cmd"))
             continue;
-        entry->d_name[n - 4] = '\0';
-        status = es_paths_add(out, entry->d_name);
+        name[strlen(name) - 4] = '\0';
+        status = es_paths_add(out, name);
     }
     closedir(directory);
     if (status == ES_OK && !out->n)

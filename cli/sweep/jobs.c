@@ -1,6 +1,7 @@
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "cli/lines.h"
 #include "cli/sweep/ask.h"
 #include "cli/sweep/folder.h"
@@ -31,12 +32,6 @@ static es_status add_task(es_sweep_jobs *to, size_t *room, const char *run,
     return ES_OK;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text), of_ending = strlen(ending);
-    return n >= of_ending && strcmp(text + n - of_ending, ending) == 0;
-}
-
 /* The names in a script, in the order of their tasks. */
 static es_status read_script(es_sweep_jobs *to, size_t *room, const char *path,
                              int64_t job)
@@ -50,7 +45,7 @@ static es_status read_script(es_sweep_jobs *to, size_t *room, const char *path,
             break;
         if (task.index >= 0)
             status = add_task(to, room, line.text, &task);
-        if (task.index >= 0 || ends_with(line.text, ES_SWEEP_SCRIPT_BEGINS))
+        if (task.index >= 0 || es_text_ends(line.text, ES_SWEEP_SCRIPT_BEGINS))
             task.index++;
     }
     es_lines_close(lines);

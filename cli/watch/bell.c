@@ -1,5 +1,6 @@
 #include "cli/watch/bell.h"
 
+#include "analyzer/base/text.h"
 #include "cli/print.h"
 
 #include <errno.h>
@@ -66,12 +67,6 @@ void es_bell_watch(int bell, const es_look *look, bool *told)
         watch_folder_of(bell, look->roots[i], told);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 /* Our own files begin with a dot, or are none of these. */
 static bool concerns_us(const struct inotify_event *event)
 {
@@ -80,7 +75,7 @@ static bool concerns_us(const struct inotify_event *event)
         (IN_Q_OVERFLOW | IN_ISDIR | IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED))
         return true;
     return name[0] != '.' &&
-           (ends_with(name, ".db") || ends_with(name, "-wal"));
+           (es_text_ends(name, ".db") || es_text_ends(name, "-wal"));
 }
 
 bool es_bell_rings(int bell)

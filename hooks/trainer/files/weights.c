@@ -294,17 +294,10 @@ static es_status take_model(es_weights *weights, int n_head)
     return status == ES_OK ? refuse_others(weights) : status;
 }
 
-static bool is_index(const char *path)
-{
-    static const char ending[] = ".index.json";
-    size_t n = strlen(path), m = sizeof ending - 1;
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 es_status es_weights_open(es_weights **out, const char *path, int n_head)
 {
     *out = NULL;
-    if (is_index(path))
+    if (es_text_ends(path, ".index.json"))
         return es_fail(ES_EFORMAT,
                        "%s: weights in several files cannot be read: write "
                        "them as one (save_pretrained with a max_shard_size "
