@@ -314,6 +314,24 @@ es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
     return es_database_status(database, rc);
 }
 
+es_status es_database_prepare_all(const es_database *database,
+                                  sqlite3_stmt **out, const char *const *sql,
+                                  size_t n)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < n && status == ES_OK; i++)
+        status = es_database_prepare(database, &out[i], sql[i]);
+    return status;
+}
+
+void es_database_finalise_all(const es_database *database,
+                              sqlite3_stmt **statements, size_t n)
+{
+    bool ours = database->owner == getpid();
+    for (size_t i = 0; i < n && ours; i++)
+        sqlite3_finalize(statements[i]);
+}
+
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out)
 {

@@ -137,9 +137,9 @@ es_status es_ledger_open(es_ledger **out, const char *path)
     if (!ledger)
         return es_fail(ES_ENOMEM, "out of memory");
     es_status status = open_file(ledger, path);
-    for (int i = 0; i < N_SQL && status == ES_OK; i++)
-        status = es_database_prepare(&ledger->database, &ledger->statements[i],
-                                     texts[i]);
+    if (status == ES_OK)
+        status = es_database_prepare_all(&ledger->database, ledger->statements,
+                                         texts, N_SQL);
     if (status == ES_OK)
         *out = ledger;
     else
@@ -159,8 +159,7 @@ void es_ledger_close(es_ledger *ledger)
 {
     if (!ledger)
         return;
-    for (int i = 0; i < N_SQL; i++)
-        sqlite3_finalize(ledger->statements[i]);
+    es_database_finalise_all(&ledger->database, ledger->statements, N_SQL);
     forget_strings(ledger);
     es_database_close(&ledger->database);
     free(ledger);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- opening and closing ------------------------------------------------- */
 
@@ -26,15 +25,6 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                       " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
 
-static es_status prepare_all(es_reader *reader)
-{
-    es_status status = ES_OK;
-    for (int i = 0; i < ES_N_READER_SQL && status == ES_OK; i++)
-        status = es_database_prepare(&reader->database, &reader->statements[i],
-                                     sql_text[i]);
-    return status;
-}
-
 static es_status open_reader(es_reader *reader, const char *path)
 {
     int64_t size = 0;
@@ -47,7 +37,8 @@ static es_status open_reader(es_reader *reader, const char *path)
     if (status == ES_OK)
         status = es_database_open(database, false);
     if (status == ES_OK)
-        status = prepare_all(reader);
+        status = es_database_prepare_all(database, reader->statements, sql_text,
+                                         ES_N_READER_SQL);
     if (status == ES_OK)
         status = es_contents_load(&reader->contents, database);
     return status;
@@ -72,9 +63,8 @@ void es_reader_close(es_reader *reader)
 {
     if (!reader)
         return;
-    bool ours = reader->database.owner == getpid();
-    for (int i = 0; i < ES_N_READER_SQL && ours; i++)
-        sqlite3_finalize(reader->statements[i]);
+    es_database_finalise_all(&reader->database, reader->statements,
+                             ES_N_READER_SQL);
     es_database_close(&reader->database);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);

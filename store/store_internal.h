@@ -74,6 +74,15 @@ es_status es_database_execute(const es_database *database,
 es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
                               const char *sql) ES_MUST_USE;
 
+/** out (n): each of sql (n), until one fails. */
+es_status es_database_prepare_all(const es_database *database,
+                                  sqlite3_stmt **out, const char *const *sql,
+                                  size_t n) ES_MUST_USE;
+
+/** statements (n), NULL ones too. In a forked child they are only forgotten. */
+void es_database_finalise_all(const es_database *database,
+                              sqlite3_stmt **statements, size_t n);
+
 /** One integer from a query without parameters. */
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;

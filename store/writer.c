@@ -54,15 +54,6 @@ static const char *const sql_text[ES_N_SQL] = {
     [ES_SQL_COUNT_SERIES] = "SELECT count(*) FROM series WHERE run_id = ?1",
 };
 
-static es_status prepare_all(es_writer *writer)
-{
-    es_status status = ES_OK;
-    for (int i = 0; i < ES_N_SQL && status == ES_OK; i++)
-        status = es_database_prepare(&writer->database, &writer->statements[i],
-                                     sql_text[i]);
-    return status;
-}
-
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
 {
     int rc = sqlite3_step(statement);
@@ -187,7 +178,8 @@ static es_status open_writer(es_writer *writer, const char *path,
                                                    ? "PRAGMA synchronous=NORMAL"
                                                    : "PRAGMA synchronous=FULL");
     if (status == ES_OK)
-        status = prepare_all(writer);
+        status = es_database_prepare_all(&writer->database, writer->statements,
+                                         sql_text, ES_N_SQL);
     writer->ready = status == ES_OK;
     return status;
 }
@@ -265,8 +257,7 @@ static int settle(es_writer *writer)
 static void release(es_writer *writer, bool remove)
 {
     bool ours = writer->database.owner == getpid();
-    for (int i = 0; i < ES_N_SQL && ours; i++)
-        sqlite3_finalize(writer->statements[i]);
+    es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
     es_database_disconnect(&writer->database);
     if (ours && remove)
         unlink(writer->database.file);
