@@ -344,14 +344,6 @@ static void join_whole_streaks(es_judge *judge)
             join_collapse(judge, l);
 }
 
-static bool is_measured(const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!es_is_missing(x[i]))
-            return true;
-    return false;
-}
-
 /* A head that is missing is what it was when it was measured last: the sample
    with such heads filled in, kept by the judge. */
 static sample fill_in(es_judge *judge, const sample *of)
@@ -421,7 +413,7 @@ static void judge_collapse(es_judge *judge, const sample *measured,
     bool cut_short = false;
     judge->n_entropy += judge->n_entropy < es_collapse_samples(&judge->rules);
     for (size_t l = 0; l < judge->n_layers; l++) {
-        if (!measured->finite && !is_measured(measured->values + l * n, n))
+        if (!measured->finite && !es_is_measured(measured->values + l * n, n))
             continue;
         if (!follow_layer(judge, of, l))
             continue;
@@ -558,7 +550,7 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
     if (!shape_of(&of, judge, n))
         return;
     of.finite = is_finite(values, n);
-    if (!of.finite && !is_measured(values, n))
+    if (!of.finite && !es_is_measured(values, n))
         return;
     judge->step = step;
     judge_nan(judge, &of);

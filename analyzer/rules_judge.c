@@ -230,14 +230,6 @@ static void conclude(es_rules *rules, size_t which)
 
 /* --- samples --------------------------------------------------------------*/
 
-static bool is_measured(const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!es_is_missing(x[i]))
-            return true;
-    return false;
-}
-
 static void judge(es_rules *rules, size_t which, const sample *of)
 {
     es_rule_state *state = &rules->states[which];
@@ -274,7 +266,7 @@ void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
     for (size_t i = 0; i < rules->n; i++) {
         const es_rule_state *state = &rules->states[i];
         if (concerns(rules, &state->rule, series, eval, n) &&
-            step >= state->warm_up_end && is_measured(values, n))
+            step >= state->warm_up_end && es_is_measured(values, n))
             judge(rules, i, &of);
     }
 }

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,6 +31,16 @@ static inline bool es_is_missing(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits == ES_MISSING_BITS;
+}
+
+/** True if any of values (n) is not missing; a NaN that training produced is
+ *  a measurement. */
+static inline bool es_is_measured(const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!es_is_missing(values[i]))
+            return true;
+    return false;
 }
 
 #endif
