@@ -250,32 +250,34 @@ static es_status read_reduced(es_lines *out, source *from,
                                  .n_columns = n});
 }
 
-es_status es_lines_read(es_lines *out, const es_run_summary *run,
-                        const char *series, es_phase phase,
-                        es_reduction reduction)
+/* either: of the other phase if there is none of this one. */
+static es_status read_series(es_lines *out, const es_run_summary *run,
+                             const char *series, es_phase phase,
+                             es_reduction reduction, bool either)
 {
     source from;
     *out = (es_lines){0};
     es_status status = open_source(&from, run, series, phase);
+    if (either && status == ES_ENOTFOUND && from.reader)
+        status = find(&from, run, series, other_phase(phase));
     if (status == ES_OK)
         status = read_reduced(out, &from, run, reduction);
     es_reader_close(from.reader);
     return status;
 }
 
+es_status es_lines_read(es_lines *out, const es_run_summary *run,
+                        const char *series, es_phase phase,
+                        es_reduction reduction)
+{
+    return read_series(out, run, series, phase, reduction, false);
+}
+
 es_status es_lines_read_either(es_lines *out, const es_run_summary *run,
                                const char *series, es_phase phase,
                                es_reduction reduction)
 {
-    source from;
-    *out = (es_lines){0};
-    es_status status = open_source(&from, run, series, phase);
-    if (status == ES_ENOTFOUND && from.reader)
-        status = find(&from, run, series, other_phase(phase));
-    if (status == ES_OK)
-        status = read_reduced(out, &from, run, reduction);
-    es_reader_close(from.reader);
-    return status;
+    return read_series(out, run, series, phase, reduction, true);
 }
 
 static es_status read_heads(es_lines *out, source *from,
