@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include "cli/tree.h"
 #include "store/outfile.h"
 #include "store/reader.h"
 
@@ -165,12 +166,10 @@ void es_output_abandon(es_output *output)
 es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs)
 {
-    struct stat output, input;
-    if (strcmp(path, "-") == 0 || stat(path, &output) != 0)
+    if (strcmp(path, "-") == 0)
         return ES_OK;
     for (size_t i = 0; i < n_inputs; i++)
-        if (stat(inputs[i], &input) == 0 && input.st_ino == output.st_ino &&
-            input.st_dev == output.st_dev)
+        if (es_path_is_same(inputs[i], path))
             return es_fail(ES_EUSAGE,
                            "%s: input and output at once: choose another name "
                            "for the output",

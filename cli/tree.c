@@ -105,7 +105,14 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
     return status;
 }
 
-static bool is_folder(const char *path)
+bool es_path_is_same(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+bool es_path_is_folder(const char *path)
 {
     struct stat file;
     return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
@@ -115,7 +122,7 @@ es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        es_status status = is_folder(inputs[i])
+        es_status status = es_path_is_folder(inputs[i])
                                ? es_paths_walk(out, n_failed, inputs[i])
                                : es_paths_add(out, inputs[i]);
         if (status != ES_OK)

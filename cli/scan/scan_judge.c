@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A first word that is neither a file nor a verb is probably a wrong verb. */
@@ -39,20 +38,13 @@ static es_status check_tui(const es_scan_gathered *g)
     return ES_OK;
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 &&
-           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 /* A baseline that is none of the inputs becomes the last one. */
 static void place_baseline(es_scan_options *to)
 {
     size_t i = 0;
     if (!to->baseline)
         return;
-    while (i < to->n_inputs && !is_same_file(to->inputs[i], to->baseline))
+    while (i < to->n_inputs && !es_path_is_same(to->inputs[i], to->baseline))
         i++;
     to->baseline_input = i;
     to->baseline_added = i == to->n_inputs;
@@ -66,7 +58,8 @@ static void find_baseline(es_scan_options *to)
     size_t i = 0;
     if (!to->baseline)
         return;
-    while (i + 1 < to->n_inputs && !is_same_file(to->inputs[i], to->baseline))
+    while (i + 1 < to->n_inputs &&
+           !es_path_is_same(to->inputs[i], to->baseline))
         i++;
     to->baseline_input = i;
     if (!to->baseline_added || i + 1 == to->n_inputs)

@@ -20,19 +20,13 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static es_status find_paths(es_paths *paths, es_look *look)
 {
     es_status status = ES_OK;
     bool first = !look->files;
     es_paths_free(&look->folders);
     for (size_t i = 0; i < look->n_roots && status == ES_OK; i++)
-        status = is_folder(look->roots[i])
+        status = es_path_is_folder(look->roots[i])
                      ? es_paths_walk_all(paths, &look->folders, &look->n_failed,
                                          look->roots[i], !first)
                      : es_paths_add(paths, look->roots[i]);
