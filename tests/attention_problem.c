@@ -134,16 +134,3 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
         attention_mem(p->qkv), attention_mem(p->saved), &shape);
     ops->close(cpu);
 }
-
-const es_cpu_kernels *const *attention_variants(void)
-{
-    static const es_cpu_kernels *variants[4];
-    size_t n = 0;
-    variants[n++] = &es_cpu_kernels_plain;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        variants[n++] = &es_cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        variants[n++] = &es_cpu_kernels_avx512;
-    return variants;
-}

@@ -5,6 +5,7 @@
 
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/reference_ops.h"
+#include "tests/variants.h"
 
 /* entropy, lse, largest, sink, missing */
 enum { ATTENTION_STATISTICS = 5 };
@@ -51,12 +52,6 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
 
 /** After attention_run: all that it wrote, against es_ref_attention. */
 void attention_check(const attention_problem *p, bool entropy);
-
-/** Each variant that this machine can run, NULL at the end. */
-const es_cpu_kernels *const *attention_variants(void);
-#define EACH_VARIANT(kernels)                                                  \
-    for (const es_cpu_kernels *const *kernels = attention_variants();          \
-         *kernels; kernels++)
 
 /** For the problem of one head with its first NaN or infinity in key
  *  `position`: earlier rows are finite, it and later ones wholly NaN. */

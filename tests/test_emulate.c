@@ -3,25 +3,13 @@
 #include "hooks/trainer/cpu/half.h"
 #include "tests/cmocka_all.h"
 #include "tests/reference_ops.h"
+#include "tests/variants.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
 /* --- rounding ------------------------------------------------------------- */
-
-/* The plain ones, then those that this machine can run. */
-static size_t list_kernels(const es_cpu_kernels *out[3])
-{
-    size_t n = 0;
-    out[n++] = &es_cpu_kernels_plain;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[n++] = &es_cpu_kernels_avx2;
-    if (__builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        out[n++] = &es_cpu_kernels_avx512;
-    return n;
-}
 
 /* The n-th number of fp16 that is not negative; 0x7c00 stands for 2^16, where
  * the infinite one begins. */
@@ -46,17 +34,16 @@ static void expect_bits(const char *what, float x, float got, float want)
  * vector. */
 static void expect_rounded(float x, float want)
 {
-    const es_cpu_kernels *kernels[3];
-    const size_t n_kernels = list_kernels(kernels);
     expect_bits("scalar", x, es_half_round(x), want);
     expect_bits("scalar", -x, es_half_round(-x), -want);
-    for (size_t i = 0; i < n_kernels; i++) {
+    EACH_VARIANT(kernels)
+    {
         float values[37];
         for (int j = 0; j < 37; j++)
             values[j] = j % 2 ? -x : x;
-        kernels[i]->round_half(values, 36);
+        (*kernels)->round_half(values, 36);
         for (int j = 0; j < 36; j++)
-            expect_bits(kernels[i]->name, x, values[j], j % 2 ? -want : want);
+            expect_bits((*kernels)->name, x, values[j], j % 2 ? -want : want);
         expect_bits("beyond the end", x, values[36], x);
     }
 }
@@ -93,17 +80,16 @@ static void test_emulate__extremes(void **state)
     expect_rounded(nextafterf(0x1p-25f, 1), 0x1p-24f);
     expect_rounded(FLT_MIN, 0);
     expect_rounded(FLT_TRUE_MIN, 0);
-    const es_cpu_kernels *kernels[3];
-    const size_t n = list_kernels(kernels);
     const uint32_t payloads[] = {0x7f800001, 0x7fc00000, 0x7fffffff, 0xff800001,
                                  0xffffffff};
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
         float x;
         memcpy(&x, &payloads[i], sizeof x);
         assert_true(isnan(es_half_round(x)));
-        for (size_t k = 0; k < n; k++) {
+        EACH_VARIANT(kernels)
+        {
             float y = x;
-            kernels[k]->round_half(&y, 1);
+            (*kernels)->round_half(&y, 1);
             assert_true(isnan(y));
         }
     }
@@ -265,8 +251,6 @@ static void test_emulate__attention(void **state)
 {
     (void)state;
     head_case *c = calloc(1, sizeof *c);
-    const es_cpu_kernels *kernels[3];
-    const size_t n = list_kernels(kernels);
     assert_non_null(c);
     draw_head(c);
     multiply_head(c, true);
@@ -275,11 +259,12 @@ static void test_emulate__attention(void **state)
     memcpy(exact, c->ref_entropy, sizeof exact);
     multiply_head(c, false);
     refer(c);
-    for (size_t k = 0; k < n; k++) {
+    EACH_VARIANT(kernels)
+    {
         float y[N];
         for (int i = 0; i < N; i++)
             y[i] = (float)c->ref_y[i];
-        run_head(c, kernels[k], y);
+        run_head(c, *kernels, y);
         es_test_expect_close("entropy", c->entropy, c->ref_entropy, T);
         assert_false(is_close(c->entropy, exact, T));
         expect_gradients(c);
@@ -317,14 +302,13 @@ static void test_emulate__overflowing_logits(void **state)
 {
     (void)state;
     head_case *c = calloc(1, sizeof *c);
-    const es_cpu_kernels *kernels[3];
-    const size_t n = list_kernels(kernels);
     assert_non_null(c);
-    for (size_t k = 0; k < n; k++) {
+    EACH_VARIANT(kernels)
+    {
         draw_head(c);
         c->dentropy[2] = 0; /* as the regulariser has it */
-        check_overflow(c, kernels[k], -300);
-        check_overflow(c, kernels[k], 300);
+        check_overflow(c, *kernels, -300);
+        check_overflow(c, *kernels, 300);
     }
     free(c);
 }

@@ -3,13 +3,10 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/cmocka_all.h"
 #include "tests/reference_ops.h"
+#include "tests/variants.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static const es_cpu_kernels *const variants[] = {
-    &es_cpu_kernels_plain, &es_cpu_kernels_avx2, &es_cpu_kernels_avx512};
-#define N_VARIANTS (sizeof variants / sizeof *variants)
 
 /* Sizes of the columns: odd ones, one row, one column, more than a thread
  * takes at a time; stride and first are made from them. */
@@ -19,16 +16,6 @@ static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
 
 static const es_ops *ops;
 static es_backend *cpu;
-
-static bool runs_here(const es_cpu_kernels *kernels)
-{
-    if (kernels == &es_cpu_kernels_avx512)
-        return __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
-    if (kernels == &es_cpu_kernels_avx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return true;
-}
 
 /* kernels NULL: those that it chooses itself. */
 static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
@@ -43,10 +30,9 @@ static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
 
 static void with_all_variants(void (*check)(int n_in, int n))
 {
-    for (size_t i = 0; i < N_VARIANTS * 3; i++) {
-        if (!runs_here(variants[i / 3]))
-            continue;
-        open_cpu(1 + (int)(i % 3), variants[i / 3]);
+    EACH_VARIANT(kernels)
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        open_cpu(n_threads, *kernels);
         for (size_t k = 0; k < N_SIZES; k++)
             check(sizes[k][0], sizes[k][1]);
         ops->close(cpu);

@@ -3,26 +3,13 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/cmocka_all.h"
 #include "tests/reference_ops.h"
+#include "tests/variants.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const es_cpu_kernels *const variants[] = {
-    &es_cpu_kernels_plain, &es_cpu_kernels_avx2, &es_cpu_kernels_avx512};
-#define N_VARIANTS (sizeof variants / sizeof *variants)
-
 static const es_ops *ops;
 static es_backend *cpu; /* three threads, variant by variant */
-
-static bool runs_here(const es_cpu_kernels *kernels)
-{
-    if (kernels == &es_cpu_kernels_avx512)
-        return __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
-    if (kernels == &es_cpu_kernels_avx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return true;
-}
 
 static void with_all_variants(void (*check)(void))
 {
@@ -32,11 +19,10 @@ static void with_all_variants(void (*check)(void))
                                 .n_head = 1,
                                 .head_width = 16};
     ops = &es_cpu_ops;
-    for (size_t i = 0; i < N_VARIANTS; i++) {
-        if (!runs_here(variants[i]))
-            continue;
+    EACH_VARIANT(kernels)
+    {
         assert_int_equal(ops->open(&cpu, 3), ES_OK);
-        cpu->kernels = variants[i];
+        cpu->kernels = *kernels;
         assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
         check();
         ops->close(cpu);
@@ -485,9 +471,10 @@ static void wrong_power(const es_cpu_head *head)
 static void test_ops__kernels_are_checked(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (runs_here(variants[i]))
-            assert_true(es_cpu_kernels_agree(variants[i]));
+    EACH_VARIANT(kernels)
+    {
+        assert_true(es_cpu_kernels_agree(*kernels));
+    }
     es_cpu_kernels wrong = es_cpu_kernels_plain;
     wrong.act = wrong_act;
     assert_false(es_cpu_kernels_agree(&wrong));
