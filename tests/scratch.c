@@ -1,7 +1,11 @@
+#include "tests/cmocka_all.h"
+
+#include "tests/run_files.h"
 #include "tests/scratch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[512];
@@ -24,4 +28,21 @@ int es_scratch_close(void **state)
     (void)state;
     unlink(es_scratch_file);
     return rmdir(folder);
+}
+
+void es_scratch_write(const void *bytes, size_t n)
+{
+    es_file_write(es_scratch_file, bytes, n);
+}
+
+void es_scratch_no_file(void (*refused)(es_status code, const char *word))
+{
+    unlink(es_scratch_file);
+    refused(ES_EIO, "No such file");
+    assert_int_equal(mkfifo(es_scratch_file, 0600), 0);
+    refused(ES_EIO, "not a regular file");
+    unlink(es_scratch_file);
+    assert_int_equal(mkdir(es_scratch_file, 0700), 0);
+    refused(ES_EIO, "not a regular file");
+    rmdir(es_scratch_file);
 }

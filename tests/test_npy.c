@@ -17,14 +17,6 @@ typedef struct parts {
     size_t n_data;
 } parts;
 
-static void write_bytes(const void *bytes, size_t n)
-{
-    FILE *out = fopen(es_scratch_file, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, n, out), n);
-    assert_int_equal(fclose(out), 0);
-}
-
 /** Assembles the parts into `bytes`; returns their number. */
 static size_t assemble(unsigned char bytes[4096], const parts *from)
 {
@@ -44,7 +36,7 @@ static size_t assemble(unsigned char bytes[4096], const parts *from)
 static void write_parts(const parts *from)
 {
     unsigned char bytes[4096];
-    write_bytes(bytes, assemble(bytes, from));
+    es_scratch_write(bytes, assemble(bytes, from));
 }
 
 static void expect_refusal(es_status code, const char *word)
@@ -142,11 +134,11 @@ static void test_npy__cut_off(void **state)
         from.major = major;
         size_t n = assemble(bytes, &from);
         for (size_t cut = 0; cut < n; cut++) {
-            write_bytes(bytes, cut);
+            es_scratch_write(bytes, cut);
             expect_refusal(ES_EFORMAT, cut < 8 ? "not a .npy" : "cut off");
         }
         bytes[n] = 0;
-        write_bytes(bytes, n + 1);
+        es_scratch_write(bytes, n + 1);
         expect_refusal(ES_EFORMAT, "1 bytes too many");
     }
 }
@@ -155,7 +147,7 @@ static void test_npy__foreign_files(void **state)
 {
     (void)state;
     parts from = good;
-    write_bytes("step,layer,head\n", 16);
+    es_scratch_write("step,layer,head\n", 16);
     expect_refusal(ES_EFORMAT, "not a .npy");
     from.major = 3;
     write_parts(&from);
@@ -221,21 +213,14 @@ static void test_npy__header_too_long(void **state)
     (void)state;
     static unsigned char bytes[40000];
     memcpy(bytes, "\x93NUMPY\x02\x00\x00\x80\x00\x00", 12);
-    write_bytes(bytes, sizeof bytes);
+    es_scratch_write(bytes, sizeof bytes);
     expect_refusal(ES_EFORMAT, "too long");
 }
 
 static void test_npy__not_a_regular_file(void **state)
 {
     (void)state;
-    unlink(es_scratch_file);
-    expect_refusal(ES_EIO, "No such file");
-    assert_int_equal(mkfifo(es_scratch_file, 0600), 0);
-    expect_refusal(ES_EIO, "not a regular file");
-    unlink(es_scratch_file);
-    assert_int_equal(mkdir(es_scratch_file, 0700), 0);
-    expect_refusal(ES_EIO, "not a regular file");
-    rmdir(es_scratch_file);
+    es_scratch_no_file(expect_refusal);
 }
 
 static void test_npy__expect(void **state)

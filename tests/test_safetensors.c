@@ -416,14 +416,7 @@ static void test_safetensors__a_file_cut_while_read_is_an_error(void **state)
 static void test_safetensors__what_is_no_file_is_refused(void **state)
 {
     (void)state;
-    unlink(es_scratch_file);
-    expect_refusal(ES_EIO, "No such file");
-    assert_int_equal(mkfifo(es_scratch_file, 0600), 0);
-    expect_refusal(ES_EIO, "not a regular file");
-    unlink(es_scratch_file);
-    assert_int_equal(mkdir(es_scratch_file, 0700), 0);
-    expect_refusal(ES_EIO, "not a regular file");
-    rmdir(es_scratch_file);
+    es_scratch_no_file(expect_refusal);
 }
 
 int main(void)

@@ -19,17 +19,9 @@ static es_status parse(es_settings *out, char **words)
 #define PARSE(out, ...)                                                        \
     parse(out, (char *[]){"entropy-train", __VA_ARGS__, NULL})
 
-static void write_config(const char *text, size_t n)
-{
-    FILE *file = fopen(es_scratch_file, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, n, file), n);
-    fclose(file);
-}
-
 static void config(const char *text)
 {
-    write_config(text, strlen(text));
+    es_scratch_write(text, strlen(text));
 }
 
 /** The message is one line that holds both texts. */
@@ -135,7 +127,7 @@ static void test_settings__a_wrong_line_is_named(void **state)
         assert_said(es_scratch_file, cases[i].line);
         assert_said(es_scratch_file, cases[i].what);
     }
-    write_config("lr = 1\nseed\0 = 2\n", 17);
+    es_scratch_write("lr = 1\nseed\0 = 2\n", 17);
     assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
     assert_said(":2:", "NUL");
     assert_int_equal(PARSE(&s, "--config", "/nonexistent.conf"), ES_EIO);

@@ -1,6 +1,7 @@
 /* Token files: what is written reads back, what is damaged is refused. */
 #include "hooks/trainer/files/tokens.h"
 #include "tests/cmocka_all.h"
+#include "tests/run_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +43,6 @@ static size_t read_file(unsigned char *out, size_t n)
     size_t got = fread(out, 1, n, file);
     fclose(file);
     return got;
-}
-
-static void overwrite_file(const unsigned char *bytes, size_t n)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    fclose(file);
 }
 
 static es_status try_open(void)
@@ -122,7 +115,7 @@ static void test_tokens__every_flipped_byte_is_refused(void **state)
     assert_int_equal(read_file(bytes, sizeof bytes), sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] ^= 0x10;
-        overwrite_file(bytes, sizeof bytes);
+        es_file_write(path, bytes, sizeof bytes);
         es_status status = try_open();
         bytes[i] ^= 0x10;
         if (i >= 8 && i < 12)
@@ -131,7 +124,7 @@ static void test_tokens__every_flipped_byte_is_refused(void **state)
             assert_int_equal(status, ES_EFORMAT);
         assert_non_null(strstr(es_message(), path));
     }
-    overwrite_file(bytes, sizeof bytes);
+    es_file_write(path, bytes, sizeof bytes);
     assert_int_equal(try_open(), ES_OK);
 }
 
@@ -142,10 +135,10 @@ static void test_tokens__every_truncation_is_refused(void **state)
     write_file(253, 1);
     assert_int_equal(read_file(bytes, sizeof bytes), HEADER + N);
     for (size_t n = 0; n < HEADER + N; n += n < HEADER ? 5 : 31) {
-        overwrite_file(bytes, n);
+        es_file_write(path, bytes, n);
         assert_int_equal(try_open(), ES_EFORMAT);
     }
-    overwrite_file(bytes, HEADER + N + 1);
+    es_file_write(path, bytes, HEADER + N + 1);
     assert_int_equal(try_open(), ES_EFORMAT);
 }
 
@@ -179,7 +172,7 @@ static void test_tokens__what_is_no_token_file_is_refused(void **state)
     unlink(path);
     char text[200];
     memset(text, 'x', sizeof text);
-    overwrite_file((unsigned char *)text, sizeof text);
+    es_file_write(path, text, sizeof text);
     assert_int_equal(try_open(), ES_EFORMAT);
     assert_non_null(strstr(es_message(), "entropy-corpus"));
 }
