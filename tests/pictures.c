@@ -89,6 +89,11 @@ uint32_t image_at(const es_image *image, int x, int y)
     return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 }
 
+uint32_t image_color(es_color color)
+{
+    return (uint32_t)color.r << 16 | (uint32_t)color.g << 8 | color.b;
+}
+
 const char *image_note(const es_image *image, const char *key)
 {
     for (int i = 0; i < image->n_notes; i++)

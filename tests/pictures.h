@@ -23,6 +23,9 @@ void image_clear(es_image *image);
 /** The pixel as 0xRRGGBB. */
 uint32_t image_at(const es_image *image, int x, int y);
 
+/** The colour as image_at gives it. */
+uint32_t image_color(es_color color);
+
 /** The value of a note; NULL if there is none. */
 const char *image_note(const es_image *image, const char *key);
 

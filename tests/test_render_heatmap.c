@@ -38,11 +38,6 @@ static es_picture *drawn(const es_heatmap *figure)
     return picture;
 }
 
-static uint32_t packed(es_color c)
-{
-    return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
-}
-
 /* A heatmap at the program's own scale is written with a palette. */
 static void check_palette(const es_picture *picture)
 {
@@ -136,7 +131,8 @@ static void test_heatmap__one_scale_for_all_panels(void **state)
     assert_int_equal(cell_pixel(&image, first, 0, 0), 0x440154);
     assert_int_equal(cell_pixel(&image, first, 1, 1), 0xfde725);
     /* Row-major: the second row starts with 3, three quarters up. */
-    uint32_t three = packed(es_colormap_at(ES_COLORMAP_VIRIDIS, 95 / 127.0));
+    uint32_t three =
+        image_color(es_colormap_at(ES_COLORMAP_VIRIDIS, 95 / 127.0));
     assert_int_equal(cell_pixel(&image, first, 1, 0), three);
     assert_int_equal(cell_pixel(&image, second, 0, 0),
                      cell_pixel(&image, first, 0, 2));

@@ -21,11 +21,6 @@ static es_color color_of(unsigned i)
                       255};
 }
 
-static uint32_t packed(es_color c)
-{
-    return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
-}
-
 /* n squares of n colours, in rows of 20. */
 static es_picture *squares(unsigned n)
 {
@@ -44,7 +39,7 @@ static void check_squares(unsigned n, int color_type)
     for (unsigned i = 0; i < n; i++)
         assert_int_equal(
             image_at(&image, (int)(i % 20 * 2), (int)(i / 20 * 2 + 1)),
-            packed(color_of(i)));
+            image_color(color_of(i)));
     image_clear(&image);
     es_picture_free(picture);
 }
@@ -61,7 +56,7 @@ static void test_png__palette_up_to_256_colors(void **state)
 static bool is_named(uint32_t color, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        if (packed(color_of(i)) == color)
+        if (image_color(color_of(i)) == color)
             return true;
     return color == 0xffffff;
 }
@@ -89,7 +84,7 @@ static void test_png__blends_share_entries(void **state)
             const unsigned char *p =
                 data + y * cairo_image_surface_get_stride(surface) + 4 * x;
             uint32_t got = image_at(&image, x, y);
-            uint32_t drawn = packed((es_color){p[2], p[1], p[0], 255});
+            uint32_t drawn = image_color((es_color){p[2], p[1], p[0], 255});
             assert_true(got == drawn || !is_named(drawn, 120));
             changed += got != drawn;
             for (int c = 0; c < 3; c++)
@@ -114,9 +109,9 @@ static void check_wide(int color_type, unsigned n_colors)
     assert_int_equal(image.width, 32000);
     for (int x = 0; x < 32000; x += 999)
         assert_int_equal(image_at(&image, x, 2),
-                         packed(color_of((unsigned)x / 2 % n_colors)));
+                         image_color(color_of((unsigned)x / 2 % n_colors)));
     assert_int_equal(image_at(&image, 31999, 3),
-                     packed(color_of(15999 % n_colors)));
+                     image_color(color_of(15999 % n_colors)));
     image_clear(&image);
     es_picture_free(picture);
 }

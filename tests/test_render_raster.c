@@ -10,11 +10,6 @@
 static const es_color palette[3] = {
     {255, 255, 255, 255}, {200, 30, 45, 255}, {10, 120, 240, 255}};
 
-static uint32_t packed(es_color c)
-{
-    return (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | c.b;
-}
-
 static es_picture *image_picture(void)
 {
     const uint8_t cells[6] = {0, 1, 2, 2, 7, 1}; /* 7 is no colour: 0 */
@@ -37,7 +32,7 @@ static void test_image__pixels(void **state)
             bool inside = x >= 10 && x < 55 && y >= 5 && y < 35;
             int color = inside ? wanted[(y - 5) / 15][(x - 10) / 15] : 0;
             assert_int_equal(image_at(&image, 2 * x, 2 * y),
-                             packed(palette[color]));
+                             image_color(palette[color]));
         }
     image_clear(&image);
     es_picture_free(picture);
@@ -192,7 +187,7 @@ static void test_raster__one_nan(void **state)
     (void)state;
     model m = make_model(4, 36, 2048);
     es_raster_panel panel = panel_of(&m);
-    uint32_t alarm = packed(es_theme_colors(ES_THEME_LIGHT)->alarm);
+    uint32_t alarm = image_color(es_theme_colors(ES_THEME_LIGHT)->alarm);
     es_image image;
     es_picture *clean = drawn(&panel, 1, ES_THEME_LIGHT);
     assert_true(picture_image(&image, clean, 2));
