@@ -40,6 +40,27 @@ char *es_folder_file(void **state, const char *name)
     return path;
 }
 
+es_reader *es_open_reader(const char *path)
+{
+    es_reader *reader = NULL;
+    es_assert_ok(es_reader_open(&reader, path));
+    return reader;
+}
+
+es_writer *es_open_writer(const char *path)
+{
+    es_writer *writer = NULL;
+    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
+    return writer;
+}
+
+es_reader *es_open_series(const char *path, const char *name, es_series *out)
+{
+    es_reader *reader = es_open_reader(path);
+    es_assert_ok(es_reader_find(reader, 0, name, ES_PHASE_TRAIN, out));
+    return reader;
+}
+
 bool es_file_exists(const char *path)
 {
     struct stat st;

@@ -42,6 +42,13 @@ const char *es_sqlite(const char *path, const char *sql);
 /** A run of L = 3 layers of H = 2 heads that knows nothing else. */
 es_run_info es_run_of(int64_t n_layer, int64_t n_head);
 
+/** The file opened, or the test fails. */
+es_reader *es_open_reader(const char *path);
+es_writer *es_open_writer(const char *path); /* ES_FAST */
+
+/** The same, and a series of the first run's training. */
+es_reader *es_open_series(const char *path, const char *name, es_series *out);
+
 /** Value i of a sample: never zero, and NaN now and then. */
 float es_value_of(int64_t series_id, int64_t step, size_t i);
 

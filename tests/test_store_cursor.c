@@ -6,18 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static es_reader *open_ok(const char *path)
-{
-    es_reader *reader = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    return reader;
-}
-
 static void test_store_cursor__streams_one_series(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 200);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     es_series s;
     es_cursor *c = NULL;
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
@@ -59,7 +52,7 @@ static void test_store_cursor__ranges_are_inclusive(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 50);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     es_series s;
     int64_t first = -1, last = -1;
     es_assert_ok(es_reader_find(r, 0, "alpha", ES_PHASE_TRAIN, &s));
@@ -81,7 +74,7 @@ static void test_store_cursor__run_in_order_of_step_and_series(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 25);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     es_cursor *c = NULL;
     es_assert_ok(es_cursor_open_run(&c, r, 0));
     static const char *const order[] = {"alpha", "entropy", "loss", "loss"};

@@ -28,13 +28,6 @@ static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
     return w;
 }
 
-static es_reader *open_reader(const char *path)
-{
-    es_reader *r = NULL;
-    es_assert_ok(es_reader_open(&r, path));
-    return r;
-}
-
 static void wait_for_success(pid_t child)
 {
     int result;
@@ -102,7 +95,7 @@ static void test_store_live__second_writer_is_told_the_pid(void **state)
     es_assert_status(ES_ELOCKED, words, es_writer_open(&w, path, ES_FAST));
     assert_null(w);
     assert_true(es_file_exists_beside(path, "-lock"));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     assert_true(es_reader_is_written(r));
     kill_holder(holder);
     assert_false(es_reader_is_written(r));
@@ -121,7 +114,7 @@ static void test_store_live__same_process_locks_too(void **state)
     es_assert_status(ES_ELOCKED, "is writing it",
                      es_writer_open(&second, path, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     assert_true(es_reader_is_written(r)); /* asking does not let it go */
     assert_true(es_reader_is_written(r));
     es_assert_ok(es_writer_close(w));
@@ -221,7 +214,7 @@ static void test_store_live__writers_take_turns(void **state)
     }
     for (int i = 0; i < N; i++)
         wait_for_success(children[i]);
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(r), N * ROUNDS);
     es_reader_close(r);
     assert_plain_file(path);
@@ -236,7 +229,7 @@ static void test_store_live__reader_sees_what_is_committed(void **state)
     es_writer *w = open_series(path, &run, &series);
     es_series s;
     es_assert_ok(es_write_values(w, series, 1, 6));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_write_values(w, series, 2, 6));
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
@@ -265,7 +258,7 @@ static void test_store_live__events_of_a_growing_run(void **state)
     const es_event *events;
     size_t n;
     es_writer *w = open_series(path, &run, &series);
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     assert_int_equal(n, 0);
     es_assert_ok(es_writer_event(w, run, &(es_event){.kind = "x", .step = 1}));
@@ -286,7 +279,7 @@ static void test_store_live__cursor_keeps_its_state_of_the_file(void **state)
     es_writer *w = open_series(path, &run, &series);
     for (int64_t i = 0; i < 50; i++)
         es_assert_ok(es_write_values(w, series, i, 6));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     for (int64_t i = 50; i < 2000; i++)
@@ -309,7 +302,7 @@ static void test_store_live__close_while_a_reader_holds_on(void **state)
     es_writer *w = open_series(path, &run, &series);
     for (int64_t i = 0; i < 10; i++)
         es_assert_ok(es_write_values(w, series, i, 6));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     es_assert_ok(es_cursor_next(c, &step, &values));
@@ -321,7 +314,7 @@ static void test_store_live__close_while_a_reader_holds_on(void **state)
     assert_int_equal(step, 1);
     es_cursor_close(c);
     es_reader_close(r);
-    r = open_reader(path); /* in whatever mode it was left */
+    r = es_open_reader(path); /* in whatever mode it was left */
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     assert_int_equal(s.last_step, 10);
     es_reader_close(r);
@@ -337,7 +330,7 @@ static void test_store_live__log_of_a_killed_writer_is_read(void **state)
     int64_t n, found;
     kill_holder(start_holder(path, 40));
     assert_true(es_file_exists_beside(path, "-wal"));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 40);
@@ -380,7 +373,7 @@ static void test_store_live__forked_child_may_only_let_go(void **state)
     es_cursor *c = NULL;
     es_writer *w = open_series(path, &run, &series);
     es_assert_ok(es_write_values(w, series, 1, 6));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     es_assert_ok(es_writer_begin(w));
@@ -432,7 +425,7 @@ static void test_store_live__odd_file_names(void **state)
         const char *path = es_folder_file(state, names[i]);
         es_write_run(path, "odd", 3);
         assert_true(es_file_exists(path));
-        es_reader *r = open_reader(path);
+        es_reader *r = es_open_reader(path);
         assert_int_equal(es_reader_n_runs(r), 1);
         es_reader_close(r);
     }
@@ -467,7 +460,7 @@ static void test_store_live__writing_into_an_outfile(void **state)
     free(es_file_read(path, &n));
     assert_int_equal(n, 11);
     es_assert_ok(es_outfile_close(out));
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(r), 1);
     es_reader_close(r);
     struct stat st;
@@ -496,7 +489,7 @@ static void test_store_live__memory_does_not_grow_with_steps(void **state)
             es_assert_ok(es_write_values(w, series[k], i, N_VALUES));
     es_assert_ok(es_writer_close(w));
     es_reader_cap_memory(3 << 20);
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     es_series s;
     es_cursor *c = NULL;
     float values[N_VALUES];

@@ -12,20 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static es_reader *open_reader(const char *path)
-{
-    es_reader *r = NULL;
-    es_assert_ok(es_reader_open(&r, path));
-    return r;
-}
-
 /** Merges `from` into `to`; returns what es_merge does. */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
 {
     es_writer *w = NULL;
     es_assert_ok(es_writer_open(&w, to, ES_FAST));
-    es_reader *r = open_reader(from);
+    es_reader *r = es_open_reader(from);
     es_status status = es_merge(w, r, n_copied, n_skipped);
     es_reader_close(r);
     es_assert_ok(es_writer_close(w));
@@ -49,8 +42,8 @@ static void test_store_merge__every_bit_once(void **state)
     es_assert_ok(merge(all, all, &copied, &skipped));
     assert_int_equal(copied, 3);
     assert_int_equal(skipped, 2 + 3);
-    es_reader *x = open_reader(first), *y = open_reader(second);
-    es_reader *z = open_reader(all);
+    es_reader *x = es_open_reader(first), *y = es_open_reader(second);
+    es_reader *z = es_open_reader(all);
     assert_int_equal(es_reader_n_runs(z), 3);
     es_assert_same_run(x, 0, z, 0);
     es_assert_same_run(x, 1, z, 1);
@@ -77,7 +70,7 @@ static void test_store_merge__empty_series_and_runs(void **state)
     es_assert_ok(es_writer_close(w));
     es_assert_ok(merge(to, from, &copied, &skipped));
     assert_int_equal(copied, 2);
-    es_reader *a = open_reader(from), *b = open_reader(to);
+    es_reader *a = es_open_reader(from), *b = es_open_reader(to);
     es_assert_same_run(a, 0, b, 0);
     es_assert_same_run(a, 1, b, 1);
     es_series s;
@@ -102,7 +95,7 @@ static void test_store_merge__damaged_run_leaves_nothing(void **state)
     es_assert_status(ES_EFORMAT, "step 18: 1 bytes",
                      merge(to, from, &copied, &skipped));
     assert_int_equal(copied, 1);
-    es_reader *r = open_reader(to);
+    es_reader *r = es_open_reader(to);
     assert_int_equal(es_reader_n_runs(r), 1);
     es_reader_close(r);
     assert_string_equal(es_sqlite(to, "SELECT count(*) FROM series"), "4");
@@ -114,7 +107,7 @@ static void test_store_merge__not_within_a_transaction(void **state)
     es_writer *w = NULL;
     size_t copied = 0, skipped = 0;
     es_write_run(from, "x", 1);
-    es_reader *r = open_reader(from);
+    es_reader *r = es_open_reader(from);
     es_assert_ok(es_writer_open(&w, es_folder_file(state, "to.db"), ES_FAST));
     es_assert_ok(es_writer_begin(w));
     es_assert_status(ES_EARGUMENT, "begin within",
@@ -164,7 +157,7 @@ static void test_store_merge__a_row_for_plain_sql(void **state)
         "7|NaN|1|inf|0.0|1|2.5|15|1|2|3|4|5|3|nan");
     assert_string_equal(
         es_sqlite(path, "SELECT count(*) FROM summary WHERE loss < 1e30"), "0");
-    es_reader *r = open_reader(path);
+    es_reader *r = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(r), 1);
     es_reader_close(r);
 }

@@ -7,19 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static es_reader *open_ok(const char *path)
-{
-    es_reader *reader = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    return reader;
-}
-
 static void test_store_reader__run_and_series(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
     es_write_run(path, "second", 1);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     assert_string_equal(es_reader_path(r), path);
     assert_int_equal(es_reader_n_runs(r), 2);
     es_run_info info;
@@ -63,7 +56,7 @@ static void test_store_reader__samples_by_step(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 30);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     es_series s;
     float values[6];
     int64_t found, n;
@@ -94,7 +87,7 @@ static void test_store_reader__unknown_series_names_those_there(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 1);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     es_series s;
     es_assert_status(ES_ENOTFOUND,
                      "no series entropie (train); there are: alpha (train), "
@@ -110,7 +103,7 @@ static void test_store_reader__events_in_order(void **state)
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "a", 30);
     es_write_run(path, "b", 5);
-    es_reader *r = open_ok(path);
+    es_reader *r = es_open_reader(path);
     const es_event *events;
     size_t n;
     es_assert_ok(es_reader_events(r, 1, &events, &n));
@@ -157,7 +150,7 @@ test_store_reader__a_configuration_is_an_object_or_none(void **state)
         es_sqlite(path, sql);
         es_sqlite(path, "update run set config = replace(config, '~', "
                         "char(34))");
-        es_reader *r = open_ok(path);
+        es_reader *r = es_open_reader(path);
         es_assert_ok(es_reader_config(r, 0, &config));
         if (cases[i].given)
             assert_string_equal(config, cases[i].given);
@@ -192,7 +185,7 @@ static es_reader *open_configured(void **state, const char *config)
     info.config = config;
     es_recorded to = es_record(path, &info);
     es_record_close(&to);
-    return open_ok(path);
+    return es_open_reader(path);
 }
 
 static void test_store_reader__members_of_a_configuration(void **state)
@@ -235,7 +228,7 @@ static void test_store_reader__no_members_without_a_configuration(void **state)
         members none = {.left = -1};
         snprintf(sql, sizeof sql, "update run set config = %s", stored[i]);
         es_sqlite(path, sql);
-        es_reader *r = open_ok(path);
+        es_reader *r = es_open_reader(path);
         es_assert_ok(es_reader_config_each(r, 0, list_member, &none));
         assert_string_equal(none.text, "");
         es_reader_close(r);

@@ -3,21 +3,6 @@
 
 #include "tests/run_files.h"
 
-static es_writer *open_ok(const char *path)
-{
-    es_writer *writer = NULL;
-    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
-    return writer;
-}
-
-static es_reader *read_back(const char *path, const char *name, es_series *s)
-{
-    es_reader *reader = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_reader_find(reader, 0, name, ES_PHASE_TRAIN, s));
-    return reader;
-}
-
 static void test_store_resume__events_are_deduplicated_by_run(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
@@ -31,7 +16,7 @@ static void test_store_resume__events_are_deduplicated_by_run(void **state)
                       .message = "first",
                       .data = "[1,2]",
                       .dedupe = "nan/8"};
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &first, &info, 0));
     es_assert_ok(es_writer_run(w, &second, &info, 0));
     es_assert_ok(es_writer_event(w, first, &event));
@@ -72,7 +57,7 @@ static void write_part(const char *path, int64_t n)
     info.uuid = UUID;
     info.config = "{\"steps\":10}";
     info.program = "first";
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_series(w, &series, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
@@ -97,7 +82,7 @@ static void test_store_resume__resume_cuts_from_its_step(void **state)
     info.uuid = UUID;
     info.name = "renamed";
     info.config = "{\"steps\":20}";
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 6));
     es_assert_ok(es_writer_run(w, &again, &info, 6));
     assert_int_equal(run, again);
@@ -105,7 +90,7 @@ static void test_store_resume__resume_cuts_from_its_step(void **state)
                                   ES_PHASE_TRAIN, NULL));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 2);
     assert_int_equal(s.first_step, 0);
     assert_int_equal(s.last_step, 5);
@@ -131,17 +116,17 @@ static void test_store_resume__resume_from_nothing_or_beyond(void **state)
     es_run_info info = es_run_of(2, 3), back;
     info.uuid = UUID;
     write_part(path, 10);
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 1000));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_reader_close(r);
-    w = open_ok(path);
+    w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
-    r = read_back(path, "entropy", &s);
+    r = es_open_series(path, "entropy", &s);
     assert_true(s.last_step == ES_UNKNOWN);
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_true(back.last_step == ES_UNKNOWN);
@@ -155,12 +140,12 @@ static void test_store_resume__resume_of_another_shape(void **state)
     es_run_info info = es_run_of(3, 2); /* as many values, another shape */
     info.uuid = UUID;
     write_part(path, 10);
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_status(ES_EFORMAT, "2 layers of 3 heads, not 3 of 2",
                      es_writer_run(w, &run, &info, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_run_info back;
     es_assert_ok(es_reader_run(r, 0, &back));
@@ -176,7 +161,7 @@ static void test_store_resume__vacuumed_file_is_written_on(void **state)
     info.uuid = UUID;
     write_part(path, 10);
     assert_string_equal(es_sqlite(path, "VACUUM"), "");
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 5));
     es_assert_ok(es_writer_series(w, &series, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
@@ -184,7 +169,7 @@ static void test_store_resume__vacuumed_file_is_written_on(void **state)
         es_assert_ok(es_write_values(w, series, i, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 20);
     es_reader_close(r);

@@ -8,31 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static es_writer *open_ok(const char *path)
-{
-    es_writer *writer = NULL;
-    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
-    return writer;
-}
-
 /** A run of L x H with one head series. */
 static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
                               int64_t *run, int64_t *series)
 {
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_run_info info = es_run_of(n_layer, n_head);
     es_assert_ok(es_writer_run(w, run, &info, 0));
     es_assert_ok(es_writer_series(w, series, *run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
     return w;
-}
-
-static es_reader *read_back(const char *path, const char *name, es_series *s)
-{
-    es_reader *reader = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_reader_find(reader, 0, name, ES_PHASE_TRAIN, s));
-    return reader;
 }
 
 static void test_store_writer__every_column_comes_back(void **state)
@@ -55,7 +40,7 @@ static void test_store_writer__every_column_comes_back(void **state)
         .host = "here",
     };
     int64_t id;
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &id, &info, 0));
     es_assert_ok(es_writer_end_run(w, id, ES_RUN_FAILED));
     es_assert_ok(es_writer_close(w));
@@ -87,7 +72,7 @@ static void test_store_writer__unknown_is_null(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
-    es_writer *w = open_ok(path);
+    es_writer *w = es_open_writer(path);
     es_run_info info = es_run_of(1, 1);
     info.status = ES_RUN_FAILED; /* not of a run that begins */
     info.ended_at = "2020-01-02T03:04:05.678Z";
@@ -121,7 +106,7 @@ static void test_store_writer__every_bit_is_kept(void **state)
     es_assert_ok(es_writer_sample(w, series, 0, values, N_BITS));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_sample(r, &s, 0, back, N_BITS, &found));
     assert_memory_equal(back, bits, sizeof bits);
     assert_true(es_is_missing(back[13]) && !es_is_missing(back[4]));
@@ -149,7 +134,7 @@ static void test_store_writer__one_value(void **state)
     es_assert_ok(es_writer_sample(w, series, 3, &value, 1));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, &back, 1, &found));
     assert_int_equal(found, 3);
     es_assert_bits(&back, &value, 1);
@@ -174,7 +159,7 @@ static void test_store_writer__a_second_sample_replaces(void **state)
     es_assert_ok(es_writer_sample(w, series, 7, second, 2));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 1);
     es_assert_ok(es_reader_sample(r, &s, 7, back, 2, &found));
@@ -210,7 +195,7 @@ static void test_store_writer__steps_come_in_any_order(void **state)
             (const float[6]){1, 2, 3, 4, 5, (float)steps[i]}, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_cursor *c = NULL;
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     for (size_t i = 0; i < N; i++) {
@@ -262,7 +247,7 @@ static void test_store_writer__wrong_arguments(void **state)
 
 static void test_store_writer__wrong_runs(void **state)
 {
-    es_writer *w = open_ok(es_folder_file(state, "run.db"));
+    es_writer *w = es_open_writer(es_folder_file(state, "run.db"));
     int64_t run;
     static const int64_t shapes[][2] = {{0, 1},
                                         {1, 0},
@@ -315,7 +300,7 @@ static void test_store_writer__series_of_another_shape(void **state)
     assert_true(again != series);
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_string_equal(s.unit, "nats"); /* the first to say so */
     es_reader_close(r);
 }
@@ -361,7 +346,7 @@ static void test_store_writer__rollback_forgets_all(void **state)
     es_assert_ok(es_write_values(w, series, 5, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 1);
     assert_int_equal(es_reader_n_series(r, 0), 1);
     es_assert_ok(es_reader_count(r, &s, &n));
@@ -385,7 +370,7 @@ static void test_store_writer__a_refused_sample_spoils_nothing(void **state)
     es_assert_ok(es_writer_commit(w));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
     es_reader_close(r);
@@ -412,7 +397,7 @@ static void test_store_writer__a_failed_one_spoils_all(void **state)
     es_assert_ok(es_write_values(w, series, 1000, N));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
     es_reader_close(r);
@@ -427,7 +412,7 @@ static void test_store_writer__close_commits(void **state)
     es_assert_ok(es_write_values(w, series, 1, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 1);
     es_reader_close(r);
 }
@@ -442,11 +427,11 @@ static void test_store_writer__abandon_rolls_back(void **state)
     es_assert_ok(es_write_values(w, series, 2, 6));
     es_writer_abandon(w);
     es_series s;
-    es_reader *r = read_back(path, "entropy", &s);
+    es_reader *r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 1);
     es_reader_close(r);
     path = es_folder_file(state, "new.db");
-    es_writer_abandon(open_ok(path));
+    es_writer_abandon(es_open_writer(path));
     static const char *const rest[] = {"", "-lock", "-wal", "-shm", "-journal"};
     for (int i = 0; i < 5; i++)
         assert_false(es_file_exists_beside(path, rest[i]));
