@@ -4,17 +4,13 @@
 #include "analyzer/bands.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
+#include "tests/near.h"
 #include "tests/paper.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* True only if close, or both NaN. */
-static bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
-}
-
 static void test_bands__ceiling_is_the_log_factorial(void **state)
 {
     (void)state;

@@ -4,6 +4,7 @@
 #include "analyzer/base/value.h"
 #include "tests/compared.h"
 #include "tests/golden_text.h"
+#include "tests/near.h"
 #include "tests/recorded.h"
 
 #include <math.h>
@@ -72,11 +73,6 @@ static void compare_seeds(es_compared_files *out, void **state,
 {
     write_seeds(state);
     es_compare_files(out, state, seeds, N_FILES(seeds), baseline, ES_STEP_LAST);
-}
-
-static bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
 }
 
 static void assert_golden(char *text, const char *name)

@@ -5,6 +5,7 @@
 #include "cli/figures/drawing.h"
 #include "cli/json.h"
 #include "tests/cmocka_all.h"
+#include "tests/loaded.h"
 #include "tests/pictures.h"
 #include "tests/recorded.h"
 #include "tests/shown.h"
@@ -77,18 +78,6 @@ static void test_bands__numbers_of_json(void **state)
     es_shown_free(&shown);
 }
 
-static es_run_summary *load(const char *path, size_t run)
-{
-    es_reader *reader;
-    es_run_summary *summary = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&summary, reader, run, &options));
-    es_reader_close(reader);
-    return summary;
-}
-
 /* L = 3, H = 2; of six heads two in the top band, one NaN, one missing. */
 static void test_bands__nonfinite(void **state)
 {
@@ -99,7 +88,7 @@ static void test_bands__nonfinite(void **state)
     es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 7, values, 6);
     es_record_end(&to, ES_RUN_FINISHED);
     es_record_close(&to);
-    es_run_summary *run = load(path, 0);
+    es_run_summary *run = es_loaded_run(path, 0);
     const es_run_summary *runs[] = {run};
     es_drawing drawing = {.runs = runs,
                           .n = 1,
@@ -129,7 +118,7 @@ static void test_bands__all_nan(void **state)
     es_record_all(&to, "entropy", 7, NAN);
     es_record_end(&to, ES_RUN_FAILED);
     es_record_close(&to);
-    es_run_summary *run = load(path, 0);
+    es_run_summary *run = es_loaded_run(path, 0);
     const es_run_summary *runs[12];
     es_drawing drawing = {.runs = runs,
                           .n = 12,
@@ -197,7 +186,7 @@ static es_run_summary *record(void **state, const model *m)
         es_record_sample(&to, "ce", ES_PHASE_EVAL, 20, &m->ce, 1);
     es_record_end(&to, ES_RUN_FINISHED);
     es_record_close(&to);
-    return load(path, 0);
+    return es_loaded_run(path, 0);
 }
 
 static const model models[] = {

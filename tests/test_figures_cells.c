@@ -4,6 +4,7 @@
 #include "cli/figures/drawing.h"
 #include "cli/figures/steps.h"
 #include "tests/cmocka_all.h"
+#include "tests/loaded.h"
 #include "tests/pictures.h"
 #include "tests/run_files.h"
 
@@ -29,19 +30,6 @@ static const char *write_run(void **state, const char *file, int64_t n_head,
     return path;
 }
 
-static es_run_summary *load(const char *path, const char *series)
-{
-    es_run_summary *out = NULL;
-    es_reader *reader = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    options.series = series;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&out, reader, 0, &options));
-    es_reader_close(reader);
-    return out;
-}
-
 static es_drawing drawing_of(const es_run_summary **runs, size_t n)
 {
     return (es_drawing){.runs = runs, .n = n, .note = "max = 1", .axis = "y"};
@@ -64,7 +52,7 @@ static void assert_bar(void **state, const char *file, const char *series,
                        const char *other)
 {
     const es_run_summary *runs[1] = {
-        load(write_run(state, file, H, series, values), series)};
+        es_loaded_series(write_run(state, file, H, series, values), series)};
     es_drawing drawing = drawing_of(runs, 1);
     es_picture *picture = drawn(es_draw_heatmap, &drawing);
     for (size_t i = 0; i < 2; i++)
@@ -99,8 +87,10 @@ static void test_cells__delta_values(void **state)
     const float a[N] = {1, 2, NAN, es_missing(), 3, INFINITY};
     const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
     const es_run_summary *runs[2] = {
-        load(write_run(state, "base.db", H, "entropy", a), "entropy"),
-        load(write_run(state, "other.db", H, "entropy", b), "entropy")};
+        es_loaded_series(write_run(state, "base.db", H, "entropy", a),
+                         "entropy"),
+        es_loaded_series(write_run(state, "other.db", H, "entropy", b),
+                         "entropy")};
     es_drawing drawing = drawing_of(runs, 2);
     es_picture *picture = drawn(es_draw_delta, &drawing);
     assert_true(picture_says(picture, "0.50"));
@@ -129,8 +119,10 @@ static void test_cells__delta_refuses(void **state)
 {
     const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
     const es_run_summary *runs[2] = {
-        load(write_run(state, "a3.db", 3, "entropy", values), "entropy"),
-        load(write_run(state, "a4.db", 4, "entropy", values), "entropy")};
+        es_loaded_series(write_run(state, "a3.db", 3, "entropy", values),
+                         "entropy"),
+        es_loaded_series(write_run(state, "a4.db", 4, "entropy", values),
+                         "entropy")};
     es_drawing drawing = drawing_of(runs, 2);
     es_picture *picture = NULL;
     es_assert_status(ES_ENOTFOUND, "has 2 layers of 4 heads",
@@ -150,8 +142,8 @@ static void test_cells__thresholds(void **state)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
-    const es_run_summary *runs[1] = {
-        load(write_run(state, "ereg.db", H, "theta", theta), "theta")};
+    const es_run_summary *runs[1] = {es_loaded_series(
+        write_run(state, "ereg.db", H, "theta", theta), "theta")};
     es_drawing drawing = drawing_of(runs, 1);
     double dots[2 * L][2];
     es_assert_ok(es_fits_thresholds(runs[0]));
@@ -172,8 +164,8 @@ static void test_cells__thresholds(void **state)
 static void test_cells__thresholds_need_theta(void **state)
 {
     const float values[N] = {1, 2, 3, 4, 5, 6};
-    es_run_summary *run =
-        load(write_run(state, "plain.db", H, "entropy", values), "entropy");
+    es_run_summary *run = es_loaded_series(
+        write_run(state, "plain.db", H, "entropy", values), "entropy");
     es_assert_status(ES_ENOTFOUND, "needs the series theta",
                      es_fits_thresholds(run));
     assert_non_null(strstr(es_message(), "the run has entropy"));
@@ -223,7 +215,8 @@ static size_t count(const es_steps *steps, size_t row, float value)
 
 static void test_cells__steps_keep_dips_and_nan(void **state)
 {
-    es_run_summary *run = load(write_long_run(state, "long.db"), "entropy");
+    es_run_summary *run =
+        es_loaded_series(write_long_run(state, "long.db"), "entropy");
     es_steps steps;
     es_assert_ok(es_steps_read(&steps, run));
     assert_int_equal(steps.n_rows, L + N);
@@ -262,14 +255,14 @@ static void test_cells__steps_hold(void **state)
         es_assert_ok(es_writer_sample(w, id, at[i], values, L));
         if (i > 0)
             continue;
-        es_run_summary *run = load(path, "slope");
+        es_run_summary *run = es_loaded_series(path, "slope");
         es_assert_ok(es_steps_read(&steps, run));
         assert_int_equal(steps.n_columns, 1);
         es_steps_clear(&steps);
         es_summary_free(run);
     }
     es_assert_ok(es_writer_close(w));
-    es_run_summary *run = load(path, "slope");
+    es_run_summary *run = es_loaded_series(path, "slope");
     es_assert_ok(es_steps_read(&steps, run));
     assert_int_equal(steps.n_heads, 0);
     assert_int_equal(steps.n_columns, 64); /* of 10 steps, the last is 630 */
@@ -289,7 +282,8 @@ static void test_cells__steps_hold(void **state)
 
 static void test_cells__raster(void **state)
 {
-    es_run_summary *run = load(write_long_run(state, "drawn.db"), "entropy");
+    es_run_summary *run =
+        es_loaded_series(write_long_run(state, "drawn.db"), "entropy");
     const es_run_summary *runs[1] = {run};
     es_drawing drawing = drawing_of(runs, 1);
     es_assert_ok(es_fits_raster(run));
@@ -344,7 +338,7 @@ static const char *write_failing_run(void **state)
 
 static void test_cells__timeline(void **state)
 {
-    es_run_summary *run = load(write_failing_run(state), "entropy");
+    es_run_summary *run = es_loaded_series(write_failing_run(state), "entropy");
     const es_run_summary *runs[1] = {run};
     es_drawing drawing = drawing_of(runs, 1);
     for (int theme = ES_THEME_LIGHT; theme <= ES_THEME_DARK; theme++) {
@@ -365,8 +359,8 @@ static void test_cells__timeline(void **state)
 static void test_cells__timeline_of_one_step(void **state)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
-    es_run_summary *run =
-        load(write_run(state, "one.db", H, "entropy", values), "entropy");
+    es_run_summary *run = es_loaded_series(
+        write_run(state, "one.db", H, "entropy", values), "entropy");
     const es_run_summary *runs[1] = {run};
     es_drawing drawing = drawing_of(runs, 1);
     double dots[1][2];

@@ -6,6 +6,7 @@
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
 #include "tests/cmocka_all.h"
+#include "tests/loaded.h"
 #include "tests/pictures.h"
 #include "tests/recorded.h"
 
@@ -185,18 +186,6 @@ typedef struct pair {
     es_run_summary *runs[2];
 } pair;
 
-static es_run_summary *load(const char *path)
-{
-    es_summary_options options;
-    es_run_summary *run = NULL;
-    es_reader *reader = NULL;
-    es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&run, reader, 0, &options));
-    es_reader_close(reader);
-    return run;
-}
-
 static pair make_pair(void **state, const extreme *e)
 {
     extreme second = *e;
@@ -207,11 +196,11 @@ static pair make_pair(void **state, const extreme *e)
     snprintf(name, sizeof name, "%s.db", e->label);
     write_run(es_folder_file(state, name), e, e->name,
               e->name ? NULL : "EReg(SM(t)+ScFuFFNi6)");
-    p.runs[0] = load(es_folder_file(state, name));
+    p.runs[0] = es_loaded_run(es_folder_file(state, name), 0);
     snprintf(name, sizeof name, "%s-other.db", e->label);
     write_run(es_folder_file(state, name), &second, "an ordinary one",
               "SM+LN+G");
-    p.runs[1] = load(es_folder_file(state, name));
+    p.runs[1] = es_loaded_run(es_folder_file(state, name), 0);
     double observed = es_peak_of(p.runs[0]->peak, p.runs[1]->peak);
     for (size_t i = 0; i < 2; i++)
         es_summary_set_max(p.runs[i], observed);

@@ -4,6 +4,7 @@
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
 #include "tests/cmocka_all.h"
+#include "tests/loaded.h"
 #include "tests/pictures.h"
 #include "tests/recorded.h"
 
@@ -55,19 +56,6 @@ static void record_rows(es_recorded *to, const char *name, es_phase phase,
         es_record_sample(to, name, phase, steps[i], values + i * n, n);
 }
 
-static es_run_summary *load(const char *path, const char *series)
-{
-    es_run_summary *out = NULL;
-    es_reader *reader = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    options.series = series;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&out, reader, 0, &options));
-    es_reader_close(reader);
-    return out;
-}
-
 /* A figure of the runs of some files. */
 typedef struct shown {
     const es_run_summary *runs[3];
@@ -82,7 +70,7 @@ static void show(shown *s, const char *series, size_t n,
     s->drawing.runs = s->runs;
     s->drawing.options = &s->options;
     for (size_t i = 0; i < n; i++)
-        s->runs[i] = load(paths[i], series);
+        s->runs[i] = es_loaded_series(paths[i], series);
 }
 
 static void hide(shown *s)

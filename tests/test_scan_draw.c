@@ -4,6 +4,7 @@
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "tests/cmocka_all.h"
+#include "tests/loaded.h"
 #include "tests/pictures.h"
 #include "tests/run_files.h"
 
@@ -143,19 +144,6 @@ static void write_run(const char *path)
     es_assert_ok(es_writer_close(w));
 }
 
-static es_run_summary *load(const char *path, const char *series)
-{
-    es_run_summary *out = NULL;
-    es_reader *reader = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    options.series = series;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&out, reader, 0, &options));
-    es_reader_close(reader);
-    return out;
-}
-
 /* What the figure of a series is to be. lines (n,STEPS). */
 typedef struct wanted {
     const char *series, *subtitle, *labels[2], *line_text;
@@ -167,7 +155,7 @@ typedef struct wanted {
 static void assert_curves(const char *path, const wanted *w)
 {
     static const int64_t steps[STEPS] = {0, 10, 20};
-    es_run_summary *run = load(path, w->series);
+    es_run_summary *run = es_loaded_series(path, w->series);
     const es_run_summary *runs[] = {run};
     const es_figure_options options = {.title = NULL};
     es_drawing drawing = {

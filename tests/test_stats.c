@@ -3,14 +3,10 @@
 
 #include "analyzer/base/value.h"
 #include "analyzer/stats.h"
+#include "tests/near.h"
 
 #include <math.h>
 #include <stdbool.h>
-
-static bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
-}
 
 static void test_stats__arithmetic_series(void **state)
 {

@@ -4,6 +4,7 @@
 #include "analyzer/base/value.h"
 #include "analyzer/stats.h"
 #include "tests/chance.h"
+#include "tests/near.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -11,11 +12,6 @@
 #include <stdlib.h>
 
 #define MOST 400
-
-static bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
-}
 
 /* Samples with their own room. */
 typedef struct sample {

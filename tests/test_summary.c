@@ -3,16 +3,13 @@
 
 #include "analyzer/base/value.h"
 #include "cli/summary.h"
+#include "tests/loaded.h"
+#include "tests/near.h"
 #include "tests/paper.h"
 #include "tests/recorded.h"
 
 #include <math.h>
 #include <stdio.h>
-
-static bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
-}
 
 /* L = 3, H = 2, T = 128. */
 static es_run_info known_run(const char *name)
@@ -33,16 +30,6 @@ static es_summary_options options_of(int64_t step)
 }
 
 /* Loads run 0 of a file; what it borrows from the reader is gone. */
-static es_run_summary *load(const char *path, const es_summary_options *options)
-{
-    es_reader *reader;
-    es_run_summary *summary = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&summary, reader, 0, options));
-    es_reader_close(reader);
-    return summary;
-}
-
 static es_status try_load(const char *path, const es_summary_options *options)
 {
     es_reader *reader;
@@ -66,7 +53,7 @@ static void test_summary__identity_values_and_layers(void **state)
     es_record_end(&to, ES_RUN_FINISHED);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_string_equal(summary->path, path);
     assert_string_equal(summary->name, "first");
     assert_string_equal(summary->arch, "SM+LN+G");
@@ -118,7 +105,7 @@ static void test_summary__steps(void **state)
     const float losses[] = {4.0F, 3.0F, 2.0F}; /* newest at or before */
     for (int i = 0; i < 3; i++) {
         es_summary_options options = options_of(wanted[i]);
-        es_run_summary *summary = load(path, &options);
+        es_run_summary *summary = es_loaded(path, 0, &options);
         assert_int_equal(summary->step, 10 + 20 * i);
         assert_true(near(summary->peak, 0.5 + i, 0));
         assert_true(near(summary->loss, losses[i], 0));
@@ -140,7 +127,7 @@ static void test_summary__a_loss_that_comes_later_is_missing(void **state)
     es_record_value(&to, "loss", 6, 4.0F);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_true(es_is_missing(summary->loss));
     assert_true(es_is_missing(summary->ppl));
     es_summary_free(summary);
@@ -160,7 +147,7 @@ static void test_summary__perplexity_is_of_the_cross_entropy(void **state)
     es_record_sample(&to, "ce", ES_PHASE_EVAL, 4, &eval[1], 1);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_true(near(summary->loss, 4, 0));
     assert_true(near(summary->ppl, exp(3), 1e-5));
     assert_true(near(summary->eval_loss, 2.5, 0));
@@ -180,11 +167,11 @@ static void test_summary__the_last_evaluation_is_the_result(void **state)
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 6, &eval[1], 1);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_true(near(summary->eval_loss, 2.25, 0));
     es_summary_free(summary);
     options = options_of(5); /* asked for by its number */
-    summary = load(path, &options);
+    summary = es_loaded(path, 0, &options);
     assert_true(near(summary->eval_loss, 3, 0));
     es_summary_free(summary);
 }
@@ -202,7 +189,7 @@ static void test_summary__loss_keeps_nan_and_infinity_apart(void **state)
         es_record_value(&to, "loss", 5, losses[i]);
         es_record_close(&to);
         es_summary_options options = options_of(ES_STEP_LAST);
-        es_run_summary *summary = load(path, &options);
+        es_run_summary *summary = es_loaded(path, 0, &options);
         es_assert_bits(&summary->loss, &losses[i], 1);
         assert_int_equal(es_is_missing(summary->ppl), i == 3);
         assert_int_equal(isnan(summary->ppl) && i != 3, i == 0);
@@ -225,7 +212,7 @@ static void test_summary__eval_where_there_is_no_train(void **state)
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 9, x, 1);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_int_equal(summary->phase, ES_PHASE_EVAL);
     assert_true(near(summary->loss, 1, 0));
     es_summary_free(summary);
@@ -245,7 +232,7 @@ static void test_summary__train_comes_first(void **state)
     es_record_sample(&to, "entropy", ES_PHASE_EVAL, 9, x, 6);
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_int_equal(summary->phase, ES_PHASE_TRAIN);
     assert_int_equal(summary->step, 3);
     es_summary_free(summary);
@@ -278,14 +265,14 @@ static void test_summary__series_of_other_shapes(void **state)
     es_record_close(&to);
     es_summary_options options = options_of(ES_STEP_LAST);
     options.series = "alpha";
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_int_equal(summary->n_rows, 3);
     assert_int_equal(summary->n_columns, 1);
     assert_true(near(summary->layers[2].mean, 4, 0));
     assert_int_equal(summary->bands.n_heads, 0);
     es_summary_free(summary);
     options.series = "loss";
-    summary = load(path, &options);
+    summary = es_loaded(path, 0, &options);
     assert_int_equal(summary->n_rows, 1);
     assert_int_equal(summary->n_columns, 1);
     es_summary_free(summary);
@@ -298,11 +285,11 @@ static void test_summary__running_without_a_writer_is_interrupted(void **state)
     es_summary_options options = options_of(ES_STEP_LAST);
     es_recorded to = es_record(path, &info);
     es_record_all(&to, "entropy", 5, 2.0F);
-    es_run_summary *summary = load(path, &options);
+    es_run_summary *summary = es_loaded(path, 0, &options);
     assert_string_equal(summary->status, "running");
     es_summary_free(summary);
     es_record_close(&to);
-    summary = load(path, &options);
+    summary = es_loaded(path, 0, &options);
     assert_string_equal(summary->status, "interrupted");
     es_summary_free(summary);
 }
@@ -314,7 +301,7 @@ static void test_summary__policies(void **state)
     const double expected[] = {4, 2.5, es_ceiling(128), log(128), 1.5};
     for (int i = 0; i <= ES_MAX_NUMBER; i++) {
         options.max = (es_max){.policy = (es_max_policy)i, .number = 1.5};
-        es_run_summary *summary = load(path, &options);
+        es_run_summary *summary = es_loaded(path, 0, &options);
         if (i == ES_MAX_OBSERVED)
             assert_true(near(summary->m, 2.5, 0));
         es_summary_set_max(summary, 4);

@@ -3,6 +3,7 @@
 
 #include "analyzer/base/value.h"
 #include "cli/summary.h"
+#include "tests/loaded.h"
 #include "tests/paper.h"
 #include "tests/recorded.h"
 
@@ -13,18 +14,6 @@ static es_run_info known_run(void)
     es_run_info info = es_run_of(3, 2);
     info.ctx = 128;
     return info;
-}
-
-static es_run_summary *load(const char *path, size_t run)
-{
-    es_reader *reader;
-    es_run_summary *summary = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&summary, reader, run, &options));
-    es_reader_close(reader);
-    return summary;
 }
 
 static void assert_says(const es_run_summary *summary, const char *expected)
@@ -58,7 +47,7 @@ static void test_summary_flags__published_models(void **state)
                          ES_PAPER_VALUES);
         es_record_end(&to, ES_RUN_FINISHED);
         es_record_close(&to);
-        es_run_summary *summary = load(path, 0);
+        es_run_summary *summary = es_loaded_run(path, 0);
         assert_says(summary, published[i].said);
         assert_int_equal(es_summary_alarms(summary), i == 2 || i == 4);
         es_summary_free(summary);
@@ -80,7 +69,7 @@ static void test_summary_flags__episodes_over_a_run(void **state)
             es_record_all(&to, "max_logit", step, step == 75 ? 200.0F : 3.0F);
     }
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_int_equal(summary->n_flags, 3);
     const es_flag *flag = summary->flags;
     assert_int_equal(flag[0].kind, ES_FLAG_COLLAPSE);
@@ -113,7 +102,7 @@ static void test_summary_flags__a_nan_goes_on_in_another_series(void **state)
     es_record_value(&to, "loss", 10, NAN);
     es_record_value(&to, "loss", 30, 2.0F);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_int_equal(summary->n_flags, 1);
     assert_int_equal(summary->flags[0].onset, 0);
     assert_int_equal(summary->flags[0].last, 10);
@@ -128,7 +117,7 @@ static void test_summary_flags__eval_is_judged_where_it_is_shown(void **state)
     es_recorded to = es_record(path, &info);
     es_record_sample(&to, "entropy", ES_PHASE_EVAL, 1, x, 6);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_says(summary, "overload L0-1 (error)");
     es_summary_free(summary);
 }
@@ -141,7 +130,7 @@ static void test_summary_flags__what_is_over_raises_no_alarm(void **state)
     for (int64_t step = 0; step < 30; step++)
         es_record_all(&to, "entropy", step, step / 10 == 1 ? 3.8F : 1.0F);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_int_equal(summary->n_flags, 1);
     assert_int_equal(summary->flags[0].severity, ES_SEVERITY_ERROR);
     assert_says(summary, "ok");
@@ -166,7 +155,7 @@ static es_run_summary *load_fallen(void **state, int64_t nan_step)
         es_record_value(&to, "loss", step, is_nan ? NAN : 3.5F);
     }
     es_record_close(&to);
-    return load(path, 0);
+    return es_loaded_run(path, 0);
 }
 
 static void test_summary_flags__a_collapse_told_of_the_nan(void **state)
@@ -200,7 +189,7 @@ static void test_summary_flags__the_first_twentieth_is_a_warm_up(void **state)
     for (int64_t step = 0; step < 50; step += 10)
         es_record_all(&to, "entropy", step, 3.8F);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_int_equal(summary->n_flags, 0);
     es_summary_free(summary);
 }
@@ -212,7 +201,7 @@ static void test_summary_flags__without_ctx_it_says_so(void **state)
     es_recorded to = es_record(path, &info);
     es_record_all(&to, "entropy", 1, 9.0F);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_says(summary, "ok (no ctx)");
     assert_true(isnan(summary->ceiling));
     es_summary_free(summary);
@@ -227,7 +216,7 @@ static void test_summary_flags__layers_are_ranges(void **state)
     es_record_all(&to, "entropy", 1, 1.0F);
     es_record_sample(&to, "nonfinite_rows", ES_PHASE_TRAIN, 1, rows, 9);
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_says(summary, "nan L0,2-4,7-8 (critical)");
     char cut[8];
     assert_int_equal(es_summary_print_flags(cut, sizeof cut, summary), 25);
@@ -252,7 +241,7 @@ static void test_summary_flags__memory_is_bounded(void **state)
     }
     es_assert_ok(es_writer_commit(to.writer));
     es_record_close(&to);
-    es_run_summary *summary = load(path, 0);
+    es_run_summary *summary = es_loaded_run(path, 0);
     assert_int_equal(summary->n_flags, ES_FLAGS_KEPT);
     const es_flag *last = &summary->flags[ES_FLAGS_KEPT - 1];
     assert_int_equal(last->onset, 2 * ES_FLAGS_KEPT - 1);
