@@ -135,6 +135,85 @@ check 'one that stays half is told of' until_true grep -q 'd.db: damaged' files.
 stop_watching
 same_text 'each once' 3 "$(told files.out)"
 
+# As a user who may not read it, whoever runs the test.
+mkdir seen locked
+appear locked inside
+if [ "$(id -u)" = 0 ]; then
+    around=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    chmod 755 . && chown 65534 seen locked
+fi
+if [ "$(id -u)" = 0 ] && ! "${around[@]}" "$scan" --version >/dev/null 2>&1; then
+    around=()
+    skip 'a folder that may not be read any more' 'no other user can run the watcher'
+else
+    start_watching seen locked --poll 0.2
+    around=()
+    check 'a folder that may be read' until_true grep -q inside.db seen.out
+    chmod 0 locked
+    check 'and then not any more' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
+    appear seen other
+    check 'does not hide the others' until_true grep -q other.db seen.out
+    chmod 755 locked
+    appear locked later
+    check 'and is looked at when it may be read again' until_true grep -q later.db seen.out
+    stop_watching
+    same_text 'which is told of once' 1 "$(grep -c 'cannot be read' seen.err)"
+    each_once 'each once' seen.out 3
+fi
+
+mkdir place
+asked_to_stop() { # the alerts told so far are to stop their runs: they are when somebody looks
+    sqlite3 place/.entropy-watch.db "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
+    "$scan" watch --once place >/dev/null 2>place.err
+}
+collapsing one && mv one.db place/run.db
+"$scan" watch --once place >/dev/null
+asked_to_stop
+check 'a run is asked to stop late' grep -q 'run.db .SM.: collapse' place/run.db.stop
+rm place/run.db.stop
+sqlite3 place/.entropy-watch.db "DELETE FROM delivery WHERE action = 'stop'"
+collapsing two && mv two.db place/run.db
+asked_to_stop
+check 'not the one that took its place' test ! -e place/run.db.stop
+check 'which is told of' grep -q 'stop: .*run.db: holds another run now' place.err
+
+# --- what it is started with
+ignoring=(python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])')
+mkdir ends
+around=("${ignoring[@]}")
+start_watching ends --poll 0.2 --exec false
+around=()
+appear ends a
+check 'ends of children that are ignored: commands' until_true grep -q 'exec: .*: exit code 1' ends.err
+appear ends b
+check 'and the next line' until_true grep -q b.db ends.out
+stop_watching
+mkdir pipe
+appear pipe a
+cat >pipe.py <<'END_OF_PY'
+import os, subprocess, sys
+out, into = os.pipe()
+os.set_blocking(into, False)
+try:
+    while True:
+        os.write(into, b"." * 4096)
+except BlockingIOError:
+    pass
+watcher = subprocess.Popen([sys.argv[1], "watch", "--once", "pipe"], stdout=into)
+os.close(into)
+try:
+    watcher.wait(1)
+except subprocess.TimeoutExpired:
+    pass
+text = b""
+while piece := os.read(out, 1 << 16):
+    text += piece
+print(watcher.wait(), text.replace(b".", b"").decode().strip())
+END_OF_PY
+matches 'a full pipe that does not wait' '^0 .*collapse L1' "$(python3 pipe.py "$scan" 2>&1)"
+
 # --- the state
 mkdir state
 appear state a
@@ -163,6 +242,30 @@ rm state/.entropy-watch.db
 check 'and made again when it is gone' until_true grep -q b.db state.out
 stop_watching
 each_once 'what was told is not told again' state.out 1
+
+# A line is claimed and cannot be printed, for the pipe is full: when it is, the
+# state cannot be written.
+mkdir claimed
+mkfifo lines
+exec 9<>lines
+head -c 65536 /dev/zero >&9
+"$scan" watch claimed --poll 0.2 >&9 2>claimed.err &
+watcher=$!
+is_claimed() { [ "$(sqlite3 claimed/.entropy-watch.db "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
+appear claimed a
+check 'a line that waits' until_true is_claimed
+head -c 30000 /dev/zero >claimed/.entropy-watch.db
+head -c 65536 <&9 >/dev/null
+read -r -t 20 line <&9
+matches 'is printed' 'a.db .SM.: collapse' "$line"
+check 'and that the state is damaged is told' until_true grep -q "not a watcher's state\|damaged" claimed.err
+sleep 0.5
+rm claimed/.entropy-watch.db
+appear claimed b
+read -r -t 20 line <&9
+matches 'and the watcher goes on' 'b.db .SM.: collapse' "$line"
+stop_watching
+exec 9<&-
 
 cat >disk.sh <<'END_OF_SH'
 mount -t tmpfs -o size=160k none disk || exit 77

@@ -5,6 +5,7 @@
 #include "cli/watch/notice.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,15 @@ const char *es_action_name(es_action action)
 
 /* --- standard output ------------------------------------------------------*/
 
+/* Also where another program has made the terminal or pipe not wait. */
 static bool write_all(int fd, const char *text, size_t n)
 {
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
     while (n > 0) {
         ssize_t done = write(fd, text, n);
-        if (done < 0 && errno != EINTR)
+        if (done < 0 && errno == EAGAIN)
+            poll(&room, 1, -1);
+        else if (done < 0 && errno != EINTR)
             return false;
         if (done > 0) {
             text += done;
@@ -38,31 +43,32 @@ static bool write_all(int fd, const char *text, size_t n)
     return true;
 }
 
-/* One write as far as the pipe allows it: lines of two watchers do not mix. */
-static es_outcome print(char *note, size_t size, const char *json,
+/* One write as far as the pipe allows it: lines of two watchers do not mix.
+   `gone` becomes true if it cannot be written. */
+static es_outcome print(bool *gone, char *note, size_t size, const char *json,
                         const es_deliver_options *options)
 {
     char *text = options->json ? strdup(json) : es_notice_member(json, "text");
     size_t n = text ? strlen(text) : 0;
     if (!text) {
-        snprintf(note, size, "out of memory for a line");
+        snprintf(note, size, "no line: out of memory, or a damaged state");
         return ES_OUTCOME_AGAIN;
     }
     for (char *c = text; *c; c++) /* the state file is a file like others */
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
     text[n] = '\n'; /* in the place of the terminating NUL */
-    bool written = write_all(STDOUT_FILENO, text, n + 1);
-    if (!written)
+    *gone = !write_all(STDOUT_FILENO, text, n + 1);
+    if (*gone)
         snprintf(note, size, "standard output: cannot write: %s",
                  strerror(errno));
     free(text);
-    return written ? ES_OUTCOME_DELIVERED : ES_OUTCOME_AGAIN;
+    return *gone ? ES_OUTCOME_AGAIN : ES_OUTCOME_DELIVERED;
 }
 
 /* --- one delivery ---------------------------------------------------------*/
 
-static es_outcome act(es_action action, char *note, size_t size,
+static es_outcome act(es_action action, bool *gone, char *note, size_t size,
                       const es_delivery *delivery,
                       const es_deliver_options *options)
 {
@@ -76,19 +82,19 @@ static es_outcome act(es_action action, char *note, size_t size,
     case ES_ACTION_STOP:
         return es_deliver_stop(note, size, json);
     default:
-        return print(note, size, json, options);
+        return print(gone, note, size, json, options);
     }
 }
 
 /* What was done must not be done again: a ledger that cannot be written for
-   the moment is tried for a while. */
+   the moment is tried for a while; a damaged one does not heal. */
 static es_status settle(es_ledger *ledger, int64_t number, es_outcome outcome,
                         const char *note)
 {
     es_status status = ES_OK;
     for (int i = 0; i < SETTLE_TRIES; i++) {
         status = es_ledger_settle(ledger, number, outcome, note);
-        if (status == ES_OK)
+        if (status == ES_OK || status == ES_EFORMAT)
             break;
         sleep(1);
     }
@@ -100,12 +106,13 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
                 es_action action, const es_deliver_options *options)
 {
     char note[ES_MESSAGE_MAX] = "";
+    bool gone = false;
     es_outcome outcome = ES_OUTCOME_FAILED;
     if (orphan && action == ES_ACTION_EXEC)
         snprintf(note, sizeof note,
                  "the process that ran it was killed: not run again");
     else
-        outcome = act(action, note, sizeof note, delivery, options);
+        outcome = act(action, &gone, note, sizeof note, delivery, options);
     /* What goes wrong again and again is told of the first time. */
     if (outcome != ES_OUTCOME_DELIVERED &&
         (outcome == ES_OUTCOME_FAILED || !delivery->tries))
@@ -120,7 +127,7 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
         es_print_note("%s", es_message());
     if (status == ES_OK && outcome != ES_OUTCOME_AGAIN)
         return ES_DELIVER_DONE;
-    return action == ES_ACTION_PRINT ? ES_DELIVER_GONE : ES_DELIVER_AGAIN;
+    return gone ? ES_DELIVER_GONE : ES_DELIVER_AGAIN;
 }
 
 /* --- all of them ----------------------------------------------------------*/

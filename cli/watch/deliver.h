@@ -55,8 +55,9 @@ pid_t es_deliver_start(es_action action, const es_deliver_options *options);
 es_outcome es_deliver_exec(char *note, size_t size, const char *json,
                            const es_deliver_options *options) ES_MUST_USE;
 
-/** Leaves RUN.db.stop for the recorder of the run (hooks/recorder/process).
- *  Returns as es_deliver_exec, or ES_OUTCOME_AGAIN. */
+/** Leaves RUN.db.stop for the recorder of the run (hooks/recorder/process);
+ *  fails if the file holds another run by now. Returns as es_deliver_exec, or
+ *  ES_OUTCOME_AGAIN. */
 es_outcome es_deliver_stop(char *note, size_t size,
                            const char *json) ES_MUST_USE;
 

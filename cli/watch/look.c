@@ -20,16 +20,30 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static es_status find_below(es_paths *paths, es_look *look, const char *root)
+{
+    return es_path_is_folder(root)
+               ? es_paths_walk_all(paths, &look->folders, &look->n_failed, root,
+                                   look->files != NULL)
+               : es_paths_add(paths, root);
+}
+
 static es_status find_paths(es_paths *paths, es_look *look)
 {
     es_status status = ES_OK;
-    bool first = !look->files;
+    bool lost = false;
     es_paths_free(&look->folders);
-    for (size_t i = 0; i < look->n_roots && status == ES_OK; i++)
-        status = es_path_is_folder(look->roots[i])
-                     ? es_paths_walk_all(paths, &look->folders, &look->n_failed,
-                                         look->roots[i], !first)
-                     : es_paths_add(paths, look->roots[i]);
+    for (size_t i = 0; i < look->n_roots && status == ES_OK; i++) {
+        status = find_below(paths, look, look->roots[i]);
+        if (status != ES_EIO || !look->files)
+            continue;
+        if (!look->lost)
+            es_print_note("%s", es_message());
+        look->n_failed++;
+        lost = true;
+        status = ES_OK;
+    }
+    look->lost = lost;
     if (status == ES_OK && paths->n)
         qsort(paths->paths, paths->n, sizeof *paths->paths, by_path);
     return status;
@@ -130,10 +144,11 @@ static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
     return status;
 }
 
-/* Judging reads the whole run: again only when it has grown by a quarter. */
+/* Judging reads the whole run: again only when it has grown by a quarter, or
+   is another one. */
 static bool is_due(const es_look_file *file, int64_t last, bool written)
 {
-    return !written || last / 5 * 4 - 8 >= file->judged;
+    return !written || last < file->judged || last / 5 * 4 - 8 >= file->judged;
 }
 
 static es_status judge(run_alerts *to, es_reader *reader, size_t run,
@@ -214,6 +229,23 @@ static es_status sum_up(const es_look *look, es_look_file *file)
     return ES_OK;
 }
 
+/* A rule that does not fit one run says nothing of the others: the failure
+   comes after them. */
+static es_status read_each(es_look *look, es_look_file *file, es_reader *reader,
+                           const char *path, bool due)
+{
+    char message[ES_MESSAGE_MAX] = "";
+    const size_t n_runs = es_reader_n_runs(reader);
+    for (size_t run = 0; run < n_runs; run++) {
+        es_status status = read_run(look, file, reader, run, path, due);
+        if (status != ES_OK && (status != ES_EUSAGE || look->refused))
+            return status;
+        if (status != ES_OK && !message[0])
+            snprintf(message, sizeof message, "%s", es_message());
+    }
+    return message[0] ? es_fail(ES_EUSAGE, "%s", message) : ES_OK;
+}
+
 /* Judging is due, or not, for all runs of the file alike. */
 static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
                            const char *path)
@@ -231,8 +263,8 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
     const bool due = is_due(file, last, es_reader_is_written(reader));
     memset(file->counts, 0, sizeof file->counts);
     drop_runs(file, n_runs);
-    for (size_t run = 0; run < n_runs && status == ES_OK; run++)
-        status = read_run(look, file, reader, run, path, due);
+    if (status == ES_OK)
+        status = read_each(look, file, reader, path, due);
     if (status == ES_OK && due)
         file->judged = last;
     return status == ES_OK ? sum_up(look, file) : status;

@@ -36,6 +36,7 @@ typedef struct es_look {
     void *user;
     bool at_once; /* there is no next time: a failure is told of now */
     bool refused; /* the handler failed, not a file */
+    bool lost;    /* a folder of the user's cannot be read, and this is told */
 
     es_look_file *files; /* (n_files) by path */
     size_t n_files;
@@ -56,8 +57,11 @@ typedef struct es_look {
  * By the user's rules every run is judged as it grows; where these have other
  * thresholds for the flags, the recorder's alerts are none.
  *
- * ES_OK; ES_EIO (a folder named by the user cannot be read); ES_ENOMEM; what
- * the handler returned: that file will be read again.
+ * A folder named by the user that cannot be read ends the first look; later it
+ * is told of, and the others are looked at.
+ *
+ * ES_OK; ES_EIO (that folder); ES_ENOMEM; what the handler returned: that file
+ * will be read again.
  */
 es_status es_look_round(es_look *look) ES_MUST_USE;
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -344,6 +345,7 @@ es_status es_watcher_run(es_watcher_result *out,
     w.look.least = options->least;
     if (options->stop_at != ES_SEVERITY_NONE && options->stop_at < w.look.least)
         w.look.least = options->stop_at;
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, no end would be told */
     if (getrandom(&w.known.seed, sizeof w.known.seed, GRND_NONBLOCK) < 0)
         w.known.seed = (uint64_t)getpid();
     es_status status = check_ledger(&w);

@@ -1,0 +1,113 @@
+/* Looking at run files again and again: what a change of them may not hide. */
+#include "tests/cmocka_all.h"
+
+#include "cli/watch/look.h"
+#include "tests/recorded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { L = 3, H = 2, LONG = 100, SHORT = 8 };
+
+static es_status take(void *user, const es_notice *notice)
+{
+    size_t *n = user;
+    *n += strcmp(es_notice_title(notice), "collapse") == 0;
+    return ES_OK;
+}
+
+/* Entropies of a run that collapses at step `low`; it stays open. */
+static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
+{
+    es_run_info info = es_run_of(L, H);
+    info.ctx = 8;
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < n_steps; step++)
+        es_record_all(&to, "entropy", step, step < low ? 0.7f : 0.001f);
+    return to;
+}
+
+static es_look look_of(const char *const *paths, size_t n_paths, size_t *n_told)
+{
+    return (es_look){.roots = paths,
+                     .n_roots = n_paths,
+                     .state = "none.db",
+                     .least = ES_SEVERITY_ERROR,
+                     .handler = take,
+                     .user = n_told};
+}
+
+/* Of one that is being written the whole is judged now and then: as soon as
+ * it is another, whatever the length of the one before. */
+static void test_look__a_shorter_run_in_the_same_place(void **state)
+{
+    const char *const path = es_folder_file(state, "run.db");
+    size_t n_told = 0;
+    es_look look = look_of(&path, 1, &n_told);
+    es_recorded first = write_run(path, LONG, LONG);
+    es_assert_ok(es_look_round(&look));
+    assert_int_equal(look.n_read, 1);
+    es_record_close(&first);
+    assert_int_equal(unlink(path), 0);
+    es_recorded second = write_run(path, SHORT, 4);
+    es_assert_ok(es_look_round(&look));
+    assert_int_equal(n_told, 1);
+    es_record_close(&second);
+    es_look_close(&look);
+}
+
+static void write_two_runs(const char *path)
+{
+    const es_run_info info = es_run_of(L, H);
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < SHORT; step++)
+        es_record_value(&to, "odd", step, 1);
+    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_run(&to, &(es_run_info){.name = "second",
+                                      .n_layer = L,
+                                      .n_head = H,
+                                      .ctx = 8,
+                                      .d_model = ES_UNKNOWN,
+                                      .vocab = ES_UNKNOWN,
+                                      .batch = ES_UNKNOWN,
+                                      .seed = ES_UNKNOWN});
+    for (int64_t step = 0; step < SHORT; step++)
+        es_record_all(&to, "entropy", step, step < 4 ? 0.7f : 0.001f);
+    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_close(&to);
+}
+
+/* A rule that does not fit the first run of a file is told of, and the second
+ * one is judged. */
+static void test_look__a_rule_that_fits_one_run_of_two(void **state)
+{
+    static const char text[] =
+        "[rule odd]\nseries = odd\nabove = 2\naggregate = head\n";
+    const char *const path = es_folder_file(state, "two.db");
+    size_t n_told = 0;
+    es_rules_file rules;
+    es_look look = look_of(&path, 1, &n_told);
+    write_two_runs(path);
+    es_assert_ok(es_rules_file_parse(&rules, "r.ini", text, sizeof text - 1));
+    look.rules = &rules;
+    es_assert_ok(es_look_round(&look));
+    assert_int_equal(n_told, 1);
+    assert_int_equal(look.n_failed, 1);
+    assert_non_null(strstr(es_message(), "rule odd: aggregate head"));
+    es_look_close(&look);
+    es_rules_file_free(&rules);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            test_look__a_shorter_run_in_the_same_place, es_folder_make,
+            es_folder_remove),
+        cmocka_unit_test_setup_teardown(
+            test_look__a_rule_that_fits_one_run_of_two, es_folder_make,
+            es_folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
