@@ -220,63 +220,68 @@ static const es_figure_kind shortcuts[] = {
     [NANS] = ES_FIGURE_NANS,
 };
 
+/* What an option without a value sets; NULL: it does another thing. */
+static bool *switch_of(es_scan_gathered *g, int option)
+{
+    switch (option) {
+    case RECURSIVE:
+        return &g->recursive;
+    case COMPARE:
+        return &g->to->compare;
+    case JSON:
+        return &g->json;
+    case JSONL:
+        return &g->jsonl;
+    case CSV:
+        return &g->csv;
+    case TUI:
+        return &g->to->tui;
+    case FOLLOW:
+        return &g->to->follow;
+    case QUIET:
+        return &g->to->quiet;
+    case CHECK:
+        return &g->to->check;
+    default:
+        return NULL;
+    }
+}
+
 static es_status take(void *user, int option, const char *value)
 {
     es_scan_gathered *g = user;
     es_scan_options *to = g->to;
+    bool *is_on = switch_of(g, option);
     if (option >= FORMAT && option <= COST)
         g->picture_option = option;
     if (option >= 0)
         g->given[option] = true;
+    if (is_on) {
+        *is_on = true;
+        return ES_OK;
+    }
     switch (option) {
     case ES_OPTION_ARGUMENT:
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
-        break;
+        return ES_OK;
     case HEATMAP:
     case CURVES:
     case BANDS:
     case NANS:
         es_figures_want_one(&to->figures, shortcuts[option], value);
-        break;
+        return ES_OK;
     case FIGURE:
         return es_figures_want(&to->figures, value);
     case ALL:
         es_figures_want_all(&to->figures, value);
-        break;
-    case RECURSIVE:
-        g->recursive = true;
-        break;
+        return ES_OK;
     case BASELINE:
         to->baseline = value;
         to->compare = true;
-        break;
-    case COMPARE:
-        to->compare = true;
-        break;
-    case JSON:
-        g->json = true;
-        break;
-    case JSONL:
-        g->jsonl = true;
-        break;
-    case CSV:
-        g->csv = true;
-        break;
-    case TUI:
-        to->tui = true;
-        break;
-    case FOLLOW:
-        to->follow = true;
-        break;
-    case QUIET:
-        to->quiet = true;
-        break;
+        return ES_OK;
     case OUTPUT:
         g->output = value;
-        break;
-    case CHECK:
-        to->check = true;
-        break;
+        return ES_OK;
     case HELP:
         return es_command_help(&es_scan_command);
     case VERSION:
@@ -284,7 +289,6 @@ static es_status take(void *user, int option, const char *value)
     default:
         return take_choice(g, option, value);
     }
-    return ES_OK;
 }
 
 es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
