@@ -358,17 +358,10 @@ static void test_import__log_refused(void **state)
 
 /* --- nothing crashes ------------------------------------------------------*/
 
-/* Mutations of good files, and words in any order. */
-static void test_import__fuzz(void **state)
+/* One of the words is put into text (n), over up to two bytes of it. Returns
+   how long it is then. */
+static size_t mutate(char *text, size_t n, uint32_t *random)
 {
-    (void)state;
-    static const char *const seeds[] = {
-        "2.5,0,1e-3\n-0,NaN,inf\n",
-        ("# name: x\n# n_layer: 2\n# series: head nats e\n"
-         "step,layer,head,e,eval:l\n1,0,0,2,\n1,1,2,3,\n2,,,,5\n"),
-        "noise\nStep 1 - Layer 0: 2\rStep 1 - Layer 3: nan\n",
-        "\"1\";\"2\"\n3;\"4\"\"\"\n",
-    };
     static const char *const pieces[] = {
         ",",
         ";",
@@ -399,6 +392,27 @@ static void test_import__fuzz(void **state)
         "# uuid: 1",
         "train:",
     };
+    const char *piece = pieces[congruence_below(random, 28)];
+    size_t at = congruence_below(random, (uint32_t)n), m = strlen(piece);
+    size_t cut = congruence_below(random, 3);
+    m = m ? m : 1; /* a NUL */
+    cut = at + cut > n ? 0 : cut;
+    memmove(text + at + m, text + at + cut, n - at - cut);
+    memcpy(text + at, piece, m);
+    return n + m - cut;
+}
+
+/* Mutations of good files, and words in any order. */
+static void test_import__fuzz(void **state)
+{
+    (void)state;
+    static const char *const seeds[] = {
+        "2.5,0,1e-3\n-0,NaN,inf\n",
+        ("# name: x\n# n_layer: 2\n# series: head nats e\n"
+         "step,layer,head,e,eval:l\n1,0,0,2,\n1,1,2,3,\n2,,,,5\n"),
+        "noise\nStep 1 - Layer 0: 2\rStep 1 - Layer 3: nan\n",
+        "\"1\";\"2\"\n3;\"4\"\"\"\n",
+    };
     uint32_t random = 20240711;
     size_t n_ok = 0, n_refused = 0;
     for (int round = 0; round < 4000; round++) {
@@ -406,17 +420,8 @@ static void test_import__fuzz(void **state)
         const char *seed = seeds[congruence_below(&random, 4)];
         size_t n = strlen(seed);
         memcpy(text, seed, n);
-        for (uint32_t i = congruence_below(&random, 4); i > 0; i--) {
-            const char *piece = pieces[congruence_below(&random, 28)];
-            size_t at = congruence_below(&random, (uint32_t)n),
-                   m = strlen(piece);
-            size_t cut = congruence_below(&random, 3);
-            m = m ? m : 1;
-            cut = at + cut > n ? 0 : cut;
-            memmove(text + at + m, text + at + cut, n - at - cut);
-            memcpy(text + at, piece, m);
-            n += m - cut;
-        }
+        for (uint32_t i = congruence_below(&random, 4); i > 0; i--)
+            n = mutate(text, n, &random);
         es_status status = parse_bytes(text, n);
         assert_true(status == ES_OK || status == ES_EFORMAT);
         n_ok += status == ES_OK;
