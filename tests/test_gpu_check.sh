@@ -100,8 +100,9 @@ gpu_check() { # VARIABLE=VALUE...
     env "${there[@]}" "$@" bash tests/gpu/check.sh
 }
 members() { # SESSION: its processes
-    awk -v session="$1" '{ split(FILENAME, path, "/"); sub(/.*\) /, "") }
-        $4 == session { print path[3] }' /proc/[0-9]*/stat 2>/dev/null
+    cat /proc/[0-9]*/stat 2>/dev/null |
+        awk -v session="$1" '{ pid = $1; sub(/.*\) /, "") }
+            $4 == session { print pid }'
 }
 just() { # FILE...: these are in OUT, and no others
     [ "$(cd "$out" && ls | tr '\n' ' ')" = "$* " ] || { ls "$out"; return 1; }
@@ -124,6 +125,12 @@ if [ -d "$ES_SHARED/reference/train" ]; then
             grep -qF -- '- attention: not done' "$dir/said"
     }
     check 'again: only what is not done' again
+    by_make() { # as bundle.sh says it
+        grep -qF 'make gpu-check PREBUILT=1 BUILD=' tests/gpu/bundle.sh &&
+            says 'verify: done before' 2 env PATH="$dir/bin:$PATH" make -s \
+                gpu-check PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
+    }
+    check 'by make, in the folder that it is told' by_make
     check 'every table says what it ran on, and that it is no GPU' \
         [ "$(grep -lE '^host emulation; ' "$out"/*.md | wc -l)" = 5 ]
     check 'no card is named that was not used' \
@@ -158,6 +165,35 @@ if [ -d "$ES_SHARED/reference/train" ]; then
     check 'parity, cut short, is done again' cut_short parity PROGRAMS=
     check 'sanitize, cut short, is done again' cut_short sanitize HANGS=1
     check 'replicate, cut short, is done again' cut_short replicate MINUTES=1
+    # What is wrong is not missed: a case that is off, a test that found nothing
+    # to test, a sanitizer that says nothing.
+    off() {
+        rm -rf "$out"
+        cp -r "$dir/bundle/shared/reference/train/"{g02*,off}
+        cp "$dir/bundle/shared/reference/train/off/out/"{ce,entropy}.npy
+        says 'off/: fail' 1 gpu_check STAGES=verify CASES='g02 off' &&
+            just require.md verify-failed.md
+    }
+    check 'a case that is off fails verify' off
+    untested() {
+        printf '#!/bin/sh\necho "skipped: no CUDA device"\n' \
+            >"$dir/bundle/tests/test_cuda_fake"
+        chmod +x "$dir/bundle/tests/test_cuda_fake"
+        rm -rf "$out"
+        says 'not tested on the device' 1 gpu_check STAGES=parity \
+            PROGRAMS=test_cuda_fake && just parity-failed.md require.md
+    }
+    check 'a test that finds no device fails parity' untested
+    silent() {
+        rm -rf "$out"
+        printf '#!/bin/sh\nexit 0\n' >"$dir/silent/compute-sanitizer"
+        chmod +x "$dir/silent/compute-sanitizer"
+        says 'no summary' 1 gpu_check STAGES=sanitize \
+            PATH="$dir/silent:$dir/bin:$PATH" && just require.md sanitize-failed.md
+    }
+    mkdir "$dir/silent"
+    check 'a sanitizer that says nothing has found nothing out' silent
+
     slow() {
         rm -rf "$out"
         says 'did not end within' 1 gpu_check STAGES='verify sanitize' HANGS=1 \
@@ -171,6 +207,21 @@ no_torch() {
         just attention-failed.md require.md step-failed.md
 }
 check 'without a Python the peers fail, and that is said' no_torch
+
+if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+    with_torch() {
+        rm -rf "$out"
+        says 'not judged, no GPU' 1 gpu_check PATH="$PATH" STAGES=attention \
+            ENTROPY_BENCH_DEVICE=cpu ENTROPY_BENCH_MODEL='2 2 32 101' \
+            ENTROPY_BENCH_CONTEXTS='16 33' ENTROPY_BENCH_TOKENS=64 \
+            ENTROPY_BENCH_ROUNDS=2 ENTROPY_BENCH_CALLS=1 &&
+            just attention.md require.md &&
+            [ "$(grep -cE '^\| 16 \| (16|33) \| [0-9]' "$out/attention.md")" = 2 ]
+    }
+    check 'attention beside PyTorch, on the CPU' with_torch
+else
+    skip 'attention beside PyTorch, on the CPU' 'no PyTorch'
+fi
 
 # --- results --------------------------------------------------------------------------
 

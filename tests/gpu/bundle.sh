@@ -6,7 +6,7 @@
 # reference cases and a token file. There, in a copy of this source:
 #
 #   mkdir bundle && tar -xzf FILE.tar.gz -C bundle
-#   PREBUILT=1 BUILD=bundle ES_SHARED=bundle/shared make gpu-check
+#   make gpu-check PREBUILT=1 BUILD=bundle ES_SHARED=bundle/shared OUT=FOLDER
 #
 #   BUILD      where the programs lie (build)
 #   ES_SHARED  the folder with reference/train (../shared)

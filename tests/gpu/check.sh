@@ -83,15 +83,27 @@ parity() {
         ! grep -qE "$missing" <<<"$said" ||
             { echo 'failed: not tested on the device'; failed=1; }
     done
+    out_of_memory || failed=1
     return $failed
 }
 
+# A model that fits no card ends with one line that says so.
+out_of_memory() {
+    local said code=0
+    echo '== out of memory'
+    said=$(ENTROPY_TRAIN_EMULATION=memory=1000000000 ours "$train" bench \
+        --backend cuda --precision bf16 --n-layer 96 --n-head 96 \
+        --d-model 12288 --vocab 50257 --ctx 2048 --batch 64 2>&1) || code=$?
+    echo "exit code $code: $said"
+    [ $code = 3 ] && [[ $said == *'out of memory: '* && $said != *$'\n'* ]]
+}
+
 attention() {
-    python3 tests/gpu/peer_torch.py attention "$bench"
+    python3 -W ignore tests/gpu/peer_torch.py attention "$bench"
 }
 
 step() {
-    python3 tests/gpu/peer_torch.py step "$train"
+    python3 -W ignore tests/gpu/peer_torch.py step "$train"
 }
 
 # Our kernels alone, where the sanitizer can choose: those of cuBLAS take longer
@@ -172,6 +184,7 @@ why_of() { # CODE SECONDS
 # A table that is whole is OUT/STAGE.md, any other OUT/STAGE-failed.md.
 run_stage() { # STAGE
     local table=$OUT/$1.md part=$OUT/$1-failed.md limit code=0 left
+    local begin=$SECONDS
     if [ -s "$table" ]; then
         echo "== $1: done before, $table"
         return 0
@@ -189,6 +202,7 @@ run_stage() { # STAGE
         bash "$0" --stage "$1" >>"$part" 2>&1 </dev/null || code=$?
     [ $code = 0 ] || printf '\n%s: %s\n' "$1" "$(why_of $code "$limit")" >>"$part"
     cat "$part"
+    echo "== $1: $(why_of $code "$limit"), took $((SECONDS - begin)) s"
     [ $code = 0 ] || return $code
     mv "$part" "$table"
 }
@@ -277,7 +291,7 @@ export DEVICE DRIVER ES_LIBRARY_PATH
 warm=
 case " $STAGES " in *' step '*)
     [ -s "$OUT/step.md" ] || {
-        timeout -k 5 170 python3 tests/gpu/peer_torch.py warm \
+        timeout -k 5 170 python3 -W ignore tests/gpu/peer_torch.py warm \
             >/dev/null 2>&1 </dev/null &
         warm=$!
     } ;;
