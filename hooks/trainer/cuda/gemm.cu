@@ -21,7 +21,7 @@ typedef struct shape {
 
 typedef struct plan {
     struct plan *next;
-    shape shape;
+    shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
     cublasLtMatrixLayout_t a, b, d; /* of cuBLASLt: b and a, swapped */
@@ -172,7 +172,7 @@ static cublasLtEpilogue_t epilogue_of(const shape *s)
  * product of this shape to the next. */
 static cublasStatus_t describe_epilogue(plan *p)
 {
-    const shape *s = &p->shape;
+    const shape *s = &p->key;
     const cublasLtEpilogue_t epilogue = epilogue_of(s);
     const cudaDataType_t type = output_type(s);
     const int64_t stride = s->ldd; /* in elements */
@@ -193,10 +193,10 @@ static cublasStatus_t describe_epilogue(plan *p)
 static cublasStatus_t point(plan *p, const es_gemm *product)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (p->shape.align_bias)
+    if (p->key.align_bias)
         status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias,
                      sizeof product->bias);
-    if (status == CUBLAS_STATUS_SUCCESS && p->shape.align_aux)
+    if (status == CUBLAS_STATUS_SUCCESS && p->key.align_aux)
         status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
                      &product->aux, sizeof product->aux);
     return status;
@@ -205,7 +205,7 @@ static cublasStatus_t point(plan *p, const es_gemm *product)
 /* The product's description: its first matrix is our b. */
 static cublasStatus_t describe(plan *p)
 {
-    const shape *s = &p->shape;
+    const shape *s = &p->key;
     const cublasComputeType_t compute =
         s->type == ES_GEMM_F32    ? CUBLAS_COMPUTE_32F_PEDANTIC
         : s->type == ES_GEMM_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -286,7 +286,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     int n_found = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = prefer(preference, &p->shape);
+        status = prefer(preference, &p->key);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(plans->handle, p->how, p->a,
                                                 p->b, p->d, p->d, preference, 1,
@@ -298,7 +298,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     if (p->can_run)
         p->algorithm = found.algo;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
-        (is_refusal(status) && is_dispensable(&p->shape)))
+        (is_refusal(status) && is_dispensable(&p->key)))
         return CUBLAS_STATUS_SUCCESS;
     return status;
 }
@@ -311,7 +311,7 @@ static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s,
         es_device_trouble_text(device, "a matrix product", "out of memory");
         return NULL;
     }
-    added->shape = *s;
+    added->key = *s;
     cublasStatus_t status = describe(added);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = point(added, product); /* their alignment is looked at */
@@ -331,7 +331,7 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 {
     const shape s = shape_of(product);
     for (plan *p = plans->first; p; p = p->next)
-        if (memcmp(&p->shape, &s, sizeof s) == 0)
+        if (memcmp(&p->key, &s, sizeof s) == 0)
             return p;
     return add_plan(device, plans, &s, product);
 }
@@ -342,15 +342,15 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {
-    const float one = 1, beta = p->shape.adds ? product->beta : 0;
-    const void *c = p->shape.adds ? product->c : product->d;
+    const float one = 1, beta = p->key.adds ? product->beta : 0;
+    const void *c = p->key.adds ? product->c : product->d;
     if (!check(device, point(p, product)))
         return true;
     cublasStatus_t status = cublasLtMatmul(
         plans->handle, p->how, &one, product->b, p->a, product->a, p->b, &beta,
         c, p->d, product->d, p->d, &p->algorithm, plans->workspace,
         WORKSPACE_BYTES, es_device_stream(device));
-    if (is_refusal(status) && is_dispensable(&p->shape))
+    if (is_refusal(status) && is_dispensable(&p->key))
         return false;
     check(device, status);
     return true;
@@ -378,7 +378,7 @@ bool es_device_gemm(es_device *device, const es_gemm *product)
     if (found->can_run && run(device, plans, found, product))
         return true;
     found->can_run = false;
-    if (is_dispensable(&found->shape))
+    if (is_dispensable(&found->key))
         return false;
     es_device_trouble_text(device, "a matrix product",
                            "cuBLASLt has no algorithm for its shape");

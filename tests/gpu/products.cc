@@ -1,0 +1,256 @@
+/* The products of gemm.cu, as it asks a cuBLASLt for them that is none, against
+ * the definition in gemm.h. tests/test_cuda_products.sh builds and runs it;
+ * exit code 1 if a test fails. */
+#include "tests/gpu/fake_cublas.h"
+
+/* --- products by their definition ----------------------------------------- */
+
+enum { M = 7, N = 16, K = 5, STRIDE = 24, MOST = 32 * 32 };
+
+static cudaDataType_t type_of(const es_gemm *p, bool output)
+{
+    if (p->type == ES_GEMM_F32 || p->type == ES_GEMM_TF32 ||
+        (output && p->wide))
+        return CUDA_R_32F;
+    return p->type == ES_GEMM_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static void fill(void *out, cudaDataType_t type)
+{
+    static uint32_t state = 1;
+    for (size_t i = 0; i < MOST; i++) {
+        state = state * 1664525u + 1013904223u;
+        write(type, out, i, (double)(state >> 24) / 64 - 2);
+    }
+}
+
+static float memory[8][MOST + 64] __attribute__((aligned(256)));
+
+/* Whether d and aux (M,N) are what gemm.h says, and nothing between their rows
+ * has changed. was_* are as they were. */
+static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
+{
+    const cudaDataType_t in = type_of(p, false), out = type_of(p, true);
+    const double unit = out == CUDA_R_32F    ? 1e-6
+                        : out == CUDA_R_16BF ? 0x1p-8
+                                             : 0x1p-11;
+    bool right = true;
+    for (int i = 0; i < p->m; i++)
+        for (int j = 0; j < p->ldd; j++) {
+            const size_t at = (size_t)(i * p->ldd + j);
+            const double got = read(out, p->d, at);
+            double sum =
+                p->bias && j < p->n ? read(out, p->bias, (size_t)j) : 0;
+            for (int k = 0; k < p->k && j < p->n; k++)
+                sum += read(in, p->a,
+                            (size_t)(p->a_transposed ? k * p->lda + i
+                                                     : i * p->lda + k)) *
+                       read(in, p->b,
+                            (size_t)(p->b_transposed ? j * p->ldb + k
+                                                     : k * p->ldb + j));
+            if (p->c)
+                sum += p->beta * read(out, p->c == p->d ? was_d : p->c, at);
+            double want = p->epilogue == ES_GEMM_GELU ? gelu(sum)
+                          : p->epilogue == ES_GEMM_DGELU
+                              ? sum * gelu_slope(read(out, p->aux, at))
+                              : sum;
+            if (j >= p->n)
+                want = read(out, was_d, at);
+            right = right && fabs(got - want) <= unit * fabs(want) + 1e-5;
+            if (!p->aux)
+                continue;
+            const double aux = read(out, p->aux, at);
+            want = p->epilogue == ES_GEMM_GELU && j < p->n
+                       ? sum
+                       : read(out, was_aux, at);
+            right = right && fabs(aux - want) <= unit * fabs(want) + 1e-5;
+        }
+    return right;
+}
+
+/* How c and what follows the sum are chosen. */
+typedef struct choice {
+    es_gemm_type type;
+    bool wide, a_transposed, b_transposed, bias;
+    int c; /* 0 none, 1 apart, 2 in place */
+    es_gemm_epilogue epilogue;
+    int shift; /* elements that everything but bias and aux begins behind */
+} choice;
+
+static es_gemm product_of(const choice *how)
+{
+    es_gemm p = {};
+    p.m = M, p.n = N, p.k = K;
+    p.type = how->type;
+    p.wide = how->wide;
+    p.a_transposed = how->a_transposed;
+    p.b_transposed = how->b_transposed;
+    p.lda = (how->a_transposed ? M : K) + 2;
+    p.ldb = (how->b_transposed ? K : N) + 3;
+    p.ldd = STRIDE;
+    const size_t in = type_of(&p, false) == CUDA_R_32F ? 4 : 2;
+    const size_t out = type_of(&p, true) == CUDA_R_32F ? 4 : 2;
+    p.a = (char *)memory[0] + (size_t)how->shift * in;
+    p.b = (char *)memory[1] + (size_t)how->shift * in;
+    p.d = (char *)memory[2] + (size_t)how->shift * out;
+    p.c = how->c == 0 ? NULL : how->c == 1 ? memory[3] : p.d;
+    p.beta = how->c ? 0.5f : 0;
+    p.bias = how->bias ? memory[4] : NULL;
+    p.epilogue = how->epilogue;
+    p.aux = how->epilogue ? memory[5] : NULL;
+    for (int i = 0; i < 8; i++)
+        fill(memory[i], type_of(&p, i > 1));
+    return p;
+}
+
+static bool check(es_device *device, const choice *how, bool offered)
+{
+    es_gemm p = product_of(how);
+    static float was_d[MOST], was_aux[MOST];
+    memcpy(was_d, p.d, sizeof was_d);
+    memcpy(was_aux, memory[5], sizeof was_aux);
+    const int n_run = library.n_run;
+    const bool done = es_device_gemm(device, &p);
+    if (done != offered || library.n_run - n_run != offered)
+        return false;
+    return offered ? is_right(&p, was_d, was_aux)
+                   : memcmp(was_d, p.d, sizeof was_d) == 0 &&
+                         memcmp(was_aux, memory[5], sizeof was_aux) == 0;
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static int n_failed;
+
+static void told(bool passed, const char *name)
+{
+    passed = passed && library.n_illegal == 0;
+    printf("%s %s\n", passed ? "ok" : "failed", name);
+    n_failed += !passed;
+    library.n_illegal = 0;
+}
+
+static es_device open_one(int major)
+{
+    es_device device = {};
+    device.facts.major = major;
+    library.n_asked = library.n_run = 0;
+    library.refuses = NEVER;
+    return device;
+}
+
+/* Everything that can be chosen; whether all of it is right. */
+static bool check_all(es_device *device, int *n, int *n_offered)
+{
+    bool right = true;
+    for (int i = 0; i < 4 * 2 * 2 * 2 * 2 * 3 * 3; i++) {
+        int left = i;
+        const auto next = [&left](int among) {
+            const int chosen = left % among;
+            left /= among;
+            return chosen;
+        };
+        choice how = {};
+        how.type = (es_gemm_type)next(4);
+        how.wide = next(2);
+        how.a_transposed = next(2);
+        how.b_transposed = next(2);
+        how.bias = next(2);
+        how.c = next(3);
+        how.epilogue = (es_gemm_epilogue)next(3);
+        const bool narrow = how.type >= ES_GEMM_BF16 && !how.wide;
+        const bool offered =
+            how.epilogue == ES_GEMM_PLAIN ||
+            (narrow && how.c == 0 && device->facts.major == 9 &&
+             !(how.bias && how.epilogue == ES_GEMM_DGELU));
+        right = check(device, &how, offered) && right;
+        *n += 1;
+        *n_offered += offered;
+    }
+    return right && !device->trouble;
+}
+
+static void test_products(int major)
+{
+    char name[100];
+    int n = 0, n_offered = 0;
+    es_device device = open_one(major);
+    const bool right = check_all(&device, &n, &n_offered);
+    snprintf(name, sizeof name, "on %d.x %d of %d products are had, and right",
+             major, n_offered, n);
+    told(right && library.n_run == n_offered, name);
+    es_gemm_plans_free(device.plans);
+}
+
+static void test_plans(void)
+{
+    es_device device = open_one(9);
+    choice how = {};
+    how.type = ES_GEMM_BF16;
+    how.bias = true;
+    how.epilogue = ES_GEMM_GELU;
+    bool right = check(&device, &how, true) && check(&device, &how, true);
+    right = right && library.n_asked == 1;
+    how.shift = 1;
+    right = right && check(&device, &how, true) && library.n_asked == 2;
+    how.shift = 0;
+    es_gemm p = product_of(&how);
+    p.aux = (char *)p.aux + 16;
+    right = right && es_device_gemm(&device, &p) && library.n_asked == 3;
+    p.bias = (const char *)p.bias + 16;
+    right = right && es_device_gemm(&device, &p) && library.n_asked == 4;
+    told(right, "a plan is for one alignment of everything");
+    p.aux = (char *)p.aux + 2;
+    right = !es_device_gemm(&device, &p);
+    p.aux = (char *)p.aux - 2;
+    p.bias = (const char *)p.bias + 8;
+    right = right && !es_device_gemm(&device, &p);
+    p.bias = NULL;
+    p.ldd = N + 4;
+    told(right && !es_device_gemm(&device, &p) && library.n_asked == 4,
+         "what does not lie as epilogues want it is not asked for");
+    es_gemm_plans_free(device.plans);
+}
+
+static void test_refusals(void)
+{
+    static const cublasStatus_t codes[] = {CUBLAS_STATUS_NOT_SUPPORTED,
+                                           CUBLAS_STATUS_INVALID_VALUE,
+                                           CUBLAS_STATUS_ARCH_MISMATCH};
+    bool right = true;
+    for (int kind = NONE_FOUND; kind <= WHEN_RUN; kind++)
+        for (cublasStatus_t code : codes) {
+            es_device device = open_one(9);
+            choice how = {};
+            how.type = ES_GEMM_FP16;
+            library.refuses = (refusal)kind;
+            library.code = code;
+            right = right && check(&device, &how, true);
+            how.bias = true;
+            right = right && check(&device, &how, false);
+            how.epilogue = ES_GEMM_GELU;
+            right = right && check(&device, &how, false);
+            right = right && check(&device, &how, false);
+            right = right && library.n_asked == 3 && !device.trouble;
+            es_gemm_plans_free(device.plans);
+        }
+    told(right, "what is refused, and however, is left to others");
+    es_device device = open_one(9);
+    choice how = {};
+    how.bias = true;
+    library.refuses = WHEN_RUN;
+    library.code = CUBLAS_STATUS_EXECUTION_FAILED;
+    es_gemm p = product_of(&how);
+    told(es_device_gemm(&device, &p) && device.trouble,
+         "what fails is no refusal");
+    es_gemm_plans_free(device.plans);
+}
+
+int main(void)
+{
+    test_products(9);
+    test_products(8);
+    test_plans();
+    test_refusals();
+    return n_failed != 0;
+}
