@@ -208,7 +208,7 @@ no_torch() {
 }
 check 'without a Python the peers fail, and that is said' no_torch
 
-if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+if python3 -c 'import torch.nn.attention' 2>/dev/null; then
     with_torch() {
         rm -rf "$out"
         says 'not judged, no GPU' 1 gpu_check PATH="$PATH" STAGES=attention \
@@ -220,7 +220,7 @@ if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
     }
     check 'attention beside PyTorch, on the CPU' with_torch
 else
-    skip 'attention beside PyTorch, on the CPU' 'no PyTorch'
+    skip 'attention beside PyTorch, on the CPU' 'no PyTorch 2'
 fi
 
 # --- results --------------------------------------------------------------------------

@@ -53,8 +53,9 @@ try:
     import torch
     from torch import nn
     from torch.nn import functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 except ImportError as why:
-    print(f"skipped: PyTorch is not installed here: {why}")
+    print(f"skipped: PyTorch is not installed here, or too old: {why}")
     sys.exit(SKIPPED)
 
 
@@ -182,8 +183,6 @@ def sdpa_kernels():
 
 def back_ends():
     """What SDPA can be told to take: name and a context to take it in."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     return [
         (name, lambda one=one: sdpa_kernel(one))
         for name, one in (
