@@ -13,7 +13,8 @@ SOVERSION = 0
 CC = gcc
 PREFIX = /usr/local
 SAN =
-BUILD = build$(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))$(if $(SAN),-san)
+COMPILER = $(lastword $(filter-out -%,$(notdir $(CC)))) # behind ccache, too
+BUILD = build$(patsubst %,-%,$(filter-out gcc cc,$(COMPILER)))$(if $(SAN),-san)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror

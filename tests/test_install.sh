@@ -6,6 +6,7 @@ plan_dir
 
 export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_LIBRARY_PATH=$dir/prefix/lib
 check 'installs' make -s install BUILD="$BUILD" CC="$CC" SAN="$SAN" PREFIX="$dir/prefix"
+check 'the compiler may be behind another program' make -s CC='ccache gcc -m64' help
 sanitize=${SAN:+-fsanitize=$SAN}
 check 'a C program compiles against it' \
     $CC $sanitize samples/embed/record.c -o "$dir/record" \
