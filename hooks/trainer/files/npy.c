@@ -2,12 +2,11 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/files/regular.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -280,16 +279,11 @@ static es_status read_data(source *from, es_npy *out)
 
 static es_status open_source(source *out, const char *path)
 {
-    struct stat info;
+    uint64_t size = 0;
     *out = (source){.path = path, .fd = -1};
-    /* A FIFO would block here without O_NONBLOCK; fstat then refuses it. */
-    out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (out->fd < 0 || fstat(out->fd, &info) < 0)
-        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return es_fail(ES_EIO, "%s: not a regular file", path);
-    out->left = (size_t)info.st_size;
-    return ES_OK;
+    es_status status = es_regular_open(&out->fd, &size, path);
+    out->left = (size_t)size;
+    return status;
 }
 
 es_status es_npy_read(es_npy *out, const char *path)

@@ -1,15 +1,13 @@
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/files/regular.h"
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -27,29 +25,6 @@ struct es_safetensors {
     const es_tensor **by_name;
     size_t n;
 };
-
-/* --- bytes --------------------------------------------------------------- */
-
-static es_status read_at(const es_safetensors *file, void *out, size_t n,
-                         uint64_t offset)
-{
-    char *at = out;
-    while (n > 0) {
-        ssize_t got = pread(file->fd, at, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return es_fail(ES_EIO, "%s: cannot read: %s", file->path,
-                           strerror(errno));
-        if (got == 0)
-            return es_fail(ES_EIO, "%s: became shorter while it was read",
-                           file->path);
-        at += got;
-        n -= (size_t)got;
-        offset += (uint64_t)got;
-    }
-    return ES_OK;
-}
 
 /* --- one tensor of the header -------------------------------------------- */
 
@@ -291,7 +266,7 @@ static es_status read_header_size(const es_safetensors *file, size_t *out)
     uint64_t n = 0;
     if (file->size < PREFIX)
         return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
-    es_status status = read_at(file, &n, sizeof n, 0);
+    es_status status = es_regular_read(file->fd, &n, sizeof n, 0, file->path);
     if (status != ES_OK)
         return status;
     if (n > ES_SAFETENSORS_HEADER_MAX)
@@ -317,7 +292,7 @@ static es_status read_header(es_safetensors *file)
     if (!text)
         return es_fail(ES_ENOMEM, "%s: out of memory for its header",
                        file->path);
-    status = read_at(file, text, n, PREFIX);
+    status = es_regular_read(file->fd, text, n, PREFIX, file->path);
     if (status == ES_OK)
         status = parse_header(file, text, n);
     free(text);
@@ -325,19 +300,6 @@ static es_status read_header(es_safetensors *file)
 }
 
 /* --- the file ------------------------------------------------------------ */
-
-static es_status open_file(es_safetensors *file)
-{
-    struct stat info;
-    /* A FIFO would block here without O_NONBLOCK; fstat then refuses it. */
-    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file->fd < 0 || fstat(file->fd, &info) < 0)
-        return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return es_fail(ES_EIO, "%s: not a regular file", file->path);
-    file->size = (uint64_t)info.st_size;
-    return ES_OK;
-}
 
 es_status es_safetensors_open(es_safetensors **out, const char *path)
 {
@@ -348,7 +310,7 @@ es_status es_safetensors_open(es_safetensors **out, const char *path)
     file->fd = -1;
     file->path = strdup(path);
     es_status status = file->path
-                           ? open_file(file)
+                           ? es_regular_open(&file->fd, &file->size, path)
                            : es_fail(ES_ENOMEM, "%s: out of memory", path);
     if (status == ES_OK)
         status = read_header(file);
@@ -453,7 +415,8 @@ static es_status read_widened(const es_safetensors *file,
         some = sizeof block / size;
         if (some > n - done)
             some = n - done;
-        status = read_at(file, block, some * size, offset + done * size);
+        status = es_regular_read(file->fd, block, some * size,
+                                 offset + done * size, file->path);
         if (status == ES_OK)
             widen(out + done, block, some, tensor->type);
     }
@@ -478,6 +441,6 @@ es_status es_safetensors_read(const es_safetensors *file,
     size_t size = sizes[tensor->type];
     uint64_t offset = tensor->offset + first * size;
     if (tensor->type == ES_TENSOR_F32)
-        return read_at(file, out, n * size, offset);
+        return es_regular_read(file->fd, out, n * size, offset, file->path);
     return read_widened(file, tensor, out, size, offset, n);
 }

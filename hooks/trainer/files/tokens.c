@@ -1,13 +1,13 @@
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/files/regular.h"
+
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC "ESTOKENS"
@@ -156,42 +156,6 @@ static es_status header_read(es_tokens *tokens, const unsigned char *header)
 
 /* --- opening ------------------------------------------------------------- */
 
-static es_status read_at(const es_tokens *tokens, void *out, size_t n,
-                         uint64_t offset)
-{
-    unsigned char *at = out;
-    while (n > 0) {
-        ssize_t got = pread(tokens->fd, at, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return es_fail(ES_EIO, "%s: cannot read: %s", tokens->path,
-                           strerror(errno));
-        if (got == 0)
-            return es_fail(ES_EIO, "%s: cut short while it was in use",
-                           tokens->path);
-        at += got;
-        n -= (size_t)got;
-        offset += (uint64_t)got;
-    }
-    return ES_OK;
-}
-
-static es_status open_file(es_tokens *tokens, size_t *size)
-{
-    /* O_NONBLOCK: a FIFO must not hang the trainer. */
-    tokens->fd = open(tokens->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (tokens->fd < 0)
-        return es_fail(ES_EIO, "%s: %s", tokens->path, strerror(errno));
-    struct stat st;
-    if (fstat(tokens->fd, &st) != 0)
-        return es_fail(ES_EIO, "%s: %s", tokens->path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return es_fail(ES_EIO, "%s: not a regular file", tokens->path);
-    *size = (size_t)st.st_size;
-    return ES_OK;
-}
-
 static es_status check_size(const es_tokens *tokens, size_t size)
 {
     size_t payload;
@@ -245,7 +209,8 @@ static es_status check_tokens(const es_tokens *tokens,
     uint32_t largest = 0;
     for (size_t at = 0; at < payload && status == ES_OK; at += CHUNK) {
         size_t n = payload - at < CHUNK ? payload - at : CHUNK;
-        status = read_at(tokens, chunk, n, HEADER + at);
+        status =
+            es_regular_read(tokens->fd, chunk, n, HEADER + at, tokens->path);
         if (status != ES_OK)
             break;
         hash = hash_words(hash, chunk, n);
@@ -269,15 +234,16 @@ static es_status check_tokens(const es_tokens *tokens,
 
 static es_status open_checked(es_tokens *tokens)
 {
-    size_t size = 0;
+    uint64_t bytes = 0;
     unsigned char header[HEADER];
-    es_status status = open_file(tokens, &size);
+    es_status status = es_regular_open(&tokens->fd, &bytes, tokens->path);
+    size_t size = (size_t)bytes;
     if (status != ES_OK)
         return status;
     if (size < HEADER)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
-    status = read_at(tokens, header, HEADER, 0);
+    status = es_regular_read(tokens->fd, header, HEADER, 0, tokens->path);
     if (status == ES_OK)
         status = header_read(tokens, header);
     if (status == ES_OK)
@@ -360,8 +326,9 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
     while (left > 0) {
         size_t n = sizeof bytes / tokens->token_bytes;
         n = left < n ? left : n;
-        es_status status = read_at(tokens, bytes, n * tokens->token_bytes,
-                                   HEADER + (at + done) * tokens->token_bytes);
+        es_status status = es_regular_read(
+            tokens->fd, bytes, n * tokens->token_bytes,
+            HEADER + (at + done) * tokens->token_bytes, tokens->path);
         if (status != ES_OK)
             return status;
         for (size_t i = 0; i < n; i++) {
