@@ -76,7 +76,7 @@ check 'a bundle too large is refused' says 'too large' 1 \
 # What the other machine has: no PyTorch, a driver's program that names a card
 # which is not what we run on, and a sanitizer that finds what it is told to.
 mkdir "$dir/bin"
-printf '#!/bin/sh\necho "No such module" >&2; exit 1\n' >"$dir/bin/python3"
+printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
 cat >"$dir/bin/compute-sanitizer" <<'END'
 #!/bin/bash
@@ -201,10 +201,30 @@ if [ -d "$ES_SHARED/reference/train" ]; then
     }
     check 'a stage that hangs costs its time alone' slow
 fi
+# A library of products that no usual folder has, beside the emulation.
+mkdir "$dir/cublas" "$dir/apart"
+cp -r "$dir"/bundle/{lib,entropy-train,gpu-bench-attention} "$dir/apart"
+cp "$emulation" "$dir/apart/lib/libemulation.so"
+: >"$dir/empty.c"
+${CC:-gcc} -shared -fPIC -Wl,-soname,libcublasLt.so.99 "$dir/empty.c" \
+    -o "$dir/cublas/libcublasLt.so.99"
+${CC:-gcc} -shared -fPIC -Wl,--no-as-needed "$dir/empty.c" \
+    "$dir/cublas/libcublasLt.so.99" -L"$dir/apart/lib" -l:libemulation.so \
+    -o "$dir/apart/libentropytrain_cuda.so"
+found() {
+    rm -rf "$out"
+    says 'host emulation' 1 gpu_check BUILD="$dir/apart" STAGES=none \
+        CUBLAS_FOLDER="$dir/cublas" && just none-failed.md require.md
+}
+check 'the library of products is looked for' found
+check 'where there is none, that is said' says 'name its folder' 1 \
+    gpu_check BUILD="$dir/apart" STAGES=none
 rm -rf "$out"
 no_torch() {
     says 'attention: failed' 1 gpu_check STAGES='attention step' &&
-        just attention-failed.md require.md step-failed.md
+        just attention-failed.md require.md step-failed.md &&
+        grep -qF 'no module' "$out/step-failed.md" &&
+        ! grep -F bundle/lib "$out/step-failed.md"
 }
 check 'without a Python the peers fail, and that is said' no_torch
 

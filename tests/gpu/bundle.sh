@@ -8,11 +8,15 @@
 #   mkdir bundle && tar -xzf FILE.tar.gz -C bundle
 #   make gpu-check PREBUILT=1 BUILD=bundle ES_SHARED=bundle/shared OUT=FOLDER
 #
+# (without make: these as variables of tests/gpu/check.sh).
+#
 #   BUILD      where the programs lie (build)
 #   ES_SHARED  the folder with reference/train (../shared)
 #   LIMIT      megabytes of the archive (56)
 #   DATA       the token file; BUILD/debian.tok if it is there and leaves the
-#              archive below LIMIT, else BUILD/corpus.tok, which is made
+#              archive below LIMIT, else BUILD/corpus.tok, which is made. All of
+#              `make corpus-debian` is too large; what is not:
+#                  samples/corpus/debian.sh --limit 90000000 -o build/part.tok
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }

@@ -245,24 +245,26 @@ library_path() { # [FOLDER...]: with those of a bundle, before what there is
 
 # Sets DEVICE and ES_LIBRARY_PATH; or says why not.
 find_device() {
-    local folder
+    local folder why
     ES_LIBRARY_PATH=$(library_path)
     ours "$train" --version >/dev/null ||
         { echo "gpu-check: $train does not run here" >&2; return 1; }
-    DEVICE=$(ours "$bench" device 2>&1) && return
-    if [[ $DEVICE == *libcublasLt* ]]; then
+    DEVICE=$(ours "$bench" device 2>/dev/null) && return
+    why=$(ours "$bench" device 2>&1)
+    if [[ $why == *libcublasLt* ]]; then
         for folder in $(cublas_folders); do
             ls "$folder"/libcublasLt.so.* >/dev/null 2>&1 || continue
             ES_LIBRARY_PATH=$(library_path "$folder")
-            DEVICE=$(ours "$bench" device 2>&1) && return
+            DEVICE=$(ours "$bench" device 2>/dev/null) && return
+            why=$(ours "$bench" device 2>&1)
         done
     fi
-    if [[ $DEVICE =~ 'no driver'|'no device' ]]; then
-        echo "skipped: no CUDA device: $DEVICE" >&2
+    if [[ $why =~ 'no driver'|'no device' ]]; then
+        echo "skipped: no CUDA device: $why" >&2
         return 3
     fi
-    echo "gpu-check: $DEVICE" >&2
-    [[ $DEVICE != *libcublasLt* ]] ||
+    echo "gpu-check: $why" >&2
+    [[ $why != *libcublasLt* ]] ||
         echo "gpu-check: name its folder in CUBLAS_FOLDER" >&2
     return 1
 }

@@ -29,6 +29,7 @@ Lines that begin with "required: " say what was asked for and whether it holds.
   ENTROPY_BENCH_CONTEXTS  "128 256 512 1024 2048 4096 8192", of the attention
   ENTROPY_BENCH_TOKENS    16384: B T of the attention
   ENTROPY_BENCH_ROUNDS    21
+  ENTROPY_BENCH_SHARE     of the device's memory, for a peer (1)
   ENTROPY_BENCH_SECONDS   after which no further peer of a step is begun (220)
   ES_LIBRARY_PATH         LD_LIBRARY_PATH of our programs
 
@@ -169,7 +170,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
 
 def sdpa_kernels():
     """Which kernel SDPA takes of its own accord."""
-    q = torch.randn(1, 4, 256, 64, device=DEVICE).bfloat16()
+    q = torch.randn(4, 12, 1024, 64, device=DEVICE).bfloat16().requires_grad_()
     try:
         activity = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activity) as profile:
@@ -373,6 +374,8 @@ def torch_step(mode, vocab, n_ctx, n_batch):
 def serve(mode, vocab, n_ctx, n_batch):
     """In a process of its own: one line of the number of parameters, the MiB
     that PyTorch reserved at most, and a step's milliseconds after "go"."""
+    if DEVICE == "cuda":
+        torch.cuda.set_per_process_memory_fraction(float(setting("SHARE", "1")))
     step, model = torch_step(mode, vocab, n_ctx, n_batch)
     first = step().item()
     if not abs(first - math.log(vocab)) < 0.5:
@@ -435,14 +438,18 @@ class Peer:
             text=True,
         )
 
+    def has_line(self):
+        return select.select([self.process.stdout], [], [], 1)[0]
+
     def line(self, seconds):
-        ready, _, _ = select.select([self.process.stdout], [], [], max(seconds, 0))
-        line = self.process.stdout.readline() if ready else ""
+        """The next; the compiler's processes may hold the pipe of a dead peer."""
+        end = time.monotonic() + seconds
+        while not self.has_line() and self.process.poll() is None:
+            if time.monotonic() > end:
+                raise Unfinished(f"not within {seconds:.0f} s")
+        line = self.process.stdout.readline() if self.has_line() else ""
         if line:
             return line
-        if not ready:
-            raise Unfinished(f"not within {seconds:.0f} s")
-        self.process.wait()
         self.errors.seek(0)
         said = [text.strip() for text in self.errors if text.strip()]
         raise Unfinished((said or ["it said nothing"])[-1][:200])
@@ -630,11 +637,12 @@ def compare_steps(program):
 
 
 def warm():
-    """All at once, each with a few processes of the compiler."""
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
-    running = [
-        Peer(mode, vocab, *sizes) for sizes in STEPS for mode, vocab in peers()
-    ]
+    """All at once, each with a few processes of the compiler and its share of
+    most of the device's memory."""
+    wanted = [(mode, vocab, *sizes) for sizes in STEPS for mode, vocab in peers()]
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
+    os.environ["ENTROPY_BENCH_SHARE"] = str(0.85 / len(wanted))
+    running = [Peer(*one) for one in wanted]
     for peer in running:
         try:
             peer.line(seconds_left())
