@@ -178,22 +178,22 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 
 /* --- a step --------------------------------------------------------------- */
 
-/** Micro-batch i of a step forward; for training also backward. */
-static es_status pass(es_trainer *trainer, int64_t step, int i, bool training)
+/** A step whose micro-batches are drawn. */
+typedef struct numbered {
+    const es_trainer *trainer;
+    int64_t step;
+} numbered;
+
+/** Micro-batch i of the step: as es_step_plan wants it. */
+static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 {
-    const es_settings *settings = &trainer->settings;
+    const numbered *of = user;
+    const es_settings *settings = &of->trainer->settings;
     const es_model_config *config = &settings->model;
-    const int n = settings->train.accumulate;
-    uint64_t index = (uint64_t)step * (uint64_t)n + (uint64_t)i;
-    es_status status = es_tokens_random_batch(
-        trainer->tokens, trainer->inputs, trainer->targets, ES_SPLIT_TRAIN,
-        config->seed, index, config->batch, config->ctx);
-    if (status == ES_OK)
-        status = es_model_pass(trainer->model, trainer->inputs,
-                               trainer->targets, training);
-    if (status == ES_OK && training)
-        status = es_model_backward(trainer->model, 1.0 / n);
-    return status;
+    const uint64_t n = (uint64_t)settings->train.accumulate;
+    return es_tokens_random_batch(
+        of->trainer->tokens, tokens, targets, ES_SPLIT_TRAIN, config->seed,
+        (uint64_t)of->step * n + (uint64_t)i, config->batch, config->ctx);
 }
 
 /** All of a step, waited for once. */
@@ -201,19 +201,16 @@ static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
                           double lr, bool measure)
 {
     const es_train_config *train = &trainer->settings.train;
-    es_status status = ES_OK;
-    const bool may_skip =
-        !trainer->saw_nan || es_model_scales_loss(trainer->model);
-    es_model_zero_gradients(trainer->model);
+    numbered of = {trainer, step};
+    const es_step_plan plan = {
+        .n_batches = train->accumulate,
+        .draw = draw,
+        .user = &of,
+        .lr = lr,
+        .measure = measure,
+        .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
     es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
-    es_model_begin(trainer->model, measure, train, lr);
-    for (int i = 0; status == ES_OK && i < train->accumulate; i++)
-        status = pass(trainer, step, i, true);
-    if (status == ES_OK)
-        status = es_model_take_step(trainer->model, train, may_skip);
-    if (status == ES_OK)
-        status = es_model_end(trainer->model, out);
-    return status;
+    return es_model_run_step(trainer->model, out, &plan, train);
 }
 
 /** The passes of a step that was skipped once more, to see in which layer the
@@ -222,10 +219,15 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
     es_status status = ES_OK;
+    numbered of = {trainer, step};
     es_model_begin(trainer->model, true, NULL, 0);
     for (int i = 0; status == ES_OK && i < trainer->settings.train.accumulate;
-         i++)
-        status = pass(trainer, step, i, false);
+         i++) {
+        status = draw(&of, trainer->inputs, trainer->targets, i);
+        if (status == ES_OK)
+            status = es_model_pass(trainer->model, trainer->inputs,
+                                   trainer->targets, false);
+    }
     return status == ES_OK ? es_model_end(trainer->model, &outcome) : status;
 }
 

@@ -112,7 +112,8 @@ void es_model_free(es_model *model)
         return;
     es_mem *const all[] = {model->values,      model->gradients,
                            model->moment1,     model->moment2,
-                           model->activations, model->report.memory};
+                           model->activations, model->report.memory,
+                           model->step_inputs};
     for (size_t i = 0; model->backend && i < sizeof all / sizeof *all; i++)
         model->ops->release(model->backend, all[i]);
     model->ops->close(model->backend);
@@ -120,6 +121,7 @@ void es_model_free(es_model *model)
     free(model->layers);
     free(model->host_rows);
     free(model->host_logits);
+    free(model->host_inputs);
     free(model->report.tally);
     free(model);
 }
@@ -277,86 +279,6 @@ void es_model_zero_gradients(es_model *model)
     if (model->gradients)
         model->ops->zero(model->backend, model->gradients,
                          model->params.group[ES_N_GROUPS] * sizeof(float));
-}
-
-/* --- update --------------------------------------------------------------- */
-
-static void update_group(const es_model *model, es_param_group group,
-                         const es_adamw *how)
-{
-    size_t first = model->params.group[group];
-    size_t n = model->params.group[group + 1] - first;
-    if (n > 0)
-        model->ops->adamw(
-            model->backend, es_mem_at(model->values, first * sizeof(float)),
-            es_mem_at(model->moment1, first * sizeof(float)),
-            es_mem_at(model->moment2, first * sizeof(float)),
-            es_mem_at(model->gradients, first * sizeof(float)), n, how,
-            es_model_reported(model, &model->report.tally->control));
-}
-
-static void update(const es_model *model, const es_train_config *train,
-                   bool may_skip)
-{
-    const es_tally *tally = model->report.tally;
-    es_adamw how = {.beta1 = (float)train->beta1,
-                    .beta2 = (float)train->beta2,
-                    .eps = (float)train->eps};
-    const double decays[] = {train->weight_decay,
-                             train->slope_decay ? train->weight_decay : 0, 0};
-    es_mem *squares = es_model_reported(model, &tally->squares);
-    model->ops->sum_squares(model->backend, squares, model->gradients,
-                            model->params.group[ES_GROUP_STATE]);
-    model->ops->clip(model->backend, es_model_reported(model, &tally->control),
-                     squares, es_model_reported(model, &tally->ce),
-                     (float)train->clip, may_skip);
-    for (int group = 0; group < ES_GROUP_STATE; group++) {
-        how.decay = (float)decays[group];
-        update_group(model, (es_param_group)group, &how);
-    }
-}
-
-static bool same_optimiser(const es_train_config *a, const es_train_config *b)
-{
-    const double x[] = {a->beta1, a->beta2, a->eps, a->weight_decay, a->clip};
-    const double y[] = {b->beta1, b->beta2, b->eps, b->weight_decay, b->clip};
-    return memcmp(x, y, sizeof x) == 0 && a->slope_decay == b->slope_decay;
-}
-
-es_status es_model_take_step(es_model *model, const es_train_config *train,
-                             bool may_skip)
-{
-    const int sequence = ES_SEQUENCE_UPDATE + may_skip;
-    if (model->config.forward_only)
-        return es_fail(ES_EARGUMENT, "this model only goes forward");
-    if (!model->has_captured_config)
-        model->captured_config = *train;
-    model->has_captured_config = true;
-    if (!same_optimiser(train, &model->captured_config))
-        update(model, train, may_skip);
-    else if (!es_model_replays(model, sequence)) {
-        update(model, train, may_skip);
-        es_model_launch(model);
-    }
-    model->weights_are_stale = true;
-    model->iteration_is_due = true;
-    model->is_updating = true;
-    return ES_OK;
-}
-
-es_status es_model_update(es_model *model, const es_train_config *train,
-                          double lr, double *grad_norm)
-{
-    es_outcome outcome;
-    if (model->config.forward_only)
-        return es_fail(ES_EARGUMENT, "this model only goes forward");
-    es_model_begin_step(model, train, lr);
-    es_status status = es_model_take_step(model, train, false);
-    if (status == ES_OK)
-        status = es_model_end_step(model, &outcome);
-    if (status == ES_OK)
-        *grad_norm = outcome.grad_norm;
-    return status;
 }
 
 /* --- what was seen -------------------------------------------------------- */

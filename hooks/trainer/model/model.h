@@ -149,6 +149,39 @@ bool es_model_scales_loss(const es_model *model);
 double es_model_loss_scale(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
+/* --- a step of training ----------------------------------------------------
+ */
+
+/** What es_model_run_step shall do. */
+typedef struct es_step_plan {
+    int n_batches; /* micro-batches: the loss is the mean of theirs */
+    /* Micro-batch i = 0 .. n_batches - 1, in this order: tokens, targets (B,T)
+       int32 written. ES_OK, or an error of its own. */
+    es_status (*draw)(void *user, int32_t *tokens, int32_t *targets, int i);
+    void *user;
+    double lr;
+    bool measure, may_skip; /* as es_model_begin and es_model_take_step */
+} es_step_plan;
+
+/** Micro-batches of a step that still is one sequence of operations. One of
+ *  more is one of passes: a captured operation takes memory of the device, and
+ *  what lies between so many passes is little beside them. */
+enum { ES_MAX_UNROLLED = 8 };
+
+/**
+ * Gradients from zero, all of es_model_begin to es_model_end with passes
+ * forward and backward over all micro-batches, and the step: the same bits as
+ * by those calls. Up to ES_MAX_UNROLLED micro-batches, always as many, all of
+ * them are drawn first, and the rest is one sequence of operations.
+ *
+ * ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token outside
+ * the vocabulary); ES_ENOMEM, in the first step alone; what `draw` returns; as
+ * es_model_status.
+ */
+es_status es_model_run_step(es_model *model, es_outcome *out,
+                            const es_step_plan *plan,
+                            const es_train_config *train) ES_MUST_USE;
+
 /* --- passes that are waited for --------------------------------------------
  */
 

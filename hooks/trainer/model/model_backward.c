@@ -192,20 +192,30 @@ static void backward(const es_model *model, double scale)
         config->batch, config->ctx, config->d_model);
 }
 
-es_status es_model_backward(es_model *model, double scale)
+bool es_model_captures_scale(es_model *model, double scale)
 {
-    if (!model->can_go_back)
-        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
-                                     "targets just before");
-    model->can_go_back = false;
     if (!model->has_captured_scale)
         model->captured_scale = scale;
     model->has_captured_scale = true;
-    if (memcmp(&scale, &model->captured_scale, sizeof scale) != 0)
+    return memcmp(&scale, &model->captured_scale, sizeof scale) == 0;
+}
+
+void es_model_run_backward(es_model *model, double scale)
+{
+    model->can_go_back = false;
+    if (!es_model_captures_scale(model, scale))
         backward(model, scale);
     else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD)) {
         backward(model, scale);
         es_model_launch(model);
     }
+}
+
+es_status es_model_backward(es_model *model, double scale)
+{
+    if (!model->can_go_back)
+        return es_fail(ES_EARGUMENT, "no gradient without a forward pass with "
+                                     "targets just before");
+    es_model_run_backward(model, scale);
     return ES_OK;
 }

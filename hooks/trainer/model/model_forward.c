@@ -266,8 +266,8 @@ static void forward(const es_model *model, bool has_targets)
     es_model_launch(model);
 }
 
-static es_status check_tokens(const es_model *model, const char *what,
-                              const int32_t *tokens)
+static es_status check_each(const es_model *model, const char *what,
+                            const int32_t *tokens)
 {
     const int n = es_model_n_rows(model), vocab = model->config.vocab;
     for (int i = 0; i < n; i++)
@@ -279,23 +279,37 @@ static es_status check_tokens(const es_model *model, const char *what,
     return ES_OK;
 }
 
+es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
+                                const int32_t *targets)
+{
+    es_status status = check_each(model, "token", tokens);
+    if (status == ES_OK && targets)
+        status = check_each(model, "target", targets);
+    return status;
+}
+
+void es_model_run_pass(es_model *model, bool has_targets, bool training)
+{
+    es_model_make_weights(model, training);
+    forward(model, has_targets);
+    model->report.n_passes++;
+    model->report.has_losses = model->report.has_losses && has_targets;
+    model->can_go_back = has_targets && !model->config.forward_only;
+}
+
 es_status es_model_pass(es_model *model, const int32_t *tokens,
                         const int32_t *targets, bool training)
 {
     const size_t bytes = (size_t)es_model_n_rows(model) * sizeof *tokens;
-    es_status status = check_tokens(model, "token", tokens);
-    if (status == ES_OK && targets)
-        status = check_tokens(model, "target", targets);
+    es_status status = es_model_check_tokens(model, tokens, targets);
     if (status != ES_OK)
         return status;
+    model->tokens = model->inputs;
+    model->targets = es_mem_at(model->inputs, bytes);
     model->ops->store(model->backend, model->tokens, tokens, bytes);
     if (targets)
         model->ops->store(model->backend, model->targets, targets, bytes);
-    es_model_make_weights(model, training);
-    forward(model, targets != NULL);
-    model->report.n_passes++;
-    model->report.has_losses = model->report.has_losses && targets;
-    model->can_go_back = targets && !model->config.forward_only;
+    es_model_run_pass(model, targets != NULL, training);
     return ES_OK;
 }
 

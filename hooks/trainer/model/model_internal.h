@@ -63,7 +63,8 @@ enum {
     ES_SEQUENCE_FORWARD = 2, /* 1: with targets; 2, 3: measured */
     ES_SEQUENCE_BACKWARD = 6,
     ES_SEQUENCE_UPDATE, /* 1: that may skip */
-    ES_SEQUENCE_PARAMETERS = 9
+    ES_SEQUENCE_PARAMETERS = 9,
+    ES_SEQUENCE_STEP /* 1: that may skip; 2, 3: measured; all of the above */
 };
 
 struct es_model {
@@ -78,7 +79,8 @@ struct es_model {
 
     es_mem *activations;      /* one allocation, carved into what follows */
     es_layer_memory *layers;  /* (L + 1): the last has only x, the output */
-    es_mem *tokens, *targets; /* (B,T) int32 */
+    es_mem *inputs;           /* (2,B,T) int32 of a pass: tokens, targets */
+    es_mem *tokens, *targets; /* (B,T) of the pass that is under way */
     es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
     es_mem *mean, *rstd;      /* (N) of Nf */
     es_mem *logits;           /* (N,V), rows es_model_logit_stride apart; their
@@ -101,6 +103,11 @@ struct es_model {
     es_rows measured_rows; /* carved from host_rows */
     float *host_logits;    /* (N,V), when asked for and not so in memory */
 
+    int32_t *host_inputs; /* (n_host_inputs,2,B,T), of es_model_run_step */
+    int n_host_inputs;
+    es_mem *step_inputs; /* (n_unrolled,2,B,T) of a step in one sequence */
+    int n_unrolled;      /* 0: there has been none */
+
     /* What the captured sequences were captured with. */
     bool has_captured_scale, has_captured_config;
     double captured_scale; /* of the gradients */
@@ -112,6 +119,7 @@ struct es_model {
 
     bool is_updating; /* a step is on its way that nobody has counted */
     bool can_go_back; /* a forward pass with targets is there */
+    bool is_in_step;  /* operations belong to the sequence of a step */
 };
 
 /** Number of rows of a micro-batch. */
@@ -183,6 +191,24 @@ static inline es_role es_model_head_role(const es_model *model)
                                                     : ES_ROLE_WTE;
 }
 
+/* model_forward.c */
+
+/** ES_OK, or ES_EFORMAT: a token (B,T) is not in the vocabulary. */
+es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
+                                const int32_t *targets) ES_MUST_USE;
+
+/** es_model_pass over what is in model->tokens and targets. */
+void es_model_run_pass(es_model *model, bool has_targets, bool training);
+
+/* model_backward.c */
+
+/** es_model_backward after a pass with targets. */
+void es_model_run_backward(es_model *model, double scale);
+
+/** True if sequences are captured with this scale of the gradients: the first
+ *  one that there was. */
+bool es_model_captures_scale(es_model *model, double scale);
+
 /* model_weights.c: normalised weights, spec/model.md, section 5. */
 
 /** Floats of the weight that stands for a parameter matrix of a layer; 0 where
@@ -215,6 +241,10 @@ es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 /** A part of the report's copy in the back-end's memory. */
 es_mem *es_model_reported(const es_model *model, const void *part);
 
+/** es_model_begin but for the parameters. */
+void es_model_begin_report(es_model *model, bool measure,
+                           const es_train_config *train, double lr);
+
 /** es_model_begin and es_model_end of a step after passes that have ended: the
  *  rest of the report stays. */
 void es_model_begin_step(es_model *model, const es_train_config *train,
@@ -222,7 +252,7 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
 es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;
 
 /** True if a known sequence has been run; otherwise its operations follow, and
- *  es_model_launch. */
+ *  es_model_launch. Within a step that is one sequence they are its own. */
 bool es_model_replays(const es_model *model, int sequence);
 void es_model_launch(const es_model *model);
 

@@ -125,8 +125,7 @@ static void plan_shared(plan *to, es_model *model)
     const size_t d = (size_t)config->d_model, f4 = sizeof(float);
     const size_t md = (size_t)config->mlp_mult * d;
     const size_t act = model->ops->activation_size;
-    take(to, &model->tokens, n, 1, sizeof(int32_t));
-    take(to, &model->targets, n, 1, sizeof(int32_t));
+    take(to, &model->inputs, n, 2, sizeof(int32_t));
     if (es_model_config_final_norm(config)) {
         take(to, &model->normed, n, d, act);
         take(to, &model->mean, n, 1, f4);

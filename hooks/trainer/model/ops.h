@@ -203,8 +203,8 @@ typedef struct es_ops {
      * has a number of its own, 0 .. ES_MAX_SEQUENCES - 1. `replay` runs it if
      * it is known and returns true; else the operations that follow are
      * captured until `launch` keeps them under this number and runs them.
-     * store, load, view, status, keep and reserve stay outside. NULL: a
-     * back-end that does not gain by it.
+     * Sequences do not nest; store, load, view, status, keep, reserve and
+     * release stay outside. NULL: a back-end that does not gain by it.
      */
     bool (*replay)(es_backend *backend, int sequence);
     void (*launch)(es_backend *backend);

@@ -42,12 +42,13 @@ es_mem *es_model_reported(const es_model *model, const void *part)
 
 bool es_model_replays(const es_model *model, int sequence)
 {
-    return model->ops->replay && model->ops->replay(model->backend, sequence);
+    return !model->is_in_step && model->ops->replay &&
+           model->ops->replay(model->backend, sequence);
 }
 
 void es_model_launch(const es_model *model)
 {
-    if (model->ops->launch)
+    if (!model->is_in_step && model->ops->launch)
         model->ops->launch(model->backend);
 }
 
@@ -71,8 +72,8 @@ static size_t bytes_of_interest(const es_report *report)
     return report->measured ? report->n_bytes : sizeof *report->tally;
 }
 
-void es_model_begin(es_model *model, bool measure, const es_train_config *train,
-                    double lr)
+void es_model_begin_report(es_model *model, bool measure,
+                           const es_train_config *train, double lr)
 {
     const es_model_config *config = &model->config;
     const size_t n_layers = (size_t)config->n_layer;
@@ -88,6 +89,12 @@ void es_model_begin(es_model *model, bool measure, const es_train_config *train,
     report->has_losses = true;
     model->ops->store(model->backend, report->memory, report->tally,
                       bytes_of_interest(report));
+}
+
+void es_model_begin(es_model *model, bool measure, const es_train_config *train,
+                    double lr)
+{
+    es_model_begin_report(model, measure, train, lr);
     if (measure)
         es_model_report_parameters(model);
 }

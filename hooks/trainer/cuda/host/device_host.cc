@@ -1,4 +1,5 @@
 /* The device that the host pretends to be. */
+#include "hooks/trainer/cuda/host/counts.h"
 #include "hooks/trainer/cuda/host/host.h"
 #include "hooks/trainer/cuda/kernel.h"
 
@@ -23,12 +24,15 @@ struct es_device {
     es_device_facts facts;
     es_host_wishes wishes;
     size_t reserved;
-    long n_launches, n_copies, n_reserved;
+    long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
     const char *unnoticed; /* trouble that nobody has waited for */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
+
+extern "C" ES_API es_host_counts es_host_counted;
+es_host_counts es_host_counted;
 
 /* --- opening -------------------------------------------------------------- */
 
@@ -48,6 +52,8 @@ static es_host_wishes read_wishes(void)
             wishes.bare = true;
         else if (sscanf(words, "fail=%llu", &n) == 1)
             wishes.fail = (long)n;
+        else if (sscanf(words, "captured=%llu", &n) == 1)
+            wishes.captured = (long)n;
         else if (sscanf(words, "copy=%llu", &n) == 1)
             wishes.copy = (long)n;
         else if (sscanf(words, "reserve=%llu", &n) == 1)
@@ -103,11 +109,20 @@ const es_host_wishes *es_host_wishes_of(const es_device *device)
     return &device->wishes;
 }
 
+static void expect_no_capture(const es_device *device, const char *what)
+{
+    if (!device->captures)
+        return;
+    fprintf(stderr, "host emulation: %s within a captured sequence\n", what);
+    abort();
+}
+
 /* --- memory --------------------------------------------------------------- */
 
 es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 {
     size_t left = device->wishes.memory - device->reserved;
+    expect_no_capture(device, "a reserve");
     *out = NULL;
     const bool refused = ++device->n_reserved == device->wishes.reserve;
     /* Exactly so large, for a sanitizer to see what is beyond. */
@@ -123,6 +138,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 
 void es_device_release(es_device *device, void *memory)
 {
+    expect_no_capture(device, "a release");
     if (memory)
         device->reserved -= malloc_usable_size(memory);
     free(memory);
@@ -181,17 +197,10 @@ void es_device_zero(es_device *device, void *out, size_t bytes)
     es_host_do(device, zero, &s, sizeof s);
 }
 
-static void expect_no_capture(const es_device *device, const char *what)
-{
-    if (!device->captures)
-        return;
-    fprintf(stderr, "host emulation: %s within a captured sequence\n", what);
-    abort();
-}
-
 void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
 {
     expect_no_capture(device, "a store");
+    es_host_counted.stores++;
     if (can_copy(device) && bytes > 0)
         memcpy(out, in, bytes);
 }
@@ -199,6 +208,7 @@ void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
 {
     expect_no_capture(device, "a load");
+    es_host_counted.loads++;
     const bool can_load = can_copy(device);
     notice(device);
     if (!can_load)
@@ -243,8 +253,13 @@ void es_host_do(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument, size_t bytes)
 {
-    if (!device->captures)
+    if (device->trouble[0])
+        return;
+    if (!device->captures) {
+        es_host_counted.loose++;
         run(device, work, argument);
+    } else if (++device->n_captured == device->wishes.captured)
+        es_device_trouble(device, "a launch that was meant to fail", 901);
     else if (!capture(device, work, argument, bytes))
         es_device_trouble(device, "a captured sequence", 2);
 }
@@ -252,6 +267,8 @@ void es_host_do(es_device *device,
 void es_device_capture(es_device *device)
 {
     expect_no_capture(device, "a capture");
+    if (device->trouble[0])
+        return;
     device->captures = true;
     free_graph(&device->capturing);
     device->capturing.end = &device->capturing.first;
@@ -260,6 +277,9 @@ void es_device_capture(es_device *device)
 void es_device_capture_end(es_device *device, int sequence)
 {
     graph *kept = &device->graphs[sequence];
+    if (!device->captures)
+        return;
+    es_host_counted.captures++;
     free_graph(kept);
     kept->first = device->capturing.first;
     device->capturing.first = NULL;
@@ -271,7 +291,8 @@ bool es_device_replay(es_device *device, int sequence)
     const captured *next = device->graphs[sequence].first;
     expect_no_capture(device, "a replay");
     if (!next)
-        return false;
+        return device->trouble[0] != 0;
+    es_host_counted.replays++;
     for (; next; next = next->next)
         run(device, next->work, next->argument);
     return true;
@@ -293,6 +314,7 @@ bool es_device_is_in_trouble(const es_device *device)
 
 es_status es_device_status(es_device *device)
 {
+    expect_no_capture(device, "a wait");
     notice(device);
     if (device->trouble[0])
         return es_fail(ES_EIO, "host emulation: %s", device->trouble);

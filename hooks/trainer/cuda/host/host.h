@@ -11,6 +11,7 @@ typedef struct es_host_wishes {
     bool reverse;  /* threads and blocks from the last to the first */
     bool late;     /* a failure is not noticed before it is waited for */
     long fail;     /* the launch of this number fails; 0: none */
+    long captured; /* likewise one that is captured */
     long copy;     /* likewise a store or a load */
     long reserve;  /* the reservation of this number is refused */
     size_t memory; /* bytes that the device has */

@@ -1,0 +1,258 @@
+/* The update, and a whole step of training. */
+#include "hooks/trainer/model/model_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <string.h>
+
+/* --- update --------------------------------------------------------------- */
+
+static void update_group(const es_model *model, es_param_group group,
+                         const es_adamw *how)
+{
+    size_t first = model->params.group[group];
+    size_t n = model->params.group[group + 1] - first;
+    if (n > 0)
+        model->ops->adamw(
+            model->backend, es_mem_at(model->values, first * sizeof(float)),
+            es_mem_at(model->moment1, first * sizeof(float)),
+            es_mem_at(model->moment2, first * sizeof(float)),
+            es_mem_at(model->gradients, first * sizeof(float)), n, how,
+            es_model_reported(model, &model->report.tally->control));
+}
+
+static void update(const es_model *model, const es_train_config *train,
+                   bool may_skip)
+{
+    const es_tally *tally = model->report.tally;
+    es_adamw how = {.beta1 = (float)train->beta1,
+                    .beta2 = (float)train->beta2,
+                    .eps = (float)train->eps};
+    const double decays[] = {train->weight_decay,
+                             train->slope_decay ? train->weight_decay : 0, 0};
+    es_mem *squares = es_model_reported(model, &tally->squares);
+    model->ops->sum_squares(model->backend, squares, model->gradients,
+                            model->params.group[ES_GROUP_STATE]);
+    model->ops->clip(model->backend, es_model_reported(model, &tally->control),
+                     squares, es_model_reported(model, &tally->ce),
+                     (float)train->clip, may_skip);
+    for (int group = 0; group < ES_GROUP_STATE; group++) {
+        how.decay = (float)decays[group];
+        update_group(model, (es_param_group)group, &how);
+    }
+}
+
+static bool same_optimiser(const es_train_config *a, const es_train_config *b)
+{
+    const double x[] = {a->beta1, a->beta2, a->eps, a->weight_decay, a->clip};
+    const double y[] = {b->beta1, b->beta2, b->eps, b->weight_decay, b->clip};
+    return memcmp(x, y, sizeof x) == 0 && a->slope_decay == b->slope_decay;
+}
+
+/* True if sequences are captured with these settings of the optimiser: the
+ * first ones that there were. */
+static bool captures_config(es_model *model, const es_train_config *train)
+{
+    if (!model->has_captured_config)
+        model->captured_config = *train;
+    model->has_captured_config = true;
+    return same_optimiser(train, &model->captured_config);
+}
+
+static es_status check_trains(const es_model *model)
+{
+    return model->config.forward_only
+               ? es_fail(ES_EARGUMENT, "this model only goes forward")
+               : ES_OK;
+}
+
+static void run_update(es_model *model, const es_train_config *train,
+                       bool may_skip)
+{
+    if (!captures_config(model, train))
+        update(model, train, may_skip);
+    else if (!es_model_replays(model, ES_SEQUENCE_UPDATE + may_skip)) {
+        update(model, train, may_skip);
+        es_model_launch(model);
+    }
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
+    model->is_updating = true;
+}
+
+es_status es_model_take_step(es_model *model, const es_train_config *train,
+                             bool may_skip)
+{
+    es_status status = check_trains(model);
+    if (status == ES_OK)
+        run_update(model, train, may_skip);
+    return status;
+}
+
+es_status es_model_update(es_model *model, const es_train_config *train,
+                          double lr, double *grad_norm)
+{
+    es_outcome outcome;
+    es_status status = check_trains(model);
+    if (status != ES_OK)
+        return status;
+    es_model_begin_step(model, train, lr);
+    run_update(model, train, false);
+    status = es_model_end_step(model, &outcome);
+    if (status == ES_OK)
+        *grad_norm = outcome.grad_norm;
+    return status;
+}
+
+/* --- micro-batches -------------------------------------------------------- */
+
+/* Room on the host for n of them. */
+static es_status make_host_room(es_model *model, int n)
+{
+    const size_t each = 2 * (size_t)es_model_n_rows(model);
+    if (n <= model->n_host_inputs)
+        return ES_OK;
+    int32_t *room = es_resize(model->host_inputs, (size_t)n * each,
+                              sizeof *model->host_inputs);
+    if (!room)
+        return es_fail(ES_ENOMEM, "out of memory for %d micro-batches", n);
+    model->host_inputs = room;
+    model->n_host_inputs = n;
+    return ES_OK;
+}
+
+/* In the back-end's memory only once: captured operations read there. */
+static es_status make_room(es_model *model, int n)
+{
+    const size_t bytes = 2 * (size_t)es_model_n_rows(model) * sizeof(int32_t);
+    es_status status = make_host_room(model, n);
+    if (status != ES_OK || model->n_unrolled == n)
+        return status;
+    status = model->ops->reserve(model->backend, &model->step_inputs,
+                                 (size_t)n * bytes);
+    if (status == ES_OK)
+        model->n_unrolled = n;
+    return status;
+}
+
+/* Micro-batch i on the host, its tokens and targets. */
+static int32_t *host_input(const es_model *model, int i)
+{
+    return model->host_inputs + (size_t)i * 2 * (size_t)es_model_n_rows(model);
+}
+
+/* All of them, in one copy to the back-end. */
+static es_status draw_all(es_model *model, const es_step_plan *plan)
+{
+    const size_t n = (size_t)es_model_n_rows(model);
+    es_status status = make_room(model, plan->n_batches);
+    for (int i = 0; status == ES_OK && i < plan->n_batches; i++) {
+        int32_t *tokens = host_input(model, i);
+        status = plan->draw(plan->user, tokens, tokens + n, i);
+        if (status == ES_OK)
+            status = es_model_check_tokens(model, tokens, tokens + n);
+    }
+    if (status == ES_OK)
+        model->ops->store(model->backend, model->step_inputs,
+                          model->host_inputs,
+                          (size_t)plan->n_batches * 2 * n * sizeof(int32_t));
+    return status;
+}
+
+/* --- a step as one sequence ----------------------------------------------- */
+
+/* What operations are told as a number has to be what it was when they were
+ * captured: the optimiser's settings, and the scale, which says how many
+ * micro-batches there are. SNorm's iteration is not due after passes that no
+ * update followed. */
+static bool is_one_sequence(es_model *model, const es_step_plan *plan,
+                            const es_train_config *train)
+{
+    return plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
+           es_model_captures_scale(model, 1.0 / plan->n_batches) &&
+           captures_config(model, train);
+}
+
+static void run_operations(es_model *model, const es_step_plan *plan,
+                           const es_train_config *train)
+{
+    const size_t bytes = (size_t)es_model_n_rows(model) * sizeof(int32_t);
+    model->is_in_step = true;
+    es_model_zero_gradients(model);
+    if (plan->measure)
+        es_model_report_parameters(model);
+    for (int i = 0; i < plan->n_batches; i++) {
+        model->tokens = es_mem_at(model->step_inputs, 2 * (size_t)i * bytes);
+        model->targets = es_mem_at(model->tokens, bytes);
+        es_model_run_pass(model, true, true);
+        es_model_run_backward(model, 1.0 / plan->n_batches);
+    }
+    run_update(model, train, plan->may_skip);
+    model->is_in_step = false;
+}
+
+/* What run_operations leaves behind on the host, also when nobody calls it. */
+static void count_operations(es_model *model, const es_step_plan *plan)
+{
+    model->report.n_passes = plan->n_batches;
+    model->can_go_back = false;
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
+    model->is_updating = true;
+}
+
+static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
+                                  const es_train_config *train)
+{
+    const int sequence = ES_SEQUENCE_STEP + plan->may_skip + 2 * plan->measure;
+    es_status status = draw_all(model, plan);
+    if (status != ES_OK)
+        return status;
+    es_model_begin_report(model, plan->measure, train, plan->lr);
+    /* An evaluation has made them of the same parameters: once more does not
+     * change them, and the sequence is the same one. */
+    model->weights_are_stale = true;
+    if (!es_model_replays(model, sequence)) {
+        run_operations(model, plan, train);
+        es_model_launch(model);
+    }
+    count_operations(model, plan);
+    return ES_OK;
+}
+
+/* --- a step as one of passes ---------------------------------------------- */
+
+static es_status run_passes(es_model *model, const es_step_plan *plan,
+                            const es_train_config *train)
+{
+    const size_t n = (size_t)es_model_n_rows(model);
+    es_status status = make_host_room(model, 1);
+    if (status != ES_OK)
+        return status;
+    int32_t *tokens = host_input(model, 0);
+    es_model_zero_gradients(model);
+    es_model_begin(model, plan->measure, train, plan->lr);
+    for (int i = 0; status == ES_OK && i < plan->n_batches; i++) {
+        status = plan->draw(plan->user, tokens, tokens + n, i);
+        if (status == ES_OK)
+            status = es_model_pass(model, tokens, tokens + n, true);
+        if (status == ES_OK)
+            es_model_run_backward(model, 1.0 / plan->n_batches);
+    }
+    if (status == ES_OK)
+        run_update(model, train, plan->may_skip);
+    return status;
+}
+
+es_status es_model_run_step(es_model *model, es_outcome *out,
+                            const es_step_plan *plan,
+                            const es_train_config *train)
+{
+    es_status status = check_trains(model);
+    if (status != ES_OK)
+        return status;
+    status = is_one_sequence(model, plan, train)
+                 ? run_one_sequence(model, plan, train)
+                 : run_passes(model, plan, train);
+    return status == ES_OK ? es_model_end(model, out) : status;
+}
