@@ -50,6 +50,12 @@ check 'a precision that does not exist' \
 check 'the device says its name' says 'host emulation' 0 \
     env ENTROPY_TRAIN_CUDA="$emulation" "$BUILD/gpu-bench-attention" device
 
+if [ -n "${SAN:-}" ]; then
+    skip 'gpu-check out of a bundle' 'the emulation is slow with sanitizers'
+    finish
+    exit
+fi
+
 # --- a bundle -----------------------------------------------------------------------
 
 # The emulation in the place of the device; the rest as it is.

@@ -37,6 +37,7 @@ export BUILD=${BUILD:-build}
 export OUT=${OUT:-$BUILD/gpu}
 export ES_SHARED=${ES_SHARED:-../shared}
 STAGES=${STAGES:-verify parity sanitize attention step replicate}
+SECONDS=0
 SKIPPED=77
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
