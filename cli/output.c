@@ -163,6 +163,14 @@ void es_output_abandon(es_output *output)
     forget(output);
 }
 
+es_status es_output_finish(es_output *output, es_status status)
+{
+    if (status == ES_OK)
+        return es_output_close(output);
+    es_output_abandon(output);
+    return status;
+}
+
 es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs)
 {

@@ -42,6 +42,10 @@ bool es_output_is_blamed(const es_output *output);
 es_status es_output_close(es_output *output) ES_MUST_USE;
 void es_output_abandon(es_output *output); /* NULL is fine */
 
+/** Closes it if all went well until now, and abandons it otherwise. Returns the
+ *  status, or that of closing. */
+es_status es_output_finish(es_output *output, es_status status) ES_MUST_USE;
+
 /** ES_EUSAGE if `path` is one of the inputs (also by another name). */
 es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs) ES_MUST_USE;

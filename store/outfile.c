@@ -294,3 +294,11 @@ const char *es_outfile_temporary(const es_outfile *file)
 {
     return file->temporary;
 }
+
+es_status es_outfile_finish(es_outfile *file, es_status status)
+{
+    if (status == ES_OK)
+        return es_outfile_close(file);
+    es_outfile_abandon(file);
+    return status;
+}

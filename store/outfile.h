@@ -33,6 +33,10 @@ es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 /** Removes the temporary file, leaves `path` alone, frees. NULL is fine. */
 void es_outfile_abandon(es_outfile *file);
 
+/** Closes the file if all went well until now, and abandons it otherwise.
+ *  Returns the status, or that of closing. */
+es_status es_outfile_finish(es_outfile *file, es_status status) ES_MUST_USE;
+
 /**
  * The temporary file's path, empty so far, for who opens by name (es_writer)
  * and syncs what he writes; he may replace the file. NULL if there is none:

@@ -157,11 +157,7 @@ static es_status write_runs(const arguments *given, es_reader *reader,
         status = given->format == CSV
                      ? es_export_csv(stream, reader, run, &given->what)
                      : es_export_jsonl(stream, reader, run, &given->what);
-    if (status != ES_OK) {
-        es_output_abandon(output);
-        return status;
-    }
-    return es_output_close(output);
+    return es_output_finish(output, status);
 }
 
 int es_export_main(int argc, char **argv)

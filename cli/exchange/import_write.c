@@ -121,10 +121,7 @@ static es_status write_file(es_imported *about, es_lines *lines,
         return status;
     t.output = output;
     status = write_run(&t, lines, options);
-    if (status == ES_OK)
-        return es_output_close(output);
-    es_output_abandon(output);
-    return status;
+    return es_output_finish(output, status);
 }
 
 es_status es_import_file(es_imported *out, const char *input,

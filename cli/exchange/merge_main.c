@@ -209,10 +209,7 @@ static int merge(const arguments *given)
     es_status status = es_output_open_run(&output, &writer, given->output);
     if (status == ES_OK) {
         status = write_runs(given, output, writer, &n_failed, &n_runs);
-        if (status == ES_OK)
-            status = es_output_close(output);
-        else
-            es_output_abandon(output);
+        status = es_output_finish(output, status);
     }
     if (status != ES_OK)
         return es_command_exit(status);

@@ -171,11 +171,7 @@ static es_status write_page(es_report *report, const es_report_options *given)
     if (status != ES_OK)
         return status;
     status = es_report_write(stream, report, given);
-    if (status != ES_OK) {
-        es_output_abandon(output);
-        return status;
-    }
-    status = es_output_close(output);
+    status = es_output_finish(output, status);
     if (status == ES_OK && !given->quiet && strcmp(given->output, "-") != 0)
         es_print_note("%s written", given->output);
     return status;

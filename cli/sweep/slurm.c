@@ -165,11 +165,8 @@ static es_status write_script(const char *path,
     es_status status = es_outfile_open(&file, &stream, path);
     if (status != ES_OK)
         return status;
-    status = es_sweep_print_script(stream, given, runs, n);
-    if (status == ES_OK)
-        return es_outfile_close(file);
-    es_outfile_abandon(file);
-    return status;
+    return es_outfile_finish(file,
+                             es_sweep_print_script(stream, given, runs, n));
 }
 
 /* What --parsable prints: "4711", or "4711;CLUSTER". */

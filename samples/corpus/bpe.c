@@ -137,13 +137,8 @@ es_status es_bpe_save(const es_bpe *bpe, const char *path)
     if (!model)
         return es_fail(ES_EIO, "%s: %s", bpe->model, strerror(errno));
     es_status status = es_outfile_open(&file, &stream, path);
-    if (status == ES_OK) {
-        status = copy(stream, model, path);
-        if (status == ES_OK)
-            status = es_outfile_close(file);
-        else
-            es_outfile_abandon(file);
-    }
+    if (status == ES_OK)
+        status = es_outfile_finish(file, copy(stream, model, path));
     fclose(model);
     return status;
 }

@@ -91,11 +91,7 @@ static es_status write_file(const char *path, const es_tokens_content *content)
     es_status status = es_outfile_open(&file, &stream, path);
     if (status != ES_OK)
         return status;
-    status = es_tokens_write(stream, content);
-    if (status == ES_OK)
-        return es_outfile_close(file);
-    es_outfile_abandon(file);
-    return status;
+    return es_outfile_finish(file, es_tokens_write(stream, content));
 }
 
 es_status es_spool_write(es_spool *spool, const char *path,

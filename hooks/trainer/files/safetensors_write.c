@@ -140,10 +140,7 @@ static es_status write_file(const char *path, const char *header,
         return status;
     write_header(out, header);
     status = write_tensors(out, tensors, n_tensors, path);
-    if (status == ES_OK)
-        return es_outfile_close(file);
-    es_outfile_abandon(file);
-    return status;
+    return es_outfile_finish(file, status);
 }
 
 es_status es_safetensors_write(const char *path,
