@@ -143,11 +143,8 @@ static void draw_sheet(es_picture *picture, const es_bars_sheet *sheet)
 {
     const es_bars *figure = sheet->figure;
     double left = sheet->plots[0].x;
-    if (figure->style.title)
-        es_draw_fitted(picture, left, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       sheet->colors->ink, figure->style.title,
-                       sheet->legend.width);
+    es_draw_page_title(picture, sheet->colors, left, sheet->legend.width,
+                       figure->style.title);
     es_draw_legend(picture, &sheet->legend, left, ES_MARGIN + sheet->top);
     for (size_t i = 0; i < figure->n_panels; i++)
         draw_panel(picture, sheet, i);

@@ -105,6 +105,15 @@ es_status es_figure_finish(es_picture **out, es_picture *picture,
     return status;
 }
 
+void es_draw_page_title(es_picture *picture, const es_colors *colors, double x,
+                        double width, const char *title)
+{
+    if (title)
+        es_draw_fitted(picture, x, ES_MARGIN + ES_TITLE_SIZE - 1, ES_TITLE_SIZE,
+                       ES_ALIGN_START, ES_WEIGHT_BOLD, colors->ink, title,
+                       width);
+}
+
 void es_draw_titles(es_picture *picture, const es_colors *colors, double x,
                     double y, double width, double head, const char *title,
                     const char *subtitle)

@@ -61,6 +61,10 @@ es_status es_figure_finish(es_picture **out, es_picture *picture,
 #define ES_TITLE_LINE 13.0
 #define ES_SUBTITLE_LINE 11.0
 
+/** The figure's own title, at the top of the page from x on; NULL: none. */
+void es_draw_page_title(es_picture *picture, const es_colors *colors, double x,
+                        double width, const char *title);
+
 /** Height of a panel's titles; either may be NULL. */
 double es_head(const char *title, const char *subtitle);
 

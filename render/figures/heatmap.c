@@ -169,13 +169,10 @@ static void draw_footer(es_picture *picture, const es_heatmap_sheet *sheet)
 
 static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
 {
-    const char *title = sheet->figure->style.title;
     double left = sheet->blocks[0].x;
-    if (title)
-        es_draw_fitted(picture, left, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       sheet->colors->ink, title,
-                       sheet->width - left - ES_MARGIN);
+    es_draw_page_title(picture, sheet->colors, left,
+                       sheet->width - left - ES_MARGIN,
+                       sheet->figure->style.title);
     for (size_t i = 0; i < sheet->figure->n_panels; i++)
         draw_block(picture, sheet, i);
     es_draw_bar(picture, sheet->colors,

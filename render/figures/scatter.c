@@ -310,10 +310,8 @@ static void draw_sheet(es_picture *picture, const es_scatter_sheet *sheet)
     const es_scatter *figure = sheet->figure;
     const es_box *plot = &sheet->plot;
     double y = plot->y + plot->height + ES_AXIS_FOOT + 4;
-    if (figure->style.title)
-        es_draw_fitted(picture, plot->x, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       sheet->colors->ink, figure->style.title, plot->width);
+    es_draw_page_title(picture, sheet->colors, plot->x, plot->width,
+                       figure->style.title);
     es_draw_titles(picture, sheet->colors, plot->x, plot->y - 6, plot->width,
                    es_head(NULL, figure->subtitle), NULL, figure->subtitle);
     draw_plot(picture, sheet);

@@ -359,11 +359,9 @@ static es_status draw(es_picture **out, sheet *s)
             &picture, style.width > 0 ? style.width : ceil(needed.width),
             style.height > 0 ? style.height : ceil(needed.height),
             s->colors->paper);
-    if (status == ES_OK && style.title)
-        es_draw_fitted(picture, ES_MARGIN + LEFT, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       s->colors->ink, style.title,
-                       needed.width - LEFT - 2 * ES_MARGIN);
+    if (status == ES_OK)
+        es_draw_page_title(picture, s->colors, ES_MARGIN + LEFT,
+                           needed.width - LEFT - 2 * ES_MARGIN, style.title);
     for (size_t i = 0; status == ES_OK && i < s->figure->n_panels; i++)
         draw_block(picture, s, &s->blocks[i]);
     return es_figure_finish(out, picture, &style, status);
