@@ -145,6 +145,27 @@ static void test_timeline__few_steps(void **state)
     es_picture_free(picture);
 }
 
+/* Nothing is half a NaN. */
+static void test_timeline__counts_are_whole(void **state)
+{
+    (void)state;
+    const int64_t steps[] = {100, 200};
+    static const float counts[][2] = {{0, 0}, {0, 1}, {0, 2}, {7, 8}};
+    static const char *const parts[] = {"0.5", "0.5", "0.5", "7.5"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const es_timeline_plot plot = {"NaN", steps, counts[i], 2, false};
+        es_timeline_panel panel = {.title = "SM",
+                                   .plots = &plot,
+                                   .n_plots = 1,
+                                   .first = 100,
+                                   .last = 200};
+        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+        assert_false(picture_says(picture, parts[i]));
+        assert_true(picture_says(picture, i == 3 ? "8" : "0"));
+        es_picture_free(picture);
+    }
+}
+
 static void test_timeline__refuses(void **state)
 {
     (void)state;
@@ -167,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_timeline__hostile),
         cmocka_unit_test(test_timeline__keeps_a_dip),
         cmocka_unit_test(test_timeline__few_steps),
+        cmocka_unit_test(test_timeline__counts_are_whole),
         cmocka_unit_test(test_timeline__refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

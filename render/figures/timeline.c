@@ -104,20 +104,26 @@ static bool is_alone(const es_timeline_plot *plot, size_t i)
            !(i + 1 < plot->n && shown(plot, i + 1));
 }
 
+/* Of whole numbers no parts. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
     double low = INFINITY, high = -INFINITY;
+    double most = fmin(TICKS, box->height / 14);
+    bool whole = true;
     for (size_t i = 0; i < plot->n; i++) {
         double value = (double)plot->values[i];
         if (!shown(plot, i) || (plot->logarithmic && !(value > 0)))
             continue;
         low = fmin(low, value);
         high = fmax(high, value);
+        whole = whole && floor(value) == value;
     }
+    if (whole && high - low < TICKS)
+        most = fmin(most, fmax(high - low, 1) + 1);
     if (!plot->logarithmic && low > 0 && low < high / 2)
         low = 0;
     return es_axis_make(low, high, plot->logarithmic, box->y + box->height,
-                        box->y, (int)fmin(TICKS, box->height / 14));
+                        box->y, (int)most);
 }
 
 /* The smallest and the largest value of each column of the page, in the order
