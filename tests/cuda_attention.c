@@ -49,6 +49,10 @@ const cuda_place *cuda_places(void)
             places[n] = (cuda_place){0};
     }
     are_open = true;
+    if (!places[0].plugin) {
+        print_message("skipped: no CUDA device, nor its emulation\n");
+        skip();
+    }
     return places;
 }
 

@@ -333,8 +333,10 @@ static void check_norm_back_of(es_bench *bench, int n_rows, int width, bool bad)
 
 static void check_norm_backward(es_bench *bench)
 {
-    const int sizes[][2] = {{1, 1},   {5, 3},    {7, 33},  {70, 64},
-                            {9, 257}, {40, 768}, {3, 1300}};
+    /* Packs of a lane: 1 to 4, more than stay in registers, and none. */
+    const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
+                            {9, 257},  {11, 264}, {40, 768}, {5, 392},
+                            {3, 1016}, {3, 1288}, {3, 1300}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check_norm_back_of(bench, sizes[i][0], sizes[i][1], false);
     check_norm_back_of(bench, 6, 40, true);

@@ -106,17 +106,68 @@ typedef struct norm_backward {
     int n_rows, width;
 } norm_backward;
 
-/* Means over the row of g = dy weight, and of g along the normalised x. */
-template <class A, int W>
-static __device__ void row_means(float *mean_g, float *mean_gx, const A *dy,
-                                 const A *x, const norm_backward *n, int row)
+/* A lane's packs of a row of dy, x and dx: N of them are read at once and
+ * stay in registers; for N = 0 a row is as wide as it likes, and is read where
+ * it is needed. */
+template <class A, int W, int N>
+struct row_packs {
+    A *dx;
+    const A *dy, *x;
+    uint4 of_dx[N > 0 ? N : 1], of_dy[N > 0 ? N : 1], of_x[N > 0 ? N : 1];
+};
+
+/* Where the lane's pack number k begins. */
+template <int W>
+static __device__ __forceinline__ int pack_at(int k)
 {
-    const float mean = n->mean[row], width = (float)n->width;
+    return (k * 32 + (int)threadIdx.x % 32) * W;
+}
+
+template <class A, int W, int N>
+static __device__ __forceinline__ void read_packs(row_packs<A, W, N> *row,
+                                                  int width)
+{
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const int j = pack_at<W>(k);
+        if (j >= width)
+            continue;
+        row->of_dy[k] = *(const uint4 *)(const void *)(row->dy + j);
+        row->of_x[k] = *(const uint4 *)(const void *)(row->x + j);
+        row->of_dx[k] = *(const uint4 *)(const void *)(row->dx + j);
+    }
+}
+
+/* Pack number k, which begins at column j. */
+template <class A, int W, int N>
+static __device__ __forceinline__ void take_pack(float (&d)[W], float (&v)[W],
+                                                 const row_packs<A, W, N> *row,
+                                                 int k, int j)
+{
+    if constexpr (N > 0) {
+        es_load(d, (const A *)(const void *)&row->of_dy[k]);
+        es_load(v, (const A *)(const void *)&row->of_x[k]);
+    } else {
+        es_load(d, row->dy + j);
+        es_load(v, row->x + j);
+    }
+}
+
+/* Means over the row of g = dy weight, and of g along the normalised x. */
+template <class A, int W, int N>
+static __device__ __forceinline__ void
+row_means(float *mean_g, float *mean_gx, const row_packs<A, W, N> *row,
+          const norm_backward *n, float mean, float rstd)
+{
+    const float width = (float)n->width;
     float sum = 0, dot = 0;
-    for (int j = (int)threadIdx.x % 32 * W; j < n->width; j += 32 * W) {
+#pragma unroll
+    for (int k = 0; N > 0 ? k < N : pack_at<W>(k) < n->width; k++) {
+        const int j = pack_at<W>(k);
         float d[W], v[W], weight[W];
-        es_load(d, dy + j);
-        es_load(v, x + j);
+        if (j >= n->width)
+            continue;
+        take_pack(d, v, row, k, j);
         es_load(weight, n->weight + j);
 #pragma unroll
         for (int c = 0; c < W; c++) {
@@ -125,25 +176,32 @@ static __device__ void row_means(float *mean_g, float *mean_gx, const A *dy,
         }
     }
     *mean_g = es_warp_sum(sum) / width;
-    *mean_gx = es_warp_sum(dot) * n->rstd[row] / width;
+    *mean_gx = es_warp_sum(dot) * rstd / width;
 }
 
 /* One row: dx, and its part of the lane's columns. */
-template <class A, int W>
-static __device__ void row_back(A *dx, float *sums, const A *dy, const A *x,
-                                const norm_backward *n, int row)
+template <class A, int W, int N>
+static __device__ __forceinline__ void
+row_back(row_packs<A, W, N> *row, float *sums, const norm_backward *n,
+         float mean, float rstd)
 {
     const int lane = (int)threadIdx.x % 32;
     const int n_slots = es_n_slots(n->width, W);
-    const float mean = n->mean[row], rstd = n->rstd[row];
     float mean_g, mean_gx;
-    row_means<A, W>(&mean_g, &mean_gx, dy, x, n, row);
-    for (int k = 0, j = lane * W; j < n->width; k++, j += 32 * W) {
+    read_packs(row, n->width);
+    row_means(&mean_g, &mean_gx, row, n, mean, rstd);
+#pragma unroll
+    for (int k = 0; N > 0 ? k < N : pack_at<W>(k) < n->width; k++) {
+        const int j = pack_at<W>(k);
         float d[W], v[W], weight[W], out[W];
-        es_load(d, dy + j);
-        es_load(v, x + j);
+        if (j >= n->width)
+            continue;
+        take_pack(d, v, row, k, j);
         es_load(weight, n->weight + j);
-        es_load(out, dx + j);
+        if constexpr (N > 0)
+            es_load(out, (const A *)(const void *)&row->of_dx[k]);
+        else
+            es_load(out, row->dx + j);
 #pragma unroll
         for (int c = 0; c < W; c++) {
             const float normal = (v[c] - mean) * rstd;
@@ -152,11 +210,11 @@ static __device__ void row_back(A *dx, float *sums, const A *dy, const A *x,
             own[0] += d[c] * normal;
             own[n_slots] += d[c];
         }
-        es_store(dx + j, out);
+        es_store(row->dx + j, out);
     }
 }
 
-template <class A, int W>
+template <class A, int W, int N>
 static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
                                                   const A *x, norm_backward n)
 {
@@ -168,7 +226,8 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
     __syncwarp();
     for (int row = first_row(); row < n.n_rows; row += row_step()) {
         const size_t at = (size_t)row * (size_t)n.width;
-        row_back<A, W>(dx + at, own, dy + at, x + at, &n, row);
+        row_packs<A, W, N> packs = {dx + at, dy + at, x + at, {}, {}, {}};
+        row_back(&packs, own, &n, n.mean[row], n.rstd[row]);
     }
     __syncthreads();
     float *to = n.partial + (size_t)blockIdx.x * 2 * (size_t)n.width;
@@ -184,35 +243,38 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
 
 /* Columns of a block of the second kernel, and how many share a column. */
 #define N_COLUMNS 32
-#define N_SHARES 8
+#define N_SHARES 16
 
-/* out (n) += the column sums of partial (n_pieces,stride). */
-static __global__ void add_columns_kernel(float *out, const float *partial,
-                                          int n_pieces, int n, int stride)
+/* dweight, dbias (n) += the column sums of partial (n_pieces,2 n). */
+static __global__ void add_columns_kernel(float *dweight, float *dbias,
+                                          const float *partial, int n_pieces,
+                                          int n)
 {
     ES_SHARED(float, sums);
     const int lane = (int)threadIdx.x % N_COLUMNS;
     const int share = (int)threadIdx.x / N_COLUMNS;
     const int column = (int)blockIdx.x * N_COLUMNS + lane;
     float sum = 0;
-#pragma unroll 4
-    for (int i = share; column < n && i < n_pieces; i += N_SHARES)
-        sum += partial[(size_t)i * (size_t)stride + (size_t)column];
+#pragma unroll 8
+    for (int i = share; column < 2 * n && i < n_pieces; i += N_SHARES)
+        sum += partial[(size_t)i * 2 * (size_t)n + (size_t)column];
     sums[threadIdx.x] = sum;
     __syncthreads();
-    for (int i = 1; share == 0 && i < N_SHARES; i++)
+    if (share != 0 || column >= 2 * n)
+        return;
+    for (int i = 1; i < N_SHARES; i++)
         sum += sums[i * N_COLUMNS + lane];
-    if (share == 0 && column < n)
-        out[column] += sum;
+    float *to = column < n ? dweight + column : dbias + (column - n);
+    to[0] += sum;
 }
 
-static void add_columns(es_backend *backend, float *out, const float *partial,
-                        unsigned n_pieces, int n, int stride)
+static void add_columns(es_backend *backend, float *dweight, float *dbias,
+                        const float *partial, unsigned n_pieces, int n)
 {
-    const dim3 grid((unsigned)es_ceil_div((size_t)n, N_COLUMNS));
+    const dim3 grid((unsigned)es_ceil_div(2 * (size_t)n, N_COLUMNS));
     es_launch(backend->device, "column sums", add_columns_kernel, grid,
-              N_COLUMNS * N_SHARES, N_COLUMNS * N_SHARES * sizeof(float), out,
-              partial, (int)n_pieces, n, stride);
+              N_COLUMNS * N_SHARES, N_COLUMNS * N_SHARES * sizeof(float),
+              dweight, dbias, partial, (int)n_pieces, n);
 }
 
 /* Warps whose sums fit into 48 KiB, of which several blocks share a
@@ -225,7 +287,7 @@ static int count_warps(int n_slots)
 }
 
 /* The number of blocks, each of which has left its sums. */
-template <class A, int W>
+template <class A, int W, int N>
 static unsigned launch_norm_backward(es_backend *backend, es_mem *dx,
                                      const es_mem *dy, const es_mem *x,
                                      const norm_backward *n)
@@ -234,10 +296,31 @@ static unsigned launch_norm_backward(es_backend *backend, es_mem *dx,
     const unsigned blocks =
         es_pieces(backend, (size_t)n->n_rows, (size_t)n_warps, 2);
     es_launch(backend->device, "layer norm's gradient",
-              layer_norm_backward_kernel<A, W>, dim3(blocks), 32 * n_warps,
+              layer_norm_backward_kernel<A, W, N>, dim3(blocks), 32 * n_warps,
               (size_t)n_warps * 2 * (size_t)n_slots * sizeof(float),
               es_at<A>(dx), es_at<A>(dy), es_at<A>(x), *n);
     return blocks;
+}
+
+/* Rows of up to 4 packs a lane stay in registers. */
+template <class A>
+static unsigned launch_norm_packs(es_backend *backend, es_mem *dx,
+                                  const es_mem *dy, const es_mem *x,
+                                  const norm_backward *n)
+{
+    constexpr int W = es_lanes<A>;
+    switch (es_ceil_div((size_t)n->width, 32 * W)) {
+    case 1:
+        return launch_norm_backward<A, W, 1>(backend, dx, dy, x, n);
+    case 2:
+        return launch_norm_backward<A, W, 2>(backend, dx, dy, x, n);
+    case 3:
+        return launch_norm_backward<A, W, 3>(backend, dx, dy, x, n);
+    case 4:
+        return launch_norm_backward<A, W, 4>(backend, dx, dy, x, n);
+    default:
+        return launch_norm_backward<A, W, 0>(backend, dx, dy, x, n);
+    }
 }
 
 template <class A>
@@ -255,13 +338,11 @@ void es_cuda_layer_norm_backward(es_backend *backend, es_mem *dx,
                              width};
     unsigned blocks;
     if (width % es_lanes<A> == 0 && es_packs_fit(dx, dy, x, weight))
-        blocks = launch_norm_backward<A, es_lanes<A>>(backend, dx, dy, x, &n);
+        blocks = launch_norm_packs<A>(backend, dx, dy, x, &n);
     else
-        blocks = launch_norm_backward<A, 1>(backend, dx, dy, x, &n);
-    add_columns(backend, es_at<float>(dweight), n.partial, blocks, width,
-                2 * width);
-    add_columns(backend, es_at<float>(dbias), n.partial + width, blocks, width,
-                2 * width);
+        blocks = launch_norm_backward<A, 1, 0>(backend, dx, dy, x, &n);
+    add_columns(backend, es_at<float>(dweight), es_at<float>(dbias), n.partial,
+                blocks, width);
 }
 
 /* Of everything in the files beside this one that works on rows or sums up. */
