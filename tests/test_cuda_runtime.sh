@@ -20,13 +20,13 @@ for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
 ask() { sqlite3 "$1" "$2"; }
 
-run() { # LIBRARY BACKEND WISH: trains; $outcome, $dir/err and $dir/run.db
+run() { # LIBRARY BACKEND WISH [OPTION...]: $outcome, $dir/err and $dir/run.db
     rm -f "$dir"/run.db* "$dir/err"
     FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 120 "$train" -q \
         --backend "$2" --arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 \
         --ctx 8 --batch 2 --steps 5 --record-every 1 --eval-every 2 \
         --eval-batches 1 --threads 1 --seed 7 --data "$dir/corpus.tok" \
-        -o "$dir/run.db" >"$dir/out" 2>"$dir/err" </dev/null
+        -o "$dir/run.db" "${@:4}" >"$dir/out" 2>"$dir/err" </dev/null
     outcome=$?
 }
 
@@ -79,6 +79,23 @@ check 'it can be linked with another runtime' "${CC:-gcc}" -std=c11 \
 run "$fake" cuda ''
 check 'a training comes to its end, and nothing is held' \
     [ "$outcome $(cat "$dir/err")" = '0 ' ]
+
+# The first step runs, the second is captured, and each from there on is one
+# launch of a graph; two waits, for the numbers and for what went wrong.
+calls() { # FUNCTION N OPTION...: N calls of 9 steps, and not one more
+    run "$fake" cuda "$1=$(($2 + 1)):719" "${@:3}"
+    [ "$outcome $(cat "$dir/err")" = '0 ' ] || return 1
+    run "$fake" cuda "$1=$2:719" "${@:3}"
+    [ $outcome = 3 ]
+}
+for n in 1 3; do
+    steps=(--accumulate $n --steps 9 --eval-every 0)
+    check "a step of $n is one graph" calls cudaGraphLaunch 8 "${steps[@]}"
+    check "a step of $n is one graph, captured once" \
+        calls cudaStreamBeginCapture 1 "${steps[@]}"
+    check "a step of $n is waited for at its end" \
+        calls cudaStreamSynchronize 18 "${steps[@]}"
+done
 
 refuses() { # NAME WISH MESSAGE
     run "$fake" cuda "$2"

@@ -68,6 +68,9 @@ typedef struct training {
     int step, n_drawn;
     int fails_at;   /* micro-batch that cannot be drawn; -1 */
     int strange_at; /* that has a token which is none; -1 */
+    int n_meanwhile;
+    const es_host_counts *at; /* NULL: not counted */
+    long n_loads;             /* before the step */
 } training;
 
 /* What a step is told. */
@@ -92,6 +95,15 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
         targets[n - 1] = t->config.vocab;
     t->n_drawn++;
     return ES_OK;
+}
+
+/* The numbers of the step are not back yet. */
+static void meanwhile(void *user)
+{
+    training *t = user;
+    t->n_meanwhile++;
+    if (t->at)
+        assert_int_equal(t->at->loads, t->n_loads);
 }
 
 static es_model_config config_of(const char *arch)
@@ -160,6 +172,7 @@ static es_status step_at_once(training *t, es_outcome *out, const one_step *how)
 {
     const es_step_plan plan = {.n_batches = how->n_batches,
                                .draw = draw,
+                               .meanwhile = meanwhile,
                                .user = t,
                                .lr = how->lr,
                                .measure = how->measure,
@@ -358,7 +371,10 @@ static void expect_counts(training *t, const one_step *how,
                           const es_host_counts *at, es_host_counts want)
 {
     const es_host_counts before = *at;
+    t->at = at;
+    t->n_loads = at->loads;
     take(t, how);
+    t->at = NULL;
     const es_host_counts after = {
         at->captures - before.captures, at->replays - before.replays,
         at->loose - before.loose, at->stores - before.stores,
@@ -394,6 +410,7 @@ static void check_counts(const char *arch, int n, bool measure)
     expect_counts(&t, &how, at, captured);
     how.may_skip = true;
     expect_counts(&t, &how, at, steady);
+    assert_int_equal(t.n_meanwhile, t.step);
     close_training(&t);
 }
 

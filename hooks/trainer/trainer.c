@@ -65,6 +65,14 @@ es_status es_trainer_check(es_settings *settings)
     return status;
 }
 
+/** For n numbers; NULL where there is no memory: it can be done without. */
+static int32_t *make_ahead(const es_trainer *trainer, size_t n)
+{
+    const size_t each = 2 * sizeof *trainer->ahead;
+    return es_resize(NULL, n,
+                     each * (size_t)trainer->settings.train.accumulate);
+}
+
 static es_status build(es_trainer *trainer, const es_ops *ops)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -74,6 +82,8 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
                        config->batch, config->ctx);
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
     trainer->targets = es_resize(NULL, n, sizeof *trainer->targets);
+    if (trainer->settings.train.accumulate <= ES_MAX_UNROLLED)
+        trainer->ahead = make_ahead(trainer, n);
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
@@ -159,6 +169,7 @@ void es_trainer_free(es_trainer *trainer)
     es_tokens_close(trainer->tokens);
     free(trainer->inputs);
     free(trainer->targets);
+    free(trainer->ahead);
     free(trainer);
 }
 
@@ -180,20 +191,59 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 
 /** A step whose micro-batches are drawn. */
 typedef struct numbered {
-    const es_trainer *trainer;
+    es_trainer *trainer;
     int64_t step;
 } numbered;
+
+static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
+                            int32_t *targets, int64_t step, int i)
+{
+    const es_settings *settings = &trainer->settings;
+    const es_model_config *config = &settings->model;
+    const uint64_t n = (uint64_t)settings->train.accumulate;
+    return es_tokens_random_batch(
+        trainer->tokens, tokens, targets, ES_SPLIT_TRAIN, config->seed,
+        (uint64_t)step * n + (uint64_t)i, config->batch, config->ctx);
+}
+
+/** Numbers of a micro-batch's tokens, or of its targets. */
+static size_t batch_size(const es_trainer *trainer)
+{
+    const es_model_config *config = &trainer->settings.model;
+    return (size_t)config->batch * (size_t)config->ctx;
+}
 
 /** Micro-batch i of the step: as es_step_plan wants it. */
 static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 {
     const numbered *of = user;
-    const es_settings *settings = &of->trainer->settings;
-    const es_model_config *config = &settings->model;
-    const uint64_t n = (uint64_t)settings->train.accumulate;
-    return es_tokens_random_batch(
-        of->trainer->tokens, tokens, targets, ES_SPLIT_TRAIN, config->seed,
-        (uint64_t)of->step * n + (uint64_t)i, config->batch, config->ctx);
+    const es_trainer *trainer = of->trainer;
+    const size_t n = batch_size(trainer);
+    if (of->step != trainer->ahead_step || i >= trainer->n_ahead)
+        return read_batch(trainer, tokens, targets, of->step, i);
+    const int32_t *from = trainer->ahead + (size_t)i * 2 * n;
+    memcpy(tokens, from, n * sizeof *tokens);
+    memcpy(targets, from + n, n * sizeof *targets);
+    return ES_OK;
+}
+
+/** The next step's, while a device is at work on this one. What cannot be read
+ *  is told when it is needed. */
+static void draw_ahead(void *user)
+{
+    const numbered *of = user;
+    es_trainer *trainer = of->trainer;
+    const size_t n = batch_size(trainer);
+    es_status status = ES_OK;
+    trainer->n_ahead = 0;
+    trainer->ahead_step = of->step + 1;
+    while (status == ES_OK && trainer->ahead &&
+           trainer->n_ahead < trainer->settings.train.accumulate) {
+        int32_t *to = trainer->ahead + (size_t)trainer->n_ahead * 2 * n;
+        status = read_batch(trainer, to, to + n, trainer->ahead_step,
+                            trainer->n_ahead);
+        trainer->n_ahead += status == ES_OK;
+    }
 }
 
 /** All of a step, waited for once. */
@@ -205,6 +255,7 @@ static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
     const es_step_plan plan = {
         .n_batches = train->accumulate,
         .draw = draw,
+        .meanwhile = draw_ahead,
         .user = &of,
         .lr = lr,
         .measure = measure,

@@ -14,6 +14,10 @@ typedef struct es_trainer {
     es_model *model;
     es_measure *measure;
     int32_t *inputs, *targets; /* (B,T) */
+    int32_t *ahead;            /* (accumulate,2,B,T) of step ahead_step; NULL:
+                                  there are too many */
+    int n_ahead;               /* that have been drawn */
+    int64_t ahead_step;
     bool saw_nan;              /* a loss was not finite */
     es_loss_scale loss_scale;  /* of the next step, if the back-end scales */
     char note[ES_MESSAGE_MAX]; /* what there is to say of the back-end, or "" */

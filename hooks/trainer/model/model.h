@@ -158,6 +158,8 @@ typedef struct es_step_plan {
     /* Micro-batch i = 0 .. n_batches - 1, in this order: tokens, targets (B,T)
        int32 written. ES_OK, or an error of its own. */
     es_status (*draw)(void *user, int32_t *tokens, int32_t *targets, int i);
+    /* NULL, or what to do while the back-end works, before it is waited for */
+    void (*meanwhile)(void *user);
     void *user;
     double lr;
     bool measure, may_skip; /* as es_model_begin and es_model_take_step */

@@ -254,5 +254,9 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
     status = is_one_sequence(model, plan, train)
                  ? run_one_sequence(model, plan, train)
                  : run_passes(model, plan, train);
-    return status == ES_OK ? es_model_end(model, out) : status;
+    if (status != ES_OK)
+        return status;
+    if (plan->meanwhile)
+        plan->meanwhile(plan->user);
+    return es_model_end(model, out);
 }
