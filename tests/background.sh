@@ -23,3 +23,24 @@ until_true() { # COMMAND...: false if it does not become true
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
 await_step() { until_true reached "$1" && ! ended "$trainer"; }
+
+finish_training() { # also one that has ended: its exit code in $outcome
+    until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
+    wait "$trainer" 2>/dev/null
+    outcome=$?
+}
+
+exited() { # CODE
+    [ "$outcome" = "$1" ] ||
+        { echo "exit code $outcome"; grep -v '^step ' "$dir/progress"; return 1; }
+}
+said() { # REGEX on standard error
+    grep -qE -- "$1" "$dir/progress" ||
+        { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
+}
+
+# Everything that the last line says, except for the speed.
+result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
+same_result() { # as $reference
+    [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }
+}

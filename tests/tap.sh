@@ -30,6 +30,10 @@ check() { # NAME COMMAND...: passes if the command does
     if [ $code -eq 0 ]; then pass "$name"; else fail "$name" "exit $code: $text"; fi
 }
 
+same_text() { # NAME WANT GOT
+    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
+}
+
 exits() { # NAME CODE REGEX COMMAND...: exit code, and one line of error
     local name=$1 want=$2 regex=$3 text code
     shift 3

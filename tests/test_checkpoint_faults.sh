@@ -7,6 +7,7 @@
 set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
+. tests/corpus.sh
 plan_dir
 train=$PWD/$BUILD/entropy-train
 case $BUILD in /*) train=$BUILD/entropy-train ;; esac
@@ -15,40 +16,18 @@ RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
 steps=60
 
-mkdir "$dir/source"
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/source/m$i.py"
-done
+write_source "$dir/source"
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
 # Steps of many batches: a signal comes before the end.
 model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
     --ctx 16 --batch 4 --accumulate 40 --steps $steps --eval-every 20 --eval-batches 2
     --record-every 1 --threads 1 --log-every 1 --data "$dir/corpus.tok")
 
-# --- a training in the background -------------------------------------------
-
-finish_training() { # exit code in $outcome
-    until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
-    wait "$trainer" 2>/dev/null
-    outcome=$?
-}
 runs() { # OPTION...: to its end
     start "$@"
     finish_training
 }
 
-exited() { # CODE
-    [ "$outcome" = "$1" ] ||
-        { echo "exit code $outcome"; grep -v '^step ' "$dir/progress"; return 1; }
-}
-said() { # REGEX on standard error
-    grep -qE -- "$1" "$dir/progress" ||
-        { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
-}
-result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
-same_result() {
-    [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }
-}
 frames() { # speeds differ from run to run
     sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END

@@ -3,6 +3,7 @@
 # be trained.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 train=$BUILD/entropy-train
 configs=samples/configs
@@ -43,10 +44,7 @@ wrong_size() {
 }
 check 'an unknown size is an error' wrong_size
 
-mkdir "$dir/src"
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/src/m$i.py"
-done
+write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4; do
     output "$name-tiny trains" 'finished after 2 steps' \

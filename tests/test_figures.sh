@@ -3,11 +3,9 @@
 # touches another.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
-mkdir -p "$dir/src"
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/src/m$i.py"
-done
+write_source "$dir/src"
 export FIGURE_DIR=$dir/figures FIGURE_CORPUS=$dir/src FIGURE_STEPS=30
 export FIGURE_OPTIONS='--d-model 12 --n-head 3 --n-layer 5 --ctx 16 --batch 2
     --eval-batches 1 --eval-every 10'

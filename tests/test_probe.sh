@@ -3,14 +3,12 @@
 # of it is what the probe says.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 train=$BUILD/entropy-train
 scan=$BUILD/entropy-scan
 
-mkdir -p "$dir/src"
-for i in $(seq 90); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/src/m$i.py"
-done
+write_source "$dir/src" 90
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 data=(--data "$dir/x.tok" --threads 1)
 model=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --lr 0.03)

@@ -2,6 +2,7 @@
 # `make replicate`, small: trains what is listed, once; decides the claims.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 export REPLICATE_DIR=$dir/runs REPLICATE_RESULTS=$dir/results
 export REPLICATE_LIST=$dir/list REPLICATE_SEEDS=1
@@ -11,10 +12,8 @@ export REPLICATE_OPTIONS='--steps 20 --n-layer 2 --n-head 3 --d-model 12
 printf '# two\n\n%s\n%s 1e12\n' gpt2-l12-t128-sm-ln-g-tiny \
     gpt2-l12-t128-sm-tiny >"$dir/list"
 
-mkdir -p "$dir/src" "$dir/runs"
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/src/m$i.py"
-done
+mkdir -p "$dir/runs"
+write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/runs/corpus.tok" "$dir/src" || echo 'Bail out! no corpus'
 
 replicate() { samples/replicate.sh >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }

@@ -3,6 +3,7 @@
 set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
+. tests/corpus.sh
 . tests/slurm/cluster.sh
 missing=$(cluster_missing)
 if [ -n "$missing" ]; then
@@ -24,10 +25,7 @@ if ! cluster_start "$dir/cluster"; then
     finish
     exit
 fi
-mkdir src
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"
-done
+write_source src
 entropy-corpus -q -o x.tok src || echo 'Bail out! no corpus'
 
 model=(n-layer=2 n-head=3 d-model=12 ctx=16 batch=4 eval-batches=2)
@@ -36,9 +34,6 @@ spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
     { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
       shift 3
       printf '%s\n' '[train]' "${model[@]}" "$@"; } >"$file"
-}
-same_text() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
 submit() { # SPEC DIR [OPTION]...: $job, its messages in DIR.err
     local file=$1 folder=$2

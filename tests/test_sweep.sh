@@ -3,16 +3,14 @@
 set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
+. tests/corpus.sh
 shopt -s extglob
 plan_dir
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan
 cd "$dir"
 
-mkdir src
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"
-done
+write_source src
 "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
 
 spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
@@ -21,9 +19,6 @@ spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
       shift 3
       printf '%s\n' '[train]' 'n_layer = 2' 'n-head = 3' 'd-model = 12' \
           'ctx = 16' 'batch = 4' 'eval-batches = 2' "$@"; } >"$file"
-}
-same_text() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
 states() { "$scan" sweep "$1" --status 2>/dev/null | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
 has_state() { states "$1" | grep -q "^$2 $3\$"; }

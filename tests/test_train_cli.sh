@@ -2,15 +2,13 @@
 # entropy-train as its users meet it: results, exit codes, one line of error.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 train=$BUILD/entropy-train
 small=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1
     --eval-batches 2 --data "$dir/x.tok")
 
-mkdir -p "$dir/src"
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$dir/src/m$i.py"
-done
+write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 
 # --- what it does

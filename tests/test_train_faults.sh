@@ -43,30 +43,7 @@ find_recorder() { # $recorder: the child of $trainer that records
     [ -n "$recorder" ]
 }
 
-# Of a run that may have ended meanwhile: its exit code in $outcome.
-finish_training() {
-    until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
-    wait "$trainer" 2>/dev/null
-    outcome=$?
-}
-
 # --- what a run has to be ---------------------------------------------------
-
-# Everything that the last line says, except for the speed.
-result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
-same_result() {
-    [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }
-}
-
-said() { # REGEX on standard error
-    grep -qE -- "$1" "$dir/progress" ||
-        { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
-}
-
-exited() { # CODE
-    [ "$outcome" = "$1" ] ||
-        { echo "exit code $outcome"; grep -v '^step ' "$dir/progress"; return 1; }
-}
 
 # Frames in the order in which the trainer pushes them; speeds differ from run
 # to run.

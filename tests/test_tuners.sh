@@ -4,6 +4,7 @@
 set -uo pipefail
 . tests/tap.sh
 . tests/background.sh
+. tests/corpus.sh
 . tests/optuna.sh
 plan_dir
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
@@ -12,10 +13,7 @@ export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 cd "$dir"
 
-mkdir src
-for i in $(seq 40); do
-    seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"
-done
+write_source src
 entropy-corpus -q -o x.tok src || echo 'Bail out! no corpus'
 small=(--data x.tok --n-layer 4 --n-head 4 --d-model 32 --ctx 32 --threads 1)
 long=("${small[@]}" --record-every 20 --steps 40000 --after-nan 40000)

@@ -1,5 +1,6 @@
 # What the tests of `entropy-scan watch` share: . tests/watching.sh, after
 # tests/tap.sh and tests/background.sh. Goes into $dir; $root is where it was.
+. tests/corpus.sh
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan train=$bin/entropy-train root=$PWD
 cd "$dir"
@@ -20,8 +21,7 @@ collapsing() {
 }
 
 corpus() { # x.tok, to train on
-    mkdir src
-    for i in $(seq 30); do seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"src/m$i.py"; done
+    write_source src 30
     "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
 }
 
@@ -30,9 +30,6 @@ training() { # OPTION...: a small one, in the background
         --data x.tok --arch SM "$@"
 }
 
-same_text() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
-}
 matches() { # NAME REGEX TEXT
     if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "$3"; fi
 }
