@@ -8,6 +8,7 @@ emulation=$BUILD/tests/libentropytrain_cuda_host.so
 export ES_SHARED
 
 says() { # TEXT CODE COMMAND...
+    [ "$1" != -- ] || shift
     local text=$1 code=$2 got=0
     shift 2
     "$@" >"$dir/said" 2>&1 || got=$?
@@ -203,7 +204,7 @@ if [ -d "$ES_SHARED/reference/train" ]; then
     slow() {
         rm -rf "$out"
         says 'did not end within' 1 gpu_check STAGES='verify sanitize' HANGS=1 \
-            SECONDS_=12 && just require.md sanitize-failed.md verify.md
+            LIMIT=12 && just require.md sanitize-failed.md verify.md
     }
     check 'a stage that hangs costs its time alone' slow
 fi
@@ -248,6 +249,27 @@ if python3 -c 'import torch.nn.attention' 2>/dev/null; then
 else
     skip 'attention beside PyTorch, on the CPU' 'no PyTorch 2'
 fi
+
+# --- what was required ----------------------------------------------------------------
+
+required() { # VERDICT CODE
+    rm -rf "$out"
+    mkdir "$out"
+    for stage in verify parity sanitize attention step replicate; do
+        echo "required: $stage >= 1x: 1.2x: holds" >"$out/$stage.md"
+    done
+    echo "required: memory >= 2x: 1.9x: $1" >>"$out/step.md"
+    says -- "- required: memory >= 2x: 1.9x: $1" "$2" gpu_check STAGES=step &&
+        grep -qF -- '- required: attention >= 1x: 1.2x: holds' "$dir/said" &&
+        [ "$(grep -c passed "$dir/said")" = 6 ]
+}
+check 'what was required holds' required holds 0
+check 'what was required fails, and the rest is told' required fails 1
+missing() {
+    required holds 0 && rm "$out/parity.md" &&
+        says '- parity: not done' 1 gpu_check STAGES=step
+}
+check 'what was not done does not hold' missing
 
 # --- results --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 #   BUILD      where the programs lie (build); they are made first, unless
 #   PREBUILT   is 1: they were made elsewhere (tests/gpu/bundle.sh)
 #   STAGES     which, of "verify parity sanitize attention step replicate"
-#   SECONDS_   for all of it (570)
+#   LIMIT      seconds for all of it (570)
 #   ES_SHARED  the folder with reference/train (../shared)
 #   ARCH       of the training at the end (SM+LN+G),
 #   MINUTES    and its length (1)
@@ -162,7 +162,7 @@ limit_of() { # STAGE: seconds
     esac
 }
 
-seconds_left() { echo $((${SECONDS_:-570} - SECONDS)); }
+seconds_left() { echo $((${LIMIT:-570} - SECONDS)); }
 
 heading() { # STAGE
     echo "# gpu-check: $1"

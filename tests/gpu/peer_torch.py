@@ -229,7 +229,8 @@ def attention_row(program, width, n_ctx):
     cells += [f"{way_back:.3f}" for _, way_back in sdpa]
     cells += [f"{sdpa[0][1] / backward:.2f}"]
     print("| " + " | ".join(cells) + " |", flush=True)
-    return sdpa[0][0] / measured, sdpa[0][1] / backward, cost, (width, n_ctx)
+    costs = (cost, low, high)
+    return sdpa[0][0] / measured, sdpa[0][1] / backward, costs, (width, n_ctx)
 
 
 def require_attention(rows):
@@ -242,10 +243,11 @@ def require_attention(rows):
             0.8,
         )
     worst = max(rows, key=lambda row: row[2])
+    cost, low, high = (100 * (x - 1) for x in worst[2])
     print(
         f"required: entropy costs <= 2 % of the fused forward (worst of {len(rows)}:"
-        f" d_k {worst[3][0]}, T {worst[3][1]}): {100 * (worst[2] - 1):+.2f} %:"
-        f" {verdict(worst[2] <= 1.02)}"
+        f" d_k {worst[3][0]}, T {worst[3][1]}): {cost:+.2f} % [{low:+.2f}, {high:+.2f}]:"
+        f" {verdict(cost <= 2)}"
     )
 
 
