@@ -38,7 +38,7 @@ static void open_probe(probed *p)
     p->probe = dlsym(p->plugin, "es_cuda_probe");
     assert_non_null(p->probe);
     if (p->probe->open(&p->device) != ES_OK)
-        print_message("[  SKIPPED ] %s: %s\n", p->file, es_message());
+        print_message("skipped: no CUDA device: %s\n", es_message());
 }
 
 static int open_probes(void **state)

@@ -118,6 +118,9 @@ check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 
 # --- every call that fails ---------------------------------------------------
 
+many=1 # of the strides below are one; under sanitizers, which are slow, more
+[ -z "${SAN:-}" ] || many=3
+
 ended_well() {
     [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] &&
         grep -q '^entropy-train: CUDA: ' "$dir/err" ||
@@ -131,7 +134,7 @@ ended_well() {
 # are no more.
 fails() {
     local name="$1 fails with $2" k n=0
-    for ((k = $3; ; k += $4)); do
+    for ((k = $3; ; k += $4 * many)); do
         run "$fake" cuda "$1=$k:$2"
         [ $outcome != 0 ] || break
         ended_well >"$dir/why" || {
@@ -164,6 +167,23 @@ fails cudaStreamBeginCapture 2 1 2
 fails cudaStreamEndCapture 2 1 2
 fails cudaGraphInstantiate 2 1 2
 fails cudaGraphLaunch 719 1 5
+
+# A device that fails is what verify tells, not the numbers that are not there.
+cases=("${ES_SHARED:-../shared}"/reference/train/g1[0-2]*/)
+verify_tells() {
+    FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
+        "${cases[@]}" >"$dir/out" 2>&1
+    [ $? = 1 ] && grep -q "fail: CUDA: .*error 700$" "$dir/out" &&
+        ! grep -q 'grads/\|no driver' "$dir/out" || { cat "$dir/out"; return 1; }
+}
+if [ -d "${cases[0]}" ]; then
+    check 'verify: a device that fails on the way back' \
+        verify_tells cudaStreamSynchronize=9:700
+    check 'verify: a device that fails when something is launched' \
+        verify_tells cudaLaunchKernel=7:700
+else
+    skip 'verify: a device that fails' 'no reference cases'
+fi
 
 # --- launches ----------------------------------------------------------------
 

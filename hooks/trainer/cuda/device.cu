@@ -91,10 +91,12 @@ static es_status count_devices(int *n)
 {
     int driver = 0, runtime = 0;
     *n = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    cudaError_t code = cudaDriverGetVersion(&driver);
+    if (code == cudaSuccess && driver == 0)
         return es_fail(ES_EIO, "CUDA: no driver: install one, or give "
                                "--backend cpu");
-    cudaError_t code = cudaRuntimeGetVersion(&runtime);
+    if (code == cudaSuccess)
+        code = cudaRuntimeGetVersion(&runtime);
     if (code == cudaSuccess)
         code = cudaGetDeviceCount(n);
     if (code == cudaErrorInsufficientDriver)
