@@ -112,7 +112,7 @@ static es_model_config config_of(const char *arch)
     es_model_config_default(&config);
     if (es_arch_parse(&config.arch, arch) != ES_OK)
         fail_msg("%s", es_message());
-    config.n_layer = 2;
+    config.n_layer = 1;
     config.n_head = 3;
     config.d_model = 12;
     config.ctx = 5;
@@ -319,7 +319,7 @@ static void compare(const es_ops *ops, const char *arch, int n, taken other)
     close_training(&a), close_training(&b);
 }
 
-static const char *const archs[] = {"SM+LN+G", "EReg(SM(t)+ScFuFFNi1)",
+static const char *const archs[] = {"SM+LN+G", "EReg(SM(t)+ScFuFFN)",
                                     "EReg(PSM(4)+LR(global))",
                                     "SM+R+SNorm(QK)+WNorm(FFN)"};
 enum { N_ARCHS = sizeof archs / sizeof *archs };
