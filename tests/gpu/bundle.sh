@@ -41,7 +41,7 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/lib(c|m|pthread|dl|rt|stdc\+\+|gcc_s|cuda[a-z]*|cublas[A-Za-z]*)\.so' |
     xargs -I{} cp -L {} "$to/lib/"
 [ ! -d "$ES_SHARED/reference/train" ] ||
-    cp -r "$ES_SHARED/reference/train" "$to/shared/reference/"
+    cp -r --no-preserve=mode "$ES_SHARED/reference/train" "$to/shared/reference/"
 
 pack() { # TOKEN_FILE: false if that is too large
     cp "$1" "$to/corpus.tok"

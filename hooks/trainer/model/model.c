@@ -4,6 +4,7 @@
 #include "hooks/trainer/model/loss_scale.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,17 @@ static es_status reserve_parameters(es_model *model)
     return status;
 }
 
+/* The numbers do not depend on how many threads draw them. A device leaves all
+ * of the host to that. */
+static int drawing_threads(const es_model *model)
+{
+    return model->ops->device_name ? omp_get_num_procs()
+                                   : model->ops->n_threads(model->backend);
+}
+
 static es_status draw_parameters(es_model *model)
 {
-    int n_threads = model->ops->n_threads(model->backend);
+    const int n_threads = drawing_threads(model);
     for (size_t i = 0; i < model->params.n; i++) {
         const es_param *param = &model->params.table[i];
         float *values = malloc(param->n * sizeof *values);
