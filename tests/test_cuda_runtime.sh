@@ -6,6 +6,7 @@
 set -uo pipefail
 . tests/tap.sh
 plan_dir
+read -ra cc <<<"${CC:-gcc}"
 train=$BUILD/entropy-train
 library=$BUILD/libentropytrain_cuda.so
 if [ ! -e "$library" ]; then
@@ -56,8 +57,8 @@ else
     skip 'no device: auto is the CPU, with one warning' 'there is a device'
 fi
 : >"$dir/empty.c"
-"${CC:-gcc}" -shared -fPIC -o "$dir/libneeded.so" "$dir/empty.c"
-"${CC:-gcc}" -shared -fPIC -Wl,--no-as-needed -o "$dir/needs.so" "$dir/empty.c" \
+"${cc[@]}" -shared -fPIC -o "$dir/libneeded.so" "$dir/empty.c"
+"${cc[@]}" -shared -fPIC -Wl,--no-as-needed -o "$dir/needs.so" "$dir/empty.c" \
     -L"$dir" -lneeded
 rm "$dir/libneeded.so"
 run "$dir/needs.so" cuda ''
@@ -70,7 +71,7 @@ check 'auto: a library that needs one which is missing' fell_back '.*needs.so: l
 
 fake=$dir/fake.so
 objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
-check 'it can be linked with another runtime' "${CC:-gcc}" -std=c11 \
+check 'it can be linked with another runtime' "${cc[@]}" -std=c11 \
     -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fPIC -shared \
     ${SAN:+-fsanitize=$SAN} -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
     -o "$fake" tests/gpu/fake_runtime.c "${objects[@]}" -lstdc++
