@@ -26,6 +26,7 @@ void es_child_catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, no end would be told */
 }
 
 int es_child_signal(void)
