@@ -39,8 +39,8 @@ void es_child_stop(es_child *child);
 
 /**
  * From now on SIGINT, SIGTERM and SIGHUP end the children and make what waits
- * for them, or starts one, fail, so that nothing is left behind. Ends of children
- * are told of, even if whoever started us ignores those of its own.
+ * for them, or starts one, fail, so that nothing is left behind; and ends of
+ * children are told of, though whoever started us may have them ignored.
  */
 void es_child_catch_signals(void);
 
