@@ -89,7 +89,7 @@ fails_well() {
         n_failed=$((n_failed + 1))
     done
     echo "# $name: $n_failed failures"
-    check "$name" [ "$n_failed" -ge 6 -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
+    check "$name" [ "$n_failed" -ge $((6 / many)) -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
 }
 
 fails_well 'no memory, at any reservation' reserve 1 fp16
