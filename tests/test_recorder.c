@@ -521,6 +521,25 @@ static void test_recorder__stop_file_reaches_the_trainer(void **state)
     assert_false(exists(path, ".stop"));
 }
 
+/** A request that nobody followed in time is not for whoever comes next. */
+static void test_recorder__old_stop_file_stops_nobody(void **state)
+{
+    (void)state;
+    const char *path = recording_path("old.db");
+    make_file(recording_path("old.db.stop"), "a run that crashed\n");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 150; step++) { /* longer than a look takes */
+        recording_push(recorder, series, 0, step);
+        usleep(10000);
+    }
+    assert_false(es_recorder_stop_requested(recorder));
+    assert_false(exists(path, ".stop"));
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    assert_false(recording_event(path, "stop", NULL, NULL));
+}
+
 /* --- threads --------------------------------------------------------------*/
 
 struct pusher {
@@ -578,6 +597,7 @@ int main(void)
         RECORDING_TEST(test_recorder__resumed_run_goes_on),
         RECORDING_TEST(test_recorder__refused_series_costs_no_other),
         RECORDING_TEST(test_recorder__stop_file_reaches_the_trainer),
+        RECORDING_TEST(test_recorder__old_stop_file_stops_nobody),
         RECORDING_TEST(test_recorder__two_threads_are_noticed),
     };
     return cmocka_run_group_tests(tests, recording_setup, recording_teardown);

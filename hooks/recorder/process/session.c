@@ -24,6 +24,17 @@ static es_status open_file(es_session *session)
     }
 }
 
+/* Whoever asked did not mean a training that had not begun. */
+static void drop_old_request(const es_session *session)
+{
+    char line[256];
+    if (es_stop_asked(line, sizeof line, session->hello.path))
+        fprintf(stderr,
+                "entropy-recorder: %s.stop: from before this training: "
+                "removed, not followed\n",
+                session->hello.path);
+}
+
 es_status es_session_open(es_session *session)
 {
     const es_hello *hello = &session->hello;
@@ -31,6 +42,7 @@ es_status es_session_open(es_session *session)
     es_status status = open_file(session);
     if (status < 0)
         return status;
+    drop_old_request(session);
     status = es_writer_run(session->writer, &session->run_id, &hello->run,
                            hello->resume_step);
     if (status < 0)
