@@ -2,15 +2,16 @@
  * A workbench for single operations of the CUDA back-end, on the emulation or,
  * if ENTROPY_TRAIN_CUDA names the device's library, on a device. An operation
  * is run on arrays that have been laid out with sentinels around them; what it
- * writes was poisoned before; it is run twice, and gives the same bits: on the
- * emulation the second time with all threads in the opposite order.
+ * writes was poisoned before; it is run three times, and gives the same bits:
+ * on the emulation the second time with all threads in the opposite order, then
+ * in one of chance.
  */
 #ifndef ES_TESTS_CUDA_BENCH_H
 #define ES_TESTS_CUDA_BENCH_H
 
 #include "hooks/trainer/model/ops.h"
 
-enum { ES_BENCH_MOST = 16 };
+enum { ES_BENCH_MOST = 16, ES_BENCH_AGAIN = 2 };
 
 /** What an operation may do to an array. */
 typedef enum es_bench_role { ES_READ, ES_WRITE, ES_CHANGE } es_bench_role;
@@ -33,7 +34,7 @@ typedef enum es_bench_lie {
 
 typedef struct es_bench {
     const es_ops *ops;
-    es_backend *backend, *reverse;
+    es_backend *backend, *again[ES_BENCH_AGAIN];
     es_precision precision;
     es_bench_lie lie;
     bool emulated; /* not on a device */
@@ -63,8 +64,8 @@ es_mem *es_bench_put_floats(es_bench *bench, es_bench_role role,
 es_mem *es_bench_put_acts(es_bench *bench, es_bench_role role, float *values,
                           size_t n);
 
-/** Runs the operation twice on all arrays that were put, and fails the test
- *  unless it keeps its promises. */
+/** Runs the operation again and again on all arrays that were put, and fails
+ * the test unless it keeps its promises. */
 void es_bench_run(es_bench *bench,
                   void (*call)(const es_ops *ops, es_backend *backend,
                                void *context),

@@ -68,6 +68,8 @@ done
 trains 'emulation' "$emulated"
 export ENTROPY_TRAIN_EMULATION=reverse
 verifies 'emulation, reverse' "$emulated"
+export ENTROPY_TRAIN_EMULATION=random=1
+verifies 'emulation, random' "$emulated"
 export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
 verifies 'emulation, bare, bf16' "$emulated" --precision bf16
 unset ENTROPY_TRAIN_EMULATION

@@ -50,6 +50,8 @@ static es_host_wishes read_wishes(void)
             wishes.late = true;
         else if (strncmp(words, "bare", 4) == 0)
             wishes.bare = true;
+        else if (sscanf(words, "random=%llu", &n) == 1)
+            wishes.random = (long)n;
         else if (sscanf(words, "fail=%llu", &n) == 1)
             wishes.fail = (long)n;
         else if (sscanf(words, "captured=%llu", &n) == 1)

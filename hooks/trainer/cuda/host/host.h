@@ -9,6 +9,7 @@ enum { ES_HOST_MAX_THREADS = 1024 };
 /** What ENTROPY_TRAIN_EMULATION asks for, words with commas between them. */
 typedef struct es_host_wishes {
     bool reverse;  /* threads and blocks from the last to the first */
+    long random;   /* warps take turns at random, by this seed; 0: not */
     bool late;     /* a failure is not noticed before it is waited for */
     long fail;     /* the launch of this number fails; 0: none */
     long captured; /* likewise one that is captured */

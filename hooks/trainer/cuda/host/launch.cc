@@ -28,6 +28,7 @@ typedef struct warp {
 static struct block {
     const es_host_shape *shape;
     bool reverse;
+    uint64_t chance; /* 0: everything is in order */
     unsigned char *shared;
     thread threads[ES_HOST_MAX_THREADS];
     warp warps[ES_HOST_MAX_THREADS / warpSize];
@@ -119,10 +120,17 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Lane or thread number i of n, in the order that is asked for. */
+/* Block or warp number i of n, in the order that is asked for. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;
+}
+
+/* 0 .. n - 1. */
+static int draw(int n)
+{
+    block.chance = block.chance * 6364136223846793005u + 1442695040888963407u;
+    return (int)((block.chance >> 33) % (uint64_t)n);
 }
 
 [[noreturn]] static void apart(const thread *a, const thread *b)
@@ -138,8 +146,12 @@ static int in_order(int i, int n)
 /* Lets every lane run until it waits. */
 static void run_lanes(thread *lanes)
 {
+    /* Any odd factor makes an order of all lanes. */
+    const int first = block.chance ? draw(warpSize) : 0;
+    const int step = block.chance ? 2 * draw(warpSize / 2) + 1 : 1;
     for (int i = 0; i < warpSize; i++) {
-        thread *lane = &lanes[in_order(i, warpSize)];
+        thread *lane =
+            &lanes[in_order((first + i * step) % warpSize, warpSize)];
         if (lane->where != RUNS)
             continue;
         threadIdx.x = (unsigned)(lane - block.threads);
@@ -180,6 +192,32 @@ static bool release_threads(int n_threads)
     return true;
 }
 
+/* Each warp until it waits for the block. */
+static void run_warps(int n_warps)
+{
+    for (int i = 0; i < n_warps; i++) {
+        thread *lanes = &block.threads[in_order(i, n_warps) * warpSize];
+        do
+            run_lanes(lanes);
+        while (release_lanes(lanes));
+    }
+}
+
+/* The same, but which of them goes on is chance, whenever one waits. */
+static void run_warps_at_random(int n_warps)
+{
+    int left[ES_HOST_MAX_THREADS / warpSize];
+    for (int i = 0; i < n_warps; i++)
+        left[i] = i;
+    while (n_warps > 0) {
+        const int which = draw(n_warps);
+        thread *lanes = &block.threads[left[which] * warpSize];
+        run_lanes(lanes);
+        if (!release_lanes(lanes))
+            left[which] = left[--n_warps];
+    }
+}
+
 static void start_threads(int n_threads)
 {
     for (int i = 0; i < n_threads; i++) {
@@ -205,12 +243,10 @@ static void run_block(int n_threads)
     es_host_forget_copies();
     start_threads(n_threads);
     do
-        for (int i = 0; i < n_warps; i++) {
-            thread *lanes = &block.threads[in_order(i, n_warps) * warpSize];
-            do
-                run_lanes(lanes);
-            while (release_lanes(lanes));
-        }
+        if (block.chance)
+            run_warps_at_random(n_warps);
+        else
+            run_warps(n_warps);
     while (release_threads(n_threads));
     free(block.shared);
     block.shared = NULL;
@@ -234,6 +270,7 @@ void es_host_run_kernel(es_device *device, const void *kernel)
     const es_host_shape *shape = (const es_host_shape *)kernel;
     block.shape = shape;
     block.reverse = es_host_wishes_of(device)->reverse;
+    block.chance = (uint64_t)es_host_wishes_of(device)->random;
     running_kernel = kernel;
     check_shape(device, shape);
     gridDim = shape->grid;
