@@ -451,6 +451,62 @@ static void test_cuda_attention__same_bits(void **state)
     }
 }
 
+/* Threads in the opposite order, and in orders of chance. A device has its own,
+ * and the same bits every time. */
+static void check_orders(shape s, int power, bool temperatures)
+{
+    static const char *const orders[] = {"", "reverse", "random=1", "random=2"};
+    EACH_PLACE(place)
+    {
+        attention_problem p[4];
+        for (size_t i = 0; i < 4; i++) {
+            p[i] = open_shape(s);
+            p[i].power = power;
+            if (temperatures)
+                attention_add_temperatures(&p[i]);
+            setenv("ENTROPY_TRAIN_EMULATION", orders[i], 1);
+            cuda_attention_run(&p[i], place,
+                               (cuda_run){ES_BF16, .entropy = true});
+            expect_same(&p[0], &p[i]);
+            assert_memory_equal(p[0].rows, p[i].rows,
+                                5 * p[0].n_rows * sizeof(float));
+        }
+        unsetenv("ENTROPY_TRAIN_EMULATION");
+        for (size_t i = 0; i < 4; i++)
+            attention_close(&p[i]);
+    }
+}
+
+static void test_cuda_attention__any_order_of_threads(void **state)
+{
+    (void)state;
+    check_orders((shape){1, 135, 2, 32}, 0, true);
+    check_orders((shape){1, 260, 1, 64}, 0, false);
+    check_orders((shape){1, 131, 1, 128}, 4, false);
+    check_orders((shape){1, 70, 1, 20}, 0, false); /* on no tensor cores */
+}
+
+/* The longest contexts there are; a shorter one where kernels are emulated. */
+static void check_longest(int power)
+{
+    EACH_PLACE(place)
+    {
+        const bool emulated = strstr(place->file, "host") != NULL;
+        attention_problem p = attention_open(1, emulated ? 4097 : 8192, 1, 16);
+        p.power = power;
+        cuda_attention_run(&p, place, (cuda_run){ES_BF16, .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__longest_context(void **state)
+{
+    (void)state;
+    check_longest(0);
+    check_longest(4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +532,8 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__one_minus_infinity),
         cmocka_unit_test(test_cuda_attention__nan_temperature),
         cmocka_unit_test(test_cuda_attention__same_bits),
+        cmocka_unit_test(test_cuda_attention__any_order_of_threads),
+        cmocka_unit_test(test_cuda_attention__longest_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,8 @@ planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
 planted attention.cu 's/bool bad = at < n_rows/bool bad = false \&\& at < n_rows/' \
     test_cuda_attention
 planted attention.cu 's/!\(t <= ES_MIN_TEMPERATURE\)/true/' test_cuda_attention
+planted attention_mma.cu '/es_cp_wait<1>/{n;s/__syncthreads..;//}' \
+    test_cuda_attention
 planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
     test_cuda_backend
 finish

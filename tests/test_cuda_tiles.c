@@ -148,9 +148,11 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
             for (int chunk = 0; chunk < n_chunks; chunk += 2)
                 for (int lane = 0; lane < 32; lane++) {
                     const int r = lane % 16, c = lane / 16;
+                    const unsigned at = es_tile_spot_bytes(r, c, n_chunks);
                     assert_int_equal(
-                        es_tile_lane_chunk(row, chunk, r, c, n_chunks),
-                        es_tile_chunk(row + r, chunk + c, n_chunks));
+                        es_tile_move(4096 + at, row, chunk, n_chunks),
+                        4096 +
+                            es_tile_spot_bytes(row + r, chunk + c, n_chunks));
                 }
 }
 

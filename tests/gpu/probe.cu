@@ -57,11 +57,13 @@ __global__ void multiply_kernel(float *d, const A *a, const A *b,
     es_cp_wait<0>();
     __syncthreads();
     uint32_t of_a[4], of_b[4];
-    es_ldmatrix(of_a, shared_a + lane % 16 * K + lane / 16 * 8);
+    es_ldmatrix(of_a,
+                es_shared_address(shared_a + lane % 16 * K + lane / 16 * 8));
     if (b_transposed)
-        es_ldmatrix(of_b, shared_b + lane % 8 * K + lane / 8 * 8);
+        es_ldmatrix(of_b,
+                    es_shared_address(shared_b + lane % 8 * K + lane / 8 * 8));
     else
-        es_ldmatrix_transposed(of_b, shared_b + lane * N);
+        es_ldmatrix_transposed(of_b, es_shared_address(shared_b + lane * N));
     float sums[4] = {0, 0, 0, 0};
     es_mma<A>(sums, of_a, of_b);
     for (int i = 0; i < 4; i++) {

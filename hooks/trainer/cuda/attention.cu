@@ -1,6 +1,6 @@
 /** Attention as operations of the back-end: which kernels do it, and what all
  *  of them need afterwards. */
-#include "hooks/trainer/cuda/attention.h"
+#include "hooks/trainer/cuda/attention_mend.h"
 
 enum { N_THREADS = 256, WARP = 32 };
 
@@ -17,117 +17,7 @@ size_t es_cuda_attention_scratch(const es_extents *largest)
 
 /* --- rows that are not finite --------------------------------------------- */
 
-/* Sums over a row, by its definition. */
-typedef struct row_sums {
-    double largest, sum, moment, first;
-    bool finite;
-} row_sums;
-
-__device__ static double sum_lanes(double x)
-{
-    for (int across = WARP / 2; across > 0; across /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, across);
-    return x;
-}
-
-/* NaN beats all, as it is not less. */
-__device__ static double largest_lane(double x)
-{
-    for (int across = WARP / 2; across > 0; across /= 2) {
-        double other = __shfl_xor_sync(0xffffffffu, x, across);
-        x = other > x || isnan(other) ? other : x;
-    }
-    return x;
-}
-
-template <class A>
-__device__ static double score(const es_attention_call<A> *call, int head,
-                               int row, int key)
-{
-    const size_t at = es_attention_qkv_at(call, head);
-    const size_t stride = 3 * (size_t)call->d_model;
-    const A *q = call->qkv + at + (size_t)row * stride;
-    const A *k = call->qkv + at + (size_t)key * stride + call->d_model;
-    float sum = 0;
-    for (int c = 0; c < call->width; c++)
-        sum = fmaf(es_float(q[c]), es_float(k[c]), sum);
-    return (double)(sum * es_attention_scale(call, head, row));
-}
-
-/* By all lanes together, each its keys. */
-template <class A>
-__device__ static row_sums sum_row(const es_attention_call<A> *call, int head,
-                                   int row, int lane)
-{
-    row_sums sums = {-(double)INFINITY, 0, 0, 0, true};
-    for (int j = lane; j <= row; j += WARP) {
-        double s = score(call, head, row, j);
-        sums.finite = sums.finite && isfinite(s);
-        if (s > sums.largest || isnan(s))
-            sums.largest = s;
-    }
-    sums.largest = largest_lane(sums.largest);
-    sums.finite = __all_sync(0xffffffffu, sums.finite) != 0;
-    for (int j = lane; j <= row; j += WARP) {
-        double x = score(call, head, row, j) - sums.largest, p = exp(x);
-        sums.sum += p;
-        sums.moment += p > 0 ? p * x : 0;
-        if (j == 0)
-            sums.first = p;
-    }
-    sums.sum = sum_lanes(sums.sum);
-    sums.moment = sum_lanes(sums.moment);
-    return sums;
-}
-
-__device__ static void mend_value(float *array, size_t at, bool finite,
-                                  double value)
-{
-    if (array)
-        array[at] = finite ? (float)value : NAN;
-}
-
-template <class A>
-__device__ static void mend_softmax(const es_attention_call<A> *call, int head,
-                                    int row, int lane)
-{
-    const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
-    const row_sums sums = sum_row(call, head, row, lane);
-    const double log_sum = log(sums.sum);
-    int n = 0;
-    for (int j = lane; !sums.finite && j <= row; j += WARP)
-        if (!isfinite(exp(score(call, head, row, j) - sums.largest) / sums.sum))
-            n++;
-    for (int across = WARP / 2; across > 0; across /= 2)
-        n += __shfl_xor_sync(0xffffffffu, n, across);
-    if (lane != 0)
-        return;
-    mend_value(call->entropy, at, sums.finite,
-               log_sum - sums.moment / sums.sum);
-    mend_value(call->lse, at, sums.finite, sums.largest + log_sum);
-    mend_value(call->max_logit, at, sums.finite, sums.largest);
-    mend_value(call->sink, at, sums.finite, sums.first / sums.sum);
-    mend_value(call->missing, at, sums.finite, 0);
-    if (call->nonfinite)
-        call->nonfinite[at] = n;
-}
-
-/* Each weight holds the largest score and the sum of all: where one is not
- * finite none is. */
-template <class A>
-__device__ static void mark_power(const es_attention_call<A> *call, size_t at,
-                                  int row)
-{
-    mend_value(call->entropy, at, false, 0);
-    mend_value(call->max_logit, at, false, 0);
-    mend_value(call->sink, at, false, 0);
-    mend_value(call->missing, at, false, 0);
-    if (call->nonfinite)
-        call->nonfinite[at] = row + 1;
-}
-
-/* A warp looks at 32 rows and does those of them again, together, whose sums
- * were not finite. */
+/* A warp looks at 32 rows and mends those of them that want it. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_mend_kernel(es_attention_call<A> call)
@@ -139,19 +29,11 @@ __global__ void __launch_bounds__(N_THREADS)
     const size_t first =
         (size_t)blockIdx.x * N_THREADS + threadIdx.x / WARP * WARP;
     const size_t at = first + (size_t)lane;
-    bool bad = at < n_rows &&
-               !(isfinite(saved[at].inverse) && isfinite(saved[at].center));
-    unsigned all = __ballot_sync(0xffffffffu, bad);
-    for (int i = 0; all != 0 && i < WARP; i++) {
-        const size_t which = first + (size_t)i;
-        const int row = (int)(which % (size_t)call.n_ctx);
-        if (!(all >> i & 1))
-            continue;
-        if (call.power == 0)
-            mend_softmax(&call, (int)(which / (size_t)call.n_ctx), row, lane);
-        else if (lane == 0)
-            mark_power(&call, which, row);
-    }
+    const bool bad = at < n_rows && es_mend_wanted(&saved[at]);
+    const unsigned all = __ballot_sync(0xffffffffu, bad);
+    for (int i = 0; all != 0 && i < WARP; i++)
+        if (all >> i & 1)
+            es_mend_row(&call, first + (size_t)i, lane);
 }
 
 /* --- temperatures --------------------------------------------------------- */
@@ -225,8 +107,9 @@ void es_cuda_attention(es_backend *backend, es_mem *y, es_mem *saved,
         (size_t)call.n_batch * (size_t)call.n_head * (size_t)call.n_ctx;
     if (rows)
         add_statistics(&call, rows);
-    if (!es_cuda_attention_mma(backend->device, &call))
-        es_cuda_attention_fma(backend->device, &call);
+    if (es_cuda_attention_mma(backend->device, &call))
+        return; /* these mend their own */
+    es_cuda_attention_fma(backend->device, &call);
     if (rows)
         es_launch(backend->device, "attention_mend", attention_mend_kernel<A>,
                   blocks_for(n_rows), N_THREADS, 0, call);

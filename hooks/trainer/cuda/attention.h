@@ -44,6 +44,9 @@ extern "C" {
 /** Below this the largest score of PowerSoftmax counts as this: its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
+/** On tensor cores the scores of a row may exceed what its weights are relative
+ *  to by this, to base 2, before all that was summed is brought down. */
+#define ES_SLACK 8.0f
 /** Beside a rest above this nothing has weight; it and its inverse are
  *  finite. */
 #define ES_LARGE_REST 1e37f
@@ -153,7 +156,7 @@ typedef struct es_weight {
  * scale2    of raw to base 2; softmax
  *
  * The logarithm of a power that has vanished is finite, and its product with u
- * is 0. The largest score of softmax has exactly u = 1, log = 0.
+ * is 0. The anchor of softmax has exactly u = 1, log = 0.
  */
 template <bool POWER, bool FAST>
 __device__ __forceinline__ es_weight es_weigh(float raw, float anchor,
@@ -263,7 +266,7 @@ __device__ __forceinline__ es_row_end es_row_close(const es_row *row,
 }
 
 /** Keeps the raw score of key 0 where the thread that ends the row, which has
- *  to be the same, looks for it. */
+ *  to be the same, can look for it. */
 template <class A>
 __device__ __forceinline__ void
 es_row_keep_first(const es_attention_call<A> *call, int head, int row,
@@ -273,13 +276,12 @@ es_row_keep_first(const es_attention_call<A> *call, int head, int row,
         call->sink[(size_t)head * (size_t)call->n_ctx + (size_t)row] = raw;
 }
 
-/** Statistics of a row whose sums are whole, and whose es_row_keep_first has
- *  been called. Rows that are not finite are done again in
- *  attention.cu. */
+/** Statistics of a row whose sums are whole, the raw score of key 0 being
+ *  `first`. Rows that are not finite are done again in attention.cu. */
 template <class A, bool POWER>
-__device__ __forceinline__ void es_row_measure(const es_attention_call<A> *call,
-                                               size_t at, const es_row *row,
-                                               const es_row_end *end)
+__device__ __forceinline__ void
+es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
+               const es_row_end *end, float first)
 {
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
@@ -293,11 +295,10 @@ __device__ __forceinline__ void es_row_measure(const es_attention_call<A> *call,
     if (call->max_logit)
         call->max_logit[at] = largest;
     if (call->sink)
-        call->sink[at] =
-            inverse *
-            es_weigh<POWER, false>(call->sink[at], es_row_anchor<POWER>(row->m),
-                                   end->scale * ES_LOG2_E, call->power)
-                .u;
+        call->sink[at] = inverse * es_weigh<POWER, false>(
+                                       first, es_row_anchor<POWER>(row->m),
+                                       end->scale * ES_LOG2_E, call->power)
+                                       .u;
     if (call->missing)
         call->missing[at] = end->rest / divisor;
     if (call->nonfinite)

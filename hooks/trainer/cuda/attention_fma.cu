@@ -54,7 +54,8 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
             continue;
         ((es_saved_row *)(void *)call->saved)[at] = end.saved;
         if (call->measures)
-            es_row_measure<A, POWER>(call, at, &row[r], &end);
+            es_row_measure<A, POWER>(call, at, &row[r], &end,
+                                     call->sink ? call->sink[at] : 0);
     }
 }
 

@@ -1,14 +1,12 @@
 /** Attention on tensor cores, forward: attention_mma.h says how. */
+#include "hooks/trainer/cuda/attention_mend.h"
 #include "hooks/trainer/cuda/attention_mma.h"
 
-/* Shapes by the width of heads; see the README for what they cost. */
+/* Tiles by the width of heads; see the README for what they cost. */
 template <int WIDTH>
 struct forward_shape {
     enum {
         M = 2,
-        N = WIDTH <= 32   ? 64
-            : WIDTH <= 64 ? 32
-                          : 16,
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
@@ -16,14 +14,112 @@ struct forward_shape {
     };
 };
 
+/*
+ * What is needed of rows in a part of each step only is in shared memory: there
+ * are no registers for it while scores are multiplied. A row has four lanes;
+ * its first lane writes what all of them read. Sums are each lane's own, over
+ * its columns, rows 16 m + 8 upper + lane / 4 of the warp at [2 m + upper].
+ *
+ * Weights are relative to the anchor, and so are sums and outputs: 1 / m of
+ * PowerSoftmax; of softmax a score that no other of the row has exceeded by
+ * more than ES_SLACK.
+ */
+template <int WIDTH>
+struct kept_rows {
+    enum { OWN = forward_shape<WIDTH>::OWN };
+    float sum[ES_MMA_THREADS][4], moment[ES_MMA_THREADS][4];
+    float scale2[OWN]; /* of raw scores to base 2 */
+    float anchor[OWN];
+    float m[OWN];       /* PowerSoftmax: what 1 / anchor is */
+    float largest[OWN]; /* raw score so far; its first lane's affair */
+    float first[OWN];   /* raw score of key 0 */
+};
+
+/* The first row of this lane; others are 16 m + 8 upper further on. */
+template <int M>
+__device__ __forceinline__ int first_row(void)
+{
+    return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
+}
+
+/* Nothing is relative to this: the first score that is more than -inf exceeds
+ * it. */
+template <bool POWER>
+__device__ __forceinline__ float lowest_anchor(void)
+{
+    return POWER ? 1 / ES_TINY_SCORE : -FLT_MAX;
+}
+
+template <bool POWER>
+__device__ __forceinline__ bool has_outgrown(float largest, float anchor,
+                                             float scale2)
+{
+    return POWER ? largest * anchor > 1
+                 : (largest - anchor) * scale2 > ES_SLACK;
+}
+
+/* The row's sums become relative to `largest`. Returns what they have been
+ * multiplied with. */
+template <bool POWER, bool MEASURE>
+__device__ __forceinline__ float
+move_anchor(es_row *row, float *anchor, float largest, float scale2, int power)
+{
+    /* No product with a sum of 0 is to be NaN. */
+    const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
+    const float factor = es_fast_exp2(shift);
+    *anchor = POWER ? es_row_anchor<POWER>(largest) : largest;
+    if (POWER)
+        return es_row_grow<POWER, MEASURE, true>(row, largest, scale2, power);
+    if (MEASURE)
+        row->moment = fmaf(row->sum, shift, row->moment) * factor;
+    row->sum *= factor;
+    return factor;
+}
+
+/* Brings the rows that have outgrown their anchors down to their largest, by
+ * all lanes of the warp. */
+template <int WIDTH, int M, bool POWER, bool MEASURE>
+__device__ __forceinline__ void
+move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
+             const float largest[M][2], int power)
+{
+    const int first = first_row<M>();
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int upper = 0; upper < 2; upper++) {
+            const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
+            const float scale2 = kept->scale2[at], was = kept->anchor[at];
+            es_row row = {kept->m[at], 0, kept->sum[threadIdx.x][i],
+                          kept->moment[threadIdx.x][i]};
+            float anchor = was, factor = 1;
+            if (has_outgrown<POWER>(largest[m][upper], was, scale2))
+                factor = move_anchor<POWER, MEASURE>(
+                    &row, &anchor, largest[m][upper], scale2, power);
+            kept->sum[threadIdx.x][i] = row.sum;
+            kept->moment[threadIdx.x][i] = row.moment;
+            __syncwarp();
+            if (es_mma_lane() % 4 == 0) {
+                kept->anchor[at] = anchor;
+                kept->m[at] = row.m;
+            }
+#pragma unroll
+            for (int n = 0; n < WIDTH / 8; n++) {
+                out[m][n][2 * upper] *= factor;
+                out[m][n][2 * upper + 1] *= factor;
+            }
+        }
+    __syncwarp();
+}
+
 /* Raw scores become u, masked ones 0, and the sums of the rows grow with them.
  * `key` is that of this lane's first column. */
 template <bool POWER, bool MEASURE, bool MASKED, int N>
-__device__ __forceinline__ void weigh_row(float s[N / 8][4], int upper,
-                                          es_row *row, float scale2, int power,
-                                          int query, int key)
+__device__ __forceinline__ void
+weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
+          float scale2, int power, int query, int key)
 {
-    const float anchor = es_row_anchor<POWER>(row->m);
+    float of_u = *sum, of_u_log = MEASURE ? *moment : 0;
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
@@ -31,130 +127,138 @@ __device__ __forceinline__ void weigh_row(float s[N / 8][4], int upper,
             es_weight w = es_weigh<POWER, true>(s[n][i], anchor, scale2, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             s[n][i] = visible ? w.u : 0;
-            row->sum += s[n][i];
+            of_u += s[n][i];
             if (MEASURE && visible)
-                row->moment = fmaf(w.u, w.log, row->moment);
+                of_u_log = fmaf(w.u, w.log, of_u_log);
         }
+    *sum = of_u;
+    if (MEASURE)
+        *moment = of_u_log;
 }
 
-/* The largest score of this step. */
-template <bool POWER, bool MEASURE, bool MASKED, int N>
+/* The largest score of this step, of PowerSoftmax the largest absolute, and
+ * the largest so far. */
+template <bool POWER, bool MASKED, int N>
 __device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
-                                                int upper, es_row *row,
+                                                int upper, float *so_far,
                                                 int query, int key)
 {
-    float m = -INFINITY;
+    float m = -INFINITY, size = 0;
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
-            float x = visible ? s[n][i] : -INFINITY;
-            if (POWER && MEASURE)
-                row->largest = fmaxf(row->largest, x);
+            m = fmaxf(m, visible ? s[n][i] : -INFINITY);
             if (POWER)
-                x = visible ? fabsf(x) : 0;
-            m = fmaxf(m, x);
+                size = fmaxf(size, visible ? fabsf(s[n][i]) : 0);
         }
-    return es_mma_row_largest(m);
+    m = es_mma_row_largest(m);
+    if (es_mma_lane() % 4 == 0)
+        *so_far = fmaxf(*so_far, m);
+    return POWER ? es_mma_row_largest(size) : m;
 }
 
-/* One step: scores to weights, and the outputs so far to the new largest. */
+/* One step: scores to weights, and, where a row has outgrown its anchor, its
+ * sums and outputs so far to a new one. */
 template <int WIDTH, int M, int N, bool POWER, bool MEASURE, bool MASKED>
 __device__ __forceinline__ void
-weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4], es_row row[M][2],
-           const float scale2[M][2], int power, int own, int other)
+weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
+           kept_rows<WIDTH> *kept, int power, int own, int other)
 {
-    const int lane = es_mma_lane();
+    const int lane = es_mma_lane(), first = first_row<M>();
+    const int query = own + es_tile_sum_row(lane, 0);
     const int key = other + es_tile_sum_column(lane, 0);
-    float factor[M][2];
+    float largest[M][2];
     bool grew = false;
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
-            const int query = own + 16 * m + es_tile_sum_row(lane, 2 * upper);
-            es_row *at = &row[m][upper];
-            factor[m][upper] = es_row_grow<POWER, MEASURE, true>(
-                at,
-                largest_of_row<POWER, MEASURE, MASKED, N>(s[m], upper, at,
-                                                          query, key),
-                scale2[m][upper], power);
-            grew |= factor[m][upper] != 1;
-            weigh_row<POWER, MEASURE, MASKED, N>(
-                s[m], upper, at, scale2[m][upper], power, query, key);
+            const int at = first + 16 * m + 8 * upper;
+            largest[m][upper] = largest_of_row<POWER, MASKED, N>(
+                s[m], upper, &kept->largest[at], query + 16 * m + 8 * upper,
+                key);
+            grew |= has_outgrown<POWER>(largest[m][upper], kept->anchor[at],
+                                        kept->scale2[at]);
         }
-    if (!__any_sync(0xffffffffu, grew))
-        return;
+    if (__any_sync(0xffffffffu, grew))
+        move_anchors<WIDTH, M, POWER, MEASURE>(out, kept, largest, power);
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                out[m][n][i] *= factor[m][i / 2];
+        for (int upper = 0; upper < 2; upper++) {
+            const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
+            weigh_row<POWER, MEASURE, MASKED, N>(
+                s[m], upper, &kept->sum[threadIdx.x][i],
+                &kept->moment[threadIdx.x][i], kept->anchor[at],
+                kept->scale2[at], power, query + 16 * m + 8 * upper, key);
+        }
 }
 
 /* What a warp keeps of its rows. */
 template <int WIDTH, int M>
 struct rows_of_warp {
     float out[M][WIDTH / 8][4];
-    es_row row[M][2];
-    float scale2[M][2];
+    kept_rows<WIDTH> *kept; /* of the block */
 };
 
 /* The scores of key 0, which the first lane of each row has. */
-template <class A, int M, int N>
-__device__ __forceinline__ void keep_first(const es_attention_call<A> *call,
-                                           const float s[M][N / 8][4], int head,
-                                           int own)
+template <int M, int N>
+__device__ __forceinline__ void keep_first(float *first,
+                                           const float s[M][N / 8][4])
 {
-    const int lane = es_mma_lane();
+    first += first_row<M>();
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++)
-            if (lane % 4 == 0)
-                es_row_keep_first(
-                    call, head, own + 16 * m + es_tile_sum_row(lane, 2 * upper),
-                    s[m][0][2 * upper]);
+            if (es_mma_lane() % 4 == 0)
+                first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
 template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE,
           bool MASKED>
 __device__ __forceinline__ void
 attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
-            const A *q, const A *k, const A *v, int head, es_mma_spot spot)
+            const A *q, const A *k, es_mma_spot spot)
 {
+    const A *v = k + forward_shape<WIDTH>::OTHER_SIZE;
     float s[M][N / 8][4];
     es_mma_multiply<A, WIDTH, M, N>(s, q, es_mma_warp() * 16 * M, k, spot.row);
     if (MEASURE && spot.other == 0)
-        keep_first<A, M, N>(call, s, head, spot.own);
-    weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(rows->out, s, rows->row,
-                                                    rows->scale2, call->power,
-                                                    spot.own, spot.other);
+        keep_first<M, N>(rows->kept->first, s);
+    weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(
+        rows->out, s, rows->kept, call->power, spot.own, spot.other);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
                                           ES_OWN_QUERIES);
 }
 
-/* The keys of a tile, from `key` on. */
-template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE>
+/* A tile of keys, from `key` on, that all rows of the warp see: one step, where
+ * registers suffice. */
+template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
 __device__ __forceinline__ void
 attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
-            const A *q, const A *k, const A *v, int head, int own, int key)
+            const A *q, const A *k, int own, int key)
+{
+    enum { N = POWER && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS };
+#pragma unroll 1
+    for (int j = 0; j < ES_MMA_OTHERS; j += N)
+        attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(call, rows, q, k,
+                                                           {own, key + j, j});
+}
+
+/* Any other: in steps of 16 keys, as most of a larger one would be masked. */
+template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
+__device__ __forceinline__ void
+attend_masked_tile(const es_attention_call<A> *call,
+                   rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
+                   int own, int key)
 {
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS; j += N) {
-        es_mma_spot spot = {own, key + j, j};
-        es_tile_mask mask =
-            es_tile_mask_of(own, 16 * M, key + j, N, ES_OWN_QUERIES);
-        if (mask == ES_TILE_ALL)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(call, rows, q, k,
-                                                               v, head, spot);
-        else if (mask == ES_TILE_SOME)
-            attend_step<A, WIDTH, M, N, POWER, MEASURE, true>(call, rows, q, k,
-                                                              v, head, spot);
-    }
+    for (int j = 0; j < ES_MMA_OTHERS && key + j < own + 16 * M; j += 16)
+        attend_step<A, WIDTH, M, 16, POWER, MEASURE, true>(call, rows, q, k,
+                                                           {own, key + j, j});
 }
 
 template <class A, int WIDTH, int M, bool POWER>
@@ -162,63 +266,132 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
                                           rows_of_warp<WIDTH, M> *rows,
                                           int head, int own)
 {
+    const int first = first_row<M>();
     es_mma_clear<WIDTH, M>(rows->out);
 #pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int upper = 0; upper < 2; upper++) {
-            int query =
-                own + 16 * m + es_tile_sum_row(es_mma_lane(), 2 * upper);
-            es_row_open<POWER>(&rows->row[m][upper]);
-            rows->scale2[m][upper] =
-                ES_LOG2_E *
-                es_attention_scale(call, head, min(query, call->n_ctx - 1));
-        }
+    for (int i = 0; i < 2 * M; i++) {
+        const int query = own + es_tile_sum_row(es_mma_lane(), 0) + 8 * i;
+        kept_rows<WIDTH> *kept = rows->kept;
+        kept->sum[threadIdx.x][i] = kept->moment[threadIdx.x][i] = 0;
+        if (es_mma_lane() % 4 != 0)
+            continue;
+        kept->anchor[first + 8 * i] = lowest_anchor<POWER>();
+        kept->m[first + 8 * i] = ES_TINY_SCORE;
+        kept->largest[first + 8 * i] = -INFINITY;
+        kept->scale2[first + 8 * i] =
+            ES_LOG2_E *
+            es_attention_scale(call, head, min(query, call->n_ctx - 1));
+    }
 }
 
-/* 1 / D of each row into factor; what is kept of it. */
+/* The sums of softmax come to belong to the largest score. Returns what they
+ * have been multiplied with. */
+__device__ __forceinline__ float settle_row(es_row *row, float anchor,
+                                            float scale2)
+{
+    const float shift = (anchor - row->largest) * scale2;
+    const float factor = exp2f(shift);
+    row->m = row->largest;
+    row->moment = fmaf(row->sum, shift, row->moment) * factor;
+    row->sum *= factor;
+    return factor;
+}
+
+/* 1 / D of each row into factor; what is kept of it. Returns whether a row of
+ * the warp wants mending. */
 template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
-__device__ __forceinline__ void
+__device__ __forceinline__ bool
 close_rows(const es_attention_call<A> *call, float factor[M][2],
            rows_of_warp<WIDTH, M> *rows, int head, int own)
 {
-    const int lane = es_mma_lane();
+    const kept_rows<WIDTH> *kept = rows->kept;
+    const int lane = es_mma_lane(), first = first_row<M>();
+    bool bad = false;
+    __syncwarp();
 #pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int upper = 0; upper < 2; upper++) {
-            int query = own + 16 * m + es_tile_sum_row(lane, 2 * upper);
-            size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
-            es_row row = rows->row[m][upper];
-            es_row_end end;
-            row.sum = es_mma_row_sum(row.sum);
-            row.moment = es_mma_row_sum(row.moment);
-            if (POWER && MEASURE)
-                row.largest = es_mma_row_largest(row.largest);
-            end = es_row_close<POWER>(
-                &row,
-                es_attention_scale(call, head, min(query, call->n_ctx - 1)),
-                call->epsilon, call->power);
-            factor[m][upper] = end.saved.inverse;
-            if (lane % 4 != 0 || query >= call->n_ctx)
-                continue;
-            ((es_saved_row *)(void *)call->saved)[at] = end.saved;
-            if (MEASURE)
-                es_row_measure<A, POWER>(call, at, &row, &end);
-        }
+    for (int i = 0; i < 2 * M; i++) {
+        const int row_at = first + 8 * i;
+        const int query = own + es_tile_sum_row(lane, 0) + 8 * i;
+        const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
+        es_row row = {kept->m[row_at], kept->largest[row_at],
+                      es_mma_row_sum(kept->sum[threadIdx.x][i]),
+                      es_mma_row_sum(kept->moment[threadIdx.x][i])};
+        float settled = 1;
+        es_row_end end;
+        if (!POWER)
+            settled =
+                settle_row(&row, kept->anchor[row_at], kept->scale2[row_at]);
+        end = es_row_close<POWER>(
+            &row, es_attention_scale(call, head, min(query, call->n_ctx - 1)),
+            call->epsilon, call->power);
+        factor[i / 2][i % 2] = settled * end.saved.inverse;
+        if (lane % 4 != 0 || query >= call->n_ctx)
+            continue;
+        ((es_saved_row *)(void *)call->saved)[at] = end.saved;
+        if (MEASURE)
+            es_row_measure<A, POWER>(call, at, &row, &end, kept->first[row_at]);
+        bad = bad || es_mend_wanted(&end.saved);
+    }
+    return MEASURE && __any_sync(0xffffffffu, bad);
 }
 
-/* Starts the copy of keys and values from `key` on. */
+/* Mends those of the warp's rows, from `own` on, that want it. */
+template <class A, int M>
+__device__ __forceinline__ void mend_rows(const es_attention_call<A> *call,
+                                          int head, int own)
+{
+    const es_saved_row *saved = (const es_saved_row *)(const void *)call->saved;
+    const int end = min(own + 16 * M, call->n_ctx);
+    __syncwarp();
+#pragma unroll 1
+    for (int row = own; row < end; row++) {
+        const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
+        if (es_mend_wanted(&saved[at]))
+            es_mend_row(call, at, es_mma_lane());
+    }
+}
+
+/* Starts the copy of keys and values from `key` on, whose keys this thread has
+ * at `source`. */
 template <class A, int WIDTH>
 __device__ __forceinline__ void fetch_keys(const es_attention_call<A> *call,
-                                           A *stage, const A *from, int key)
+                                           A *stage, const A *source, int key)
 {
     const int d = call->d_model;
-    es_mma_fetch<A, WIDTH>(stage, ES_MMA_OTHERS, from + d, 3 * d, key,
-                           call->n_ctx, call->width);
-    es_mma_fetch<A, WIDTH>(stage + ES_MMA_OTHERS * WIDTH, ES_MMA_OTHERS,
-                           from + 2 * d, 3 * d, key, call->n_ctx, call->width);
+    es_mma_fetch<A, WIDTH, ES_MMA_OTHERS>(stage, source, 3 * d, key,
+                                          call->n_ctx, call->width);
+    es_mma_fetch<A, WIDTH, ES_MMA_OTHERS>(stage + ES_MMA_OTHERS * WIDTH,
+                                          source + d, 3 * d, key, call->n_ctx,
+                                          call->width);
     es_cp_commit();
+}
+
+/* The keys after these start on their way, from *source, and these are
+ * there. */
+template <class A, int WIDTH>
+__device__ __forceinline__ const A *take_keys(const es_attention_call<A> *call,
+                                              A *stages, const A **source,
+                                              int key, int end)
+{
+    enum { STAGE = 2 * forward_shape<WIDTH>::OTHER_SIZE };
+    const int now = key / ES_MMA_OTHERS % 2;
+    if (key + ES_MMA_OTHERS < end) {
+        fetch_keys<A, WIDTH>(call, stages + (1 - now) * STAGE, *source,
+                             key + ES_MMA_OTHERS);
+        *source += (size_t)ES_MMA_OTHERS * 3 * (size_t)call->d_model;
+    } else {
+        es_cp_commit();
+    }
+    es_cp_wait<1>();
+    __syncthreads();
+    return stages + now * STAGE;
+}
+
+template <int WIDTH>
+__device__ __forceinline__ es_tile_place place_of_block(int n_ctx)
+{
+    return es_tile_place_of(es_mma_block_anew(), n_ctx,
+                            forward_shape<WIDTH>::OWN, ES_OWN_QUERIES);
 }
 
 template <class A, int WIDTH, bool POWER, bool MEASURE>
@@ -226,39 +399,53 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_kernel(es_attention_call<A> call)
 {
     typedef forward_shape<WIDTH> shape;
-    enum { M = shape::M, N = shape::N, STAGE = 2 * shape::OTHER_SIZE };
+    enum { M = shape::M };
     ES_SHARED(A, q);
     A *stages = q + shape::OWN_SIZE;
-    const es_tile_place place =
-        es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_QUERIES);
-    const es_tile_range keys = es_tile_others(
-        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
+    es_tile_place place = place_of_block<WIDTH>(call.n_ctx);
+    const int first = place.first, stride = 3 * call.d_model;
+    const int end = min(first + shape::OWN, call.n_ctx);
     const A *from = call.qkv + es_attention_qkv_at(&call, place.head);
-    const int own = place.first + es_mma_warp() * 16 * M;
+    const A *source = es_mma_source<A, WIDTH>(from + call.d_model, stride);
+    int own = first + es_mma_warp() * 16 * M;
     rows_of_warp<WIDTH, M> rows;
     float factor[M][2];
-    es_mma_fetch<A, WIDTH>(q, shape::OWN, from, 3 * call.d_model, place.first,
-                           call.n_ctx, call.width);
-    fetch_keys<A, WIDTH>(&call, stages, from, keys.begin);
+    rows.kept = (kept_rows<WIDTH> *)(void *)(q + shape::SIZE);
+    es_mma_fetch<A, WIDTH, shape::OWN>(
+        q,
+        es_mma_source<A, WIDTH>(from + (size_t)first * (size_t)stride, stride),
+        stride, first, call.n_ctx, call.width);
+    fetch_keys<A, WIDTH>(&call, stages, source, 0);
+    source += (size_t)ES_MMA_OTHERS * (size_t)stride;
     open_rows<A, WIDTH, M, POWER>(&call, &rows, place.head, own);
-    for (int key = keys.begin; key < keys.end; key += ES_MMA_OTHERS) {
-        A *k = stages + key / ES_MMA_OTHERS % 2 * STAGE;
-        A *next = stages + (key / ES_MMA_OTHERS + 1) % 2 * STAGE;
-        if (key + ES_MMA_OTHERS < keys.end)
-            fetch_keys<A, WIDTH>(&call, next, from, key + ES_MMA_OTHERS);
-        else
-            es_cp_commit();
-        es_cp_wait<1>();
-        __syncthreads();
-        attend_tile<A, WIDTH, M, N, POWER, MEASURE>(
-            &call, &rows, q, k, k + shape::OTHER_SIZE, place.head, own, key);
+    /* Two loops, so that registers of the second are none of the first. */
+    int key = 0;
+    for (; key < first; key += ES_MMA_OTHERS) {
+        const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
+        attend_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k, own, key);
         __syncthreads();
     }
-    close_rows<A, WIDTH, M, POWER, MEASURE>(&call, factor, &rows, place.head,
-                                            own);
+    for (; key < end; key += ES_MMA_OTHERS) {
+        const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
+        if (es_tile_mask_of(own, 16 * M, key, ES_MMA_OTHERS, ES_OWN_QUERIES) ==
+            ES_TILE_ALL)
+            attend_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k, own,
+                                                     key);
+        else
+            attend_masked_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k,
+                                                            own, key);
+        __syncthreads();
+    }
+    /* Found again, rather than kept. */
+    place = place_of_block<WIDTH>(call.n_ctx);
+    own = place.first + es_mma_warp() * 16 * M;
+    const bool bad = close_rows<A, WIDTH, M, POWER, MEASURE>(
+        &call, factor, &rows, place.head, own);
     es_mma_write<A, WIDTH, M>(call.y + es_attention_y_at(&call, place.head), q,
                               rows.out, factor, call.d_model, place.first,
                               call.n_ctx, call.width);
+    if (bad)
+        mend_rows<A, M>(&call, place.head, own);
 }
 
 /* --- launches ------------------------------------------------------------- */
@@ -267,7 +454,7 @@ template <class A, int WIDTH, bool POWER, bool MEASURE>
 static bool forward(es_device *device, const es_attention_call<A> *call)
 {
     typedef forward_shape<WIDTH> shape;
-    const size_t bytes = shape::SIZE * sizeof(A);
+    const size_t bytes = shape::SIZE * sizeof(A) + sizeof(kept_rows<WIDTH>);
     if (bytes > es_device_facts_of(device)->shared_bytes)
         return false;
     es_launch(device, "attention_mma",

@@ -39,6 +39,32 @@ __device__ __forceinline__ int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
+/** The thread, lane and block, asked for where they are needed: what follows
+ * from them is not kept in registers on the way there. */
+__device__ __forceinline__ int es_mma_thread_anew(void)
+{
+#ifdef __CUDACC__
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+#else
+    return (int)threadIdx.x;
+#endif
+}
+__device__ __forceinline__ int es_mma_lane_anew(void)
+{
+    return es_mma_thread_anew() % 32;
+}
+__device__ __forceinline__ unsigned es_mma_block_anew(void)
+{
+#ifdef __CUDACC__
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return block;
+#else
+    return blockIdx.x;
+#endif
+}
 
 /* --- 16-bit numbers ------------------------------------------------------- */
 
@@ -88,56 +114,85 @@ __device__ __forceinline__ bool es_pair_is_bad<es_fp16>(uint32_t pair)
 
 /* --- into shared memory and out of it ------------------------------------- */
 
-/** Starts the copy of rows first .. first + n_rows - 1 of an array whose
- *  positions are `stride` apart; zeros beyond n_ctx and `width`. */
+/* A thread copies the same chunk of every so many rows. */
+template <int WIDTH>
+struct es_mma_copies {
+    enum { CHUNKS = WIDTH / 8, ROWS = ES_MMA_THREADS / CHUNKS };
+    static_assert(ROWS % 8 == 0, "rows that lie alike in a tile");
+};
+
+/** Where this thread copies from, of rows whose first is at `first`, `stride`
+ *  apart. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void es_mma_fetch(A *tile, int n_rows, const A *from,
+__device__ __forceinline__ const A *es_mma_source(const A *first, int stride)
+{
+    typedef es_mma_copies<WIDTH> copies;
+    return first +
+           (size_t)((int)threadIdx.x / copies::CHUNKS) * (size_t)stride +
+           8 * ((int)threadIdx.x % copies::CHUNKS);
+}
+
+/** Starts the copy of N rows from position `first` on, one of the sequence, of
+ *  which `source` is this thread's; zeros beyond n_ctx and `width`. */
+template <class A, int WIDTH, int N>
+__device__ __forceinline__ void es_mma_fetch(A *tile, const A *source,
                                              int stride, int first, int n_ctx,
                                              int width)
 {
-    const int n_chunks = WIDTH / 8;
-    /* Addresses of more copies than 2 at once are registers too many. */
-#pragma unroll 2
-    for (int e = (int)threadIdx.x; e < n_rows * n_chunks; e += ES_MMA_THREADS) {
-        int row = e / n_chunks, chunk = e % n_chunks;
-        bool there = first + row < n_ctx && 8 * chunk < width;
-        size_t at = (size_t)(first + row) * (size_t)stride + (size_t)chunk * 8;
-        es_cp_async(tile + 8 * es_tile_chunk(row, chunk, n_chunks),
-                    there ? from + at : from, there);
+    typedef es_mma_copies<WIDTH> copies;
+    const int thread = (int)threadIdx.x;
+    const int chunk = thread % copies::CHUNKS, row = thread / copies::CHUNKS;
+    const size_t step = (size_t)copies::ROWS * (size_t)stride;
+    const A *at = source;
+    tile += 8 * es_tile_chunk(row, chunk, copies::CHUNKS);
+    if (first + N <= n_ctx && width == WIDTH) {
+#pragma unroll
+        for (int i = 0; i < N; i += copies::ROWS, at += step)
+            es_cp_async(tile + i * WIDTH, at, true);
+        return;
+    }
+    source -= (size_t)row * (size_t)stride + (size_t)(8 * chunk);
+#pragma unroll 1
+    for (int i = 0; i < N; i += copies::ROWS, at += step) {
+        const bool there = first + row + i < n_ctx && 8 * chunk < width;
+        es_cp_async(tile + i * WIDTH, there ? at : source, there);
     }
 }
 
-/** A left operand: rows row .. row + 15, columns 16 k .. 16 k + 15. */
+/* Where this lane's shares of operands are in a tile from row `row` on, a
+ * multiple of 8, for es_tile_move. What follows from it is worked out where it
+ * is used: a register for each is more than there are. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void es_mma_load_left(uint32_t a[4], const A *tile,
-                                                 int row, int k)
+__device__ __forceinline__ uint32_t es_mma_spot_at(const A *tile, int row,
+                                                   es_tile_spot spot)
 {
-    es_tile_spot spot = es_tile_left_spot(es_mma_lane());
-    es_ldmatrix(a, tile + 8 * es_tile_lane_chunk(row, 2 * k, spot.row,
-                                                 spot.chunk, WIDTH / 8));
+    uint32_t at = es_shared_address(tile + row * WIDTH) +
+                  es_tile_spot_bytes(spot.row, spot.chunk, WIDTH / 8);
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(at));
+#endif
+    return at;
 }
 
-/** Two right operands of multiply: rows row .. row + 7 in b[0], b[1], the next
- *  eight in b[2], b[3]. */
+/** Of left operands, 16 rows and 16 columns; and of right ones of gather. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void es_mma_load_right(uint32_t b[4], const A *tile,
-                                                  int row, int k)
+__device__ __forceinline__ uint32_t es_mma_left_at(const A *tile, int row)
 {
-    es_tile_spot spot = es_tile_right_spot(es_mma_lane());
-    es_ldmatrix(b, tile + 8 * es_tile_lane_chunk(row, 2 * k, spot.row,
-                                                 spot.chunk, WIDTH / 8));
+    return es_mma_spot_at<A, WIDTH>(tile, row,
+                                    es_tile_left_spot(es_mma_lane()));
 }
-
-/** Two right operands of gather: rows row .. row + 15, columns 16 c .. in b[0],
- *  b[1], the next eight in b[2], b[3]. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void es_mma_load_turned(uint32_t b[4], const A *tile,
-                                                   int row, int c)
+__device__ __forceinline__ uint32_t es_mma_turned_at(const A *tile, int row)
 {
-    es_tile_spot spot = es_tile_turned_spot(es_mma_lane());
-    es_ldmatrix_transposed(
-        b, tile + 8 * es_tile_lane_chunk(row, 2 * c, spot.row, spot.chunk,
-                                         WIDTH / 8));
+    return es_mma_spot_at<A, WIDTH>(tile, row,
+                                    es_tile_turned_spot(es_mma_lane()));
+}
+/** Of right operands of multiply, 16 rows and 16 columns. */
+template <class A, int WIDTH>
+__device__ __forceinline__ uint32_t es_mma_right_at(const A *tile, int row)
+{
+    return es_mma_spot_at<A, WIDTH>(tile, row,
+                                    es_tile_right_spot(es_mma_lane()));
 }
 
 /** This warp's rows `row` .. of the block's, rounded, each times its factor,
@@ -193,16 +248,19 @@ __device__ __forceinline__ void es_mma_multiply(float s[M][N / 8][4],
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 s[m][n][i] = 0;
+    const uint32_t left = es_mma_left_at<A, WIDTH>(x, row);
+    const uint32_t right = es_mma_right_at<A, WIDTH>(y, other);
 #pragma unroll
     for (int k = 0; k < WIDTH / 16; k++) {
         uint32_t a[M][4];
 #pragma unroll
         for (int m = 0; m < M; m++)
-            es_mma_load_left<A, WIDTH>(a[m], x, row + 16 * m, k);
+            es_ldmatrix(a[m], es_tile_move(left, 16 * m, 2 * k, WIDTH / 8));
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
-            es_mma_load_right<A, WIDTH>(b, y, other + 16 * n, k);
+            /* Rows 16 n .. in b[0], b[1], the next eight in b[2], b[3]. */
+            es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
             for (int m = 0; m < M; m++) {
                 es_mma<A>(s[m][2 * n], a[m], b);
@@ -238,7 +296,7 @@ __device__ __forceinline__ void
 es_mma_gather_slowly(float low[4], float high[4], const uint32_t a[4],
                      const A *y, int c, es_mma_spot spot, es_tile_owner owner)
 {
-    const int lane = es_mma_lane();
+    const int lane = es_mma_lane_anew();
 #pragma unroll 1
     for (int j = 0; j < 16; j++) {
         const int from = lane / 4 * 4 + j % 8 / 2;
@@ -273,14 +331,15 @@ __device__ __forceinline__ void
 es_mma_gather_masked(float out[WIDTH / 8][4], const uint32_t a[4], const A *y,
                      es_mma_spot spot, es_tile_owner owner)
 {
+    const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
 #pragma unroll
     for (int c = 0; c < WIDTH / 16; c++) {
         uint32_t b[4];
         bool bad;
-        es_mma_load_turned<A, WIDTH>(b, y, spot.row, c);
+        es_ldmatrix_transposed(b, es_tile_move(turned, 0, 2 * c, WIDTH / 8));
         bad = es_pair_is_bad<A>(b[0]) || es_pair_is_bad<A>(b[1]) ||
               es_pair_is_bad<A>(b[2]) || es_pair_is_bad<A>(b[3]);
-        if (__any_sync(0xffffffffu, bad)) {
+        if (__builtin_expect(__any_sync(0xffffffffu, bad), 0)) {
             es_mma_gather_slowly<A, WIDTH>(out[2 * c], out[2 * c + 1], a, y, c,
                                            spot, owner);
         } else {
@@ -300,6 +359,7 @@ es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
               const A *y, es_mma_spot spot, es_tile_owner owner)
 {
     uint32_t a[N / 16][M][4];
+    const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
 #pragma unroll
     for (int n = 0; n < N / 16; n++)
 #pragma unroll
@@ -321,7 +381,10 @@ es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
 #pragma unroll
             for (int c = 0; c < WIDTH / 16; c++) {
                 uint32_t b[4];
-                es_mma_load_turned<A, WIDTH>(b, y, spot.row + 16 * n, c);
+                /* Columns 16 c .. in b[0], b[1], the next eight in b[2],
+                 * b[3]. */
+                es_ldmatrix_transposed(
+                    b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
 #pragma unroll
                 for (int m = 0; m < M; m++) {
                     es_mma<A>(out[m][2 * c], a[n][m], b);

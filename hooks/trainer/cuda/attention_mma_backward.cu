@@ -6,55 +6,9 @@
  * with in every row; one owns keys and makes dk and dv. Scores and g are
  * computed by both: seven products where five would do.
  */
-#include "hooks/trainer/cuda/attention_mma.h"
-
-/* Shapes by the width of heads; see the README for what they cost. */
-template <int WIDTH>
-struct backward_shape {
-    enum {
-        M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 16,     /* keys of a step, for dq */
-        KEY_N = WIDTH <= 32 ? 32 : 16, /* queries of a step, for dk and dv */
-        OWN = 16 * M * ES_MMA_WARPS,
-        OWN_SIZE = OWN * WIDTH,
-        OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays, each way */
-    };
-};
-
-/* Two arrays of tiles: the block's own or a stage of others. x goes into the
- * scores, y into g. */
-template <class A>
-struct tile_pair {
-    const A *x, *y;
-};
-
-/* Starts the copy of rows of two arrays whose positions are far apart. */
-template <class A, int WIDTH>
-__device__ __forceinline__ void
-fetch_pair(const es_attention_call<A> *call, A *tiles, int n_rows, const A *x,
-           int x_stride, const A *y, int y_stride, int first)
-{
-    es_mma_fetch<A, WIDTH>(tiles, n_rows, x, x_stride, first, call->n_ctx,
-                           call->width);
-    es_mma_fetch<A, WIDTH>(tiles + n_rows * WIDTH, n_rows, y, y_stride, first,
-                           call->n_ctx, call->width);
-    es_cp_commit();
-}
+#include "hooks/trainer/cuda/attention_mma_gradient.h"
 
 /* --- dq ------------------------------------------------------------------- */
-
-/* Keys and values from `key` on. */
-template <class A, int WIDTH>
-__device__ __forceinline__ void fetch_keys(const es_attention_call<A> *call,
-                                           A *stage, int head, int key)
-{
-    const int d = call->d_model;
-    const A *k = call->qkv + es_attention_qkv_at(call, head) + d;
-    fetch_pair<A, WIDTH>(call, stage, ES_MMA_OTHERS, k, 3 * d, k + d, 3 * d,
-                         key);
-}
 
 /* What a warp of dq keeps of its rows. */
 template <int WIDTH, int M>
@@ -101,19 +55,24 @@ open_rows(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
         for (int upper = 0; upper < 2; upper++) {
             int query =
                 own + 16 * m + es_tile_sum_row(es_mma_lane(), 2 * upper);
-            es_saved_row saved;
+            float center;
             es_row_gradient *row = &rows->row[m][upper];
-            *row = es_row_gradient_open<A, POWER>(
-                call, head, min(query, call->n_ctx - 1), &saved);
-            row->mean = mean[m][upper] - row->weight * saved.center;
+            *row = open_gradient<A, POWER>(
+                call, head, min(query, call->n_ctx - 1), &center);
+            row->mean = mean[m][upper] - row->weight * center;
             rows->sum[m][upper] = 0;
         }
 }
 
-/* MEAN: adds to the mean of g - w l, anew from the weights
- * (attention_fma_backward.cu says why); else scores become their gradients,
- * without the row's factor. */
-template <bool POWER, bool MASKED, bool MEAN, int N>
+/* What a pass of dq is for. */
+typedef enum dq_task {
+    DQ_ALONE,     /* scores become their gradients, without the row's factor */
+    DQ_WITH_DOTS, /* and sum dz l grows */
+    DQ_MEAN       /* the mean of g - w l, anew from the weights
+                     (attention_fma_backward.cu says why) */
+} dq_task;
+
+template <bool POWER, bool MASKED, dq_task TASK, int N>
 __device__ __forceinline__ void
 gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
                 const es_row_gradient *row, float *sum, int power, int query,
@@ -123,19 +82,22 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            es_weight w =
-                es_weigh<POWER, true>(s[n][i], row->anchor, row->scale2, power);
+            const es_weight w = weigh<POWER>(s[n][i], row->anchor, row->scale2,
+                                             row->inverse, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             float reduced = g[n][i] - row->weight * w.log;
-            float ds =
-                w.slope * row->inverse * (MEAN ? reduced : reduced - row->mean);
-            if (visible)
-                *sum = MEAN ? *sum + ds : fmaf(ds, w.log, *sum);
+            float ds = (POWER ? w.slope * row->inverse : w.slope) *
+                       (TASK == DQ_MEAN ? reduced : reduced - row->mean);
+            if (TASK == DQ_MEAN && visible)
+                *sum += ds;
+            if (TASK == DQ_WITH_DOTS && visible)
+                *sum = fmaf(ds, w.log, *sum);
             s[n][i] = visible ? ds : 0;
         }
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER, bool MASKED, bool MEAN>
+template <class A, int WIDTH, int M, int N, bool POWER, bool MASKED,
+          dq_task TASK>
 __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
                                         tile_pair<A> own, tile_pair<A> keys,
                                         int power, es_mma_spot spot)
@@ -148,55 +110,81 @@ __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++)
-            gradient_of_row<POWER, MASKED, MEAN, N>(
+            gradient_of_row<POWER, MASKED, TASK, N>(
                 s[m], g[m], upper, &rows->row[m][upper], &rows->sum[m][upper],
                 power, spot.own + 16 * m + es_tile_sum_row(lane, 2 * upper),
                 spot.other + es_tile_sum_column(lane, 0));
-    if (!MEAN)
+    if (TASK != DQ_MEAN)
         es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, keys.x, spot,
                                               ES_OWN_QUERIES);
 }
 
-/* The keys of a tile, from `key` on. */
-template <class A, int WIDTH, int M, int N, bool POWER, bool MEAN>
+/* The keys of a tile that all rows of the warp see, from `key` on. */
+template <class A, int WIDTH, int M, int N, bool POWER, dq_task TASK>
 __device__ __forceinline__ void dq_tile(rows_of_dq<WIDTH, M> *rows,
                                         tile_pair<A> own, tile_pair<A> keys,
                                         int power, int first, int key)
 {
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS; j += N) {
-        es_mma_spot spot = {first, key + j, j};
-        es_tile_mask mask =
-            es_tile_mask_of(first, 16 * M, key + j, N, ES_OWN_QUERIES);
-        if (mask == ES_TILE_ALL)
-            dq_step<A, WIDTH, M, N, POWER, false, MEAN>(rows, own, keys, power,
-                                                        spot);
-        else if (mask == ES_TILE_SOME)
-            dq_step<A, WIDTH, M, N, POWER, true, MEAN>(rows, own, keys, power,
-                                                       spot);
-    }
+    for (int j = 0; j < ES_MMA_OTHERS; j += N)
+        dq_step<A, WIDTH, M, N, POWER, false, TASK>(rows, own, keys, power,
+                                                    {first, key + j, j});
+}
+
+/* Any others: in steps of 16 keys, as most of a larger one would be masked. */
+template <class A, int WIDTH, int M, bool POWER, dq_task TASK>
+__device__ __forceinline__ void
+dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
+               int power, int first, int key)
+{
+#pragma unroll 1
+    for (int j = 0; j < ES_MMA_OTHERS && key + j < first + 16 * M; j += 16)
+        dq_step<A, WIDTH, M, 16, POWER, true, TASK>(rows, own, keys, power,
+                                                    {first, key + j, j});
+}
+
+/* The keys after these start on their way, and these are there. */
+template <class A, int WIDTH>
+__device__ __forceinline__ tile_pair<A>
+take_keys(const es_attention_call<A> *call, A *stages, source_pair<A> from,
+          int key, int end)
+{
+    enum { STAGE = backward_shape<WIDTH>::STAGE };
+    const int now = key / ES_MMA_OTHERS % 2;
+    const A *k = stages + now * STAGE;
+    if (key + ES_MMA_OTHERS < end)
+        fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stages + (1 - now) * STAGE,
+                                            from, key + ES_MMA_OTHERS);
+    else
+        es_cp_commit();
+    es_cp_wait<1>();
+    __syncthreads();
+    return {k, k + STAGE / 2};
 }
 
 /* Once through all keys; those of the first tile are on their way, into the
- * first stage. */
-template <class A, int WIDTH, int M, int N, bool POWER, bool MEAN>
+ * first stage. Two loops, so that registers of the second are none of the
+ * first. */
+template <class A, int WIDTH, int M, int N, bool POWER, dq_task TASK>
 __device__ __forceinline__ void
 dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
-        tile_pair<A> own, A *stages, int head, int first, es_tile_range keys)
+        tile_pair<A> own, A *stages, source_pair<A> from, int first,
+        int own_first, int end)
 {
-    enum { STAGE = backward_shape<WIDTH>::STAGE };
-    for (int key = keys.begin; key < keys.end; key += ES_MMA_OTHERS) {
-        A *k = stages + key / ES_MMA_OTHERS % 2 * STAGE;
-        A *next = stages + (key / ES_MMA_OTHERS + 1) % 2 * STAGE;
-        tile_pair<A> tiles = {k, k + STAGE / 2};
-        if (key + ES_MMA_OTHERS < keys.end)
-            fetch_keys<A, WIDTH>(call, next, head, key + ES_MMA_OTHERS);
-        else
-            es_cp_commit();
-        es_cp_wait<1>();
-        __syncthreads();
-        dq_tile<A, WIDTH, M, N, POWER, MEAN>(rows, own, tiles, call->power,
+    int key = 0;
+    for (; key < own_first / ES_MMA_OTHERS * ES_MMA_OTHERS;
+         key += ES_MMA_OTHERS) {
+        const tile_pair<A> keys =
+            take_keys<A, WIDTH>(call, stages, from, key, end);
+        dq_tile<A, WIDTH, M, N, POWER, TASK>(rows, own, keys, call->power,
                                              first, key);
+        __syncthreads();
+    }
+    for (; key < end; key += ES_MMA_OTHERS) {
+        const tile_pair<A> keys =
+            take_keys<A, WIDTH>(call, stages, from, key, end);
+        dq_masked_tile<A, WIDTH, M, POWER, TASK>(rows, own, keys, call->power,
+                                                 first, key);
         __syncthreads();
     }
 }
@@ -246,12 +234,12 @@ __device__ __forceinline__ void fetch_queries(const es_attention_call<A> *call,
 {
     enum { OWN = backward_shape<WIDTH>::OWN };
     const int d = call->d_model;
-    const size_t y_at = es_attention_y_at(call, place.head);
-    es_mma_fetch<A, WIDTH>(y_tile, OWN, call->y + y_at, d, place.first,
-                           call->n_ctx, call->width);
-    fetch_pair<A, WIDTH>(call, own, OWN,
-                         call->qkv + es_attention_qkv_at(call, place.head),
-                         3 * d, call->dy + y_at, d, place.first);
+    const A *y = call->y + es_attention_y_at(call, place.head) +
+                 (size_t)place.first * (size_t)d;
+    es_mma_fetch<A, WIDTH, OWN>(y_tile, es_mma_source<A, WIDTH>(y, d), d,
+                                place.first, call->n_ctx, call->width);
+    fetch_pair<A, WIDTH, OWN>(call, own, queries_of<A, WIDTH>(call, place.head),
+                              place.first);
 }
 
 /* TEMPERED: with temperatures. */
@@ -266,26 +254,26 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const tile_pair<A> own = {q, q + shape::OWN_SIZE};
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_QUERIES);
-    const es_tile_range keys = es_tile_others(
-        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_QUERIES);
+    const int end = min(place.first + shape::OWN, call.n_ctx);
     const int first = place.first + es_mma_warp() * 16 * M;
     rows_of_dq<WIDTH, M> rows;
     float factor[M][2];
+    const source_pair<A> keys = keys_of<A, WIDTH>(&call, place.head);
     fetch_queries<A, WIDTH>(&call, q, stages + shape::STAGE, place);
-    fetch_keys<A, WIDTH>(&call, stages, place.head, keys.begin);
+    fetch_pair<A, WIDTH, ES_MMA_OTHERS>(&call, stages, keys, 0);
     es_cp_wait<1>();
     __syncthreads();
     open_rows<A, WIDTH, M, POWER>(&call, &rows, own.y, stages + shape::STAGE,
                                   place.head, first);
     __syncthreads();
     if (TEMPERED) {
-        dq_pass<A, WIDTH, M, N, POWER, true>(&call, &rows, own, stages,
-                                             place.head, first, keys);
+        dq_pass<A, WIDTH, M, N, POWER, DQ_MEAN>(&call, &rows, own, stages, keys,
+                                                first, place.first, end);
         take_means<WIDTH, M>(&rows);
-        fetch_keys<A, WIDTH>(&call, stages, place.head, keys.begin);
+        fetch_pair<A, WIDTH, ES_MMA_OTHERS>(&call, stages, keys, 0);
     }
-    dq_pass<A, WIDTH, M, N, POWER, false>(&call, &rows, own, stages, place.head,
-                                          first, keys);
+    dq_pass<A, WIDTH, M, N, POWER, TEMPERED ? DQ_WITH_DOTS : DQ_ALONE>(
+        &call, &rows, own, stages, keys, first, place.first, end);
     close_rows<A, WIDTH, M>(&call, factor, &rows, place.head, first);
     es_mma_write<A, WIDTH, M>(
         call.dqkv + es_attention_qkv_at(&call, place.head), q, rows.out, factor,
@@ -296,46 +284,45 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* Of the queries of a stage, in shared memory: two reads of a column. */
 typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean, w ln 2 */
+    float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse, mean,
+                                     weight */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 
-/* Beyond the last query all is 0: no weight, no gradient. */
+/* Beyond the last query all is 0. */
 template <class A, bool POWER>
 __device__ __forceinline__ void
 load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
                 int first)
 {
-    for (int i = (int)threadIdx.x; i < ES_MMA_OTHERS; i += ES_MMA_THREADS) {
-        float4 weight = {0, 0, 0, 0};
-        float2 scale = {0, 0};
-        if (first + i < call->n_ctx) {
-            es_saved_row saved;
-            es_row_gradient row =
-                es_row_gradient_open<A, POWER>(call, head, first + i, &saved);
-            weight.x = row.anchor;
-            weight.y = row.inverse;
-            weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
-                                   (size_t)(first + i)];
-            weight.w = row.weight;
-            scale.x = row.scale2;
-            scale.y = row.factor;
-        }
-        out->weight[i] = weight;
-        out->scale[i] = scale;
+    const int i = (int)threadIdx.x;
+    float4 weight = {0, 0, 0, 0};
+    float2 scale = {0, 0};
+    if (i >= ES_MMA_OTHERS)
+        return;
+    if (first + i < call->n_ctx) {
+        float center;
+        const es_row_gradient row =
+            open_gradient<A, POWER>(call, head, first + i, &center);
+        weight.x = row.anchor;
+        weight.y = row.inverse;
+        weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
+                               (size_t)(first + i)];
+        weight.w = row.weight;
+        scale.x = row.scale2;
+        scale.y = row.factor;
     }
+    out->weight[i] = weight;
+    out->scale[i] = scale;
 }
 
 /* Queries and dy from `query` on, and what is known of their rows. */
 template <class A, int WIDTH, bool POWER>
 __device__ __forceinline__ void
 fetch_queries_of(const es_attention_call<A> *call, A *stage, query_rows *rows,
-                 int head, int query)
+                 source_pair<A> from, int head, int query)
 {
-    const int d = call->d_model;
-    fetch_pair<A, WIDTH>(call, stage, ES_MMA_OTHERS,
-                         call->qkv + es_attention_qkv_at(call, head), 3 * d,
-                         call->dy + es_attention_y_at(call, head), d, query);
+    fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
     load_query_rows<A, POWER>(call, rows, head, query);
 }
 
@@ -345,13 +332,13 @@ struct rows_of_dkv {
     float dk[M][WIDTH / 8][4], dv[M][WIDTH / 8][4];
 };
 
-/* Of this warp's keys and N queries: scores become gradients of q . k, g
- * becomes weights. */
-template <int M, int N, bool POWER, bool MASKED>
+/* Of this warp's keys and N queries: scores become gradients of q . k, without
+ * a factor unless rows have their OWN_FACTOR, and g becomes weights. */
+template <int M, int N, bool POWER, bool OWN_FACTOR, bool MASKED>
 __device__ __forceinline__ void
 gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
-                 const query_rows *queries, int power, es_mma_spot spot,
-                 int n_ctx)
+                 const query_rows *queries, int power, float scale2,
+                 es_mma_spot spot, int n_ctx)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -360,7 +347,9 @@ gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         for (int odd = 0; odd < 2; odd++) {
             const int column = 8 * n + es_tile_sum_column(lane, odd);
             const float4 row = queries->weight[spot.row + column];
-            const float2 scale = queries->scale[spot.row + column];
+            float2 scale = {scale2, 1};
+            if (OWN_FACTOR)
+                scale = queries->scale[spot.row + column];
 #pragma unroll
             for (int m = 0; m < M; m++)
 #pragma unroll
@@ -369,80 +358,141 @@ gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                         spot.own + 16 * m + es_tile_sum_row(lane, i);
                     const int query = spot.other + column;
                     bool visible = !MASKED || (query >= key && query < n_ctx);
-                    es_weight w = es_weigh<POWER, true>(s[m][n][i], row.x,
-                                                        scale.x, power);
-                    float ds =
-                        w.slope * row.y * (g[m][n][i] - row.w * w.log - row.z);
-                    g[m][n][i] = visible ? w.u * row.y : 0;
-                    s[m][n][i] = visible ? ds * scale.y : 0;
+                    const es_weight w =
+                        weigh<POWER>(s[m][n][i], row.x, scale.x, row.y, power);
+                    const float inverse = POWER ? row.y : 1;
+                    float ds = w.slope * inverse *
+                               (g[m][n][i] - row.w * w.log - row.z);
+                    if (OWN_FACTOR)
+                        ds *= scale.y;
+                    g[m][n][i] = visible ? w.u * inverse : 0;
+                    s[m][n][i] = visible ? ds : 0;
                 }
         }
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER, bool MASKED>
+template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR,
+          bool MASKED>
 __device__ __forceinline__ void
-dkv_step(rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> queries,
-         const query_rows *known, int power, es_mma_spot spot, int n_ctx)
+dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
+         tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
+         es_mma_spot spot)
 {
     const int row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
     es_mma_multiply<A, WIDTH, M, N>(s, own.x, row, queries.x, spot.row);
     es_mma_multiply<A, WIDTH, M, N>(g, own.y, row, queries.y, spot.row);
-    gradient_of_keys<M, N, POWER, MASKED>(s, g, known, power, spot, n_ctx);
+    gradient_of_keys<M, N, POWER, OWN_FACTOR, MASKED>(
+        s, g, known, call->power, call->scale * ES_LOG2_E, spot, call->n_ctx);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->dv, g, queries.y, spot,
                                           ES_OWN_KEYS);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->dk, s, queries.x, spot,
                                           ES_OWN_KEYS);
 }
 
-/* The queries of a tile, from `query` on. Those beyond the last are masked,
- * too: with a key of infinity even their zeros would make NaN. */
-template <class A, int WIDTH, int M, int N, bool POWER>
+/* The queries of a tile that see all keys of the block, from `query` on. */
+template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR>
 __device__ __forceinline__ void
-dkv_tile(rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> queries,
-         const query_rows *known, int power, int first, int query, int n_ctx)
+dkv_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
+         tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
+         int first, int query)
 {
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS && query + j < n_ctx; j += N) {
-        es_mma_spot spot = {first, query + j, j};
-        es_tile_mask mask =
-            es_tile_mask_of(first, 16 * M, query + j, N, ES_OWN_KEYS);
-        if (mask == ES_TILE_ALL && query + j + N <= n_ctx)
-            dkv_step<A, WIDTH, M, N, POWER, false>(rows, own, queries, known,
-                                                   power, spot, n_ctx);
-        else if (mask != ES_TILE_NONE)
-            dkv_step<A, WIDTH, M, N, POWER, true>(rows, own, queries, known,
-                                                  power, spot, n_ctx);
-    }
+    for (int j = 0; j < ES_MMA_OTHERS; j += N)
+        dkv_step<A, WIDTH, M, N, POWER, OWN_FACTOR, false>(
+            call, rows, own, queries, known, {first, query + j, j});
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER>
+/* Any others, in steps of 16, as most of a larger one would be masked. Those
+ * beyond the last are masked, too: with a key of infinity even their zeros
+ * would make NaN. */
+template <class A, int WIDTH, int M, bool POWER, bool OWN_FACTOR>
 __device__ __forceinline__ void
-dkv_pass(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
-         tile_pair<A> own, A *stages, query_rows *known, int head, int first,
-         es_tile_range queries)
+dkv_masked_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
+                tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
+                int first, int query)
+{
+#pragma unroll 1
+    for (int j = 0; j < ES_MMA_OTHERS && query + j < call->n_ctx; j += 16)
+        if (query + j + 15 >= first)
+            dkv_step<A, WIDTH, M, 16, POWER, OWN_FACTOR, true>(
+                call, rows, own, queries, known, {first, query + j, j});
+}
+
+/* Tile t of the queries that a block meets: one that is not whole comes first,
+ * then they are in order, so that those with a mask are the first of all. */
+typedef struct query_tiles {
+    int begin, n, n_masked;
+    bool has_rest;
+} query_tiles;
+
+template <int OWN>
+__device__ __forceinline__ query_tiles find_queries(int first, int n_ctx)
+{
+    query_tiles tiles;
+    tiles.begin = first / ES_MMA_OTHERS * ES_MMA_OTHERS;
+    tiles.n = es_tile_count(n_ctx - tiles.begin, ES_MMA_OTHERS);
+    tiles.has_rest = n_ctx % ES_MMA_OTHERS != 0;
+    tiles.n_masked =
+        min(tiles.n, es_tile_count(OWN, ES_MMA_OTHERS) + tiles.has_rest);
+    return tiles;
+}
+
+__device__ __forceinline__ int query_of_tile(const query_tiles *tiles, int t)
+{
+    if (tiles->has_rest)
+        t = t == 0 ? tiles->n - 1 : t - 1;
+    return tiles->begin + t * ES_MMA_OTHERS;
+}
+
+/* Queries after these start on their way, and these are there. */
+template <class A, int WIDTH, bool POWER>
+__device__ __forceinline__ tile_pair<A>
+take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
+             source_pair<A> from, int head, const query_tiles *tiles, int t)
 {
     enum { STAGE = backward_shape<WIDTH>::STAGE };
-    for (int query = queries.begin; query < queries.end;
-         query += ES_MMA_OTHERS) {
-        const int now = query / ES_MMA_OTHERS % 2;
-        A *q = stages + now * STAGE;
-        tile_pair<A> tiles = {q, q + STAGE / 2};
-        if (query + ES_MMA_OTHERS < queries.end)
-            fetch_queries_of<A, WIDTH, POWER>(call, stages + (1 - now) * STAGE,
-                                              &known[1 - now], head,
-                                              query + ES_MMA_OTHERS);
-        else
-            es_cp_commit();
-        es_cp_wait<1>();
+    const A *q = stages + t % 2 * STAGE;
+    const int next = (t + 1) % 2;
+    if (t + 1 < tiles->n)
+        fetch_queries_of<A, WIDTH, POWER>(call, stages + next * STAGE,
+                                          &known[next], from, head,
+                                          query_of_tile(tiles, t + 1));
+    else
+        es_cp_commit();
+    es_cp_wait<1>();
+    __syncthreads();
+    return {q, q + STAGE / 2};
+}
+
+/* Two loops, so that registers of the first are none of the second. */
+template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR>
+__device__ __forceinline__ void
+dkv_pass(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
+         tile_pair<A> own, A *stages, query_rows *known, source_pair<A> from,
+         int head, int first, const query_tiles *tiles)
+{
+    int t = 0;
+    for (; t < tiles->n_masked; t++) {
+        const tile_pair<A> queries = take_queries<A, WIDTH, POWER>(
+            call, stages, known, from, head, tiles, t);
+        dkv_masked_tile<A, WIDTH, M, POWER, OWN_FACTOR>(
+            call, rows, own, queries, &known[t % 2], first,
+            query_of_tile(tiles, t));
         __syncthreads();
-        dkv_tile<A, WIDTH, M, N, POWER>(rows, own, tiles, &known[now],
-                                        call->power, first, query, call->n_ctx);
+    }
+    for (; t < tiles->n; t++) {
+        const tile_pair<A> queries = take_queries<A, WIDTH, POWER>(
+            call, stages, known, from, head, tiles, t);
+        dkv_tile<A, WIDTH, M, N, POWER, OWN_FACTOR>(call, rows, own, queries,
+                                                    &known[t % 2], first,
+                                                    query_of_tile(tiles, t));
         __syncthreads();
     }
 }
 
-template <class A, int WIDTH, bool POWER>
+/* OWN_FACTOR: rows have factors of their own, as under temperatures. */
+template <class A, int WIDTH, bool POWER, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
 {
@@ -454,30 +504,30 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     tile_pair<A> own = {k, k + shape::OWN_SIZE};
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_KEYS);
-    const es_tile_range queries = es_tile_others(
-        place.first, shape::OWN, ES_MMA_OTHERS, call.n_ctx, ES_OWN_KEYS);
+    const query_tiles tiles = find_queries<shape::OWN>(place.first, call.n_ctx);
     const int d = call.d_model;
     const size_t at =
         es_attention_qkv_at(&call, place.head) + (size_t)call.d_model;
-    const int now = queries.begin / ES_MMA_OTHERS % 2;
     rows_of_dkv<WIDTH, M> rows;
-    float factor[M][2];
-    fetch_pair<A, WIDTH>(&call, k, shape::OWN, call.qkv + at, 3 * d,
-                         call.qkv + at + d, 3 * d, place.first);
-    fetch_queries_of<A, WIDTH, POWER>(&call, stages + now * shape::STAGE,
-                                      &known[now], place.head, queries.begin);
+    float factor[M][2], one[M][2];
+    const source_pair<A> queries = queries_of<A, WIDTH>(&call, place.head);
+    fetch_pair<A, WIDTH, shape::OWN>(
+        &call, k, keys_of<A, WIDTH>(&call, place.head), place.first);
+    fetch_queries_of<A, WIDTH, POWER>(&call, stages, known, queries, place.head,
+                                      query_of_tile(&tiles, 0));
     es_mma_clear<WIDTH, M>(rows.dk);
     es_mma_clear<WIDTH, M>(rows.dv);
-    dkv_pass<A, WIDTH, M, N, POWER>(
-        &call, &rows, own, stages, known, place.head,
-        place.first + es_mma_warp() * 16 * M, queries);
-    for (int m = 0; m < M; m++)
-        factor[m][0] = factor[m][1] = 1;
+    dkv_pass<A, WIDTH, M, N, POWER, OWN_FACTOR>(
+        &call, &rows, own, stages, known, queries, place.head,
+        place.first + es_mma_warp() * 16 * M, &tiles);
+    for (int m = 0; m < M; m++) {
+        factor[m][0] = factor[m][1] = OWN_FACTOR ? 1 : call.scale;
+        one[m][0] = one[m][1] = 1;
+    }
     es_mma_write<A, WIDTH, M>(call.dqkv + at, k, rows.dk, factor, 3 * d,
                               place.first, call.n_ctx, call.width);
     es_mma_write<A, WIDTH, M>(call.dqkv + at + d, k + shape::OWN_SIZE, rows.dv,
-                              factor, 3 * d, place.first, call.n_ctx,
-                              call.width);
+                              one, 3 * d, place.first, call.n_ctx, call.width);
 }
 
 /* --- launches ------------------------------------------------------------- */
@@ -495,9 +545,8 @@ static bool backward(es_device *device, const es_attention_call<A> *call)
     es_launch(device, "attention_mma_dq",
               attention_mma_dq_kernel<A, WIDTH, POWER, TEMPERED>, grid,
               ES_MMA_THREADS, tiles, *call);
-    es_launch(device, "attention_mma_dkv",
-              attention_mma_dkv_kernel<A, WIDTH, POWER>, grid, ES_MMA_THREADS,
-              bytes, *call);
+    es_launch(device, "attention_mma_dkv", attention_mma_dkv_kernel < A, WIDTH,
+              POWER, POWER || TEMPERED >, grid, ES_MMA_THREADS, bytes, *call);
     return true;
 }
 

@@ -104,17 +104,32 @@ ES_TILE_FUNCTION int es_tile_chunk(int row, int chunk, int n_chunks)
     return row * n_chunks + (chunk ^ swap);
 }
 
-/**
- * The same of row + lane_row, chunk + lane_chunk, where row is a multiple of 8,
- * chunk an even constant and lane_chunk 0 or 1: few of its terms differ from
- * one lane to the next, and those are the same all over the tile.
- */
-ES_TILE_FUNCTION int es_tile_lane_chunk(int row, int chunk, int lane_row,
-                                        int lane_chunk, int n_chunks)
+/** Bytes of a row of a tile. */
+ES_TILE_FUNCTION int es_tile_row_bytes(int n_chunks)
 {
-    int swap = n_chunks >= 8 ? lane_row & 7 : (lane_row >> 1) & 3;
-    return row * n_chunks + chunk / 8 * 8 + lane_row * n_chunks +
-           ((chunk % 8) ^ (lane_chunk ^ swap));
+    return 16 * n_chunks;
+}
+
+/**
+ * The same in bytes from row 0, chunk 0 on, of row `row` and chunk `chunk`, 0
+ * or 1, for es_tile_move.
+ */
+ES_TILE_FUNCTION unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
+{
+    return 16 * (unsigned)es_tile_chunk(row, chunk, n_chunks);
+}
+
+/**
+ * The address `at` of a row's chunk 0 or 1 (es_tile_spot_bytes; the tile
+ * begins at a multiple of 128), `row` rows further down, a multiple of 8, and
+ * `chunk` chunks further right, even: one exclusive or with a constant, and
+ * what the instruction adds itself.
+ */
+ES_TILE_FUNCTION unsigned es_tile_move(unsigned at, int row, int chunk,
+                                       int n_chunks)
+{
+    return (at ^ (16 * ((unsigned)chunk % 8))) +
+           (unsigned)(row * es_tile_row_bytes(n_chunks) + chunk / 8 * 128);
 }
 
 /** Row and column, of 16 by 8 sums of m16n8k16, of register 0 .. 3. */

@@ -52,12 +52,6 @@ __device__ __forceinline__ void es_mma<es_fp16>(float *d, const uint32_t *a,
                    "r"(b[1]));
 }
 
-/** An address in shared memory as instructions take it. */
-__device__ __forceinline__ uint32_t es_shared_address(const void *shared)
-{
-    return (uint32_t)__cvta_generic_to_shared(shared);
-}
-
 #else
 
 template <>
@@ -74,18 +68,29 @@ inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 
 #endif
 
+/** An address in shared memory as instructions take it, in bytes; that of the
+ *  block's shared memory is a multiple of 128. */
+__device__ __forceinline__ uint32_t es_shared_address(const void *shared)
+{
+#ifdef __CUDACC__
+    return (uint32_t)__cvta_generic_to_shared(shared);
+#else
+    return es_host_shared_address(shared);
+#endif
+}
+
 /**
  * Four matrices (8,8) of 16-bit elements out of shared memory. Lane l gives
  * the address of row l % 8 of matrix l / 8, 16 bytes, aligned to 16; out[i] is
  * this lane's share of matrix i: row l / 4, columns 2 (l % 4) and the next.
  */
-__device__ __forceinline__ void es_ldmatrix(uint32_t *out, const void *row)
+__device__ __forceinline__ void es_ldmatrix(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
                  "{%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"(es_shared_address(row))
+                 : "r"(row)
                  : "memory");
 #else
     es_host_ldmatrix(out, row, false);
@@ -95,13 +100,13 @@ __device__ __forceinline__ void es_ldmatrix(uint32_t *out, const void *row)
 /** Likewise of the transposed matrices: column l / 4, rows 2 (l % 4) and the
  *  next. */
 __device__ __forceinline__ void es_ldmatrix_transposed(uint32_t *out,
-                                                       const void *row)
+                                                       uint32_t row)
 {
 #ifdef __CUDACC__
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
                  "{%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"(es_shared_address(row))
+                 : "r"(row)
                  : "memory");
 #else
     es_host_ldmatrix(out, row, true);

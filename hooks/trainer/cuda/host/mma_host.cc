@@ -93,9 +93,18 @@ void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16)
     memcpy(d, mine.d, sizeof mine.d);
 }
 
-void es_host_ldmatrix(uint32_t *out, const void *row, bool transposed)
+uint32_t es_host_shared_address(const void *shared)
+{
+    const unsigned char *first = (const unsigned char *)es_host_shared();
+    es_host_check_shared("takes for shared memory what is not", shared, 1);
+    return (uint32_t)((const unsigned char *)shared - first);
+}
+
+void es_host_ldmatrix(uint32_t *out, uint32_t address, bool transposed)
 {
     const int lane = es_host_lane();
+    const unsigned char *row =
+        (const unsigned char *)es_host_shared() + address;
     es_host_check_shared("ldmatrix of what is not shared memory", row, 16);
     if ((uintptr_t)row % 16 != 0)
         es_host_abort("ldmatrix of a row that is not aligned");

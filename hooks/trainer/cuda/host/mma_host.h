@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16);
-void es_host_ldmatrix(uint32_t *out, const void *row, bool transposed);
+void es_host_ldmatrix(uint32_t *out, uint32_t row, bool transposed);
+/** Where it is in the block's shared memory. */
+uint32_t es_host_shared_address(const void *shared);
 
 void es_host_copy(void *shared, const void *from);
 void es_host_copy_commit(void);

@@ -1,0 +1,117 @@
+/** What the kernels of attention backward on tensor cores share: tiles, copies
+ *  from two arrays, and weights once more. */
+#ifndef ES_CUDA_ATTENTION_MMA_GRADIENT_H
+#define ES_CUDA_ATTENTION_MMA_GRADIENT_H
+
+#include "hooks/trainer/cuda/attention_mma.h"
+
+/* Shapes by the width of heads; see the README for what they cost. */
+template <int WIDTH>
+struct backward_shape {
+    enum {
+        M = WIDTH <= 64 ? 2 : 1,
+        N = WIDTH <= 64 ? 32 : 64,     /* keys of a step, for dq */
+        KEY_N = WIDTH == 64 ? 16 : 32, /* queries of a step, for dk and dv */
+        OWN = 16 * M * ES_MMA_WARPS,
+        OWN_SIZE = OWN * WIDTH,
+        OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
+        STAGE = 2 * OTHER_SIZE,
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays, each way */
+    };
+};
+
+/* Two arrays of tiles: the block's own or a stage of others. x goes into the
+ * scores, y into g. */
+template <class A>
+struct tile_pair {
+    const A *x, *y;
+};
+
+/* Two arrays that a thread copies from: where its share of position 0 is, and
+ * what is between two positions. */
+template <class A>
+struct source_pair {
+    const A *x, *y;
+    int x_stride, y_stride;
+};
+
+/* Two pointers, and no more is kept of them. */
+template <class A, int WIDTH>
+__device__ __forceinline__ source_pair<A> source_of(const A *x, int x_stride,
+                                                    const A *y, int y_stride)
+{
+    x = es_mma_source<A, WIDTH>(x, x_stride);
+    y = es_mma_source<A, WIDTH>(y, y_stride);
+#ifdef __CUDACC__
+    asm volatile("" : "+l"(x), "+l"(y));
+#endif
+    return {x, y, x_stride, y_stride};
+}
+
+/* Starts the copy of N rows of both from position `first` on. */
+template <class A, int WIDTH, int N>
+__device__ __forceinline__ void fetch_pair(const es_attention_call<A> *call,
+                                           A *tiles, source_pair<A> from,
+                                           int first)
+{
+    es_mma_fetch<A, WIDTH, N>(tiles,
+                              from.x + (size_t)first * (size_t)from.x_stride,
+                              from.x_stride, first, call->n_ctx, call->width);
+    es_mma_fetch<A, WIDTH, N>(tiles + N * WIDTH,
+                              from.y + (size_t)first * (size_t)from.y_stride,
+                              from.y_stride, first, call->n_ctx, call->width);
+    es_cp_commit();
+}
+
+/* Keys and values, and queries and dy, of a head. */
+template <class A, int WIDTH>
+__device__ __forceinline__ source_pair<A>
+keys_of(const es_attention_call<A> *call, int head)
+{
+    const int d = call->d_model;
+    const A *k = call->qkv + es_attention_qkv_at(call, head) + d;
+    return source_of<A, WIDTH>(k, 3 * d, k + d, 3 * d);
+}
+template <class A, int WIDTH>
+__device__ __forceinline__ source_pair<A>
+queries_of(const es_attention_call<A> *call, int head)
+{
+    const int d = call->d_model;
+    return source_of<A, WIDTH>(call->qkv + es_attention_qkv_at(call, head),
+                               3 * d, call->dy + es_attention_y_at(call, head),
+                               d);
+}
+
+/* A weight of softmax whole, a = u / D, and its logarithm: where a row is one
+ * weight of 1 it is exactly 1. PowerSoftmax: u, to be multiplied with 1 / D. */
+template <bool POWER>
+__device__ __forceinline__ es_weight weigh(float raw, float anchor,
+                                           float scale2, float log_inverse,
+                                           int power)
+{
+    es_weight w;
+    if (POWER)
+        return es_weigh<true, true>(raw, anchor, 0, power);
+    w.log = fmaf(raw - anchor, scale2, log_inverse);
+    w.slope = w.u = es_fast_exp2(w.log);
+    return w;
+}
+
+/* Of a row's gradient what `weigh` makes of it: of softmax log2 (1 / D), and
+ * the centre with it. */
+template <class A, bool POWER>
+__device__ __forceinline__ es_row_gradient open_gradient(
+    const es_attention_call<A> *call, int head, int row, float *center)
+{
+    es_saved_row saved;
+    es_row_gradient gradient =
+        es_row_gradient_open<A, POWER>(call, head, row, &saved);
+    *center = saved.center;
+    if (!POWER) {
+        gradient.inverse = log2f(saved.inverse);
+        *center += gradient.inverse;
+    }
+    return gradient;
+}
+
+#endif
