@@ -493,53 +493,6 @@ static void test_recorder__refused_series_costs_no_other(void **state)
     assert_string_equal(data, "{\"refused\":39}");
 }
 
-/* --- the request to stop --------------------------------------------------*/
-
-static void test_recorder__stop_file_reaches_the_trainer(void **state)
-{
-    (void)state;
-    const char *path = recording_path("stop.db");
-    es_recorder *recorder = recording_open(path);
-    int series[4];
-    char message[256];
-    recording_declare(recorder, series);
-    recording_push(recorder, series, 0, 0);
-    usleep(20000);
-    assert_false(es_recorder_stop_requested(recorder));
-    make_file(recording_path("stop.db.stop"), "out\x1b of time\nmore\n");
-    int64_t step = 1;
-    for (; !es_recorder_stop_requested(recorder) && step < 2000; step++) {
-        recording_push(recorder, series, 0, step);
-        usleep(10000);
-    }
-    assert_true(es_recorder_stop_requested(recorder));
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_STOPPED, NULL), ES_OK);
-    assert_int_equal(recording_status(path), ES_RUN_STOPPED);
-    assert_int_equal(recording_check(path, 0, 0), step);
-    assert_true(recording_event(path, "stop", message, NULL));
-    assert_string_equal(message, "out? of time");
-    assert_false(exists(path, ".stop"));
-}
-
-/** A request that nobody followed in time is not for whoever comes next. */
-static void test_recorder__old_stop_file_stops_nobody(void **state)
-{
-    (void)state;
-    const char *path = recording_path("old.db");
-    make_file(recording_path("old.db.stop"), "a run that crashed\n");
-    es_recorder *recorder = recording_open(path);
-    int series[4];
-    recording_declare(recorder, series);
-    for (int64_t step = 0; step < 150; step++) { /* longer than a look takes */
-        recording_push(recorder, series, 0, step);
-        usleep(10000);
-    }
-    assert_false(es_recorder_stop_requested(recorder));
-    assert_false(exists(path, ".stop"));
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
-    assert_false(recording_event(path, "stop", NULL, NULL));
-}
-
 /* --- threads --------------------------------------------------------------*/
 
 struct pusher {
@@ -596,8 +549,6 @@ int main(void)
         RECORDING_TEST(test_recorder__second_writer_is_told_the_first_ones_pid),
         RECORDING_TEST(test_recorder__resumed_run_goes_on),
         RECORDING_TEST(test_recorder__refused_series_costs_no_other),
-        RECORDING_TEST(test_recorder__stop_file_reaches_the_trainer),
-        RECORDING_TEST(test_recorder__old_stop_file_stops_nobody),
         RECORDING_TEST(test_recorder__two_threads_are_noticed),
     };
     return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
