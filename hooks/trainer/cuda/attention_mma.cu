@@ -18,7 +18,8 @@ struct forward_shape {
  * What is needed of rows in a part of each step only is in shared memory: there
  * are no registers for it while scores are multiplied. A row has four lanes;
  * its first lane writes what all of them read. Sums are each lane's own, over
- * its columns, rows 16 m + 8 upper + lane / 4 of the warp at [2 m + upper].
+ * its columns, rows 16 m + 8 upper + lane / 4 of the warp at [2 m + upper], a
+ * bank to each lane.
  *
  * Weights are relative to the anchor, and so are sums and outputs: 1 / m of
  * PowerSoftmax; of softmax a score that no other of the row has exceeded by
@@ -27,7 +28,7 @@ struct forward_shape {
 template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
-    float sum[ES_MMA_THREADS][4], moment[ES_MMA_THREADS][4];
+    float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
     float scale2[OWN]; /* of raw scores to base 2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: what 1 / anchor is */
@@ -90,14 +91,14 @@ move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
             const float scale2 = kept->scale2[at], was = kept->anchor[at];
-            es_row row = {kept->m[at], 0, kept->sum[threadIdx.x][i],
-                          kept->moment[threadIdx.x][i]};
+            es_row row = {kept->m[at], 0, kept->sum[i][threadIdx.x],
+                          kept->moment[i][threadIdx.x]};
             float anchor = was, factor = 1;
             if (has_outgrown<POWER>(largest[m][upper], was, scale2))
                 factor = move_anchor<POWER, MEASURE>(
                     &row, &anchor, largest[m][upper], scale2, power);
-            kept->sum[threadIdx.x][i] = row.sum;
-            kept->moment[threadIdx.x][i] = row.moment;
+            kept->sum[i][threadIdx.x] = row.sum;
+            kept->moment[i][threadIdx.x] = row.moment;
             __syncwarp();
             if (es_mma_lane() % 4 == 0) {
                 kept->anchor[at] = anchor;
@@ -190,8 +191,8 @@ weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
             weigh_row<POWER, MEASURE, MASKED, N>(
-                s[m], upper, &kept->sum[threadIdx.x][i],
-                &kept->moment[threadIdx.x][i], kept->anchor[at],
+                s[m], upper, &kept->sum[i][threadIdx.x],
+                &kept->moment[i][threadIdx.x], kept->anchor[at],
                 kept->scale2[at], power, query + 16 * m + 8 * upper, key);
         }
 }
@@ -272,7 +273,7 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
     for (int i = 0; i < 2 * M; i++) {
         const int query = own + es_tile_sum_row(es_mma_lane(), 0) + 8 * i;
         kept_rows<WIDTH> *kept = rows->kept;
-        kept->sum[threadIdx.x][i] = kept->moment[threadIdx.x][i] = 0;
+        kept->sum[i][threadIdx.x] = kept->moment[i][threadIdx.x] = 0;
         if (es_mma_lane() % 4 != 0)
             continue;
         kept->anchor[first + 8 * i] = lowest_anchor<POWER>();
@@ -314,8 +315,8 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
         const int query = own + es_tile_sum_row(lane, 0) + 8 * i;
         const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
         es_row row = {kept->m[row_at], kept->largest[row_at],
-                      es_mma_row_sum(kept->sum[threadIdx.x][i]),
-                      es_mma_row_sum(kept->moment[threadIdx.x][i])};
+                      es_mma_row_sum(kept->sum[i][threadIdx.x]),
+                      es_mma_row_sum(kept->moment[i][threadIdx.x])};
         float settled = 1;
         es_row_end end;
         if (!POWER)
