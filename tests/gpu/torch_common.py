@@ -1,0 +1,72 @@
+"""What the peers share: settings, verdicts, times, the device's rate."""
+
+import os
+import statistics
+import sys
+import time
+
+SKIPPED = 77
+BEGIN = time.monotonic()
+
+try:
+    import torch
+    import torch.nn.attention
+except ImportError as why:
+    print(f"skipped: PyTorch is not installed here, or too old: {why}")
+    sys.exit(SKIPPED)
+
+
+def setting(name, otherwise):
+    return os.environ.get("ENTROPY_BENCH_" + name) or otherwise
+
+
+DEVICE = setting("DEVICE", "cuda")
+MODEL = tuple(map(int, setting("MODEL", "12 12 768 50257").split()))
+N_ROUNDS = int(setting("ROUNDS", "21"))
+
+
+def wait():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def device_name():
+    return torch.cuda.get_device_name() if DEVICE == "cuda" else "the CPU, not a GPU"
+
+
+def verdict(holds):
+    if DEVICE != "cuda":
+        return "not judged, no GPU"
+    return "holds" if holds else "fails"
+
+
+def required(what, ratio, least):
+    print(f"required: {what} >= {least}x: {ratio:.2f}x: {verdict(ratio >= least)}")
+
+
+def our_environment():
+    path = os.environ.get("ES_LIBRARY_PATH")
+    return {**os.environ, "LD_LIBRARY_PATH": path} if path else dict(os.environ)
+
+
+def time_rounds(call, milliseconds=3.0):
+    """Median of the milliseconds a call; a round is as many as take 3 ms."""
+
+    def timed(n):
+        wait()
+        start = time.perf_counter()
+        for _ in range(n):
+            call()
+        wait()
+        return 1e3 * (time.perf_counter() - start) / n
+
+    timed(2)
+    n = max(1, int(milliseconds / max(timed(2), 1e-3)))
+    return statistics.median(timed(n) for _ in range(N_ROUNDS))
+
+
+def matrix_rate():
+    """FLOP/s of a bf16 product of random n x n matrices."""
+    n = 8192 if DEVICE == "cuda" else 256
+    a, b = (torch.randn(n, n, device=DEVICE).bfloat16() for _ in range(2))
+    return 2 * n**3 / (1e-3 * time_rounds(lambda: a @ b, 20)), n
