@@ -3,14 +3,12 @@
 # library or a device is missing, is another one, or fails in mid-run.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 train=$BUILD/entropy-train
 unset ENTROPY_TRAIN_CUDA WRAPPED
 
-mkdir "$dir/source"
-cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
-for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
-"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+own_corpus "$dir/corpus.tok" || exit 1
 run=(--arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 --ctx 16 --batch 4
     --steps 12 --record-every 1 --eval-every 6 --eval-batches 2 --threads 1
     --seed 7 --data "$dir/corpus.tok" -q)

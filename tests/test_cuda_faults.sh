@@ -4,6 +4,7 @@
 # that says "failed". On the emulation, which fails when it is asked to.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 train=$BUILD/entropy-train
 library=$BUILD/tests/libentropytrain_cuda_host.so
@@ -16,10 +17,7 @@ export ENTROPY_TRAIN_CUDA=$library
 many=1 # of the places are tried; under sanitizers, which are slow, fewer
 [ -z "${SAN:-}" ] || many=2
 
-mkdir "$dir/source"
-cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
-for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
-"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+own_corpus "$dir/corpus.tok" || exit 1
 
 # Steps that run, are captured, and run again; evaluations and checkpoints
 # between them.

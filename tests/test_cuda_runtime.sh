@@ -5,6 +5,7 @@
 # And the library itself where there is no driver.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 read -ra cc <<<"${CC:-gcc}"
 train=$BUILD/entropy-train
@@ -15,10 +16,7 @@ if [ ! -e "$library" ]; then
     exit
 fi
 
-mkdir "$dir/source"
-cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
-for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
-"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+own_corpus "$dir/corpus.tok" || exit 1
 ask() { sqlite3 "$1" "$2"; }
 
 run() { # LIBRARY BACKEND WISH [OPTION...]: $outcome, $dir/err and $dir/run.db

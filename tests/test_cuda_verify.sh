@@ -3,6 +3,7 @@
 # on the emulation, and on a device where there is one.
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 plan_dir
 
 train=$BUILD/entropy-train
@@ -56,10 +57,7 @@ if [ ! -e "$library" ]; then
     finish
     exit
 fi
-mkdir "$dir/source"
-cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
-for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
-"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+own_corpus "$dir/corpus.tok" || exit 1
 
 verifies 'emulation' "$emulated"
 for precision in tf32 bf16 fp16; do

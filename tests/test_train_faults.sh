@@ -6,6 +6,7 @@
 #   ES_SEED=17  the same random moments again
 set -uo pipefail
 . tests/tap.sh
+. tests/corpus.sh
 . tests/background.sh
 plan_dir
 train=$PWD/$BUILD/entropy-train scan=$PWD/$BUILD/entropy-scan
@@ -16,10 +17,7 @@ echo "# ES_SEED=$ES_SEED"
 steps=1000
 [ -z "${SAN:-}" ] || steps=300 # they are slow
 
-mkdir "$dir/source"
-cp analyzer/*.c analyzer/base/*.c store/*.c "$dir/source"
-for file in "$dir"/source/*.c; do mv "$file" "${file%.c}.py"; done
-"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+own_corpus "$dir/corpus.tok" || exit 1
 model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
     --steps $steps --record-every 1 --eval-every 200 --eval-batches 2
     --threads 1 --seed 7 --log-every 1 --data "$dir/corpus.tok")
