@@ -60,18 +60,14 @@ static void test_look__a_shorter_run_in_the_same_place(void **state)
 static void write_two_runs(const char *path)
 {
     const es_run_info info = es_run_of(L, H);
+    es_run_info second = info;
+    second.name = "second";
+    second.ctx = 8;
     es_recorded to = es_record(path, &info);
     for (int64_t step = 0; step < SHORT; step++)
         es_record_value(&to, "odd", step, 1);
     es_record_end(&to, ES_RUN_FINISHED);
-    es_record_run(&to, &(es_run_info){.name = "second",
-                                      .n_layer = L,
-                                      .n_head = H,
-                                      .ctx = 8,
-                                      .d_model = ES_UNKNOWN,
-                                      .vocab = ES_UNKNOWN,
-                                      .batch = ES_UNKNOWN,
-                                      .seed = ES_UNKNOWN});
+    es_record_run(&to, &second);
     for (int64_t step = 0; step < SHORT; step++)
         es_record_all(&to, "entropy", step, step < 4 ? 0.7f : 0.001f);
     es_record_end(&to, ES_RUN_FINISHED);

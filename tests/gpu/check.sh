@@ -113,7 +113,7 @@ sanitized() { # TOOL PRECISION
     local said code=0 found_what only
     for only in '--kernel-name kernel_substring=_kernel' ''; do
         code=0
-            said=$(ours timeout --foreground -k 5 60 compute-sanitizer --tool "$1" \
+        said=$(ours timeout --foreground -k 5 60 compute-sanitizer --tool "$1" \
             $only --error-exitcode 9 "$train" verify --backend cuda \
             --precision "$2" "${found[@]}" 2>&1) || code=$?
         [ $code != 124 ] && ! grep -q ' SUMMARY' <<<"$said" || break
