@@ -64,19 +64,57 @@ static es_status fail_kind(const char *path, mode_t mode)
  *  have something else rolled into the file, or another program's crash. */
 static es_status refuse_journal(const es_database *database)
 {
-    struct stat st;
-    char *journal = es_join(database->file, "-journal");
-    if (!journal)
-        return es_fail(ES_ENOMEM, "out of memory");
-    bool there = lstat(journal, &st) == 0;
-    free(journal);
-    if (!there)
-        return ES_OK;
     return es_fail(ES_EIO,
                    "%s: a rollback journal lies beside it: another program "
                    "changed the file and did not finish: recover it with "
                    "sqlite3, or restore a copy",
                    database->path);
+}
+
+/** What SQLite would write to, lock or cut off as the log of this file. */
+static es_status check_companion(const es_database *database,
+                                 const char *suffix, const struct stat *st,
+                                 bool orphan)
+{
+    const char *path = database->path;
+    if (strcmp(suffix, "-journal") == 0)
+        return refuse_journal(database);
+    if (!S_ISREG(st->st_mode))
+        return es_fail(ES_EIO,
+                       "%s%s: is a %s, not a file that SQLite made: remove it",
+                       path, suffix,
+                       S_ISLNK(st->st_mode) ? "symbolic link" : "special file");
+    if (st->st_nlink > 1)
+        return es_fail(ES_EIO,
+                       "%s%s: has another name as well (a hard link): copy "
+                       "%s and its %s to another folder, and use the copies",
+                       path, suffix, path, suffix);
+    if (orphan && st->st_size > 0 && strcmp(suffix, "-wal") == 0)
+        return es_fail(ES_EIO,
+                       "%s%s: the log of a run file that is gone: bring that "
+                       "back, or remove the log",
+                       path, suffix);
+    return ES_OK;
+}
+
+/** `orphans`: there is no run file to which they could belong. */
+static es_status check_companions(const es_database *database, bool orphans)
+{
+    static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+    struct stat st;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < 3 && status == ES_OK; i++) {
+        char *file = es_join(database->file, suffixes[i]);
+        if (!file)
+            return es_fail(ES_ENOMEM, "out of memory");
+        if (lstat(file, &st) == 0)
+            status = check_companion(database, suffixes[i], &st, orphans);
+        else if (errno != ENOENT)
+            status = es_fail(ES_EIO, "%s%s: %s", database->path, suffixes[i],
+                             strerror(errno));
+        free(file);
+    }
+    return status;
 }
 
 es_status es_database_locate(es_database *database, const char *path)
@@ -92,15 +130,13 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
 {
     struct stat st;
     *size = -1;
-    if (lstat(database->file, &st) != 0) {
-        if (errno == ENOENT)
-            return ES_OK;
+    if (lstat(database->file, &st) == 0)
+        *size = (int64_t)st.st_size;
+    else if (errno != ENOENT)
         return es_fail(ES_EIO, "%s: %s", database->path, strerror(errno));
-    }
-    if (!S_ISREG(st.st_mode))
+    if (*size >= 0 && !S_ISREG(st.st_mode))
         return fail_kind(database->path, st.st_mode);
-    *size = (int64_t)st.st_size;
-    return refuse_journal(database);
+    return check_companions(database, *size <= 0);
 }
 
 /* --- errors -------------------------------------------------------------- */
@@ -113,19 +149,6 @@ static es_status fail_system(const es_database *database, const char *doing)
                        strerror(reason));
     return es_fail(ES_EIO, "%s: cannot %s: %s", database->path, doing,
                    sqlite3_errmsg(database->handle));
-}
-
-static es_status fail_cannot_open(const es_database *database)
-{
-    char *log = es_join(database->file, "-wal");
-    bool there = log && access(log, F_OK) == 0;
-    free(log);
-    if (!there)
-        return fail_system(database, "open");
-    return es_fail(ES_EIO,
-                   "%s: a write-ahead log lies beside it, and its directory "
-                   "cannot be written: copy %s and %s-wal to one that can",
-                   database->path, database->path, database->path);
 }
 
 es_status es_database_fail(const es_database *database, int rc)
@@ -159,9 +182,20 @@ es_status es_database_fail(const es_database *database, int rc)
                        path);
     case SQLITE_FULL:
         return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(ENOSPC));
-    case SQLITE_CANTOPEN:
+    case SQLITE_PROTOCOL:
+        return es_fail(ES_ELOCKED,
+                       "%s: its log changes faster than it can be read: try "
+                       "again",
+                       path);
     case SQLITE_READONLY:
-        return fail_cannot_open(database);
+        if (rc == SQLITE_READONLY_RECOVERY || rc == SQLITE_READONLY_CANTINIT)
+            return es_fail(ES_EIO,
+                           "%s: the index of its log (%s-shm) is damaged: "
+                           "end the program that writes it, and try again",
+                           path, path);
+        return fail_system(database, "write");
+    case SQLITE_CANTOPEN:
+        return fail_system(database, "open");
     case SQLITE_IOERR:
         return fail_system(database, "read or write");
     case SQLITE_AUTH:
@@ -190,9 +224,19 @@ es_status es_database_check_owner(const es_database *database)
 
 /* --- opening ------------------------------------------------------------- */
 
+static bool has_log(const es_database *database)
+{
+    struct stat st;
+    char *log = es_join(database->file, "-wal");
+    bool there = log && lstat(log, &st) == 0;
+    free(log);
+    return there;
+}
+
 /**
- * Reads the header through SQLite's own file handle, before SQLite itself
- * has: no log is recovered, no lock taken, nothing created.
+ * Reads the header before SQLite has, through its own file handle: one clear
+ * message for what is no run file. With a log beside it the first page may be
+ * torn, and whole in the log: the schema's check sees that one.
  */
 static es_status check_header(const es_database *database)
 {
@@ -208,6 +252,8 @@ static es_status check_header(const es_database *database)
     if (rc == SQLITE_OK && size == 0)
         return es_fail(ES_EFORMAT, "%s: is empty: not a run file",
                        database->path);
+    if (rc == SQLITE_OK && has_log(database))
+        return ES_OK;
     if (rc == SQLITE_OK)
         rc = file->pMethods->xRead(file, header, sizeof header, 0);
     if (rc == SQLITE_IOERR_SHORT_READ ||
@@ -216,14 +262,9 @@ static es_status check_header(const es_database *database)
                        database->path);
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
-    uint32_t id = (uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 |
-                  (uint32_t)header[70] << 8 | header[71];
-    if (id != ES_APPLICATION_ID)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a run file: a database of another program "
-                       "(application_id %lu)",
-                       database->path, (unsigned long)id);
-    return ES_OK;
+    return es_schema_check_id(
+        database, (uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 |
+                      (uint32_t)header[70] << 8 | header[71]);
 }
 
 static void set_limits(sqlite3 *handle)
@@ -263,12 +304,12 @@ static es_status harden(const es_database *database)
                                          "PRAGMA temp_store=MEMORY");
 }
 
-es_status es_database_open(es_database *database, bool writing)
+static es_status open_by(es_database *database, bool writing, const char *vfs)
 {
     int flags = SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
                 (writing ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
-    int rc = sqlite3_open_v2(database->file, &database->handle, flags, NULL);
+    int rc = sqlite3_open_v2(database->file, &database->handle, flags, vfs);
     if (rc != SQLITE_OK)
         return database->handle ? fail_system(database, "open")
                                 : es_database_fail(database, rc);
@@ -281,6 +322,25 @@ es_status es_database_open(es_database *database, bool writing)
     if (status == ES_OK && !writing) /* many readers may be open at once */
         status = es_database_execute(database, "PRAGMA cache_size=-1024");
     return status < 0 ? status : es_schema_check(database);
+}
+
+static es_status open_view(es_database *database)
+{
+    const char *vfs = es_view_name();
+    return vfs ? open_by(database, false, vfs)
+               : es_fail(ES_EINTERNAL, "SQLite has no VFS for readers");
+}
+
+es_status es_database_open(es_database *database, bool writing)
+{
+    /* A view would drop the locks of this process: see view.c. */
+    if (!writing && es_lock_is_ours(database->file))
+        return open_by(database, false, NULL);
+    es_status status = open_view(database);
+    if (status < 0 || !writing)
+        return status;
+    es_database_disconnect(database);
+    return open_by(database, true, NULL);
 }
 
 void es_database_disconnect(es_database *database)

@@ -2,13 +2,53 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SUFFIX "-lock"
 #define N_TRIES 100 /* at a lock file that is removed under our hands */
+
+/* --- the locks of this process ------------------------------------------- */
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static es_lock *own_locks;
+
+static void list(es_lock *lock)
+{
+    pthread_mutex_lock(&guard);
+    lock->next = own_locks;
+    own_locks = lock;
+    pthread_mutex_unlock(&guard);
+}
+
+static void unlist(const es_lock *lock)
+{
+    pthread_mutex_lock(&guard);
+    for (es_lock **link = &own_locks; *link; link = &(*link)->next)
+        if (*link == lock) {
+            *link = lock->next;
+            break;
+        }
+    pthread_mutex_unlock(&guard);
+}
+
+bool es_lock_is_ours(const char *file)
+{
+    size_t n = strlen(file);
+    bool ours = false;
+    pthread_mutex_lock(&guard);
+    for (const es_lock *lock = own_locks; lock && !ours; lock = lock->next)
+        ours = lock->owner == getpid() && strncmp(lock->path, file, n) == 0 &&
+               strcmp(lock->path + n, SUFFIX) == 0;
+    pthread_mutex_unlock(&guard);
+    return ours;
+}
+
+/* --- the lock file ------------------------------------------------------- */
 
 static struct flock whole_file(short type)
 {
@@ -48,7 +88,8 @@ static es_status open_lock_file(int *fd, const char *path)
     if (*fd < 0)
         return es_fail(ES_EIO, "%s: cannot create the lock file: %s", path,
                        strerror(errno));
-    if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    /* With a second name it may be somebody's file: it will be cut off. */
+    if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1) {
         close(*fd);
         *fd = -1;
         return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
@@ -80,7 +121,7 @@ static es_status write_pid(int fd, const char *path)
 
 es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
 {
-    char *path = es_join(file, "-lock");
+    char *path = es_join(file, SUFFIX);
     if (!path)
         return es_fail(ES_ENOMEM, "out of memory");
     es_status status = ES_DONE;
@@ -98,7 +139,8 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
         free(path);
         return status;
     }
-    *lock = (es_lock){fd, path};
+    *lock = (es_lock){.fd = fd, .path = path, .owner = getpid()};
+    list(lock);
     status = write_pid(fd, path);
     if (status < 0)
         es_lock_release(lock, true);
@@ -109,18 +151,19 @@ void es_lock_release(es_lock *lock, bool remove)
 {
     if (!lock->path)
         return;
+    unlist(lock);
     /* While locked nobody can hold this name, unless somebody removed it. */
     if (remove && names(lock->path, lock->fd))
         unlink(lock->path);
     close(lock->fd);
     free(lock->path);
-    *lock = (es_lock){-1, NULL};
+    *lock = (es_lock){.fd = -1};
 }
 
 bool es_lock_is_held(const char *file)
 {
     struct flock lock = whole_file(F_RDLCK);
-    char *path = es_join(file, "-lock");
+    char *path = es_join(file, SUFFIX);
     if (!path)
         return false;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

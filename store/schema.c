@@ -104,11 +104,25 @@ es_status es_schema_image(unsigned char **out, size_t *n)
     return ES_OK;
 }
 
+es_status es_schema_check_id(const es_database *database, uint32_t id)
+{
+    if (id == ES_APPLICATION_ID)
+        return ES_OK;
+    return es_fail(ES_EFORMAT,
+                   "%s: not a run file: a database of another program "
+                   "(application_id %lu)",
+                   database->path, (unsigned long)id);
+}
+
 static es_status check_version(const es_database *database)
 {
-    int64_t version = 0;
+    int64_t version = 0, id = 0;
     es_status status =
-        es_database_integer(database, "PRAGMA user_version", &version);
+        es_database_integer(database, "PRAGMA application_id", &id);
+    if (status == ES_OK)
+        status = es_schema_check_id(database, (uint32_t)id);
+    if (status == ES_OK)
+        status = es_database_integer(database, "PRAGMA user_version", &version);
     if (status < 0)
         return status;
     if (version > ES_SCHEMA_VERSION)

@@ -38,14 +38,18 @@ es_status es_database_locate(es_database *database,
  * Only lstat is used: opening and closing the file here would drop the locks
  * that another connection of this process holds on it.
  *
- * ES_OK; ES_EIO: not a regular file, or a rollback journal lies beside it.
+ * ES_OK; ES_EIO: not a regular file; a rollback journal lies beside it; the
+ * log or its shared memory is no regular file, or has another name as well
+ * (a hard link); a log lies there without its run file.
  */
 es_status es_database_inspect(const es_database *database,
                               int64_t *size) ES_MUST_USE;
 
 /**
- * Opens the file located before, read-only or for writing, hardened; a file
- * that is not ours is refused before SQLite has touched it.
+ * Opens the file located before, read-only or for writing, hardened. A reader
+ * creates and changes nothing, beside the file neither. Before a file is
+ * opened for writing a reader checks it: what is not ours is never recovered,
+ * rolled back or locked.
  *
  * ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */
@@ -87,6 +91,12 @@ void es_database_finalise_all(const es_database *database,
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
 
+/* --- view.c -------------------------------------------------------------- */
+
+/** Name of the VFS that only reads, registered on the first call; NULL: SQLite
+ *  has no VFS "unix", or no memory. Any thread. */
+const char *es_view_name(void);
+
 /* --- schema.c ------------------------------------------------------------ */
 
 #define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
@@ -95,7 +105,11 @@ es_status es_database_integer(const es_database *database, const char *sql,
 /** A new, empty run file as bytes: sqlite3_free it. */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 
-/** Compares the file's version and tables with ours. */
+/** ES_OK, or ES_EFORMAT if `id` is not the application_id of a run file. */
+es_status es_schema_check_id(const es_database *database,
+                             uint32_t id) ES_MUST_USE;
+
+/** Compares the file's application_id, version and tables with ours. */
 es_status es_schema_check(const es_database *database) ES_MUST_USE;
 
 /* --- lock.c -------------------------------------------------------------- */
@@ -105,9 +119,12 @@ es_status es_schema_check(const es_database *database) ES_MUST_USE;
 typedef struct es_lock {
     int fd;     /* -1: not held */
     char *path; /* NULL: not held */
+    pid_t owner;
+    struct es_lock *next; /* of those that this process holds */
 } es_lock;
 
 /**
+ *   lock   stays where it is until it is released
  *   file   the run file, absolute
  *   shown  the run file as messages name it
  *
@@ -121,6 +138,9 @@ void es_lock_release(es_lock *lock, bool remove);
 
 /** Whether a live process holds the lock. Takes and creates nothing. */
 bool es_lock_is_held(const char *file);
+
+/** Whether this process does. Any thread. */
+bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
 

@@ -1,0 +1,445 @@
+/*
+ * A SQLite VFS for readers of run files: it writes nothing, creates nothing
+ * and maps nothing, so that a reader leaves the folder as it was, and a file
+ * that somebody else shortens is an error of that file and not a SIGBUS.
+ *
+ * All of it is the system's VFS but the shared memory of a write-ahead log,
+ * FILE-shm. SQLite reads the index of the log and the marks of the readers
+ * there, and locks bytes of it. Here the index is a copy, refreshed by pread
+ * where SQLite has its memory barriers, and the locks are real ones: a writer
+ * sees a reader as it sees any other and keeps what the reader still needs.
+ * SQLite is told that the memory may not be written (SQLITE_READONLY); where
+ * no live process answers for it (SQLITE_READONLY_CANTINIT) SQLite makes an
+ * index of its own out of the log, in memory.
+ *
+ * Formats: sqlite.org/walformat.html, sections 2.1 to 2.3; protocol: SQLite's
+ * readonly_shm, since 3.22. Without FILE-shm (a pair of files that was copied)
+ * there is nothing to lock: a writer that resumes it meanwhile is not held up.
+ *
+ * Locks belong to the open file (F_OFD_SETLK). Closing a descriptor of
+ * FILE-shm drops the POSIX locks that this process holds on it: where the
+ * process writes the run file itself, the system's VFS has to be used.
+ */
+#include "store/store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define VIEW_NAME "entropyscan-view"
+
+enum {
+    LOG_HEADER_BYTES = 32,
+    PAGE_BYTES = 32768,  /* the index grows by pages of this size */
+    HEADER_BYTES = 48,   /* of the index; it lies there twice */
+    SHARED_BYTES = 136,  /* both, and the state of checkpoints and readers */
+    INITIALISED = 12,    /* a byte of the header: not 0 */
+    LOCK_BASE = 120,     /* of FILE-shm: the first byte that is locked */
+    WRITE_LOCK = 0,      /* SQLite's number of a lock */
+    LIVE_BYTE = 128,     /* locked by each process that uses the memory */
+    MAX_PAGES = 1 << 14, /* of a log of 256 GiB */
+};
+
+/** A main file or a log. The system's file lies behind it. */
+typedef struct view_file {
+    sqlite3_file head;
+    sqlite3_file *real;
+    const char *path;      /* of a main file; SQLite's own */
+    int shm;               /* descriptor of FILE-shm; -1: none */
+    bool live;             /* other processes answer for the memory */
+    bool stale;            /* the copy could not be refreshed */
+    unsigned char **pages; /* (n_pages) copies; NULL: not asked for yet */
+    int n_pages;
+} view_file;
+
+static view_file *view_of(sqlite3_file *file)
+{
+    return (view_file *)file;
+}
+
+/* --- what is the system's ------------------------------------------------ */
+
+static int view_read(sqlite3_file *file, void *out, int n, sqlite3_int64 offset)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xRead(real, out, n, offset);
+}
+
+/** A log without frames is empty: SQLite does not read the header of one that
+ *  has no more than that, and then waits for it to be the header it has read.
+ */
+static int view_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+    sqlite3_file *real = view_of(file)->real;
+    int rc = real->pMethods->xFileSize(real, size);
+    if (rc == SQLITE_OK && !view_of(file)->path && *size <= LOG_HEADER_BYTES)
+        *size = 0;
+    return rc;
+}
+
+static int view_lock(sqlite3_file *file, int level)
+{
+    sqlite3_file *real = view_of(file)->real;
+    if (level > SQLITE_LOCK_SHARED)
+        return SQLITE_READONLY;
+    return real->pMethods->xLock(real, level);
+}
+
+static int view_unlock(sqlite3_file *file, int level)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xUnlock(real, level);
+}
+
+static int view_reserved(sqlite3_file *file, int *reserved)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xCheckReservedLock(real, reserved);
+}
+
+static int view_control(sqlite3_file *file, int operation, void *value)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xFileControl(real, operation, value);
+}
+
+static int view_sector(sqlite3_file *file)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xSectorSize(real);
+}
+
+static int view_device(sqlite3_file *file)
+{
+    sqlite3_file *real = view_of(file)->real;
+    return real->pMethods->xDeviceCharacteristics(real);
+}
+
+/* --- what a view has not ------------------------------------------------- */
+
+static int refuse_write(sqlite3_file *file, const void *bytes, int n,
+                        sqlite3_int64 offset)
+{
+    (void)file, (void)bytes, (void)n, (void)offset;
+    return SQLITE_READONLY;
+}
+
+static int refuse_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    (void)file, (void)size;
+    return SQLITE_READONLY;
+}
+
+static int sync_nothing(sqlite3_file *file, int flags)
+{
+    (void)file, (void)flags;
+    return SQLITE_OK;
+}
+
+/* --- shared memory: locks ------------------------------------------------ */
+
+/** Locks n bytes of FILE-shm from `first` on, or unlocks them. */
+static int lock_bytes(const view_file *view, short type, int first, int n)
+{
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
+    if (view->shm < 0 || fcntl(view->shm, F_OFD_SETLK, &lock) == 0)
+        return SQLITE_OK;
+    return errno == EAGAIN || errno == EACCES ? SQLITE_BUSY
+                                              : SQLITE_IOERR_SHMLOCK;
+}
+
+/** Type of the lock of others that keeps this byte from being written. */
+static int find_lock(const view_file *view, int byte, short *type)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    if (fcntl(view->shm, F_OFD_GETLK, &lock) != 0)
+        return SQLITE_IOERR_SHMLOCK;
+    *type = lock.l_type;
+    return SQLITE_OK;
+}
+
+/** Both headers of the index, as FILE-shm has them now, are there and agree. */
+static bool header_is_sound(const view_file *view)
+{
+    unsigned char now[2 * HEADER_BYTES];
+    return pread(view->shm, now, sizeof now, 0) == (ssize_t)sizeof now &&
+           now[INITIALISED] &&
+           memcmp(now, now + HEADER_BYTES, HEADER_BYTES) == 0;
+}
+
+/**
+ * SQLite takes this lock where the two headers differ, and gives up once it
+ * has it. They differ also where the copy was refreshed between them: then it
+ * has to try again, which it does if it hears that a writer is at work.
+ */
+static int lock_against_writer(view_file *view)
+{
+    if (view->shm >= 0 && !view->stale && header_is_sound(view))
+        return SQLITE_BUSY;
+    return lock_bytes(view, F_RDLCK, LOCK_BASE + WRITE_LOCK, 1);
+}
+
+static int view_shm_lock(sqlite3_file *file, int first, int n, int flags)
+{
+    view_file *view = view_of(file);
+    if (flags & SQLITE_SHM_EXCLUSIVE && flags & SQLITE_SHM_LOCK)
+        return SQLITE_BUSY;
+    if (flags & SQLITE_SHM_UNLOCK)
+        return lock_bytes(view, F_UNLCK, LOCK_BASE + first, n);
+    if (first == WRITE_LOCK)
+        return lock_against_writer(view);
+    return lock_bytes(view, F_RDLCK, LOCK_BASE + first, n);
+}
+
+/* --- shared memory: the copy --------------------------------------------- */
+
+static bool read_page(const view_file *view, int page)
+{
+    return pread(view->shm, view->pages[page], PAGE_BYTES,
+                 (off_t)page * PAGE_BYTES) == PAGE_BYTES;
+}
+
+/**
+ * The header first: what it speaks of was written before it. SQLite compares
+ * it once more behind its last barrier, and starts again if it has changed.
+ */
+static void refresh(view_file *view)
+{
+    unsigned char now[SHARED_BYTES], *known = view->pages[0];
+    view->stale = pread(view->shm, now, sizeof now, 0) != (ssize_t)sizeof now;
+    if (!view->stale && memcmp(now, known, HEADER_BYTES) != 0)
+        for (int i = 0; i < view->n_pages && !view->stale; i++)
+            view->stale = view->pages[i] && !read_page(view, i);
+    if (view->stale)
+        memset(known, 0, SHARED_BYTES); /* SQLite takes it for no header */
+    else
+        memcpy(known, now, sizeof now);
+}
+
+static void view_shm_barrier(sqlite3_file *file)
+{
+    view_file *view = view_of(file);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (view->live && view->n_pages > 0 && view->pages[0])
+        refresh(view);
+}
+
+static void forget_pages(view_file *view)
+{
+    for (int i = 0; i < view->n_pages; i++)
+        free(view->pages[i]);
+    free(view->pages);
+    view->pages = NULL;
+    view->n_pages = 0;
+}
+
+static int open_shm(view_file *view)
+{
+    struct stat st;
+    char *path = es_join(view->path, "-shm");
+    if (!path)
+        return SQLITE_NOMEM;
+    view->shm = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int reason = errno;
+    free(path);
+    errno = reason;
+    if (view->shm < 0)
+        return reason == ENOENT ? SQLITE_OK : SQLITE_CANTOPEN;
+    if (fstat(view->shm, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+        return SQLITE_OK;
+    close(view->shm);
+    view->shm = -1;
+    return SQLITE_CANTOPEN;
+}
+
+/** *sound: the index can be used. SQLITE_BUSY: a writer is changing it. */
+static int check_index(const view_file *view, bool *sound)
+{
+    short type = F_UNLCK;
+    *sound = header_is_sound(view);
+    int rc =
+        *sound ? SQLITE_OK : find_lock(view, LOCK_BASE + WRITE_LOCK, &type);
+    if (rc == SQLITE_OK && !*sound && type != F_UNLCK)
+        return SQLITE_BUSY;
+    *sound = *sound || header_is_sound(view); /* it may have been, until now */
+    return rc;
+}
+
+/** Finds out whether other processes answer for the memory. Once they do, a
+ *  lock of ours keeps the next one from starting it afresh. */
+static int join_living(view_file *view)
+{
+    short type = F_UNLCK;
+    int rc = view->shm < 0 ? open_shm(view) : SQLITE_OK;
+    if (rc == SQLITE_OK && view->shm >= 0)
+        rc = find_lock(view, LIVE_BYTE, &type);
+    if (rc != SQLITE_OK || type == F_UNLCK)
+        return rc;
+    if (type == F_WRLCK)
+        return SQLITE_BUSY; /* it is being started */
+    rc = lock_bytes(view, F_RDLCK, LIVE_BYTE, 1);
+    if (rc == SQLITE_OK)
+        rc = check_index(view, &view->live);
+    if (!view->live && lock_bytes(view, F_UNLCK, LIVE_BYTE, 1) != SQLITE_OK)
+        rc = SQLITE_IOERR_SHMLOCK;
+    return rc;
+}
+
+/** A page of the copy, made if need be; *out stays NULL if FILE-shm ends
+ *  before it. */
+static int copy_page(view_file *view, int page, void volatile **out)
+{
+    struct stat st;
+    if (page >= MAX_PAGES || fstat(view->shm, &st) != 0)
+        return SQLITE_IOERR_SHMMAP;
+    if (st.st_size < ((off_t)page + 1) * PAGE_BYTES)
+        return SQLITE_OK;
+    if (page >= view->n_pages) {
+        size_t n = (size_t)page + 1;
+        unsigned char **pages = realloc(view->pages, n * sizeof *pages);
+        if (!pages)
+            return SQLITE_NOMEM;
+        for (size_t i = (size_t)view->n_pages; i < n; i++)
+            pages[i] = NULL;
+        view->pages = pages;
+        view->n_pages = page + 1;
+    }
+    if (!view->pages[page]) {
+        view->pages[page] = malloc(PAGE_BYTES);
+        if (!view->pages[page])
+            return SQLITE_NOMEM;
+        if (!read_page(view, page)) {
+            free(view->pages[page]);
+            view->pages[page] = NULL;
+            return SQLITE_IOERR_SHMMAP;
+        }
+    }
+    *out = view->pages[page];
+    return SQLITE_OK;
+}
+
+static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
+                        void volatile **out)
+{
+    view_file *view = view_of(file);
+    int rc = size == PAGE_BYTES ? SQLITE_OK : SQLITE_IOERR_SHMMAP;
+    (void)extend; /* asked for by writers alone */
+    *out = NULL;
+    if (rc == SQLITE_OK && !view->live)
+        rc = join_living(view);
+    if (rc == SQLITE_OK && !view->live)
+        return SQLITE_READONLY_CANTINIT;
+    if (rc == SQLITE_OK)
+        rc = copy_page(view, page, out);
+    return rc == SQLITE_OK ? SQLITE_READONLY : rc;
+}
+
+/** FILE-shm is never removed: `remove` is for who has made it. */
+static int view_shm_unmap(sqlite3_file *file, int remove)
+{
+    view_file *view = view_of(file);
+    (void)remove;
+    forget_pages(view);
+    if (view->shm >= 0) {
+        lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
+        if (!es_lock_is_ours(view->path)) /* else one descriptor is lost */
+            close(view->shm);
+    }
+    view->shm = -1;
+    view->live = false;
+    return SQLITE_OK;
+}
+
+static int view_close(sqlite3_file *file)
+{
+    sqlite3_file *real = view_of(file)->real;
+    view_shm_unmap(file, 0);
+    return real->pMethods ? real->pMethods->xClose(real) : SQLITE_OK;
+}
+
+/* --- the VFS ------------------------------------------------------------- */
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 2, /* no xFetch: pages of the file are never mapped */
+    .xClose = view_close,
+    .xRead = view_read,
+    .xWrite = refuse_write,
+    .xTruncate = refuse_truncate,
+    .xSync = sync_nothing,
+    .xFileSize = view_size,
+    .xLock = view_lock,
+    .xUnlock = view_unlock,
+    .xCheckReservedLock = view_reserved,
+    .xFileControl = view_control,
+    .xSectorSize = view_sector,
+    .xDeviceCharacteristics = view_device,
+    .xShmMap = view_shm_map,
+    .xShmLock = view_shm_lock,
+    .xShmBarrier = view_shm_barrier,
+    .xShmUnmap = view_shm_unmap,
+};
+
+static sqlite3_vfs *system_vfs(sqlite3_vfs *vfs)
+{
+    return vfs->pAppData;
+}
+
+static int view_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
+                     int flags, int *got)
+{
+    view_file *view = view_of(file);
+    struct stat st;
+    *view = (view_file){.shm = -1, .real = (sqlite3_file *)(view + 1)};
+    if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
+        return SQLITE_CANTOPEN; /* a journal, a temporary file */
+    if (flags & SQLITE_OPEN_MAIN_DB)
+        view->path = path;
+    else if (lstat(path, &st) != 0 && errno == ENOENT)
+        path = "/dev/null"; /* a log that is not there has no frames */
+    flags &= ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    int rc = system_vfs(vfs)->xOpen(system_vfs(vfs), path, view->real,
+                                    flags | SQLITE_OPEN_READONLY, got);
+    if (rc == SQLITE_OK)
+        view->head.pMethods = &methods;
+    return rc;
+}
+
+static int refuse_delete(sqlite3_vfs *vfs, const char *path, int sync)
+{
+    (void)vfs, (void)path, (void)sync;
+    return SQLITE_IOERR_DELETE;
+}
+
+static sqlite3_vfs view_vfs;
+static bool registered;
+
+/** "unix" by name: a VFS of the host program may lock in another way. */
+static void register_view(void)
+{
+    sqlite3_vfs *real = sqlite3_vfs_find("unix");
+    if (!real)
+        return;
+    view_vfs = *real; /* of those not replaced none looks at pAppData */
+    view_vfs.pNext = NULL;
+    view_vfs.zName = VIEW_NAME;
+    view_vfs.pAppData = real;
+    view_vfs.szOsFile = (int)sizeof(view_file) + real->szOsFile;
+    view_vfs.xOpen = view_open;
+    view_vfs.xDelete = refuse_delete;
+    registered = sqlite3_vfs_register(&view_vfs, 0) == SQLITE_OK;
+}
+
+const char *es_view_name(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_view);
+    return registered ? VIEW_NAME : NULL;
+}
