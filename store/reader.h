@@ -1,7 +1,9 @@
 /**
  * Reading a run file: finished, being written, or left behind by a crash.
  *
- * Every file is untrusted (design, section 8). Never writes into the run file.
+ * Every file is untrusted (design, section 8). A reader writes nothing, creates
+ * nothing and maps nothing: its folder stays as it was, and another program
+ * that cuts the file or its companions off causes an error of that file.
  * A reader belongs to one thread at a time, and to the process that opened it:
  * in a forked child everything but closing returns ES_EFORK.
  *
@@ -23,7 +25,8 @@ typedef struct es_cursor es_cursor;
  * them are refused; other tables and views are never touched.
  *
  * ES_OK; ES_EIO (no such file, a directory, a FIFO, a symbolic link, no
- * permission, a rollback journal beside it); ES_EFORMAT (empty, text, a
+ * permission, a rollback journal beside it, a log that is no plain file or has
+ * a second name); ES_EFORMAT (empty, text, a
  * foreign SQLite file, a schema that differs from ours, damaged, numbers out
  * of bounds); ES_EVERSION; ES_ELOCKED (another program keeps it locked);
  * ES_ENOMEM.
