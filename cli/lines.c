@@ -1,10 +1,10 @@
 #include "cli/lines.h"
 
+#include "store/infile.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 16 };
@@ -53,8 +53,9 @@ static es_status spool_stdin(FILE **out)
     FILE *copy = tmpfile();
     if (!copy)
         return system_error("a temporary copy of standard input");
-    while ((n = fread(block, 1, sizeof block, stdin)) > 0)
-        fwrite(block, 1, n, copy);
+    while ((n = fread(block, 1, sizeof block, stdin)) > 0 &&
+           fwrite(block, 1, n, copy) == n)
+        ;
     es_status status = ES_OK;
     if (ferror(stdin))
         status = system_error("standard input");
@@ -69,22 +70,12 @@ static es_status spool_stdin(FILE **out)
 
 static es_status open_regular(FILE **out, const char *path)
 {
-    struct stat about;
-    /* Not blocking: a FIFO without a writer would hang the open. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return system_error(path);
-    es_status status = ES_OK;
-    if (fstat(fd, &about) != 0)
+    int fd;
+    uint64_t size;
+    es_status status = es_infile_open(&fd, &size, path);
+    if (status == ES_OK && !(*out = fdopen(fd, "r")))
         status = system_error(path);
-    else if (!S_ISREG(about.st_mode))
-        status = es_fail(ES_EIO,
-                         "%s: not a regular file: give a text file, or - for "
-                         "standard input",
-                         path);
-    else if (!(*out = fdopen(fd, "r")))
-        status = system_error(path);
-    if (status != ES_OK)
+    if (status != ES_OK && fd >= 0)
         close(fd);
     return status;
 }

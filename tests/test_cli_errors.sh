@@ -181,6 +181,8 @@ bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0
 bad 'a cell twice' 'line 3, column 4: e has a value here already, at step 1' \
     'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
 bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
+exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
+    timeout 20 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
 bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: a SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db

@@ -39,6 +39,10 @@ narrow() {
 check 'ids of a vocabulary of 256: 1 byte each; all held out' narrow
 piped() { seq 0 99 | "$corpus" -q --ids - --vocab 100 -o - | cmp -s -n 8 - <(printf ESTOKENS); }
 check 'ids by a pipe' piped
+check 'ids by a pipe with a name' pack <(sleep 0.1; seq 0 99) --vocab 100
+mkfifo "$dir/fifo"
+exits 'a FIFO that nobody writes' 3 'fifo: a FIFO that nobody writes' \
+    timeout 10 "$corpus" -q --ids "$dir/fifo" --vocab 100 -o "$dir/x.tok"
 refuses() { # NAME REGEX TEXT
     printf "$3" >"$dir/ids"
     rm -f "$dir/ids.tok"

@@ -31,7 +31,11 @@ wrong 'unknown section' 'wrong.ini:1: no section \[colapse\]' '[colapse]\n'
 wrong 'wrong number' 'wrong.ini:2: share = .half.: a share from 0 to 1' '[collapse]\nshare = half\n'
 wrong 'missing series' 'wrong.ini:1: rule a: no series' '[rule a]\nabove = 1\n'
 wrong 'a section twice' 'wrong.ini:2: a second section' '[nan]\n[nan]\n'
-exits 'no such file' 3 'none.ini: cannot read' "$scan" heat.db --rules none.ini
+exits 'no such file' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
+mkfifo fifo.ini
+exits 'a FIFO that nobody writes' 3 'fifo.ini: a FIFO that nobody writes' timeout 10 "$scan" heat.db --rules fifo.ini
+exits 'a device without end' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
+check 'rules from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
 exits 'a binary' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
 
 # --- judging

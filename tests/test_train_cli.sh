@@ -177,6 +177,14 @@ bad 'a negative tolerance' 2 '--gamma: -0.1 is not between 0 and' --no-record --
 printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
 bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
 bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
+exits 'a configuration without end' 2 'larger than the 1024 KiB' \
+    timeout 10 "$train" --dry-run --config <(yes 'steps = 5')
+exits 'a device without end' 2 '/dev/zero: larger than' \
+    bash -c 'ulimit -v 4000000; timeout 10 "$0" --dry-run --config /dev/zero' "$train"
+mkfifo "$dir/fifo.conf"
+exits 'a FIFO that nobody writes' 3 'fifo.conf: a FIFO that nobody writes' \
+    timeout 10 "$train" --dry-run --config "$dir/fifo.conf"
+output 'a configuration from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
 exits 'no data' 2 'give --data FILE' "$train" --no-record
 exits 'no such verb is an argument' 2 "'fly'" "$train" fly
 exits 'verify of nothing' 2 'no cases' "$train" verify

@@ -105,6 +105,9 @@ matches 'a redirection is not followed' 'answers 302.*exit 0' "$(once_to moved 3
 for answer in 500 429 reset stall; do
     matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK --webhook-timeout 0.4)"
 done
+mkfifo fifo
+exits 'a FIFO in place of a URL' 3 'fifo: a FIFO that nobody writes' \
+    timeout 10 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
 matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
 check 'and the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"

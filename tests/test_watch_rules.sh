@@ -60,7 +60,7 @@ output 'in the metrics' '^entropy_scan_alerts\{file="quiet/q.db",kind="high",sev
 # --- mistakes
 printf '[rule a]\nseries = loss\n' >wrong.ini
 exits 'a wrong line is named' 2 'wrong.ini:1: rule a' watch --rules wrong.ini
-exits 'no such file' 3 'none.ini: cannot read' watch --rules none.ini
+exits 'no such file' 3 'none.ini: No such file' watch --rules none.ini
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
 exits 'a rule that does not fit' 3 'rule a: aggregate run does not fit entropy' watch --rules misfit.ini
 printf '[rule a]\nseries = entropy\nabove = 1 baseline\n[baseline]\nrun = none.db\n' >absent.ini

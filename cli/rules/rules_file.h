@@ -24,7 +24,8 @@ void es_rules_file_default(es_rules_file *out);
 void es_rules_file_free(es_rules_file *file);
 
 /**
- * Reads a file; what it does not set keeps its default.
+ * Reads a file, as es_infile_load does; what it does not set keeps its
+ * default.
  *
  *   out   es_rules_file_free, also on failure
  *

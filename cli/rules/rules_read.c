@@ -2,9 +2,9 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "store/infile.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <ini.h>
 #include <math.h>
 #include <string.h>
@@ -414,22 +414,17 @@ bool es_rules_file_is_set(const es_rules_file *file)
 
 es_status es_rules_file_read(es_rules_file *out, const char *path)
 {
-    es_status status = ES_OK;
+    size_t n;
+    es_status status;
     es_rules_file_default(out);
     char *text = malloc(ES_RULES_FILE_BYTES + 1);
     if (!text)
         return es_fail(ES_ENOMEM, "out of memory for a rules file");
-    errno = 0;
-    FILE *stream = fopen(path, "re");
-    size_t n = stream ? fread(text, 1, ES_RULES_FILE_BYTES + 1, stream) : 0;
-    if (!stream || ferror(stream))
-        status = es_fail(ES_EIO, "%s: cannot read: %s", path, strerror(errno));
-    else if (n > ES_RULES_FILE_BYTES)
+    status = es_infile_load(text, &n, ES_RULES_FILE_BYTES + 1, path);
+    if (status == ES_OK && n > ES_RULES_FILE_BYTES)
         status =
             es_fail(ES_EUSAGE, "%s: larger than the %d KiB of a rules file",
                     path, ES_RULES_FILE_BYTES >> 10);
-    if (stream)
-        fclose(stream);
     if (status == ES_OK)
         status = es_rules_file_parse(out, path, text, n);
     free(text);

@@ -191,7 +191,7 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
     /* for writing: some network file systems tell of locks only then */
     int fd = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd < 0 && path) /* somebody else's folder, or one that is read-only */
-        fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     *out = '\0';
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 &&
         whole.l_type != F_UNLCK)

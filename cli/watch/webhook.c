@@ -2,10 +2,10 @@
 
 #include "cli/print.h"
 #include "cli/watch/notice.h"
+#include "store/infile.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,9 +83,10 @@ es_status es_webhook_from_env(char **url, const char *name)
 es_status es_webhook_from_file(char **url, const char *path)
 {
     char line[URL_MOST] = "";
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return es_fail(ES_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    FILE *file;
+    es_status status = es_infile_stream(&file, path);
+    if (status != ES_OK)
+        return status;
     bool read = fgets(line, sizeof line, file) != NULL;
     fclose(file);
     if (read && strlen(line) + 1 == sizeof line)

@@ -1,5 +1,6 @@
 #include "samples/corpus/ids.h"
 
+#include "store/infile.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -65,14 +66,14 @@ static es_status read_all(es_spool *spool, reader *r)
 es_status es_ids_read(es_spool *spool, const char *path)
 {
     bool from_stdin = strcmp(path, "-") == 0;
-    reader r = {.in = from_stdin ? stdin : fopen(path, "re"),
+    reader r = {.in = stdin,
                 .path = from_stdin ? "standard input" : path,
                 .line = 1,
                 .vocab = spool->vocab};
-    if (!r.in)
-        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    es_status status = read_all(spool, &r);
-    if (!from_stdin)
+    es_status status = from_stdin ? ES_OK : es_infile_stream(&r.in, path);
+    if (status == ES_OK)
+        status = read_all(spool, &r);
+    if (!from_stdin && r.in)
         fclose(r.in);
     return status;
 }

@@ -7,7 +7,7 @@
 /**
  * Reads decimal numbers with white space between them.
  *
- *   path   "-" is standard input
+ *   path   "-" is standard input; else one for es_infile_stream
  *
  * ES_OK; ES_EIO; ES_EFORMAT with the line: what is no number, an id outside
  * the spool's vocabulary, none at all.

@@ -4,14 +4,13 @@
 #include "hooks/trainer/files/tokens.h"
 #include "samples/corpus/child.h"
 #include "samples/corpus/spool.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "store/infile.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#define MODEL_BYTES ((uint64_t)1 << 28) /* a larger one is refused */
 
 /* --- one piece ----------------------------------------------------------- */
 
@@ -141,26 +140,24 @@ static es_status export_list(es_pieces *pieces)
 
 static es_status hash_file(uint64_t *out, const char *path)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        es_status status = es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return status;
-    }
-    void *bytes = MAP_FAILED;
-    if (S_ISREG(st.st_mode) && st.st_size > 0)
-        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
-        return es_fail(ES_EIO, "%s: not a sentencepiece model", path);
-    bool starts_with_piece = *(unsigned char *)bytes == 0x0a; /* protobuf */
-    *out = es_tokens_hash(bytes, (size_t)st.st_size);
-    munmap(bytes, (size_t)st.st_size);
-    if (!starts_with_piece)
-        return es_fail(ES_EFORMAT, "%s: not a sentencepiece model", path);
-    return ES_OK;
+    uint64_t n;
+    int fd;
+    unsigned char *bytes = NULL;
+    es_status status = es_infile_open(&fd, &n, path);
+    if (status == ES_OK && (n == 0 || n > MODEL_BYTES))
+        status = es_fail(ES_EFORMAT, "%s: not a sentencepiece model", path);
+    if (status == ES_OK && !(bytes = malloc(n)))
+        status = es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status == ES_OK)
+        status = es_infile_read(fd, bytes, n, 0, path);
+    if (status == ES_OK && *bytes != 0x0a) /* how a protobuf of pieces begins */
+        status = es_fail(ES_EFORMAT, "%s: not a sentencepiece model", path);
+    if (status == ES_OK)
+        *out = es_tokens_hash(bytes, n);
+    free(bytes);
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
 es_status es_pieces_load(es_pieces *out, const char *model)

@@ -2,7 +2,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "hooks/trainer/files/regular.h"
+#include "store/infile.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -281,7 +281,7 @@ static es_status open_source(source *out, const char *path)
 {
     uint64_t size = 0;
     *out = (source){.path = path, .fd = -1};
-    es_status status = es_regular_open(&out->fd, &size, path);
+    es_status status = es_infile_open(&out->fd, &size, path);
     out->left = (size_t)size;
     return status;
 }

@@ -1,7 +1,7 @@
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/files/regular.h"
+#include "store/infile.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -266,7 +266,7 @@ static es_status read_header_size(const es_safetensors *file, size_t *out)
     uint64_t n = 0;
     if (file->size < PREFIX)
         return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
-    es_status status = es_regular_read(file->fd, &n, sizeof n, 0, file->path);
+    es_status status = es_infile_read(file->fd, &n, sizeof n, 0, file->path);
     if (status != ES_OK)
         return status;
     if (n > ES_SAFETENSORS_HEADER_MAX)
@@ -292,7 +292,7 @@ static es_status read_header(es_safetensors *file)
     if (!text)
         return es_fail(ES_ENOMEM, "%s: out of memory for its header",
                        file->path);
-    status = es_regular_read(file->fd, text, n, PREFIX, file->path);
+    status = es_infile_read(file->fd, text, n, PREFIX, file->path);
     if (status == ES_OK)
         status = parse_header(file, text, n);
     free(text);
@@ -310,7 +310,7 @@ es_status es_safetensors_open(es_safetensors **out, const char *path)
     file->fd = -1;
     file->path = strdup(path);
     es_status status = file->path
-                           ? es_regular_open(&file->fd, &file->size, path)
+                           ? es_infile_open(&file->fd, &file->size, path)
                            : es_fail(ES_ENOMEM, "%s: out of memory", path);
     if (status == ES_OK)
         status = read_header(file);
@@ -415,8 +415,8 @@ static es_status read_widened(const es_safetensors *file,
         some = sizeof block / size;
         if (some > n - done)
             some = n - done;
-        status = es_regular_read(file->fd, block, some * size,
-                                 offset + done * size, file->path);
+        status = es_infile_read(file->fd, block, some * size,
+                                offset + done * size, file->path);
         if (status == ES_OK)
             widen(out + done, block, some, tensor->type);
     }
@@ -441,6 +441,6 @@ es_status es_safetensors_read(const es_safetensors *file,
     size_t size = sizes[tensor->type];
     uint64_t offset = tensor->offset + first * size;
     if (tensor->type == ES_TENSOR_F32)
-        return es_regular_read(file->fd, out, n * size, offset, file->path);
+        return es_infile_read(file->fd, out, n * size, offset, file->path);
     return read_widened(file, tensor, out, size, offset, n);
 }

@@ -1,7 +1,7 @@
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/files/regular.h"
+#include "store/infile.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -210,7 +210,7 @@ static es_status check_tokens(const es_tokens *tokens,
     for (size_t at = 0; at < payload && status == ES_OK; at += CHUNK) {
         size_t n = payload - at < CHUNK ? payload - at : CHUNK;
         status =
-            es_regular_read(tokens->fd, chunk, n, HEADER + at, tokens->path);
+            es_infile_read(tokens->fd, chunk, n, HEADER + at, tokens->path);
         if (status != ES_OK)
             break;
         hash = hash_words(hash, chunk, n);
@@ -236,14 +236,14 @@ static es_status open_checked(es_tokens *tokens)
 {
     uint64_t bytes = 0;
     unsigned char header[HEADER];
-    es_status status = es_regular_open(&tokens->fd, &bytes, tokens->path);
+    es_status status = es_infile_open(&tokens->fd, &bytes, tokens->path);
     size_t size = (size_t)bytes;
     if (status != ES_OK)
         return status;
     if (size < HEADER)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
-    status = es_regular_read(tokens->fd, header, HEADER, 0, tokens->path);
+    status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path);
     if (status == ES_OK)
         status = header_read(tokens, header);
     if (status == ES_OK)
@@ -326,7 +326,7 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
     while (left > 0) {
         size_t n = sizeof bytes / tokens->token_bytes;
         n = left < n ? left : n;
-        es_status status = es_regular_read(
+        es_status status = es_infile_read(
             tokens->fd, bytes, n * tokens->token_bytes,
             HEADER + (at + done) * tokens->token_bytes, tokens->path);
         if (status != ES_OK)

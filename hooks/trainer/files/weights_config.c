@@ -1,13 +1,15 @@
 /* config.json, as Hugging Face's library writes it beside the weights. */
 #include "hooks/trainer/files/weights_internal.h"
 
+#include "store/infile.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAX_BYTES (1 << 20)
 
@@ -70,20 +72,22 @@ static char *path_beside(const char *path)
 /** *out stays NULL if there is no such file. */
 static es_status load(json_t **out, const char *path)
 {
-    struct stat info;
     json_error_t error;
-    if (stat(path, &info) != 0)
-        return errno == ENOENT
-                   ? ES_OK
-                   : es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode) || info.st_size > MAX_BYTES)
-        return es_fail(ES_EFORMAT, "%s: no regular file of 1 MiB at most",
-                       path);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    *out = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
+    size_t n;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return ES_OK;
+    char *text = malloc(MAX_BYTES + 1);
+    if (!text)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    es_status status = es_infile_load(text, &n, MAX_BYTES + 1, path);
+    if (status == ES_OK && n > MAX_BYTES)
+        status = es_fail(ES_EFORMAT, "%s: larger than %d KiB", path,
+                         MAX_BYTES >> 10);
+    if (status == ES_OK)
+        *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    if (status != ES_OK)
+        return status;
     if (!*out)
         return es_fail(ES_EFORMAT, "%s: line %d: %s", path, error.line,
                        error.text);

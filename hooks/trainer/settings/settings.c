@@ -2,7 +2,7 @@
 
 #include "analyzer/base/text.h"
 #include "hooks/trainer/settings/settings_internal.h"
-#include <errno.h>
+#include "store/infile.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,29 +177,39 @@ static es_status read_line(es_settings *settings, char *line, const char *path,
     return es_setting_set(settings, setting, trim(equals + 1), where);
 }
 
+/** The text has n bytes, and takes one more. */
+static es_status read_lines(es_settings *settings, char *text, size_t n,
+                            const char *path)
+{
+    char *const end = text + n;
+    es_status status = ES_OK;
+    *end = 0;
+    for (int number = 1; status == ES_OK && text < end; number++) {
+        char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop ? stop : end;
+        *stop = 0;
+        status =
+            strlen(text) == (size_t)(stop - text)
+                ? read_line(settings, text, path, number)
+                : es_fail(ES_EUSAGE, "%s:%d: holds a NUL byte", path, number);
+        text = stop + 1;
+    }
+    return status;
+}
+
 es_status es_settings_read(es_settings *settings, const char *path)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    char *line = NULL;
-    size_t capacity = 0;
-    es_status status = ES_OK;
-    errno = 0;
-    for (int number = 1; status == ES_OK; number++) {
-        ssize_t n = getline(&line, &capacity, file);
-        if (n < 0)
-            break;
-        if (strlen(line) != (size_t)n)
-            status =
-                es_fail(ES_EUSAGE, "%s:%d: holds a NUL byte", path, number);
-        else
-            status = read_line(settings, line, path, number);
-    }
-    if (status == ES_OK && !feof(file))
-        status = es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    free(line);
-    fclose(file);
+    size_t n;
+    char *text = malloc(ES_SETTINGS_FILE_MAX + 1);
+    if (!text)
+        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    es_status status = es_infile_load(text, &n, ES_SETTINGS_FILE_MAX + 1, path);
+    if (status == ES_OK && n > ES_SETTINGS_FILE_MAX)
+        status = es_fail(ES_EUSAGE, "%s: larger than the %d KiB of settings",
+                         path, ES_SETTINGS_FILE_MAX >> 10);
+    if (status == ES_OK)
+        status = read_lines(settings, text, n, path);
+    free(text);
     return status;
 }
 

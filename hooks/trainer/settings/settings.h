@@ -12,7 +12,8 @@
 
 #define ES_PATH_SIZE 4096
 #define ES_RUN_NAME_SIZE 256
-#define ES_MAX_SETTINGS 96 /* rows of the table of options */
+#define ES_MAX_SETTINGS 96             /* rows of the table of options */
+#define ES_SETTINGS_FILE_MAX (1 << 20) /* a larger one is refused */
 
 typedef enum es_verb {
     ES_VERB_TRAIN = 1,
@@ -78,9 +79,10 @@ es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
 /**
  * Reads a configuration: lines `name = value` with the names of the options
  * ('_' may stand for '-'), a flag's value true or false. Blank lines and what
- * follows a '#' are skipped.
+ * follows a '#' are skipped. The file is one for es_infile_load.
  *
- * ES_OK; ES_EUSAGE (file and line are named); ES_EIO.
+ * ES_OK; ES_EUSAGE (file and line are named; larger than
+ * ES_SETTINGS_FILE_MAX); ES_EIO; ES_ENOMEM.
  */
 es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
 

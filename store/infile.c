@@ -1,0 +1,128 @@
+/*
+ * Input files of all programs: token files and weights, which are read in
+ * parts, and the small texts of settings, rules and addresses. Every open is
+ * one that does not wait, and what was opened is looked at, never its name.
+ */
+#include "store/infile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static es_status fail_open(const char *path)
+{
+    return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
+}
+
+static es_status fail_read(const char *path)
+{
+    return es_fail(ES_EIO, "%s: cannot read: %s", path, strerror(errno));
+}
+
+/* A FIFO would block here without O_NONBLOCK; fstat then knows it. */
+static es_status open_any(int *fd, struct stat *about, const char *path)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return *fd < 0 || fstat(*fd, about) < 0 ? fail_open(path) : ES_OK;
+}
+
+es_status es_infile_open(int *fd, uint64_t *size, const char *path)
+{
+    struct stat about;
+    es_status status = open_any(fd, &about, path);
+    if (status != ES_OK)
+        return status;
+    if (!S_ISREG(about.st_mode))
+        return es_fail(ES_EIO, "%s: not a regular file: copy it into one",
+                       path);
+    *size = (uint64_t)about.st_size;
+    return ES_OK;
+}
+
+es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
+                         const char *path)
+{
+    char *at = out;
+    while (n > 0) {
+        ssize_t got = pread(fd, at, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_read(path);
+        if (got == 0)
+            return es_fail(ES_EIO, "%s: became shorter while it was read",
+                           path);
+        at += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return ES_OK;
+}
+
+/**
+ * True if no process has the FIFO open for writing, or had since it was opened.
+ * A pipe whose writer has gone says so (POLLHUP): that is an end like any
+ * other. Where there is a writer, *first may be the first byte: else EOF.
+ */
+static bool is_unwritten(int *first, int fd)
+{
+    struct pollfd events = {.fd = fd, .events = POLLIN};
+    unsigned char byte;
+    if (poll(&events, 1, 0) != 0)
+        return false;
+    ssize_t n = read(fd, &byte, 1);
+    if (n == 1)
+        *first = byte;
+    return n == 0;
+}
+
+/* From now on it is waited for what comes. */
+static es_status make_blocking(int fd, const char *path)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return fail_read(path);
+    return ES_OK;
+}
+
+es_status es_infile_stream(FILE **out, const char *path)
+{
+    struct stat about;
+    int fd, first = EOF;
+    *out = NULL;
+    es_status status = open_any(&fd, &about, path);
+    if (status == ES_OK && S_ISDIR(about.st_mode)) {
+        errno = EISDIR;
+        status = fail_open(path);
+    }
+    if (status == ES_OK && S_ISFIFO(about.st_mode) && is_unwritten(&first, fd))
+        status = es_fail(ES_EIO, "%s: a FIFO that nobody writes", path);
+    if (status == ES_OK)
+        status = make_blocking(fd, path);
+    if (status == ES_OK && !(*out = fdopen(fd, "r")))
+        status = es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status != ES_OK && fd >= 0)
+        close(fd);
+    if (status == ES_OK && first != EOF)
+        ungetc(first, *out);
+    return status;
+}
+
+es_status es_infile_load(char *out, size_t *n, size_t size, const char *path)
+{
+    FILE *stream;
+    *n = 0;
+    es_status status = es_infile_stream(&stream, path);
+    if (status != ES_OK)
+        return status;
+    errno = 0;
+    *n = fread(out, 1, size, stream);
+    if (ferror(stream))
+        status = fail_read(path);
+    fclose(stream);
+    return status;
+}

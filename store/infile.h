@@ -1,0 +1,56 @@
+/**
+ * Input files that somebody names: nothing here waits for a FIFO that nobody
+ * writes, and whoever reads says how many bytes he takes.
+ *
+ * What is read in parts or more than once has to be a regular file. A text of
+ * settings may come from elsewhere, too: a pipe as of the shell's <(...), a
+ * terminal, a FIFO that some process has open for writing. That is waited for
+ * as anywhere; a FIFO without a writer would be waited for in vain, and is
+ * refused at once.
+ */
+#ifndef ES_INFILE_H
+#define ES_INFILE_H
+
+#include "analyzer/base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/**
+ * Opens a regular file to read; never waits.
+ *
+ *   fd    to be closed, also on failure, unless it is -1
+ *   size  bytes
+ *
+ * ES_OK; ES_EIO: it cannot be opened, or is not a regular file.
+ */
+es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
+
+/** n bytes from `offset` on, all of them; the path is for messages. ES_OK or
+ *  ES_EIO: an end of the file, too. Any thread. */
+es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
+                         const char *path) ES_MUST_USE;
+
+/**
+ * Opens what can be read once from its beginning to its end: a regular file, a
+ * pipe, a device, a FIFO with a writer.
+ *
+ *   out   to be closed; NULL on failure
+ *
+ * ES_OK; ES_EIO (no such file, a folder, a FIFO that nobody writes, ...);
+ * ES_ENOMEM.
+ */
+es_status es_infile_stream(FILE **out, const char *path) ES_MUST_USE;
+
+/**
+ * The first bytes of such a file.
+ *
+ *   out   (size) bytes
+ *   n     written: fewer than `size` are all of the file
+ *
+ * ES_OK; es_infile_stream's; ES_EIO if it cannot be read.
+ */
+es_status es_infile_load(char *out, size_t *n, size_t size,
+                         const char *path) ES_MUST_USE;
+
+#endif
