@@ -7,13 +7,13 @@
 #define LARGEST_SIDE 20000.0
 #define LARGEST_COORDINATE 1e5
 
-static es_status check_sides(double width, double height)
+es_status es_picture_check_sides(double width, double height)
 {
     if (width >= 1 && width <= LARGEST_SIDE && height >= 1 &&
         height <= LARGEST_SIDE)
         return ES_OK;
     return es_fail(ES_EUSAGE,
-                   "a picture of %.0fx%.0f points: each side must be from 1 "
+                   "a picture of %.7gx%.7g points: each side must be from 1 "
                    "to %.0f",
                    width, height, LARGEST_SIDE);
 }
@@ -21,7 +21,7 @@ static es_status check_sides(double width, double height)
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background)
 {
-    es_status status = check_sides(width, height);
+    es_status status = es_picture_check_sides(width, height);
     if (status != ES_OK)
         return status;
     es_picture *picture = calloc(1, sizeof *picture);
@@ -344,8 +344,8 @@ es_status es_picture_zoom(es_picture *picture, double factor)
     if (!(factor > 0))
         return es_fail(ES_EUSAGE, "a zoom of %g: it must be above zero",
                        factor);
-    es_status status =
-        check_sides(picture->width * factor, picture->height * factor);
+    es_status status = es_picture_check_sides(picture->width * factor,
+                                              picture->height * factor);
     if (status != ES_OK)
         return status;
     picture->width *= factor;

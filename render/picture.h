@@ -128,6 +128,12 @@ es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 /** The format by a file name's ending; false if it has none of ours. */
 bool es_format_of_path(es_format *out, const char *path);
 
+/** ES_OK, or ES_EUSAGE: no picture may be so large, in pixels of a PNG, points
+ *  of the others. What is 1 to 20000 points a side can be drawn; a PNG has up
+ *  to 32767 pixels a side and 100 million in all. */
+es_status es_format_check_size(es_format format, double width,
+                               double height) ES_MUST_USE;
+
 /** A key and a value, as PNG tEXt/iTXt, SVG and PDF metadata. */
 typedef struct es_picture_note {
     const char *key, *value;
@@ -149,8 +155,8 @@ typedef struct es_picture_note {
  * The same picture gives the same bytes (no dates inside).
  *
  * ES_OK; ES_EIO if `out` did not take it all; ES_ENOMEM, also when an append
- * ran out of memory; ES_EUSAGE if the PNG would be wider or higher than 32767
- * pixels, or scale is not above zero.
+ * ran out of memory; ES_EUSAGE if the PNG would be larger than
+ * es_format_check_size allows, or scale is not above zero.
  */
 es_status es_picture_write(const es_picture *picture, FILE *out,
                            es_format format, double scale,

@@ -140,6 +140,10 @@ es_status es_picture_write_pdf(const es_picture *picture, FILE *out,
                                const es_picture_note *notes,
                                size_t n_notes) ES_MUST_USE;
 
+/** es_format_check_size, of a picture in points and of a PNG in pixels. */
+es_status es_picture_check_sides(double width, double height) ES_MUST_USE;
+es_status es_png_check_size(double width, double height) ES_MUST_USE;
+
 /** ES_OK, or what a Cairo status means, with its message. */
 es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
 

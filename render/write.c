@@ -33,6 +33,12 @@ bool es_format_of_path(es_format *out, const char *path)
     return false;
 }
 
+es_status es_format_check_size(es_format format, double width, double height)
+{
+    return format == ES_FORMAT_PNG ? es_png_check_size(width, height)
+                                   : es_picture_check_sides(width, height);
+}
+
 const char *es_note_title(const es_picture_note *notes, size_t n_notes)
 {
     for (size_t i = 0; i < n_notes; i++)

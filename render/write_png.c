@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGEST_PIXELS 32767.0 /* Cairo's image surfaces hold no more */
+#define LARGEST_SIDE 32767.0 /* Cairo's image surfaces hold no more */
+#define MOST_PIXELS 1e8      /* of four bytes each while it is drawn */
 #define POINTS_PER_METRE (72 / 0.0254)
 
 /* What the callbacks of libpng have to know and leave behind. */
@@ -207,21 +208,31 @@ static es_status write_pixels(const es_picture *picture, FILE *out,
     return status;
 }
 
+es_status es_png_check_size(double width, double height)
+{
+    if (width >= 1 && width <= LARGEST_SIDE && height >= 1 &&
+        height <= LARGEST_SIDE && width * height <= MOST_PIXELS)
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "a PNG of %.7gx%.7g pixels: each side must be from 1 to "
+                   "%.0f, and all %.0f million at most: make it smaller, or "
+                   "use svg or pdf",
+                   width, height, LARGEST_SIDE, MOST_PIXELS / 1e6);
+}
+
 es_status es_picture_write_png(const es_picture *picture, FILE *out,
                                double scale, const es_picture_note *notes,
                                size_t n_notes)
 {
     double width = ceil(picture->width * scale - 1e-6);
     double height = ceil(picture->height * scale - 1e-6);
-    if (!(scale > 0 && width <= LARGEST_PIXELS && height <= LARGEST_PIXELS))
-        return es_fail(ES_EUSAGE,
-                       "a PNG of %.0fx%.0f pixels: each side must be from 1 "
-                       "to %.0f: make it smaller, or use svg or pdf",
-                       width, height, LARGEST_PIXELS);
-    cairo_surface_t *surface = cairo_image_surface_create(
-        CAIRO_FORMAT_RGB24, (int)fmax(width, 1), (int)fmax(height, 1));
+    es_status status = es_png_check_size(width, height);
+    if (status != ES_OK)
+        return status;
+    cairo_surface_t *surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)width, (int)height);
     cairo_t *cr = cairo_create(surface);
-    es_status status = es_cairo_status(es_picture_play(picture, cr, scale));
+    status = es_cairo_status(es_picture_play(picture, cr, scale));
     if (status == ES_OK) {
         cairo_surface_flush(surface);
         es_pixels pixels = {cairo_image_surface_get_data(surface),

@@ -145,6 +145,10 @@ usage 'a title without a picture' '--title is for a picture' good.db --title x
 usage 'a step that is none' "--step 'x1': a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
 usage 'a size that is none' "--size '12': width and height" good.db --heatmap --size 12
+usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
+usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
+usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
+check 'neither of which is drawn' test ! -e a.svg -a ! -e b.png
 usage 'a size without room' 'size|room|small' good.db -q --heatmap --size 20x20
 usage 'a colour map that is none' 'jet' good.db --heatmap --colormap jet
 usage 'a policy that is none' 'most' good.db --max most

@@ -160,6 +160,17 @@ bool es_figures_place(es_figure_options *to, const char *output)
     return n > 0;
 }
 
+/* Before anything is drawn: some pictures may be of another format. */
+static es_status check_size(const es_figure_options *options, es_format format)
+{
+    if (options->width <= 0)
+        return ES_OK;
+    es_status status =
+        es_format_check_size(format, options->width, options->height);
+    return status == ES_OK ? ES_OK
+                           : es_fail(status, "--size: %s", es_message());
+}
+
 static es_status set_format(es_picture_request *picture,
                             const es_format *format)
 {
@@ -182,7 +193,10 @@ es_status es_figures_set_format(es_figure_options *to, const es_format *format)
 {
     es_status status = ES_OK;
     for (int i = 0; i < ES_N_FIGURES && status == ES_OK; i++)
-        if (to->pictures[i].wanted)
+        if (to->pictures[i].wanted) {
             status = set_format(&to->pictures[i], format);
+            if (status == ES_OK)
+                status = check_size(to, to->pictures[i].format);
+        }
     return status;
 }
