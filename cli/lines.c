@@ -14,6 +14,7 @@ struct es_lines {
     const char *name;
     char *line; /* ES_LINE_MAX + 1 */
     size_t number;
+    uint64_t bytes;
     bool after_cr; /* a LF now belongs to the line before */
     size_t at, end;
     unsigned char block[BLOCK];
@@ -96,10 +97,16 @@ const char *es_lines_name(const es_lines *lines)
     return lines->name;
 }
 
+uint64_t es_lines_bytes(const es_lines *lines)
+{
+    return lines->bytes;
+}
+
 static es_status fill(es_lines *lines)
 {
     lines->at = 0;
     lines->end = fread(lines->block, 1, BLOCK, lines->stream);
+    lines->bytes += lines->end;
     if (!lines->end && ferror(lines->stream))
         return system_error(lines->name);
     return lines->end ? ES_OK : ES_DONE;
@@ -110,6 +117,7 @@ es_status es_lines_rewind(es_lines *lines)
     if (fseek(lines->stream, 0, SEEK_SET) != 0)
         return system_error(lines->name);
     lines->number = 0;
+    lines->bytes = 0;
     lines->after_cr = false;
     es_status status = fill(lines);
     const unsigned char *b = lines->block;

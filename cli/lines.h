@@ -4,6 +4,7 @@
 
 #include "analyzer/base/status.h"
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define ES_LINE_MAX (1 << 20) /* bytes of a line that are kept */
@@ -42,6 +43,10 @@ const char *es_lines_name(const es_lines *lines);
  * ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
  */
 es_status es_lines_next(es_lines *lines, es_line *out) ES_MUST_USE;
+
+/** Bytes read since the first line: what was handed out, and at most 64 KiB
+ *  more. */
+uint64_t es_lines_bytes(const es_lines *lines);
 
 /** Back to the first line. ES_OK or ES_EIO. */
 es_status es_lines_rewind(es_lines *lines) ES_MUST_USE;

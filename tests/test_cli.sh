@@ -55,7 +55,8 @@ completes 'completes a verb to help with' 'export' help ex
 # --- import: what the formats say, and where it goes
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
 says 'import says what it read' \
-    'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix' \
+    'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
+entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest 3.0000: another context, or bits in place of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
 says 'and nothing with -q' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log

@@ -60,7 +60,18 @@ static es_status hear_again(void *user, int64_t step)
     return ES_OK;
 }
 
-static const es_import_sink sink = {NULL, hear_begin, hear_sample, hear_again};
+static es_status only_count(void *user, size_t series, int64_t step,
+                            const float *values, size_t n)
+{
+    (void)user;
+    (void)series;
+    (void)step;
+    (void)values;
+    n_heard += n;
+    return ES_OK;
+}
+
+static es_import_sink sink = {NULL, hear_begin, hear_sample, hear_again};
 
 static es_import_report report;
 
@@ -431,6 +442,74 @@ static void test_import__fuzz(void **state)
     assert_true(n_ok > 500 && n_refused > 500);
 }
 
+/* --- more than there is ----------------------------------------------------
+ */
+
+/* n samples of one series: every line is `fmt` with its number. */
+static es_status parse_lines(const char *head, const char *fmt, int n)
+{
+    char *text;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    fputs(head, stream);
+    for (int i = 0; i < n; i++)
+        fprintf(stream, fmt, i);
+    fclose(stream);
+    sink.sample = only_count;
+    es_status status = parse_bytes(text, size);
+    sink.sample = hear_sample;
+    free(text);
+    return status;
+}
+
+static void assert_too_large(const char *words, const char *head,
+                             const char *fmt, int n)
+{
+    assert_int_equal(parse_lines(head, fmt, n), ES_EFORMAT);
+    if (!strstr(es_message(), words))
+        fail_msg("no '%s' in: %s", words, es_message());
+}
+
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void test_import__a_small_text_makes_no_large_run(void **state)
+{
+    (void)state;
+    const char *header = "step,layer,head,entropy\n";
+    assert_too_large("f: 1024 layers of 1024 heads, by line 2: 1 KiB of text "
+                     "would take more than 256 MiB",
+                     header, "%d,1023,1023,1.5\n", 65);
+    assert_too_large("f: 4096 layers of 256 heads, by its comments: ",
+                     "# n_layer: 4096\n# n_head: 256\n"
+                     "step,layer,head,entropy\n",
+                     "%d,0,0,1.5\n", 65);
+    assert_too_large(
+        "f: 4096 layers of 1 heads, by line 1: ", "Step 0 - Layer 4095: 1\n",
+        "Step %d - Layer 4095: 1\n", 20000);
+    /* One head of a model, exported for as long as it takes. */
+    es_status status = parse_lines(header, "%d,47,47,1.5\n", 20000);
+    assert_int_equal(status, ES_OK);
+    assert_int_equal(report.n_samples, 20000);
+}
+
+static void test_import__entropies_above_the_ceiling_are_counted(void **state)
+{
+    const char *text =
+        "# ctx: 8\nstep,layer,head,entropy,entropy_max,loss\n"
+        "1,0,0,2.0794415,2.1,\n1,0,1,NaN,NA,\n1,0,2,inf,3.5,\n1,,,,,9\n";
+    (void)state;
+    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(report.n_above, 2);
+    assert_true(report.largest == 3.5F);
+    assert_float_equal(report.ceiling, 2.0794415416798357, 1e-12);
+    text = "1,900\n"; /* of no context */
+    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(report.n_above, 0);
+    text = "# ctx: 8\n# series: head bits train:entropy\n"
+           "step,layer,head,entropy\n1,0,0,3\n";
+    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(report.n_above, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +525,8 @@ int main(void)
         cmocka_unit_test(test_import__comments_count_once),
         cmocka_unit_test(test_import__log),
         cmocka_unit_test(test_import__log_refused),
+        cmocka_unit_test(test_import__a_small_text_makes_no_large_run),
+        cmocka_unit_test(test_import__entropies_above_the_ceiling_are_counted),
         cmocka_unit_test(test_import__fuzz),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

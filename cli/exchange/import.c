@@ -3,6 +3,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -81,6 +82,13 @@ static es_status grow(es_import *import, int64_t *said, int64_t found,
     return ES_OK;
 }
 
+static bool is_entropy(const es_text_series *series)
+{
+    return strncmp(series->name, "entropy", 7) == 0 &&
+           (!series->unit || !*series->unit ||
+            strcmp(series->unit, "nats") == 0);
+}
+
 es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
                           const es_text_series *series, size_t n_series)
 {
@@ -98,16 +106,59 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
         return es_fail(ES_EFORMAT, "%s: %lld layers of %lld heads: %s",
                        es_lines_name(import->lines), (long long)info->n_layer,
                        (long long)info->n_head, "too many");
+    if (info->n_layer > n_layer || info->n_head > n_head)
+        import->largest_line = 0;
+    for (size_t i = 0; i < n_series; i++)
+        import->bounded[i] = is_entropy(&series[i]);
+    if (info->ctx != ES_UNKNOWN)
+        import->report->ceiling = log((double)info->ctx);
     import->begun = true;
     if (!info->name)
         info->name = import->options->name;
     return import->sink->begin(import->sink->user, info, series, n_series);
 }
 
+static es_status check_growth(es_import *import, size_t n)
+{
+    const es_run_info *info = &import->about.info;
+    uint64_t text = es_lines_bytes(import->lines);
+    char line[48] = "its comments";
+    import->bytes += n * sizeof(float);
+    if (import->bytes <= ES_IMPORT_BYTES ||
+        import->bytes / ES_IMPORT_TIMES <= text)
+        return ES_OK;
+    if (import->largest_line)
+        snprintf(line, sizeof line, "line %zu", import->largest_line);
+    return es_fail(ES_EFORMAT,
+                   "%s: %lld layers of %lld heads, by %s: %llu KiB of text "
+                   "would take more than %d MiB: check these numbers",
+                   es_lines_name(import->lines), (long long)info->n_layer,
+                   (long long)info->n_head, line,
+                   (unsigned long long)(text >> 10), ES_IMPORT_BYTES >> 20);
+}
+
+/* Rounding to a float alone is nothing to speak of. */
+static void count_above(es_import_report *report, const float *values, size_t n)
+{
+    const double limit = report->ceiling * (1 + 1e-6);
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(values[i]) || !((double)values[i] > limit))
+            continue;
+        if (!report->n_above || values[i] > report->largest)
+            report->largest = values[i];
+        report->n_above++;
+    }
+}
+
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n)
 {
+    es_status status = check_growth(import, n);
+    if (status != ES_OK)
+        return status;
     import->report->n_samples++;
+    if (import->bounded[series])
+        count_above(import->report, values, n);
     return import->sink->sample(import->sink->user, series, step, values, n);
 }
 
@@ -120,7 +171,7 @@ es_status es_import_parse(es_import_report *report, es_lines *lines,
         es_import_matrix, es_import_long, es_import_log};
     es_import import = {
         .lines = lines, .options = options, .sink = sink, .report = report};
-    *report = (es_import_report){0};
+    *report = (es_import_report){.ceiling = NAN};
     es_about_init(&import.about);
     es_status status = es_lines_rewind(lines);
     if (status == ES_OK)

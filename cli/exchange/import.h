@@ -11,6 +11,9 @@
 #include "cli/about.h"
 #include "cli/lines.h"
 
+#define ES_IMPORT_BYTES (256 << 20)
+#define ES_IMPORT_TIMES 64
+
 typedef enum es_import_format {
     ES_IMPORT_MATRIX, /* L lines of H numbers: one step of one head series */
     ES_IMPORT_LONG,   /* header step,layer,head,SERIES... */
@@ -66,6 +69,9 @@ typedef struct es_import_report {
     size_t n_ignored;  /* lines of a log that are something else */
     size_t n_replaced; /* values of a log given twice: the last one counts */
     size_t n_again;    /* times that a log went back to an earlier step */
+    size_t n_above;    /* finite values of entropy* in nats above `ceiling` */
+    float largest;     /* of these */
+    double ceiling;    /* ln(ctx); NaN where nobody knows the context */
 } es_import_report;
 
 /**
@@ -75,6 +81,10 @@ typedef struct es_import_report {
  *
  * ES_OK; ES_EFORMAT (not what the format wants); ES_EIO; ES_ENOMEM; what the
  * sink returned.
+ *
+ * A sample has a value of every layer and head, given or not, so a few bytes of
+ * text can make a large one. All samples together take ES_IMPORT_BYTES at
+ * most, or as much as ES_IMPORT_TIMES the text: beyond that it is ES_EFORMAT.
  *
  * Memory: a matrix once; of the others one step. A long CSV is read twice
  * (first for L, H and the shapes), its steps must not go back, the rows of a

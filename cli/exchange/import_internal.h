@@ -12,7 +12,10 @@ typedef struct es_import {
     const es_import_sink *sink;
     es_import_report *report;
     es_about about;
-    bool begun; /* the sink knows of the run: comments count no more */
+    bool begun;          /* the sink knows of the run: comments count no more */
+    size_t largest_line; /* that made L or H what it is; 0: a comment did */
+    uint64_t bytes;      /* of samples so far */
+    bool bounded[ES_MAX_TEXT_SERIES]; /* by series: ln(ctx) bounds it */
 } es_import;
 
 es_status es_import_matrix(es_import *import) ES_MUST_USE;
@@ -41,7 +44,8 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
                           const es_text_series *series,
                           size_t n_series) ES_MUST_USE;
 
-/** Hands one sample on and counts it. */
+/** Hands one sample on, counts it, and refuses it where it would make the run
+ *  far larger than the text. */
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
 

@@ -70,6 +70,7 @@ static es_status parse_whole(int64_t *out, const es_import *import,
 }
 
 typedef struct entry {
+    size_t line;
     int64_t step, layer;
     float value;
 } entry;
@@ -85,6 +86,7 @@ static es_status next_entry(es_import *import, entry *out)
         import->report->n_ignored++;
     if (status != ES_OK)
         return status;
+    out->line = line.number;
     status = parse_whole(&out->step, import, &line, found.step, INT64_MAX - 1);
     if (status == ES_OK)
         status = parse_whole(&out->layer, import, &line, found.layer,
@@ -104,8 +106,10 @@ static es_status count_layers(es_import *import, int64_t *n_layer)
     es_status status;
     *n_layer = 0;
     while ((status = next_entry(import, &next)) == ES_OK)
-        if (*n_layer <= next.layer)
+        if (*n_layer <= next.layer) {
             *n_layer = next.layer + 1;
+            import->largest_line = next.line;
+        }
     if (status < 0)
         return status;
     if (!*n_layer)

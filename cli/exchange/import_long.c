@@ -205,8 +205,9 @@ static es_status read_rows(table *t, const pass *doing)
 
 static es_status survey_row(table *t, const es_cells *cells, const place *at)
 {
-    (void)cells;
     t->n_rows++;
+    if (t->n_layer <= at->layer || t->n_head <= at->head)
+        t->import->largest_line = cells->line;
     if (t->n_layer <= at->layer)
         t->n_layer = at->layer + 1;
     if (t->n_head <= at->head)

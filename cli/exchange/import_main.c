@@ -148,6 +148,11 @@ static void tell(const arguments *given, const es_imported *about)
                   report->n_samples == 1 ? "" : "s", about->n_series,
                   (long long)about->n_layer, (long long)about->n_head,
                   formats[about->format]);
+    if (report->n_above)
+        es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest "
+                      "%.4f: another context, or bits in place of nats?",
+                      given->input, report->ceiling, report->n_above,
+                      (double)report->largest);
     if (report->n_ignored)
         es_print_note("%s: other lines, passed over: %zu", given->input,
                       report->n_ignored);
