@@ -1,5 +1,7 @@
 #include "store/outfile.h"
 
+#include "store/leftover.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +15,8 @@ struct es_outfile {
     FILE *stream;
     char *path;      /* the file that is to appear; links followed */
     char *temporary; /* NULL: `stream` writes into path itself */
+    int held;        /* the temporary file; -1. Open until it has its name: a
+                        file that nobody has open is one left over */
 };
 
 #define N_TRIES 100  /* at a name that is free */
@@ -92,11 +96,12 @@ static es_status write_directly(es_outfile *file, int fd)
                    strerror(reason));
 }
 
-/** Writes six random characters to `name`, which has room for them. */
+/** Writes ES_TEMPORARY_N random characters to `name`, which has room for them.
+ */
 static bool write_random_name(char *name)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
-    unsigned char random[6];
+    static const char letters[] = ES_TEMPORARY_LETTERS;
+    unsigned char random[ES_TEMPORARY_N];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return false;
     for (size_t i = 0; i < sizeof random; i++)
@@ -107,10 +112,10 @@ static bool write_random_name(char *name)
 /** Creates a new file beside file->path; mode 0666 less the umask. */
 static int create_beside(es_outfile *file)
 {
-    static const char name[] = ".entropy-scan.";
+    static const char name[] = ES_TEMPORARY_PREFIX;
     size_t stem = directory_length(file->path);
     size_t length = stem + sizeof name - 1;
-    file->temporary = calloc(length + 7, 1);
+    file->temporary = calloc(length + ES_TEMPORARY_N + 1, 1);
     if (!file->temporary)
         return -1;
     memcpy(file->temporary, file->path, stem);
@@ -126,11 +131,34 @@ static int create_beside(es_outfile *file)
     return -1;
 }
 
+/** The folder that a path's file lies in; false if its name is too long. */
+static bool folder_of(char out[PATH_MAX], const char *path)
+{
+    size_t n = directory_length(path);
+    if (n >= PATH_MAX)
+        return false;
+    strcpy(out, ".");
+    if (n > 0) {
+        memcpy(out, path, n);
+        out[n] = '\0';
+    }
+    return true;
+}
+
 static es_status open_beside(es_outfile *file, const struct stat *existing)
 {
+    char folder[PATH_MAX];
+    if (folder_of(folder, file->path))
+        es_leftover_remove(folder);
     int fd = create_beside(file);
-    if (fd < 0) {
+    if (fd >= 0)
+        file->held = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (file->held < 0) {
         int reason = errno;
+        if (fd >= 0) {
+            close(fd);
+            unlink(file->temporary);
+        }
         free(file->temporary);
         file->temporary = NULL;
         return es_fail(ES_EIO, "%s: cannot create a file in its directory: %s",
@@ -186,6 +214,7 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
         free(file);
         return es_fail(ES_ENOMEM, "out of memory");
     }
+    file->held = -1;
     es_status status = ES_OK;
     if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
         file->stream = stdout;
@@ -211,14 +240,9 @@ static int sync_descriptor(int fd)
 /** A name is lasting once its directory is synced. */
 static int sync_directory(const char *path)
 {
-    char name[PATH_MAX] = ".";
-    size_t n = directory_length(path);
-    if (n >= sizeof name)
+    char name[PATH_MAX];
+    if (!folder_of(name, path))
         return 0;
-    if (n > 0) {
-        memcpy(name, path, n);
-        name[n] = '\0';
-    }
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return 0; /* a directory that may be written but not read */
@@ -285,6 +309,8 @@ void es_outfile_abandon(es_outfile *file)
         fclose(file->stream);
     if (file->temporary)
         unlink(file->temporary);
+    if (file->held >= 0)
+        close(file->held);
     free(file->temporary);
     free(file->path);
     free(file);

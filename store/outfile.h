@@ -15,8 +15,9 @@ typedef struct es_outfile es_outfile;
  *   stream  borrowed; write to it
  *
  * A link is followed to the file it points to. The new file has the mode of
- * the one it replaces, else 0666 less the umask. What is no regular file (a
- * FIFO, a device, /dev/stdout) is written directly.
+ * the one it replaces, else 0666 less the umask. Temporary files of killed
+ * processes are removed from its folder: store/leftover.h. What is no regular
+ * file (a FIFO, a device, /dev/stdout) is written directly.
  *
  * ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
  */

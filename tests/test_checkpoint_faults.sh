@@ -142,14 +142,14 @@ done
 half_written() { # as kill -9 in the midst of writing leaves it
     cp -r "$dir/early" "$dir/half"
     head -c 1000 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.abcdef"
-    head -c 15 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.begun"
-    : >"$dir/half/.entropy-scan.empty"
-    : >"$dir/half/.entropy-scan.open"
-    exec 8>>"$dir/half/.entropy-scan.open" # somebody begins a picture there
+    head -c 15 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.beguna"
+    : >"$dir/half/.entropy-scan.emptya"
+    : >"$dir/half/.entropy-scan.openaa"
+    exec 8>>"$dir/half/.entropy-scan.openaa" # somebody begins a picture there
     runs --resume "$dir/half" --steps 7 --no-record
     exec 8>&-
     exited 0 && [ "$(compgen -G "$dir/half/.entropy-scan.*")" = \
-        "$dir/half/.entropy-scan.open" ] || { ls -a "$dir/half"; return 1; }
+        "$dir/half/.entropy-scan.openaa" ] || { ls -a "$dir/half"; return 1; }
 }
 check 'a half-written checkpoint is cleared away' half_written
 

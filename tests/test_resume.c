@@ -549,12 +549,14 @@ static void test_resume__left_overs_are_removed_and_nothing_else(void **state)
     es_file_write(in_folder("part/.entropy-scan.ghijkl"), picture,
                   sizeof picture);
     es_file_write(in_folder("part/mine.abcdef"), begun, sizeof begun);
+    FILE *open = fopen(in_folder("part/.entropy-scan.ghijkl"), "r");
     es_assert_ok(es_checkpoint_folder_open(
         &folder, s.checkpoint, "a", "01234567-89ab-4def-8123-456789abcdef", 0,
         1));
     assert_false(es_file_exists(in_folder("part/.entropy-scan.abcdef")));
     assert_true(es_file_exists(in_folder("part/.entropy-scan.ghijkl")));
     assert_true(es_file_exists(in_folder("part/mine.abcdef")));
+    fclose(open);
     es_checkpoint_folder_close(folder);
     clean("part");
 }

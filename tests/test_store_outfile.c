@@ -6,6 +6,7 @@
 #include "store/outfile.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -245,16 +246,105 @@ static void test_store_outfile__no_room_leaves_the_old_one(void **state)
     assert_int_equal(count_files(*state), 1);
 }
 
+/* --- what killed processes leave ------------------------------------------ */
+
+/* What was cleaned last is remembered: begin elsewhere. */
+static void put_anew(void **state)
+{
+    const char *other = es_folder_file(state, "other");
+    assert_true(mkdir(other, 0700) == 0 || errno == EEXIST);
+    es_assert_ok(put(es_folder_file(state, "other/x"), "x"));
+    es_assert_ok(put(es_folder_file(state, "out"), "new"));
+}
+
+/* A process that begins to write `path`, until it is killed. */
+static pid_t begin_writing(const char *path)
+{
+    int ends[2];
+    char ready;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        es_outfile *file = NULL;
+        FILE *stream = NULL;
+        alarm(60); /* should the test fail first */
+        if (es_outfile_open(&file, &stream, path) < 0 ||
+            write(ends[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    return child;
+}
+
+static void kill_it(pid_t child)
+{
+    int result;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &result, 0), child);
+}
+
+static void test_store_outfile__the_dead_are_cleaned_up_after(void **state)
+{
+    pid_t alive;
+    kill_it(begin_writing(es_folder_file(state, "out")));
+    assert_int_equal(count_files(*state), 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012"), "x", 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012-wal"), "x", 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012-lock"), "x", 1);
+    alive = begin_writing(es_folder_file(state, "picture"));
+    put_anew(state);
+    /* out, other, and what is alive */
+    assert_int_equal(count_files(*state), 3);
+    kill_it(alive);
+    put_anew(state);
+    assert_int_equal(count_files(*state), 2);
+    assert_content(es_folder_file(state, "out"), "new");
+}
+
+static void
+test_store_outfile__nothing_else_is_taken_for_left_over(void **state)
+{
+    static const char *const names[] = {
+        ".entropy-scan.abcde",   ".entropy-scan.abcdefg",
+        ".entropy-scan.abcdeF",  ".entropy-scan.abcde6",
+        ".entropy-scan.abcdef~", "entropy-scan.abcdef",
+        ".entropy-scan.linked",  "another-name-of-it",
+        ".entropy-scan.fifoaa",  ".entropy-scan.folder",
+        ".entropy-scan.symlin",  ".entropy-scan.others"};
+    const int n = sizeof names / sizeof *names;
+    for (int i = 0; i < 7; i++)
+        es_file_write(es_folder_file(state, names[i]), "x", 1);
+    char *to = es_folder_file(state, names[7]);
+    assert_int_equal(link(es_folder_file(state, names[6]), to), 0);
+    assert_int_equal(mkfifo(es_folder_file(state, names[8]), 0600), 0);
+    assert_int_equal(mkdir(es_folder_file(state, names[9]), 0700), 0);
+    assert_int_equal(symlink(names[0], es_folder_file(state, names[10])), 0);
+    es_file_write(es_folder_file(state, names[11]), "x", 1);
+    bool root = chown(es_folder_file(state, names[11]), 65534, 65534) == 0;
+    put_anew(state);
+    assert_int_equal(count_files(*state), n - !root + 2);
+}
+
 int main(void)
 {
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(test_store_outfile__##name,                \
                                     es_folder_make, es_folder_remove)
     const struct CMUnitTest tests[] = {
-        TEST(appears_when_closed),    TEST(abandoned_leaves_the_old_one),
-        TEST(what_cannot_be_written), TEST(folder_or_file_without_permission),
-        TEST(links_are_followed),     TEST(devices_and_fifos_are_written),
-        TEST(standard_output),        TEST(no_room_leaves_the_old_one),
+        TEST(appears_when_closed),
+        TEST(abandoned_leaves_the_old_one),
+        TEST(what_cannot_be_written),
+        TEST(folder_or_file_without_permission),
+        TEST(links_are_followed),
+        TEST(devices_and_fifos_are_written),
+        TEST(standard_output),
+        TEST(no_room_leaves_the_old_one),
+        TEST(the_dead_are_cleaned_up_after),
+        TEST(nothing_else_is_taken_for_left_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "store/leftover.h"
 #include "store/outfile.h"
 #include <dirent.h>
 #include <errno.h>
@@ -155,36 +156,28 @@ static es_status check_writable(const es_checkpoint_folder *folder)
     return status;
 }
 
-/** Whether nobody but us has the file open; false where the file system
- *  cannot tell. */
-static bool is_ours_alone(int fd)
-{
-    return fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
-           fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
-}
-
 /** A checkpoint that was never renamed: a temporary file of ours, which
- *  begins as checkpoints do. Pictures and tables do not. One that is too short
- *  to say so was left behind unless somebody is writing it. */
+ *  begins as checkpoints do. Pictures and tables do not. */
 static bool is_left_over(int folder, const char *file)
 {
-    static const char prefix[] = ".entropy-scan.", start[] = "{\"__metadata__";
+    static const char start[] = "{\"__metadata__";
     char head[8 + sizeof start - 1];
-    if (strncmp(file, prefix, sizeof prefix - 1) != 0)
+    if (!es_leftover_is_name(file))
         return false;
     int fd =
         openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
     const ssize_t n = read(fd, head, sizeof head);
-    bool is = n >= 0 && (n <= 8 || memcmp(head + 8, start, (size_t)n - 8) == 0);
-    if (n < (ssize_t)sizeof head)
-        is = is && is_ours_alone(fd);
+    bool is = n == (ssize_t)sizeof head &&
+              memcmp(head + 8, start, sizeof start - 1) == 0 &&
+              es_leftover_is_ours(fd);
     close(fd);
     return is;
 }
 
-/** The lock is ours, so nobody is still writing them. */
+/** The lock is ours, so nobody is still writing them: also where
+ *  es_leftover_remove cannot know, as on a network. */
 static void remove_left_overs(const es_checkpoint_folder *folder)
 {
     DIR *all = opendir(folder->path);

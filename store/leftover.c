@@ -1,0 +1,111 @@
+/*
+ * What killed processes leave in folders: for es_outfile, which cleans where it
+ * writes, and for checkpoints, whose folder has a lock as well. That nobody has
+ * a file open is known from a write lease, which the kernel grants to whoever
+ * is alone with it.
+ */
+#include "store/leftover.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#define ZFS_SUPER_MAGIC 0x2fc12fc1
+
+bool es_leftover_is_name(const char *file)
+{
+    const size_t n = sizeof ES_TEMPORARY_PREFIX - 1;
+    return strncmp(file, ES_TEMPORARY_PREFIX, n) == 0 &&
+           strspn(file + n, ES_TEMPORARY_LETTERS) == ES_TEMPORARY_N &&
+           !file[n + ES_TEMPORARY_N];
+}
+
+bool es_leftover_is_ours(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+           about.st_nlink == 1 && about.st_uid == geteuid();
+}
+
+/* A lease of this kernel says nothing about another machine's processes. */
+static bool is_local(int folder)
+{
+    struct statfs about;
+    if (fstatfs(folder, &about) != 0)
+        return false;
+    switch ((unsigned long)about.f_type) {
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3, too */
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case ZFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The lease lasts until the file is closed. Whoever opens it meanwhile makes
+ * the kernel send a signal: one that is ignored, for SIGIO would end us. */
+static bool take_lease(int fd)
+{
+    return fcntl(fd, F_SETSIG, SIGURG) == 0 &&
+           fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+
+static void remove_one(int folder, const char *file)
+{
+    /* The file itself comes last: it leads to the others. */
+    static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
+                                          ""};
+    char name[NAME_MAX + 1];
+    int fd =
+        openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    bool dead = es_leftover_is_ours(fd) && take_lease(fd);
+    for (size_t i = 0; dead && i < sizeof endings / sizeof *endings; i++) {
+        snprintf(name, sizeof name, "%s%s", file, endings[i]);
+        unlinkat(folder, name, 0);
+    }
+    close(fd);
+}
+
+/** False if this thread has been there; it remembers the last folder. */
+static bool is_new(int folder)
+{
+    static _Thread_local dev_t device;
+    static _Thread_local ino_t inode;
+    struct stat about;
+    if (fstat(folder, &about) != 0 ||
+        (about.st_dev == device && about.st_ino == inode))
+        return false;
+    device = about.st_dev;
+    inode = about.st_ino;
+    return true;
+}
+
+void es_leftover_remove(const char *folder)
+{
+    DIR *all = opendir(folder);
+    if (!all)
+        return;
+    int fd = dirfd(all);
+    if (is_new(fd) && is_local(fd))
+        for (struct dirent *entry; (entry = readdir(all));)
+            if (es_leftover_is_name(entry->d_name))
+                remove_one(fd, entry->d_name);
+    closedir(all);
+}
