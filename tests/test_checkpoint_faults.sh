@@ -71,6 +71,20 @@ undisturbed() {
 }
 check 'an undisturbed run' undisturbed
 
+# As kill -9 leaves it between the last checkpoint and the last evaluation.
+nothing_left() {
+    local before
+    mkdir "$dir/last" && cp "$dir/whole.db" "$dir/last/" &&
+        sqlite3 "$dir/last/whole.db" "UPDATE run SET status = 'running';
+            DELETE FROM sample WHERE step = 60" || return 1
+    before=$(stat -c %i "$dir/whole"/*)
+    runs --resume "$dir/whole" --out "$dir/last/whole.db"
+    exited 0 && said ' at step 60, its last: nothing left to do' &&
+        same_result && same_record "$dir/last/whole.db" &&
+        [ "$before" = "$(stat -c %i "$dir/whole"/*)" ]
+}
+check 'killed after its last checkpoint: it ends as finished' nothing_left
+
 # --- asked to stop ----------------------------------------------------------
 
 signalled() { # NAME SIGNAL CODE
@@ -227,8 +241,8 @@ refused 'another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
     "${resume[@]}" --vocab 300
 refused 'another seed' 2 '--seed is 5, the checkpoint' \
     "${resume[@]}" --seed 5
-refused 'a run that is done' 2 'has done 5 steps of 5: give more --steps' \
-    --resume "$good" --no-record
+refused 'a run that is beyond that' 2 'has done 5 steps of 4: give more --steps' \
+    --resume "$good" --no-record --steps 4
 echo 'y = 17' >"$dir/source/more.py"
 "$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
 refused 'other data' 2 'other.tok: its checksum is [0-9a-f]{16}, the checkpoint' \

@@ -141,6 +141,17 @@ static void print_warning(void *user, const char *message)
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
+static void print_resumed(const es_settings *settings,
+                          const es_checkpoint *from)
+{
+    const int64_t step = es_checkpoint_state_of(from)->step;
+    fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
+            es_checkpoint_path(from), step,
+            step == settings->train.steps
+                ? ", its last: nothing left to do (--steps N goes on)"
+                : "");
+}
+
 /** Settings of the command line, over those of the checkpoint it may name. */
 static es_status read_settings(es_settings *settings, es_checkpoint **from,
                                int argc, char **argv)
@@ -158,9 +169,7 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
         if (status == ES_OK)
             status = es_resume_settings(settings, *from, argc, argv);
         if (status == ES_OK && !settings->quiet)
-            fprintf(stderr, "resuming %s at step %" PRId64 "\n",
-                    es_checkpoint_path(*from),
-                    es_checkpoint_state_of(*from)->step);
+            print_resumed(settings, *from);
     }
     if (status == ES_OK)
         status = es_settings_check(settings);

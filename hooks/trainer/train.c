@@ -289,7 +289,9 @@ static es_status begin(loop *l, const es_settings *settings,
     return status;
 }
 
-/** Goes on with what was known of the run. */
+/** Goes on with what was known of the run. Where no step is left it was killed
+ *  between its last checkpoint and its end: an evaluation at most is missing,
+ *  and the word that it is finished. */
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];
@@ -297,6 +299,8 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->n_steps = state->step;
     l->result->last = state->last;
     l->result->eval = state->eval;
+    if (state->step == l->trainer->settings.train.steps)
+        l->tried_step = state->step; /* it is what we come from */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

@@ -145,7 +145,7 @@ es_status es_trainer_resume(es_trainer *trainer,
                        " was trained on %016" PRIx64,
                        settings->data, have, es_checkpoint_path(checkpoint),
                        state->tokens_checksum);
-    if (state->step >= settings->train.steps)
+    if (state->step > settings->train.steps)
         return es_fail(ES_EUSAGE,
                        "%s: has done %" PRId64 " steps of %" PRId64
                        ": give more --steps to go on",

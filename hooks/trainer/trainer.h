@@ -43,8 +43,8 @@ es_status es_trainer_check(es_settings *settings) ES_MUST_USE;
 /**
  * Puts a new trainer where the checkpoint's had come to. The run stays the
  * same one, unless its name has changed: then it branches off. ES_OK;
- * ES_EUSAGE: the data are others, or all steps are done; what
- * es_checkpoint_load returns.
+ * ES_EUSAGE: the data are others, or more steps are done than there are to be
+ * (as many leave nothing to do); what es_checkpoint_load returns.
  */
 es_status es_trainer_resume(es_trainer *trainer,
                             const es_checkpoint *checkpoint) ES_MUST_USE;
