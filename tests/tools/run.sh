@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts, prints what failed in full and one line for
-# the rest, and closes with "N passed, N failed, N skipped".
+# Runs test programs and scripts, JOBS at a time (as many as there are
+# processors), prints what failed in full and one line for the rest, and closes
+# with "N passed, N failed, N skipped".
 #
 # A cmocka program prints TAP here; so does a script. "# SKIP" counts as
-# skipped. A program that dies, runs no test, or has not ended after TEST_SECONDS
-# (1200) counts as one failure.
+# skipped. A program that dies, runs no test or not as many as it announces, or
+# has not ended after TEST_SECONDS (1200) counts as one failure. One whose source
+# has a line of comment "alone: WHY" runs after the others, by itself.
 set -uo pipefail
+set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
+jobs=${JOBS:-$(nproc)}
 
 # A locale that writes 1,5: our numbers have to be the same in it.
 if command -v localedef >/dev/null && [ ! -d "$BUILD/locale/de_DE.UTF-8" ]; then
@@ -18,28 +22,108 @@ fi
 export LOCPATH=$PWD/$BUILD/locale
 case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
+logs=$(mktemp -d) && : >"$logs/times" || exit 1
+trap 'rm -rf "$logs"' EXIT
+declare -A test_of start_of # by process
+stop() { # EXIT-CODE: ends what runs; timeout passes it on to all of a test
+    trap '' HUP INT TERM
+    [ ${#test_of[@]} -eq 0 ] || kill "${!test_of[@]}" 2>/dev/null
+    wait
+    exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# Longest first, so that no long one is left to the end: by the seconds of the
+# last run; before there is one the scripts, which take longer.
+times=$BUILD/test-times
+by_time() { # TEST...
+    local -A last
+    local seconds name test
+    [ ! -e "$times" ] || while read -r seconds name; do
+        last[$name]=$seconds
+    done <"$times"
+    for test in "$@"; do
+        name=$(basename "$test")
+        case $name in *.sh) seconds=60 ;; *) seconds=1 ;; esac
+        printf '%s\t%s\n' "${last[$name]:-$seconds}" "$test"
+    done | sort -snrk 1,1 | cut -f2
+}
+
+is_alone() { # TEST
+    local source
+    source=tests/$(basename "$1").c
+    [ -e "$source" ] || source=$1
+    grep -qaE '^(#|/\*) alone: ' "$source"
+}
+
 # cmocka's own skip() prints "not ok N # SKIP name".
 skipped_line='^(not )?ok .*# SKIP'
-passed=0 failed=0 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for test in "$@"; do
-    name=$(basename "$test")
-    start=$SECONDS
-    timeout -k 10 "${TEST_SECONDS:-1200}" "$test" >"$log" 2>&1 </dev/null
-    code=$?
-    skip=$(grep -acE "$skipped_line" "$log")
-    pass=$(grep -avE "$skipped_line" "$log" | grep -acE '^ok ')
-    fail=$(grep -avE "$skipped_line" "$log" | grep -acE '^not ok ')
-    if [ $fail -eq 0 ] && { [ $code -ne 0 ] || [ $((pass + skip)) -eq 0 ]; }; then
-        echo "not ok - $name ended with exit code $code" >>"$log"
+passed=0 failed=0 skipped=0 n_reported=0
+report() { # LOG NAME EXIT-CODE SECONDS
+    local log=$1 name=$2 code=$3 pass fail skip announced why=
+    read -r pass fail skip announced < <(LC_ALL=C awk -v skipped="$skipped_line" '
+        $0 ~ skipped { skip++; next }
+        /^ok / { pass++ }
+        /^not ok / { fail++ }
+        /^1\.\.[0-9]+$/ { announced += substr($0, 4) }
+        END { print pass + 0, fail + 0, skip + 0, announced + 0 }' "$log") ||
+        pass=0 fail=0 skip=0 announced=0
+    if [ "$code" -ne 0 ] || [ $((pass + skip)) -eq 0 ]; then
+        why="ended with exit code $code"
+    elif [ $((pass + fail + skip)) -ne "$announced" ]; then
+        why="announced $announced tests, ran $((pass + fail + skip))"
+    fi
+    if [ "$fail" -eq 0 ] && [ -n "$why" ]; then
+        echo "not ok - $name $why" >>"$log"
         fail=1
     fi
     printf '%-36s %4d passed %3d failed %3d skipped %4d s\n' \
-        "$name" $pass $fail $skip $((SECONDS - start))
+        "$name" "$pass" "$fail" "$skip" "$4"
     grep -aE "$skipped_line" "$log" | sed -E 's/^(not )?ok /    skipped: /'
-    [ $fail -eq 0 ] || sed 's/^/    /' "$log"
+    [ "$fail" -eq 0 ] || sed 's/^/    /' "$log"
+    printf '%d %s\n' "$4" "$name" >>"$logs/times"
     passed=$((passed + pass)) failed=$((failed + fail)) skipped=$((skipped + skip))
-done
+    n_reported=$((n_reported + 1))
+}
+
+begin() { # TEST
+    timeout -k 10 "${TEST_SECONDS:-1200}" "$1" \
+        >"$logs/$(basename "$1").log" 2>&1 </dev/null &
+    test_of[$!]=$(basename "$1") start_of[$!]=$SECONDS
+}
+
+await() { # until one of them has ended
+    local process= code
+    wait -n -p process "${!test_of[@]}"
+    code=$?
+    [ -n "$process" ] || { test_of=(); return; } # lost: counted at the end
+    report "$logs/${test_of[$process]}.log" "${test_of[$process]}" $code \
+        $((SECONDS - start_of[$process]))
+    unset "test_of[$process]" "start_of[$process]"
+}
+
+run() { # JOBS TEST...
+    local jobs=$1 test
+    shift
+    for test in "$@"; do
+        begin "$test"
+        while [ ${#test_of[@]} -ge "$jobs" ]; do await; done
+    done
+    while [ ${#test_of[@]} -gt 0 ]; do await; done
+}
+
+together=() alone=()
+while read -r test; do
+    if is_alone "$test"; then alone+=("$test"); else together+=("$test"); fi
+done < <(by_time "$@")
+run "$jobs" "${together[@]}"
+run 1 "${alone[@]}"
+if [ $n_reported -ne $# ]; then
+    echo "not ok - $n_reported of $# tests were run"
+    failed=$((failed + 1))
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
+mkdir -p "$BUILD" && cp "$logs/times" "$times"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]
