@@ -115,10 +115,18 @@ while read -r breach; do
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
 
+# One by one only where something is wrong with one of many.
+unformatted() { # FILE...
+    clang-format --dry-run -Werror "$@" 2>/dev/null && return
+    for file in "$@"; do
+        clang-format --dry-run -Werror "$file" 2>/dev/null || echo "$file"
+    done
+}
+export -f unformatted
 while read -r file; do
-    clang-format --dry-run -Werror "$file" 2>/dev/null ||
-        breach "$file: run make format"
-done < <(sources "${code[@]}")
+    breach "$file: run make format"
+done < <(sources "${code[@]}" |
+    xargs -n 40 -P "$(nproc)" bash -c 'unformatted "$@"' unformatted)
 
 [ $breaches -eq 0 ] || { echo "lint: $breaches breaches"; exit 1; }
 echo "lint: clean"
