@@ -371,19 +371,37 @@ static double root_mean_square(const double *x, size_t n)
     return finite > 0 ? sqrt(sum / (double)finite) : 0;
 }
 
-void es_bench_expect(es_bench *bench, const char *what, const float *got,
-                     const double *want, size_t n, bool acts)
+void es_bench_expect_within(es_bench *bench, const char *what, const float *got,
+                            const double *want, const double *slack, size_t n,
+                            bool acts)
 {
     const double floor = 2e-5 * root_mean_square(want, n) + 1e-6;
     const double relative = acts ? 1.01 * unit_roundoff(bench->precision) : 0;
+    double error = 0, tolerance = floor; /* of the entry that is worst off */
+    size_t bad = n;                      /* the first */
+    char name[64];
     for (size_t i = 0; i < n; i++) {
-        const double a = (double)got[i], b = want[i];
+        const double a = (double)got[i], b = want[i], off = fabs(a - b);
+        const double most = floor + relative * fabs(b) + (slack ? slack[i] : 0);
         if ((isnan(a) && isnan(b)) || (isinf(a) && a == b))
             continue;
-        if (!(fabs(a - b) <= floor + relative * fabs(b)))
-            fail_msg("%s, %s: entry %zu of %zu is %.9g, not %.9g", what,
-                     es_precision_names[bench->precision], i, n, a, b);
+        if (!isnan(error) && !(off * tolerance <= error * most))
+            error = off, tolerance = most;
+        if (!(off <= most) && bad == n)
+            bad = i;
     }
+    snprintf(name, sizeof name, "%s, %s", what,
+             es_precision_names[bench->precision]);
+    es_test_report_error(name, error, tolerance);
+    if (bad < n)
+        fail_msg("%s: entry %zu of %zu is %.9g, not %.9g", name, bad, n,
+                 (double)got[bad], want[bad]);
+}
+
+void es_bench_expect(es_bench *bench, const char *what, const float *got,
+                     const double *want, size_t n, bool acts)
+{
+    es_bench_expect_within(bench, what, got, want, NULL, n, acts);
 }
 
 /* --- numbers -------------------------------------------------------------- */

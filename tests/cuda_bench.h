@@ -85,6 +85,10 @@ void es_bench_clear(es_bench *bench);
  */
 void es_bench_expect(es_bench *bench, const char *what, const float *got,
                      const double *want, size_t n, bool acts);
+/** The same with slack (n) added to what an entry may be off by; or NULL. */
+void es_bench_expect_within(es_bench *bench, const char *what, const float *got,
+                            const double *want, const double *slack, size_t n,
+                            bool acts);
 
 /** Repeatable random numbers in [-1, 1): one, and (n) times `scale`; zeros (n);
  *  the same numbers in double. To be freed. */

@@ -105,23 +105,6 @@ double es_linear_unit(const es_bench *bench)
                                          : 0;
 }
 
-void es_linear_expect_within(es_bench *bench, const char *what,
-                             const float *got, const double *want,
-                             const double *slack, size_t n)
-{
-    float *nearer = malloc(n * sizeof *nearer);
-    assert_non_null(nearer);
-    for (size_t i = 0; i < n; i++) {
-        double off = (double)got[i] - want[i];
-        nearer[i] = fabs(off) <= slack[i] ? (float)want[i]
-                    : isfinite((double)got[i])
-                        ? (float)((double)got[i] - copysign(slack[i], off))
-                        : got[i];
-    }
-    es_bench_expect(bench, what, nearer, want, n, true);
-    free(nearer);
-}
-
 void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,
                             const double *want, const double *larger, size_t n)
 {
@@ -129,7 +112,7 @@ void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,
     for (size_t i = 0; i < n; i++)
         slack[i] =
             1.01 * es_linear_unit(bench) * fabs(larger ? larger[i] : want[i]);
-    es_linear_expect_within(bench, what, got, want, slack, n);
+    es_bench_expect_within(bench, what, got, want, slack, n, true);
     free(slack);
 }
 

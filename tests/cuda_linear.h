@@ -54,10 +54,6 @@ void es_linear_spoil(float *x, int n, int width);
 
 /** What rounding changes at most, relative to the value; 0 for f32. */
 double es_linear_unit(const es_bench *bench);
-/** As es_bench_expect, where more may be off by `slack` (n). */
-void es_linear_expect_within(es_bench *bench, const char *what,
-                             const float *got, const double *want,
-                             const double *slack, size_t n);
 /** As es_bench_expect, of what was rounded once more on the way while it was
  *  `larger` (n; NULL: as large as it is now). */
 void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,

@@ -27,6 +27,12 @@ void es_test_expect_within(const char *what, const float *got,
                            const double *want, size_t n, double relative,
                            double absolute);
 
+/**
+ * Appends "WHAT ERROR TOLERANCE" to the file that ENTROPY_PARITY names, for
+ * `make gpu-check`, which prints how near each array comes; without it nothing.
+ */
+void es_test_report_error(const char *what, double error, double tolerance);
+
 /** y (n,out) = x W + b; weight (in,out), or (out,in) if transposed. */
 void es_ref_linear(double *y, const float *x, const float *weight,
                    const float *bias, int n, int n_in, int n_out,
