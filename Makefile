@@ -47,6 +47,7 @@ NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc
 CUDA = $(if $(NVCC),1,0)
 CUDA_HOME = $(abspath $(dir $(NVCC))..)
 CUDA_OBJ = build/cuda
+CUDA_LIB = $(BUILD)
 CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
     -gencode arch=compute_90,code=sm_90 \
     -gencode arch=compute_90,code=compute_90
@@ -102,9 +103,10 @@ LIBRARY = $(BUILD)/libentropyscan.so.$(SOVERSION)
 ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
 PROBE_SRC = tests/gpu/probe.cu
 ifeq ($(CUDA),1)
-PLUGIN = $(BUILD)/libentropytrain_cuda.so
-TEST_PLUGINS = $(addprefix $(BUILD)/tests/,libentropytrain_cuda_host.so \
-    libcuda_probe.so libcuda_probe_host.so)
+PLUGIN = $(CUDA_LIB)/libentropytrain_cuda.so
+PROBE = $(CUDA_LIB)/tests/libcuda_probe.so
+TEST_PLUGINS = $(PROBE) $(addprefix $(BUILD)/tests/,libentropytrain_cuda_host.so \
+    libcuda_probe_host.so)
 endif
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
@@ -114,7 +116,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-spills install \
-    gpu-programs gpu-check gpu-bundle gpu-replicate gpu-results \
+    gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs samples fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -130,10 +132,11 @@ help:
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"'
 	@echo 'make bench      speeds as ratios, side by side in one run'
-	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training'
+	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
+	@echo '                the peers that compile, too (tests/gpu/check.sh)'
 	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
-	@echo 'make gpu-results  tables of gpu-check into samples/results'
-	@echo 'make gpu-bundle what gpu-check needs, for a machine without our packages'
+	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
+	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
@@ -214,15 +217,15 @@ $(BUILD)/entropy-train: LDFLAGS += $(EXPORTS)
 $(BUILD)/tests/%: LDFLAGS += $(EXPORTS)
 $(BUILD)/bench/%: LDFLAGS += $(EXPORTS)
 
-$(BUILD)/libentropytrain_cuda.so: $(call device_objects,$(CUDA_SRC))
-$(BUILD)/tests/libcuda_probe.so: \
+$(CUDA_LIB)/libentropytrain_cuda.so: $(call device_objects,$(CUDA_SRC))
+$(CUDA_LIB)/tests/libcuda_probe.so: \
     $(call device_objects,$(ON_DEVICE) $(PROBE_SRC))
 $(BUILD)/tests/libentropytrain_cuda_host.so: \
     $(call host_objects,$(filter-out $(ON_DEVICE),$(CUDA_SRC)) $(CUDA_HOST_SRC))
 $(BUILD)/tests/libcuda_probe_host.so: \
     $(call host_objects,$(PROBE_SRC) $(CUDA_HOST_SRC))
 
-$(BUILD)/libentropytrain_cuda.so $(BUILD)/tests/libcuda_probe.so:
+$(CUDA_LIB)/libentropytrain_cuda.so $(CUDA_LIB)/tests/libcuda_probe.so:
 	@mkdir -p $(@D)
 	$(call say,LD)$(NVCC) -shared -cudart static $(CUDA_ARCHS) -o $@ $^ \
 	    -Xlinker -rpath,$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib64 -lcublasLt
@@ -294,7 +297,9 @@ bench: all $(BENCHES)
 
 ARCH = SM+LN+G
 MINUTES = 1
-GPU_OUT = $(if $(OUT),$(OUT),$(BUILD)/gpu)
+BUNDLE = $(BUILD)/gpu-bundle.tar.gz
+# One kind of card: each kind makes the bundle larger.
+BUNDLE_ARCH = sm_90
 
 $(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)
 $(BUILD)/gpu-bench-attention: $(call objects,tests/gpu/bench_attention.c) \
@@ -305,17 +310,23 @@ gpu-programs: $(PROGRAMS) $(PLUGIN) $(BUILD)/gpu-bench-attention \
     $(filter $(BUILD)/tests/test_cuda_%,$(TESTS)) $(TEST_PLUGINS)
 
 gpu-check:
-	@BUILD=$(BUILD) OUT=$(GPU_OUT) ARCH='$(ARCH)' MINUTES=$(MINUTES) \
+	@BUILD=$(BUILD) OUT=$(OUT) ARCH='$(ARCH)' MINUTES=$(MINUTES) \
 	    tests/gpu/check.sh
 
 gpu-bundle: gpu-programs
-	@BUILD=$(BUILD) tests/gpu/bundle.sh $(BUILD)/gpu-bundle.tar.gz
+	@$(MAKE) -s --no-print-directory gpu-plugins \
+	    CUDA_LIB=$(BUILD)/$(BUNDLE_ARCH) CUDA_OBJ=build/cuda/$(BUNDLE_ARCH) \
+	    CUDA_ARCHS='-gencode arch=$(BUNDLE_ARCH:sm_%=compute_%),code=$(BUNDLE_ARCH)'
+	@BUILD=$(BUILD) PLUGINS=$(BUILD)/$(BUNDLE_ARCH) tests/gpu/bundle.sh $(BUNDLE)
+
+gpu-plugins: $(PLUGIN) $(PROBE)
 
 gpu-replicate: $(if $(filter 1,$(PREBUILT)),,programs $(PLUGIN))
-	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)
+	@BUILD=$(BUILD) OUT=$(if $(OUT),$(OUT),$(BUILD)/gpu) \
+	    samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)
 
 gpu-results:
-	@BUILD=$(BUILD) OUT=$(GPU_OUT) samples/gpu-results.sh
+	@BUILD=$(BUILD) OUT=$(OUT) samples/gpu-results.sh
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang

@@ -3,16 +3,13 @@
 # What `make gpu-check` needs on a machine with a GPU and PyTorch but without
 # our Debian packages: programs, tests, the shared libraries that they link (not
 # those of C and C++, which have to be Debian 12's or newer, nor CUDA's), the
-# reference cases and a token file. There, in a copy of this source:
-#
-#   mkdir bundle && tar -xzf FILE.tar.gz -C bundle
-#   make gpu-check PREBUILT=1 BUILD=bundle ES_SHARED=bundle/shared OUT=FOLDER
-#
-# (without make: these as variables of tests/gpu/check.sh).
+# reference cases and a token file. tests/gpu/check.sh says what to do with it.
 #
 #   BUILD      where the programs lie (build)
+#   PLUGINS    where the device's libraries lie (BUILD): make has them there for
+#              one kind of card
 #   ES_SHARED  the folder with reference/train (../shared)
-#   LIMIT      megabytes of the archive (56)
+#   LIMIT      megabytes of the archive (56), LEVEL of gzip (6)
 #   DATA       the token file; BUILD/debian.tok if it is there and leaves the
 #              archive below LIMIT, else BUILD/corpus.tok, which is made. All of
 #              `make corpus-debian` is too large; what is not:
@@ -22,19 +19,23 @@ cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 BUILD=${BUILD:-build}
 ES_SHARED=${ES_SHARED:-../shared}
+PLUGINS=${PLUGINS:-$BUILD}
 LIMIT=${LIMIT:-56}
 to=$(mktemp -d)
 trap 'rm -rf "$to"' EXIT
 mkdir -p "$to/lib" "$to/tests" "$to/shared/reference"
 
 programs=(entropy-train entropy-recorder entropy-scan entropy-corpus
-    gpu-bench-attention libentropytrain_cuda.so)
+    gpu-bench-attention)
 for program in "${programs[@]}"; do
     strip -o "$to/$program" "$BUILD/$program"
 done
 for program in "$BUILD"/tests/test_cuda_* "$BUILD"/tests/lib*cuda*.so; do
     strip -o "$to/tests/$(basename "$program")" "$program"
 done
+strip -o "$to/libentropytrain_cuda.so" "$PLUGINS/libentropytrain_cuda.so"
+probe=tests/libcuda_probe.so
+[ ! -e "$PLUGINS/$probe" ] || strip -o "$to/$probe" "$PLUGINS/$probe"
 for program in "$to"/entropy-* "$to"/gpu-bench-attention "$to"/tests/test_*; do
     ldd "$program"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
@@ -45,7 +46,7 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 
 pack() { # TOKEN_FILE: false if that is too large
     cp "$1" "$to/corpus.tok"
-    tar -czf "$to.tar.gz" -C "$to" .
+    tar -c -C "$to" . | gzip "-${LEVEL:-6}" >"$to.tar.gz"
     [ "$(stat -c %s "$to.tar.gz")" -le $((LIMIT * 1000000)) ] ||
         { rm "$to.tar.gz"; return 1; }
     echo "tokens of $1, $(stat -c %s "$1") bytes"
