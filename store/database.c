@@ -156,6 +156,8 @@ es_status es_database_fail(const es_database *database, int rc)
     const char *path = database->path;
     const char *reason = database->handle ? sqlite3_errmsg(database->handle)
                                           : sqlite3_errstr(rc);
+    if (database->refusal && database->refusal[0])
+        return es_fail(ES_EIO, "%s: %s", path, database->refusal);
     switch (rc & 0xff) {
     case SQLITE_NOMEM:
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
@@ -167,6 +169,7 @@ es_status es_database_fail(const es_database *database, int rc)
     case SQLITE_ERROR: /* in a sound file no statement of ours is wrong */
     case SQLITE_SCHEMA:
     case SQLITE_CORRUPT:
+    case SQLITE_INTERRUPT: /* it did not end */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then told again"
@@ -289,7 +292,7 @@ static void set_limits(sqlite3 *handle)
         sqlite3_limit(handle, limits[i].what, limits[i].limit);
 }
 
-static es_status harden(const es_database *database)
+es_status es_database_harden(const es_database *database)
 {
     sqlite3 *handle = database->handle;
     sqlite3_busy_timeout(handle, BUSY_MS);
@@ -318,7 +321,7 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
                        strerror(EACCES));
     es_status status = check_header(database);
     if (status == ES_OK)
-        status = harden(database);
+        status = es_database_harden(database);
     if (status == ES_OK && !writing) /* many readers may be open at once */
         status = es_database_execute(database, "PRAGMA cache_size=-1024");
     return status < 0 ? status : es_schema_check(database);

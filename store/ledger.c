@@ -1,3 +1,7 @@
+/* What a watcher has found and what it owes, as a database that nobody else
+ * has prepared: the file is opened through a guard (guard.c), its schema is
+ * ours to the byte, and every call ends after a number of SQLite's steps. The
+ * journal of a watcher that was killed is rolled back by the next one. */
 #include "store/ledger.h"
 
 #include "store/store_internal.h"
@@ -8,6 +12,11 @@
 
 #define LEDGER_ID 0x454E574C /* "ENWL" */
 #define LEDGER_VERSION 1
+
+/* Steps of SQLite's virtual machine in one call: a second or two. Millions of
+ * alerts stay far below; a file whose pages form a maze does not. */
+#define STEPS_MOST 100000000
+#define STEPS_EACH 1000 /* from one look at the count to the next */
 
 static const char schema[] =
     "CREATE TABLE alert(\n"
@@ -51,7 +60,9 @@ static const char *const texts[N_SQL] = {
 };
 
 struct es_ledger {
+    es_guard guard;
     es_database database;
+    int64_t n_steps; /* of the call under way */
     sqlite3_stmt *statements[N_SQL];
     char *strings[3]; /* of the last delivery handed out */
 };
@@ -69,65 +80,134 @@ static es_status create(es_ledger *ledger)
     return status == ES_OK ? es_database_execute(database, sql) : status;
 }
 
-static es_status check(es_ledger *ledger, int64_t id)
+/* All of a database's schema in one text, in a fixed order. */
+static es_status read_schema(char **out, const es_database *database)
+{
+    sqlite3_stmt *s = NULL;
+    es_status status = es_database_prepare(
+        database, &s,
+        "SELECT group_concat(quote(type) || quote(name) || quote(tbl_name) || "
+        "quote(sql)) FROM (SELECT * FROM sqlite_schema ORDER BY type, name)");
+    if (status != ES_OK)
+        return status;
+    int rc = sqlite3_step(s);
+    const unsigned char *text = sqlite3_column_text(s, 0);
+    *out = strdup(text ? (const char *)text : "");
+    status = es_database_status(database, rc);
+    sqlite3_finalize(s);
+    if (status == ES_OK && !*out)
+        status = es_fail(ES_ENOMEM, "out of memory");
+    return status;
+}
+
+static es_status our_schema(char **out)
+{
+    es_database database = {.path = "memory", .state = true};
+    int rc = sqlite3_open(":memory:", &database.handle);
+    es_status status = es_database_status(&database, rc);
+    if (status == ES_OK)
+        status = es_database_execute(&database, schema);
+    if (status == ES_OK)
+        status = read_schema(out, &database);
+    sqlite3_close(database.handle);
+    return status;
+}
+
+static es_status fail_foreign(const es_database *database)
+{
+    return es_fail(ES_EFORMAT,
+                   "%s: not a watcher's state: name another file, or remove it",
+                   database->path);
+}
+
+/* A trigger could silence alerts, another table or index change their sense. */
+static es_status check(es_ledger *ledger, int64_t id, const char *found)
 {
     int64_t version;
+    char *wanted = NULL;
     const es_database *database = &ledger->database;
     es_status status =
         es_database_integer(database, "PRAGMA user_version", &version);
     if (status != ES_OK)
         return status;
     if (id != LEDGER_ID)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a watcher's state: name another file, or "
-                       "remove it",
-                       database->path);
+        return fail_foreign(database);
     if (version != LEDGER_VERSION)
         return es_fail(ES_EVERSION,
                        "%s: schema %lld, this program's is %d: use the "
                        "version of entropy-scan that made it",
                        database->path, (long long)version, LEDGER_VERSION);
-    return ES_OK;
+    status = our_schema(&wanted);
+    if (status == ES_OK && strcmp(found, wanted) != 0)
+        status = fail_foreign(database);
+    free(wanted);
+    return status;
 }
 
 /* Two that open a new file at once must not both make it. */
 static es_status make_or_check(es_ledger *ledger)
 {
-    int64_t id, n_tables;
+    int64_t id;
+    char *found = NULL;
     const es_database *database = &ledger->database;
     es_status status = es_database_execute(database, "BEGIN IMMEDIATE");
     if (status != ES_OK)
         return status;
     status = es_database_integer(database, "PRAGMA application_id", &id);
     if (status == ES_OK)
-        status = es_database_integer(
-            database, "SELECT count(*) FROM sqlite_schema", &n_tables);
+        status = read_schema(&found, database);
     if (status == ES_OK)
-        status = id || n_tables ? check(ledger, id) : create(ledger);
+        status = id || found[0] ? check(ledger, id, found) : create(ledger);
     if (status == ES_OK)
         status = es_database_execute(database, "COMMIT");
+    free(found);
     return status;
+}
+
+/* A run file has a write-ahead log, which SQLite would begin to use. Offsets 18
+ * and 19 of SQLite's format: 2 is WAL. Not there, or another file: SQLite says
+ * so itself. */
+static es_status refuse_wal(const es_database *database)
+{
+    sqlite3_file *file = NULL;
+    unsigned char versions[2];
+    sqlite3_file_control(database->handle, "main", SQLITE_FCNTL_FILE_POINTER,
+                         &file);
+    if (!file || !file->pMethods)
+        return es_fail(ES_EINTERNAL, "%s: not open", database->path);
+    int rc = file->pMethods->xRead(file, versions, sizeof versions, 18);
+    return rc == SQLITE_OK && (versions[0] == 2 || versions[1] == 2)
+               ? fail_foreign(database)
+               : ES_OK;
+}
+
+static int count_steps(void *user)
+{
+    es_ledger *ledger = user;
+    ledger->n_steps += STEPS_EACH;
+    return ledger->n_steps > STEPS_MOST;
 }
 
 static es_status open_file(es_ledger *ledger, const char *path)
 {
     es_database *database = &ledger->database;
     database->state = true;
+    database->refusal = ledger->guard.refusal;
     es_status status = es_database_locate(database, path);
     if (status != ES_OK)
         return status;
-    int rc = sqlite3_open_v2(database->file, &database->handle,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                 SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
-                             NULL);
+    int rc = es_guard_open(&ledger->guard, &database->handle, database->file,
+                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                               SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX);
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
-    sqlite3_busy_timeout(database->handle, 5000);
-    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0,
-                      NULL);
+    sqlite3_progress_handler(database->handle, STEPS_EACH, count_steps, ledger);
+    status = refuse_wal(database);
+    if (status == ES_OK)
+        status = es_database_harden(database);
     /* Full: what is told of is on the disk before it is told. */
-    status = es_database_execute(database, "PRAGMA synchronous = FULL");
+    if (status == ES_OK)
+        status = es_database_execute(database, "PRAGMA synchronous = FULL");
     return status == ES_OK ? make_or_check(ledger) : status;
 }
 
@@ -167,9 +247,16 @@ void es_ledger_close(es_ledger *ledger)
 
 /* --- transactions --------------------------------------------------------- */
 
+/* At the start of each call. */
+static es_status enter(es_ledger *ledger)
+{
+    ledger->n_steps = 0;
+    return es_database_check_owner(&ledger->database);
+}
+
 static es_status begin(es_ledger *ledger)
 {
-    es_status status = es_database_check_owner(&ledger->database);
+    es_status status = enter(ledger);
     return status == ES_OK
                ? es_database_execute(&ledger->database, "BEGIN IMMEDIATE")
                : status;
@@ -265,7 +352,7 @@ static es_status copy_row(es_delivery *out, es_ledger *ledger, sqlite3_stmt *s)
 es_status es_ledger_next(es_ledger *ledger, int64_t after, es_delivery *out)
 {
     sqlite3_stmt *s = ledger->statements[SQL_NEXT];
-    es_status status = es_database_check_owner(&ledger->database);
+    es_status status = enter(ledger);
     if (status != ES_OK)
         return status;
     sqlite3_bind_int64(s, 1, after);
@@ -316,9 +403,9 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
 es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
 {
     const es_database *database = &ledger->database;
-    es_status status = es_database_check_owner(database);
-    if (status == ES_OK)
-        status = es_database_integer(database, "SELECT count(*) FROM alert",
+    es_status status = enter(ledger);
+    if (status == ES_OK) /* count(*) alone would be a single step */
+        status = es_database_integer(database, "SELECT count(id) FROM alert",
                                      &out->alerts);
     if (status == ES_OK)
         status = es_database_integer(

@@ -21,11 +21,17 @@
 typedef struct es_ledger es_ledger;
 
 /**
- * Opens `path`, making it if absent or empty.
+ * Opens `path`, making it if absent or empty. What a killed watcher has left
+ * half done is rolled back.
  *
- * ES_OK; ES_EIO (no such folder, no permission, a symbolic link, a disk that
- * is full); ES_EFORMAT (another program's file: it is left untouched);
+ * ES_OK; ES_EIO (no such folder, no permission, a disk that is full; the file
+ * or its journal is a link, no regular file or another user's, or the journal
+ * names a further file: nothing is touched); ES_EFORMAT (another program's
+ * file, or its schema is not ours to the byte: it is left untouched);
  * ES_EVERSION; ES_ELOCKED (locked for longer than five seconds); ES_ENOMEM.
+ *
+ * Every later call checks the files again, and ends with ES_EFORMAT after a
+ * second or two of computing: a damaged file may be without an end.
  */
 es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 

@@ -23,6 +23,7 @@ typedef struct es_database {
     char *file;  /* absolute, symbolic links of its directory resolved */
     pid_t owner; /* the process that opened it */
     bool state;  /* a watcher's, not a run file */
+    const char *refusal; /* NULL, or a guard's: "" or what it refused, why */
 } es_database;
 
 /** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory), ES_ENOMEM;
@@ -54,6 +55,10 @@ es_status es_database_inspect(const es_database *database,
  * ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */
 es_status es_database_open(es_database *database, bool writing) ES_MUST_USE;
+
+/** Sets the limits of a connection that is open, and what SQL may not do in
+ *  it: no triggers, no views, nothing of the file's own is trusted. */
+es_status es_database_harden(const es_database *database) ES_MUST_USE;
 
 /**
  * Closes the connection, whose statements are finalised. In a forked child it
@@ -111,6 +116,30 @@ es_status es_schema_check_id(const es_database *database,
 
 /** Compares the file's application_id, version and tables with ours. */
 es_status es_schema_check(const es_database *database) ES_MUST_USE;
+
+/* --- guard.c ------------------------------------------------------------- */
+
+/** SQLite's file system for one connection. Zeroed; outlives the connection. */
+typedef struct es_guard {
+    sqlite3_vfs vfs;   /* first: SQLite hands it back */
+    sqlite3_vfs *base; /* SQLite's own */
+    const char *file;
+    char name[32];
+    char refusal[128]; /* "" or what was refused and why: for messages */
+} es_guard;
+
+/**
+ * sqlite3_open_v2 through a guard: SQLite then touches nothing but `file` and
+ * its rollback journal, and neither unless it is a regular file of one name
+ * that belongs to this user; a write-ahead log is refused. This holds whenever
+ * SQLite opens one of them, not only now.
+ *
+ *   file   absolute, links of its directory resolved; borrowed until the end
+ *
+ * SQLite's result code; SQLITE_PERM is the guard's: see `refusal`.
+ */
+int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
+                  int flags) ES_MUST_USE;
 
 /* --- lock.c -------------------------------------------------------------- */
 

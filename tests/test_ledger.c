@@ -4,8 +4,11 @@
 #include "tests/run_files.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -208,6 +211,8 @@ static void test_ledger__files_of_others_are_left_alone(void **state)
     unsigned char *after = es_file_read(run, &n_after);
     assert_int_equal(n_before, n_after);
     assert_memory_equal(before, after, n_after);
+    assert_false(es_file_exists_beside(run, "-wal"));
+    assert_false(es_file_exists_beside(run, "-shm"));
     free(before);
     free(after);
     const char *text = es_folder_file(state, "text.db");
@@ -246,6 +251,256 @@ static void test_ledger__a_child_opens_its_own(void **state)
     es_ledger_close(ledger);
 }
 
+/* --- files that somebody has prepared ------------------------------------ */
+
+static void assert_refused(const char *path, es_status code, const char *words)
+{
+    es_ledger *ledger = NULL;
+    alarm(20); /* a FIFO would be waited for */
+    es_assert_status(code, words, es_ledger_open(&ledger, path));
+    alarm(0);
+    assert_null(ledger);
+}
+
+static void copy_file(const char *to, const char *from)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(from, &n);
+    es_file_write(to, bytes, n);
+    free(bytes);
+}
+
+static char *beside(const char *path, const char *suffix)
+{
+    static char name[4300];
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    return name;
+}
+
+static void run_sql(sqlite3 *handle, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* NAME as a kill within a transaction leaves it: changed, with the journal
+   that says what it was. */
+static char *make_hot(void **state, const char *name)
+{
+    sqlite3 *handle = NULL;
+    char id[16], *whole = es_folder_file(state, "whole.db");
+    char *path = es_folder_file(state, name);
+    unlink(whole);
+    es_ledger *ledger = open_ledger(state, "whole.db");
+    for (int i = 0; i < 200; i++) {
+        snprintf(id, sizeof id, "alert %d", i);
+        add(ledger, id);
+    }
+    es_ledger_close(ledger);
+    assert_int_equal(sqlite3_open(whole, &handle), SQLITE_OK);
+    run_sql(handle, "PRAGMA cache_size = 1; BEGIN IMMEDIATE;"
+                    "UPDATE alert SET json = 'half done';"
+                    "UPDATE delivery SET note = 'half done'");
+    copy_file(path, whole);
+    copy_file(beside(path, "-journal"),
+              es_folder_file(state, "whole.db-journal"));
+    run_sql(handle, "ROLLBACK");
+    sqlite3_close(handle);
+    return path;
+}
+
+static bool holds(const char *path, const char *words)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    bool found = memmem(bytes, n, words, strlen(words)) != NULL;
+    free(bytes);
+    return found;
+}
+
+static void test_ledger__a_hot_journal_is_rolled_back(void **state)
+{
+    es_delivery next;
+    char *path = make_hot(state, "hot.db");
+    assert_true(holds(path, "half done"));
+    es_ledger *ledger = open_ledger(state, "hot.db");
+    assert_false(es_file_exists_beside(path, "-journal"));
+    assert_counts(ledger, 200, 0, 400, 0);
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    assert_string_equal(next.json, "{\"a\":1}");
+    es_ledger_close(ledger);
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
+static void put_big_endian(unsigned char *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+/* What SQLite writes at the end of a journal that is one of several. */
+static void name_super_journal(const char *journal, const char *name)
+{
+    static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9,
+                                           0x20, 0xa1, 0x63, 0xd7};
+    unsigned char page[4], after[8];
+    size_t n = strlen(name);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (unsigned char)name[i];
+    put_big_endian(page, (1u << 30) / 4096 + 1);
+    put_big_endian(after, (uint32_t)n);
+    put_big_endian(after + 4, sum);
+    FILE *file = fopen(journal, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(page, 1, 4, file), 4);
+    assert_int_equal(fwrite(name, 1, n, file), n);
+    assert_int_equal(fwrite(after, 1, 8, file), 8);
+    assert_int_equal(fwrite(magic, 1, 8, file), 8);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_ledger__a_journal_that_names_a_file_deletes_none(void **state)
+{
+    char *victim = es_folder_file(state, "victim");
+    char *path = make_hot(state, "super.db");
+    es_file_write(victim, "precious", 9);
+    name_super_journal(beside(path, "-journal"), victim);
+    assert_refused(path, ES_EIO, "-journal names a further file");
+    assert_true(es_file_exists(victim));
+    assert_true(es_file_exists_beside(path, "-journal"));
+    assert_true(holds(path, "half done"));
+}
+
+static void test_ledger__another_schema_is_refused(void **state)
+{
+    static const char *const sql[] = {
+        "CREATE TRIGGER silence BEFORE INSERT ON alert "
+        "BEGIN SELECT raise(IGNORE); END",
+        "CREATE TRIGGER endless AFTER INSERT ON alert BEGIN "
+        "INSERT INTO alert SELECT NULL, hex(randomblob(9)), '', 1, ''; END",
+        "CREATE VIEW further AS SELECT * FROM alert",
+        "CREATE TABLE further(x)",
+        "CREATE INDEX further ON alert(at)",
+        "DROP INDEX owed",
+        "DROP TABLE delivery",
+    };
+    for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
+        char *path = es_folder_file(state, "schema.db");
+        unlink(path);
+        es_ledger_close(open_ledger(state, "schema.db"));
+        es_sqlite(path, sql[i]);
+        assert_refused(path, ES_EFORMAT, "schema.db: not a watcher's state");
+    }
+}
+
+static void test_ledger__special_files_and_links_are_refused(void **state)
+{
+    char *path = es_folder_file(state, "special.db");
+    char *other = es_folder_file(state, "other.db");
+    char *journal = es_folder_file(state, "special.db-journal");
+    es_ledger_close(open_ledger(state, "other.db"));
+    assert_int_equal(link(other, path), 0);
+    assert_refused(path, ES_EIO, "special.db: is a hard link");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(path, ES_EIO, "special.db: is no regular file");
+    unlink(path);
+    es_ledger_close(open_ledger(state, "special.db"));
+    assert_int_equal(mkfifo(journal, 0600), 0);
+    assert_refused(path, ES_EIO, "-journal is no regular file");
+    unlink(journal);
+    assert_int_equal(symlink(other, journal), 0);
+    assert_refused(path, ES_EIO, "-journal is no regular file");
+    unlink(journal);
+    assert_int_equal(link(other, journal), 0);
+    assert_refused(path, ES_EIO, "-journal is a hard link");
+    unlink(journal);
+    es_file_write(beside(path, "-wal"), "", 0);
+    assert_refused(path, ES_EIO, "-wal is not ours");
+    unlink(beside(path, "-wal"));
+    es_ledger_close(open_ledger(state, "special.db"));
+}
+
+/* One look at the files is not enough: SQLite looks again. */
+static void test_ledger__a_journal_that_appears_later_is_refused(void **state)
+{
+    bool fresh;
+    char *journal = es_folder_file(state, "later.db-journal");
+    es_ledger *ledger = open_ledger(state, "later.db");
+    assert_int_equal(mkfifo(journal, 0600), 0);
+    alarm(20);
+    es_assert_status(ES_EIO, "-journal is no regular file",
+                     es_ledger_add(ledger, "x", "{}", ES_SEVERITY_ERROR,
+                                   actions, 2, &fresh));
+    alarm(0);
+    es_ledger_close(ledger);
+    unlink(journal);
+}
+
+static void test_ledger__files_of_other_users_are_refused(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    char *path = make_hot(state, "owner.db");
+    char *journal = beside(path, "-journal");
+    assert_int_equal(chown(journal, 1, 1), 0);
+    assert_refused(path, ES_EIO, "-journal belongs to another user");
+    assert_true(holds(path, "half done"));
+    unlink(journal);
+    assert_int_equal(chown(path, 1, 1), 0);
+    assert_refused(path, ES_EIO, "owner.db: belongs to another user");
+}
+
+/* Page `number` becomes an inner one of a table, all of whose children are page
+   `child`; the file may grow by it. */
+static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
+{
+    enum { SIZE = 4096, N = 250, CELLS = SIZE - 5 * N };
+    unsigned char page[SIZE] = {0x05, 0, 0, 0, N, CELLS >> 8, CELLS & 255};
+    put_big_endian(page + 8, child);
+    for (int i = 0; i < N; i++) {
+        int at = CELLS + 5 * i;
+        page[12 + 2 * i] = (unsigned char)(at >> 8);
+        page[13 + 2 * i] = (unsigned char)at;
+        put_big_endian(page + at, child);
+        page[at + 4] = (unsigned char)(i / 2); /* its key, in one byte */
+    }
+    assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
+    assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
+}
+
+/* 251^3 leaves of a dozen rows: hours, unless the steps are counted. */
+static void test_ledger__a_maze_of_pages_ends(void **state)
+{
+    es_ledger_counts counts;
+    char *path = es_folder_file(state, "maze.db");
+    es_ledger *ledger = open_ledger(state, "maze.db");
+    for (char id[2] = "a"; id[0] < 'g'; id[0]++)
+        add(ledger, id);
+    es_ledger_close(ledger);
+    uint32_t root = (uint32_t)atoi(es_sqlite(
+        path, "SELECT rootpage FROM sqlite_schema WHERE name = 'delivery'"));
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    const uint32_t end = (uint32_t)(n / 4096);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, (long)end * 4096, SEEK_SET);
+    assert_int_equal(fwrite(bytes + (root - 1) * 4096, 1, 4096, file), 4096);
+    write_inner_page(file, end + 2, end + 1);
+    write_inner_page(file, end + 3, end + 2);
+    write_inner_page(file, root, end + 3);
+    put_big_endian(bytes + 28, end + 3); /* pages of the file */
+    fseek(file, 28, SEEK_SET);
+    assert_int_equal(fwrite(bytes + 28, 1, 4, file), 4);
+    fclose(file);
+    free(bytes);
+    ledger = open_ledger(state, "maze.db");
+    es_assert_status(ES_EFORMAT, "maze.db: damaged: interrupted",
+                     es_ledger_count(ledger, &counts));
+    es_ledger_close(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +511,13 @@ int main(void)
         cmocka_unit_test(test_ledger__a_kill_leaves_alerts_whole),
         cmocka_unit_test(test_ledger__files_of_others_are_left_alone),
         cmocka_unit_test(test_ledger__a_child_opens_its_own),
+        cmocka_unit_test(test_ledger__a_hot_journal_is_rolled_back),
+        cmocka_unit_test(test_ledger__a_journal_that_names_a_file_deletes_none),
+        cmocka_unit_test(test_ledger__another_schema_is_refused),
+        cmocka_unit_test(test_ledger__special_files_and_links_are_refused),
+        cmocka_unit_test(test_ledger__a_journal_that_appears_later_is_refused),
+        cmocka_unit_test(test_ledger__files_of_other_users_are_refused),
+        cmocka_unit_test(test_ledger__a_maze_of_pages_ends),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

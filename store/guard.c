@@ -1,0 +1,139 @@
+/* What SQLite may touch while it writes a database: the file itself and its
+ * rollback journal, each only if it is a regular file of one name that belongs
+ * to the user. A journal is data, and may name a further file, which SQLite 3
+ * would read, and delete: so its own file system is put between, which
+ * refuses whatever else it opens, looks for or deletes, when it does. Beyond
+ * that it is SQLite's own. */
+#include "store/store_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The first reason is the one to report. */
+static int refuse(es_guard *guard, const char *suffix, const char *reason)
+{
+    if (!guard->refusal[0])
+        snprintf(guard->refusal, sizeof guard->refusal, "%s%s%s%s",
+                 suffix[0] ? "its " : "", suffix, suffix[0] ? " " : "", reason);
+    return SQLITE_PERM;
+}
+
+/* One that is not there yet is fine. */
+static int check_file(es_guard *guard, const char *path, const char *suffix)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return SQLITE_OK;
+    if (!S_ISREG(st.st_mode))
+        return refuse(guard, suffix, "is no regular file: remove it");
+    if (st.st_nlink > 1)
+        return refuse(guard, suffix, "is a hard link: remove it");
+    if (st.st_uid != geteuid())
+        return refuse(guard, suffix,
+                      "belongs to another user: name a file of your own");
+    return SQLITE_OK;
+}
+
+static int check_absent(es_guard *guard, const char *suffix)
+{
+    struct stat st;
+    char *path = es_join(guard->file, suffix);
+    if (!path)
+        return SQLITE_NOMEM;
+    bool there = lstat(path, &st) == 0;
+    free(path);
+    return there ? refuse(guard, suffix, "is not ours: remove it") : SQLITE_OK;
+}
+
+/* What follows the name of the file in `path`; NULL: it is another file. */
+static const char *suffix_of(const es_guard *guard, const char *path)
+{
+    size_t n = strlen(guard->file);
+    return strncmp(path, guard->file, n) == 0 ? path + n : NULL;
+}
+
+static bool is_journal(const es_guard *guard, const char *path)
+{
+    const char *suffix = suffix_of(guard, path);
+    return suffix && strcmp(suffix, "-journal") == 0;
+}
+
+/* --- SQLite's calls ------------------------------------------------------ */
+
+static int open_main(es_guard *guard, const char *path)
+{
+    const char *suffix = suffix_of(guard, path);
+    if (!suffix || *suffix)
+        return refuse(guard, "", "is a symbolic link: name its target");
+    int rc = check_file(guard, path, "");
+    if (rc == SQLITE_OK)
+        rc = check_absent(guard, "-wal");
+    return rc == SQLITE_OK ? check_absent(guard, "-shm") : rc;
+}
+
+static int guarded_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
+                        int flags, int *out_flags)
+{
+    es_guard *guard = (es_guard *)vfs;
+    int rc = SQLITE_OK;
+    file->pMethods = NULL;
+    if (flags & SQLITE_OPEN_MAIN_DB)
+        rc = open_main(guard, path);
+    else if (flags & SQLITE_OPEN_WAL)
+        rc = refuse(guard, "-wal", "is not ours");
+    else if (path && !is_journal(guard, path))
+        rc = refuse(guard, "-journal", "names a further file: remove it");
+    else if (path)
+        rc = check_file(guard, path, "-journal");
+    return rc == SQLITE_OK
+               ? guard->base->xOpen(guard->base, path, file, flags, out_flags)
+               : rc;
+}
+
+static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
+{
+    es_guard *guard = (es_guard *)vfs;
+    return is_journal(guard, path)
+               ? guard->base->xDelete(guard->base, path, sync)
+               : refuse(guard, "-journal", "names a further file: remove it");
+}
+
+/* Before SQLite rolls a journal back it looks for the file that this names. */
+static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
+                          int *out)
+{
+    es_guard *guard = (es_guard *)vfs;
+    const char *suffix = suffix_of(guard, path);
+    int rc = SQLITE_OK;
+    *out = 0;
+    if (suffix && strcmp(suffix, "-wal") == 0)
+        return check_absent(guard, suffix);
+    if (is_journal(guard, path))
+        rc = check_file(guard, path, suffix);
+    else
+        rc = refuse(guard, "-journal", "names a further file: remove it");
+    return rc == SQLITE_OK ? guard->base->xAccess(guard->base, path, flags, out)
+                           : rc;
+}
+
+int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
+                  int flags)
+{
+    guard->base = sqlite3_vfs_find(NULL);
+    guard->file = file;
+    guard->vfs = *guard->base;
+    guard->vfs.xOpen = guarded_open;
+    guard->vfs.xDelete = guarded_delete;
+    guard->vfs.xAccess = guarded_access;
+    snprintf(guard->name, sizeof guard->name, "guard-%p", (void *)guard);
+    guard->vfs.zName = guard->name;
+    int rc = sqlite3_vfs_register(&guard->vfs, 0);
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = sqlite3_open_v2(file, handle, flags, guard->name);
+    sqlite3_vfs_unregister(&guard->vfs); /* the connection keeps it */
+    return rc;
+}
