@@ -120,7 +120,7 @@ static void test_recorder_trouble__forked_child_may_not_record(void **state)
     es_recorder *recorder = recording_open(path);
     int series[4], status;
     recording_declare(recorder, series);
-    atomic_store(&recorder->ring.words->stop, 1);
+    es_ring_request_stop(&recorder->ring);
     for (int64_t step = 0; step < 60; step++) {
         assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
         if (step % 20 != 10)

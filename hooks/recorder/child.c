@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,32 @@
 #define N_FDS (ES_FD_END - ES_FD_RING)
 
 extern char **environ;
+
+/* --- descriptors of a host -------------------------------------------------*/
+
+es_held es_held_take(int fd)
+{
+    struct stat file = {0};
+    if (fd < 0 || fstat(fd, &file) != 0)
+        return (es_held){.fd = -1};
+    return (es_held){fd, file.st_dev, file.st_ino};
+}
+
+bool es_held_is_ours(const es_held *held)
+{
+    struct stat file;
+    return held->fd >= 0 && fstat(held->fd, &file) == 0 &&
+           file.st_dev == held->device && file.st_ino == held->inode;
+}
+
+void es_held_close(es_held *held)
+{
+    if (es_held_is_ours(held))
+        close(held->fd);
+    held->fd = -1;
+}
+
+/* --- starting -------------------------------------------------------------*/
 
 /* folder of `file` + tail, if that can be executed. */
 static bool beside(char out[PATH_MAX], const char *file, const char *tail)
@@ -133,8 +160,8 @@ es_status es_child_start(es_child *out, const char *program, const char *path,
                        "cannot start %s: %s: set ENTROPY_RECORDER to the "
                        "program " NAME,
                        program, strerror(error));
-    *out = (es_child){pid, pidfd_open(pid, 0)};
-    if (out->pidfd >= 0)
+    *out = (es_child){pid, es_held_take(pidfd_open(pid, 0))};
+    if (out->handle.fd >= 0)
         return ES_OK;
     es_fail(ES_EBROKEN, "cannot watch %s: %s", program, strerror(errno));
     kill(pid, SIGKILL);
@@ -142,9 +169,44 @@ es_status es_child_start(es_child *out, const char *program, const char *path,
     return ES_EBROKEN;
 }
 
-static bool has_ended(const es_child *child, int64_t ms)
+/* --- ending ---------------------------------------------------------------*/
+
+/* Before Linux 6.9 every pidfd has the inode of all anonymous files. A process
+   that somebody else has reaped has the number -1. */
+static bool is_handle_of(int fd, pid_t pid)
 {
-    struct pollfd end = {.fd = child->pidfd, .events = POLLIN};
+    char path[64], line[256];
+    int number = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "Pid: %d", &number) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return number == pid || number == -1;
+}
+
+/* Its pidfd: a new one if the host took the first away. */
+static int hold(es_child *child)
+{
+    if (!es_held_is_ours(&child->handle) ||
+        !is_handle_of(child->handle.fd, child->pid))
+        child->handle = es_held_take(pidfd_open(child->pid, 0));
+    return child->handle.fd;
+}
+
+void es_child_free(es_child *child)
+{
+    if (is_handle_of(child->handle.fd, child->pid))
+        es_held_close(&child->handle);
+}
+
+bool es_child_has_ended(es_child *child, int64_t ms)
+{
+    struct pollfd end = {.fd = hold(child), .events = POLLIN};
+    if (end.fd < 0)
+        return true;
     int64_t deadline = es_now_ms() + ms;
     for (;;) {
         int64_t left = deadline - es_now_ms();
@@ -157,12 +219,14 @@ static bool has_ended(const es_child *child, int64_t ms)
 void es_child_reap(es_child *child, int64_t ms, char *how, size_t size)
 {
     siginfo_t info = {0};
-    if (!has_ended(child, ms)) {
+    if (!es_child_has_ended(child, ms)) {
         snprintf(how, size, "does not answer");
         return;
     }
     /* By pidfd: never another child of the host, whatever it reaps itself. */
-    if (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | WNOHANG) != 0 ||
+    if (child->handle.fd < 0 ||
+        waitid(P_PIDFD, (id_t)child->handle.fd, &info, WEXITED | WNOHANG) !=
+            0 ||
         info.si_pid == 0)
         snprintf(how, size, "is gone");
     else if (info.si_code == CLD_EXITED)
@@ -171,7 +235,7 @@ void es_child_reap(es_child *child, int64_t ms, char *how, size_t size)
         snprintf(how, size, "was killed by signal %d", info.si_status);
 }
 
-void es_child_kill(const es_child *child)
+void es_child_kill(es_child *child)
 {
-    pidfd_send_signal(child->pidfd, SIGKILL, NULL, 0);
+    pidfd_send_signal(hold(child), SIGKILL, NULL, 0);
 }

@@ -30,18 +30,17 @@ static void leave(es_recorder *recorder)
     atomic_store_explicit(&recorder->busy, false, memory_order_release);
 }
 
-static bool is_gone(const es_recorder *recorder)
+static bool is_gone(es_recorder *recorder)
 {
     return atomic_load_explicit(&recorder->ring.words->owner,
-                                memory_order_relaxed) != recorder->owner;
+                                memory_order_relaxed) != recorder->owner &&
+           es_recorder_is_gone(recorder);
 }
 
 /* Its last words, if it had any. */
 static es_status say_why(es_recorder *recorder)
 {
-    if (!recorder->replied)
-        es_recorder_hear(recorder, 0);
-    if (recorder->replied && recorder->reply.code != ES_OK)
+    if (es_recorder_hear(recorder, 0) && recorder->reply.code != ES_OK)
         return es_fail(ES_EBROKEN, "%s", recorder->reply.text);
     return es_fail(ES_EBROKEN,
                    "%s: entropy-recorder (pid %d) is gone: no more is recorded",
@@ -65,7 +64,8 @@ static es_status write_when_room(es_recorder *recorder, const es_frame *frame,
         if (is_gone(recorder))
             break;
     }
-    if (is_gone(recorder) || es_recorder_hear(recorder, 0) != ES_SILENT)
+    if (is_gone(recorder) || es_recorder_hear(recorder, 0) ||
+        es_child_has_ended(&recorder->child, 0))
         return say_why(recorder);
     return es_fail(ES_EFULL,
                    "%s: the ring is full: entropy-recorder (pid %d) does not "
@@ -271,6 +271,5 @@ es_status es_recorder_event(es_recorder *recorder, int64_t step,
 bool es_recorder_stop_requested(const es_recorder *recorder)
 {
     return recorder && es_recorder_is_mine(recorder) &&
-           atomic_load_explicit(&recorder->ring.words->stop,
-                                memory_order_relaxed) != 0;
+           es_ring_stop_requested(&recorder->ring);
 }

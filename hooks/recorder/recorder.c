@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +16,45 @@
 #define DEFAULT_WAIT_MS 100
 #define DEFAULT_ANSWER_MS 30000
 #define REAP_MS 2000 /* from the recorder's last word to its end */
+#define SLICE_MS 50  /* how often a waiting close looks for its death */
 
 bool es_recorder_is_mine(const es_recorder *recorder)
 {
     return *recorder->mine != 0;
 }
 
-es_answer es_recorder_hear(es_recorder *recorder, int64_t ms)
+bool es_recorder_hear(es_recorder *recorder, int64_t ms)
 {
-    struct pollfd control = {.fd = recorder->control, .events = POLLIN};
+    if (recorder->replied)
+        return true;
+    es_reply reply;
+    if (!es_ring_hear(&recorder->ring, &reply, sizeof reply, ms))
+        return false;
+    reply.text[sizeof reply.text - 1] = '\0';
+    recorder->reply = reply;
+    recorder->replied = true;
+    return true;
+}
+
+/* Its death is the kernel's word, its leave follows its last words: anything
+   else was written over the owner's number by a bug of the training process,
+   and is put right. */
+bool es_recorder_is_gone(es_recorder *recorder)
+{
+    _Atomic uint32_t *owner = &recorder->ring.words->owner;
+    uint32_t now = atomic_load(owner);
+    if (now == recorder->owner)
+        return false;
+    if (now == FUTEX_OWNER_DIED || (now == 0 && es_recorder_hear(recorder, 0)))
+        return true;
+    atomic_compare_exchange_strong(owner, &now, recorder->owner);
+    return false;
+}
+
+/* The reply to the greeting, at most `ms` milliseconds later. */
+static es_answer hear_opening(es_recorder *recorder, int64_t ms)
+{
+    struct pollfd control = {.fd = recorder->control.fd, .events = POLLIN};
     int64_t deadline = es_now_ms() + ms;
     int ready;
     do {
@@ -32,13 +63,11 @@ es_answer es_recorder_hear(es_recorder *recorder, int64_t ms)
     } while (ready < 0 && errno == EINTR);
     if (ready == 0)
         return ES_SILENT;
-    es_reply reply;
-    ssize_t n = recv(recorder->control, &reply, sizeof reply, MSG_DONTWAIT);
-    if (n != (ssize_t)sizeof reply)
+    es_reply *reply = &recorder->reply;
+    ssize_t n = recv(recorder->control.fd, reply, sizeof *reply, MSG_DONTWAIT);
+    if (n != (ssize_t)sizeof *reply)
         return ES_HUNG_UP;
-    reply.text[sizeof reply.text - 1] = '\0';
-    recorder->reply = reply;
-    recorder->replied = true;
+    reply->text[sizeof reply->text - 1] = '\0';
     return ES_ANSWERED;
 }
 
@@ -55,8 +84,8 @@ static void free_recorder(es_recorder *recorder)
     es_ring_detach(&recorder->ring);
     if (recorder->mine)
         munmap(recorder->mine, 1);
-    close_fd(recorder->control);
-    close_fd(recorder->child.pidfd);
+    es_held_close(&recorder->control);
+    es_child_free(&recorder->child);
     for (size_t i = 0; i < recorder->n_declared; i++)
         free(recorder->declared[i].name);
     free(recorder->declared);
@@ -100,7 +129,7 @@ static es_status new_recorder(es_recorder **out,
     es_recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder)
         return es_fail(ES_ENOMEM, "out of memory");
-    recorder->control = recorder->child.pidfd = -1;
+    recorder->control.fd = recorder->child.handle.fd = -1;
     recorder->n_layer = options->run->n_layer;
     recorder->n_head = options->run->n_head;
     recorder->wait_ms = options->wait_ms < 0 ? 0
@@ -181,7 +210,7 @@ static es_status start(es_recorder *recorder,
                          strerror(errno));
         goto done;
     }
-    recorder->control = sockets[0];
+    recorder->control = es_held_take(sockets[0]);
     const int fds[] = {ring, hello, sockets[1], trainer};
     status =
         es_child_start(&recorder->child, options->program, options->path, fds);
@@ -197,9 +226,8 @@ done:
 static es_status await_opening(es_recorder *recorder)
 {
     char how[64];
-    es_answer answer = es_recorder_hear(recorder, recorder->answer_ms);
+    es_answer answer = hear_opening(recorder, recorder->answer_ms);
     if (answer == ES_ANSWERED && recorder->reply.code == ES_OK) {
-        recorder->replied = false;
         recorder->owner = atomic_load(&recorder->ring.words->owner);
         return ES_OK;
     }
@@ -240,63 +268,98 @@ es_status es_recorder_open(es_recorder **out,
     return ES_OK;
 }
 
-/* Until its last word or its end; gives up on a recorder that neither says
+/* Until its last words or its end; gives up on a recorder that neither says
    anything nor gets anything done for answer_ms. */
-static es_answer await_end(es_recorder *recorder)
+static es_answer await_end(es_recorder *recorder, es_run_status status)
 {
     const es_ring_words *words = recorder->ring.words;
     uint64_t seen = atomic_load(&words->tail);
-    int64_t slice = recorder->answer_ms < 1000 ? recorder->answer_ms : 1000;
-    for (int64_t idle = 0; idle < recorder->answer_ms; idle += slice) {
-        es_answer answer = es_recorder_hear(recorder, slice);
-        if (answer != ES_SILENT)
-            return answer;
+    int64_t deadline = es_now_ms() + recorder->answer_ms;
+    while (!es_recorder_hear(recorder, SLICE_MS)) {
+        /* Looked at first: its last words come before its end. */
+        bool ended = es_recorder_is_gone(recorder) ||
+                     es_child_has_ended(&recorder->child, 0);
+        if (ended && !es_recorder_hear(recorder, 0))
+            return ES_HUNG_UP;
         uint64_t tail = atomic_load(&words->tail);
-        if (tail != seen)
-            idle = 0;
-        seen = tail;
+        if (tail > seen && tail <= recorder->ring.position) {
+            deadline = es_now_ms() + recorder->answer_ms;
+            seen = tail;
+        }
+        if (es_now_ms() >= deadline)
+            return ES_SILENT;
+        es_ring_close(&recorder->ring, (uint32_t)status);
     }
-    return ES_SILENT;
+    return ES_ANSWERED;
 }
 
+/* By the recorder's own account where there is one: its last words have a
+   checksum, the ring's word has none, and counts only where it can be right. */
 static es_recorder_report count(const es_recorder *recorder)
 {
+    uint64_t pushed = recorder->pushed;
     uint64_t committed = atomic_load(&recorder->ring.words->committed);
-    if (committed > recorder->pushed)
-        committed = recorder->pushed;
-    return (es_recorder_report){.pushed = recorder->pushed,
+    if (recorder->replied)
+        committed = recorder->reply.committed;
+    if (committed > pushed)
+        committed = recorder->replied ? pushed : 0;
+    return (es_recorder_report){.pushed = pushed,
                                 .committed = committed,
                                 .dropped = recorder->dropped,
-                                .lost = recorder->pushed - committed +
-                                        recorder->missed};
+                                .lost = pushed - committed + recorder->missed};
+}
+
+/* What the recorder says of a file that it has closed, and whether that is
+   all: a frame that is nowhere accounted for is a loss, whoever says "fine". */
+static es_status judge(const es_recorder *recorder,
+                       const es_recorder_report *report)
+{
+    const es_reply *reply = &recorder->reply;
+    unsigned long long lost = report->lost,
+                       all = report->pushed + recorder->missed;
+    if (reply->code != ES_OK && lost == 0)
+        return es_fail((es_status)reply->code, "%s", reply->text);
+    if (reply->code != ES_OK)
+        return es_fail((es_status)reply->code,
+                       "%s (%llu of %llu frames are lost)", reply->text, lost,
+                       all);
+    if (lost > 0)
+        return es_fail(ES_EBROKEN,
+                       "%s: %llu of %llu frames are lost, and entropy-recorder "
+                       "knows of no reason: something in the training process "
+                       "writes where it must not",
+                       recorder->path, lost, all);
+    if (reply->committed > report->pushed)
+        return es_fail(ES_EFORMAT,
+                       "%s: %llu frames are in the file, %llu were pushed: "
+                       "something in the training process writes where it "
+                       "must not",
+                       recorder->path, (unsigned long long)reply->committed,
+                       all);
+    return ES_OK;
 }
 
 static es_status end(es_recorder *recorder, es_run_status status,
                      es_recorder_report *report)
 {
+    /* Again: the file says how many are missing, whatever was overwritten. */
+    atomic_store(&recorder->ring.words->dropped,
+                 recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
-    es_answer answer = recorder->replied ? ES_ANSWERED : await_end(recorder);
+    es_answer answer = await_end(recorder, status);
     char how[64];
     es_child_reap(&recorder->child, answer == ES_SILENT ? 0 : REAP_MS, how,
                   sizeof how);
     *report = count(recorder);
-    if (answer != ES_ANSWERED)
-        return es_fail(
-            ES_EBROKEN,
-            "%s: entropy-recorder (pid %d) %s: %llu of %llu frames are not "
-            "known to be in the file",
-            recorder->path, (int)recorder->child.pid, how,
-            (unsigned long long)report->lost,
-            (unsigned long long)(report->pushed + recorder->missed));
-    if (recorder->reply.code == ES_OK)
-        return ES_OK;
-    if (report->lost == 0)
-        return es_fail((es_status)recorder->reply.code, "%s",
-                       recorder->reply.text);
-    return es_fail((es_status)recorder->reply.code,
-                   "%s (%llu of %llu frames are lost)", recorder->reply.text,
-                   (unsigned long long)report->lost,
-                   (unsigned long long)(report->pushed + recorder->missed));
+    if (answer == ES_ANSWERED)
+        return judge(recorder, report);
+    return es_fail(
+        ES_EBROKEN,
+        "%s: entropy-recorder (pid %d) %s: %llu of %llu frames are not "
+        "known to be in the file",
+        recorder->path, (int)recorder->child.pid, how,
+        (unsigned long long)report->lost,
+        (unsigned long long)(report->pushed + recorder->missed));
 }
 
 es_status es_recorder_close(es_recorder *recorder, es_run_status status,

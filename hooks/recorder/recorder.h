@@ -18,6 +18,12 @@
  * closed or the training process dies, whatever it dies of; what was pushed
  * until then is in the file, and a run that nobody closed is `failed`.
  *
+ * After es_recorder_open no descriptor of the training process is needed: it
+ * may close any number that it does not know (closefrom), and a number that it
+ * uses again for a file of its own is left alone. The memory shared with the
+ * recorder is not trusted: a bug that overwrites it costs frames at most, and
+ * es_recorder_close counts them.
+ *
  * A recorder belongs to the process that opened it: in a forked child every
  * call but close returns ES_EFORK and does nothing. One thread at a time; a
  * second one inside a call gets ES_EARGUMENT.
@@ -122,8 +128,8 @@ typedef struct es_recorder_report {
  *   report  written, may be NULL
  *
  * ES_OK: every frame that was not counted as dropped is in the file.
- * ES_EBROKEN: the recorder died, or does not answer; the message says how
- * many frames are lost.
+ * ES_EBROKEN: the recorder died, or does not answer, or does not account for
+ * every frame; the message says how many frames are lost.
  * ES_EIO: the file could not be written, or was removed, moved or replaced.
  * ES_EFORMAT, ES_EARGUMENT: the store refused some frames, which count as
  * lost. The message is the recorder's, with the count of what is lost.

@@ -7,10 +7,28 @@
 #include "hooks/recorder/wire.h"
 #include <sys/types.h>
 
+/**
+ * A descriptor in a process that is not ours: the host may close every one
+ * that it does not know, and its own files get the numbers.
+ */
+typedef struct es_held {
+    int fd; /* -1: none */
+    dev_t device;
+    ino_t inode;
+} es_held;
+
+es_held es_held_take(int fd);
+
+/** Whether the number still is what it was. */
+bool es_held_is_ours(const es_held *held);
+
+/** Closes it if it is ours. */
+void es_held_close(es_held *held);
+
 /** The recorder process, as its parent holds it. */
 typedef struct es_child {
     pid_t pid;
-    int pidfd;
+    es_held handle; /* pidfd */
 } es_child;
 
 /**
@@ -35,8 +53,14 @@ es_status es_child_start(es_child *out, const char *program, const char *path,
  */
 void es_child_reap(es_child *child, int64_t ms, char *how, size_t size);
 
+/** Lets go of the handle of a process that may still run. */
+void es_child_free(es_child *child);
+
+/** Waits for its end, at most `ms` milliseconds. */
+bool es_child_has_ended(es_child *child, int64_t ms);
+
 /** Kills it. */
-void es_child_kill(const es_child *child);
+void es_child_kill(es_child *child);
 
 typedef struct es_declared {
     char *name;
@@ -49,7 +73,7 @@ struct es_recorder {
     es_ring ring;
     uint32_t owner;      /* what words->owner holds while the recorder lives */
     unsigned char *mine; /* a page with a 1, which a forked child finds as 0 */
-    int control;         /* socket, es_reply */
+    es_held control;     /* socket; after opening only its end says something */
     es_child child;
     char *path;
     int64_t n_layer, n_head;
@@ -69,8 +93,12 @@ typedef enum es_answer {
     ES_SILENT    /* nothing yet */
 } es_answer;
 
-/** Listens for a reply, at most `ms` milliseconds. */
-es_answer es_recorder_hear(es_recorder *recorder, int64_t ms);
+/** Whether the recorder has said its last words, which are in
+ *  recorder->reply then. Waits at most `ms` milliseconds, or until a bell. */
+bool es_recorder_hear(es_recorder *recorder, int64_t ms);
+
+/** Whether the recorder is dead, or has let go of the file. */
+bool es_recorder_is_gone(es_recorder *recorder);
 
 /** False in a forked child. */
 bool es_recorder_is_mine(const es_recorder *recorder);

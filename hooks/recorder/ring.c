@@ -13,12 +13,15 @@
 #include <unistd.h>
 
 #define RING_MAGIC UINT32_C(0x454e5452)
-#define RING_LAYOUT 1
+#define RING_LAYOUT 2
+#define CLOSING_MARK UINT32_C(0x454e4400) /* and the run's status */
+#define STOP_MARK UINT32_C(0x53544f50)
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
                "words shared between processes must not hide a lock");
 _Static_assert(sizeof(es_frame) % 8 == 0, "payloads are 8-byte aligned");
+_Static_assert(sizeof(es_ring_words) <= 4096, "the words have one page");
 
 static size_t page_size(void)
 {
@@ -242,8 +245,64 @@ bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms)
 
 void es_ring_close(es_ring *ring, uint32_t run_status)
 {
-    atomic_store(&ring->words->closing, 1 + run_status);
+    atomic_store(&ring->words->head, ring->position);
+    atomic_store(&ring->words->closing, CLOSING_MARK | run_status);
     futex_ring(&ring->words->bell);
+}
+
+bool es_ring_is_closed(const es_ring *ring, uint32_t *run_status)
+{
+    uint32_t closing = atomic_load(&ring->words->closing);
+    if (run_status)
+        *run_status = closing & 0xff;
+    return (closing & ~UINT32_C(0xff)) == CLOSING_MARK;
+}
+
+/* FNV-1a, never 0. */
+static uint64_t checksum(const unsigned char *bytes, size_t n)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return sum ? sum : 1;
+}
+
+void es_ring_say(es_ring *ring, const void *words, size_t n)
+{
+    memcpy(ring->words->last_words, words, n);
+    atomic_store(&ring->words->said, checksum(words, n));
+    futex_ring(&ring->words->space_bell);
+}
+
+static bool was_said(const es_ring_words *shared, void *words, size_t n)
+{
+    uint64_t said = atomic_load(&shared->said);
+    if (!said)
+        return false;
+    memcpy(words, shared->last_words, n);
+    return checksum(words, n) == said;
+}
+
+bool es_ring_hear(const es_ring *ring, void *words, size_t n, int64_t ms)
+{
+    es_ring_words *shared = ring->words;
+    uint32_t bell = atomic_load(&shared->space_bell);
+    if (was_said(shared, words, n))
+        return true;
+    if (ms > 0)
+        futex_wait(&shared->space_bell, bell, ms);
+    return ms > 0 && was_said(shared, words, n);
+}
+
+void es_ring_request_stop(es_ring *ring)
+{
+    atomic_store(&ring->words->stop, STOP_MARK);
+}
+
+bool es_ring_stop_requested(const es_ring *ring)
+{
+    return atomic_load_explicit(&ring->words->stop, memory_order_relaxed) ==
+           STOP_MARK;
 }
 
 void es_ring_disown(es_ring *ring)
@@ -267,6 +326,12 @@ static es_status corrupt(const es_ring *ring, const char *what, uint64_t value)
         (unsigned long long)value);
 }
 
+/* A tail that was overwritten made the producer go too far. */
+static bool is_overrun(const es_ring *ring)
+{
+    return es_ring_head(ring) - ring->released > ring->capacity;
+}
+
 es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
                        size_t size)
 {
@@ -275,6 +340,9 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
         return ES_DONE;
     if (unread > ring->capacity || unread < sizeof *frame || unread % 8)
         return corrupt(ring, "unread bytes", unread);
+    if (is_overrun(ring))
+        return corrupt(ring, "frames written over unread ones, up to",
+                       es_ring_head(ring));
     const unsigned char *place = at(ring, ring->position);
     memcpy(frame, place, sizeof *frame);
     /* What is checked below must be the copy, not the memory again. */
@@ -285,6 +353,9 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
     if (whole > unread || frame->bytes > size)
         return corrupt(ring, "a frame with a length of", frame->bytes);
     memcpy(payload, place + sizeof *frame, frame->bytes);
+    if (is_overrun(ring))
+        return corrupt(ring, "frames written over unread ones, up to",
+                       es_ring_head(ring));
     ring->position += whole;
     return ES_OK;
 }

@@ -9,7 +9,10 @@
  * it does so after the commit, so that a failed transaction can be read again.
  *
  * The consumer trusts nothing in here: it copies a frame's header, checks it,
- * then copies the rest, and keeps its own position and capacity.
+ * then copies the rest, and keeps its own position and capacity. Nor does the
+ * producer: any bug of the training process may overwrite any word. What ends
+ * something (closing, stop, said) is a mark or a checksum, not a mere 1, and a
+ * word that means nothing is as if it were not there.
  */
 #ifndef ES_RING_H
 #define ES_RING_H
@@ -21,6 +24,7 @@
 #include <stdint.h>
 
 #define ES_RING_MAX ((size_t)1 << 30) /* bytes of capacity, at most */
+#define ES_RING_LAST_WORDS 1152       /* bytes of es_ring_say, at most */
 
 /**
  * What both sides see. A line of its own for what the producer writes at each
@@ -33,20 +37,23 @@ typedef struct es_ring_words {
     uint64_t capacity;
 
     _Alignas(64) _Atomic uint64_t head; /* end of the last whole frame */
-    _Atomic uint64_t dropped;           /* frames that found no room */
+    _Atomic uint64_t dropped;           /* frames that found no place */
     _Atomic uint32_t wants_space;       /* 1: the producer waits for room */
-    _Atomic uint32_t closing;           /* 1 + es_run_status, 0 while open */
+    _Atomic uint32_t closing;           /* es_ring_close */
 
     _Alignas(64) _Atomic uint64_t tail; /* end of what was released */
     _Atomic uint64_t committed;         /* frames known to be in the file */
     _Atomic uint32_t space_bell;        /* futex of the waiting producer */
+    _Atomic uint64_t said;              /* checksum of last_words; 0: none */
 
     _Alignas(64) _Atomic uint64_t wake_at; /* head at which the consumer wants
                                               to be woken */
     _Atomic uint32_t bell;                 /* futex of the sleeping consumer */
     _Atomic uint32_t owner; /* the consumer's thread while it takes frames;
                                the kernel clears it when that thread dies */
-    _Atomic uint32_t stop;  /* 1: please stop training */
+    _Atomic uint32_t stop;  /* es_ring_request_stop */
+
+    unsigned char last_words[ES_RING_LAST_WORDS]; /* es_ring_say */
 } es_ring_words;
 
 typedef struct es_ring {
@@ -109,13 +116,30 @@ bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
  *  milliseconds. False if it still has none. */
 bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 
-/** Says that nothing more will come, and how the run ended. */
+/** Says that nothing more will come, and how the run ended (below 256). To be
+ *  repeated while the consumer does not answer: it repairs what was
+ *  overwritten since. */
 void es_ring_close(es_ring *ring, uint32_t run_status);
+
+/** What es_ring_say left, n bytes of it; waits for it at most `ms`
+ *  milliseconds, or until any bell. False: nothing, or not what was said. */
+bool es_ring_hear(const es_ring *ring, void *words, size_t n, int64_t ms);
+
+bool es_ring_stop_requested(const es_ring *ring);
 
 /* The consumer's part. */
 
 /** Gives the ring up (process/watch.h takes it): no push succeeds any more. */
 void es_ring_disown(es_ring *ring);
+
+/** Leaves n bytes for the producer, ES_RING_LAST_WORDS at most, once. Fit for a
+ *  signal handler. */
+void es_ring_say(es_ring *ring, const void *words, size_t n);
+
+/** Whether the producer has closed the ring. run_status may be NULL. */
+bool es_ring_is_closed(const es_ring *ring, uint32_t *run_status);
+
+void es_ring_request_stop(es_ring *ring);
 
 /** Position up to which frames are there now. */
 uint64_t es_ring_head(const es_ring *ring);

@@ -17,18 +17,20 @@
 enum {
     ES_FD_RING = 3, /* memfd: ring.h */
     ES_FD_HELLO,    /* memfd: a packed es_hello */
-    ES_FD_CONTROL,  /* socket for es_reply; its end means that nobody listens */
+    ES_FD_CONTROL,  /* socket for es_reply; its end: perhaps nobody listens */
     ES_FD_TRAINER,  /* pidfd of the training process */
     ES_FD_END
 };
 
 /**
- * Two replies at most: one when the file is open or refused, one when the
- * recorder has let go of the file for whatever reason. ES_EBROKEN in between:
- * the socket's end without a reply.
+ * Two replies at most: one through the socket when the file is open or
+ * refused, one as the ring's last words when the recorder has let go of the
+ * file for whatever reason: by then the training process may have closed every
+ * descriptor that it did not know. ES_EBROKEN: an end without a reply.
  */
 typedef struct es_reply {
-    int32_t code; /* es_status */
+    int64_t code;       /* es_status */
+    uint64_t committed; /* samples and events that are in the file */
     char text[ES_MESSAGE_MAX];
 } es_reply;
 

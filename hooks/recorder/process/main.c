@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+_Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS, "the last words fit");
+
 static const char usage[] =
     "usage: entropy-recorder --help | --version\n"
     "\n"
@@ -70,17 +72,18 @@ static es_status prepare(es_session *session, unsigned char **strings)
     if (status == ES_OK)
         status = read_hello(&session->hello, strings);
     if (status == ES_OK)
-        status = es_watch_start(&session->watch, &session->ring, ES_FD_TRAINER,
-                                ES_FD_CONTROL);
+        status = es_watch_start(&session->watch, &session->ring,
+                                (pid_t)session->hello.trainer);
     if (status == ES_OK)
         status = es_session_open(session);
     return status;
 }
 
-static void reply(const es_reply *answer, bool aloud)
+/* To the greeting. */
+static void reply(const es_reply *answer)
 {
     ssize_t n = send(ES_FD_CONTROL, answer, sizeof *answer, MSG_NOSIGNAL);
-    if (answer->code != ES_OK && (aloud || n < 0))
+    if (answer->code != ES_OK && n < 0)
         fprintf(stderr, "entropy-recorder: %s\n", answer->text);
 }
 
@@ -88,10 +91,14 @@ static void record(es_session *session)
 {
     const es_reply opened = {.code = ES_OK};
     es_watch_own(&session->ring);
-    reply(&opened, false);
+    reply(&opened);
     es_session_serve(session);
     es_session_finish(session);
-    reply(&session->trouble, true);
+    es_reply *last = &session->trouble;
+    last->committed = session->tally.committed;
+    es_ring_say(&session->ring, last, sizeof *last);
+    if (last->code != ES_OK)
+        fprintf(stderr, "entropy-recorder: %s\n", last->text);
     es_ring_disown(&session->ring);
 }
 
@@ -109,7 +116,7 @@ static es_status run(void)
         es_reply refusal = {.code = status};
         snprintf(refusal.text, sizeof refusal.text, "%s", es_message());
         es_writer_abandon(session->writer);
-        reply(&refusal, false);
+        reply(&refusal);
     }
     es_watch_stop(&session->watch);
     es_ring_detach(&session->ring);

@@ -84,7 +84,7 @@ static void keep_trouble(es_session *session, es_status code)
 
 static bool has_ended(const es_session *session)
 {
-    return atomic_load(&session->ring.words->closing) != 0 ||
+    return es_ring_is_closed(&session->ring, NULL) ||
            atomic_load(&session->watch.orphaned);
 }
 
@@ -229,7 +229,7 @@ static void look_for_stop(es_session *session)
         !es_stop_asked(line, sizeof line, session->hello.path))
         return;
     session->stop_told = true;
-    atomic_store(&session->ring.words->stop, 1);
+    es_ring_request_stop(&session->ring);
     /* Without the event the request still holds. */
     (void)!note(session, "stop", ES_SEVERITY_INFO,
                 line[0] ? line : "somebody asked for the training to stop",
@@ -278,12 +278,12 @@ void es_session_serve(es_session *session)
 
 static es_run_status final_status(const es_session *session)
 {
-    uint32_t closing = atomic_load(&session->ring.words->closing);
-    if (session->corrupt)
+    uint32_t status;
+    if (session->corrupt || !es_ring_is_closed(&session->ring, &status))
         return ES_RUN_FAILED;
-    if (closing == 1 + ES_RUN_FINISHED)
-        return ES_RUN_FINISHED;
-    return closing == 1 + ES_RUN_STOPPED ? ES_RUN_STOPPED : ES_RUN_FAILED;
+    return status == ES_RUN_FINISHED || status == ES_RUN_STOPPED
+               ? (es_run_status)status
+               : ES_RUN_FAILED;
 }
 
 static es_status note_count(es_session *session, const char *kind, uint64_t n,
@@ -301,7 +301,7 @@ static es_status note_count(es_session *session, const char *kind, uint64_t n,
 static es_status note_death(es_session *session)
 {
     char message[128];
-    if (atomic_load(&session->ring.words->closing) || session->corrupt)
+    if (es_ring_is_closed(&session->ring, NULL) || session->corrupt)
         return ES_OK;
     snprintf(message, sizeof message,
              "the training process (pid %lld) ended without closing the run",
@@ -318,7 +318,7 @@ static es_status write_end(es_session *session)
     if (status == ES_OK)
         status = note_count(session, "dropped",
                             atomic_load(&session->ring.words->dropped),
-                            "found the ring full and were dropped");
+                            "found no place in the ring and were dropped");
     if (status == ES_OK)
         status = note_count(session, "refused", session->tally.refused, why);
     if (status == ES_OK && session->corrupt)

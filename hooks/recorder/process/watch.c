@@ -1,14 +1,19 @@
 #include "hooks/recorder/process/watch.h"
+#include "hooks/recorder/wire.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define REVISIT_MS 1000 /* to a trainer without a socket */
 
 /*
  * The kernel's list of robust futexes, with one entry. A thread that dies
@@ -29,32 +34,61 @@ void es_watch_own(es_ring *ring)
     atomic_store(owner, (uint32_t)gettid());
 }
 
+/* True also where nobody may look: the trainer's pidfd has its death. */
+static bool trainer_maps_ring(pid_t trainer)
+{
+    char path[64], line[512];
+    struct stat ring;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)trainer);
+    FILE *maps = fopen(path, "re");
+    if (!maps || fstat(ES_FD_RING, &ring) != 0)
+        found = true;
+    while (!found && fgets(line, sizeof line, maps)) {
+        unsigned long inode;
+        found = strstr(line, "/memfd:") &&
+                sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1 &&
+                inode == (unsigned long)ring.st_ino;
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
 static void *watch_thread(void *argument)
 {
     es_watch *watch = argument;
-    struct pollfd fds[] = {{.fd = watch->trainer, .events = POLLIN},
-                           {.fd = watch->control, .events = 0}, /* its end */
+    struct pollfd fds[] = {{.fd = ES_FD_TRAINER, .events = POLLIN},
+                           {.fd = ES_FD_CONTROL, .events = 0}, /* its end */
                            {.fd = watch->signals, .events = POLLIN},
                            {.fd = watch->end, .events = POLLIN}};
+    bool detached = false;
     for (;;) {
-        if (poll(fds, sizeof fds / sizeof *fds, -1) < 0 && errno != EINTR)
+        int n = poll(fds, sizeof fds / sizeof *fds, detached ? REVISIT_MS : -1);
+        if (n < 0 && errno != EINTR)
             return NULL;
         if (fds[3].revents)
             return NULL;
+        if (fds[1].revents) {
+            detached = true;
+            fds[1].fd = -1;
+        }
         if (fds[2].revents) {
             atomic_store(&watch->hurried, true);
             fds[2].fd = -1;
         }
-        if (fds[0].revents || fds[1].revents) {
+        if (fds[0].revents ||
+            (detached && !trainer_maps_ring(watch->trainer))) {
             atomic_store(&watch->orphaned, true);
+            detached = false;
             fds[0].fd = fds[1].fd = -1;
         }
-        es_ring_wake(watch->ring);
+        if (n > 0 || atomic_load(&watch->orphaned))
+            es_ring_wake(watch->ring);
     }
 }
 
-es_status es_watch_start(es_watch *watch, es_ring *ring, int trainer,
-                         int control)
+es_status es_watch_start(es_watch *watch, es_ring *ring, pid_t trainer)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -64,7 +98,6 @@ es_status es_watch_start(es_watch *watch, es_ring *ring, int trainer,
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     *watch = (es_watch){.ring = ring,
                         .trainer = trainer,
-                        .control = control,
                         .signals = signalfd(-1, &signals, SFD_CLOEXEC),
                         .end = eventfd(0, EFD_CLOEXEC)};
     int error = watch->signals < 0 || watch->end < 0

@@ -19,18 +19,26 @@ void es_watch_own(es_ring *ring);
  *  a futex and can wait for nothing else. */
 typedef struct es_watch {
     es_ring *ring; /* whose bell it rings */
-    int trainer;   /* pidfd */
-    int control;   /* socket to the trainer */
-    int signals;   /* signalfd */
-    int end;       /* eventfd: es_watch_stop */
+    pid_t trainer;
+    int signals; /* signalfd */
+    int end;     /* eventfd: es_watch_stop */
     pthread_t thread;
     _Atomic bool orphaned; /* the trainer is dead, or let go of the ring */
     _Atomic bool hurried;  /* a signal said that time is short */
 } es_watch;
 
-/** Blocks SIGTERM, SIGINT and SIGHUP and starts the thread. ES_OK; ES_EIO. */
-es_status es_watch_start(es_watch *watch, es_ring *ring, int trainer,
-                         int control) ES_MUST_USE;
+/**
+ * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which looks at
+ * ES_FD_TRAINER and ES_FD_CONTROL.
+ *
+ * A socket that ends does not mean that the trainer let go of the ring: it may
+ * just have closed every descriptor that it did not know. It records on while
+ * it lives and maps the ring; another program in its place does not.
+ *
+ * ES_OK; ES_EIO.
+ */
+es_status es_watch_start(es_watch *watch, es_ring *ring,
+                         pid_t trainer) ES_MUST_USE;
 
 /** Ends the thread. A watch of zeros is fine. */
 void es_watch_stop(es_watch *watch);
