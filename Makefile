@@ -200,8 +200,10 @@ $(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # A file's name says which vector instructions it may use.
-$(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
+$(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
+    -mvpclmulqdq -O3
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma -O3
+$(BUILD)/obj/%_sse42.o: VECTOR = -msse4.2 -mpclmul -O3
 # Plain loops there are meant to become multiply-adds.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast
 
