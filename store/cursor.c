@@ -1,5 +1,7 @@
 #include "store/reader_internal.h"
 
+#include "analyzer/base/value.h"
+
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@ typedef struct lane {
     sqlite3_stmt *statement;
     int64_t step; /* of the row it stands on; before the first: from - 1 */
     int64_t to;
+    int64_t last; /* as a search from the end finds it */
     const float *values;
     float *copy; /* (n_values) only if a row came unaligned */
 } lane;
@@ -55,31 +58,42 @@ static void sift_down(es_cursor *cursor, size_t at)
 
 /* --- lanes --------------------------------------------------------------- */
 
-static es_status take_values(lane *l, const es_database *database)
+/** A damaged sample's are missing. */
+static es_status take_values(lane *l, es_reader *reader)
 {
     const void *bytes = NULL;
     size_t n = l->series.n_values;
-    es_status status = es_value_find(database, l->statement, 1, l->series.name,
-                                     l->step, &bytes, n);
+    es_status status =
+        es_value_find(&bytes, reader, l->statement, 1, &l->series, l->step);
     if (status < 0)
         return status;
-    if ((uintptr_t)bytes % alignof(float) == 0) {
+    if (bytes && (uintptr_t)bytes % alignof(float) == 0) {
         l->values = bytes;
         return ES_OK;
     }
     if (!l->copy)
         l->copy = malloc(n * sizeof *l->copy);
     if (!l->copy)
-        return es_fail(ES_ENOMEM, "%s: out of memory", database->path);
-    memcpy(l->copy, bytes, n * sizeof *l->copy);
+        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    if (bytes)
+        memcpy(l->copy, bytes, n * sizeof *l->copy);
+    for (size_t i = 0; !bytes && i < n; i++)
+        l->copy[i] = es_missing();
     l->values = l->copy;
     return ES_OK;
 }
 
 /** The lane's next row. ES_DONE: it has no more. */
-static es_status advance(lane *l, const es_database *database)
+static es_status advance(lane *l, es_reader *reader)
 {
+    const es_database *database = &reader->database;
     int rc = sqlite3_step(l->statement);
+    if (rc == SQLITE_DONE && l->last != ES_UNKNOWN && l->step < l->last)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: %s: samples from step %lld to %lld are "
+                       "lost",
+                       database->path, l->series.name, (long long)l->step + 1,
+                       (long long)l->last);
     if (rc == SQLITE_DONE)
         return ES_DONE;
     if (rc != SQLITE_ROW)
@@ -89,27 +103,36 @@ static es_status advance(lane *l, const es_database *database)
         return es_fail(ES_EFORMAT, "%s: damaged: %s: steps out of order",
                        database->path, l->series.name);
     l->step = step;
-    return take_values(l, database);
+    return take_values(l, reader);
 }
 
-static es_status start_lane(lane *l, const es_database *database,
-                            const es_series *series, int64_t from, int64_t to)
+static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
+                            int64_t from, int64_t to)
 {
+    const es_database *database = &reader->database;
     l->series = *series;
     if (from < 0)
         from = 0;
     l->to = to > ES_MAX_STEP ? ES_MAX_STEP : to;
     l->step = from - 1;
+    l->last = ES_UNKNOWN;
     es_status status = es_database_prepare(
         database, &l->statement,
-        "SELECT step, value FROM sample WHERE series_id = ?1"
-        " AND step BETWEEN ?2 AND ?3 ORDER BY step");
+        database->schema == 1
+            ? "SELECT step, value FROM sample WHERE series_id = ?1"
+              " AND step BETWEEN ?2 AND ?3 ORDER BY step"
+            : "SELECT step, value, crc FROM sample WHERE series_id = ?1"
+              " AND step BETWEEN ?2 AND ?3 ORDER BY step");
     if (status < 0)
         return status;
     sqlite3_bind_int64(l->statement, 1, series->id);
     sqlite3_bind_int64(l->statement, 2, from);
     sqlite3_bind_int64(l->statement, 3, l->to);
-    return advance(l, database);
+    status = advance(l, reader);
+    return status == ES_OK
+               ? es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, from,
+                                     l->to, &l->last)
+               : status;
 }
 
 /* --- cursors ------------------------------------------------------------- */
@@ -138,8 +161,7 @@ static es_status add_lane(es_cursor *cursor, const es_series *series,
                           int64_t from, int64_t to)
 {
     lane *l = &cursor->lanes[cursor->n_lanes++];
-    es_status status =
-        start_lane(l, &cursor->reader->database, series, from, to);
+    es_status status = start_lane(l, cursor->reader, series, from, to);
     if (status == ES_OK)
         cursor->heap[cursor->n_heap++] = l;
     return status == ES_DONE ? ES_OK : status;
@@ -186,7 +208,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
 /** Moves the top, whose row the caller has had. */
 static es_status pass_top(es_cursor *cursor)
 {
-    es_status status = advance(cursor->heap[0], &cursor->reader->database);
+    es_status status = advance(cursor->heap[0], cursor->reader);
     if (status == ES_DONE)
         cursor->heap[0] = cursor->heap[--cursor->n_heap];
     if (status >= ES_OK && cursor->n_heap > 0)

@@ -8,7 +8,9 @@
 /**
  * Copies every run of `reader` with its series, samples and events, bit by
  * bit: uuid, times and status too. A run whose uuid is there already is
- * skipped and counted.
+ * skipped and counted. A damaged sample is copied as missing values, with an
+ * event of the kind "damaged"; what came without a checksum gets one of what
+ * was read.
  *
  *   n_copied, n_skipped   added to
  *

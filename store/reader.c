@@ -1,6 +1,7 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/text.h"
+#include "analyzer/base/value.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 static const char *const sql_text[ES_N_READER_SQL] = {
     [ES_SQL_VALUE] =
-        "SELECT value FROM sample WHERE series_id = ?1 AND step = ?2",
+        "SELECT value, crc FROM sample WHERE series_id = ?1 AND step = ?2",
     [ES_SQL_STEP_UP] = "SELECT step FROM sample WHERE series_id = ?1"
                        " AND step BETWEEN ?2 AND ?3 ORDER BY step LIMIT 1",
     [ES_SQL_STEP_DOWN] =
@@ -25,6 +26,17 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                       " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
 
+static es_status prepare(es_reader *reader)
+{
+    const char *sql[ES_N_READER_SQL];
+    memcpy(sql, sql_text, sizeof sql);
+    if (reader->database.schema == 1)
+        sql[ES_SQL_VALUE] =
+            "SELECT value FROM sample WHERE series_id = ?1 AND step = ?2";
+    return es_database_prepare_all(&reader->database, reader->statements, sql,
+                                   ES_N_READER_SQL);
+}
+
 static es_status open_reader(es_reader *reader, const char *path)
 {
     int64_t size = 0;
@@ -37,8 +49,7 @@ static es_status open_reader(es_reader *reader, const char *path)
     if (status == ES_OK)
         status = es_database_open(database, false);
     if (status == ES_OK)
-        status = es_database_prepare_all(database, reader->statements, sql_text,
-                                         ES_N_READER_SQL);
+        status = prepare(reader);
     if (status == ES_OK)
         status = es_contents_load(&reader->contents, database);
     return status;
@@ -68,6 +79,7 @@ void es_reader_close(es_reader *reader)
     es_database_close(&reader->database);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
+    es_damage_free(&reader->damage);
     free(reader);
 }
 
@@ -243,15 +255,13 @@ es_status es_reader_events(es_reader *reader, size_t index,
         return status;
     *n = run->n_events;
     *events = run->n_events ? reader->events.events + run->first_event : NULL;
-    return ES_OK;
+    return es_damage_add_events(reader, index, events, n);
 }
 
 /* --- series -------------------------------------------------------------- */
 
-/** The first (ES_SQL_STEP_UP) or last step of a series within [from, to];
- *  ES_UNKNOWN if there is none. */
-static es_status find_step(es_reader *reader, int sql, int64_t series_id,
-                           int64_t from, int64_t to, int64_t *step)
+es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
+                              int64_t from, int64_t to, int64_t *step)
 {
     *step = ES_UNKNOWN;
     sqlite3_stmt *s = reader->statements[sql];
@@ -274,11 +284,11 @@ static es_status find_step(es_reader *reader, int sql, int64_t series_id,
 static es_status find_ends(es_reader *reader, int64_t series_id, int64_t *first,
                            int64_t *last)
 {
-    es_status status =
-        find_step(reader, ES_SQL_STEP_UP, series_id, 0, ES_MAX_STEP, first);
+    es_status status = es_reader_find_step(reader, ES_SQL_STEP_UP, series_id, 0,
+                                           ES_MAX_STEP, first);
     if (status == ES_OK)
-        status = find_step(reader, ES_SQL_STEP_DOWN, series_id, 0, ES_MAX_STEP,
-                           last);
+        status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series_id, 0,
+                                     ES_MAX_STEP, last);
     if (status == ES_OK &&
         (*first > *last || (*first == ES_UNKNOWN && *last != ES_UNKNOWN)))
         status = es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
@@ -375,23 +385,6 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
 
 /* --- one sample ---------------------------------------------------------- */
 
-es_status es_value_find(const es_database *database, sqlite3_stmt *statement,
-                        int column, const char *name, int64_t step,
-                        const void **bytes, size_t n)
-{
-    if (sqlite3_column_type(statement, column) != SQLITE_BLOB)
-        return es_fail(ES_EFORMAT, "%s: damaged: %s, step %lld: not a BLOB",
-                       database->path, name, (long long)step);
-    *bytes = sqlite3_column_blob(statement, column);
-    size_t size = (size_t)sqlite3_column_bytes(statement, column);
-    if (size != n * sizeof(float))
-        return es_fail(
-            ES_EFORMAT, "%s: damaged: %s, step %lld: %zu bytes, not %zu",
-            database->path, name, (long long)step, size, n * sizeof(float));
-    return *bytes ? ES_OK
-                  : es_fail(ES_ENOMEM, "%s: out of memory", database->path);
-}
-
 /** Names the first, the last and the nearest step. */
 static es_status fail_no_step(es_reader *reader, const es_series *series,
                               int64_t step)
@@ -400,11 +393,11 @@ static es_status fail_no_step(es_reader *reader, const es_series *series,
     int64_t first, last, above = ES_UNKNOWN, below = ES_UNKNOWN;
     es_status status = find_ends(reader, series->id, &first, &last);
     if (status == ES_OK && step >= 0 && step <= ES_MAX_STEP) {
-        status = find_step(reader, ES_SQL_STEP_UP, series->id, step,
-                           ES_MAX_STEP, &above);
+        status = es_reader_find_step(reader, ES_SQL_STEP_UP, series->id, step,
+                                     ES_MAX_STEP, &above);
         if (status == ES_OK)
-            status = find_step(reader, ES_SQL_STEP_DOWN, series->id, 0, step,
-                               &below);
+            status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id,
+                                         0, step, &below);
     }
     if (status < 0)
         return status;
@@ -435,10 +428,11 @@ static es_status read_sample(es_reader *reader, const es_series *series,
     int rc = sqlite3_step(s);
     es_status status = es_database_status(&reader->database, rc);
     if (status == ES_OK && rc == SQLITE_ROW)
-        status = es_value_find(&reader->database, s, 0, series->name, step,
-                               &bytes, n);
-    if (bytes && status == ES_OK)
+        status = es_value_find(&bytes, reader, s, 0, series, step);
+    if (status == ES_OK && bytes)
         memcpy(values, bytes, n * sizeof *values);
+    for (size_t i = 0; status == ES_OK && !bytes && i < n; i++)
+        values[i] = es_missing();
     sqlite3_reset(s);
     if (status == ES_OK && rc != SQLITE_ROW)
         return fail_no_step(reader, series, step);
@@ -460,11 +454,11 @@ es_status es_reader_sample(es_reader *reader, const es_series *series,
                        n);
     int64_t at = step;
     if (step == ES_STEP_FIRST)
-        status =
-            find_step(reader, ES_SQL_STEP_UP, series->id, 0, ES_MAX_STEP, &at);
+        status = es_reader_find_step(reader, ES_SQL_STEP_UP, series->id, 0,
+                                     ES_MAX_STEP, &at);
     if (step == ES_STEP_LAST)
-        status = find_step(reader, ES_SQL_STEP_DOWN, series->id, 0, ES_MAX_STEP,
-                           &at);
+        status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, 0,
+                                     ES_MAX_STEP, &at);
     if (status < 0)
         return status;
     if (at < 0 || at > ES_MAX_STEP)

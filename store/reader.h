@@ -108,6 +108,7 @@ typedef struct es_series {
     es_shape shape;
     es_phase phase;
     size_t n_values;               /* of one sample */
+    uint32_t crc;                  /* the reader's own: for checksums */
     int64_t first_step, last_step; /* ES_UNKNOWN: no sample yet */
 } es_series;
 
@@ -136,8 +137,9 @@ ES_API es_status es_reader_count(es_reader *reader, const es_series *series,
  *   values  (n) written; n is the series' n_values
  *   found   the step it belongs to
  *
- * ES_OK; ES_ENOTFOUND (the message names the steps there are: first, last,
- * nearest); ES_EFORMAT if the BLOB has another length than it must.
+ * ES_OK, also if the sample is damaged: see below; ES_ENOTFOUND (the message
+ * names the steps there are: first, last, nearest); ES_EFORMAT if the BLOB has
+ * another length than it must, and no checksum.
  */
 ES_API es_status es_reader_sample(es_reader *reader, const es_series *series,
                                   int64_t step, float *values, size_t n,
@@ -179,9 +181,38 @@ ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
                                        es_series *series) ES_MUST_USE;
 
 /**
- * The events of a run in order of (step, event_id), without a step first.
+ * Whether the file has a checksum for each sample: from schema 2 on. Without
+ * them a flipped bit in a value goes unseen.
+ */
+ES_API bool es_reader_has_checksums(const es_reader *reader);
+
+/**
+ * A sample whose bytes, step or series are not those that were written, as its
+ * checksum says. Whoever reads it gets missing values.
+ */
+typedef struct es_damaged {
+    size_t run; /* index */
+    int64_t step;
+    const char *series; /* borrowed as for es_reader_run */
+    es_phase phase;
+} es_damaged;
+
+#define ES_MAX_DAMAGED 4096 /* this many are remembered */
+
+/** Number of damaged samples among those read since the reader was opened, at
+ *  most ES_MAX_DAMAGED; one that was read twice counts once. */
+ES_API size_t es_reader_n_damaged(const es_reader *reader);
+
+/** They are in the order of (run, step). ES_OK, ES_EARGUMENT. */
+ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
+                                   es_damaged *out) ES_MUST_USE;
+
+/**
+ * The events of a run in order of (step, event_id), without a step first. For
+ * each damaged sample that was read there is one of the kind "damaged", which
+ * the file does not have.
  *
- *   events  (n) borrowed as for es_reader_run
+ *   events  (n) borrowed as for es_reader_run, and until the next call
  *
  * ES_OK, ES_EARGUMENT, ES_EFORMAT, ES_EIO, ES_ENOMEM.
  */

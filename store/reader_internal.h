@@ -24,6 +24,17 @@ typedef struct es_stored_run {
     size_t first_event, n_events;
 } es_stored_run;
 
+/** Damaged samples, each once, by (run, step, series_id). */
+typedef struct es_damage {
+    struct es_damage_place {
+        size_t run;
+        int64_t step, series_id;
+    } * places;
+    size_t n;
+    es_event *events; /* of one run, its own and of damage */
+    struct es_damage_texts *texts;
+} es_damage;
+
 /** What the small tables hold. */
 typedef struct es_contents {
     es_strings strings;
@@ -54,6 +65,7 @@ struct es_reader {
     es_database database;
     es_contents contents;
     es_stored_events events;
+    es_damage damage;
     sqlite3_stmt *statements[ES_N_READER_SQL];
 };
 
@@ -67,16 +79,28 @@ es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
 
+/** The first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a series
+ *  within [from, to]; ES_UNKNOWN if there is none. */
+es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
+                              int64_t from, int64_t to,
+                              int64_t *step) ES_MUST_USE;
+
 /**
- * The BLOB in a row's column, which has to be n floats; it may lie at any
- * address, and lasts as long as the row.
+ * The value of a sample, in a row's `column`, its checksum in the next. It may
+ * lie at any address, and lasts as long as the row; NULL, and noted: the
+ * sample is damaged.
  *
- *   name, step  for the message
- *
- * ES_OK; ES_EFORMAT: not a BLOB of n floats; ES_ENOMEM.
+ * ES_OK; ES_EFORMAT: no checksum, and not a BLOB of the series' values;
+ * ES_ENOMEM.
  */
-es_status es_value_find(const es_database *database, sqlite3_stmt *statement,
-                        int column, const char *name, int64_t step,
-                        const void **bytes, size_t n) ES_MUST_USE;
+es_status es_value_find(const void **bytes, es_reader *reader,
+                        sqlite3_stmt *statement, int column,
+                        const es_series *series, int64_t step) ES_MUST_USE;
+
+/** Replaces the events (n) of a run by those and one for each of its damaged
+ *  samples, in order of step. ES_OK, ES_ENOMEM. */
+es_status es_damage_add_events(es_reader *reader, size_t run,
+                               const es_event **events, size_t *n) ES_MUST_USE;
+void es_damage_free(es_damage *damage);
 
 #endif

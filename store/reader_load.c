@@ -262,6 +262,8 @@ static void take_series(row *r, void *user)
     };
     series.n_values =
         es_shape_values(series.shape, run->info.n_layer, run->info.n_head);
+    series.crc =
+        es_checksum_of_series(run->info.uuid, series.phase, series.name);
     if (!series.name[0])
         fail_row(r, 2, "is empty");
     if (run->n_series == 0)

@@ -1,9 +1,12 @@
+/* The tables of a run file, in each version of their schema. */
 #include "store/store_internal.h"
 
 #include <string.h>
 
 /* sample has a rowid: without one SQLite keeps at most a quarter of a page in
- * place, and the samples of 16 x 16 heads would take four times their size.
+ * place, and the samples of 16 x 16 heads would take four times their size. Its
+ * crc lies before the value: behind it SQLite would walk through all pages of
+ * a long one to find it.
  *
  * SQLite keeps these texts in the file, and a reader compares them: a change
  * of a single letter is a new ES_SCHEMA_VERSION. */
@@ -48,6 +51,7 @@ static const struct {
      "CREATE TABLE sample(\n"
      "  series_id INTEGER NOT NULL REFERENCES series,\n"
      "  step INTEGER NOT NULL,\n"
+     "  crc INTEGER NOT NULL, -- CRC-32C of uuid, phase, name, step, value\n"
      "  value BLOB NOT NULL, -- packed little-endian float32, layer-major\n"
      "  PRIMARY KEY(series_id, step)\n"
      ") STRICT"},
@@ -69,6 +73,15 @@ static const struct {
 };
 
 #define N_TABLES (sizeof tables / sizeof *tables)
+
+/* Schema 1 had no checksums; all else was the same. */
+static const char sample_1[] =
+    "CREATE TABLE sample(\n"
+    "  series_id INTEGER NOT NULL REFERENCES series,\n"
+    "  step INTEGER NOT NULL,\n"
+    "  value BLOB NOT NULL, -- packed little-endian float32, layer-major\n"
+    "  PRIMARY KEY(series_id, step)\n"
+    ") STRICT";
 
 static int create_tables(sqlite3 *handle)
 {
@@ -114,7 +127,7 @@ es_status es_schema_check_id(const es_database *database, uint32_t id)
                    database->path, (unsigned long)id);
 }
 
-static es_status check_version(const es_database *database)
+static es_status check_version(es_database *database)
 {
     int64_t version = 0, id = 0;
     es_status status =
@@ -133,7 +146,15 @@ static es_status check_version(const es_database *database)
     if (version < 1)
         return es_fail(ES_EFORMAT, "%s: not a run file: schema %lld",
                        database->path, (long long)version);
+    database->schema = (int)version;
     return ES_OK;
+}
+
+static const char *sql_of(int table, int schema)
+{
+    return schema == 1 && strcmp(tables[table].name, "sample") == 0
+               ? sample_1
+               : tables[table].sql;
 }
 
 static int find_table(const char *name)
@@ -168,7 +189,7 @@ static es_status check_object(const es_database *database,
         return es_fail(ES_EFORMAT,
                        "%s: not a run file of ours: it has the %s %s: drop it",
                        database->path, index ? "index" : "trigger", column[1]);
-    if (!column[3] || strcmp(column[3], tables[ours].sql) != 0)
+    if (!column[3] || strcmp(column[3], sql_of(ours, database->schema)) != 0)
         return es_fail(ES_EFORMAT,
                        "%s: not a run file of ours: its table %s differs",
                        database->path, tables[ours].name);
@@ -198,7 +219,7 @@ static es_status check_tables(const es_database *database)
     return ES_OK;
 }
 
-es_status es_schema_check(const es_database *database)
+es_status es_schema_check(es_database *database)
 {
     es_status status = check_version(database);
     return status < 0 ? status : check_tables(database);

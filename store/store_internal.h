@@ -24,6 +24,7 @@ typedef struct es_database {
     pid_t owner; /* the process that opened it */
     bool state;  /* a watcher's, not a run file */
     const char *refusal; /* NULL, or a guard's: "" or what it refused, why */
+    int schema;          /* of the run file: es_schema_check sets it */
 } es_database;
 
 /** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory), ES_ENOMEM;
@@ -105,7 +106,9 @@ const char *es_view_name(void);
 /* --- schema.c ------------------------------------------------------------ */
 
 #define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
-#define ES_SCHEMA_VERSION 1
+#define ES_SCHEMA_VERSION                                                      \
+    2 /* 1 has no checksums; it is read, and gone on                           \
+         with, as it is */
 
 /** A new, empty run file as bytes: sqlite3_free it. */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
@@ -114,8 +117,23 @@ es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 es_status es_schema_check_id(const es_database *database,
                              uint32_t id) ES_MUST_USE;
 
-/** Compares the file's application_id, version and tables with ours. */
-es_status es_schema_check(const es_database *database) ES_MUST_USE;
+/** Compares the file's application_id, and its tables with ours of the version
+ *  that it states. */
+es_status es_schema_check(es_database *database) ES_MUST_USE;
+
+/* --- checksum.c ---------------------------------------------------------- */
+
+/**
+ * What the checksums of a series' samples begin with: its name in every file.
+ * Not series_id, which a merge changes, and which says nothing if the row of
+ * the series is damaged.
+ */
+uint32_t es_checksum_of_series(const char *uuid, es_phase phase,
+                               const char *name);
+
+/** Of a sample of that series. As SQLite keeps it: 4 bytes, with a sign. */
+int32_t es_checksum_of_sample(uint32_t series, int64_t step, const void *value,
+                              size_t size);
 
 /* --- guard.c ------------------------------------------------------------- */
 

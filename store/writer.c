@@ -16,9 +16,9 @@ static const char *const sql_text[ES_N_SQL] = {
     [ES_SQL_COMMIT] = "COMMIT",
     [ES_SQL_ROLLBACK] = "ROLLBACK",
     [ES_SQL_SAMPLE] =
-        "INSERT INTO sample(rowid, series_id, step, value)"
-        " VALUES(?4, ?1, ?2, ?3)"
-        " ON CONFLICT(series_id, step) DO UPDATE SET value = excluded.value",
+        "INSERT INTO sample(rowid, series_id, step, crc, value)"
+        " VALUES(?4, ?1, ?2, ?5, ?3) ON CONFLICT(series_id, step)"
+        " DO UPDATE SET crc = excluded.crc, value = excluded.value",
     [ES_SQL_LAST_STEP] = "UPDATE run SET last_step = ?2 WHERE run_id = ?1",
     [ES_SQL_EVENT] =
         "INSERT INTO event(run_id, step, kind, severity, layer, head, message,"
@@ -53,6 +53,20 @@ static const char *const sql_text[ES_N_SQL] = {
     [ES_SQL_IS_JSON] = "SELECT json_valid(?1)",
     [ES_SQL_COUNT_SERIES] = "SELECT count(*) FROM series WHERE run_id = ?1",
 };
+
+static const char sample_sql_1[] =
+    "INSERT INTO sample(rowid, series_id, step, value) VALUES(?4, ?1, ?2, ?3)"
+    " ON CONFLICT(series_id, step) DO UPDATE SET value = excluded.value";
+
+static es_status prepare(es_writer *writer)
+{
+    const char *sql[ES_N_SQL];
+    memcpy(sql, sql_text, sizeof sql);
+    if (writer->database.schema == 1)
+        sql[ES_SQL_SAMPLE] = sample_sql_1;
+    return es_database_prepare_all(&writer->database, writer->statements, sql,
+                                   ES_N_SQL);
+}
 
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
 {
@@ -178,8 +192,7 @@ static es_status open_writer(es_writer *writer, const char *path,
                                                    ? "PRAGMA synchronous=NORMAL"
                                                    : "PRAGMA synchronous=FULL");
     if (status == ES_OK)
-        status = es_database_prepare_all(&writer->database, writer->statements,
-                                         sql_text, ES_N_SQL);
+        status = prepare(writer);
     writer->ready = status == ES_OK;
     return status;
 }

@@ -28,6 +28,7 @@ typedef enum es_durability {
  * Opens `path` for writing, creating it if absent.
  *
  * A symbolic link is refused. A new file appears whole, with no run in it.
+ * A file of schema 1 stays one: what is added to it has no checksums either.
  *
  * ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO; ES_EFORMAT
  * (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.

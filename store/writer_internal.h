@@ -28,6 +28,7 @@ enum {
 
 /** A run that this writer writes. */
 typedef struct es_written_run {
+    char uuid[ES_UUID_SIZE]; /* for checksums */
     int64_t id, n_layer, n_head;
     int64_t last_step;  /* with the transaction under way */
     int64_t saved_step; /* as the file has it */
@@ -38,6 +39,7 @@ typedef struct es_written_series {
     int64_t id;
     size_t run; /* index of its run */
     size_t n_values;
+    uint32_t crc; /* es_checksum_of_series */
     bool pending;
 } es_written_series;
 

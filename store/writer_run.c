@@ -15,7 +15,8 @@ es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
     return NULL;
 }
 
-static es_status know_run(es_writer *writer, const es_written_run *run)
+static es_status know_run(es_writer *writer, const es_written_run *run,
+                          const char *uuid)
 {
     for (size_t i = 0; i < writer->n_runs; i++) {
         if (writer->runs[i].id == run->id) {
@@ -27,7 +28,8 @@ static es_status know_run(es_writer *writer, const es_written_run *run)
     if (!es_writer_make_room(&runs, writer->n_runs, sizeof *writer->runs))
         return es_fail(ES_ENOMEM, "out of memory");
     writer->runs = runs;
-    writer->runs[writer->n_runs++] = *run;
+    writer->runs[writer->n_runs] = *run;
+    memcpy(writer->runs[writer->n_runs++].uuid, uuid, ES_UUID_SIZE);
     return ES_OK;
 }
 
@@ -113,12 +115,14 @@ es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
     if (status < 0)
         return status;
     *run_id = sqlite3_last_insert_rowid(writer->database.handle);
-    return know_run(writer, &(es_written_run){.id = *run_id,
-                                              .n_layer = info->n_layer,
-                                              .n_head = info->n_head,
-                                              .last_step = ES_UNKNOWN,
-                                              .saved_step = ES_UNKNOWN,
-                                              .pending = true});
+    return know_run(writer,
+                    &(es_written_run){.id = *run_id,
+                                      .n_layer = info->n_layer,
+                                      .n_head = info->n_head,
+                                      .last_step = ES_UNKNOWN,
+                                      .saved_step = ES_UNKNOWN,
+                                      .pending = true},
+                    info->uuid);
 }
 
 static es_status add_new_run(es_writer *writer, int64_t *run_id,
@@ -187,12 +191,14 @@ static es_status resume_run(es_writer *writer, int64_t run_id,
     if (status < 0)
         return status;
     /* saved_step: what no step can be, so that commit writes the last one. */
-    return know_run(writer, &(es_written_run){.id = run_id,
-                                              .n_layer = info->n_layer,
-                                              .n_head = info->n_head,
-                                              .last_step = last,
-                                              .saved_step = INT64_MAX,
-                                              .pending = true});
+    return know_run(writer,
+                    &(es_written_run){.id = run_id,
+                                      .n_layer = info->n_layer,
+                                      .n_head = info->n_head,
+                                      .last_step = last,
+                                      .saved_step = INT64_MAX,
+                                      .pending = true},
+                    info->uuid);
 }
 
 static es_status find_or_add_run(es_writer *writer, int64_t *run_id,

@@ -108,13 +108,15 @@ static es_status find_or_add_series(es_writer *writer, int64_t *series_id,
             add_series(writer, series_id, run->id, name, shape, phase, unit);
     if (status < 0)
         return status;
-    return know_series(writer, &(es_written_series){
-                                   .id = *series_id,
-                                   .run = (size_t)(run - writer->runs),
-                                   .n_values = es_shape_values(
-                                       shape, run->n_layer, run->n_head),
-                                   .pending = true,
-                               });
+    return know_series(
+        writer,
+        &(es_written_series){
+            .id = *series_id,
+            .run = (size_t)(run - writer->runs),
+            .n_values = es_shape_values(shape, run->n_layer, run->n_head),
+            .crc = es_checksum_of_series(run->uuid, phase, name),
+            .pending = true,
+        });
 }
 
 es_status es_writer_series(es_writer *writer, int64_t *series_id,
@@ -173,14 +175,18 @@ static void bind_place(sqlite3_stmt *s, int index, int64_t series_id,
         sqlite3_bind_null(s, index);
 }
 
-static es_status put_sample(es_writer *writer, int64_t series_id, int64_t step,
-                            const float *values, size_t n)
+static es_status put_sample(es_writer *writer, const es_written_series *series,
+                            int64_t step, const float *values)
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_SAMPLE];
-    sqlite3_bind_int64(s, 1, series_id);
+    const size_t size = series->n_values * sizeof *values;
+    sqlite3_bind_int64(s, 1, series->id);
     sqlite3_bind_int64(s, 2, step);
-    sqlite3_bind_blob64(s, 3, values, n * sizeof *values, SQLITE_STATIC);
-    bind_place(s, 4, series_id, step);
+    sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
+    bind_place(s, 4, series->id, step);
+    if (writer->database.schema > 1)
+        sqlite3_bind_int(
+            s, 5, es_checksum_of_sample(series->crc, step, values, size));
     int rc = sqlite3_step(s);
     sqlite3_reset(s);
     if (rc == SQLITE_CONSTRAINT_ROWID) {
@@ -209,7 +215,7 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
     es_status status = es_writer_enter(writer, &own);
     if (status < 0)
         return status;
-    status = put_sample(writer, series_id, step, values, n);
+    status = put_sample(writer, series, step, values);
     es_written_run *run = &writer->runs[series->run];
     if (status == ES_OK && step > run->last_step)
         run->last_step = step; /* ES_UNKNOWN is below every step */

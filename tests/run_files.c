@@ -225,3 +225,20 @@ void es_write_run(const char *path, const char *name, int64_t n_steps)
     es_assert_ok(es_writer_commit(w));
     es_assert_ok(es_writer_close(w));
 }
+
+void es_make_schema_1(const char *path)
+{
+    assert_string_equal(
+        es_sqlite(path,
+                  "ALTER TABLE sample RENAME TO old;\n"
+                  "CREATE TABLE sample(\n"
+                  "  series_id INTEGER NOT NULL REFERENCES series,\n"
+                  "  step INTEGER NOT NULL,\n"
+                  "  value BLOB NOT NULL, -- packed little-endian float32,"
+                  " layer-major\n"
+                  "  PRIMARY KEY(series_id, step)\n"
+                  ") STRICT;\n"
+                  "INSERT INTO sample SELECT series_id, step, value FROM old;"
+                  "DROP TABLE old; PRAGMA user_version = 1"),
+        "");
+}

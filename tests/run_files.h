@@ -67,4 +67,7 @@ void es_assert_values(const float *values, int64_t series_id, int64_t step,
  */
 void es_write_run(const char *path, const char *name, int64_t n_steps);
 
+/** Makes a file of schema 1, without checksums, of one of schema 2. */
+void es_make_schema_1(const char *path);
+
 #endif

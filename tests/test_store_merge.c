@@ -89,6 +89,7 @@ static void test_store_merge__damaged_run_leaves_nothing(void **state)
     es_write_run(from, "good", 10);
     es_write_run(from, "bad", 10);
     es_write_run(from, "never", 10);
+    es_make_schema_1(from);
     es_sqlite(from, "UPDATE sample SET value = x'00' WHERE step = 18 AND"
                     " series_id IN (SELECT series_id FROM series, run"
                     " USING(run_id) WHERE run.name = 'bad')");

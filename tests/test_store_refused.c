@@ -164,7 +164,7 @@ static void test_store_refused__schema_of_the_future(void **state)
     es_write_run(path, "x", 3);
     es_sqlite(path, "PRAGMA user_version=4");
     refused_untouched(path, ES_EVERSION,
-                      "schema 4 is newer than this program's 1: upgrade");
+                      "schema 4 is newer than this program's 2: upgrade");
     es_sqlite(path, "PRAGMA user_version=-1");
     refused_untouched(path, ES_EFORMAT, "schema -1");
 }
@@ -283,10 +283,13 @@ static es_status read_all(const char *path)
     return status;
 }
 
+/* Without a checksum that is the file's end; with one see
+ * test_store_checksum.c. */
 static void test_store_refused__samples_of_another_length(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
+    es_make_schema_1(path);
     assert_int_equal(read_all(path), ES_DONE);
     es_sqlite(path, "UPDATE sample SET value = zeroblob(23) WHERE step = 8"
                     " AND length(value) = 24");

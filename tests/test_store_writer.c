@@ -85,7 +85,7 @@ static void test_store_writer__unknown_is_null(void **state)
                         " last_step, 'all null') FROM run"),
         "all null");
     assert_string_equal(es_sqlite(path, "PRAGMA application_id"), "1162761298");
-    assert_string_equal(es_sqlite(path, "PRAGMA user_version"), "1");
+    assert_string_equal(es_sqlite(path, "PRAGMA user_version"), "2");
 }
 
 /** Values that a careless copy changes. */

@@ -13,8 +13,10 @@
 
 enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
 
-static unsigned char sound[MOST], damaged[MOST];
-static size_t n_sound;
+/* Of schema 2 and of schema 1: without checksums, what is changed in a value
+ * arrives. */
+static unsigned char sound[2][MOST], damaged[MOST];
+static size_t n_sound[2];
 /* Where the sound file is not zero: most of it is free space. */
 static uint32_t busy[MOST];
 static size_t n_busy;
@@ -76,6 +78,33 @@ static void write_run(es_writer *writer, const char *uuid, const char *name)
     fuzz_require(es_writer_end_run(writer, run, ES_RUN_FINISHED) == ES_OK);
 }
 
+static void read_sound(int which, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, sound[which], MOST);
+    fuzz_require(n > 0 && n < MOST);
+    n_sound[which] = (size_t)n;
+    close(fd);
+}
+
+static void make_schema_1(const char *path)
+{
+    static const char sql[] =
+        "ALTER TABLE sample RENAME TO old;"
+        "CREATE TABLE sample(\n"
+        "  series_id INTEGER NOT NULL REFERENCES series,\n"
+        "  step INTEGER NOT NULL,\n"
+        "  value BLOB NOT NULL, -- packed little-endian float32, layer-major\n"
+        "  PRIMARY KEY(series_id, step)\n"
+        ") STRICT;"
+        "INSERT INTO sample SELECT series_id, step, value FROM old;"
+        "DROP TABLE old; PRAGMA user_version = 1; VACUUM";
+    sqlite3 *handle = NULL;
+    fuzz_require(sqlite3_open(path, &handle) == SQLITE_OK);
+    fuzz_require(sqlite3_exec(handle, sql, NULL, NULL, NULL) == SQLITE_OK);
+    sqlite3_close(handle);
+}
+
 static void make_sound(void)
 {
     es_writer *writer = NULL;
@@ -85,14 +114,12 @@ static void make_sound(void)
     write_run(writer, "00000000-0000-4000-8000-000000000001", "first");
     write_run(writer, "00000000-0000-4000-8000-000000000002", "second");
     fuzz_require(es_writer_close(writer) == ES_OK);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = read(fd, sound, sizeof sound);
-    fuzz_require(n > 0 && n < MOST);
-    n_sound = (size_t)n;
-    close(fd);
+    read_sound(0, path);
+    make_schema_1(path);
+    read_sound(1, path);
     unlink(path);
-    for (size_t i = 0; i < n_sound; i++)
-        if (sound[i])
+    for (size_t i = 0; i < n_sound[0]; i++)
+        if (sound[0][i])
             busy[n_busy++] = (uint32_t)i;
 }
 
@@ -206,11 +233,12 @@ static void damage_bytes(fuzz_input *input, size_t n)
 const char *fuzz_damaged_run(const uint8_t *bytes, size_t n)
 {
     fuzz_input input = {bytes, n};
-    if (n_sound == 0)
+    if (n_sound[0] == 0)
         make_sound();
-    memcpy(damaged, sound, n_sound);
-    size_t size = n_sound;
     uint8_t what = fuzz_byte(&input);
+    int which = what >> 3 & 1;
+    size_t size = n_sound[which];
+    memcpy(damaged, sound[which], size);
     if (what & 1)
         size = damage_rows(size, &input);
     if (what & 2)

@@ -1,0 +1,200 @@
+/* Damaged samples: how a reader sees one, and what it remembers of it. It goes
+   on with missing values; whoever asked for the sample finds it here, and
+   among the run's events. */
+#include "store/reader_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct es_damage_place es_damage_place;
+
+/* --- which ones ---------------------------------------------------------- */
+
+static int compare(const es_damage_place *a, const es_damage_place *b)
+{
+    if (a->run != b->run)
+        return a->run < b->run ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    return (a->series_id > b->series_id) - (a->series_id < b->series_id);
+}
+
+static size_t run_of(const es_reader *reader, int64_t series_id)
+{
+    const es_contents *contents = &reader->contents;
+    for (size_t run = 0; run < contents->n_runs; run++) {
+        const es_stored_run *r = &contents->runs[run];
+        for (size_t i = 0; i < r->n_series; i++)
+            if (contents->series[r->first_series + i].id == series_id)
+                return run;
+    }
+    return 0;
+}
+
+static es_status note(es_reader *reader, const es_series *series, int64_t step)
+{
+    es_damage *damage = &reader->damage;
+    const es_damage_place place = {.run = run_of(reader, series->id),
+                                   .step = step,
+                                   .series_id = series->id};
+    size_t at = damage->n;
+    while (at > 0 && compare(&damage->places[at - 1], &place) > 0)
+        at--;
+    if ((at > 0 && compare(&damage->places[at - 1], &place) == 0) ||
+        damage->n == ES_MAX_DAMAGED)
+        return ES_OK;
+    if (!damage->places)
+        damage->places = es_resize(NULL, ES_MAX_DAMAGED, sizeof place);
+    if (!damage->places)
+        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    memmove(damage->places + at + 1, damage->places + at,
+            (damage->n - at) * sizeof place);
+    damage->places[at] = place;
+    damage->n++;
+    return ES_OK;
+}
+
+/** For a file without checksums. */
+static es_status find_unchecked(const void **bytes, const es_reader *reader,
+                                sqlite3_stmt *statement, int column,
+                                const es_series *series, int64_t step)
+{
+    const char *path = reader->database.path;
+    const size_t wanted = series->n_values * sizeof(float);
+    if (sqlite3_column_type(statement, column) != SQLITE_BLOB)
+        return es_fail(ES_EFORMAT, "%s: damaged: %s, step %lld: not a BLOB",
+                       path, series->name, (long long)step);
+    *bytes = sqlite3_column_blob(statement, column);
+    size_t size = (size_t)sqlite3_column_bytes(statement, column);
+    if (size != wanted)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: %s, step %lld: %zu bytes, not %zu", path,
+                       series->name, (long long)step, size, wanted);
+    return *bytes ? ES_OK : es_fail(ES_ENOMEM, "%s: out of memory", path);
+}
+
+/* sqlite3_column_value: the other ways into a row take locks and look for
+ * failures at every call, which costs as much as the checksum. A connection
+ * belongs to one thread. */
+es_status es_value_find(const void **bytes, es_reader *reader,
+                        sqlite3_stmt *statement, int column,
+                        const es_series *series, int64_t step)
+{
+    const size_t wanted = series->n_values * sizeof(float);
+    if (!es_reader_has_checksums(reader))
+        return find_unchecked(bytes, reader, statement, column, series, step);
+    sqlite3_value *value = sqlite3_column_value(statement, column);
+    *bytes = sqlite3_value_blob(value);
+    if (*bytes && (size_t)sqlite3_value_bytes(value) == wanted &&
+        sqlite3_value_int64(sqlite3_column_value(statement, column + 1)) ==
+            es_checksum_of_sample(series->crc, step, *bytes, wanted))
+        return ES_OK;
+    if (sqlite3_errcode(reader->database.handle) == SQLITE_NOMEM)
+        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    *bytes = NULL;
+    return note(reader, series, step);
+}
+
+bool es_reader_has_checksums(const es_reader *reader)
+{
+    return reader->database.schema > 1;
+}
+
+size_t es_reader_n_damaged(const es_reader *reader)
+{
+    return reader->damage.n;
+}
+
+es_status es_reader_damaged(const es_reader *reader, size_t index,
+                            es_damaged *out)
+{
+    const es_contents *contents = &reader->contents;
+    if (index >= reader->damage.n)
+        return es_fail(ES_EARGUMENT, "%s: no damaged sample of index %zu",
+                       reader->database.path, index);
+    const es_damage_place *place = &reader->damage.places[index];
+    *out = (es_damaged){.run = place->run, .step = place->step, .series = "?"};
+    for (size_t i = 0; i < contents->n_series; i++)
+        if (contents->series[i].id == place->series_id) {
+            out->series = contents->series[i].name;
+            out->phase = contents->series[i].phase;
+        }
+    return ES_OK;
+}
+
+/* --- as events ----------------------------------------------------------- */
+
+typedef struct es_damage_texts {
+    char message[ES_MAX_NAME + 80], dedupe[ES_MAX_NAME + 80];
+} es_damage_texts;
+
+static es_status make_event(es_event *out, es_damage_texts *texts,
+                            const es_reader *reader, size_t index)
+{
+    es_damaged sample;
+    es_status status = es_reader_damaged(reader, index, &sample);
+    if (status < 0)
+        return status;
+    snprintf(texts->message, sizeof texts->message,
+             "the sample of %.*s (%s) is damaged: shown as missing",
+             ES_MAX_NAME, sample.series, es_phase_name(sample.phase));
+    snprintf(texts->dedupe, sizeof texts->dedupe, "damaged/%s/%lld/%.*s",
+             es_phase_name(sample.phase), (long long)sample.step, ES_MAX_NAME,
+             sample.series);
+    *out = (es_event){.step = sample.step,
+                      .kind = "damaged",
+                      .severity = ES_SEVERITY_ERROR,
+                      .layer = ES_UNKNOWN,
+                      .head = ES_UNKNOWN,
+                      .message = texts->message,
+                      .dedupe = texts->dedupe};
+    return ES_OK;
+}
+
+static bool reserve(es_damage *damage, size_t n_events, size_t n_texts)
+{
+    free(damage->events);
+    free(damage->texts);
+    damage->events = es_resize(NULL, n_events, sizeof *damage->events);
+    damage->texts = es_resize(NULL, n_texts, sizeof *damage->texts);
+    return damage->events && damage->texts;
+}
+
+es_status es_damage_add_events(es_reader *reader, size_t run,
+                               const es_event **events, size_t *n)
+{
+    es_damage *damage = &reader->damage;
+    size_t first = 0, end, n_merged = 0, own = 0;
+    while (first < damage->n && damage->places[first].run < run)
+        first++;
+    for (end = first; end < damage->n && damage->places[end].run == run;)
+        end++;
+    if (first == end)
+        return ES_OK;
+    if (!reserve(damage, *n + end - first, end - first))
+        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    for (size_t i = first; i < end; i++) {
+        while (own < *n && (*events)[own].step <= damage->places[i].step)
+            damage->events[n_merged++] = (*events)[own++];
+        es_status status = make_event(&damage->events[n_merged++],
+                                      &damage->texts[i - first], reader, i);
+        if (status < 0)
+            return status;
+    }
+    while (own < *n)
+        damage->events[n_merged++] = (*events)[own++];
+    *events = damage->events;
+    *n = n_merged;
+    return ES_OK;
+}
+
+void es_damage_free(es_damage *damage)
+{
+    free(damage->places);
+    free(damage->events);
+    free(damage->texts);
+    *damage = (es_damage){0};
+}
