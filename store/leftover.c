@@ -65,21 +65,25 @@ static bool take_lease(int fd)
            fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
 }
 
-static void remove_one(int folder, const char *file)
+void es_leftover_unlink(int folder, const char *file)
 {
     /* The file itself comes last: it leads to the others. */
     static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
                                           ""};
-    char name[NAME_MAX + 1];
+    char name[PATH_MAX];
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (snprintf(name, sizeof name, "%s%s", file, endings[i]) < PATH_MAX)
+            unlinkat(folder, name, 0);
+}
+
+static void remove_one(int folder, const char *file)
+{
     int fd =
         openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return;
-    bool dead = es_leftover_is_ours(fd) && take_lease(fd);
-    for (size_t i = 0; dead && i < sizeof endings / sizeof *endings; i++) {
-        snprintf(name, sizeof name, "%s%s", file, endings[i]);
-        unlinkat(folder, name, 0);
-    }
+    if (es_leftover_is_ours(fd) && take_lease(fd))
+        es_leftover_unlink(folder, file);
     close(fd);
 }
 

@@ -18,6 +18,10 @@ bool es_leftover_is_name(const char *file);
  *  name. Says nothing about who else has it open. */
 bool es_leftover_is_ours(int fd);
 
+/** Removes a temporary file, and what SQLite and the writer's lock put beside
+ *  it, from an open folder, or AT_FDCWD. What is not there is no matter. */
+void es_leftover_unlink(int folder, const char *file);
+
 /**
  * Removes from a folder the temporary files that no process has open any more,
  * and what SQLite and the writer's lock put beside them. Whoever writes one has

@@ -308,7 +308,7 @@ void es_outfile_abandon(es_outfile *file)
     if (file->stream && file->stream != stdout)
         fclose(file->stream);
     if (file->temporary)
-        unlink(file->temporary);
+        es_leftover_unlink(AT_FDCWD, file->temporary);
     if (file->held >= 0)
         close(file->held);
     free(file->temporary);

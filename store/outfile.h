@@ -31,7 +31,8 @@ es_status es_outfile_open(es_outfile **out, FILE **stream,
  */
 es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 
-/** Removes the temporary file, leaves `path` alone, frees. NULL is fine. */
+/** Removes the temporary file and what lies beside it, leaves `path` alone,
+ * frees. NULL is fine. */
 void es_outfile_abandon(es_outfile *file);
 
 /** Closes the file if all went well until now, and abandons it otherwise.

@@ -75,6 +75,19 @@ limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
 exits 'a full disk, import' 3 '^entropy-scan: big.db: .*(File too large|disk I/O error)' \
     limited "$scan" import -q big.log -o big.db
 check 'which leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"
+few_open_files() { # so few that one step of an import after the other fails
+    local n code failed=0
+    for n in $(seq 4 12); do
+        (ulimit -n "$n"; "$scan" import -q heat.csv -o few.db)
+        code=$?
+        [ $code = 0 ] && rm few.db
+        [ $code = 3 ] && failed=$((failed + 1))
+        [ -z "$(ls -A | grep -E 'few.db|entropy-scan')" ] && [ $code = 0 -o $code = 3 ] ||
+            { echo "$n open files, exit $code:"; ls -A; return 1; }
+    done
+    [ $failed -ge 3 ]
+}
+check 'too few open files for an import leave nothing behind' few_open_files
 full_disk() {
     mkdir -p small
     unshare -rm sh -c 'mount -t tmpfs -o size=256k none small &&

@@ -115,6 +115,11 @@ exits 'no such directory' 3 'nowhere: ' "$corpus" -o "$dir/x.tok" "$dir/nowhere"
 exits 'a file is no directory' 3 'a.tok: not a directory' \
     "$corpus" -o "$dir/x.tok" "$dir/a.tok"
 mkdir "$dir/bare"
+few() { (ulimit -n "$1"; shift; "$@"); }
+for n in 4 5; do
+    exits "a limit of $n open files is no smaller corpus" 3 'Too many open files' \
+        few $n "$corpus" -q -o "$dir/few.tok" "$dir/a"
+done
 exits 'a directory without Python' 3 'no Python source' \
     "$corpus" -o "$dir/x.tok" "$dir/bare"
 exits 'an output that cannot be written' 3 'nowhere' \

@@ -192,6 +192,8 @@ static es_status add_path(es_corpus *corpus, int folder, char **path,
 {
     size_t size;
     int fd = open_regular(folder, *path, &size);
+    if (fd < 0 && es_paths_is_shortage(errno))
+        return es_fail(ES_EIO, "%s: %s", *path, strerror(errno));
     if (fd < 0) {
         corpus->n_unreadable++;
         return ES_OK;

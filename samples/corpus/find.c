@@ -53,6 +53,11 @@ static const char *relative(const FTSENT *entry, const char *folder)
     return path + strspn(path, "/");
 }
 
+bool es_paths_is_shortage(int reason)
+{
+    return reason == EMFILE || reason == ENFILE || reason == ENOMEM;
+}
+
 /** What one entry of the walk means. */
 static es_status visit(es_paths *list, FTS *walk, FTSENT *entry,
                        const char *folder)
@@ -71,8 +76,8 @@ static es_status visit(es_paths *list, FTS *walk, FTSENT *entry,
     case FTS_DNR:
     case FTS_ERR:
     case FTS_NS:
-        if (entry->fts_level == 0)
-            return es_fail(ES_EIO, "%s: %s", folder,
+        if (entry->fts_level == 0 || es_paths_is_shortage(entry->fts_errno))
+            return es_fail(ES_EIO, "%s: %s", entry->fts_path,
                            strerror(entry->fts_errno));
         list->n_unreadable++;
         return ES_OK;
