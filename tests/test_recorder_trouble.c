@@ -330,7 +330,7 @@ static int record_under_limit(const char *path, int64_t *steps)
     const struct rlimit limit = {400000, 400000};
     const es_run_info run = recording_run();
     es_recorder_options options = recording_options(path, &run);
-    options.wait_ms = -1;
+    options.wait_ms = 5000; /* a ring is full, too, where many processes run */
     es_recorder *recorder;
     int series[4], bad = 0;
     setrlimit(RLIMIT_FSIZE, &limit);
