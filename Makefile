@@ -2,6 +2,7 @@
 #
 #   CC=clang              another compiler
 #   SAN=address,undefined sanitizers (a build folder of their own)
+#   LINKER=gold           another linker, for what is built only to be tested
 #   CUDA=0                without the CUDA back-end (default: as nvcc is there)
 #   BUILD=DIR             where everything built goes (default build)
 #   DESTDIR= PREFIX=      for install
@@ -152,7 +153,7 @@ deps:
 
 # --- programs --------------------------------------------------------------
 
-link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm
 
 $(BUILD)/entropy-scan: $(call objects,cli/main.c) \
@@ -199,11 +200,13 @@ $(eval $(call archive_rule,process,$(PROCESS_SRC)))
 $(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
-# A file's name says which vector instructions it may use.
+# A file's name says which vector instructions it may use. Sanitizers keep its
+# loops from becoming vectors, whatever a compiler spends on that.
+VECTOR_OPTIMISE = $(if $(SAN),,-O3)
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
-    -mvpclmulqdq -O3
-$(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma -O3
-$(BUILD)/obj/%_sse42.o: VECTOR = -msse4.2 -mpclmul -O3
+    -mvpclmulqdq $(VECTOR_OPTIMISE)
+$(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
+$(BUILD)/obj/%_sse42.o: VECTOR = -msse4.2 -mpclmul $(VECTOR_OPTIMISE)
 # Plain loops there are meant to become multiply-adds.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts, JOBS at a time (as many as there are
-# processors), prints what failed in full and one line for the rest, and closes
-# with "N passed, N failed, N skipped".
+# Runs test programs and scripts, JOBS at a time (one more than there are
+# processors, for some sleep), prints what failed in full and one line for the
+# rest, and closes with "N passed, N failed, N skipped".
 #
 # A cmocka program prints TAP here; so does a script. "# SKIP" counts as
 # skipped. A program that dies, runs no test or not as many as it announces, or
@@ -12,7 +12,7 @@ set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
-jobs=${JOBS:-$(nproc)}
+jobs=${JOBS:-$(($(nproc) + 1))}
 
 # A locale that writes 1,5: our numbers have to be the same in it.
 if command -v localedef >/dev/null && [ ! -d "$BUILD/locale/de_DE.UTF-8" ]; then
