@@ -6,8 +6,8 @@ set -uo pipefail
 . tests/background.sh # until_true, ended
 plan_dir
 runner=$PWD/tests/tools/run.sh
-mkdir -p "$dir/build"
-ln -s "$PWD/$BUILD/locale" "$dir/build/locale"
+mkdir -p "$dir/build" # its own, but for the locale, which takes a second
+ln -s "$(realpath "$BUILD")/locale" "$dir/build/locale"
 
 write_script() { # NAME: a test, from standard input
     { echo '#!/bin/bash'; cat; } >"$dir/$1"
