@@ -14,12 +14,12 @@ case $BUILD in /*) train=$BUILD/entropy-train scan=$BUILD/entropy-scan ;; esac
 ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
-steps=1000
-[ -z "${SAN:-}" ] || steps=300 # they are slow
+steps=500
+[ -z "${SAN:-}" ] || steps=200 # they are slow
 
 own_corpus "$dir/corpus.tok" || exit 1
 model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
-    --steps $steps --record-every 1 --eval-every 200 --eval-batches 2
+    --steps $steps --record-every 1 --eval-every 80 --eval-batches 2
     --threads 1 --seed 7 --log-every 1 --data "$dir/corpus.tok")
 
 # --- a training run in the background ---------------------------------------
@@ -27,7 +27,7 @@ model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
 # A moment, not only at the beginnings of steps. Drawn outside of `check`,
 # whose subshell would have a seed of its own.
 draw() {
-    moment=$((RANDOM % (steps * 3 / 4) + 1))
+    moment=$((RANDOM % (steps / 2) + 1))
     pause=0.00$((RANDOM % 10))
 }
 await_moment() { await_step "$moment" && sleep "$pause"; }
