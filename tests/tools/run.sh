@@ -24,7 +24,8 @@ case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
 logs=$(mktemp -d) && : >"$logs/times" || exit 1
 trap 'rm -rf "$logs"' EXIT
-declare -A test_of start_of # by process
+declare -A test_of log_of start_of # by process
+n_begun=0
 stop() { # EXIT-CODE: ends what runs; timeout passes it on to all of a test
     trap '' HUP INT TERM
     [ ${#test_of[@]} -eq 0 ] || kill "${!test_of[@]}" 2>/dev/null
@@ -89,9 +90,10 @@ report() { # LOG NAME EXIT-CODE SECONDS
 }
 
 begin() { # TEST
-    timeout -k 10 "${TEST_SECONDS:-1200}" "$1" \
-        >"$logs/$(basename "$1").log" 2>&1 </dev/null &
-    test_of[$!]=$(basename "$1") start_of[$!]=$SECONDS
+    local log=$logs/$n_begun
+    timeout -k 10 "${TEST_SECONDS:-1200}" "$1" >"$log" 2>&1 </dev/null &
+    test_of[$!]=$(basename "$1") log_of[$!]=$log start_of[$!]=$SECONDS
+    n_begun=$((n_begun + 1))
 }
 
 await() { # until one of them has ended
@@ -99,9 +101,9 @@ await() { # until one of them has ended
     wait -n -p process "${!test_of[@]}"
     code=$?
     [ -n "$process" ] || { test_of=(); return; } # lost: counted at the end
-    report "$logs/${test_of[$process]}.log" "${test_of[$process]}" $code \
+    report "${log_of[$process]}" "${test_of[$process]}" $code \
         $((SECONDS - start_of[$process]))
-    unset "test_of[$process]" "start_of[$process]"
+    unset "test_of[$process]" "log_of[$process]" "start_of[$process]"
 }
 
 run() { # JOBS TEST...
