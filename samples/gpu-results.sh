@@ -1,27 +1,34 @@
 #!/usr/bin/env bash
 # usage: samples/gpu-results.sh   (make gpu-results)
-# The tables that `make gpu-check` left in OUT become results of this project:
+# The tables that `make gpu-check` left in TABLES become results of this project:
 # samples/results/gpu-STAGE.md, each with its card, date and command; and a
 # heatmap of the training. Tables of the emulation are none.
 #
-#   OUT      of gpu-check (BUILD/gpu)
+#   OUT      what came back from another machine: its gpu.tar.gz goes into
+#            TABLES first, where the next call, carrying it, goes on
+#   TABLES   of gpu-check (build/gpu)
 #   RESULTS  where they go (samples/results)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
-OUT=${OUT:-$BUILD/gpu}
+TABLES=${TABLES:-build/gpu}
 RESULTS=${RESULTS:-samples/results}
-[ -s "$OUT/require.md" ] ||
-    { echo "gpu-results: $OUT: no tables of a whole gpu-check" >&2; exit 3; }
-! grep -lF 'host emulation' "$OUT"/*.md >&2 ||
+if [ -n "${OUT:-}" ]; then
+    mkdir -p "$TABLES"
+    tar -xzf "$OUT/gpu.tar.gz" -C "$TABLES" ||
+        { echo "gpu-results: $OUT: no gpu.tar.gz of a gpu-check" >&2; exit 3; }
+fi
+[ -s "$TABLES/summary.md" ] ||
+    { echo "gpu-results: $TABLES: no tables of a whole gpu-check" >&2; exit 3; }
+! grep -lF 'host emulation' "$TABLES"/*.md >&2 ||
     { echo 'gpu-results: tables of the emulation are no results' >&2; exit 3; }
 mkdir -p "$RESULTS"
-for table in "$OUT"/*.md; do
+for table in "$TABLES"/*.md; do
     name=$(basename "$table" .md)
     rm -f "$RESULTS/gpu-${name%-failed}.md"
     cp "$table" "$RESULTS/gpu-${name%-failed}.md"
 done
-for run in "$OUT"/*.db; do
+for run in "$TABLES"/*.db; do
     [ -f "$run" ] || continue
     "$BUILD/entropy-scan" "$run" -q \
         --heatmap="$RESULTS/gpu-$(basename "$run" .db)-heatmap.png"

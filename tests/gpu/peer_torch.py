@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
 """usage: peer_torch.py rate
        peer_torch.py attention BENCH_ATTENTION
-       peer_torch.py step ENTROPY_TRAIN
-       peer_torch.py warm
+       peer_torch.py eager ENTROPY_TRAIN
+       peer_torch.py compile ENTROPY_TRAIN
 
 What the CUDA back-end is measured against, on one device in one run
 (tests/gpu/check.sh): PyTorch 2, as people use it.
 
 rate       the device's rate for a large bf16 matrix product
 attention  our fused attention, which returns the entropy of every row, beside
-           scaled_dot_product_attention, which does not: what it takes of its
-           own accord, and each of its back-ends. Its calls are captured in a
-           CUDA graph, so that Python is not what is timed; q, k and v lie as a
-           projection leaves them, and no copy of theirs is counted
-step       a training step of GPT-2 small, entropy recorded at every step into a
-           run file, beside torch.compile (loss inside, fused AdamW, nothing
-           waited for within a step, no entropy at all), of several settings the
-           fastest; and beside eager PyTorch that keeps the attention matrices
-           and takes the papers' formula of them. The sides take turns
-warm       fills the cache of torch.compile, so that step need not wait
+           scaled_dot_product_attention, which does not: its flash attention,
+           which ours is judged by, and cuDNN, which it takes of its own accord
+           on newer devices and which is shown as what there is to reach. Its
+           calls are captured in a CUDA graph, so that Python is not what is
+           timed; q, k and v lie as a projection leaves them, and no copy of
+           theirs is counted
+eager      a training step of GPT-2 small, entropy recorded at every step into a
+           run file, beside eager PyTorch that keeps the attention matrices and
+           takes the papers' formula of them, and beside eager PyTorch with
+           flash attention. The sides take turns
+compile    the same beside torch.compile (loss inside, fused AdamW, nothing
+           waited for within a step, no entropy at all), of several settings
+           with flash attention the fastest; and with cuDNN. All compile first,
+           at once
 
 Medians. Memory is what the device holds more than before, as nvidia-smi has it.
-Lines that begin with "required: " say what was asked for and whether it holds.
+Lines that begin with "required: " say what was asked for and whether it holds,
+those with "stretch: " only how far it is.
 
   ENTROPY_BENCH_DEVICE    cpu: to try this file out; nothing is a GPU's then
   ENTROPY_BENCH_MODEL     "12 12 768 50257": L, H, d, V
@@ -30,7 +35,7 @@ Lines that begin with "required: " say what was asked for and whether it holds.
   ENTROPY_BENCH_TOKENS    16384: B T of the attention
   ENTROPY_BENCH_ROUNDS    21
   ENTROPY_BENCH_SHARE     of the device's memory, for a peer (1)
-  ENTROPY_BENCH_SECONDS   after which no further peer of a step is begun (220)
+  ENTROPY_BENCH_SECONDS   after which no further peer is begun (220)
   ES_LIBRARY_PATH         LD_LIBRARY_PATH of our programs
 
 Exit code: 77 where there is no PyTorch or no device.
@@ -49,16 +54,18 @@ import time
 
 # First: it says so where there is no PyTorch.
 from torch_common import (
-    BEGIN,
     DEVICE,
     MODEL,
     N_ROUNDS,
+    SECONDS,
     SKIPPED,
     device_name,
     matrix_rate,
     our_environment,
     required,
+    seconds_left,
     setting,
+    stretch,
 )
 
 import torch
@@ -68,7 +75,6 @@ from torch_model import serve
 STEPS = [
     tuple(map(int, one.split("x"))) for one in setting("STEPS", "128x64 1024x8").split()
 ]
-SECONDS = float(setting("SECONDS", "220"))
 
 # --- a step beside ours ------------------------------------------------------
 
@@ -104,9 +110,14 @@ class Unfinished(Exception):
 
 
 class Peer:
-    """PyTorch in a process of its own."""
+    """PyTorch in a process of its own; attention: "flash", "cudnn", or "" for
+    none of SDPA's."""
 
-    def __init__(self, mode, vocab, n_ctx, n_batch):
+    def __init__(self, mode, attention, vocab, n_ctx, n_batch):
+        self.attention = attention
+        environment = dict(os.environ)
+        if attention == "flash":
+            environment["TORCH_CUDNN_SDPA_DEPRIORITIZED"] = "1"
         self.errors = tempfile.TemporaryFile("w+")
         command = [sys.executable, __file__, "serve", mode]
         command += [str(number) for number in (vocab, n_ctx, n_batch)]
@@ -116,6 +127,7 @@ class Peer:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
+            env=environment,
         )
 
     def has_line(self):
@@ -134,6 +146,14 @@ class Peer:
         said = [text.strip() for text in self.errors if text.strip()]
         raise Unfinished((said or ["it said nothing"])[-1][:200])
 
+    def ready(self, seconds):
+        """Parameters and the MiB that PyTorch reserved; fails where it takes
+        another attention than it was to."""
+        n, reserved, took = self.line(seconds).strip().split(maxsplit=2)
+        if self.attention and DEVICE == "cuda" and not took.startswith(self.attention):
+            raise Unfinished(f"it takes {took}, not {self.attention}")
+        return int(n), int(reserved)
+
     def go(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -146,14 +166,14 @@ class Peer:
         self.errors.close()
 
 
-def peer_step(mode, vocab, n_ctx, n_batch, seconds):
+def peer_step(kind, n_ctx, n_batch, seconds):
     """Milliseconds, MiB of the device, MiB that PyTorch reserved, parameters."""
     memory = LargestMemory()
     memory.start()
-    peer = Peer(mode, vocab, n_ctx, n_batch)
+    peer = Peer(*kind, n_ctx, n_batch)
     try:
         try:
-            n, reserved = map(int, peer.line(seconds).split())
+            n, reserved = peer.ready(seconds)
         finally:
             mib = memory.end()
         peer.go()
@@ -195,13 +215,16 @@ def padded(vocab):
     return 128 * math.ceil(vocab / 128) if vocab > 128 else vocab
 
 
-def peers():
-    """Settings of torch.compile and vocabularies, the likely fastest first;
-    those that are tried."""
+def compiled():
+    """What is compiled: mode, attention and vocabulary, the likely fastest
+    first."""
     more = padded(MODEL[3])
-    return [("default", more), ("reduce-overhead", more)] + (
-        [("default", MODEL[3])] if more != MODEL[3] else []
-    )
+    kinds = [
+        ("default", "flash", more),
+        ("default", "cudnn", more),
+        ("reduce-overhead", "flash", more),
+    ]
+    return kinds + ([("default", "flash", MODEL[3])] if more != MODEL[3] else [])
 
 
 def model_flops(n_ctx, n_batch):
@@ -211,10 +234,6 @@ def model_flops(n_ctx, n_batch):
     weights = n_layer * 12 * width**2 + vocab * width
     pairs = n_layer * n_ctx * (n_ctx + 1) / 2
     return n_batch * (6 * weights * n_ctx + 12 * width * pairs)
-
-
-def seconds_left():
-    return SECONDS - (time.monotonic() - BEGIN)
 
 
 def print_row(sizes, side, took, mib, reserved, ratio):
@@ -243,14 +262,14 @@ class Turns:
     def our_turn(self):
         self.ours.append(our_step(self.program, *self.sizes))
 
-    def peer(self, side, mode, vocab, seconds):
+    def peer(self, side, kind, seconds):
         """Ratio to ours, of the turns before and after, and MiB; or None."""
         try:
-            took, mib, reserved, n = peer_step(mode, vocab, *self.sizes, seconds)
+            took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:
             print(f"| {self.sizes[0]} | {self.sizes[1]} | {side} | {why} | | | | |")
             return None
-        check_parameters(n, self.ours[0][3], vocab)
+        check_parameters(n, self.ours[0][3], kind[2])
         self.our_turn()
         ratio = took / statistics.mean(one[1] for one in self.ours[-2:])
         print_row(self.sizes, side, took, mib, reserved, f"{ratio:.2f}x")
@@ -260,96 +279,117 @@ class Turns:
         return statistics.median(one[1] for one in self.ours)
 
 
-def require_steps(sizes, turns, fast, eager, rate):
-    n_ctx = sizes[0]
-    shares = ", ".join(one[4] for one in turns.ours)
-    ours = turns.recorded()
-    print(f"\nT = {n_ctx}: recording costs {shares} of a step, turn by turn.")
-    share = model_flops(*sizes) / (1e-3 * ours) / rate
-    print(f"Share of the matrix rate, T = {n_ctx}: {100 * share:.0f} %\n")
-    if fast:
-        what = "the fastest torch.compile without entropy"
-        required(f"step, recorded, T {n_ctx}, against {what}", min(fast)[0], 1.0)
-    else:
-        print(f"required: torch.compile beside ours at T {n_ctx}: not measured")
-    if not eager:
-        print(f"required: eager beside ours at T {n_ctx}: not measured")
-        return
+def require_papers(turns, papers):
+    n_ctx = turns.sizes[0]
     what = "eager PyTorch with the papers' logging"
-    required(f"step, recorded, T {n_ctx}, against {what}", eager[0], 3.0)
+    if not papers:
+        print(f"\nrequired: {what} beside ours at T {n_ctx}: not measured")
+        return
+    print()
+    required(f"step, recorded, T {n_ctx}, against {what}", papers[0], 3.0)
     mib = max(1, max(one[2] for one in turns.ours))
     if n_ctx == max(size[0] for size in STEPS) and DEVICE == "cuda":
-        required(f"memory of {what} over ours, T {n_ctx}", eager[1] / mib, 2.0)
+        required(f"memory of {what} over ours, T {n_ctx}", papers[1] / mib, 2.0)
 
 
-def compare_one(program, sizes, rate, until):
-    turns = Turns(program, sizes)
-    plain, recorded, mib, millions, _ = turns.ours[0]
-    print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
-    print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
-    eager = turns.peer(
-        "eager, papers' formula", "eager", MODEL[3], min(60, seconds_left())
+def compare_eager(turns, _rate, _until):
+    papers = turns.peer(
+        "eager, papers' formula", ("papers", "", MODEL[3]), min(60, seconds_left())
     )
-    fast = []
-    for mode, vocab in peers():
-        if fast and seconds_left() < until + 25:
+    if seconds_left() > 10:
+        flash = ("eager", "flash", MODEL[3])
+        turns.peer("eager, flash, no entropy", flash, min(60, seconds_left()))
+    require_papers(turns, papers)
+
+
+def require_compiled(turns, found, rate):
+    """found: attention -> those that were measured with it."""
+    n_ctx = turns.sizes[0]
+    share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
+    print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")
+    print(f"of a step, turn by turn. Share of the matrix rate: {100 * share:.0f} %\n")
+    what = "the fastest torch.compile without entropy"
+    if found["flash"]:
+        text = f"step, recorded, T {n_ctx}, against {what}, flash"
+        required(text, min(found["flash"])[0], 1.0)
+    else:
+        print(f"required: torch.compile beside ours at T {n_ctx}: not measured")
+    if found["cudnn"]:
+        text = f"step, recorded, T {n_ctx}, against torch.compile, cuDNN"
+        stretch(text, min(found["cudnn"])[0])
+
+
+def compare_compiled(turns, rate, until):
+    found = {"flash": [], "cudnn": []}
+    for kind in compiled():
+        if seconds_left() < (until + 25 if found["flash"] else 15):
             break
-        side = f"torch.compile, {mode}, V {vocab}"
-        fast.append(turns.peer(side, mode, vocab, min(100, seconds_left())))
-    require_steps(sizes, turns, [one for one in fast if one], eager, rate)
+        mode, attention, vocab = kind
+        side = f"torch.compile, {mode}, {attention}, V {vocab}"
+        one = turns.peer(side, kind, min(100, seconds_left()))
+        found[attention] += [one] if one else []
+    require_compiled(turns, found, rate)
 
 
 HEADS = "T | B | side | ms a step | tokens/s | MiB of the device | MiB reserved | peer / ours"
 
 
-def compare_steps(program):
+def compare_steps(program, compare):
     rate, n = matrix_rate()
     print(f"A product of {n} x {n} bf16 matrices: {rate / 1e12:.3g} TFLOP/s")
     names = "L {}, H {}, d {}, V {}".format(*MODEL)
     print(f"{names}, AdamW, clipped; ours in bf16, its peers by autocast.")
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
+    begun = seconds_left()
     for i, sizes in enumerate(STEPS):
         print(f"\n| {HEADS} |\n|" + " --- |" * 8, flush=True)
+        turns = Turns(program, sizes)
+        plain, recorded, mib, *_ = turns.ours[0]
+        print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
+        print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
         # What is left for the sizes to come.
-        until = 0.5 * SECONDS * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
-        compare_one(program, sizes, rate, until)
+        until = 0.5 * begun * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
+        compare(turns, rate, until)
 
 
 def warm():
-    """All at once, each with a few processes of the compiler and its share of
-    most of the device's memory."""
-    wanted = [(mode, vocab, *sizes) for sizes in STEPS for mode, vocab in peers()]
+    """Fills the cache of torch.compile: all at once, each with a few processes
+    of the compiler and its share of most of the device's memory."""
+    wanted = [(*kind, *sizes) for sizes in STEPS for kind in compiled()]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
     os.environ["ENTROPY_BENCH_SHARE"] = str(0.85 / len(wanted))
     running = [Peer(*one) for one in wanted]
-    for peer in running:
+    for one, peer in zip(wanted, running):
         try:
-            peer.line(seconds_left())
+            peer.line(max(1, seconds_left() - 0.6 * SECONDS))
         except Unfinished as why:
-            print(why)
+            print(f"Compiling {one} beforehand: {why}")
         peer.end()
+    del os.environ["ENTROPY_BENCH_SHARE"], os.environ["TORCHINDUCTOR_COMPILE_THREADS"]
 
 
 def main():
     verb, rest = (sys.argv[1:2] or ["help"])[0], sys.argv[2:]
-    if verb not in ("rate", "attention", "step", "warm", "serve"):
+    if verb not in ("rate", "attention", "eager", "compile", "serve"):
         sys.exit(__doc__)
     if DEVICE == "cuda" and not torch.cuda.is_available():
         print("skipped: PyTorch finds no CUDA device")
         sys.exit(SKIPPED)
-    if verb in ("rate", "attention", "step"):
+    if verb != "serve":
         print(f"PyTorch {torch.__version__} on {device_name()}")
     if verb == "rate":
         print("{:.3g} FLOP/s".format(matrix_rate()[0]))
     elif verb == "attention":
         compare_attention(rest[0])
-    elif verb == "step":
-        compare_steps(rest[0])
-    elif verb == "warm":
+    elif verb == "eager":
+        compare_steps(rest[0], compare_eager)
+    elif verb == "compile":
         warm()
+        compare_steps(rest[0], compare_compiled)
     else:
-        serve(rest[0], *map(int, rest[1:]))
+        mode, vocab, n_ctx, n_batch = rest
+        serve(mode, int(vocab), int(n_ctx), int(n_batch))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch_common import (
     DEVICE,
     MODEL,
+    attention_kernel,
     our_environment,
     required,
+    seconds_left,
     setting,
+    stretch,
     time_rounds,
     verdict,
-    wait,
 )
 
 CONTEXTS = list(
@@ -64,37 +66,25 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
     return forward_time, both_time - forward_time
 
 
-def sdpa_kernels():
+def sdpa_takes():
     """Which kernel SDPA takes of its own accord."""
     q = torch.randn(4, 12, 1024, 64, device=DEVICE).bfloat16().requires_grad_()
-    try:
-        activity = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activity) as profile:
-            F.scaled_dot_product_attention(q, q, q, is_causal=True)
-            wait()
-        names = [event.key for event in profile.key_averages()]
-        return max(names, key=len)[:70] if names else "of unknown name"
-    except Exception as why:  # the profiler may be missing; the times are not
-        return f"of unknown name ({why})"
+    return attention_kernel(
+        lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    )
 
 
 def back_ends():
-    """What SDPA can be told to take: name and a context to take it in."""
-    return [
-        (name, lambda one=one: sdpa_kernel(one))
-        for name, one in (
-            ("flash", SDPBackend.FLASH_ATTENTION),
-            ("cudnn", SDPBackend.CUDNN_ATTENTION),
-        )
-    ]
+    """What SDPA is told to take: what ours is divided by, and the stretch."""
+    return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def all_sdpa_times(sizes):
-    """Those of its own choice, then those of each back-end: NaN if it cannot."""
-    times = [sdpa_times(*sizes)]
-    for _, context in back_ends():
+    """Those of each back-end: NaN if it cannot."""
+    times = []
+    for _, back_end in back_ends():
         try:
-            with context():
+            with sdpa_kernel(back_end):
                 times.append(sdpa_times(*sizes))
         except RuntimeError:
             times.append((math.nan, math.nan))
@@ -114,55 +104,66 @@ def our_attention_times(program, *sizes):
 
 
 def attention_row(program, width, n_ctx):
-    """Prints a line; returns the ratios that were required of it."""
+    """Prints a line; returns what ours is of each back-end, forward and
+    backward, the cost of entropy, and the sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)
-    _, measured, _, backward, cost, low, high = our_attention_times(program, *sizes)
-    cells = [f"{width} | {n_ctx} | {measured:.3f}"]
-    cells += [f"{100 * (x - 1):+.1f}" for x in (cost, low, high)]
-    cells += [f"{forward:.3f}" for forward, _ in sdpa]
-    cells += [f"{sdpa[0][0] / measured:.2f} | {backward:.3f}"]
-    cells += [f"{way_back:.3f}" for _, way_back in sdpa]
-    cells += [f"{sdpa[0][1] / backward:.2f}"]
+    _, forward, _, backward, *costs = our_attention_times(program, *sizes)
+    cells = [f"{width} | {n_ctx} | {forward:.3f}"]
+    cells += [f"{100 * (x - 1):+.1f}" for x in costs]
+    ratios = []
+    for i, ours in enumerate((forward, backward)):
+        cells += [f"{backward:.3f}"] if i else []
+        cells += [f"{times[i]:.3f} | {times[i] / ours:.2f}" for times in sdpa]
+        ratios.append([times[i] / ours for times in sdpa])
     print("| " + " | ".join(cells) + " |", flush=True)
-    costs = (cost, low, high)
-    return sdpa[0][0] / measured, sdpa[0][1] / backward, costs, (width, n_ctx)
+    return ratios, costs, (width, n_ctx)
+
+
+def worst_of(rows, i, back_end):
+    """The ratio that is least, and where; NaN is less than any."""
+    row = min(rows, key=lambda row: (not math.isnan(row[0][i][back_end]), row[0][i][back_end]))
+    where = f"worst of {len(rows)}: d_k {row[2][0]}, T {row[2][1]}"
+    return row[0][i][back_end], where
 
 
 def require_attention(rows):
     for i, way in enumerate(("forward with entropy", "backward with dL/dE")):
-        worst = min(rows, key=lambda row: row[i])
-        required(
-            f"fused {way} against SDPA (worst of {len(rows)}: d_k {worst[3][0]},"
-            f" T {worst[3][1]})",
-            worst[i],
-            0.8,
-        )
-    worst = max(rows, key=lambda row: row[2])
-    cost, low, high = (100 * (x - 1) for x in worst[2])
+        ratio, where = worst_of(rows, i, 0)
+        required(f"fused {way} against flash attention ({where})", ratio, 0.8)
+        ratio, where = worst_of(rows, i, 1)
+        stretch(f"fused {way} against cuDNN ({where})", ratio)
+    _, costs, (width, n_ctx) = max(rows, key=lambda row: row[1])
+    cost, low, high = (100 * (x - 1) for x in costs)
     print(
         f"required: entropy costs <= 2 % of the fused forward (worst of {len(rows)}:"
-        f" d_k {worst[3][0]}, T {worst[3][1]}): {cost:+.2f} % [{low:+.2f}, {high:+.2f}]:"
+        f" d_k {width}, T {n_ctx}): {cost:+.2f} % [{low:+.2f}, {high:+.2f}]:"
         f" {verdict(cost <= 2)}"
     )
 
 
 def compare_attention(program):
-    print(f"SDPA takes, of its own accord, {sdpa_kernels()}.")
+    print(f"SDPA takes, of its own accord, {sdpa_takes()}.")
     print(
         "Milliseconds, bf16, causal, B T ="
         f" {N_TOKENS}, H d_k = {MODEL[2]}; cost of the entropy in %, with the"
-        " interval that holds it with 95 %.\n"
+        " interval that holds it with 95 %; / ours: how many times as long.\n"
     )
-    names = ["its own choice"] + [name for name, _ in back_ends()]
+    peers = [part for name, _ in back_ends() for part in (f"SDPA, {name}", "/ ours")]
     heads = ["d_k", "T", "forward, ours, with entropy", "cost", "from", "to"]
-    heads += [f"SDPA, {name}" for name in names]
-    heads += ["SDPA / ours", "backward, ours, dL/dE too"]
-    heads += [f"SDPA, {name}" for name in names] + ["SDPA / ours"]
+    heads += peers + ["backward, ours, dL/dE too"] + peers
     print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads), flush=True)
     widths = [width for width in (64, 128) if MODEL[2] % width == 0] or [
         MODEL[2] // MODEL[1]
     ]
-    rows = [attention_row(program, w, n_ctx) for w in widths for n_ctx in CONTEXTS]
+    first = [n_ctx for n_ctx in CONTEXTS if n_ctx in (128, 1024, 4096)]
+    sizes = [(widths[0], n_ctx) for n_ctx in first]
+    sizes += [(w, t) for w in widths for t in CONTEXTS if (w, t) not in sizes]
+    rows = []
+    for width, n_ctx in sizes:
+        if rows and seconds_left() < 15:
+            print(f"No time left for d_k {width}, T {n_ctx}.")
+            continue
+        rows.append(attention_row(program, width, n_ctx))
     print()
     require_attention(rows)

@@ -23,6 +23,7 @@ def setting(name, otherwise):
 DEVICE = setting("DEVICE", "cuda")
 MODEL = tuple(map(int, setting("MODEL", "12 12 768 50257").split()))
 N_ROUNDS = int(setting("ROUNDS", "21"))
+SECONDS = float(setting("SECONDS", "220"))
 
 
 def wait():
@@ -42,6 +43,33 @@ def verdict(holds):
 
 def required(what, ratio, least):
     print(f"required: {what} >= {least}x: {ratio:.2f}x: {verdict(ratio >= least)}")
+
+
+def stretch(what, ratio):
+    """What is hoped for: shown, and never a verdict."""
+    print(f"stretch: {what}: {ratio:.2f}x")
+
+
+def seconds_left():
+    return SECONDS - (time.monotonic() - BEGIN)
+
+
+def attention_kernel(call):
+    """Which attention a call runs, by its kernels' names: "cudnn NAME", "flash
+    NAME", "math", or "unknown ..."."""
+    try:
+        activity = [torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activity) as profile:
+            call()
+            wait()
+        names = [event.key for event in profile.key_averages()]
+    except Exception as why:  # the profiler may be missing; the times are not
+        return f"unknown ({why})"
+    for kind, part in (("cudnn", "cudnn"), ("flash", "flash_"), ("efficient", "fmha")):
+        for name in names:
+            if part in name.lower():
+                return f"{kind} ({name[:70]})"
+    return "math" if names else "unknown (no kernel was seen)"
 
 
 def our_environment():

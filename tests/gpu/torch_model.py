@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from torch_common import DEVICE, MODEL, setting, time_rounds, wait
+from torch_common import DEVICE, MODEL, attention_kernel, setting, time_rounds, wait
 
 
 class Block(nn.Module):
@@ -89,9 +89,11 @@ def torch_step(mode, vocab, n_ctx, n_batch):
     n_layer, n_head, width, _ = MODEL
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    model = Model(n_layer, n_head, width, vocab, n_ctx, mode == "eager").to(DEVICE)
+    model = Model(n_layer, n_head, width, vocab, n_ctx, mode == "papers").to(DEVICE)
     optimiser = make_optimiser(model)
-    forward = model if mode == "eager" else torch.compile(model, mode=mode)
+    forward = model
+    if mode not in ("papers", "eager"):
+        forward = torch.compile(model, mode=mode)
     tokens = torch.randint(MODEL[3], (n_batch, n_ctx + 1), device=DEVICE)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
@@ -102,7 +104,7 @@ def torch_step(mode, vocab, n_ctx, n_batch):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if mode == "eager":  # as the papers log it
+        if mode == "papers":  # as they log it
             torch.stack([block.entropy for block in model.blocks]).cpu()
         return loss.detach()
 
@@ -111,7 +113,8 @@ def torch_step(mode, vocab, n_ctx, n_batch):
 
 def serve(mode, vocab, n_ctx, n_batch):
     """In a process of its own: one line of the number of parameters, the MiB
-    that PyTorch reserved at most, and a step's milliseconds after "go"."""
+    that PyTorch reserved at most, and which attention a step ran; and after
+    "go" a step's milliseconds."""
     if DEVICE == "cuda":
         torch.cuda.set_per_process_memory_fraction(float(setting("SHARE", "1")))
     step, model = torch_step(mode, vocab, n_ctx, n_batch)
@@ -123,6 +126,6 @@ def serve(mode, vocab, n_ctx, n_batch):
     wait()
     n = sum(p.numel() for p in model.parameters())
     reserved = torch.cuda.max_memory_reserved() >> 20 if DEVICE == "cuda" else 0
-    print(n, reserved, flush=True)
+    print(n, reserved, attention_kernel(step), flush=True)
     if sys.stdin.readline().strip() == "go":
         print(f"{time_rounds(step, 60):.4f}", flush=True)

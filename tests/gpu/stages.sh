@@ -1,0 +1,318 @@
+# The stages of tests/gpu/check.sh, which sources this: each is a function that
+# prints its table. It returns 0 if it passed; it exits with SKIPPED where what
+# it needs is not there.
+#
+#   CASES     of the reference (all): "g01 g17"
+#   PROGRAMS  of the operations' parity (all): "test_cuda_rows"
+#   SHAPES    of attention alone, T (128 1024 4096), at d_k 64
+#   SIZES     of the own step, T x batch (128x64 1024x8 1024x32)
+#   MODEL     options of the model in place of GPT-2 small's, PAIRS of steps;
+#             LAUNCHES of kernels that ncu looks at (1000: two steps and more)
+#   ARCH      of the training at the end (SM+LN+G), MINUTES its length (1)
+SKIPPED=77
+train=$BUILD/entropy-train
+bench=$BUILD/gpu-bench-attention
+
+# A program of ours; one that fails is run again a launch at a time, so that it
+# says which launch it was. Its last word is how it ended then.
+checked() { # COMMAND...
+    local code=0
+    ours "$@" || code=$?
+    [ $code != 0 ] || return 0
+    echo "-- exit code $code; again with CUDA_LAUNCH_BLOCKING=1"
+    CUDA_LAUNCH_BLOCKING=1 ours "$@"
+    echo "-- exit code $?"
+    return $code
+}
+
+# A tool of NVIDIA's, on the PATH or where toolkits have it.
+tool() { # NAME: its path
+    command -v "$1" || ls -d {/usr/local/cuda*{/bin,/compute-sanitizer},/opt/nvidia/nsight-compute/*}/"$1" 2>/dev/null |
+        tail -1 | grep .
+}
+
+need() { # NAME: its path into $found, or the stage is skipped
+    found=$(tool "$1") ||
+        { echo "skipped: $1 is not installed"; exit $SKIPPED; }
+}
+
+# --- what is there ------------------------------------------------------------------
+
+versions() {
+    local name
+    echo "processors: $(nproc); $(uname -srm); source $(git rev-parse \
+        --short HEAD 2>/dev/null || echo unknown)"
+    [ "$DEVICE" = 'host emulation' ] ||
+        nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,temperature.gpu,power.limit \
+            --format=csv 2>&1
+    ours ldd "$BUILD/libentropytrain_cuda.so" | grep -E 'cuda|cublas' |
+        while read -r name _ path _; do
+            echo "$name: $(readlink -f "$path")"
+        done
+    "$(tool nvcc || echo nvcc)" --version 2>&1 | tail -2
+    for name in ncu nsys compute-sanitizer; do
+        echo "$name: $(tool "$name" || echo 'not installed')"
+    done
+    python3 -W ignore -c 'import torch
+print("PyTorch", torch.__version__, "CUDA", torch.version.cuda, "cuDNN",
+      torch.backends.cudnn.version())' 2>&1 | tail -1
+    return 0
+}
+
+# --- whether it is right --------------------------------------------------------------
+
+cases() { # into the array
+    local name
+    found=()
+    for name in ${CASES:-''}; do
+        found+=("$ES_SHARED/reference/train/$name"*/)
+    done
+    [ -e "${found[0]}" ] ||
+        { echo "skipped: no reference cases in $ES_SHARED"; exit $SKIPPED; }
+}
+
+verify_in() { # PRECISION...: each to its tolerance
+    local failed=0 precision
+    cases
+    for precision in "$@"; do
+        checked "$train" verify --backend cuda --precision "$precision" \
+            "${found[@]}" | sed "s|$ES_SHARED/reference/train/||" || failed=1
+    done
+    return $failed
+}
+verify() { verify_in bf16 fp32; }
+others() { verify_in tf32 fp16; }
+
+# Lines "WHAT ERROR TOLERANCE" of a test: for each array the time that was
+# nearest to its tolerance, or beyond it.
+array_table() {
+    awk '
+        {
+            error = $(NF - 1); tolerance = $NF
+            name = $0; sub(/ [^ ]+ [^ ]+$/, "", name)
+            odd = error ~ /nan|inf/
+            share = odd ? 1e9 : error / tolerance
+            n[name]++
+            if (n[name] == 1 || share > worst[name]) {
+                worst[name] = share
+                row[name] = error " | " tolerance " | " \
+                    (odd ? "none" : sprintf("%.0f %%", 100 * share))
+            }
+        }
+        END { for (name in n) print "| " name " | " n[name] " | " row[name] " |" }' |
+        LC_ALL=C sort |
+        sed '1i | array | times | error | tolerance | share |\n| --- | --- | --- | --- | --- |'
+}
+
+# Every operation against plain loops in double. There is a device: who found
+# none has not tested.
+parity() {
+    local failed=0 program said path missing='no CUDA device|: not there' errors
+    errors=$(mktemp)
+    [ "$DEVICE" = 'host emulation' ] ||
+        missing+='|SKIPPED \] (test_cuda_host|libcuda)'
+    for program in ${PROGRAMS:-$(cd "$BUILD/tests" && ls)}; do
+        path=$BUILD/tests/$program
+        [[ $program == test_cuda_* && $program != *.* && -x $path ]] || continue
+        echo "== $program"
+        : >"$errors"
+        said=$(ENTROPY_TRAIN_CUDA=$BUILD/libentropytrain_cuda.so \
+            ENTROPY_PARITY=$errors checked "$path" 2>&1) || failed=1
+        grep -vE '^\[( RUN  |       OK )' <<<"$said"
+        [ ! -s "$errors" ] || array_table <"$errors"
+        ! grep -qE "$missing" <<<"$said" ||
+            { echo 'failed: not tested on the device'; failed=1; }
+    done
+    rm -f "$errors"
+    out_of_memory || failed=1
+    return $failed
+}
+
+# A model that fits no card ends with one line that says so.
+out_of_memory() {
+    local said code=0
+    echo '== out of memory'
+    said=$(ENTROPY_TRAIN_EMULATION=memory=1000000000 ours "$train" bench \
+        --backend cuda --precision bf16 --n-layer 96 --n-head 96 \
+        --d-model 12288 --vocab 50257 --ctx 2048 --batch 64 2>&1) || code=$?
+    echo "exit code $code: $said"
+    [ $code = 3 ] && [[ $said == *'out of memory: '* && $said != *$'\n'* ]]
+}
+
+# Our kernels alone, where the sanitizer can choose: those of cuBLAS take longer
+# than all of ours.
+sanitized() { # SANITIZER TOOL PRECISION
+    local said code=0 found_what only
+    for only in '--kernel-name kernel_substring=_kernel' ''; do
+        code=0
+        said=$(ours timeout --foreground -k 5 60 "$1" --tool "$2" \
+            $only --error-exitcode 9 "$train" verify --backend cuda \
+            --precision "$3" "${found[@]}" 2>&1) || code=$?
+        [ $code != 124 ] && ! grep -q ' SUMMARY' <<<"$said" || break
+    done
+    ! grep -q 'Device not supported' <<<"$said" ||
+        { echo 'skipped: compute-sanitizer cannot run here'; exit $SKIPPED; }
+    found_what=$(sed -nE 's/^=+ (.* SUMMARY: .*)/\1/p' <<<"$said" | tail -1)
+    echo "| $2 | $3 | $code | ${found_what:-no summary} |"
+    [ $code != 0 ] || [ -z "$found_what" ] || return 0
+    head -20 <<<"$said"
+    return 1
+}
+
+# Memory and races, on the case with temperatures and entropy regularisation,
+# PowerSoftmax, and LN with GELU.
+sanitize() {
+    local failed=0 name precision sanitizer
+    need compute-sanitizer
+    sanitizer=$found
+    CASES=${CASES:-g17 g21 g01}
+    cases
+    echo "$CASES, our kernels"
+    echo '| tool | precision | exit code | what it found |'
+    echo '| --- | --- | --- | --- |'
+    for name in memcheck racecheck; do
+        for precision in bf16 fp32; do
+            sanitized "$sanitizer" $name $precision || failed=1
+        done
+    done
+    return $failed
+}
+
+# --- how fast it is -------------------------------------------------------------------
+
+# Without PyTorch: flash has the same beside SDPA.
+attention() {
+    local failed=0 n_ctx line
+    echo 'Milliseconds, bf16, causal, B T = 16384, H d_k = 768, d_k = 64; cost of'
+    echo 'the entropy of the forward pass, with where it lies with 95 %.'
+    echo
+    echo '| T | forward | with statistics | backward | with dL/dE | cost, % | from | to |'
+    echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
+    for n_ctx in ${SHAPES:-128 1024 4096}; do
+        line=$(checked "$bench" bf16 $((16384 / n_ctx)) 12 "$n_ctx" 64) || failed=1
+        [[ $line =~ ^([0-9.]+ ){6}[0-9.]+$ ]] || { echo "$line"; continue; }
+        awk -v t="$n_ctx" '{ printf "| %s | %s | %s | %s | %s | %+.2f | %+.2f | %+.2f |\n",
+            t, $1, $2, $3, $4, 100 * ($5 - 1), 100 * ($6 - 1), 100 * ($7 - 1) }' <<<"$line"
+    done
+    return $failed
+}
+
+# GPT-2 small, or MODEL, as peer_torch.py has it; entropy recorded or not by
+# turns.
+options_of() { # T B PAIRS: into the array
+    local model
+    read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --vocab 50257}"
+    options=(bench --backend cuda --precision bf16 --arch SM+LN+GT --bias all
+        "${model[@]}" --ctx "$1" --batch "$2" --pairs "$3")
+}
+
+step() {
+    local failed=0 size
+    for size in ${SIZES:-128x64 1024x8 1024x32}; do
+        echo "== T x B = $size"
+        options_of "${size%x*}" "${size#*x}" "${PAIRS:-20}"
+        checked "$train" "${options[@]}" || failed=1
+    done
+    return $failed
+}
+
+record() {
+    local size=${SIZES:-128x64}
+    size=${size%% *}
+    options_of "${size%x*}" "${size#*x}" "${PAIRS:-150}"
+    checked "$train" "${options[@]}"
+}
+
+# What ncu wrote as CSV: each kernel of a mean step, of the whole steps there
+# are; a step ends with adamw_kernel, and counts from its first kernel on.
+kernel_table() {
+    awk -F'","' '
+        /^"ID"/ {
+            for (i = 1; i <= NF; i++) {
+                name = $i; gsub(/"/, "", name); column[name] = i
+            }
+            next
+        }
+        !("Metric Value" in column) || !/^"[0-9]/ { next }
+        {
+            name = $column["Kernel Name"]; value = $column["Metric Value"]
+            unit = $column["Metric Unit"]
+            gsub(/[",]/, "", value); sub(/\(.*/, "", name)
+            value *= unit ~ /^(ns|nsecond)/ ? 1e-3 : unit ~ /^(ms|msecond)/ ? 1e3 : 1
+            n_here[name]++; here[name] += value
+            if (name ~ /adamw/) {
+                steps++
+                for (i in here) {
+                    n[i] += n_here[i]; took[i] += here[i]; sum += here[i]
+                }
+                delete here; delete n_here
+            }
+        }
+        END {
+            if (!steps) exit 1
+            printf "%d steps, %.1f us of kernels each\n\n", steps, sum / steps
+            print "| kernel | launches | us | share, % |"
+            print "| --- | --- | --- | --- |"
+            fflush()
+            for (i in took)
+                printf "| %s | %.1f | %.1f | %.1f |\n", i, n[i] / steps,
+                    took[i] / steps, 100 * took[i] / sum | "sort -t\"|\" -k4 -gr"
+        }'
+}
+
+# By ncu, which takes one kernel after the other. All that it says is kept.
+kernels() {
+    local log=$TABLES/kernels.csv size=${SIZES:-128x64}
+    size=${size%% *}
+    need ncu
+    options_of "${size%x*}" "${size#*x}" 5
+    ours "$found" --csv --print-units base --print-kernel-base function \
+        --metrics gpu__time_duration.sum --clock-control none \
+        --launch-count "${LAUNCHES:-1000}" --kill yes \
+        "$train" "${options[@]}" >"$log" 2>&1
+    may_count "$log"
+    echo 'By ncu, gpu__time_duration.sum, each kernel by itself, clocks as they are.'
+    kernel_table <"$log" && return
+    echo 'no step of kernels in what ncu says:'
+    tail -20 "$log"
+    return 1
+}
+
+may_count() { # LOG of ncu: else the stage is skipped
+    ! grep -q ERR_NVGPUCTRPERM "$1" ||
+        { echo 'skipped: ncu may not read counters here'; exit $SKIPPED; }
+}
+
+# Of each T the fifth forward without statistics and the first with, then a
+# backward pass without and with dL/dE: bench_attention.c takes 5 calls of each
+# variant before it counts.
+counters() {
+    local failed=0 n_ctx which log=$TABLES/counters.log
+    need ncu
+    for n_ctx in ${SHAPES:-128 1024 4096}; do
+        for which in 'kernel$ --launch-skip 4 --launch-count 2' \
+            'd.*_kernel$ --launch-skip 8 --launch-count 4'; do
+            echo "== T $n_ctx, attention_mma_$which"
+            ENTROPY_BENCH_ROUNDS=1 ENTROPY_BENCH_CALLS=1 ours "$found" \
+                --clock-control none --section SpeedOfLight --section Occupancy \
+                --section LaunchStats --section WarpStateStats \
+                --section ComputeWorkloadAnalysis \
+                --section MemoryWorkloadAnalysis \
+                --kernel-name regex:^attention_mma_$which \
+                "$bench" bf16 $((16384 / n_ctx)) 12 "$n_ctx" 64 >"$log" 2>&1
+            may_count "$log"
+            cat "$log"
+            grep -q Duration "$log" || failed=1
+        done
+    done
+    rm -f "$log"
+    return $failed
+}
+
+flash() { python3 -W ignore tests/gpu/peer_torch.py attention "$bench"; }
+eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
+compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
+
+replicate() {
+    OUT=$TABLES ours samples/gpu-replicate.sh "${ARCH:-SM+LN+G}" "$MINUTES"
+}
