@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUSY_MS 5000 /* longest wait for somebody else's lock */
-
 char *es_join(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -295,7 +293,7 @@ static void set_limits(sqlite3 *handle)
 es_status es_database_harden(const es_database *database)
 {
     sqlite3 *handle = database->handle;
-    sqlite3_busy_timeout(handle, BUSY_MS);
+    sqlite3_busy_timeout(handle, ES_BUSY_MS);
     set_limits(handle);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

@@ -16,6 +16,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 /* --- database.c ---------------------------------------------------------- */
 
+#define ES_BUSY_MS 5000 /* longest wait for somebody else's lock */
+
 /** A connection, and what messages and checks need to know of it. */
 typedef struct es_database {
     sqlite3 *handle;

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
-
 /* --- statements ---------------------------------------------------------- */
 
 static const char *const sql_text[ES_N_SQL] = {
@@ -188,6 +186,8 @@ static es_status open_writer(es_writer *writer, const char *path,
     if (status == ES_OK)
         status = start_log(database);
     if (status == ES_OK)
+        status = es_log_open(writer);
+    if (status == ES_OK)
         status = es_database_execute(database, durability == ES_FAST
                                                    ? "PRAGMA synchronous=NORMAL"
                                                    : "PRAGMA synchronous=FULL");
@@ -252,18 +252,31 @@ static bool keep_log_of_other(es_writer *writer)
  * last change is kept in memory: the change is within one disk sector, and a
  * journal left behind would make readers refuse the file.
  */
-static int settle(es_writer *writer)
+static es_status settle(es_writer *writer)
 {
     sqlite3 *handle = writer->database.handle;
     bool replaced = keep_log_of_other(writer);
-    sqlite3_busy_timeout(handle, CLOSING_BUSY_MS);
-    int rc = sqlite3_exec(handle, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL,
-                          NULL);
-    if (rc == SQLITE_OK && !replaced)
-        rc = sqlite3_exec(handle, "PRAGMA journal_mode=MEMORY", NULL, NULL,
-                          NULL);
-    int kind = rc & 0xff;
-    return kind == SQLITE_BUSY || kind == SQLITE_LOCKED ? SQLITE_OK : rc;
+    sqlite3_busy_timeout(handle, ES_CLOSING_BUSY_MS);
+    es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
+    if (writer->log.broken)
+        sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    else if (status == ES_OK && !replaced)
+        status = es_database_execute(&writer->database,
+                                     "PRAGMA journal_mode=MEMORY");
+    return status == ES_ELOCKED ? ES_OK : status;
+}
+
+/** A log with a hole, and the index that knows of no hole: without them the
+ *  file is what it was at the last whole checkpoint. */
+static void remove_log(const es_writer *writer)
+{
+    static const char *const tails[] = {"-wal", "-shm"};
+    for (int i = 0; i < 2; i++) {
+        char *name = es_join(writer->database.file, tails[i]);
+        if (name)
+            unlink(name);
+        free(name);
+    }
 }
 
 /** `remove`: take the file away too. */
@@ -271,7 +284,10 @@ static void release(es_writer *writer, bool remove)
 {
     bool ours = writer->database.owner == getpid();
     es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
+    bool broken = ours && writer->log.broken && !has_moved(writer);
     es_database_disconnect(&writer->database);
+    if (broken)
+        remove_log(writer);
     if (ours && remove)
         unlink(writer->database.file);
     es_database_close(&writer->database);
@@ -279,6 +295,15 @@ static void release(es_writer *writer, bool remove)
     free(writer->runs);
     free(writer->series);
     free(writer);
+}
+
+static es_status fail_away(const es_writer *writer)
+{
+    return es_fail(ES_EIO,
+                   "%s-wal: removed, moved or replaced while it was written: "
+                   "what it held is lost, for a reader kept it from being "
+                   "moved into the file",
+                   writer->database.path);
 }
 
 es_status es_writer_close(es_writer *writer)
@@ -290,9 +315,12 @@ es_status es_writer_close(es_writer *writer)
     if (status == ES_OK) {
         if (writer->in_transaction)
             status = es_writer_commit(writer);
-        int rc = settle(writer);
+        bool away = es_writer_log_is_away(writer);
+        es_status settled = settle(writer);
         if (status == ES_OK)
-            status = es_database_status(database, rc);
+            status = settled;
+        if (status == ES_OK && away && !writer->log.settled)
+            status = fail_away(writer);
         if (status == ES_OK)
             status = es_writer_check_place(writer);
     }
@@ -304,11 +332,14 @@ void es_writer_abandon(es_writer *writer)
 {
     if (!writer)
         return;
+    char why[ES_MESSAGE_MAX];
+    snprintf(why, sizeof why, "%s", es_message());
     es_writer_rollback(writer);
     bool useless = writer->fresh; /* nobody wants a file without a run */
     if (writer->ready && writer->database.owner == getpid()) {
         useless = useless && !has_moved(writer);
-        settle(writer);
+        if (settle(writer) < 0)
+            es_fail(ES_EIO, "%s", why);
     }
     release(writer, useless);
 }
@@ -373,10 +404,25 @@ static es_status commit(es_writer *writer)
 {
     es_status status = save_last_steps(writer);
     if (status == ES_OK)
-        status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT]);
+        status = es_log_check(writer);
     if (status == ES_OK)
-        keep_pending(writer);
-    else
+        status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT]);
+    if (status < 0) {
+        roll_back(writer);
+        return status;
+    }
+    keep_pending(writer);
+    es_log_after_commit(writer);
+    return ES_OK;
+}
+
+/** What SQLite read from a log with a hole would be of another time. */
+static es_status begin(es_writer *writer)
+{
+    es_status status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
+    if (status == ES_OK)
+        status = es_log_check(writer);
+    if (status < 0)
         roll_back(writer);
     return status;
 }
@@ -389,7 +435,7 @@ es_status es_writer_begin(es_writer *writer)
     if (writer->in_transaction)
         return es_fail(ES_EARGUMENT, "%s: begin within a transaction",
                        writer->database.path);
-    status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
+    status = begin(writer);
     writer->in_transaction = status == ES_OK;
     writer->spoilt = false;
     return status;
@@ -426,7 +472,7 @@ es_status es_writer_enter(es_writer *writer, bool *own)
         return status;
     *own = !writer->in_transaction;
     if (*own)
-        return es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
+        return begin(writer);
     if (writer->spoilt)
         return es_fail(ES_EIO, "%s: this transaction failed: roll it back",
                        writer->database.path);

@@ -15,6 +15,7 @@
 
 #include "analyzer/base/status.h"
 #include "store/run.h"
+#include <stdbool.h>
 
 typedef struct es_writer es_writer;
 
@@ -107,6 +108,37 @@ ES_API es_status es_writer_end_run(es_writer *writer, int64_t run_id,
  * old one. Two system calls.
  */
 ES_API es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
+
+/**
+ * The write-ahead log, for whoever writes for hours beside readers.
+ *
+ * is_broken: another program truncated or overwrote it. What was committed
+ * since es_writer_is_settled was last true is lost; every call fails, and
+ * close or abandon leave the run file as it was then. Looks at each frame of
+ * the log: to be called after a failure. Keeps es_message unless it is true.
+ *
+ * is_away: its name is gone, or is another file's. What is in it can still be
+ * moved into the run file, by es_writer_settle or close. Two system calls.
+ */
+ES_API bool es_writer_log_is_broken(es_writer *writer);
+ES_API bool es_writer_log_is_away(const es_writer *writer);
+ES_API int64_t es_writer_log_bytes(const es_writer *writer);
+
+/** Whether all that was committed is in the run file itself. */
+ES_API bool es_writer_is_settled(const es_writer *writer);
+
+/** Moves the log into the run file. ES_OK; ES_ELOCKED: a reader is in the way;
+ *  ES_EIO. */
+ES_API es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
+
+/**
+ * Empties a log that has outgrown 8 MiB because there always is a reader: to
+ * be called between transactions. Waits for the readers to move on, half a
+ * second at most and only while has_time says so, and tries again later, at
+ * widening intervals. A reader that stays cannot be forced.
+ */
+ES_API void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
+                               void *user);
 
 /**
  * Commits, checkpoints, switches to journal_mode=DELETE, releases the lock,

@@ -43,8 +43,25 @@ typedef struct es_written_series {
     bool pending;
 } es_written_series;
 
+#define ES_CLOSING_BUSY_MS 100 /* a reader may hold the file for hours */
+
+/** What is known of the write-ahead log. */
+typedef struct es_log {
+    dev_t device; /* of the file that FILE-wal named after the first commit */
+    ino_t inode;
+    int n_frames;       /* after the last commit */
+    int next;           /* frames from which the next checkpoint is due */
+    uint32_t salt;      /* of the log whose frames were looked at */
+    uint32_t n_checked; /* of them */
+    bool settled;       /* all that was committed is in the run file itself */
+    bool broken;        /* it does not hold what was committed to it */
+    int64_t retry;      /* monotonic ms: not before, to be emptied */
+    int64_t pause;      /* ms between attempts */
+} es_log;
+
 struct es_writer {
     es_database database;
+    es_log log;
     es_lock lock;
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
@@ -56,6 +73,31 @@ struct es_writer {
     bool spoilt;         /* something failed since: it cannot be committed */
     bool fresh;          /* made by this writer, nothing committed yet */
 };
+
+/* --- writer_log.c -------------------------------------------------------- */
+
+/** Takes checkpoints over from SQLite. */
+es_status es_log_open(es_writer *writer) ES_MUST_USE;
+
+/**
+ * Within a write transaction: whether the log still has the length of what was
+ * committed. At its begin, and just before it grows and hides that it was cut:
+ * one system call.
+ *
+ * ES_OK; ES_EIO: another program truncated or overwrote it, and from now on
+ * nothing may be read from it or copied out of it (log.broken).
+ */
+es_status es_log_check(es_writer *writer) ES_MUST_USE;
+
+/** Checks every frame, then moves what readers allow into the run file.
+ *  Outside a transaction. mode: SQLITE_CHECKPOINT_PASSIVE and so on. ES_OK,
+ *  ES_ELOCKED, ES_EIO. */
+es_status es_log_checkpoint(es_writer *writer, int mode) ES_MUST_USE;
+
+/** A checkpoint, where one is due. */
+void es_log_after_commit(es_writer *writer);
+
+/* --- writer.c ------------------------------------------------------------ */
 
 /** Steps a statement that returns no rows, and resets it. */
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);

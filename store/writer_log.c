@@ -1,0 +1,315 @@
+/* The write-ahead log of a file that is being written. SQLite believes its
+   index in shared memory: had another program truncated the log, it would go
+   on behind a hole and copy the hole into the run file. So the log's length is
+   compared with the index before each transaction and commit, its frames
+   before each checkpoint, which is made here. Relies on the format of both
+   files (sqlite.org/walformat.html). */
+#include "store/writer_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define LOG_HEADER 32
+#define FRAME_HEADER 24
+#define CHECKPOINT_FRAMES 1000 /* 4 MiB, as SQLite would */
+#define AGAIN_FRAMES 256       /* more, where readers left something to do */
+#define EMPTY_FRAMES 2000      /* readers must have kept it from restarting */
+#define LOG_BYTES "4194304"    /* what a log that restarts shrinks to */
+#define PATIENCE_MS 500        /* for readers, at one attempt to empty it */
+#define SHORTEST_PAUSE_MS 1000 /* between two attempts */
+#define LONGEST_PAUSE_MS 60000
+
+/** The first bytes of the index, in the machine's byte order. */
+typedef struct es_log_index {
+    uint32_t version, unused, change;
+    uint8_t is_init, big_endian;
+    uint16_t page_size; /* 1: 65536 */
+    uint32_t n_frames, n_pages;
+    uint32_t checksum[2]; /* of the last frame */
+    uint32_t salt[2];     /* as they lie in the log */
+    uint32_t own_checksum[2];
+} es_log_index;
+
+static sqlite3_file *file_of(const es_writer *writer, int which)
+{
+    sqlite3_file *file = NULL;
+    sqlite3_file_control(writer->database.handle, "main", which, &file);
+    return file && file->pMethods ? file : NULL;
+}
+
+/* --- comparing ----------------------------------------------------------- */
+
+static es_status fail_broken(es_writer *writer)
+{
+    writer->log.broken = true;
+    return es_fail(ES_EIO,
+                   "%s-wal: another program truncated or overwrote it while it "
+                   "was written: what it held is lost",
+                   writer->database.path);
+}
+
+/** In a write transaction. False: there is no index yet, or an empty log. */
+static bool read_index(const es_writer *writer, es_log_index *index)
+{
+    void volatile *region = NULL;
+    sqlite3_file *file = file_of(writer, SQLITE_FCNTL_FILE_POINTER);
+    if (!file || file->pMethods->iVersion < 2 ||
+        file->pMethods->xShmMap(file, 0, 32768, 0, &region) != SQLITE_OK ||
+        !region)
+        return false;
+    const volatile uint32_t *shared = region;
+    uint32_t words[sizeof *index / sizeof(uint32_t)];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        words[i] = shared[i];
+    memcpy(index, words, sizeof *index);
+    return index->is_init && index->n_frames > 0;
+}
+
+static int64_t frame_size(const es_log_index *index)
+{
+    return FRAME_HEADER +
+           (index->page_size == 1 ? 65536 : (int64_t)index->page_size);
+}
+
+static uint32_t big_endian(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
+           (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/** Whether the frames first..last, counted from 1, are those of the index. */
+static int compare_frames(sqlite3_file *log, const es_log_index *index,
+                          uint32_t first, uint32_t last, bool *same)
+{
+    unsigned char header[FRAME_HEADER] = {0};
+    int rc = SQLITE_OK;
+    for (uint32_t i = first; i <= last && *same && rc == SQLITE_OK; i++) {
+        int64_t place = LOG_HEADER + (i - 1) * frame_size(index);
+        rc = log->pMethods->xRead(log, header, sizeof header, place);
+        *same = memcmp(header + 8, index->salt, sizeof index->salt) == 0;
+    }
+    if (rc == SQLITE_OK && last == index->n_frames)
+        *same = *same && big_endian(header + 16) == index->checksum[0] &&
+                big_endian(header + 20) == index->checksum[1];
+    return rc;
+}
+
+/** Whether the log is long enough. */
+static es_status compare_size(es_writer *writer, sqlite3_file *log,
+                              const es_log_index *index)
+{
+    sqlite3_int64 size = 0;
+    int rc = log ? log->pMethods->xFileSize(log, &size) : SQLITE_OK;
+    if (rc == SQLITE_OK &&
+        size < LOG_HEADER + index->n_frames * frame_size(index))
+        return fail_broken(writer);
+    return es_database_status(&writer->database, rc);
+}
+
+/** The log's size, its header, and its frames from `first` on. */
+static es_status compare(es_writer *writer, const es_log_index *index,
+                         uint32_t first)
+{
+    unsigned char header[LOG_HEADER] = {0};
+    sqlite3_file *log = file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
+    es_status status = compare_size(writer, log, index);
+    if (status < 0)
+        return status;
+    int rc = log->pMethods->xRead(log, header, sizeof header, 0);
+    bool same = memcmp(header + 16, index->salt, sizeof index->salt) == 0;
+    if (rc == SQLITE_OK && same)
+        rc = compare_frames(log, index, first, index->n_frames, &same);
+    if (rc == SQLITE_IOERR_SHORT_READ || (rc == SQLITE_OK && !same))
+        return fail_broken(writer);
+    return es_database_status(&writer->database, rc);
+}
+
+es_status es_log_check(es_writer *writer)
+{
+    es_log_index index;
+    if (writer->log.broken)
+        return fail_broken(writer);
+    if (!read_index(writer, &index))
+        return ES_OK;
+    return compare_size(writer, file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER),
+                        &index);
+}
+
+/** Each frame that was not looked at before. Nobody else can restart the log
+ *  while we hold the writer's lock. */
+static es_status check_all(es_writer *writer)
+{
+    es_log_index index;
+    es_log *log = &writer->log;
+    if (log->broken)
+        return fail_broken(writer);
+    es_status status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
+    if (status < 0)
+        return status;
+    if (read_index(writer, &index)) {
+        bool restarted = log->n_checked == 0 || index.salt[0] != log->salt ||
+                         index.n_frames < log->n_checked;
+        /* The last one again: it has the checksum of all. */
+        status = compare(writer, &index, restarted ? 1 : log->n_checked);
+        log->salt = index.salt[0];
+        log->n_checked = status == ES_OK ? index.n_frames : 0;
+    }
+    sqlite3_step(writer->statements[ES_SQL_ROLLBACK]);
+    sqlite3_reset(writer->statements[ES_SQL_ROLLBACK]);
+    return status;
+}
+
+/* --- where it lies ------------------------------------------------------- */
+
+static bool find(const es_writer *writer, struct stat *st)
+{
+    char *name = es_join(writer->database.file, "-wal");
+    bool found = name && lstat(name, st) == 0;
+    free(name);
+    return found;
+}
+
+bool es_writer_log_is_away(const es_writer *writer)
+{
+    struct stat st;
+    const es_log *log = &writer->log;
+    return log->inode != 0 && (!find(writer, &st) || st.st_ino != log->inode ||
+                               st.st_dev != log->device);
+}
+
+bool es_writer_log_is_broken(es_writer *writer)
+{
+    char message[ES_MESSAGE_MAX];
+    snprintf(message, sizeof message, "%s", es_message());
+    if (!writer->log.broken && !writer->in_transaction &&
+        check_all(writer) < 0 && !writer->log.broken)
+        es_fail(ES_EIO, "%s", message);
+    return writer->log.broken;
+}
+
+int64_t es_writer_log_bytes(const es_writer *writer)
+{
+    sqlite3_int64 size = 0;
+    sqlite3_file *log = file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
+    if (!log || log->pMethods->xFileSize(log, &size) != SQLITE_OK)
+        return 0;
+    return size;
+}
+
+/* --- checkpoints --------------------------------------------------------- */
+
+static int count_frames(void *user, sqlite3 *handle, const char *name, int n)
+{
+    es_writer *writer = user;
+    (void)handle;
+    (void)name;
+    writer->log.n_frames = n;
+    writer->log.settled = false;
+    return SQLITE_OK;
+}
+
+es_status es_log_open(es_writer *writer)
+{
+    /* In place of SQLite's own checkpoints. */
+    sqlite3_wal_hook(writer->database.handle, count_frames, writer);
+    return es_database_execute(&writer->database,
+                               "PRAGMA journal_size_limit=" LOG_BYTES);
+}
+
+es_status es_log_checkpoint(es_writer *writer, int mode)
+{
+    int n_frames = -1, n_done = -1;
+    es_status status = check_all(writer);
+    if (status < 0)
+        return status;
+    int rc = sqlite3_wal_checkpoint_v2(writer->database.handle, "main", mode,
+                                       &n_frames, &n_done);
+    if (n_frames >= 0 && n_frames == n_done)
+        writer->log.settled = true;
+    if (n_frames >= 0)
+        writer->log.n_frames = n_frames;
+    return es_database_status(&writer->database, rc);
+}
+
+void es_log_after_commit(es_writer *writer)
+{
+    struct stat st;
+    es_log *log = &writer->log;
+    if (log->inode == 0 && find(writer, &st)) {
+        log->device = st.st_dev;
+        log->inode = st.st_ino;
+    }
+    if (log->n_frames < CHECKPOINT_FRAMES)
+        log->next = CHECKPOINT_FRAMES;
+    else if (log->n_frames >= log->next) {
+        /* What failed is found by the next transaction, or does not matter. */
+        (void)!es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE);
+        log->next = log->n_frames + AGAIN_FRAMES;
+    }
+}
+
+es_status es_writer_settle(es_writer *writer)
+{
+    if (writer->log.settled)
+        return ES_OK;
+    sqlite3_busy_timeout(writer->database.handle, ES_CLOSING_BUSY_MS);
+    es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
+    sqlite3_busy_timeout(writer->database.handle, ES_BUSY_MS);
+    if (status == ES_OK && !writer->log.settled)
+        return es_database_fail(&writer->database, SQLITE_BUSY);
+    return status;
+}
+
+bool es_writer_is_settled(const es_writer *writer)
+{
+    return writer->log.settled;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/** Of one attempt to empty the log. */
+typedef struct patience {
+    int64_t deadline;
+    bool (*has_time)(void *user);
+    void *user;
+} patience;
+
+static int wait_for_readers(void *user, int n_waits)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const patience *left = user;
+    (void)n_waits;
+    if (now_ms() >= left->deadline || !left->has_time(left->user))
+        return 0;
+    nanosleep(&nap, NULL);
+    return 1;
+}
+
+void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
+                        void *user)
+{
+    es_log *log = &writer->log;
+    int64_t now = now_ms();
+    if (log->broken || log->n_frames < EMPTY_FRAMES || now < log->retry)
+        return;
+    patience left = {now + PATIENCE_MS, has_time, user};
+    sqlite3_busy_handler(writer->database.handle, wait_for_readers, &left);
+    es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
+    sqlite3_busy_timeout(writer->database.handle, ES_BUSY_MS);
+    log->pause = 2 * log->pause;
+    if (log->pause < SHORTEST_PAUSE_MS)
+        log->pause = SHORTEST_PAUSE_MS;
+    if (log->pause > LONGEST_PAUSE_MS)
+        log->pause = LONGEST_PAUSE_MS;
+    if (status == ES_OK)
+        log->pause = 0;
+    log->retry = now_ms() + log->pause;
+}
