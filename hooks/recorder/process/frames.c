@@ -1,5 +1,8 @@
 #include "hooks/recorder/process/session.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* What a program that writes only through recorder.h cannot have sent. */
 static es_status fail_frame(es_session *session, const es_frame *frame)
 {
@@ -35,6 +38,14 @@ static es_status record_sample(es_session *session, const es_frame *frame)
                           series->n_values);
 }
 
+/* In place of what a failed transaction may have left. */
+static bool copy(char **out, const char *text)
+{
+    free(*out);
+    *out = text ? strdup(text) : NULL;
+    return !text || *out;
+}
+
 static es_status record_series(es_session *session, const es_frame *frame)
 {
     es_series_frame sent;
@@ -50,6 +61,10 @@ static es_status record_series(es_session *session, const es_frame *frame)
     es_shape shape = (es_shape)sent.shape;
     es_recorded *series = &session->series[session->tally.n_series++];
     series->n_values = es_shape_values(shape, run->n_layer, run->n_head);
+    series->shape = shape;
+    series->phase = (es_phase)sent.phase;
+    if (!copy(&series->name, sent.name) || !copy(&series->unit, sent.unit))
+        return es_fail(ES_ENOMEM, "out of memory");
     es_status status =
         es_writer_series(session->writer, &series->id, session->run_id,
                          sent.name, shape, (es_phase)sent.phase, sent.unit);

@@ -120,8 +120,7 @@ static es_status run(void)
     }
     es_watch_stop(&session->watch);
     es_ring_detach(&session->ring);
-    free(session->payload);
-    free(session);
+    es_session_free(session);
     free(strings);
     return status;
 }

@@ -11,7 +11,7 @@
 #define LAST_TRIES 3 /* after the trainer's end */
 #define LOOK_MS 1000 /* between two looks at what lies beside the file */
 
-static es_status open_file(es_session *session)
+es_status es_session_open_file(es_session *session)
 {
     const struct timespec nap = {.tv_nsec = 50000000};
     int64_t deadline = es_now_ms() + LOCK_MS;
@@ -37,9 +37,15 @@ static void drop_old_request(const es_session *session)
 
 es_status es_session_open(es_session *session)
 {
-    const es_hello *hello = &session->hello;
+    es_hello *hello = &session->hello;
     session->ring.name = hello->path;
-    es_status status = open_file(session);
+    if (!hello->run.uuid) { /* known here: the file may be opened again */
+        es_status made = es_uuid_make(session->uuid);
+        if (made < 0)
+            return made;
+        hello->run.uuid = session->uuid;
+    }
+    es_status status = es_session_open_file(session);
     if (status < 0)
         return status;
     drop_old_request(session);
@@ -73,7 +79,7 @@ static bool may_pass(es_status status)
 }
 
 /* The first trouble is the one to report: others follow from it. */
-static void keep_trouble(es_session *session, es_status code)
+void es_session_keep_trouble(es_session *session, es_status code)
 {
     if (session->trouble.code != ES_OK)
         return;
@@ -82,10 +88,18 @@ static void keep_trouble(es_session *session, es_status code)
              es_message());
 }
 
-static bool has_ended(const es_session *session)
+bool es_session_has_ended(const es_session *session)
 {
     return es_ring_is_closed(&session->ring, NULL) ||
            atomic_load(&session->watch.orphaned);
+}
+
+/* After a commit. */
+static void release(es_session *session)
+{
+    if (es_writer_is_settled(session->writer))
+        session->safe = session->tally.committed;
+    es_ring_release(&session->ring, session->tally.committed);
 }
 
 /* One transaction. What precedes a corrupt frame is still good. */
@@ -102,7 +116,7 @@ static es_status commit_batch(es_session *session)
            ring->position - start < BATCH_BYTES)
         status = es_session_record(session, &frame);
     if (session->corrupt)
-        keep_trouble(session, status);
+        es_session_keep_trouble(session, status);
     if (status == ES_OK || status == ES_DONE || session->corrupt)
         status = es_writer_commit(session->writer);
     session->reached = ring->position;
@@ -113,7 +127,7 @@ static es_status commit_batch(es_session *session)
         es_alerts_undo(&session->alerts);
         return status;
     }
-    es_ring_release(ring, session->tally.committed);
+    release(session);
     return ES_OK;
 }
 
@@ -132,10 +146,10 @@ static es_status commit_frame(es_session *session)
         return status;
     }
     if (status < 0)
-        keep_trouble(session, status);
+        es_session_keep_trouble(session, status);
     if (status < 0 && !session->corrupt && frame.type != ES_FRAME_SERIES)
         session->tally.refused++;
-    es_ring_release(&session->ring, session->tally.committed);
+    release(session);
     return ES_OK;
 }
 
@@ -153,13 +167,22 @@ static es_status insist(es_session *session,
 {
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
+        if (!session->writer)
+            return (es_status)session->trouble.code;
         es_status status = attempt(session);
+        if (status < 0 && es_writer_log_is_broken(session->writer)) {
+            status = es_session_replace_log(session);
+            if (status < 0)
+                return status;
+            continue;
+        }
         if (!may_pass(status)) {
             session->complained = false;
             return status;
         }
         complain(session);
-        if (has_ended(session) && session->late_tries++ >= LAST_TRIES)
+        if (es_session_has_ended(session) &&
+            session->late_tries++ >= LAST_TRIES)
             return status;
         es_ring_wait(&session->ring, bell, SIZE_MAX, RETRY_MS);
     }
@@ -196,9 +219,9 @@ static es_status drain(es_session *session)
     return status;
 }
 
-static es_status note(es_session *session, const char *kind,
-                      es_severity severity, const char *message,
-                      const char *data)
+es_status es_session_note(es_session *session, const char *kind,
+                          es_severity severity, const char *message,
+                          const char *data)
 {
     const es_event event = {.step = session->tally.last_step,
                             .kind = kind,
@@ -218,7 +241,7 @@ static void look_for_file(es_session *session)
     es_status status = es_writer_check_place(session->writer);
     if (status == ES_OK)
         return;
-    keep_trouble(session, status);
+    es_session_keep_trouble(session, status);
     fprintf(stderr, "entropy-recorder: %s\n", es_message());
 }
 
@@ -231,9 +254,9 @@ static void look_for_stop(es_session *session)
     session->stop_told = true;
     es_ring_request_stop(&session->ring);
     /* Without the event the request still holds. */
-    (void)!note(session, "stop", ES_SEVERITY_INFO,
-                line[0] ? line : "somebody asked for the training to stop",
-                NULL);
+    (void)!es_session_note(
+        session, "stop", ES_SEVERITY_INFO,
+        line[0] ? line : "somebody asked for the training to stop", NULL);
 }
 
 /* What people do to the files while they are written. */
@@ -245,6 +268,7 @@ static void look_around(es_session *session)
     session->look = now;
     look_for_stop(session);
     look_for_file(session);
+    es_session_look_at_log(session);
 }
 
 /* Sleeps until there is something, then until it is worth a transaction. */
@@ -254,7 +278,7 @@ static void gather(es_session *session, uint32_t bell)
     es_ring_wait(ring, bell, 1, -1);
     look_around(session);
     bell = es_ring_bell(ring);
-    if (has_ended(session) || atomic_load(&session->watch.hurried))
+    if (es_session_has_ended(session) || atomic_load(&session->watch.hurried))
         return;
     uint64_t half = ring->capacity / 2;
     es_ring_wait(ring, bell, half < BATCH_BYTES ? half : BATCH_BYTES, BATCH_MS);
@@ -266,13 +290,16 @@ void es_session_serve(es_session *session)
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
         /* Looked at first: what is in the ring after it is all there is. */
-        bool last = has_ended(session);
+        bool last = es_session_has_ended(session);
         es_status status = drain(session);
         if (status < 0)
-            keep_trouble(session, status);
+            es_session_keep_trouble(session, status);
         if (status < 0 || session->corrupt || last)
             return;
+        es_session_tend_log(session);
         gather(session, bell);
+        if (!session->writer)
+            return;
     }
 }
 
@@ -295,7 +322,7 @@ static es_status note_count(es_session *session, const char *kind, uint64_t n,
     snprintf(message, sizeof message, "%llu frames %s", (unsigned long long)n,
              why);
     snprintf(data, sizeof data, "{\"%s\":%llu}", kind, (unsigned long long)n);
-    return note(session, kind, ES_SEVERITY_WARNING, message, data);
+    return es_session_note(session, kind, ES_SEVERITY_WARNING, message, data);
 }
 
 static es_status note_death(es_session *session)
@@ -306,7 +333,8 @@ static es_status note_death(es_session *session)
     snprintf(message, sizeof message,
              "the training process (pid %lld) ended without closing the run",
              (long long)session->hello.trainer);
-    return note(session, "trainer_died", ES_SEVERITY_ERROR, message, NULL);
+    return es_session_note(session, "trainer_died", ES_SEVERITY_ERROR, message,
+                           NULL);
 }
 
 static es_status write_end(es_session *session)
@@ -322,8 +350,8 @@ static es_status write_end(es_session *session)
     if (status == ES_OK)
         status = note_count(session, "refused", session->tally.refused, why);
     if (status == ES_OK && session->corrupt)
-        status = note(session, "ring_corrupt", ES_SEVERITY_ERROR,
-                      session->trouble.text, NULL);
+        status = es_session_note(session, "ring_corrupt", ES_SEVERITY_ERROR,
+                                 session->trouble.text, NULL);
     if (status == ES_OK)
         status = es_alerts_finish(&session->alerts);
     if (status == ES_OK)
@@ -340,9 +368,40 @@ static es_status write_end(es_session *session)
     return status;
 }
 
+/* What was committed has to be in the file, or in a log that stays beside it
+   because there are readers. */
+static es_status seal(es_session *session)
+{
+    es_status status = es_writer_settle(session->writer);
+    if (status == ES_OK)
+        session->safe = session->tally.committed;
+    return status == ES_ELOCKED && !es_writer_log_is_away(session->writer)
+               ? ES_OK
+               : status;
+}
+
+static es_status end_run(es_session *session)
+{
+    int n_opened;
+    es_status status;
+    do { /* again if its end was in a log that got lost */
+        n_opened = session->n_opened;
+        status = insist(session, write_end);
+        if (status < 0)
+            return status;
+        status = insist(session, seal);
+    } while (status == ES_OK && session->n_opened != n_opened);
+    /* The log's name is gone, and a reader does not let go. */
+    if (status < 0)
+        session->tally.committed = session->safe;
+    return status == ES_ELOCKED ? ES_OK : status;
+}
+
 void es_session_finish(es_session *session)
 {
-    es_status status = insist(session, write_end);
+    es_status status = ES_OK;
+    if (session->writer)
+        status = end_run(session);
     if (status == ES_OK)
         status = es_writer_close(session->writer);
     else
@@ -350,5 +409,15 @@ void es_session_finish(es_session *session)
     session->writer = NULL;
     es_alerts_close(&session->alerts);
     if (status < 0)
-        keep_trouble(session, status);
+        es_session_keep_trouble(session, status);
+}
+
+void es_session_free(es_session *session)
+{
+    for (size_t i = 0; i < ES_MAX_SERIES; i++) {
+        free(session->series[i].name);
+        free(session->series[i].unit);
+    }
+    free(session->payload);
+    free(session);
 }

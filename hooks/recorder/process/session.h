@@ -23,6 +23,9 @@ typedef struct es_tally {
 
 typedef struct es_recorded {
     int64_t id; /* es_writer_series */
+    char *name, *unit;
+    es_shape shape;
+    es_phase phase;
     size_t n_values;
     es_judge_series role; /* ES_JUDGE_OTHER: not judged */
     bool refused;
@@ -31,10 +34,14 @@ typedef struct es_recorded {
 typedef struct es_session {
     es_ring ring;
     es_watch watch;
-    es_hello hello; /* strings borrowed from the caller */
-    es_writer *writer;
+    es_hello hello;    /* strings borrowed from the caller */
+    es_writer *writer; /* NULL: it could not be opened again */
+    char uuid[ES_UUID_SIZE];
     int64_t run_id;
     es_tally tally;
+    uint64_t safe; /* tally.committed when the log was last moved into the
+                      file as a whole */
+    int n_opened;  /* how often the file was opened again */
     es_alerts alerts;
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
@@ -46,6 +53,7 @@ typedef struct es_session {
     bool complained;  /* standard error has been told of the trouble */
     int late_tries;   /* failures since the trainer's end */
     bool stop_told;   /* a stop request was passed on */
+    bool log_told;    /* a log that grows and grows was reported */
     int64_t look;     /* time of the last look around */
 } es_session;
 
@@ -63,6 +71,38 @@ void es_session_serve(es_session *session);
 /** Writes how it ended, closes the file. Result and message are in
  *  session->trouble. */
 void es_session_finish(es_session *session);
+
+/** Frees what es_session_open and the recording allocated; the writer is
+ *  closed. */
+void es_session_free(es_session *session);
+
+/** es_writer_open, which waits a little for another writer's end. */
+es_status es_session_open_file(es_session *session) ES_MUST_USE;
+
+/** True when the trainer closed the run, or is gone. */
+bool es_session_has_ended(const es_session *session);
+
+/** Keeps es_message if this is the first trouble. */
+void es_session_keep_trouble(es_session *session, es_status code);
+
+/** An event of the run, at its last step; data may be NULL. */
+es_status es_session_note(es_session *session, const char *kind,
+                          es_severity severity, const char *message,
+                          const char *data) ES_MUST_USE;
+
+/**
+ * When es_writer_log_is_broken: counts what was in the log as lost, opens the
+ * file again as it was before, and goes on. ES_OK; else session->writer is
+ * NULL.
+ */
+es_status es_session_replace_log(es_session *session) ES_MUST_USE;
+
+/** A log whose name is gone, or that grows beyond bounds; between
+ *  transactions. session->writer may be NULL after it. */
+void es_session_look_at_log(es_session *session);
+
+/** Empties a log that readers keep from restarting, if the ring has time. */
+void es_session_tend_log(es_session *session);
 
 /**
  * Reads the next frame and writes it into the file: in the transaction under

@@ -1,0 +1,120 @@
+/* What other programs do to the write-ahead log of a recording, and how the
+   session goes on: a log that was truncated costs what was in it, one whose
+   name is gone costs nothing, and either way the run file is opened again. */
+#include "hooks/recorder/process/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOG_MOST ((int64_t)64 << 20) /* bytes; more is worth a warning */
+
+/* The run, its series: with new ids where they were in a log that is lost. */
+static es_status open_again(es_session *session)
+{
+    const es_run_info *run = &session->hello.run;
+    es_status status = es_session_open_file(session);
+    if (status == ES_OK) /* from a step that no sample has: none is deleted */
+        status =
+            es_writer_run(session->writer, &session->run_id, run, INT64_MAX);
+    for (size_t i = 0; status == ES_OK && i < session->tally.n_series; i++) {
+        es_recorded *series = &session->series[i];
+        if (!series->refused)
+            status = es_writer_series(
+                session->writer, &series->id, session->run_id, series->name,
+                series->shape, series->phase, series->unit);
+    }
+    session->alerts.writer = session->writer;
+    session->alerts.run_id = session->run_id;
+    return status;
+}
+
+/* After the old writer's end; `message` says why. */
+static es_status go_on(es_session *session, es_severity severity,
+                       const char *message, uint64_t lost)
+{
+    char data[64];
+    snprintf(data, sizeof data, "{\"lost\":%llu}", (unsigned long long)lost);
+    session->n_opened++;
+    es_status status = open_again(session);
+    if (status == ES_OK)
+        status = es_session_note(session, "log", severity, message, data);
+    if (status == ES_OK)
+        return ES_OK;
+    es_session_keep_trouble(session, status);
+    es_writer_abandon(session->writer);
+    session->writer = NULL;
+    return status;
+}
+
+es_status es_session_replace_log(es_session *session)
+{
+    char message[ES_MESSAGE_MAX + 64];
+    uint64_t committed = session->tally.committed;
+    if (es_writer_is_settled(session->writer))
+        session->safe = committed;
+    uint64_t lost = committed - session->safe;
+    es_session_keep_trouble(session, ES_EIO);
+    snprintf(message, sizeof message, "%s (%llu frames)", es_message(),
+             (unsigned long long)lost);
+    fprintf(stderr, "entropy-recorder: %s\n", message);
+    es_writer_abandon(session->writer);
+    session->writer = NULL;
+    session->tally.committed = session->safe;
+    return go_on(session, ES_SEVERITY_ERROR, message, lost);
+}
+
+/* Its name is gone, or another file's: nothing is lost if it can be moved into
+   the run file before the next death. */
+static void look_for_name(es_session *session)
+{
+    char message[ES_MESSAGE_MAX];
+    if (!es_writer_log_is_away(session->writer) ||
+        es_writer_settle(session->writer) != ES_OK)
+        return;
+    snprintf(message, sizeof message,
+             "%s-wal: removed, moved or replaced by another program: nothing "
+             "is lost",
+             session->hello.path);
+    fprintf(stderr, "entropy-recorder: %s\n", message);
+    es_status status = es_writer_close(session->writer);
+    session->writer = NULL;
+    if (status < 0)
+        es_session_keep_trouble(session, status);
+    (void)!go_on(session, ES_SEVERITY_WARNING, message, 0);
+}
+
+static void look_at_size(es_session *session)
+{
+    char message[256], data[64];
+    long long size = es_writer_log_bytes(session->writer);
+    if (session->log_told || size <= LOG_MOST)
+        return;
+    session->log_told = true;
+    snprintf(message, sizeof message,
+             "the write-ahead log has %lld MiB: a program reads the file "
+             "without ever letting go of it: end that program",
+             size >> 20);
+    snprintf(data, sizeof data, "{\"bytes\":%lld}", size);
+    fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
+    (void)!es_session_note(session, "log", ES_SEVERITY_WARNING, message, data);
+}
+
+void es_session_look_at_log(es_session *session)
+{
+    look_for_name(session);
+    if (session->writer)
+        look_at_size(session);
+}
+
+static bool has_time(void *user)
+{
+    const es_session *session = user;
+    const es_ring *ring = &session->ring;
+    return es_ring_head(ring) - ring->released < ring->capacity / 4 &&
+           !es_session_has_ended(session);
+}
+
+void es_session_tend_log(es_session *session)
+{
+    es_writer_tend_log(session->writer, has_time, session);
+}
