@@ -31,9 +31,24 @@ static void remove_and_die(int number)
     raise(number); /* its default action: SA_RESETHAND */
 }
 
+/* A file in memory became shorter: SQLite maps the -shm of a file that it
+   writes, and another program truncated it. */
+static void remove_and_end(int number)
+{
+    static const char text[] =
+        "entropy-scan: another program truncated a file that was being used "
+        "(the -shm beside a run file): nothing more was written: try again\n";
+    (void)number;
+    for (int i = 0; is_open && i < N_ENDINGS; i++)
+        unlink(temporaries[i]);
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(es_exit_code(ES_EIO));
+}
+
 void es_output_catch_signals(void)
 {
     static const int fatal[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction truncated = {.sa_handler = remove_and_end};
     struct sigaction action = {.sa_handler = remove_and_die,
                                .sa_flags = (int)SA_RESETHAND},
                      before;
@@ -43,6 +58,7 @@ void es_output_catch_signals(void)
         if (sigaction(fatal[i], NULL, &before) == 0 &&
             before.sa_handler != SIG_IGN)
             sigaction(fatal[i], &action, NULL);
+    sigaction(SIGBUS, &truncated, NULL);
     signal(SIGPIPE, SIG_DFL);
 }
 

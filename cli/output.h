@@ -15,7 +15,9 @@
 typedef struct es_output es_output;
 
 /** Default actions for SIGPIPE; SIGHUP, SIGINT and SIGTERM remove temporary
- *  files, then end the process as they would have. Once, at the start. */
+ *  files, then end the process as they would have; SIGBUS, which a file that
+ *  another program truncates causes, prints a line and ends it with code 3.
+ *  Once, at the start. */
 void es_output_catch_signals(void);
 
 /** es_outfile_open. At most one output is open at a time. */

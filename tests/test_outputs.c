@@ -2,6 +2,7 @@
 #include "tests/cmocka_all.h"
 
 #include "cli/json.h"
+#include "cli/output.h"
 #include "cli/scan/csv.h"
 #include "cli/scan/table.h"
 #include "tests/golden_text.h"
@@ -12,6 +13,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const es_max observed = {.policy = ES_MAX_OBSERVED};
@@ -355,6 +357,55 @@ static void test_outputs__a_terminal_has_colours_unless_told(void **state)
     close(primary);
 }
 
+/* In a child: a run file under way, whose -shm another program truncates. */
+static void write_truncated(const char *path)
+{
+    es_output *output;
+    es_writer *writer;
+    int64_t run;
+    const es_run_info info = es_run_of(2, 3);
+    es_output_catch_signals();
+    if (es_output_open_run(&output, &writer, path) < 0 ||
+        es_writer_run(writer, &run, &info, 0) < 0)
+        _exit(100);
+    char command[4096];
+    snprintf(command, sizeof command, "truncate -s 0 $(dirname %s)/.*-shm",
+             path);
+    if (system(command) != 0)
+        _exit(101);
+    (void)!es_writer_run(writer, &run, &info, 0);
+    _exit(102);
+}
+
+static void test_outputs__a_truncated_index_is_an_error_line(void **state)
+{
+    const char *path = es_folder_file(state, "whole.db");
+    const char *said = es_folder_file(state, "said");
+    char command[4096], line[512] = "";
+    int status;
+    es_write_run(path, "x", 1);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(said, O_WRONLY | O_CREAT, 0666);
+        dup2(fd, STDERR_FILENO);
+        write_truncated(path);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+    FILE *file = fopen(said, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    assert_non_null(strstr(line, "entropy-scan: another program truncated"));
+    snprintf(command, sizeof command, "ls -A %s | grep -q entropy-scan",
+             (const char *)*state);
+    assert_int_not_equal(system(command), 0); /* no temporary is left */
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_outputs__csv_is_rectangular),
         cmocka_unit_test(test_outputs__a_pipe_is_no_terminal),
         cmocka_unit_test(test_outputs__a_terminal_has_colours_unless_told),
+        cmocka_unit_test(test_outputs__a_truncated_index_is_an_error_line),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

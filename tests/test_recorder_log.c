@@ -172,6 +172,38 @@ static void test_recorder_log__log_without_its_name_loses_nothing(void **state)
     }
 }
 
+/* --- a truncated index ----------------------------------------------------*/
+
+static void test_recorder_log__truncated_index_ends_with_a_message(void **state)
+{
+    (void)state;
+    const char *path = recording_path("index.db");
+    int series[4];
+    es_recorder *recorder = open_half(path, series);
+    assert_int_equal(truncate(beside(path, "-shm"), 0), 0);
+    es_status status = ES_OK;
+    int64_t step = HALF;
+    while (status == ES_OK) {
+        status = recording_push(recorder, series, 0, step++);
+        usleep(100);
+    }
+    assert_int_equal(status, ES_EBROKEN);
+    assert_non_null(strstr(es_message(), "-shm: another program truncated"));
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EIO);
+    assert_non_null(strstr(es_message(), "-shm: another program truncated"));
+    assert_non_null(strstr(es_message(), "frames are lost)"));
+    assert_int_equal(report.committed, HALF);
+    assert_int_equal(report.lost, step - HALF);
+    recording_check_integrity(path);
+    assert_int_equal(recording_check(path, 0, 0), HALF);
+    /* And the next one may write. */
+    if (es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    recording_check_integrity(path);
+}
+
 /* What a person does with sqlite3 is no damage. */
 static void test_recorder_log__checkpoints_of_others_are_fine(void **state)
 {
@@ -250,6 +282,7 @@ int main(void)
         RECORDING_TEST(test_recorder_log__overwritten_log_is_a_counted_loss),
         RECORDING_TEST(test_recorder_log__log_without_its_name_loses_nothing),
         RECORDING_TEST(test_recorder_log__checkpoints_of_others_are_fine),
+        RECORDING_TEST(test_recorder_log__truncated_index_ends_with_a_message),
         RECORDING_TEST(test_recorder_log__endless_reader_is_reported),
     };
     return cmocka_run_group_tests(tests, recording_setup, recording_teardown);

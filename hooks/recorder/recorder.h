@@ -130,7 +130,9 @@ typedef struct es_recorder_report {
  * ES_OK: every frame that was not counted as dropped is in the file.
  * ES_EBROKEN: the recorder died, or does not answer, or does not account for
  * every frame; the message says how many frames are lost.
- * ES_EIO: the file could not be written, or was removed, moved or replaced.
+ * ES_EIO: the file could not be written, or was removed, moved or replaced; or
+ * another program truncated its -wal, which costs what was in it, or its -shm,
+ * which ends the recording. The file is whole in either case.
  * ES_EFORMAT, ES_EARGUMENT: the store refused some frames, which count as
  * lost. The message is the recorder's, with the count of what is lost.
  * In a forked child: frees the child's copy and returns ES_EFORK.

@@ -91,6 +91,7 @@ static void record(es_session *session)
 {
     const es_reply opened = {.code = ES_OK};
     es_watch_own(&session->ring);
+    es_session_catch_bus(session);
     reply(&opened);
     es_session_serve(session);
     es_session_finish(session);

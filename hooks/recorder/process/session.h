@@ -72,6 +72,10 @@ void es_session_serve(es_session *session);
  *  session->trouble. */
 void es_session_finish(es_session *session);
 
+/** From now on SIGBUS ends the process with last words and exit code 3. Once
+ *  in a process, which has opened the file. */
+void es_session_catch_bus(es_session *session);
+
 /** Frees what es_session_open and the recording allocated; the writer is
  *  closed. */
 void es_session_free(es_session *session);

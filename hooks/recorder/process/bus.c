@@ -1,0 +1,38 @@
+/* SIGBUS: another program truncated RUN.db-shm, the log's index, which SQLite
+   maps. The memory is gone, and SQLite was in the midst of using it: the
+   process has to end. Everything committed is in the run file and its log, and
+   whoever opens them next makes the index anew. */
+#include "hooks/recorder/process/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Prepared, for a handler cannot print. */
+static es_ring *ring;
+static es_reply last;
+static char line[ES_MESSAGE_MAX + 32];
+
+static void say_and_end(int number)
+{
+    (void)number;
+    if (write(STDERR_FILENO, line, strlen(line)) >= 0 && ring) {
+        last.committed = atomic_load(&ring->words->committed);
+        es_ring_say(ring, &last, sizeof last);
+    }
+    _exit(es_exit_code(ES_EIO));
+}
+
+void es_session_catch_bus(es_session *session)
+{
+    struct sigaction action = {.sa_handler = say_and_end};
+    snprintf(last.text, sizeof last.text,
+             "%s-shm: another program truncated it: recording ended: what was "
+             "committed is whole",
+             session->hello.path);
+    snprintf(line, sizeof line, "entropy-recorder: %s\n", last.text);
+    last.code = ES_EIO;
+    ring = &session->ring;
+    sigaction(SIGBUS, &action, NULL);
+}
