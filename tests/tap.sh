@@ -3,6 +3,7 @@ count=0
 
 plan_dir() { # $dir: a folder of this test's own, removed at the end
     dir=$(mktemp -d)
+    export XDG_STATE_HOME=$dir/.state # what watchers keep: not in the real HOME
     trap 'rm -rf "$dir"' EXIT
 }
 

@@ -2,6 +2,7 @@
 #include "tests/cmocka_all.h"
 
 #include "cli/watch/look.h"
+#include "cli/watch/state.h"
 #include "tests/recorded.h"
 
 #include <stdio.h>
@@ -95,6 +96,26 @@ static void test_look__a_rule_that_fits_one_run_of_two(void **state)
     es_rules_file_free(&rules);
 }
 
+/* A name that changed would have everything told again. */
+static void test_look__a_state_has_the_name_it_always_had(void **state)
+{
+    char name[ES_STATE_NAME_MAX], other[ES_STATE_NAME_MAX];
+    (void)state;
+    es_state_name(name, "node7", "/data/runs");
+    assert_string_equal(name, "runs-6bf27db068f75a45cbebc0d7.state");
+    es_state_name(other, "node8", "/data/runs");
+    assert_string_not_equal(name, other);
+    es_state_name(other, "node7", "/home/runs");
+    assert_string_not_equal(name, other);
+    es_state_name(name, "node7", "/");
+    assert_string_equal(name, "root-6bf27db0af63a249fd1c9b9a.state");
+    es_state_name(name, "node7",
+                  "/.a b\n\x1b[31m/.0123456789/.\xc3\xa4 "
+                  "0123456789012345678901234567890123456789");
+    assert_string_equal(name, "____012345678901234567890123456789012345"
+                              "-6bf27db042a0a8a7c07bd863.state");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +125,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_look__a_rule_that_fits_one_run_of_two, es_folder_make,
             es_folder_remove),
+        cmocka_unit_test(test_look__a_state_has_the_name_it_always_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,13 +15,14 @@ same_text 'an imported run is judged, its alert told' "$want" "$("$scan" watch -
 same_text 'and not again' '' "$("$scan" watch --once runs)"
 same_text 'but to who keeps another state' "$want" "$("$scan" watch --once runs --state other.db)"
 exits '--check goes by what is there' 1 '' "$scan" watch --once --check runs
-same_text 'the state is where it is said to be' runs/.entropy-watch.db "$(ls -A runs/.entropy-watch.db)"
+check 'the state is where it is said to be, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
+644:$(id -u)" ]' "$XDG_STATE_HOME/entropy-scan/watch" "$(state_of runs)"
 "$scan" watch --once --json runs/a.db --state json.db >json 2>&1
 same_text '--json is an object' \
     'collapse critical 4 6 1 [1] SM' \
     "$(python3 -c 'import json; a = json.load(open("json"))
 print(a["kind"], a["severity"], a["onset"], a["step"], a["value"], a["layers"], a["arch"])')"
-same_text 'the run file is not touched' '' "$(ls -A runs | grep -vE '^(a.db|.entropy-watch.db)$')"
+same_text 'the run file is not touched' '' "$(ls -A runs | grep -v '^a.db$')"
 exits 'no folder' 3 'nowhere' "$scan" watch --once nowhere --state n.db
 exits 'nothing to watch' 2 'name run files' "$scan" watch --once
 exits 'a severity that is none' 2 'info, warning' "$scan" watch runs --severity bad
@@ -147,7 +148,7 @@ while [ $kills -lt 200 ] || ! ended $feeder; do
     kills=$((kills + 1))
 done
 "$scan" watch --once killed --severity info --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err
-owed() { sqlite3 killed/.entropy-watch.db "SELECT count(*) FROM delivery WHERE state $1"; }
+owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
 check "after $kills kills everything is delivered" until_true nothing_owed
 same_text 'nothing failed' 0 "$(owed "= 'failed'")"
@@ -170,7 +171,7 @@ stop_watching
 same_text 'with the alert as its reason' "$(grep 'nan since' training.out)" \
     "$(sqlite3 training/nan.db "SELECT message FROM event WHERE kind = 'stop'")"
 same_text 'whose id is that of the event' '' \
-    "$(sqlite3 training/nan.db "ATTACH 'training/.entropy-watch.db' AS told;
+    "$(sqlite3 training/nan.db "ATTACH '$(state_of training)' AS told;
        SELECT id FROM told.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
 "$scan" watch --once training --state before.db >/dev/null
 sqlite3 training/nan.db 'DELETE FROM event'

@@ -46,7 +46,7 @@ import json, sys
 alerts = map(json.loads, sys.stdin)
 print(sorted((alert["kind"], alert["severity"], alert["onset"]) for alert in alerts))')"
 same_text 'ids are those of alerts' "$(sqlite3 runs/a.db 'SELECT uuid FROM run')/alert:one-head@1:error" \
-    "$(sqlite3 runs/.entropy-watch.db "SELECT id FROM alert WHERE id LIKE '%one-head%'")"
+    "$(sqlite3 "$(state_of runs)" "SELECT id FROM alert WHERE id LIKE '%one-head%'")"
 printf '[rule loud]\nseries = loss\naggregate = run\nabove = 4.5\nseverity = error\n' >loud.ini
 mkdir quiet && sqlite3 runs/a.db "VACUUM INTO 'quiet/q.db'"
 sed -i s/,nan/,4/ a.csv; rm quiet/q.db; "$scan" import -q a.csv -o quiet/q.db
@@ -118,7 +118,7 @@ while [ $kills -lt 40 ] || ! ended $trainer; do
     kills=$((kills + 1))
 done
 "$scan" watch --once killed --rules flap.ini --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err
-nothing_owed() { [ "$(sqlite3 killed/.entropy-watch.db "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')")" = 0 ]; }
+nothing_owed() { [ "$(sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')")" = 0 ]; }
 check "after $kills kills everything is delivered" until_true nothing_owed
 "$scan" watch --once killed --rules flap.ini --state fresh.db >all.out 2>/dev/null
 check 'of many alerts' has_lines all.out 20

@@ -38,7 +38,7 @@ cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
 check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
 stop_watching
 each_once 'each once' clock.out 3
-sqlite3 clock/.entropy-watch.db "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
+sqlite3 "$(state_of clock)" "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
 same_text 'a state from the future' '' "$("$scan" watch --once clock)"
 
 cat >shift.c <<'END_OF_C'
@@ -122,12 +122,12 @@ collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
 check 'another one in its place, as old as it' until_true has_lines files.out 2
 same_text 'the first one was told once' 2 "$(lines files.out)"
 rm -r files
-sleep 0.5
+until_true grep -q 'files: no such file' files.err
 ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
 mkdir files
 collapsing c && mv c.db files/
 check 'and comes back' until_true grep -q c.db files.out
-same_text 'is told of' 1 "$(grep -c 'files.*No such file' files.err)"
+same_text 'is told of once' 1 "$(grep -c 'files: no such file' files.err)"
 collapsing d && head -c 3000 d.db >files/d.db
 sleep 1
 same_text 'half a file may be being copied' '' "$(grep d.db files.err)"
@@ -139,7 +139,7 @@ same_text 'each once' 3 "$(told files.out)"
 mkdir seen locked
 appear locked inside
 if [ "$(id -u)" = 0 ]; then
-    around=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    around=(env XDG_STATE_HOME="$dir/seen/.state" setpriv --reuid 65534 --regid 65534 --clear-groups)
     chmod 755 . && chown 65534 seen locked
 fi
 if [ "$(id -u)" = 0 ] && ! "${around[@]}" "$scan" --version >/dev/null 2>&1; then
@@ -163,7 +163,7 @@ fi
 
 mkdir place
 asked_to_stop() { # the alerts told so far are to stop their runs: they are when somebody looks
-    sqlite3 place/.entropy-watch.db "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
+    sqlite3 "$(state_of place)" "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
     "$scan" watch --once place >/dev/null 2>place.err
 }
 collapsing one && mv one.db place/run.db
@@ -171,7 +171,7 @@ collapsing one && mv one.db place/run.db
 asked_to_stop
 check 'a run is asked to stop late' grep -q 'run.db .SM.: collapse' place/run.db.stop
 rm place/run.db.stop
-sqlite3 place/.entropy-watch.db "DELETE FROM delivery WHERE action = 'stop'"
+sqlite3 "$(state_of place)" "DELETE FROM delivery WHERE action = 'stop'"
 collapsing two && mv two.db place/run.db
 asked_to_stop
 check 'not the one that took its place' test ! -e place/run.db.stop
@@ -218,27 +218,28 @@ matches 'a full pipe that does not wait' '^0 .*collapse L1' "$(python3 pipe.py "
 mkdir state
 appear state a
 "$scan" watch --once state >state.out 2>&1
-cp state/.entropy-watch.db sound
+kept=$(state_of state)
+cp "$kept" sound
 damaged() { # NAME REGEX: the state is; it is said, and the file left alone
-    cp state/.entropy-watch.db broken
+    cp "$kept" broken
     exits "$1" 3 "$2" "$scan" watch --once state
-    check 'which is left as it is' cmp broken state/.entropy-watch.db
-    cp sound state/.entropy-watch.db
+    check 'which is left as it is' cmp broken "$kept"
+    cp sound "$kept"
 }
-dd if=/dev/urandom of=state/.entropy-watch.db bs=1024 seek=4 count=12 conv=notrunc status=none
-damaged 'a state with pages of noise' 'entropy-watch.db: damaged: .*: remove it: every alert is then told again'
-truncate -s 9000 state/.entropy-watch.db
-damaged 'one that was cut' 'entropy-watch.db: damaged: .*: remove it'
-echo noise | dd of=state/.entropy-watch.db conv=notrunc status=none
-damaged 'one that is none' "entropy-watch.db: not a watcher's state: name another file, or remove it"
+dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
+damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then told again'
+truncate -s 9000 "$kept"
+damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
+echo noise | dd of="$kept" conv=notrunc status=none
+damaged 'one that is none' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
 start_watching state --poll 0.2
 sleep 0.3
-dd if=/dev/urandom of=state/.entropy-watch.db bs=1024 seek=4 count=12 conv=notrunc status=none
+dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
 appear state b
 check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
 sleep 0.7
 same_text 'is told of once' 1 "$(grep -c 'damaged' state.err)"
-rm state/.entropy-watch.db
+rm "$kept"
 check 'and made again when it is gone' until_true grep -q b.db state.out
 stop_watching
 each_once 'what was told is not told again' state.out 1
@@ -251,21 +252,95 @@ exec 9<>lines
 head -c 65536 /dev/zero >&9
 "$scan" watch claimed --poll 0.2 >&9 2>claimed.err &
 watcher=$!
-is_claimed() { [ "$(sqlite3 claimed/.entropy-watch.db "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
+is_claimed() { [ "$(sqlite3 "$(state_of claimed)" "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
 appear claimed a
 check 'a line that waits' until_true is_claimed
-head -c 30000 /dev/zero >claimed/.entropy-watch.db
+kept=$(state_of claimed)
+head -c 30000 /dev/zero >"$kept"
 head -c 65536 <&9 >/dev/null
 read -r -t 20 line <&9
 matches 'is printed' 'a.db .SM.: collapse' "$line"
 check 'and that the state is damaged is told' until_true grep -q "not a watcher's state\|damaged" claimed.err
 sleep 0.5
-rm claimed/.entropy-watch.db
+rm "$kept"
 appear claimed b
 read -r -t 20 line <&9
 matches 'and the watcher goes on' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
+
+# Whoever may write in a watched folder may prepare a state of what was told in
+# it: rows for commands, and a journal that names a file to be deleted.
+mkdir shared
+appear shared a
+cat >prepare.py <<'END_OF_PY'
+import shutil, sqlite3, struct, sys
+state, other, victim = sys.argv[1:]
+db = sqlite3.connect(other, isolation_level=None)
+db.execute("INSERT INTO delivery(alert_id, action) SELECT alert_id, 'exec' FROM alert")
+db.execute("INSERT INTO alert SELECT NULL, 'x', hex(zeroblob(99999)), 1, '' FROM alert")
+db.execute("PRAGMA cache_size = 1")
+db.execute("BEGIN IMMEDIATE")
+db.execute("UPDATE alert SET json = lower(hex(randomblob(99999)))")
+shutil.copy(other, state)
+shutil.copy(other + "-journal", state + "-journal")
+db.execute("ROLLBACK")
+name = victim.encode()
+with open(state + "-journal", "ab") as journal:
+    journal.write(struct.pack(">I", (1 << 30) // 4096 + 1) + name + struct.pack(">II", len(name), sum(name)))
+    journal.write(bytes.fromhex("d9d505f920a163d7"))
+END_OF_PY
+"$scan" watch --once shared --state other.db >/dev/null
+echo precious >victim
+old=shared/.entropy-watch.db
+python3 prepare.py $old other.db "$dir/victim"
+sum=$(cat $old* | cksum)
+"$scan" watch --once shared --exec 'sh -c "cat >>shared.told"' >shared.out 2>shared.err
+same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksum)"
+same_text 'no file is deleted for it' precious "$(cat victim)"
+same_text 'and no command run' '1 1' "$(lines shared.out) $(lines shared.told)"
+same_text 'how to go on with it is said' \
+    "entropy-scan: $dir/$old: what an earlier version told is not read, and told again: to go on with it: --state $dir/$old" \
+    "$(cat shared.err)"
+same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
+exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
+same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
+rm $old-journal
+mkfifo $old-journal
+exits 'nor is a FIFO waited for' 3 "$old: its -journal is no regular file" timeout 20 "$scan" watch --once shared --state $old
+rm $old-journal
+sqlite3 other.db ".backup $old"
+sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"
+same_text 'it goes on' '' "$("$scan" watch --once shared --state $old 2>&1)"
+sqlite3 $old "CREATE TRIGGER silence BEFORE INSERT ON alert BEGIN SELECT raise(IGNORE); END"
+exits 'a trigger that silences' 3 "not a watcher's state" "$scan" watch --once shared --state $old
+
+# --- where the state is kept
+mkdir places home
+appear places a
+place_of() { # VARIABLE...: as env has them; the state that a watcher then makes
+    rm -rf home/* home/.local
+    env -u XDG_STATE_HOME "$@" "$scan" watch --once places >/dev/null && find home -type f
+}
+matches 'without XDG_STATE_HOME in HOME' '^home/.local/state/entropy-scan/watch/places-[0-9a-f]{24}.state$' \
+    "$(place_of HOME="$dir/home")"
+matches 'also if it is no absolute path' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
+same_text 'with folders of their own' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
+exits 'neither' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
+exits 'a HOME that is not there' 3 '/proc/nobody.*: No such file.*: --state FILE' \
+    env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
+mkdir -p open/entropy-scan && chmod 777 open/entropy-scan
+exits 'one that is open to others' 3 'open/entropy-scan: others may write in it: chmod 700' \
+    env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+rmdir open/entropy-scan && ln -s "$dir/home" open/entropy-scan
+exits 'or a link' 3 'open/entropy-scan: is no folder of this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+"$scan" watch --once places >/dev/null
+ln -s places link
+same_text 'a folder has one state, whatever it is called, and its files have it' '' \
+    "$("$scan" watch --once link; "$scan" watch --once ./places/a.db; cd places && "$scan" watch --once a.db)"
+mkdir places/deeper && mv places/a.db places/deeper && rm -r home && mv places home && mkdir places && mv home/deeper/a.db places
+same_text 'which one made again goes on with' '' "$("$scan" watch --once places)"
+same_text 'and another one does not' 1 "$("$scan" watch --once home places | wc -l)"
 
 cat >disk.sh <<'END_OF_SH'
 mount -t tmpfs -o size=160k none disk || exit 77

@@ -5,6 +5,13 @@ case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan train=$bin/entropy-train root=$PWD
 cd "$dir"
 
+# The state of a watcher of folder NAME; nothing if there is none yet.
+state_of() {
+    for state in "$XDG_STATE_HOME/entropy-scan/watch/$1-"*.state; do
+        [ ! -e "$state" ] || echo "$state"
+    done
+}
+
 # A run that collapses at step 4: NAME.db; NAME [CTX [FIRST_LOW]].
 collapsing() {
     { echo '# arch: SM'; echo "# ctx: ${2:-8}"; echo "# name: $1"

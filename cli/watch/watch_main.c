@@ -2,13 +2,13 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/print.h"
+#include "cli/watch/state.h"
 #include "cli/watch/watcher.h"
 #include "cli/watch/words.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     ONCE,
@@ -39,8 +39,9 @@ static const es_option options[] = {
                "judge by this file's thresholds and rules too (entropy-scan "
                "rules prints one), and stop a run where one says so"},
     [STATE] = {"state", 0, "FILE",
-               "keep what was told in FILE (.entropy-watch.db in the first "
-               "folder, or beside the first file)"},
+               "keep what was told in FILE, which no other user may own (one "
+               "for each first folder, below $XDG_STATE_HOME/entropy-scan "
+               "or ~/.local/state/entropy-scan)"},
     [SEVERITY] = {"severity", 0, "LEVEL",
                   "tell of alerts from LEVEL on: info, warning, error, "
                   "critical (error)"},
@@ -92,19 +93,24 @@ const es_command es_watch_command = {
         "\n"
         "What was told is kept in a state file, so that a watcher that was\n"
         "killed, started again, or runs beside another on the same state\n"
-        "neither repeats an alert nor misses one. A state belongs to one\n"
-        "machine. If even the process that makes a delivery is killed, a line\n"
-        "may be printed twice; a command is never run twice.\n"
+        "neither repeats an alert nor misses one. Without --state it is that\n"
+        "of this user and host for the first folder, or the folder of the\n"
+        "first file, by its path: one that is moved begins anew, one that is\n"
+        "made again goes on. A state belongs to one machine and one user. If\n"
+        "even the process that makes a delivery is killed, a line may be\n"
+        "printed twice; a command is never run twice.\n"
         "\n"
-        "A server that cannot be reached, or answers 5xx or 429, is tried "
-        "again\n"
-        "after 1, 2, 4 ... 300 seconds; after any other answer than 2xx the\n"
-        "alert is given up, and that is told. Redirections are not followed.\n"
-        "The header X-Entropy-Scan-Id names the alert: a post whose outcome\n"
+        "A server that cannot be reached, answers no HTTP, or 408, 425, 429,\n"
+        "5xx, or a redirection for now, is tried again after 1, 2, 4 ... 300\n"
+        "seconds; after any other 4xx, or a redirection for good, the alert\n"
+        "is given up, and that is told. Redirections are not followed. The\n"
+        "header X-Entropy-Scan-Id names the alert: a post whose outcome\n"
         "nobody saw is made again.\n"
         "\n"
         "CMD fails if it does not exit with 0; it is then told of, and not\n"
-        "run again. What it prints goes to standard error.",
+        "run again. What it prints goes to standard error.\n"
+        "\n"
+        "--once exits with 3 if a delivery was given up or is still owed.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -216,27 +222,13 @@ static es_status take(void *user, int option, const char *value)
     }
 }
 
-/* In the first folder, or beside the first file. */
 static es_status choose_state(arguments *given)
 {
-    static const char name[] = ".entropy-watch.db";
-    const char *root = given->roots[0];
-    struct stat about;
     if (given->watcher.deliver.ledger)
         return ES_OK;
-    int n;
-    const char *slash = strrchr(root, '/');
-    if (stat(root, &about) == 0 && S_ISDIR(about.st_mode))
-        n = asprintf(&given->state, "%s/%s", root, name);
-    else
-        n = asprintf(&given->state, "%.*s%s",
-                     slash ? (int)(slash - root) + 1 : 0, root, name);
-    if (n < 0) {
-        given->state = NULL;
-        return es_fail(ES_ENOMEM, "out of memory for a path");
-    }
+    es_status status = es_state_choose(&given->state, given->roots[0]);
     given->watcher.deliver.ledger = given->state;
-    return ES_OK;
+    return status;
 }
 
 static es_status parse(arguments *given, int argc, char **argv)
