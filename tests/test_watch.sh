@@ -43,10 +43,12 @@ END
 chmod +x append
 "$scan" watch --once runs --state exec.db --exec "'./append' \"told \$HOME\"" >out 2>&1
 same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 'told $HOME')"
-exits 'a command that fails is told of' 0 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
+exits 'a command that fails is given up' 3 'given.db: deliveries given up: 1, still owed: 0' "$scan" watch --once runs --state given.db --exec false
+exits 'which is told' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
 exits 'and not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
-exits 'one that is not there' 0 'no such command' "$scan" watch --once runs --state none.db --exec ./none
-exits 'one that takes too long is ended' 0 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
+exits 'one that is ended by a signal' 3 'exec: .*ended by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
+exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
+exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'is made up for later' "$want" "$("$scan" watch --once runs --state full.db)"
 
@@ -101,9 +103,13 @@ print(id[36:], body["kind"])')"
 once_to slack '' --webhook-env HOOK --webhook-format slack >/dev/null
 same_text 'or as Slack has it' "{'text': '$want'}" \
     "$(python3 -c 'import json; print(json.loads(open("server/posts").read().split(" ", 1)[1]))')"
-matches 'a 4xx is given up' 'answers 404.*exit 0' "$(once_to gone 404 --webhook-env HOOK)"
-matches 'a redirection is not followed' 'answers 302.*exit 0' "$(once_to moved 302 --webhook-env HOOK)"
-for answer in 500 429 reset stall; do
+matches 'a 4xx is given up' 'answers 404.*given up: 1, still owed: 0.*exit 3' "$(once_to gone 404 --webhook-env HOOK)"
+same_text 'once' 'exit 0' "$(once_to gone '' --webhook-env HOOK)"
+matches 'a redirection is not followed' 'answers 301: redir.*given up: 1.*exit 3' "$(once_to moved 301 --webhook-env HOOK)"
+printf 'http://127.0.0.1:port/\n' >malformed
+matches 'nor is a URL that is none' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
+owed=(500 408 425 429 302 reset close garbage old began stall)
+for answer in "${owed[@]}"; do
     matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK --webhook-timeout 0.4)"
 done
 mkfifo fifo
@@ -113,15 +119,15 @@ refused=$(once_to refused '' --webhook-file refused)
 matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
 check 'and the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
 : >server/posts
-for answer in 500 429 reset stall refused; do
+for answer in "${owed[@]}" refused; do
     once_to $answer '' --webhook-env HOOK >>later 2>&1
 done
-same_text 'all of them are made later' 'exit 0 exit 0 exit 0 exit 0 exit 0' "$(grep exit later | xargs)"
-same_text 'which is told' 5 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
-same_text 'once each' 5 "$(lines server/posts)"
+same_text 'all of them are made later' '12 exit 0' "$(grep exit later | sort | uniq -c | xargs)"
+same_text 'which is told' 12 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
+same_text 'once each' 12 "$(lines server/posts)"
 exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
 : >server/posts
-echo '500 reset' >server/answers
+echo '500 old' >server/answers
 "$scan" watch runs --state again.db --webhook-env HOOK >again.out 2>again.err &
 watcher=$!
 check 'a watcher tries again by itself' until_true has_lines server/posts 1
@@ -190,6 +196,9 @@ sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
 same_text 'nor one inside the file' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
 check 'which is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
+exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
+mkfifo fifo.prom
+exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 20 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
 "$scan" watch --once odd --state metrics.db --textfile odd.prom >/dev/null
 check 'metrics are of their grammar' python3 -c '
 import re
@@ -219,8 +228,10 @@ for ((i = 0; i < 4; i++)); do
     "$scan" watch --once shared --exec 'sh -c "sleep 0.05; cat >>shared.told"' >>shared.out 2>>shared.err &
     watchers+=($!)
 done
-wait "${watchers[@]}"
+codes=
+for watcher in "${watchers[@]}"; do wait $watcher; codes+=$?; done
 same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
+same_text 'what another one is about to make is not owed' 0000 "$codes"
 same_text 'also that which takes its time' '12 12' "$(lines shared.told) $(sort -u shared.told | wc -l)"
 
 # A limit on the size of files is a disk that is full.

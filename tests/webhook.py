@@ -2,7 +2,8 @@
 
 Writes its port, PORT of the environment or any, to FOLDER/port. Each post
 answers with the first word of FOLDER/answers, which it takes away (none:
-200): a code; `reset` and `stall` are what they say. What it accepted, a 2xx,
+200): a code; `reset`, `stall`, `close` and `garbage` are what they say, `old`
+is HTTP/0.9, and `began` the beginning of an answer. What it accepted, a 2xx,
 is a line of FOLDER/posts: the id and the body. With a certificate and its key
 in one file it speaks TLS."""
 import http.server
@@ -25,6 +26,10 @@ def next_answer():
     return words[0] if words else "200"
 
 
+NO_HTTP = {"close": b"", "garbage": b"\x16\x03\x01\0SSH-2.0-x\r\n\r\n", "old": b"<p>moved</p>\n",
+           "began": b"HTTP/1.1 100 Continue\r\n\r\n"}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -34,6 +39,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.close_connection = True
             self.connection.close()
+            return
+        if answer in NO_HTTP:
+            self.wfile.write(NO_HTTP[answer])
+            self.close_connection = True
             return
         if answer == "stall":
             time.sleep(1)

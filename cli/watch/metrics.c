@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static void head(FILE *out, const char *name, const char *unit,
@@ -84,6 +85,11 @@ es_status es_metrics_write(const char *path, const es_look *look,
 {
     FILE *stream;
     es_output *output = NULL;
+    struct stat about;
+    /* A FIFO without a reader would be waited for, and no alert told. */
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
+                       path);
     es_status status = es_output_open(&output, &stream, path);
     if (status != ES_OK)
         return status;

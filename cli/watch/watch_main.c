@@ -260,10 +260,13 @@ static es_status parse(arguments *given, int argc, char **argv)
 
 static int exit_code(const arguments *given, const es_watcher_result *result)
 {
-    if (result->n_owed)
-        es_print_note("%s: deliveries that failed and are still owed: %lld",
-                      given->watcher.deliver.ledger, (long long)result->n_owed);
-    if (result->n_owed || (result->n_failed && !result->n_read))
+    bool undelivered = result->n_given_up || result->n_owed;
+    if (undelivered)
+        es_print_note("%s: deliveries given up: %lld, still owed: %lld",
+                      given->watcher.deliver.ledger,
+                      (long long)result->n_given_up, (long long)result->n_owed);
+    if (undelivered || result->no_textfile ||
+        (result->n_failed && !result->n_read))
         return es_exit_code(ES_EIO);
     if (result->n_failed)
         return ES_EXIT_SOME_FAILED;

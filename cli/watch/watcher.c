@@ -2,6 +2,7 @@
 
 #include "cli/print.h"
 #include "cli/watch/bell.h"
+#include "cli/watch/claimant.h"
 #include "cli/watch/known.h"
 #include "cli/watch/metrics.h"
 
@@ -27,7 +28,6 @@ typedef struct worker {
     int fd;       /* pidfd */
     int tries;    /* that failed, one after the other */
     double again; /* not before; monotonic seconds */
-    bool failed;  /* the newest one did not make all that it tried */
 } worker;
 
 typedef struct watcher {
@@ -37,7 +37,8 @@ typedef struct watcher {
     es_known known;
     worker workers[ES_N_ACTIONS];
     bool owes[ES_N_ACTIONS];
-    es_ledger_counts counts;
+    int64_t n_owed;                  /* see es_watcher_result */
+    es_ledger_counts before, counts; /* when we began; now */
     int bell;
     bool bell_told, ledger_told, textfile_told;
     bool output_gone;
@@ -119,6 +120,18 @@ static es_status take_notice(void *user, const es_notice *notice)
     return status;
 }
 
+static bool can_do(const watcher *w, int action)
+{
+    const es_deliver_options *deliver = &w->options->deliver;
+    return (action != ES_ACTION_EXEC || deliver->command) &&
+           (action != ES_ACTION_WEBHOOK || deliver->webhook.url);
+}
+
+static bool is_free(const es_delivery *delivery)
+{
+    return !delivery->claimant || es_claimant_is_gone(delivery->claimant);
+}
+
 /* Which actions are owed, by whomever. */
 static es_status read_owed(watcher *w)
 {
@@ -126,14 +139,18 @@ static es_status read_owed(watcher *w)
     int64_t after = 0;
     es_status status = open_ledger(w);
     memset(w->owes, 0, sizeof w->owes);
+    w->n_owed = 0;
     if (status == ES_OK)
         status = es_ledger_count(w->ledger, &w->counts);
     while (status == ES_OK &&
            (status = es_ledger_next(w->ledger, after, &next)) == ES_OK) {
         after = next.number;
-        for (int i = 0; i < ES_N_ACTIONS; i++)
-            w->owes[i] = w->owes[i] ||
-                         strcmp(next.action, es_action_name((es_action)i)) == 0;
+        for (int i = 0; i < ES_N_ACTIONS; i++) {
+            if (strcmp(next.action, es_action_name((es_action)i)) != 0)
+                continue;
+            w->owes[i] = true;
+            w->n_owed += can_do(w, i) && is_free(&next);
+        }
     }
     return status == ES_DONE ? ES_OK : status;
 }
@@ -159,13 +176,6 @@ static es_status look(watcher *w)
 }
 
 /* --- deliveries -----------------------------------------------------------*/
-
-static bool can_do(const watcher *w, int action)
-{
-    const es_deliver_options *deliver = &w->options->deliver;
-    return (action != ES_ACTION_EXEC || deliver->command) &&
-           (action != ES_ACTION_WEBHOOK || deliver->webhook.url);
-}
 
 static void start_workers(watcher *w)
 {
@@ -196,7 +206,6 @@ static void end_worker(watcher *w, int action, int code)
     of->pid = 0;
     int how = WIFEXITED(code) ? WEXITSTATUS(code) : ES_DELIVER_AGAIN;
     w->output_gone = w->output_gone || how == ES_DELIVER_GONE;
-    of->failed = how != ES_DELIVER_DONE;
     if (how == ES_DELIVER_DONE) {
         of->tries = 0;
         of->again = 0;
@@ -282,11 +291,12 @@ static bool has_alarms(const es_look *look, const es_look_file *file)
 
 static void fill_result(es_watcher_result *out, const watcher *w)
 {
-    *out = (es_watcher_result){.n_read = w->look.n_read,
-                               .n_failed = w->look.n_failed};
-    for (int i = 0; i < ES_N_ACTIONS; i++)
-        if (w->workers[i].failed)
-            out->n_owed = w->counts.owed;
+    *out =
+        (es_watcher_result){.n_read = w->look.n_read,
+                            .n_failed = w->look.n_failed,
+                            .n_given_up = w->counts.failed - w->before.failed,
+                            .n_owed = w->n_owed,
+                            .no_textfile = w->textfile_told};
     for (size_t i = 0; i < w->look.n_files; i++)
         out->alarms = out->alarms || has_alarms(&w->look, &w->look.files[i]);
 }
@@ -323,10 +333,13 @@ static es_status watch_on(watcher *w)
     return w->output_gone ? ES_EIO : status;
 }
 
-static es_status check_ledger(const watcher *w)
+static es_status check_ledger(watcher *w)
 {
     es_ledger *ledger = NULL;
     es_status status = es_ledger_open(&ledger, w->options->deliver.ledger);
+    if (status == ES_OK)
+        status = es_ledger_count(ledger, &w->before);
+    w->counts = w->before;
     es_ledger_close(ledger);
     return status;
 }

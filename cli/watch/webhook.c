@@ -160,23 +160,34 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
+/* Only what is the user's own mistake for certain is given up: a URL that is
+   none, a redirection for good, an answer that says that the post is wrong. */
+static bool is_final(long answer)
+{
+    static const int later[] = {302, 303, 307, 408, 425, 429};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (answer == later[i])
+            return false;
+    return answer / 100 == 3 || answer / 100 == 4;
+}
+
 static es_outcome judge(char *note, size_t size, const char *trouble,
                         CURLcode code, long answer)
 {
     /* Once the answer's first line is there it counts, whatever follows. */
     if (answer == 0) {
-        snprintf(note, size, "%s", trouble);
-        return code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
-                   ? ES_OUTCOME_FAILED
-                   : ES_OUTCOME_AGAIN;
+        /* The URL's own is http or https: see take_url. */
+        snprintf(note, size, "%s",
+                 code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is no HTTP"
+                                                    : trouble);
+        return code == CURLE_URL_MALFORMAT ? ES_OUTCOME_FAILED
+                                           : ES_OUTCOME_AGAIN;
     }
     snprintf(note, size, "the server answers %ld%s", answer,
              answer / 100 == 3 ? ": redirections are not followed" : "");
     if (answer / 100 == 2)
         return ES_OUTCOME_DELIVERED;
-    return answer / 100 == 5 || answer == 408 || answer == 429
-               ? ES_OUTCOME_AGAIN
-               : ES_OUTCOME_FAILED;
+    return is_final(answer) ? ES_OUTCOME_FAILED : ES_OUTCOME_AGAIN;
 }
 
 /* The variables that curl goes by: the library does not read them itself. */

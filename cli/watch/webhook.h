@@ -22,9 +22,11 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
  *
  *   note  (size) written unless it is delivered: why not
  *
- * Delivered on 2xx. To be tried again: no connection, a reset, a timeout, a
- * certificate that does not convince, no libcurl, 408, 429, 5xx. Failed: every
- * other answer, a redirection too: none is followed.
+ * Delivered on 2xx. Failed, for it is the user's mistake: a URL that is none,
+ * a redirection for good (none is followed), a 4xx. To be tried again: all
+ * else, such as no connection, a reset, a timeout, an answer that is no HTTP, a
+ * certificate that does not convince, no libcurl, 302, 303, 307, 408, 425,
+ * 429, 5xx.
  */
 es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
                            const char *id, const char *json) ES_MUST_USE;
