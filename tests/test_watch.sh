@@ -52,6 +52,30 @@ exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'is made up for later' "$want" "$("$scan" watch --once runs --state full.db)"
 
+# What a run file says of its task is an argument of scancel, never an option.
+mkdir tasks slurm
+printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scancel
+# The run is nobody's: of one at work the scan would say so itself.
+printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
+chmod +x slurm/*
+collapsing t 8 && mv t.db tasks
+cancel() { # JOB: as JSON; what cancel.py says of it, and its exit code
+    : >cancelled
+    sqlite3 tasks/t.db "UPDATE run SET status = 'running', config = '{\"slurm_job\":$1}'"
+    "$scan" watch --once tasks --json --state "task-$RANDOM$RANDOM.db" |
+        PATH=$dir/slurm:$PATH python3 "$root/samples/schedulers/cancel.py" 2>&1
+    echo "exit $?: $(cat cancelled)"
+}
+matches 'a task is cancelled' '^scancel 4711_3: .*t.db .SM.: collapse.*exit 0: -- 4711_3$' "$(cancel '"4711_3"')"
+matches 'a job, too' 'exit 0: -- 4711$' "$(cancel '"4711"')"
+for job in '"--me"' '"-u root"' '"4711 --me"' '"4711\n"' '"4711_"' '""' '"\u0664"' 4711 '["--me"]' '{"a":1}'; do
+    matches "no task is $job" '^cancel.py: slurm_job is no task.s number: .*exit 1: $' "$(cancel "$job")"
+done
+same_text 'a run without one is left alone' 'exit 0: ' "$(cancel null)"
+printf '#!/bin/sh\necho "Invalid job id" >&2; exit 1\n' >slurm/scancel
+matches 'scancel that fails is one line' 'cancel.py: scancel: Invalid job id
+exit 1: $' "$(cancel '"4711"')"
+
 # --- following
 mkdir live
 "$scan" watch live --poll 60 --exec './append live.ids' --textfile live.prom >live.out 2>live.err &

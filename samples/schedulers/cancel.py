@@ -5,17 +5,36 @@
 
 The alert comes on standard input. Which task trained the run is in the run
 itself: entropy-train keeps it as slurm_job in the configuration, "4711_3".
+Whoever may write run files there names tasks of yours: watch no folder that
+others write in. What is no task's number never reaches scancel, for which it
+could be an option, as --me is.
 """
 import json
+import re
 import subprocess
 import sys
 
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, check=True, capture_output=True,
+                              text=True).stdout
+    except OSError as error:
+        sys.exit(f"cancel.py: {command[0]}: {error.strerror}")
+    except subprocess.CalledProcessError as error:
+        words = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
+        sys.exit(f"cancel.py: {command[0]}: {words[-1]}")
+
+
 alert = json.load(sys.stdin)
 if alert["kind"] in ("collapse", "nan"):
-    scan = subprocess.run(["entropy-scan", "--json", "--", alert["path"]],
-                          check=True, capture_output=True, text=True)
-    run = json.loads(scan.stdout)["runs"][0]
-    job = run["config"].get("slurm_job")
-    if job and run["status"] == "running":
-        print(f"scancel {job}: {alert['text']}")
-        subprocess.run(["scancel", job], check=True)
+    runs = json.loads(output_of("entropy-scan", "--json", "--", alert["path"]))["runs"]
+    running = [run for run in runs if run["status"] == "running"]
+    if len(running) > 1:
+        sys.exit(f"cancel.py: several runs at work in one file: {alert['text']}")
+    job = (running[0]["config"] or {}).get("slurm_job") if running else None
+    if job is not None:
+        if not isinstance(job, str) or not re.fullmatch("[0-9]+(_[0-9]+)?", job):
+            sys.exit(f"cancel.py: slurm_job is no task's number: {job!a:.80}: {alert['text']}")
+        print(f"scancel {job}: {alert['text']}", flush=True)
+        output_of("scancel", "--", job)
