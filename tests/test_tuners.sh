@@ -32,7 +32,11 @@ loop() { # DIR [OPTION...]: with RATES and SEEDS; $code, and out, err
 }
 
 # --- a loop of the shell
+mkdir loop
+echo precious >precious
+ln -s ../precious loop/lr1-seed1.db.stop # who may write there may have left it
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}" --record-every 5 --steps $healthy
+same 'what lies where the request goes is replaced' precious "$(cat precious)"
 same 'a loop ends well' 0 $code
 check 'a training that collapses is stopped' \
     grep -qE '^loop.sh: lr1-seed1: stopped: collapse since step [0-9]+$' err
@@ -150,6 +154,8 @@ calls(), calls()
 test("seldom", looks == [1])
 
 # One that listens to nobody is ended, however little is recorded of it.
+open("precious", "w").write("precious")
+os.symlink("precious", "deaf.db.stop")
 deaf = [sys.executable, "-c", "import os, shutil, signal, time;"
         "open('deaf.pid', 'w').write(str(os.getpid()));"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -158,6 +164,7 @@ test("deaf", "overload" in str(raised(optuna.TrialPruned, lambda: train(
     trial, deaf, "deaf.db", grace=0.2, severity="warning"))))
 test("ended", raised(ProcessLookupError, lambda: os.kill(
     int(open("deaf.pid").read()), 0)) and not os.path.exists("deaf.db.stop"))
+test("no link followed", open("precious").read() == "precious")
 test("its last words", raised(RuntimeError, lambda: train(
     trial, ["sh", "-c", "echo what; exit 1"], "words.db")) == "what")
 PY
@@ -165,5 +172,5 @@ PY
 while read -r line; do
     case $line in *[a-z]) pass "callback: $line" ;; *) fail "callback" "$line" ;; esac
 done <out
-same 'every case of the callback' 11 "$(wc -l <out)"
+same 'every case of the callback' 12 "$(wc -l <out)"
 finish

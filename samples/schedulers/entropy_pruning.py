@@ -109,10 +109,15 @@ def train(trial, command, run, grace=30.0, **options):
 
 
 def _ask_to_stop(training, run, reason, grace):
-    """Its recorder finds the file, and tells the training."""
+    """Its recorder finds the file, and tells the training. What lies there, a
+    link or a FIFO too, is replaced, never written through."""
     if training.poll() is None:
-        with open(f"{run}.stop", "w", encoding="utf-8") as request:
+        aside = f"{run}.stop-{os.getpid()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(aside)
+        with open(aside, "x", encoding="utf-8") as request:
             request.write(reason + "\n")
+        os.replace(aside, f"{run}.stop")
         with contextlib.suppress(subprocess.TimeoutExpired):
             training.wait(grace)
         with contextlib.suppress(FileNotFoundError):

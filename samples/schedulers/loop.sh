@@ -24,6 +24,7 @@ done
 [ $# -gt 0 ] || { say 'no folder for the runs: loop.sh DIR [OPTION...]'; exit 2; }
 dir=$1
 shift
+case $dir in -*) dir=./$dir ;; esac
 mkdir -p "$dir" || exit 2
 
 # The flag of RUN for which it should be stopped, as "collapse since step 80";
@@ -39,8 +40,11 @@ doomed() { # RUN
 }
 
 # Asks in the file that a recorder looks for; who does not listen is ended.
+# What lies there, a link or a FIFO too, is replaced, never written through.
 stop() { # RUN WHY
-    echo "$2" >"$1.stop"
+    local aside
+    aside=$(mktemp "$1.stop-XXXXXX") && echo "$2" >"$aside" &&
+        mv -fT "$aside" "$1.stop"
     for _ in {1..30}; do
         kill -0 "$training" 2>/dev/null || return 0
         sleep 1
