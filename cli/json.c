@@ -72,6 +72,23 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
     fputs("]", stream);
 }
 
+static es_status put_damage(FILE *stream, const es_run_summary *summary)
+{
+    es_status status = ES_OK;
+    fprintf(stream, ",\"checksums\":%s,\"damaged\":[",
+            summary->checksums ? "true" : "false");
+    for (size_t i = 0; status == ES_OK && i < summary->n_damaged; i++) {
+        const es_damaged *sample = &summary->damaged[i];
+        fputs(i ? ",{" : "{", stream);
+        es_json_name(stream, "series", true);
+        status = es_json_quoted(stream, sample->series);
+        fprintf(stream, ",\"phase\":\"%s\",\"step\":%" PRId64 "}",
+                es_phase_name(sample->phase), sample->step);
+    }
+    fputs("]", stream);
+    return status;
+}
+
 static es_status put_identity(FILE *stream, const es_run_summary *summary)
 {
     es_status status;
@@ -122,6 +139,8 @@ static es_status put_run(FILE *stream, const es_run_summary *summary)
     put_flags(stream, summary);
     es_json_integer(stream, "collapse_before_nan",
                     es_summary_collapse_before_nan(summary));
+    if ((status = put_damage(stream, summary)))
+        return status;
     es_json_name(stream, "config", false);
     status = es_json_value(stream, summary->config ? summary->config : "null");
     fputs("}", stream);

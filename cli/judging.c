@@ -1,4 +1,5 @@
 #include "cli/judging.h"
+#include "cli/damage.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
@@ -359,7 +360,7 @@ es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
     if (status == ES_OK)
         status = push_all(j);
     close_feeds(j);
-    es_reader_close(baseline);
+    es_damage_close(baseline);
     return status;
 }
 

@@ -242,6 +242,31 @@ static int64_t newest_eval(const es_run_summary *summary,
     return options->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step;
 }
 
+static es_status list_damaged(es_run_summary *summary, es_reader *reader,
+                              size_t run)
+{
+    const size_t n = es_reader_n_damaged(reader);
+    summary->checksums = es_reader_has_checksums(reader);
+    if (!n)
+        return ES_OK;
+    summary->damaged = es_resize(NULL, n, sizeof *summary->damaged);
+    if (!summary->damaged)
+        return es_fail(ES_ENOMEM, "out of memory for %zu samples", n);
+    for (size_t i = 0; i < n; i++) {
+        es_damaged *sample = &summary->damaged[summary->n_damaged];
+        es_status status = es_reader_damaged(reader, i, sample);
+        if (status == ES_OK && sample->run != run)
+            continue;
+        char *name = status == ES_OK ? strdup(sample->series) : NULL;
+        if (!name)
+            return status ? status
+                          : es_fail(ES_ENOMEM, "out of memory for a name");
+        sample->series = name;
+        summary->n_damaged++;
+    }
+    return ES_OK;
+}
+
 static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                       const es_summary_options *options)
 {
@@ -259,9 +284,9 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                        ES_PHASE_EVAL, newest_eval(summary, options))) ||
         (status = compute(summary)))
         return status;
-    return options->without_flags
-               ? ES_OK
-               : es_summary_judge(summary, reader, run, options->rules);
+    if (!options->without_flags)
+        status = es_summary_judge(summary, reader, run, options->rules);
+    return status ? status : list_damaged(summary, reader, run);
 }
 
 es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
@@ -284,6 +309,9 @@ void es_summary_free(es_run_summary *summary)
     if (!summary)
         return;
     es_summary_free_flags(summary);
+    for (size_t i = 0; i < summary->n_damaged; i++)
+        free((char *)(uintptr_t)summary->damaged[i].series);
+    free(summary->damaged);
     free(summary->path);
     free(summary->name);
     free(summary->arch);

@@ -107,9 +107,13 @@ typedef struct es_run_summary {
                     NULL: no rules, or not judged */
     uint64_t *nonfinite; /* (rules->n) values that the rule could not compare:
                             NaN and infinities; NULL as well */
-    es_flag *flags;      /* (n_flags) by onset, then kind; every episode,
-                            judged over the whole run: flags in the phase
-                            shown, further rules in their own */
+    bool checksums;      /* the file has them */
+    es_damaged *damaged; /* (n_damaged) of the samples read, by step: they are
+                            missing in all that is said of the run */
+    size_t n_damaged;
+    es_flag *flags; /* (n_flags) by onset, then kind; every episode,
+                       judged over the whole run: flags in the phase
+                       shown, further rules in their own */
     size_t n_flags;
 } es_run_summary;
 

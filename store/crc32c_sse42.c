@@ -9,8 +9,9 @@
 
 #define STRETCH 64
 #define MOVE_BY_1 0x9e4addf8 /* x^(8 * 64 - 33), reflected: the instruction */
-#define MOVE_BY_2 0x0d3b6092 /* x^(8 * 128 - 33)   itself multiplies by x^33   \
-                              */
+#define MOVE_BY_2                                                              \
+    0x0d3b6092 /* x^(8 * 128 - 33)   itself multiplies by x^33                 \
+                */
 
 static inline __m128i multiply(uint64_t crc, int64_t factor)
 {

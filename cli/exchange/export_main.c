@@ -1,12 +1,13 @@
 /* entropy-scan export */
 #include "analyzer/base/text.h"
 #include "cli/command.h"
+#include "cli/damage.h"
 #include "cli/exchange/export.h"
 #include "cli/output.h"
 
 #include <string.h>
 
-enum { OUTPUT, FORMAT, RUN, SERIES, PHASE, HELP };
+enum { OUTPUT, FORMAT, RUN, SERIES, PHASE, SALVAGE, HELP };
 enum { MAX_NAMES = 64 };
 
 static const es_option options[] = {
@@ -18,6 +19,7 @@ static const es_option options[] = {
     [SERIES] = {"series", 0, "NAME",
                 "export this series alone; may be given several times"},
     [PHASE] = {"phase", 0, "PHASE", "train or eval alone"},
+    [SALVAGE] = ES_SALVAGE_OPTION,
     [HELP] = ES_HELP_OPTION,
 };
 
@@ -85,6 +87,9 @@ static es_status take(void *user, int option, const char *value)
         return take_name(to, value);
     case PHASE:
         return es_command_phase(&to->what.phase, value);
+    case SALVAGE:
+        es_damage_accept();
+        return ES_OK;
     default:
         return es_command_help(&es_export_command);
     }
@@ -175,6 +180,6 @@ int es_export_main(int argc, char **argv)
         status = choose(&given, reader, &first, &end);
     if (status == ES_OK)
         status = write_runs(&given, reader, first, end);
-    es_reader_close(reader);
-    return es_command_exit(status);
+    es_damage_close(reader);
+    return es_damage_exit(es_command_exit(status), 1);
 }

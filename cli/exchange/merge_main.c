@@ -1,6 +1,7 @@
 /* entropy-scan merge */
 #include "analyzer/base/value.h"
 #include "cli/command.h"
+#include "cli/damage.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "cli/summary.h"
@@ -13,13 +14,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OUTPUT, RECURSIVE, QUIET, HELP };
+enum { OUTPUT, RECURSIVE, QUIET, SALVAGE, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "ALL.db", "the run file to write"},
     [RECURSIVE] = {"recursive", 'r', NULL,
                    "merge the run files (*.db) below the folders given"},
     [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
+    [SALVAGE] = ES_SALVAGE_OPTION,
     [HELP] = ES_HELP_OPTION,
 };
 
@@ -34,7 +36,9 @@ const es_command es_merge_command = {
         "replaced, but only if no run of it would be lost: name it among the\n"
         "inputs to add to it. If an input cannot be read the others are "
         "merged\n"
-        "all the same, and the exit code is 4.\n"
+        "all the same, and the exit code is 4. So it is if samples of an\n"
+        "input are damaged: ALL.db has missing values in their place, and an\n"
+        "event of the kind damaged for each.\n"
         "\n"
         "The table summary of ALL.db has a row for each run, for plain SQL:\n"
         "its last step, losses, heads in each quarter of the ceiling, flags.\n"
@@ -69,6 +73,9 @@ static es_status take(void *user, int option, const char *value)
         return ES_OK;
     case QUIET:
         to->quiet = true;
+        return ES_OK;
+    case SALVAGE:
+        es_damage_accept();
         return ES_OK;
     default:
         return es_command_help(&es_merge_command);
@@ -142,7 +149,7 @@ static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
         status = es_merge(writer, reader, copied, skipped);
     if (status == ES_OK)
         status = add_rows(writer, reader);
-    es_reader_close(reader);
+    es_damage_close(reader);
     return status;
 }
 
@@ -180,7 +187,7 @@ static es_status check_replaced(const arguments *given, es_writer *writer)
     es_status status = es_reader_open(&reader, given->output);
     if (status == ES_OK)
         status = es_merge(writer, reader, &copied, &skipped);
-    es_reader_close(reader);
+    es_damage_close(reader);
     if (status != ES_OK || !copied)
         return status;
     return es_fail(ES_EIO,
@@ -238,6 +245,7 @@ int es_merge_main(int argc, char **argv)
         given.n_inputs = given.found.n;
     }
     int code = status == ES_OK ? merge(&given) : es_command_exit(status);
+    code = es_damage_exit(code, given.n_inputs);
     if (given.inputs != given.found.paths)
         free(given.inputs);
     es_paths_free(&given.found);

@@ -4,6 +4,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "analyzer/stats.h"
+#include "cli/damage.h"
 #include "cli/trace.h"
 
 #include <math.h>
@@ -95,7 +96,7 @@ es_status es_slice_read(es_slice *out, const es_run_summary *run,
                                   from.series.n_values, &out->step);
     if (status == ES_ENOTFOUND && out->values)
         status = read_at(out, &from, step);
-    es_reader_close(from.reader);
+    es_damage_close(from.reader);
     return status;
 }
 
@@ -262,7 +263,7 @@ static es_status read_series(es_lines *out, const es_run_summary *run,
         status = find(&from, run, series, other_phase(phase));
     if (status == ES_OK)
         status = read_reduced(out, &from, run, reduction);
-    es_reader_close(from.reader);
+    es_damage_close(from.reader);
     return status;
 }
 
@@ -309,7 +310,7 @@ es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
     es_status status = open_source(&from, run, series, phase);
     if (status == ES_OK)
         status = read_heads(out, &from, run, layer);
-    es_reader_close(from.reader);
+    es_damage_close(from.reader);
     return status;
 }
 
@@ -360,6 +361,6 @@ es_status es_source_has(const es_run_summary *run, const char *series,
                              run->path, figure, series,
                              *names ? names : "none with a sample");
     }
-    es_reader_close(from.reader);
+    es_damage_close(from.reader);
     return status;
 }

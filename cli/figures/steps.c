@@ -1,4 +1,5 @@
 #include "cli/figures/steps.h"
+#include "cli/damage.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
@@ -272,7 +273,7 @@ es_status es_steps_read(es_steps *out, const es_run_summary *run)
         out->n_rows = out->n_layers * (1 + out->n_heads);
         status = read_series(&p, reader, &series);
     }
-    es_reader_close(reader);
+    es_damage_close(reader);
     free(p.line);
     free(p.starts);
     free(s.sums);

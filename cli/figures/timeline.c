@@ -162,8 +162,9 @@ static es_status add_events(run_lines *r, es_timeline_panel *panel,
     es_status status = es_reader_events(reader, run->number - 1, &events, &n);
     if (status != ES_OK)
         return status;
-    r->marks = es_resize(NULL, n, sizeof *r->marks);
-    r->mark_texts = es_resize(NULL, n, sizeof *r->mark_texts);
+    const size_t n_marks = n + run->n_damaged;
+    r->marks = es_resize(NULL, n_marks, sizeof *r->marks);
+    r->mark_texts = es_resize(NULL, n_marks, sizeof *r->mark_texts);
     if (!r->marks || !r->mark_texts)
         return es_fail(ES_ENOMEM, "out of memory for %zu events", n);
     for (size_t i = 0; i < n; i++) {
@@ -175,7 +176,14 @@ static es_status add_events(run_lines *r, es_timeline_panel *panel,
                                          r->mark_texts[i]};
         widen(panel, step);
     }
-    panel->n_marks = n;
+    for (size_t i = 0; i < run->n_damaged; i++) {
+        double step = (double)run->damaged[i].step;
+        snprintf(r->mark_texts[n + i], TEXT_MAX, "damaged");
+        r->marks[n + i] =
+            (es_timeline_mark){step, ES_LEVEL_ERROR, r->mark_texts[n + i]};
+        widen(panel, step);
+    }
+    panel->n_marks = n_marks;
     return ES_OK;
 }
 

@@ -1,5 +1,6 @@
 /* entropy-scan report */
 #include "cli/command.h"
+#include "cli/damage.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "cli/report/report.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, SERIES, PHASE, MAX, RULES, TITLE, QUIET, HELP };
+enum { OUTPUT, SERIES, PHASE, MAX, RULES, TITLE, QUIET, SALVAGE, HELP };
 
 static const es_option options[] = {
     [OUTPUT] = {"output", 'o', "FILE",
@@ -28,6 +29,7 @@ static const es_option options[] = {
                "prints one)"},
     [TITLE] = {"title", 0, "TEXT", "title of the page"},
     [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
+    [SALVAGE] = ES_SALVAGE_OPTION,
     [HELP] = ES_HELP_OPTION,
 };
 
@@ -91,6 +93,9 @@ static es_status take(void *user, int option, const char *value)
         return ES_OK;
     case QUIET:
         to->quiet = true;
+        return ES_OK;
+    case SALVAGE:
+        es_damage_accept();
         return ES_OK;
     default:
         return es_command_help(&es_report_command);
@@ -160,7 +165,7 @@ static void add_file(es_report *report, size_t *n_failed,
             ++*n_failed;
         }
     }
-    es_reader_close(reader);
+    es_damage_close(reader);
 }
 
 static es_status write_page(es_report *report, const es_report_options *given)
@@ -192,7 +197,7 @@ static int make_report(const es_report_options *given)
         code = es_exit_code(ES_EIO); /* and told already */
     }
     es_report_free(&report);
-    return code;
+    return es_damage_exit(code, given->n_inputs);
 }
 
 int es_report_main(int argc, char **argv)

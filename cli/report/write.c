@@ -1,6 +1,7 @@
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/damage.h"
 #include "cli/display.h"
 #include "cli/json.h"
 #include "cli/print.h"
@@ -149,7 +150,7 @@ static es_status put_all_series(FILE *out, const es_report *report)
         status = es_reader_open(&reader, run->summary->path);
         for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
             status = put_series(out, reader, i, run, &run->series[k]);
-        es_reader_close(reader);
+        es_damage_close(reader);
     }
     return status;
 }

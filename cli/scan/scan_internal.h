@@ -43,6 +43,7 @@ enum {
     OUTPUT,
     CHECK,
     RULES,
+    SALVAGE,
     HELP,
     VERSION,
     N_OPTIONS

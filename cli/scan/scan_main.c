@@ -2,6 +2,7 @@
 #include "analyzer/base/checked.h"
 #include "cli/command.h"
 #include "cli/compare/compare.h"
+#include "cli/damage.h"
 #include "cli/json.h"
 #include "cli/output.h"
 #include "cli/print.h"
@@ -153,7 +154,7 @@ static void for_each_run(scan *s, run_handler *handle, bool tell)
                 s->n_failed++;
             }
         }
-        es_reader_close(reader);
+        es_damage_close(reader);
     }
 }
 
@@ -428,7 +429,7 @@ int es_scan_main(int argc, char **argv)
             show_on_terminal(&s);
         else
             tell_output(&s, show_runs(&s));
-        code = exit_code(&s);
+        code = es_damage_exit(exit_code(&s), s.options.n_inputs);
     } else {
         code = es_command_exit(status);
     }

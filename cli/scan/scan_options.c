@@ -2,6 +2,7 @@
 
 #include "analyzer/base/text.h"
 #include "cli/command.h"
+#include "cli/damage.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ const es_option es_scan_table[] = {
     [RULES] = {"rules", 0, "FILE",
                "judge by this file's thresholds and rules (entropy-scan rules "
                "prints one)"},
+    [SALVAGE] = ES_SALVAGE_OPTION,
     [HELP] = ES_HELP_OPTION,
     [VERSION] = {"version", 0, NULL, "print the version and exit"},
 };
@@ -112,6 +114,10 @@ const es_command es_scan_command = {
         "  pareto      perplexity on held-out data against --cost\n"
         "  raster      every layer and every head over the steps, in colours\n"
         "  timeline    flags and events, and what they follow from\n"
+        "\n"
+        "A sample whose checksum is wrong is shown as a missing value, and\n"
+        "the exit code is 3. Files of older versions (schema 1) have no\n"
+        "checksums: --json says which.\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 fine; 1 --check found something; 2 the command line is\n"
@@ -281,6 +287,9 @@ static es_status take(void *user, int option, const char *value)
         return ES_OK;
     case OUTPUT:
         g->output = value;
+        return ES_OK;
+    case SALVAGE:
+        es_damage_accept();
         return ES_OK;
     case HELP:
         return es_command_help(&es_scan_command);

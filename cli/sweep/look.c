@@ -1,6 +1,7 @@
 #include "cli/sweep/look.h"
 
 #include "analyzer/base/value.h"
+#include "cli/damage.h"
 #include "cli/print.h"
 #include "cli/summary.h"
 #include "cli/sweep/folder.h"
@@ -121,7 +122,7 @@ void es_sweep_look(es_sweep_view *out, const char *folder, const char *name,
     char *path = es_sweep_path(folder, name, ".db");
     if (path && es_reader_open(&reader, path) == ES_OK)
         look_into(out, reader, rules);
-    es_reader_close(reader);
+    es_damage_close(reader);
     free(path);
     char why[128];
     if (es_sweep_is_done(out->stage) ||

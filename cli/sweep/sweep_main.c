@@ -1,6 +1,7 @@
 /* entropy-scan sweep */
 #include "analyzer/base/text.h"
 #include "cli/command.h"
+#include "cli/damage.h"
 #include "cli/print.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
@@ -402,6 +403,8 @@ int es_sweep_main(int argc, char **argv)
     if (status == ES_OK)
         status = check(&given);
     int code = status == ES_OK ? sweep(&given) : es_command_exit(status);
+    es_damage_print();
+    code = es_damage_exit(code, 2);
     es_rules_file_free(&given.rules);
     return code;
 }

@@ -1,3 +1,4 @@
+#include "cli/damage.h"
 #include "cli/print.h"
 #include "cli/terminal/live.h"
 
@@ -60,7 +61,7 @@ static es_status read_file(es_live *live, es_live_file *file)
     } else if (stamp.inode == 0) { /* it was removed */
         file->running = false;
     }
-    es_reader_close(reader);
+    es_damage_close(reader);
     return status == ES_ENOMEM ? status : ES_OK;
 }
 
@@ -70,7 +71,7 @@ static bool is_written(const char *path)
     es_reader *reader = NULL;
     bool written =
         es_reader_open(&reader, path) == ES_OK && es_reader_is_written(reader);
-    es_reader_close(reader);
+    es_damage_close(reader);
     return written;
 }
 
@@ -107,7 +108,7 @@ es_status es_live_move(es_live *live, int64_t step)
                 es_watched_move(&live->runs.list[k], reader, step,
                                 &live->summary) == ES_ENOMEM)
                 status = ES_ENOMEM;
-        es_reader_close(reader);
+        es_damage_close(reader);
         if (status == ES_ENOMEM)
             return status;
     }
@@ -156,7 +157,7 @@ es_status es_live_switch(es_live *live, bool back)
     if (es_reader_open(&reader, run->path) != ES_OK)
         return ES_OK; /* the next reading tells */
     char *name = next_series(reader, run->index, live->summary.series, back);
-    es_reader_close(reader);
+    es_damage_close(reader);
     if (!name)
         return ES_OK;
     free(live->series);

@@ -1,5 +1,6 @@
 #include "cli/terminal/show.h"
 
+#include "cli/damage.h"
 #include "cli/print.h"
 #include "cli/terminal/show_internal.h"
 
@@ -98,7 +99,7 @@ static es_status add_file(es_watch_list *to, es_show_result *result,
         tell(result);
         es_watched_forget(&to->list[--to->n]);
     }
-    es_reader_close(reader);
+    es_damage_close(reader);
     return status;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/watch/look.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/damage.h"
 #include "cli/print.h"
 
 #include <limits.h>
@@ -299,7 +300,7 @@ static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
             snprintf(path, sizeof path, "%s", file->path);
         status = read_runs(look, file, reader, path);
     }
-    es_reader_close(reader);
+    es_damage_close(reader);
     if (look->refused) {
         file->again = true;
     } else if (status == ES_OK) {
@@ -345,6 +346,7 @@ es_status es_look_round(es_look *look)
     es_paths_free(&paths);
     for (size_t i = 0; i < look->n_files && status == ES_OK; i++)
         status = look_at(look, &look->files[i]);
+    es_damage_print();
     for (size_t i = 0; i < look->n_files; i++) {
         look->n_read += look->files[i].read;
         look->n_failed += look->files[i].failed;

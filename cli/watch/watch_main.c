@@ -1,5 +1,6 @@
 /* entropy-scan watch */
 #include "cli/command.h"
+#include "cli/damage.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "cli/watch/state.h"
@@ -281,8 +282,9 @@ int es_watch_main(int argc, char **argv)
     int code;
     if (status == ES_OK) {
         status = es_watcher_run(&result, &given.watcher);
-        code =
-            status == ES_OK ? exit_code(&given, &result) : es_exit_code(status);
+        code = status == ES_OK
+                   ? es_damage_exit(exit_code(&given, &result), result.n_read)
+                   : es_exit_code(status);
     } else {
         code = es_command_exit(status);
     }

@@ -4,11 +4,11 @@ _entropy_scan()
     local verbs='import export merge report rules watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --rules= --help --version" ;;
+    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --rules= --salvage --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
-    export) words="--output= --format= --run= --series= --phase= --help" ;;
-    merge) words="--output= --recursive --quiet --help" ;;
-    report) words="--output= --series= --phase= --max= --rules= --title= --quiet --help" ;;
+    export) words="--output= --format= --run= --series= --phase= --salvage --help" ;;
+    merge) words="--output= --recursive --quiet --salvage --help" ;;
+    report) words="--output= --series= --phase= --max= --rules= --title= --quiet --salvage --help" ;;
     rules) words="--help" ;;
     watch) words="--once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
     sweep) words="--output= --jobs= --status --slurm --run= --rules= --no-stop --dry-run --help" ;;
