@@ -91,15 +91,14 @@ static es_status read_sample(float **values, int64_t *step, es_reader *reader,
     return status;
 }
 
-es_status es_summary_peak(double *out, es_reader *reader, size_t run,
-                          const es_summary_options *options)
+es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
+                          size_t run, const es_summary_options *options)
 {
     es_series series;
     float *values;
-    int64_t step;
     es_status status = find_series(&series, reader, run, options);
     if (!status)
-        status = read_sample(&values, &step, reader, &series, options->step);
+        status = read_sample(&values, step, reader, &series, options->step);
     if (status)
         return status;
     *out = es_largest_finite(values, series.n_values);

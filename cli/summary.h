@@ -5,7 +5,7 @@
  * Under the policy `observed` a run's bands depend on the other runs, so there
  * are two passes: gather the largest value of every run (es_summary_load, or
  * es_summary_peak where the summaries are not to be kept), then give each its
- * m (es_summary_set_max) and print it.
+ * m (es_summary_set_max) and print it. A run that fails is shown by neither.
  */
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
@@ -141,10 +141,12 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 void es_summary_free(es_run_summary *summary); /* NULL is fine */
 
 /**
- * The largest finite value of the sample that es_summary_load would show; NaN
- * if it has none. Reads that sample alone. Returns as es_summary_load.
+ * The largest finite value of the sample that es_summary_load would show, NaN
+ * if it has none, and the sample's step. Reads that sample alone. Returns as
+ * es_summary_load.
  */
-es_status es_summary_peak(double *out, es_reader *reader, size_t run,
+es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
+                          size_t run,
                           const es_summary_options *options) ES_MUST_USE;
 
 /** The larger of two peaks, of which either may be NaN. */

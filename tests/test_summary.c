@@ -321,12 +321,14 @@ static void test_summary__peak_is_the_summary_s(void **state)
     es_summary_options options = options_of(30);
     es_reader *reader;
     double peak = 0;
+    int64_t step = 0;
     es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_peak(&peak, reader, 0, &options));
+    es_assert_ok(es_summary_peak(&peak, &step, reader, 0, &options));
     assert_true(near(peak, 1.5, 0));
+    assert_int_equal(step, 30);
     options.step = 31;
     es_assert_status(ES_ENOTFOUND, "30",
-                     es_summary_peak(&peak, reader, 0, &options));
+                     es_summary_peak(&peak, &step, reader, 0, &options));
     es_reader_close(reader);
     assert_true(near(es_peak_of(NAN, 2), 2, 0));
     assert_true(near(es_peak_of(3, NAN), 3, 0));

@@ -2,6 +2,7 @@
 
 #include "cli/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ static es_status check_inputs(const es_scan_options *to)
                        "no run file: entropy-scan RUN.db, or see entropy-scan "
                        "--help");
     const char *first = to->inputs[0];
-    if (!strpbrk(first, "./") && access(first, F_OK) != 0)
+    if (!strpbrk(first, "./") && access(first, F_OK) != 0 && errno == ENOENT)
         return es_fail(ES_EUSAGE,
                        "%s: neither a file nor a verb: see "
                        "entropy-scan --help",

@@ -15,10 +15,23 @@
 #include <math.h>
 #include <string.h>
 
+/* What the first of two passes found of a run: the second shows that. */
+typedef struct found {
+    double peak;
+    int64_t step;  /* of the sample that has it */
+    bool left_out; /* by --where */
+    bool failed;   /* and was reported */
+} found;
+
 typedef struct scan {
     es_scan_options options;
     double observed; /* largest value of all runs */
     size_t input;    /* the one that is read */
+
+    /* Of the first pass; NULL where all runs are kept, or m is not theirs. */
+    found *found; /* (n_found) runs, in their order */
+    size_t n_found;
+    size_t *n_runs; /* (n_inputs) of each; 0: it could not be opened */
 
     es_run_summary **kept; /* (n_kept) for pictures and the comparison; then
                               printed */
@@ -131,31 +144,21 @@ static es_status end_text(scan *s)
 
 /* --- runs -----------------------------------------------------------------*/
 
-typedef es_status run_handler(scan *s, es_reader *reader, size_t run);
-
-/* Calls `handle` for every run of every input. What fails is told of and
-   counted if `tell`; the others go on. */
-static void for_each_run(scan *s, run_handler *handle, bool tell)
+/* Opens an input that has a run. */
+static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
-    for (size_t i = 0; i < s->options.n_inputs; i++) {
-        es_reader *reader = NULL;
-        s->input = i;
-        es_status status = es_reader_open(&reader, s->options.inputs[i]);
-        size_t n = status == ES_OK ? es_reader_n_runs(reader) : 1;
-        if (status == ES_OK && !n)
-            status =
-                es_fail(ES_ENOTFOUND, "%s: has no run", s->options.inputs[i]);
-        bool open = status == ES_OK;
-        for (size_t run = 0; run < (open ? n : 1); run++) {
-            if (open)
-                status = handle(s, reader, run);
-            if (status != ES_OK && tell) {
-                es_print_note("%s", es_message());
-                s->n_failed++;
-            }
-        }
-        es_damage_close(reader);
-    }
+    es_status status = es_reader_open(out, path);
+    *n_runs = status == ES_OK ? es_reader_n_runs(*out) : 0;
+    if (status == ES_OK && !*n_runs)
+        status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
+    return status;
+}
+
+/* What fails is reported and counted; the others go on. */
+static void report_failure(scan *s)
+{
+    es_print_note("%s", es_message());
+    s->n_failed++;
 }
 
 static bool is_baseline(const scan *s)
@@ -163,29 +166,62 @@ static bool is_baseline(const scan *s)
     return s->options.baseline && s->input == s->options.baseline_input;
 }
 
-/* The largest value of the runs that --where lets through. */
-static es_status gather_chosen_peak(scan *s, es_reader *reader, size_t run)
+/* --- first pass -----------------------------------------------------------*/
+
+/* Whether --where lets the run through takes its whole summary. */
+static es_status find_chosen_peak(scan *s, found *out, es_reader *reader,
+                                  size_t run)
 {
     es_run_summary *summary = NULL;
     es_summary_options options = s->options.summary;
     options.without_flags = !es_where_judges(&s->options.where);
     es_status status = es_summary_load(&summary, reader, run, &options);
-    if (status == ES_OK &&
-        (is_baseline(s) || es_where_holds(&s->options.where, summary)))
-        s->observed = es_peak_of(s->observed, summary->peak);
+    if (status != ES_OK)
+        return status;
+    out->left_out =
+        !is_baseline(s) && !es_where_holds(&s->options.where, summary);
+    out->step = summary->step;
+    out->peak = summary->peak;
     es_summary_free(summary);
+    return ES_OK;
+}
+
+static es_status find_peak(scan *s, es_reader *reader, size_t run)
+{
+    found *grown = es_resize(s->found, s->n_found + 1, sizeof *grown);
+    if (!grown)
+        return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n_found + 1);
+    s->found = grown;
+    found *out = &grown[s->n_found++];
+    *out = (found){.failed = false};
+    es_status status = s->options.where.n > 0
+                           ? find_chosen_peak(s, out, reader, run)
+                           : es_summary_peak(&out->peak, &out->step, reader,
+                                             run, &s->options.summary);
+    out->failed = status != ES_OK;
+    if (status == ES_OK && !out->left_out)
+        s->observed = es_peak_of(s->observed, out->peak);
     return status;
 }
 
-static es_status gather_peak(scan *s, es_reader *reader, size_t run)
+/* The largest value of the runs that the second pass is to show. */
+static es_status find_peaks(scan *s)
 {
-    double peak;
-    if (s->options.where.n > 0)
-        return gather_chosen_peak(s, reader, run);
-    es_status status = es_summary_peak(&peak, reader, run, &s->options.summary);
-    if (status == ES_OK)
-        s->observed = es_peak_of(s->observed, peak);
-    return status;
+    s->n_runs = calloc(s->options.n_inputs, sizeof *s->n_runs);
+    if (!s->n_runs)
+        return es_fail(ES_ENOMEM, "out of memory for %zu files",
+                       s->options.n_inputs);
+    for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
+        es_reader *reader = NULL;
+        size_t *n = &s->n_runs[s->input];
+        if (open_input(&reader, n, s->options.inputs[s->input]) != ES_OK)
+            report_failure(s);
+        for (size_t run = 0; run < *n; run++)
+            if (find_peak(s, reader, run) != ES_OK)
+                report_failure(s);
+        es_damage_close(reader);
+    }
+    return ES_OK;
 }
 
 static es_status reserve(scan *s)
@@ -251,17 +287,48 @@ static void tell_unheard(const scan *s)
     }
 }
 
-static es_status show(scan *s, es_reader *reader, size_t run)
+static bool is_as_before(const es_run_summary *summary, const found *before)
+{
+    return summary->step == before->step &&
+           (summary->peak == before->peak ||
+            (isnan(summary->peak) && isnan(before->peak)));
+}
+
+/* The sample that the first pass found, though the run may have grown since:
+   m may be too small for another. */
+static es_status load(es_run_summary **out, scan *s, es_reader *reader,
+                      size_t run, const found *before)
+{
+    es_summary_options options = s->options.summary;
+    es_status status = es_summary_load(out, reader, run, &options);
+    if (status != ES_OK || !before || is_as_before(*out, before))
+        return status;
+    es_summary_free(*out);
+    *out = NULL;
+    options.step = before->step;
+    status = es_summary_load(out, reader, run, &options);
+    if (status != ES_OK || is_as_before(*out, before))
+        return status;
+    es_summary_free(*out);
+    *out = NULL;
+    return es_fail(ES_EIO, "%s: changed while it was read",
+                   es_reader_path(reader));
+}
+
+/* before: what the first pass found; NULL: there was none */
+static es_status show(scan *s, es_reader *reader, size_t run,
+                      const found *before)
 {
     es_run_summary *summary = NULL;
     const bool asked = !is_baseline(s) || !s->options.baseline_added;
-    es_status status =
-        es_summary_load(&summary, reader, run, &s->options.summary);
+    es_status status = load(&summary, s, reader, run, before);
     if (status != ES_OK)
         return status;
     s->n_shown++;
     note_heard(s, summary);
-    if (!is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
+    if (before
+            ? before->left_out
+            : !is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
         s->n_left_out++;
         es_summary_free(summary);
         return ES_OK;
@@ -271,6 +338,46 @@ static es_status show(scan *s, es_reader *reader, size_t run)
     status = take(s, reader, run, &summary);
     es_summary_free(summary);
     return status;
+}
+
+static bool all_failed(const found *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!of[i].failed)
+            return false;
+    return true;
+}
+
+/* before: what the first pass found of its n runs; NULL: there was none */
+static void show_input(scan *s, const found *before, size_t n)
+{
+    es_reader *reader = NULL;
+    size_t n_now;
+    es_status status = open_input(&reader, &n_now, s->options.inputs[s->input]);
+    if (status == ES_OK && n_now < n)
+        status = es_fail(ES_EIO, "%s: changed while it was read",
+                         es_reader_path(reader));
+    if (status != ES_OK)
+        report_failure(s);
+    for (size_t run = 0; run < n_now && (!before || run < n); run++)
+        if (!before || !before[run].failed)
+            if (show(s, reader, run, before ? &before[run] : NULL) != ES_OK)
+                report_failure(s);
+    es_damage_close(reader);
+}
+
+static void show_inputs(scan *s)
+{
+    const found *before = s->found;
+    for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
+        size_t n = s->n_runs ? s->n_runs[s->input] : 0;
+        if (!s->n_runs)
+            show_input(s, NULL, 0);
+        else if (!all_failed(before, n)) /* else that was reported */
+            show_input(s, before, n);
+        if (n)
+            before += n;
+    }
 }
 
 /* --- outputs --------------------------------------------------------------*/
@@ -319,11 +426,21 @@ static int in_order(const void *a, const void *b, void *order)
     return sign ? sign : (x->number > y->number) - (x->number < y->number);
 }
 
+/* All runs are known: they need no pass of their own for the largest value. */
+static void set_observed(scan *s)
+{
+    for (size_t i = 0; i < s->n_kept; i++)
+        s->observed = es_peak_of(s->observed, s->kept[i]->peak);
+    for (size_t i = 0; i < s->n_kept; i++)
+        es_summary_set_max(s->kept[i], s->observed);
+}
+
 /* Pictures come first: a reader of the table may close its pipe early. */
 static void show_together(scan *s)
 {
     es_status status = ES_OK;
-    for_each_run(s, show, true);
+    show_inputs(s);
+    set_observed(s);
     if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof(es_run_summary *), in_order,
                 &s->options.order);
@@ -341,11 +458,16 @@ static void show_together(scan *s)
     tell_output(s, status);
 }
 
+/* A run that fails in the second pass alone has still counted for m. */
 static void show_one_by_one(scan *s)
 {
-    es_status status = begin_text(s);
+    es_status status = ES_OK;
+    if (s->options.summary.max.policy == ES_MAX_OBSERVED)
+        status = find_peaks(s);
+    if (status == ES_OK)
+        status = begin_text(s);
     if (status == ES_OK) {
-        for_each_run(s, show, true);
+        show_inputs(s);
         status = end_text(s);
     }
     tell_output(s, status);
@@ -384,6 +506,8 @@ static void finish(scan *s)
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_free(s->kept[i]);
     free(s->kept);
+    free(s->found);
+    free(s->n_runs);
     free(s->heard);
     es_scan_options_free(&s->options);
 }
@@ -401,8 +525,6 @@ static es_status show_runs(scan *s)
         status = es_comparison_new(&s->comparison, summary);
     if (status != ES_OK)
         return status;
-    if (summary->max.policy == ES_MAX_OBSERVED)
-        for_each_run(s, gather_peak, false);
     if (!summary->without_flags && s->options.rules.n) {
         s->heard = calloc(s->options.rules.n, sizeof *s->heard);
         if (!s->heard)
