@@ -4,6 +4,7 @@
 #include "store/outfile.h"
 #include "store/reader.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -24,10 +25,15 @@ enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];
 static volatile sig_atomic_t is_open;
 
+static void remove_temporaries(int first)
+{
+    for (int i = first; is_open && i < N_ENDINGS; i++)
+        unlink(temporaries[i]);
+}
+
 static void remove_and_die(int number)
 {
-    for (int i = 0; is_open && i < N_ENDINGS; i++)
-        unlink(temporaries[i]);
+    remove_temporaries(0);
     raise(number); /* its default action: SA_RESETHAND */
 }
 
@@ -167,6 +173,7 @@ static void forget(es_output *output)
 es_status es_output_close(es_output *output)
 {
     es_status status = es_outfile_close(output->file);
+    remove_temporaries(1);
     forget(output);
     return status;
 }
@@ -176,6 +183,7 @@ void es_output_abandon(es_output *output)
     if (!output)
         return;
     es_outfile_abandon(output->file);
+    remove_temporaries(0); /* SQLite keeps a log that it cannot put away */
     forget(output);
 }
 
@@ -201,6 +209,22 @@ es_status es_output_check(const char *path, char *const *inputs,
     return ES_OK;
 }
 
+/* Nothing is replaced before it is known what it is. Of other failures the
+   writing itself tells. */
+static es_status check_seen(const char *path)
+{
+    switch (errno) {
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return es_fail(ES_EIO, "%s: cannot see what is there: %s", path,
+                       strerror(errno));
+    default:
+        return ES_OK;
+    }
+}
+
 es_status es_output_check_text(const char *path, char *const *inputs,
                                size_t n_inputs)
 {
@@ -212,11 +236,14 @@ es_status es_output_check_text(const char *path, char *const *inputs,
     /* Not blocking: it may be a FIFO. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return ES_OK;
-    bool same = pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
-                memcmp(head, magic, sizeof magic) == 0;
+        return check_seen(path);
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    int reason = errno;
     close(fd);
-    if (same)
+    errno = reason;
+    if (n < 0)
+        return check_seen(path);
+    if (n == (ssize_t)sizeof head && memcmp(head, magic, sizeof magic) == 0)
         return es_fail(ES_EUSAGE,
                        "%s: a database, which no text or picture replaces: "
                        "choose another name",
@@ -232,7 +259,11 @@ static es_status refuse_log(const char *path)
     char name[PATH_MAX];
     for (int i = 0; i < 2; i++) {
         int n = snprintf(name, sizeof name, "%s%s", path, logs[i]);
-        if (n < PATH_MAX && access(name, F_OK) == 0)
+        bool there = n < PATH_MAX && access(name, F_OK) == 0;
+        es_status status = n < PATH_MAX && !there ? check_seen(name) : ES_OK;
+        if (status != ES_OK)
+            return status;
+        if (there)
             return es_fail(ES_EIO,
                            "%s: lies there, the log of an interrupted writer: "
                            "choose another name than %s",
@@ -245,18 +276,22 @@ es_status es_output_check_run_file(const char *path)
 {
     struct stat about;
     es_status status = refuse_log(path);
-    if (status != ES_OK || stat(path, &about) != 0 ||
-        (S_ISREG(about.st_mode) && about.st_size == 0))
+    if (status != ES_OK)
         return status;
+    if (stat(path, &about) != 0)
+        return check_seen(path);
+    if (S_ISREG(about.st_mode) && about.st_size == 0)
+        return ES_OK;
     es_reader *reader = NULL;
     if (es_reader_open(&reader, path) < 0)
         return es_fail(ES_EIO,
                        "%s: is there already, and no run file: choose another "
                        "name",
                        path);
-    bool written = es_reader_is_written(reader);
+    bool written;
+    status = es_reader_is_written(reader, &written);
     es_reader_close(reader);
-    if (written)
+    if (status == ES_OK && written)
         return es_fail(ES_ELOCKED, "%s: is being written: choose another name",
                        path);
     return ES_OK;

@@ -158,6 +158,17 @@ static es_status copy_text(char **out, const char *text)
     return ES_OK;
 }
 
+static es_status read_status(const char **out, es_reader *reader,
+                             const es_run_info *info)
+{
+    bool written = true;
+    es_status status = info->status == ES_RUN_RUNNING
+                           ? es_reader_is_written(reader, &written)
+                           : ES_OK;
+    *out = written ? es_run_status_name(info->status) : "interrupted";
+    return status;
+}
+
 static es_status read_identity(es_run_summary *summary, es_reader *reader,
                                size_t run)
 {
@@ -170,12 +181,11 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     summary->n_layer = info.n_layer;
     summary->n_head = info.n_head;
     summary->ctx = info.ctx < 1 || info.ctx > INT_MAX ? ES_UNKNOWN : info.ctx;
-    summary->planned_steps = es_reader_planned_steps(reader, run);
     summary->last_step = info.last_step;
-    summary->status = es_run_status_name(info.status);
-    if (info.status == ES_RUN_RUNNING && !es_reader_is_written(reader))
-        summary->status = "interrupted";
-    if ((status = copy_text(&summary->path, es_reader_path(reader))) ||
+    if ((status = read_status(&summary->status, reader, &info)) ||
+        (status =
+             es_reader_planned_steps(reader, run, &summary->planned_steps)) ||
+        (status = copy_text(&summary->path, es_reader_path(reader))) ||
         (status = copy_text(&summary->name, info.name)))
         return status;
     if ((status = es_reader_config(reader, run, &summary->config)))

@@ -160,17 +160,24 @@ void es_lock_release(es_lock *lock, bool remove)
     *lock = (es_lock){.fd = -1};
 }
 
-bool es_lock_is_held(const char *file)
+es_status es_lock_check(bool *held, const char *file, const char *shown)
 {
     struct flock lock = whole_file(F_RDLCK);
     char *path = es_join(file, SUFFIX);
+    *held = false;
     if (!path)
-        return false;
+        return es_fail(ES_ENOMEM, "%s: out of memory", shown);
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     free(path);
-    if (fd < 0)
-        return false;
-    bool held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    close(fd);
-    return held;
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP))
+        return ES_OK; /* a symbolic link is no lock of ours */
+    bool known = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    if (!known)
+        return es_fail(ES_EIO, "%s: cannot see whether it is being written: %s",
+                       shown, strerror(reason));
+    *held = lock.l_type != F_UNLCK;
+    return ES_OK;
 }

@@ -106,9 +106,9 @@ const char *es_reader_path(const es_reader *reader)
     return reader->database.path;
 }
 
-bool es_reader_is_written(const es_reader *reader)
+es_status es_reader_is_written(const es_reader *reader, bool *out)
 {
-    return es_lock_is_held(reader->database.file);
+    return es_lock_check(out, reader->database.file, reader->database.path);
 }
 
 void es_reader_cap_memory(size_t bytes)
@@ -142,21 +142,25 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return ES_OK;
 }
 
-int64_t es_reader_planned_steps(es_reader *reader, size_t index)
+es_status es_reader_planned_steps(es_reader *reader, size_t index, int64_t *out)
 {
+    *out = ES_UNKNOWN;
     const es_stored_run *run = find_run(reader, index);
-    if (!run || es_database_check_owner(&reader->database) < 0)
-        return ES_UNKNOWN;
-    int64_t steps = ES_UNKNOWN;
+    if (!run)
+        return ES_EARGUMENT;
+    es_status status = es_database_check_owner(&reader->database);
+    if (status < 0)
+        return status;
     sqlite3_stmt *s = reader->statements[ES_SQL_PLANNED];
     es_bind_text(s, 1, run->info.config);
-    if (sqlite3_step(s) == SQLITE_ROW &&
-        sqlite3_column_type(s, 0) == SQLITE_INTEGER &&
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_INTEGER &&
         sqlite3_column_int64(s, 0) > 0)
-        steps = sqlite3_column_int64(s, 0);
+        *out = sqlite3_column_int64(s, 0);
+    status = es_database_status(&reader->database, rc);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
-    return steps;
+    return status;
 }
 
 es_status es_reader_config(es_reader *reader, size_t index, char **out)
@@ -170,8 +174,11 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
         return status;
     sqlite3_stmt *s = reader->statements[ES_SQL_CONFIG];
     es_bind_text(s, 1, run->info.config);
-    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0)) {
-        *out = strdup((const char *)sqlite3_column_text(s, 0));
+    int rc = sqlite3_step(s);
+    status = es_database_status(&reader->database, rc);
+    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL) {
+        const char *text = (const char *)sqlite3_column_text(s, 0);
+        *out = text ? strdup(text) : NULL;
         if (!*out)
             status = es_fail(ES_ENOMEM, "out of memory for a configuration");
     }

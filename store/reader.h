@@ -56,8 +56,10 @@ ES_API size_t es_reader_n_runs(const es_reader *reader);
 ES_API es_status es_reader_run(es_reader *reader, size_t index,
                                es_run_info *out) ES_MUST_USE;
 
-/** config's "steps"; ES_UNKNOWN if it does not say. */
-ES_API int64_t es_reader_planned_steps(es_reader *reader, size_t run);
+/** config's "steps"; ES_UNKNOWN if it does not say. ES_OK, ES_EARGUMENT,
+ *  ES_ENOMEM. */
+ES_API es_status es_reader_planned_steps(es_reader *reader, size_t run,
+                                         int64_t *out) ES_MUST_USE;
 
 /**
  * A run's configuration, to be freed: one JSON object without blanks, whatever
@@ -220,8 +222,10 @@ ES_API es_status es_reader_events(es_reader *reader, size_t run,
                                   const es_event **events,
                                   size_t *n) ES_MUST_USE;
 
-/** True if a live process holds the file's writer lock. */
-ES_API bool es_reader_is_written(const es_reader *reader);
+/** Whether a live process holds the file's writer lock. ES_OK; ES_EIO: that
+ *  cannot be known; ES_ENOMEM. */
+ES_API es_status es_reader_is_written(const es_reader *reader,
+                                      bool *out) ES_MUST_USE;
 
 /**
  * For programs, not for libraries: caps what SQLite may allocate in this

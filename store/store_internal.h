@@ -185,8 +185,10 @@ es_status es_lock_take(es_lock *lock, const char *file,
 /** Removes the lock file if `remove`: a forked child must not. */
 void es_lock_release(es_lock *lock, bool remove);
 
-/** Whether a live process holds the lock. Takes and creates nothing. */
-bool es_lock_is_held(const char *file);
+/** Whether a live process holds the lock. Takes and creates nothing. Arguments
+ *  as es_lock_take's. ES_OK; ES_EIO: that cannot be known; ES_ENOMEM. */
+es_status es_lock_check(bool *held, const char *file,
+                        const char *shown) ES_MUST_USE;
 
 /** Whether this process does. Any thread. */
 bool es_lock_is_ours(const char *file);

@@ -225,7 +225,8 @@ es_run_status recording_status(const char *path)
 bool recording_is_written(const char *path)
 {
     es_reader *reader = open_reader(path);
-    bool written = es_reader_is_written(reader);
+    bool written;
+    assert_int_equal(es_reader_is_written(reader, &written), ES_OK);
     es_reader_close(reader);
     return written;
 }

@@ -61,6 +61,20 @@ es_reader *es_open_series(const char *path, const char *name, es_series *out)
     return reader;
 }
 
+bool es_is_written(const es_reader *reader)
+{
+    bool written;
+    es_assert_ok(es_reader_is_written(reader, &written));
+    return written;
+}
+
+int64_t es_planned_steps(es_reader *reader, size_t run)
+{
+    int64_t steps;
+    es_assert_ok(es_reader_planned_steps(reader, run, &steps));
+    return steps;
+}
+
 bool es_file_exists(const char *path)
 {
     struct stat st;

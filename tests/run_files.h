@@ -49,6 +49,10 @@ es_writer *es_open_writer(const char *path); /* ES_FAST */
 /** The same, and a series of the first run's training. */
 es_reader *es_open_series(const char *path, const char *name, es_series *out);
 
+/** What the reader says of its file and of a run, or the test fails. */
+bool es_is_written(const es_reader *reader);
+int64_t es_planned_steps(es_reader *reader, size_t run);
+
 /** Value i of a sample: never zero, and NaN now and then. */
 float es_value_of(int64_t series_id, int64_t step, size_t i);
 

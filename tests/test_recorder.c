@@ -77,6 +77,7 @@ static void test_recorder__run_arrives_whole(void **state)
 
     es_reader *reader;
     es_run_info read;
+    int64_t planned;
     assert_int_equal(es_reader_open(&reader, path), ES_OK);
     assert_int_equal(es_reader_run(reader, 0, &read), ES_OK);
     assert_string_equal(read.uuid, run.uuid);
@@ -93,7 +94,8 @@ static void test_recorder__run_arrives_whole(void **state)
     assert_true(read.batch == ES_UNKNOWN);
     assert_int_equal(read.seed, 42);
     assert_true(read.last_step == ES_UNKNOWN);
-    assert_int_equal(es_reader_planned_steps(reader, 0), 77);
+    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    assert_int_equal(planned, 77);
     es_reader_close(reader);
     free(config);
 }

@@ -288,7 +288,7 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
     float *sample = malloc(ES_MAX_VALUES * sizeof *sample);
     assert_non_null(sample);
     check_message(es_reader_events(r, run, &events, &n_events), path);
-    es_reader_planned_steps(r, run);
+    check_message(es_reader_planned_steps(r, run, &found), path);
     for (size_t i = 0; i < es_reader_n_series(r, run); i++) {
         es_status status = es_reader_series(r, run, i, &s);
         if (status == ES_OK)

@@ -96,9 +96,9 @@ static void test_store_live__second_writer_is_told_the_pid(void **state)
     assert_null(w);
     assert_true(es_file_exists_beside(path, "-lock"));
     es_reader *r = es_open_reader(path);
-    assert_true(es_reader_is_written(r));
+    assert_true(es_is_written(r));
     kill_holder(holder);
-    assert_false(es_reader_is_written(r));
+    assert_false(es_is_written(r));
     assert_true(es_file_exists_beside(path, "-lock")); /* nobody tidied up */
     es_reader_close(r);
     es_assert_ok(es_writer_close(open_series(path, &run, &series)));
@@ -115,10 +115,10 @@ static void test_store_live__same_process_locks_too(void **state)
                      es_writer_open(&second, path, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
     es_reader *r = es_open_reader(path);
-    assert_true(es_reader_is_written(r)); /* asking does not let it go */
-    assert_true(es_reader_is_written(r));
+    assert_true(es_is_written(r)); /* asking does not let it go */
+    assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
-    assert_false(es_reader_is_written(r));
+    assert_false(es_is_written(r));
     es_reader_close(r);
 }
 
@@ -398,7 +398,7 @@ static void test_store_live__forked_child_may_only_let_go(void **state)
     }
     wait_for_success(child);
     assert_true(es_file_exists_beside(path, "-lock"));
-    assert_true(es_reader_is_written(r));
+    assert_true(es_is_written(r));
     es_assert_ok(es_write_values(w, series, 3, 6));
     es_assert_ok(es_writer_commit(w));
     es_cursor_close(c);

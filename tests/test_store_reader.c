@@ -26,7 +26,7 @@ static void test_store_reader__run_and_series(void **state)
     assert_true(info.vocab == ES_UNKNOWN);
     assert_int_equal(info.status, ES_RUN_FINISHED);
     assert_int_equal(info.last_step, 58);
-    assert_int_equal(es_reader_planned_steps(r, 0), 5000);
+    assert_int_equal(es_planned_steps(r, 0), 5000);
     assert_int_equal(es_reader_n_series(r, 0), 4);
     static const struct {
         const char *name;

@@ -370,7 +370,7 @@ static void test_store_refused__names_are_data(void **state)
     assert_string_equal(info.name, "\033[31m/../\n");
     assert_string_equal(info.arch, "cut");
     assert_string_equal(info.family, "");
-    assert_true(es_reader_planned_steps(r, 0) == ES_UNKNOWN);
+    assert_true(es_planned_steps(r, 0) == ES_UNKNOWN);
     es_assert_ok(es_reader_find(r, 0, "\xff\x1b[2j", ES_PHASE_TRAIN, &s));
     es_assert_status(ES_ENOTFOUND, "\\xff\\x1b[2j",
                      es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
@@ -402,12 +402,14 @@ static void test_store_refused__steps_of_a_config(void **state)
     es_write_run(path, "x", 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_reader *r = NULL;
+        int64_t none;
         snprintf(sql, sizeof sql, "UPDATE run SET config = %s",
                  cases[i].config);
         assert_string_equal(es_sqlite(path, sql), "");
         es_assert_ok(es_reader_open(&r, path));
-        assert_true(es_reader_planned_steps(r, 0) == cases[i].steps);
-        assert_true(es_reader_planned_steps(r, 1) == ES_UNKNOWN);
+        assert_true(es_planned_steps(r, 0) == cases[i].steps);
+        es_assert_status(ES_EARGUMENT, "no run",
+                         es_reader_planned_steps(r, 1, &none));
         es_reader_close(r);
     }
 }

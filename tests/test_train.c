@@ -231,6 +231,7 @@ static void test_train__the_run_says_what_it_is(void **state)
     training_seen out = {0};
     training_record(&out, training_small());
     es_run_info info;
+    int64_t planned;
     es_reader *reader = training_open(&info);
     assert_string_equal(info.name, "run");
     assert_string_equal(info.arch, "SM+LN+G");
@@ -243,7 +244,8 @@ static void test_train__the_run_says_what_it_is(void **state)
     assert_int_equal(info.batch, 5);
     assert_int_equal(info.seed, 7);
     assert_int_equal(info.status, ES_RUN_FINISHED);
-    assert_int_equal(es_reader_planned_steps(reader, 0), 23);
+    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    assert_int_equal(planned, 23);
     assert_non_null(strstr(info.config, "\"vocab\":17"));
     es_reader_close(reader);
 }

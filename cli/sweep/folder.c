@@ -84,31 +84,42 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
 
 /* --- checkpoints ----------------------------------------------------------*/
 
-static bool has_checkpoint(const char *path)
+/* What cannot be listed must not pass for empty: the run would begin again. */
+static es_status find_checkpoint(bool *found, const char *path)
 {
     static const char ending[] = ".safetensors";
     DIR *directory = opendir(path);
-    bool found = false;
+    *found = false;
+    if (!directory && errno == ENOENT)
+        return ES_OK;
+    errno = directory ? 0 : errno;
     for (struct dirent *entry;
-         directory && !found && (entry = readdir(directory));) {
+         directory && !*found && (entry = readdir(directory));) {
         size_t n = strlen(entry->d_name);
-        found = n >= sizeof ending &&
-                strcmp(entry->d_name + n - (sizeof ending - 1), ending) == 0;
+        *found = n >= sizeof ending &&
+                 strcmp(entry->d_name + n - (sizeof ending - 1), ending) == 0;
     }
+    int reason = *found ? 0 : errno;
     if (directory)
         closedir(directory);
-    return found;
+    return reason ? es_fail(ES_EIO, "%s: cannot read the folder: %s", path,
+                            strerror(reason))
+                  : ES_OK;
 }
 
-bool es_sweep_folder_can_resume(const char *folder, const es_sweep_run *run)
+es_status es_sweep_folder_can_resume(bool *out, const char *folder,
+                                     const es_sweep_run *run)
 {
     char *file = es_sweep_path(folder, run->name, ".db");
     char *saved = es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
-    bool can = file && saved && es_sweep_run_has(run, "--checkpoint-every") &&
-               access(file, F_OK) == 0 && has_checkpoint(saved);
+    es_status status = file && saved ? ES_OK : ES_ENOMEM;
+    *out = false;
+    if (status == ES_OK && es_sweep_run_has(run, "--checkpoint-every") &&
+        access(file, F_OK) == 0)
+        status = find_checkpoint(out, saved);
     free(file);
     free(saved);
-    return can;
+    return status;
 }
 
 /* --- one sweep at a time --------------------------------------------------*/
@@ -289,13 +300,16 @@ es_status es_sweep_folder_names(es_paths *out, const char *folder)
         return es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
                        strerror(errno));
     for (struct dirent *entry;
-         status == ES_OK && (entry = readdir(directory));) {
+         status == ES_OK && (errno = 0, entry = readdir(directory));) {
         char *name = entry->d_name;
         if (name[0] == '.' || !es_text_ends(name, ".cmd"))
             continue;
         name[strlen(name) - 4] = '\0';
         status = es_paths_add(out, name);
     }
+    if (status == ES_OK && errno)
+        status = es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
+                         strerror(errno));
     closedir(directory);
     if (status == ES_OK && !out->n)
         return es_fail(ES_EIO, "%s: not the folder of a sweep", folder);

@@ -59,8 +59,10 @@ es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
  *  folder), ES_ENOMEM. */
 es_status es_sweep_folder_names(es_paths *out, const char *folder) ES_MUST_USE;
 
-/** True if a run has a run file and a checkpoint to go on with. */
-bool es_sweep_folder_can_resume(const char *folder, const es_sweep_run *run);
+/** Whether a run has a run file and a checkpoint to go on with. ES_OK; ES_EIO:
+ *  that cannot be known; ES_ENOMEM. */
+es_status es_sweep_folder_can_resume(bool *out, const char *folder,
+                                     const es_sweep_run *run) ES_MUST_USE;
 
 /**
  * Removes what an earlier try of a run left, but its command line and its

@@ -92,13 +92,16 @@ es_status es_sweep_jobs_read(es_sweep_jobs *out, const char *folder)
         return es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
                        strerror(errno));
     for (struct dirent *entry;
-         status == ES_OK && (entry = readdir(directory));) {
+         status == ES_OK && (errno = 0, entry = readdir(directory));) {
         if (!is_script(&job, entry->d_name))
             continue;
         char *path = es_sweep_path(folder, entry->d_name, "");
         status = path ? read_script(out, &room, path, job) : ES_ENOMEM;
         free(path);
     }
+    if (status == ES_OK && errno)
+        status = es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
+                         strerror(errno));
     closedir(directory);
     keep_last_jobs(out);
     return status;

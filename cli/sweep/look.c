@@ -6,8 +6,10 @@
 #include "cli/summary.h"
 #include "cli/sweep/folder.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *es_sweep_stage_name(es_sweep_stage stage)
 {
@@ -29,37 +31,44 @@ bool es_sweep_is_done(es_sweep_stage stage)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* An event of that kind from a step on. */
-static bool has_event(es_reader *reader, const char *kind, int64_t from)
+/* Whether there is an event of that kind from a step on. */
+static es_status find_event(bool *found, es_reader *reader, const char *kind,
+                            int64_t from)
 {
     const es_event *events = NULL;
     size_t n = 0;
-    if (es_reader_events(reader, 0, &events, &n) != ES_OK)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(events[i].kind, kind) == 0 && events[i].step >= from)
-            return true;
-    return false;
+    es_status status = es_reader_events(reader, 0, &events, &n);
+    *found = false;
+    for (size_t i = 0; status == ES_OK && i < n; i++)
+        *found = *found ||
+                 (strcmp(events[i].kind, kind) == 0 && events[i].step >= from);
+    return status;
 }
 
 /* A signal stops a run, too, and that one is to go on; as is one whose
    training was killed, unless it has gone on since. */
-static es_sweep_stage stage_of(es_reader *reader, const es_run_info *info)
+static es_status find_stage(es_sweep_stage *out, es_reader *reader,
+                            const es_run_info *info)
 {
+    bool is_so = true;
+    es_status status = ES_OK;
     switch (info->status) {
     case ES_RUN_FINISHED:
-        return ES_SWEEP_FINISHED;
+        *out = ES_SWEEP_FINISHED;
+        break;
     case ES_RUN_FAILED:
-        return has_event(reader, "trainer_died", info->last_step)
-                   ? ES_SWEEP_INTERRUPTED
-                   : ES_SWEEP_FAILED;
+        status = find_event(&is_so, reader, "trainer_died", info->last_step);
+        *out = is_so ? ES_SWEEP_INTERRUPTED : ES_SWEEP_FAILED;
+        break;
     case ES_RUN_STOPPED:
-        return has_event(reader, "stop", INT64_MIN) ? ES_SWEEP_STOPPED
-                                                    : ES_SWEEP_INTERRUPTED;
+        status = find_event(&is_so, reader, "stop", INT64_MIN);
+        *out = is_so ? ES_SWEEP_STOPPED : ES_SWEEP_INTERRUPTED;
+        break;
     default:
-        return es_reader_is_written(reader) ? ES_SWEEP_RUNNING
-                                            : ES_SWEEP_INTERRUPTED;
+        status = es_reader_is_written(reader, &is_so);
+        *out = is_so ? ES_SWEEP_RUNNING : ES_SWEEP_INTERRUPTED;
     }
+    return status;
 }
 
 static void print_bands(char *out, size_t size, const es_bands *bands)
@@ -84,52 +93,78 @@ static bool is_doomed(const es_run_summary *summary)
     return false;
 }
 
-static void judge(es_sweep_view *out, es_reader *reader,
-                  const es_rules_file *rules)
+/* Of a run without a sample there is nothing to say. */
+static es_status judge(es_sweep_view *out, es_reader *reader,
+                       const es_rules_file *rules)
 {
     es_run_summary *summary = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
     options.max.policy = ES_MAX_CEILING;
     options.rules = rules;
-    if (es_summary_load(&summary, reader, 0, &options) != ES_OK)
-        return;
+    es_status status = es_summary_load(&summary, reader, 0, &options);
+    if (status != ES_OK)
+        return status == ES_ENOTFOUND ? ES_OK : status;
     out->loss = summary->loss;
     print_bands(out->bands, sizeof out->bands, &summary->bands);
     es_summary_print_flags(out->flags, sizeof out->flags, summary);
     out->doomed = is_doomed(summary);
     es_summary_free(summary);
+    return ES_OK;
 }
 
-static void look_into(es_sweep_view *out, es_reader *reader,
-                      const es_rules_file *rules)
+static es_status look_into(es_sweep_view *out, es_reader *reader,
+                           const es_rules_file *rules)
 {
     es_run_info info;
-    if (es_reader_run(reader, 0, &info) != ES_OK)
-        return;
-    out->stage = stage_of(reader, &info);
+    if (es_reader_n_runs(reader) == 0)
+        return ES_OK;
+    es_status status = es_reader_run(reader, 0, &info);
+    if (status == ES_OK)
+        status = find_stage(&out->stage, reader, &info);
+    if (status == ES_OK)
+        status = es_reader_planned_steps(reader, 0, &out->planned);
+    if (status != ES_OK)
+        return status;
     out->step = info.last_step;
-    out->planned = es_reader_planned_steps(reader, 0);
-    judge(out, reader, rules);
+    return judge(out, reader, rules);
 }
 
-void es_sweep_look(es_sweep_view *out, const char *folder, const char *name,
-                   const es_rules_file *rules)
+static es_status look_at(es_sweep_view *out, const char *path,
+                         const es_rules_file *rules)
 {
     es_reader *reader = NULL;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return ES_OK; /* not begun */
+    es_status status = es_reader_open(&reader, path);
+    if (status == ES_OK)
+        status = look_into(out, reader, rules);
+    es_damage_close(reader);
+    return status;
+}
+
+es_status es_sweep_look(es_sweep_view *out, const char *folder,
+                        const char *name, const es_rules_file *rules)
+{
     *out = (es_sweep_view){
         .step = ES_UNKNOWN, .planned = ES_UNKNOWN, .loss = es_missing()};
     char *path = es_sweep_path(folder, name, ".db");
-    if (path && es_reader_open(&reader, path) == ES_OK)
-        look_into(out, reader, rules);
-    es_damage_close(reader);
+    es_status status = path ? look_at(out, path, rules) : ES_ENOMEM;
     free(path);
     char why[128];
-    if (es_sweep_is_done(out->stage) ||
-        !es_sweep_read(why, sizeof why, folder, name, ".end"))
-        return;
-    out->stage = ES_SWEEP_BROKEN;
-    es_text_escape(out->flags, sizeof out->flags, why, ES_ESCAPE_TERMINAL);
+    if (!es_sweep_is_done(out->stage) &&
+        es_sweep_read(why, sizeof why, folder, name, ".end")) {
+        out->stage = ES_SWEEP_BROKEN;
+        es_text_escape(out->flags, sizeof out->flags, why, ES_ESCAPE_TERMINAL);
+    }
+    return status;
+}
+
+es_status es_sweep_look_before(es_sweep_view *out, const char *folder,
+                               const char *name, const es_rules_file *rules)
+{
+    es_status status = es_sweep_look(out, folder, name, rules);
+    return status == ES_EFORMAT ? ES_OK : status;
 }
 
 void es_sweep_progress(char *out, size_t size, const es_sweep_view *view)

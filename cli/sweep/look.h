@@ -39,13 +39,22 @@ const char *es_sweep_stage_name(es_sweep_stage stage);
 bool es_sweep_is_done(es_sweep_stage stage);
 
 /**
- * Looks at a run. What cannot be read now is left out: a file that is about to
- * be begun, or is damaged.
+ * Looks at a run. What cannot be read is left out of the view.
  *
  *   rules  what to judge by; NULL: the default thresholds
+ *
+ * ES_OK, also where there is no file yet; as es_reader_open and
+ * es_summary_load: of a failure that may pass, ES_EIO, ES_ENOMEM or ES_ELOCKED,
+ * the view says nothing of how far the run is.
  */
-void es_sweep_look(es_sweep_view *out, const char *folder, const char *name,
-                   const es_rules_file *rules);
+es_status es_sweep_look(es_sweep_view *out, const char *folder,
+                        const char *name,
+                        const es_rules_file *rules) ES_MUST_USE;
+
+/** The same, but ES_OK for a file that is damaged: that run begins again. */
+es_status es_sweep_look_before(es_sweep_view *out, const char *folder,
+                               const char *name,
+                               const es_rules_file *rules) ES_MUST_USE;
 
 /** "[####----]  45%  135/300": width columns; nothing known: blanks. */
 void es_sweep_progress(char *out, size_t size, const es_sweep_view *view);

@@ -65,7 +65,8 @@ static void look(runner *of, worker *at)
     if (now == at->written)
         return;
     at->written = now;
-    es_sweep_look(&at->view, folder, name, of->job->rules);
+    if (es_sweep_look(&at->view, folder, name, of->job->rules) != ES_OK)
+        at->written = 0; /* the next look may see more */
     if (at->view.doomed && at->view.stage == ES_SWEEP_RUNNING &&
         !at->asked_to_stop && !of->job->no_stop)
         ask_to_stop(of, at);
@@ -95,15 +96,19 @@ static es_status start(runner *of, worker *at)
 {
     const es_sweep_job *job = of->job;
     const char *name = at->run->name;
-    bool goes_on = es_sweep_folder_can_resume(job->folder, at->run);
-    es_status status = es_sweep_folder_clear(job->folder, name, goes_on);
+    bool goes_on;
+    es_status status =
+        es_sweep_folder_can_resume(&goes_on, job->folder, at->run);
+    if (status == ES_OK)
+        status = es_sweep_folder_clear(job->folder, name, goes_on);
     if (status == ES_OK)
         status = es_sweep_child_start(&at->pid, job->program, job->folder,
                                       at->run, goes_on);
     if (status != ES_OK)
         return status;
     of->n_working++;
-    es_sweep_look(&at->view, job->folder, name, job->rules);
+    if (es_sweep_look(&at->view, job->folder, name, job->rules) != ES_OK)
+        at->written = 0;
     if (!of->teller.live)
         es_sweep_tell(&of->teller, "%s: %s, %zu of %zu", name,
                       goes_on ? "goes on from its checkpoint" : "begins",
@@ -123,7 +128,8 @@ static es_status begin(runner *of, worker *at, const es_sweep_run *run)
         return ES_OK;
     }
     if (status == ES_OK) {
-        es_sweep_look(&at->view, folder, run->name, of->job->rules);
+        status =
+            es_sweep_look_before(&at->view, folder, run->name, of->job->rules);
         of->n_done += es_sweep_is_done(at->view.stage);
     }
     if (status == ES_OK && !es_sweep_is_done(at->view.stage))
@@ -165,13 +171,15 @@ static void end(runner *of, worker *at, const char *why, bool told)
     free(stop);
     if (*why && !told && es_sweep_write(folder, name, ".end", why) != ES_OK)
         es_print_note("%s", es_message());
-    es_sweep_look(&at->view, folder, name, of->job->rules);
+    es_status status = es_sweep_look(&at->view, folder, name, of->job->rules);
     of->n_done += es_sweep_is_done(at->view.stage);
     if (!told && !es_sweep_is_done(at->view.stage)) {
         at->view.stage = ES_SWEEP_BROKEN;
         of->result->n_broken++;
         snprintf(at->view.flags, sizeof at->view.flags, "%s",
-                 *why ? why : "it wrote no run to its end");
+                 *why              ? why
+                 : status == ES_OK ? "it wrote no run to its end"
+                                   : es_message());
     }
     es_sweep_tell_end(&of->teller, folder, name, &at->view);
     close(at->lock);
@@ -252,8 +260,8 @@ static es_status look_back_at(es_sweep_view *view, const char *folder,
                               const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
-    es_sweep_look(view, folder, name, NULL);
-    for (int i = 0; view->stage == ES_SWEEP_RUNNING; i++) {
+    es_status status = es_sweep_look_before(view, folder, name, NULL);
+    for (int i = 0; status == ES_OK && view->stage == ES_SWEEP_RUNNING; i++) {
         if (is_taken(folder, name))
             return ES_OK;
         if (i == 100)
@@ -262,9 +270,9 @@ static es_status look_back_at(es_sweep_view *view, const char *folder,
                            "it to end",
                            folder, name);
         nanosleep(&pause, NULL);
-        es_sweep_look(view, folder, name, NULL);
+        status = es_sweep_look_before(view, folder, name, NULL);
     }
-    return ES_OK;
+    return status;
 }
 
 static es_status look_back(runner *of)

@@ -242,19 +242,23 @@ typedef struct choice {
     size_t n_of_stage[ES_SWEEP_N_STAGES];
 } choice;
 
-static void choose(choice *to, const es_sweep_submission *given,
-                   const es_sweep_jobs *jobs)
+static es_status choose(choice *to, const es_sweep_submission *given,
+                        const es_sweep_jobs *jobs)
 {
     for (size_t i = 0; i < given->plan->n; i++) {
         const char *name = given->plan->runs[i].name;
         es_sweep_view view;
-        es_sweep_look(&view, given->folder, name, NULL);
+        es_status status =
+            es_sweep_look_before(&view, given->folder, name, NULL);
+        if (status != ES_OK)
+            return status;
         es_sweep_jobs_amend(&view, es_sweep_jobs_find(jobs, name));
         to->n_of_stage[view.stage]++;
         if (!es_sweep_is_done(view.stage) && view.stage != ES_SWEEP_RUNNING &&
             view.stage != ES_SWEEP_QUEUED)
             to->runs[to->n++] = name;
     }
+    return ES_OK;
 }
 
 static void tell_rest(const choice *of, const char *folder)
@@ -295,8 +299,9 @@ es_status es_sweep_submit(const es_sweep_submission *given)
     es_status status = es_sweep_jobs_read(&jobs, given->folder);
     if (status == ES_OK)
         status = es_sweep_jobs_ask(&jobs);
+    if (status == ES_OK)
+        status = choose(&of, given, &jobs);
     if (status == ES_OK) {
-        choose(&of, given, &jobs);
         tell_rest(&of, given->folder);
         status = submit_all(given, &of);
     }

@@ -23,7 +23,7 @@ typedef struct table {
     es_sweep_view *views; /* (n) */
     es_grid_row *rows;    /* (n) */
     char **cells;         /* (n,N_COLUMNS) */
-    size_t n;
+    size_t n, n_failed;
 } table;
 
 /* --- rows -----------------------------------------------------------------*/
@@ -73,7 +73,10 @@ static es_status fill(table *to)
         char **cells = to->cells + to->n * N_COLUMNS;
         es_sweep_view *view = &to->views[to->n];
         const es_sweep_task *task = es_sweep_jobs_find(&to->jobs, name);
-        es_sweep_look(view, to->folder, name, to->rules);
+        if (es_sweep_look(view, to->folder, name, to->rules) != ES_OK) {
+            es_print_note("%s", es_message());
+            to->n_failed++;
+        }
         es_sweep_jobs_amend(view, task);
         to->rows[to->n].cells = cells;
         status = fill_row(cells, name, view);
@@ -181,8 +184,8 @@ static void print_ends(FILE *stream, const table *of)
         fprintf(stream, "and %zu more\n", n - TOLD_MOST);
 }
 
-es_status es_sweep_print_status(FILE *stream, const char *folder,
-                                const es_rules_file *rules)
+es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
+                                const char *folder, const es_rules_file *rules)
 {
     es_grid_column columns[N_COLUMNS] = {
         [NAME] = {.title = "run", .shortened = true},
@@ -209,6 +212,7 @@ es_status es_sweep_print_status(FILE *stream, const char *folder,
         print_counts(stream, &all);
         print_ends(stream, &all);
     }
+    *n_failed = all.n_failed;
     free_table(&all);
     return status;
 }

@@ -11,11 +11,13 @@
  * those that broke or were lost the last lines that they left. Slurm's queue
  * is asked if runs were submitted to it and it is there.
  *
- *   rules  what runs are judged by; NULL: the default thresholds
+ *   n_failed  written: run files that could not be read, which is reported
+ *   rules     what runs are judged by; NULL: the default thresholds
  *
  * ES_OK; ES_EIO, ES_ENOMEM. The caller checks the stream.
  */
-es_status es_sweep_print_status(FILE *stream, const char *folder,
+es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
+                                const char *folder,
                                 const es_rules_file *rules) ES_MUST_USE;
 
 #endif

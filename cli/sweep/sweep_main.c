@@ -387,11 +387,19 @@ static int plan_and_train(const arguments *given)
     return code;
 }
 
+static int print_status(const arguments *given)
+{
+    size_t n_failed;
+    es_status status =
+        es_sweep_print_status(stdout, &n_failed, given->input, rules_of(given));
+    return status == ES_OK && n_failed ? ES_EXIT_SOME_FAILED
+                                       : es_command_exit(status);
+}
+
 static int sweep(const arguments *given)
 {
     if (given->status)
-        return es_command_exit(
-            es_sweep_print_status(stdout, given->input, rules_of(given)));
+        return print_status(given);
     return given->run ? train_one(given) : plan_and_train(given);
 }
 

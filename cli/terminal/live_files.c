@@ -22,8 +22,10 @@ static es_status add_new_runs(es_live *live, es_live_file *file,
 /* A run that fails keeps its problem to itself. */
 static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
 {
-    file->running =
-        es_reader_n_runs(reader) == 0 && es_reader_is_written(reader);
+    bool written;
+    if (es_reader_is_written(reader, &written) != ES_OK)
+        written = true; /* looked at again, then */
+    file->running = es_reader_n_runs(reader) == 0 && written;
     for (size_t i = 0; i < live->runs.n; i++) {
         es_watched *run = &live->runs.list[i];
         if (run->path != file->path)
@@ -69,10 +71,12 @@ static es_status read_file(es_live *live, es_live_file *file)
 static bool is_written(const char *path)
 {
     es_reader *reader = NULL;
-    bool written =
-        es_reader_open(&reader, path) == ES_OK && es_reader_is_written(reader);
+    bool written = false;
+    es_status status = es_reader_open(&reader, path);
+    if (status == ES_OK)
+        status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    return written;
+    return status == ES_OK && written; /* what fails is read, and tells why */
 }
 
 es_status es_live_read(bool *out, es_live *live, bool anew)

@@ -198,9 +198,10 @@ static es_status read_name(es_watched *run, es_reader *reader)
         return es_fail(ES_ENOMEM, "out of memory for a name");
     free(run->name);
     run->name = name;
-    run->running =
-        info.status == ES_RUN_RUNNING && es_reader_is_written(reader);
-    return ES_OK;
+    bool written;
+    status = es_reader_is_written(reader, &written);
+    run->running = info.status == ES_RUN_RUNNING && status == ES_OK && written;
+    return status;
 }
 
 static es_status keep_problem(es_watched *run, es_status status)

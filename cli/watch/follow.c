@@ -69,27 +69,33 @@ static void take_rule(void *user, size_t which, const es_episode *episode)
 
 /* Only a run without any sample of training is judged by its evaluations: a
    growing one may have none yet. */
-static es_phase phase_of(es_reader *reader, size_t run, bool written)
+static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
+                            bool written)
 {
     es_series series;
-    for (size_t i = 0; i < es_reader_n_series(reader, run); i++)
-        if (es_reader_series(reader, run, i, &series) == ES_OK &&
-            series.phase == ES_PHASE_TRAIN &&
+    *out = ES_PHASE_TRAIN;
+    for (size_t i = 0; i < es_reader_n_series(reader, run); i++) {
+        es_status status = es_reader_series(reader, run, i, &series);
+        if (status != ES_OK)
+            return status;
+        if (series.phase == ES_PHASE_TRAIN &&
             es_judge_series_of(series.name) != ES_JUDGE_OTHER &&
             series.first_step != ES_UNKNOWN)
-            return ES_PHASE_TRAIN;
-    return written ? ES_PHASE_TRAIN : ES_PHASE_EVAL;
+            return ES_OK;
+    }
+    *out = written ? ES_PHASE_TRAIN : ES_PHASE_EVAL;
+    return ES_OK;
 }
 
-static es_judge_run judge_run_of(es_reader *reader, size_t run,
-                                 const es_run_info *info)
+static es_status read_judged(es_judge_run *out, es_reader *reader, size_t run,
+                             const es_run_info *info)
 {
-    return (es_judge_run){
+    *out = (es_judge_run){
         .n_layers = (int)info->n_layer,
         .n_heads = (int)info->n_head,
         .ctx = info->ctx < 1 || info->ctx > INT_MAX ? 0 : (int)info->ctx,
-        .planned_steps = es_reader_planned_steps(reader, run),
     };
+    return es_reader_planned_steps(reader, run, &out->planned_steps);
 }
 
 static bool same_run(const es_judge_run *a, const es_judge_run *b)
@@ -160,9 +166,13 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
 {
     const reading *to = known->reading;
     const bool written = to->notice.written;
-    const es_judge_run judged = judge_run_of(reader, run, info);
-    es_status status =
-        read_new(known, reader, run, &judged, phase_of(reader, run, written));
+    es_judge_run judged;
+    es_phase phase;
+    es_status status = read_judged(&judged, reader, run, info);
+    if (status == ES_OK)
+        status = find_phase(&phase, reader, run, written);
+    if (status == ES_OK)
+        status = read_new(known, reader, run, &judged, phase);
     if (status != ES_OK || to->status != ES_OK || written)
         return status;
     /* What only the end tells would be told too early of a growing run. */

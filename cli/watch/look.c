@@ -4,6 +4,7 @@
 #include "cli/damage.h"
 #include "cli/print.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,7 +189,10 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
 {
     es_run_info info;
     run_alerts to = {.look = look, .file = file};
+    bool written;
     es_status status = es_reader_run(reader, run, &info);
+    if (status == ES_OK)
+        status = es_reader_is_written(reader, &written);
     if (status != ES_OK)
         return status;
     const es_notice about = {
@@ -196,8 +200,7 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
         .uuid = info.uuid ? info.uuid : "",
         .name = info.name,
         .arch = info.arch,
-        .written =
-            info.status == ES_RUN_RUNNING && es_reader_is_written(reader),
+        .written = info.status == ES_RUN_RUNNING && written,
     };
     if (!look->rules || !es_rules_file_sets_flags(look->rules)) {
         status = read_events(&to, reader, run, &about);
@@ -252,8 +255,9 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
                            const char *path)
 {
     int64_t last = 0;
+    bool written;
     const size_t n_runs = es_reader_n_runs(reader);
-    es_status status = ES_OK;
+    es_status status = es_reader_is_written(reader, &written);
     for (size_t run = 0; run < n_runs && status == ES_OK; run++) {
         es_run_info info;
         status = es_reader_run(reader, run, &info);
@@ -261,7 +265,7 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
             info.last_step < INT64_MAX / 2 - last)
             last += info.last_step;
     }
-    const bool due = is_due(file, last, es_reader_is_written(reader));
+    const bool due = status == ES_OK && is_due(file, last, written);
     memset(file->counts, 0, sizeof file->counts);
     drop_runs(file, n_runs);
     if (status == ES_OK)
@@ -295,11 +299,10 @@ static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
         file->failed = false;
     file->stamp = stamp;
     es_status status = es_reader_open(&reader, file->path);
-    if (status == ES_OK) {
-        if (!realpath(file->path, path))
-            snprintf(path, sizeof path, "%s", file->path);
+    if (status == ES_OK && !realpath(file->path, path))
+        status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
+    if (status == ES_OK)
         status = read_runs(look, file, reader, path);
-    }
     es_damage_close(reader);
     if (look->refused) {
         file->again = true;

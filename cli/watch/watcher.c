@@ -309,6 +309,7 @@ static es_status watch_once(watcher *w)
     start_workers(w);
     end_workers(w, true);
     status = read_owed(w);
+    tell_once(&w->ledger_told, status);
     es_ledger_close(w->ledger);
     w->ledger = NULL;
     if (status == ES_OK)

@@ -121,7 +121,8 @@ static void check_run(es_reader *reader, size_t run)
     es_series series;
     fuzz_require(es_reader_run(reader, run, &info) == ES_OK);
     check_info(&info);
-    int64_t planned = es_reader_planned_steps(reader, run);
+    int64_t planned;
+    fuzz_require(es_reader_planned_steps(reader, run, &planned) == ES_OK);
     fuzz_require(planned == ES_UNKNOWN || planned > 0);
     size_t n = es_reader_n_series(reader, run);
     for (size_t i = 0; i < n; i++)

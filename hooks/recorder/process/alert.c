@@ -146,17 +146,20 @@ es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
 {
     es_reader *reader = NULL;
     size_t index = 0;
+    int64_t planned_steps = ES_UNKNOWN;
     *alerts = (es_alerts){
         .writer = writer, .run_id = run_id, .n_layers = (int)run->n_layer};
     es_status status = es_reader_open(&reader, path);
     if (status == ES_OK)
         status = find_run(&index, reader, run->uuid);
+    if (status == ES_OK)
+        status = es_reader_planned_steps(reader, index, &planned_steps);
     if (status == ES_OK) {
         const es_judge_run judged = {
             .n_layers = (int)run->n_layer,
             .n_heads = (int)run->n_head,
             .ctx = run->ctx == ES_UNKNOWN ? 0 : (int)run->ctx,
-            .planned_steps = es_reader_planned_steps(reader, index),
+            .planned_steps = planned_steps,
         };
         status = make_judge(alerts, &judged);
     }
