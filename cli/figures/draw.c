@@ -176,11 +176,13 @@ static es_figure_style style_of(const es_figure_options *options,
     return style;
 }
 
-/* Leaves out, and tells of, the runs that the figure cannot show. */
+/* Leaves out, and reports, the runs that the figure cannot show. --all draws
+   what there is: a run without the series is no failure. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              const es_figure_job *job, es_figure_kind kind)
 {
     es_figure_fits *fits = es_figure_entry_of(kind)->fits;
+    size_t n_left_out = 0;
     drawing->runs = es_resize(NULL, job->n, sizeof(es_run_summary *));
     if (!drawing->runs)
         return es_fail(ES_ENOMEM, "out of memory for %zu runs", job->n);
@@ -190,14 +192,13 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
             drawing->runs[drawing->n++] = job->runs[i];
             continue;
         }
-        if (++*n_failed == job->n)
+        if (++n_left_out == job->n)
             return status;
-        if (job->options->pictures[kind].by_name)
-            es_print_note("%s", es_message());
+        if (status == ES_ENOTFOUND && !job->options->pictures[kind].by_name)
+            continue;
+        es_print_note("%s", es_message());
+        ++*n_failed;
     }
-    /* --all draws what there is: a run without it is no failure. */
-    if (!job->options->pictures[kind].by_name)
-        *n_failed = 0;
     return drawing->n ? ES_OK : es_fail(ES_EARGUMENT, "no run to draw");
 }
 
@@ -226,7 +227,6 @@ es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
             es_print_note("no %s: %s", es_figure_name(kind), es_message());
-        *n_failed = 0;
         status = ES_OK;
     }
     es_picture_free(picture);

@@ -9,9 +9,9 @@ static const char activations[] = "nan_activations", rows[] = "nonfinite_rows";
 /* Imported runs may have but the rows of attention. */
 es_status es_fits_nans(const es_run_summary *run)
 {
-    if (es_source_has(run, rows, "nans") == ES_OK)
-        return ES_OK;
-    return es_source_has(run, activations, "nans");
+    es_status status = es_source_has(run, rows, "nans");
+    return status == ES_ENOTFOUND ? es_source_has(run, activations, "nans")
+                                  : status;
 }
 
 static es_status load(es_panel *panel, const es_run_summary *run,

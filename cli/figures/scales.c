@@ -22,9 +22,9 @@ typedef struct scales {
 
 es_status es_fits_scales(const es_run_summary *run)
 {
-    if (es_source_has(run, names[BETA], "scales") == ES_OK)
-        return ES_OK;
-    return es_source_has(run, names[ALPHA], "scales");
+    es_status status = es_source_has(run, names[BETA], "scales");
+    return status == ES_ENOTFOUND ? es_source_has(run, names[ALPHA], "scales")
+                                  : status;
 }
 
 static void clear(scales *s)
@@ -62,9 +62,10 @@ static es_status read_scale(scales *s, size_t scale, size_t i,
     es_slice *slice = &s->slices[scale * s->n + i];
     es_status status =
         es_slice_read(slice, run, names[scale], run->phase, run->step);
-    if (status == ES_ENOTFOUND)
-        status = es_source_has(run, names[scale], "scales") == ES_OK ? status
-                                                                     : ES_OK;
+    if (status == ES_ENOTFOUND) {
+        es_status has = es_source_has(run, names[scale], "scales");
+        status = has == ES_ENOTFOUND ? ES_OK : has == ES_OK ? status : has;
+    }
     bool fits = status == ES_OK && slice->values && slice->n_columns == 1;
     s->curves[scale * s->n + i] = (es_curve){.label = s->labels[i],
                                              .x = s->layers,
