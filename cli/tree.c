@@ -4,9 +4,10 @@
 #include "analyzer/base/text.h"
 #include "cli/print.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <fts.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,35 +42,88 @@ static bool is_run_name(const char *name)
     return name[0] != '.' && es_text_ends(name, ".db");
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+/* What is still to be visited, the next one last. */
+typedef struct walk {
+    es_paths left;
+    es_paths *files, *folders; /* found; folders may be NULL */
+    size_t *n_failed;
+    bool quiet;
+} walk;
+
+static int backwards(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
+    return strcmp((*b)->d_name, (*a)->d_name);
 }
 
-/* What fts says of one entry. */
-static es_status take(es_paths *out, es_paths *folders, size_t *n_failed,
-                      bool quiet, const FTSENT *entry)
+static int is_visited(const struct dirent *entry)
 {
-    switch (entry->fts_info) {
-    case FTS_D:
-        return folders ? es_paths_add(folders, entry->fts_path) : ES_OK;
-    case FTS_F:
-        return is_run_name(entry->fts_name) ? es_paths_add(out, entry->fts_path)
-                                            : ES_OK;
-    case FTS_DNR:
-    case FTS_ERR:
-    case FTS_NS:
-        if (entry->fts_level == FTS_ROOTLEVEL)
-            return es_fail(ES_EIO, "%s: cannot be read: %s", entry->fts_path,
-                           strerror(entry->fts_errno));
-        if (!quiet)
-            es_print_note("%s: cannot be read: %s", entry->fts_path,
-                          strerror(entry->fts_errno));
-        ++*n_failed;
-        return ES_OK;
-    default:
-        return ES_OK;
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static es_status fail_unread(const char *path)
+{
+    return es_fail(errno == ENOMEM ? ES_ENOMEM : ES_EIO,
+                   "%s: cannot be read: %s", path, strerror(errno));
+}
+
+static es_status push(walk *w, const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, es_text_ends(folder, "/") ? "%s%s" : "%s/%s", folder,
+                 name) < 0)
+        return es_fail(ES_ENOMEM, "%s: out of memory", folder);
+    es_status status = es_paths_add(&w->left, path);
+    free(path);
+    return status;
+}
+
+/* What is in a folder, or nothing of it: a listing that breaks off in the
+   middle, which fts passes over, would hide runs. */
+static es_status open_folder(walk *w, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(folder, &entries, is_visited, backwards);
+    if (n < 0)
+        return fail_unread(folder);
+    es_status status = w->folders ? es_paths_add(w->folders, folder) : ES_OK;
+    for (int i = 0; i < n; i++) {
+        if (status == ES_OK)
+            status = push(w, folder, entries[i]->d_name);
+        free(entries[i]);
     }
+    free(entries);
+    return status;
+}
+
+static es_status visit(walk *w, const char *path)
+{
+    struct stat about;
+    const char *slash = strrchr(path, '/');
+    if (lstat(path, &about) != 0)
+        return errno == ENOENT ? ES_OK /* removed meanwhile */
+                               : fail_unread(path);
+    if (S_ISDIR(about.st_mode))
+        return open_folder(w, path);
+    return S_ISREG(about.st_mode) && is_run_name(slash ? slash + 1 : path)
+               ? es_paths_add(w->files, path)
+               : ES_OK;
+}
+
+static es_status walk_on(walk *w)
+{
+    es_status status = ES_OK;
+    while (w->left.n && status == ES_OK) {
+        char *path = w->left.paths[--w->left.n];
+        status = visit(w, path);
+        free(path);
+        if (status != ES_EIO)
+            continue;
+        if (!w->quiet)
+            es_print_note("%s", es_message());
+        ++*w->n_failed;
+        status = ES_OK;
+    }
+    return status;
 }
 
 es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
@@ -80,28 +134,12 @@ es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
 es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet)
 {
-    char *root = strdup(folder);
-    char *const roots[] = {root, NULL};
-    FTS *walk =
-        root ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name) : NULL;
-    es_status status = ES_OK;
-    if (!walk)
-        status = es_fail(root && errno != ENOMEM ? ES_EIO : ES_ENOMEM,
-                         "%s: cannot be read: %s", folder, strerror(errno));
-    while (status == ES_OK) {
-        errno = 0;
-        const FTSENT *entry = fts_read(walk);
-        if (!entry) {
-            if (errno)
-                status = es_fail(ES_EIO, "%s: cannot be read: %s", folder,
-                                 strerror(errno));
-            break;
-        }
-        status = take(out, folders, n_failed, quiet, entry);
-    }
-    if (walk)
-        fts_close(walk);
-    free(root);
+    walk w = {
+        .files = out, .folders = folders, .n_failed = n_failed, .quiet = quiet};
+    es_status status = open_folder(&w, folder);
+    if (status == ES_OK)
+        status = walk_on(&w);
+    es_paths_free(&w.left);
     return status;
 }
 
