@@ -70,7 +70,7 @@ static es_status copy_run(es_writer *writer, es_reader *reader, size_t run)
 }
 
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
-                   size_t *n_skipped)
+                   size_t *n_skipped, es_merge_handler *handler)
 {
     size_t n = es_reader_n_runs(reader);
     for (size_t run = 0; run < n; run++) {
@@ -78,6 +78,8 @@ es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
         if (status < 0)
             return status;
         es_status copied = copy_run(writer, reader, run);
+        if (copied == ES_OK && handler)
+            copied = handler(writer, reader, run);
         if (copied == ES_OK)
             copied = es_writer_commit(writer);
         else

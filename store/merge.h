@@ -5,6 +5,11 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
+/** What else is to be written of a run that was copied, in the transaction of
+ *  its copy: a failure undoes that, too. */
+typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
+                                   size_t run);
+
 /**
  * Copies every run of `reader` with its series, samples and events, bit by
  * bit: uuid, times and status too. A run whose uuid is there already is
@@ -13,13 +18,16 @@
  * was read.
  *
  *   n_copied, n_skipped   added to
+ *   handler               called for each run that was copied; NULL: none
  *
  * Each run is one transaction: at a failure the runs before it are there and
  * counted, and nothing of the one that failed.
  *
- * ES_OK; ES_EARGUMENT (within a transaction); what reading or writing says.
+ * ES_OK; ES_EARGUMENT (within a transaction); what reading or writing says;
+ * what the handler returned.
  */
 ES_API es_status es_merge(es_writer *writer, es_reader *reader,
-                          size_t *n_copied, size_t *n_skipped) ES_MUST_USE;
+                          size_t *n_copied, size_t *n_skipped,
+                          es_merge_handler *handler) ES_MUST_USE;
 
 #endif

@@ -19,7 +19,7 @@ static es_status merge(const char *to, const char *from, size_t *n_copied,
     es_writer *w = NULL;
     es_assert_ok(es_writer_open(&w, to, ES_FAST));
     es_reader *r = es_open_reader(from);
-    es_status status = es_merge(w, r, n_copied, n_skipped);
+    es_status status = es_merge(w, r, n_copied, n_skipped, NULL);
     es_reader_close(r);
     es_assert_ok(es_writer_close(w));
     return status;
@@ -112,7 +112,7 @@ static void test_store_merge__not_within_a_transaction(void **state)
     es_assert_ok(es_writer_open(&w, es_folder_file(state, "to.db"), ES_FAST));
     es_assert_ok(es_writer_begin(w));
     es_assert_status(ES_EARGUMENT, "begin within",
-                     es_merge(w, r, &copied, &skipped));
+                     es_merge(w, r, &copied, &skipped, NULL));
     es_writer_abandon(w);
     es_reader_close(r);
 }

@@ -9,6 +9,7 @@
 #include "store/merge.h"
 #include "store/run_row.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -131,24 +132,13 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
     return es_writer_run_row(writer, info.uuid, &row);
 }
 
-static es_status add_rows(es_writer *writer, es_reader *reader)
-{
-    es_status status = ES_OK;
-    size_t n = es_reader_n_runs(reader);
-    for (size_t run = 0; run < n && status == ES_OK; run++)
-        status = add_row(writer, reader, run);
-    return status;
-}
-
 static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
                            size_t *skipped)
 {
     es_reader *reader = NULL;
     es_status status = es_reader_open(&reader, path);
     if (status == ES_OK)
-        status = es_merge(writer, reader, copied, skipped);
-    if (status == ES_OK)
-        status = add_rows(writer, reader);
+        status = es_merge(writer, reader, copied, skipped, add_row);
     es_damage_close(reader);
     return status;
 }
@@ -182,11 +172,11 @@ static es_status check_replaced(const arguments *given, es_writer *writer)
 {
     size_t copied = 0, skipped = 0;
     es_reader *reader = NULL;
-    if (access(given->output, F_OK) != 0)
+    if (access(given->output, F_OK) != 0 && errno == ENOENT)
         return ES_OK;
     es_status status = es_reader_open(&reader, given->output);
     if (status == ES_OK)
-        status = es_merge(writer, reader, &copied, &skipped);
+        status = es_merge(writer, reader, &copied, &skipped, NULL);
     es_damage_close(reader);
     if (status != ES_OK || !copied)
         return status;
