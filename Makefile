@@ -118,7 +118,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
-    uninstall clean programs samples fuzz fuzzers fuzzers-here
+    uninstall clean programs samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -139,6 +139,7 @@ help:
 	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
 	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
+	@echo 'make faults     every system call of every command fails once (some minutes)'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
@@ -332,6 +333,9 @@ gpu-replicate: $(if $(filter 1,$(PREBUILT)),,programs $(PLUGIN))
 
 gpu-results:
 	@BUILD=$(BUILD) OUT=$(OUT) samples/gpu-results.sh
+
+faults: programs
+	@python3 tests/faults.py $(BUILD)
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang

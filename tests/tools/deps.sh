@@ -10,7 +10,7 @@ packages=(
     python3 libpython3-stdlib python3-optuna sentencepiece
     librsvg2-bin poppler-utils
     libjs-d3 chromium chromium-driver
-    universal-ctags locales g++ man-db
+    universal-ctags locales g++ man-db strace
     slurm-wlm munge openssl
 )
 
