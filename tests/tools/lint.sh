@@ -28,8 +28,8 @@ layer analyzer 'analyzer/'
 layer store 'analyzer/|store/'
 layer render 'analyzer/|render/'
 layer hooks/recorder 'analyzer/|store/|hooks/recorder/'
-# The trainer holds no SQLite: of the store it takes plain types and outfile.
-layer hooks/trainer 'analyzer/|store/(run|outfile)\.h|hooks/'
+# The trainer holds no SQLite: of the store it takes plain types and files.
+layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/'
 layer cli 'analyzer/|store/|render/|cli/'
 layer samples 'analyzer/|store/|hooks/|samples/'
 
