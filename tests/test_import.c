@@ -470,7 +470,6 @@ static void assert_too_large(const char *words, const char *head,
         fail_msg("no '%s' in: %s", words, es_message());
 }
 
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static void test_import__a_small_text_makes_no_large_run(void **state)
 {
     (void)state;
