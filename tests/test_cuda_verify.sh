@@ -59,15 +59,15 @@ if [ ! -e "$library" ]; then
 fi
 own_corpus "$dir/corpus.tok" || exit 1
 
+# The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
+# each precision has another.
 verifies 'emulation' "$emulated"
-for precision in tf32 bf16 fp16; do
-    verifies "emulation, $precision" "$emulated" --precision $precision
-done
+verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"
 export ENTROPY_TRAIN_EMULATION=reverse
-verifies 'emulation, reverse' "$emulated"
+verifies 'emulation, reverse, tf32' "$emulated" --precision tf32
 export ENTROPY_TRAIN_EMULATION=random=1
-verifies 'emulation, random' "$emulated"
+verifies 'emulation, random, fp16' "$emulated" --precision fp16
 export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
 verifies 'emulation, bare, bf16' "$emulated" --precision bf16
 unset ENTROPY_TRAIN_EMULATION
