@@ -140,6 +140,12 @@ static void test_store_live__lock_file_of_another_kind(void **state)
     es_assert_status(ES_EIO, "not a lock file",
                      es_writer_open(&w, path, ES_FAST));
     assert_int_equal(unlink(lock), 0);
+    assert_int_equal(link(victim, lock), 0);
+    es_assert_status(ES_EIO, "not a lock file",
+                     es_writer_open(&w, path, ES_FAST));
+    free(es_file_read(victim, &n));
+    assert_int_equal(n, 8);
+    assert_int_equal(unlink(lock), 0);
     es_file_write(lock, "not a number", 12); /* a stale one, garbled */
     es_write_run(path, "x", 1);
     assert_plain_file(path);

@@ -30,6 +30,20 @@ begin() { # SPEC DIR [OPTION]...: in the background, $sweep
 }
 ends() { wait "$sweep" 2>/dev/null; code=$?; } # $code: its exit code
 
+# --- a folder that others have prepared
+spec links.ini SM '1 2' 'steps = 2'
+mkdir links
+echo precious >precious
+ln precious links/.sweep.lock
+exits 'a lock that is a hard link' 3 'links/.sweep.lock: not a lock file: remove it' "$scan" sweep links.ini -o links
+rm links/.sweep.lock
+ln -s ../precious links/SM_seed1.cmd
+ln -s ../precious links/SM_seed1.end
+mkfifo links/SM_seed2.{cmd,end,log}
+exits 'links and FIFOs in the place of its files are replaced' 1 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
+same_text 'what they lead to is left alone' precious "$(cat precious)"
+same_text 'the runs are there' 'SM_seed1 finished SM_seed2 finished' "$(states links | xargs)"
+
 # --- all goes well
 spec good.ini 'SM+LN+G; SM' '1 2' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
 same_text '--dry-run prints the command lines' \

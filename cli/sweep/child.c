@@ -77,8 +77,10 @@ static es_status start(pid_t *out, const char *program, char **argv,
                        const char *log)
 {
     pid_t parent = getpid();
-    int fd =
-        open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = open(log,
+                  O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK |
+                      O_CLOEXEC,
+                  0666);
     if (fd < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", log, strerror(errno));
     *out = fork();

@@ -25,13 +25,26 @@ char *es_sweep_path(const char *folder, const char *name, const char *ending)
 
 /* --- files ----------------------------------------------------------------*/
 
+/* The files are the sweep's own: a link or a FIFO in the place of one is not
+   written through. */
+es_status es_sweep_make_way(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) != 0 || S_ISREG(about.st_mode) ||
+        S_ISDIR(about.st_mode) || unlink(path) == 0)
+        return ES_OK;
+    return es_fail(ES_EIO, "%s: cannot remove: %s", path, strerror(errno));
+}
+
 es_status es_sweep_write(const char *folder, const char *name,
                          const char *ending, const char *text)
 {
     char *path = es_sweep_path(folder, name, ending);
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status = path ? es_outfile_open(&file, &stream, path) : ES_ENOMEM;
+    es_status status = path ? es_sweep_make_way(path) : ES_ENOMEM;
+    if (status == ES_OK)
+        status = es_outfile_open(&file, &stream, path);
     if (status == ES_OK) {
         fprintf(stream, "%s\n", text);
         status = es_outfile_close(file);
@@ -45,7 +58,10 @@ static bool read_file(char *out, size_t size, const char *path)
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
-    ssize_t n = read(fd, out, size - 1);
+    struct stat about;
+    ssize_t n = fstat(fd, &about) == 0 && S_ISREG(about.st_mode)
+                    ? read(fd, out, size - 1)
+                    : -1;
     close(fd);
     out[n > 0 ? n : 0] = '\0';
     out[strcspn(out, "\n")] = '\0';
@@ -147,9 +163,14 @@ static es_status sign(int lock, const char *path)
 static es_status take_lock(int *lock, const char *path, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    *lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    struct stat about;
+    *lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                 0666);
     if (*lock < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
+    if (fstat(*lock, &about) != 0 || !S_ISREG(about.st_mode) ||
+        about.st_nlink > 1) /* it is emptied */
+        return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
     if (fcntl(*lock, F_OFD_SETLK, &whole) == 0)
         return sign(*lock, path);
     return errno == EAGAIN || errno == EACCES

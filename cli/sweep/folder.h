@@ -72,6 +72,10 @@ es_status es_sweep_folder_can_resume(bool *out, const char *folder,
 es_status es_sweep_folder_clear(const char *folder, const char *name,
                                 bool goes_on) ES_MUST_USE;
 
+/** Removes what lies at `path` unless it is a regular file or a folder: it is
+ *  about to be written. ES_OK; ES_EIO. */
+es_status es_sweep_make_way(const char *path) ES_MUST_USE;
+
 /** A small text file, whole or not at all. */
 es_status es_sweep_write(const char *folder, const char *name,
                          const char *ending, const char *text) ES_MUST_USE;

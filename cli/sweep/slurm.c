@@ -162,7 +162,9 @@ static es_status write_script(const char *path,
 {
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status = es_outfile_open(&file, &stream, path);
+    es_status status = es_sweep_make_way(path);
+    if (status == ES_OK)
+        status = es_outfile_open(&file, &stream, path);
     if (status != ES_OK)
         return status;
     return es_outfile_finish(file,
