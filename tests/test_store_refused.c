@@ -436,6 +436,27 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
     free(bytes);
 }
 
+/** An entry of another series in the midst of one: a scan ends there, and a
+ *  search from the end says that there is more. */
+static void test_store_refused__a_series_that_ends_early(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_cursor *c = NULL;
+    es_series s;
+    int64_t step;
+    const float *values;
+    es_write_run(path, "x", 10);
+    exchange_in_index(path, "sqlite_autoindex_sample_1", 5, 15);
+    es_reader *r = es_open_series(path, "entropy", &s);
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    for (int i = 0; i < 5; i++)
+        es_assert_ok(es_cursor_next(c, &step, &values));
+    es_assert_status(ES_EFORMAT, "samples from step 9 to 10 are lost",
+                     es_cursor_next(c, &step, &values));
+    es_cursor_close(c);
+    es_reader_close(r);
+}
+
 /** Asked for from below there is a first step, asked for from above there is
  *  no last one. */
 static void test_store_refused__steps_out_of_order(void **state)
@@ -500,6 +521,7 @@ int main(void)
         TEST(numbers_out_of_bounds),
         TEST(samples_of_another_length),
         TEST(steps_out_of_order),
+        TEST(a_series_that_ends_early),
         TEST(what_is_no_uuid),
         TEST(series_without_a_name),
         TEST(index_in_the_opposite_order),
