@@ -49,6 +49,7 @@ exits 'and not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exe
 exits 'one that is ended by a signal' 3 'exec: .*ended by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
 exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
 exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
+exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec "sh -c 'echo noise >noise.db'"
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'is made up for later' "$want" "$("$scan" watch --once runs --state full.db)"
 
@@ -223,6 +224,10 @@ check 'which is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
 mkfifo fifo.prom
 exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 20 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
+"$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.told; echo \$# >odd.args; env >odd.env'" >/dev/null
+same_text 'a command has it as one line of its input, nowhere else' '1 0 0' \
+    "$(lines odd.told) $(cat odd.args) $(grep -c '\[2J\|odd/o' odd.env)"
+
 "$scan" watch --once odd --state metrics.db --textfile odd.prom >/dev/null
 check 'metrics are of their grammar' python3 -c '
 import re
