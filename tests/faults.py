@@ -11,7 +11,6 @@ strace makes the calls fail: one of them, or all of its kind from it on.
 import argparse
 import collections
 import concurrent.futures
-import ctypes
 import fcntl
 import os
 import random

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,6 +104,28 @@ static void test_store_live__second_writer_is_told_the_pid(void **state)
     es_reader_close(r);
     es_assert_ok(es_writer_close(open_series(path, &run, &series)));
     assert_plain_file(path);
+}
+
+static void test_store_live__unknown_is_not_unlocked(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    struct rlimit before, none = {0};
+    int64_t run, series;
+    bool written;
+    es_writer *w = open_series(path, &run, &series);
+    es_assert_ok(es_write_values(w, series, 0, 6));
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    es_status status = es_reader_is_written(r, &written);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    es_assert_status(ES_EIO, "run.db: cannot see whether it is being written",
+                     status);
+    es_assert_ok(es_reader_is_written(r, &written));
+    assert_true(written);
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(w));
 }
 
 static void test_store_live__same_process_locks_too(void **state)
@@ -517,6 +540,7 @@ int main(void)
                                     es_folder_remove)
     const struct CMUnitTest tests[] = {
         TEST(second_writer_is_told_the_pid),
+        TEST(unknown_is_not_unlocked),
         TEST(same_process_locks_too),
         TEST(lock_file_of_another_kind),
         TEST(lock_has_one_holder),

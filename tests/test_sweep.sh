@@ -63,6 +63,12 @@ cp good/SM_seed1_lr1e-3.db kept
 same_text 'nothing is run twice' 'entropy-scan: good/bands.png written' \
     "$(grep -v 'done already' err)"
 check 'not touched at all' cmp -s kept good/SM_seed1_lr1e-3.db
+: >good/SM_seed1_lr1e-3.db-journal
+exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
+    "$scan" sweep good.ini -o good
+check 'but kept' cmp -s kept good/SM_seed1_lr1e-3.db
+exits 'and --status says so' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
+rm good/SM_seed1_lr1e-3.db-journal
 "$scan" sweep good.ini -o new -j 2 --no-stop >/dev/null 2>&1
 spec good.ini 'SM+LN+G; SM' '1 2 3' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
 "$scan" sweep good.ini -o new -j 2 >/dev/null 2>err
