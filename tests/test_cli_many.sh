@@ -2,6 +2,7 @@
 # Many runs: folders, conditions, order, a line of JSON for each.
 set -uo pipefail
 . tests/tap.sh
+. tests/background.sh
 plan_dir
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan
@@ -86,6 +87,41 @@ exits 'an order that is none' 2 "weight.*there are flag, path" "$scan" -r sweep 
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
 exits 'check goes by what is shown' 1 '' "$scan" -r sweep -q --check
 exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
+
+# --- a run that grows between the two passes of a table
+
+stopped() { grep -q "stopped by SIGSTOP" opened; }
+grow() { # SQL: done to growing.db while the second pass has opened it; $table, $code
+    local last
+    strace -f -o opened -e trace=openat "$scan" growing.db sweep/b/three.db >before || return 1
+    last=$(grep -n '/growing.db"' opened | tail -1 | cut -d: -f1)
+    strace -f -qq -o opened -e trace=openat -e inject=openat:signal=SIGSTOP:when="$last" \
+        "$scan" growing.db sweep/b/three.db >after 2>complaints &
+    tracer=$!
+    until_true stopped || { kill $tracer; return 1; }
+    sqlite3 growing.db "$1"
+    pkill -CONT -P $tracer
+    wait $tracer
+    code=$?
+}
+fives=$(printf '0000a040%.0s' 1 2 3 4 5 6) # nats of six heads
+shows_one_moment() {
+    cp sweep/a/deep/two.db growing.db
+    grow "INSERT INTO sample SELECT series_id, 10, x'$fives' FROM sample" || return 1
+    # But flags are those of the whole run.
+    [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] &&
+        diff <(sed -E 's/ [^ ]+ L[0-9].*| ok//' before) <(sed -E 's/ [^ ]+ L[0-9].*| ok//' after)
+}
+says_that_it_is_gone() {
+    grow 'DELETE FROM sample WHERE step = 10' || return 1
+    [ $code = 4 ] && [ "$(names_in after)" = three ] && [ "$(wc -l <complaints)" = 1 ]
+}
+if strace -f -qq -o opened -e trace=none true 2>/dev/null; then
+    check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
+    check 'one whose sample is gone is reported' says_that_it_is_gone
+else
+    skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
+fi
 
 # --- one file of many
 
