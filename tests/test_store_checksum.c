@@ -238,7 +238,7 @@ static void test_store_checksum__merge_keeps_damage_apart(void **state)
                     " AND step = 8");
     es_reader *r = es_open_reader(from);
     es_writer *w = es_open_writer(to);
-    es_assert_ok(es_merge(w, r, &copied, &skipped));
+    es_assert_ok(es_merge(w, r, &copied, &skipped, NULL));
     assert_int_equal(es_reader_n_damaged(r), 1);
     es_assert_ok(es_writer_close(w));
     es_reader_close(r);
