@@ -189,7 +189,7 @@ static void start_workers(watcher *w)
         if (pid < 0) {
             es_print_note("no process for a delivery: %s", strerror(errno));
             of->again = now + 1;
-            of->failed = w->owes[i] = true;
+            w->owes[i] = true;
             continue;
         }
         of->pid = pid;
