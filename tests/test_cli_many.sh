@@ -91,7 +91,7 @@ exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
 # --- a run that grows between the two passes of a table
 
 stopped() { grep -q "stopped by SIGSTOP" opened; }
-grow() { # SQL: done to growing.db while the second pass has opened it; $table, $code
+grow() { # COMMAND...: run while the second pass has opened growing.db; $table, $code
     local last
     strace -f -o opened -e trace=openat "$scan" growing.db sweep/b/three.db >before || return 1
     last=$(grep -n '/growing.db"' opened | tail -1 | cut -d: -f1)
@@ -99,21 +99,26 @@ grow() { # SQL: done to growing.db while the second pass has opened it; $table, 
         "$scan" growing.db sweep/b/three.db >after 2>complaints &
     tracer=$!
     until_true stopped || { kill $tracer; return 1; }
-    sqlite3 growing.db "$1"
+    "$@"
     pkill -CONT -P $tracer
     wait $tracer
     code=$?
 }
-fives=$(printf '0000a040%.0s' 1 2 3 4 5 6) # nats of six heads
+# The same run, with 5 nats in each of its six heads at step 10.
+grown() {
+    "$scan" export sweep/a/deep/two.db
+    for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "10,$head,5"; done
+}
+grown >grown.csv && "$scan" import -q grown.csv -o grown.db
 shows_one_moment() {
     cp sweep/a/deep/two.db growing.db
-    grow "INSERT INTO sample SELECT series_id, 10, x'$fives' FROM sample" || return 1
+    grow cp grown.db growing.db || return 1
     # But flags are those of the whole run.
     [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] &&
         diff <(sed -E 's/ [^ ]+ L[0-9].*| ok//' before) <(sed -E 's/ [^ ]+ L[0-9].*| ok//' after)
 }
 says_that_it_is_gone() {
-    grow 'DELETE FROM sample WHERE step = 10' || return 1
+    grow sqlite3 growing.db 'DELETE FROM sample WHERE step = 10' || return 1
     [ $code = 4 ] && [ "$(names_in after)" = three ] && [ "$(wc -l <complaints)" = 1 ]
 }
 if strace -f -qq -o opened -e trace=none true 2>/dev/null; then

@@ -82,7 +82,8 @@ same_text 'export: NA where it was' '30,,,,NA' \
 
 # Merge: missing values with an event, not a good checksum of a bad value.
 says 'merge' 3 "$scan" merge -q middle.db -o all.db
-says 'merge of several' 4 "$scan" merge -q sound.db middle.db -o all.db
+"$scan" import -q run.csv --ctx 64 -o other.db # a run of its own
+says 'merge of several' 4 "$scan" merge -q other.db middle.db -o several.db
 says 'merge --salvage' 0 "$scan" merge -q --salvage middle.db -o all.db
 check 'what was merged is whole' "$scan" all.db
 same_text 'its event' 'damaged|30' \
