@@ -116,7 +116,7 @@ HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
     $(SYNTHETIC_SRC)
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
-    format cuda-spills install \
+    format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
@@ -247,6 +247,8 @@ $(CUDA_OBJ)/%.cu.o: %.cu Makefile
 	    2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; rm -f $@; exit 1; }
 
 REGISTERS = hooks/trainer/cuda/registers.txt
+cuda-objects: $(call device_objects,$(if $(NVCC),$(CUDA_SRC) $(PROBE_SRC)))
+
 cuda-spills: $(call device_objects,$(CUDA_SRC))
 	@tests/gpu/spills.sh $(^:.o=.log) >$(REGISTERS); code=$$?; \
 	    cat $(REGISTERS); exit $$code

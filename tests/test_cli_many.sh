@@ -121,7 +121,9 @@ says_that_it_is_gone() {
     grow sqlite3 growing.db 'DELETE FROM sample WHERE step = 10' || return 1
     [ $code = 4 ] && [ "$(names_in after)" = three ] && [ "$(wc -l <complaints)" = 1 ]
 }
-if strace -f -qq -o opened -e trace=none true 2>/dev/null; then
+if [ -n "${SAN:-}" ]; then
+    skip 'a run that grows meanwhile is shown as m knows it' 'sanitizers cannot be traced'
+elif strace -f -qq -o opened -e trace=none true 2>/dev/null; then
     check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
     check 'one whose sample is gone is reported' says_that_it_is_gone
 else

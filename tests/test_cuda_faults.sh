@@ -15,7 +15,7 @@ if [ ! -e "$library" ]; then
 fi
 export ENTROPY_TRAIN_CUDA=$library
 many=1 # of the places are tried; under sanitizers, which are slow, fewer
-[ -z "${SAN:-}" ] || many=2
+[ -z "${SAN:-}" ] || many=5
 
 own_corpus "$dir/corpus.tok" || exit 1
 
@@ -90,7 +90,7 @@ fails_well() {
     check "$name" [ "$n_failed" -ge $((6 / many)) -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
 }
 
-fails_well 'no memory, at any reservation' reserve 1 fp16
+fails_well 'no memory, at any reservation' reserve $many fp16
 fails_well 'a copy fails, whichever it is' copy $((11 * many)) fp32
 fails_well 'a copy fails, noticed later' late,copy $((37 * many)) fp32
 fails_well 'a launch fails, whichever it is' fail $((23 * many)) fp32

@@ -179,8 +179,12 @@ bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config 
 bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
 exits 'a configuration without end' 2 'larger than the 1024 KiB' \
     timeout 10 "$train" --dry-run --config <(yes 'steps = 5')
-exits 'a device without end' 2 '/dev/zero: larger than' \
-    bash -c 'ulimit -v 4000000; timeout 10 "$0" --dry-run --config /dev/zero' "$train"
+if [ -n "${SAN:-}" ]; then
+    skip 'a device without end' 'sanitizers reserve more memory than the limit'
+else
+    exits 'a device without end' 2 '/dev/zero: larger than' \
+        bash -c 'ulimit -v 4000000; timeout 10 "$0" --dry-run --config /dev/zero' "$train"
+fi
 mkfifo "$dir/fifo.conf"
 exits 'a FIFO that nobody writes' 3 'fifo.conf: a FIFO that nobody writes' \
     timeout 10 "$train" --dry-run --config "$dir/fifo.conf"
