@@ -81,9 +81,26 @@ static int named_descriptor(const char *path)
     return -1;
 }
 
+/** A device, or a FIFO that somebody reads: one that nobody does would block
+ *  here, where no signal ends the wait. */
+static int open_special(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fcntl(fd, F_SETFL, O_WRONLY) == 0)
+        return fd;
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
 /** What cannot be replaced by renaming is written as it stands: `fd`. */
 static es_status write_directly(es_outfile *file, int fd)
 {
+    if (fd < 0 && errno == ENXIO)
+        return es_fail(ES_EIO,
+                       "%s: a FIFO that nobody reads: start its reader first",
+                       file->path);
     if (fd < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                        strerror(errno));
@@ -195,8 +212,7 @@ static es_status open_path(es_outfile *file)
         return es_fail(ES_EIO, "%s: is a directory: name a file in it",
                        file->path);
     if (!S_ISREG(st.st_mode))
-        return write_directly(
-            file, open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+        return write_directly(file, open_special(file->path));
     if (access(file->path, W_OK) != 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                        strerror(errno));

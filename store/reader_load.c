@@ -245,8 +245,10 @@ static void take_series(row *r, void *user)
     series_target *target = user;
     es_contents *contents = target->contents;
     es_stored_run *run = find_run(r, contents, &target->run);
-    if (!run)
+    if (!run) {
+        fail_row(r, 1, "names no run");
         return;
+    }
     void *all = contents->series;
     if (!make_room(r, &all, contents->n_series, sizeof *contents->series))
         return;
@@ -273,14 +275,20 @@ static void take_series(row *r, void *user)
     contents->series[contents->n_series++] = series;
 }
 
+/* In one transaction: a series is that of a run that was there with it. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};
-    es_status status = each_row(database, &contents->strings, "run", run_sql,
-                                take_run, contents);
+    es_status status = es_database_execute(database, "BEGIN");
+    if (status < 0)
+        return status;
+    status = each_row(database, &contents->strings, "run", run_sql, take_run,
+                      contents);
     if (status == ES_OK)
         status = each_row(database, &contents->strings, "series", series_sql,
                           take_series, &target);
+    /* It has written nothing: whichever way it ends. */
+    sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
     return status;
 }
 
@@ -319,6 +327,8 @@ static void take_event(row *r, void *user)
     event_target *target = user;
     es_stored_events *events = target->events;
     es_stored_run *run = find_run(r, target->contents, &target->run);
+    if (!run && target->run < target->contents->n_runs)
+        fail_row(r, 1, "names no run"); /* else of one that came later */
     if (!run)
         return;
     void *all = events->events;

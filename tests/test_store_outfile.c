@@ -155,6 +155,7 @@ static void test_store_outfile__devices_and_fifos_are_written(void **state)
     es_assert_status(ES_EIO, "/dev/full: cannot write: No space left",
                      put("/dev/full", "x"));
     assert_int_equal(mkfifo(fifo, 0666), 0);
+    es_assert_status(ES_EIO, "fifo: a FIFO that nobody reads", put(fifo, "x"));
     int fd = open(fifo, O_RDONLY | O_NONBLOCK);
     assert_true(fd >= 0);
     es_assert_ok(put(fifo, "through"));

@@ -353,6 +353,23 @@ static void test_store_refused__too_many_series(void **state)
     reader_refuses(path, ES_EFORMAT, "has too many series");
 }
 
+static void test_store_refused__what_names_no_run(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 20);
+    es_write_run(path, "y", 20);
+    es_sqlite(path, "UPDATE series SET run_id = 77 WHERE run_id = 2");
+    reader_refuses(path, ES_EFORMAT, ": run_id names no run");
+    es_sqlite(path, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
+                    "UPDATE event SET run_id = 0 WHERE run_id = 1");
+    es_reader *r = es_open_reader(path);
+    const es_event *events = NULL;
+    size_t n;
+    es_assert_status(ES_EFORMAT, "event 1: run_id names no run",
+                     es_reader_events(r, 0, &events, &n));
+    es_reader_close(r);
+}
+
 static void test_store_refused__names_are_data(void **state)
 {
     const char *path = es_folder_file(state, "run.db");
@@ -526,6 +543,7 @@ int main(void)
         TEST(series_without_a_name),
         TEST(index_in_the_opposite_order),
         TEST(too_many_series),
+        TEST(what_names_no_run),
         TEST(names_are_data),
         TEST(steps_of_a_config),
     };

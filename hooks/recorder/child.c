@@ -155,11 +155,13 @@ es_status es_child_start(es_child *out, const char *program, const char *path,
     for (int i = 0; i < N_FDS; i++)
         if (lifted[i] >= 0)
             close(lifted[i]);
-    if (error)
-        return es_fail(ES_EBROKEN,
-                       "cannot start %s: %s: set ENTROPY_RECORDER to the "
-                       "program " NAME,
-                       program, strerror(error));
+    if (error) {
+        bool is_missing =
+            error == ENOENT || error == EACCES || error == ENOEXEC;
+        return es_fail(
+            ES_EBROKEN, "cannot start %s: %s%s", program, strerror(error),
+            is_missing ? ": set ENTROPY_RECORDER to the program " NAME : "");
+    }
     *out = (es_child){pid, es_held_take(pidfd_open(pid, 0))};
     if (out->handle.fd >= 0)
         return ES_OK;
