@@ -15,6 +15,10 @@ warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 
 planted() { # FAULT: what sed does to gemm.cu
     local name="a fault is seen: $1" copy=$dir/hooks/trainer/cuda/gemm.cu
+    if [ -n "${SAN:-}" ]; then
+        skip "$name" 'the pass without sanitizers plants it'
+        return
+    fi
     mkdir -p "${copy%/*}"
     sed -E "$1" hooks/trainer/cuda/gemm.cu >"$copy"
     if cmp -s hooks/trainer/cuda/gemm.cu "$copy"; then

@@ -118,7 +118,7 @@ check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 # --- every call that fails ---------------------------------------------------
 
 many=1 # of the strides below are one; under sanitizers, which are slow, more
-[ -z "${SAN:-}" ] || many=3
+[ -z "${SAN:-}" ] || many=6
 
 ended_well() {
     [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] &&
