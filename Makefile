@@ -341,6 +341,7 @@ faults: programs
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang
+FUZZ_OPTIMISE = -O1 -g
 SECONDS = 60
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
@@ -349,7 +350,7 @@ fuzz: fuzzers
 
 fuzzers:
 	@$(MAKE) --no-print-directory fuzzers-here BUILD=$(BUILD)/fuzz \
-	    CC="$(FUZZ_CC)" OPTIMISE='-O1 -g' \
+	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' \
 	    SAN=fuzzer-no-link,address,undefined
 
 fuzzers-here: $(FUZZERS)
