@@ -46,7 +46,7 @@ CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 # tests. Objects of nvcc serve every build folder: they know no CC and no SAN.
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA = $(if $(NVCC),1,0)
-CUDA_HOME = $(abspath $(dir $(NVCC))..)
+CUDA_HOME = $(abspath $(dir $(lastword $(NVCC)))..)
 CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
 CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
@@ -66,21 +66,19 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)  $@';)
 
 # One archive a room. Sources are found, so a new file needs no line here.
-in = $(sort $(wildcard $(addsuffix /*.c,$(1))))
-STATS_SRC = $(wildcard analyzer/stats*.c)
-ANALYZER_SRC = $(filter-out $(STATS_SRC),$(call in,analyzer analyzer/base))
+in = $(sort $(shell find $(1) -name '*.c'))
+STATS_SRC = $(call in,analyzer/statistics)
+ANALYZER_SRC = $(filter-out $(STATS_SRC),$(call in,analyzer))
 STORE_SRC = $(call in,store)
-RENDER_SRC = $(call in,render render/figures)
-RECORDER_SRC = $(call in,hooks/recorder)
+RENDER_SRC = $(call in,render)
 PROCESS_SRC = $(call in,hooks/recorder/process)
-TRAINER_SRC = $(filter-out hooks/trainer/main.c,\
-    $(call in,hooks/trainer $(addprefix hooks/trainer/,model files settings cpu)))
-CLI_SRC = $(filter-out cli/main.c,$(call in,cli $(addprefix cli/,figures \
-    scan compare exchange terminal report rules watch sweep)))
+RECORDER_SRC = $(filter-out $(PROCESS_SRC),$(call in,hooks/recorder))
+TRAINER_SRC = $(filter-out hooks/trainer/main.c,$(call in,hooks/trainer))
+CLI_SRC = $(filter-out cli/program/main.c,$(call in,cli))
 CORPUS_SRC = $(call in,samples/corpus)
 SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
-CUDA_HOST_SRC = $(wildcard hooks/trainer/cuda/host/*.cc)
+CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 
 # The drawing library of the report's page (d3 3.5), and the page's own
 # scripts, each after those that it uses.
@@ -109,11 +107,11 @@ PROBE = $(CUDA_LIB)/tests/libcuda_probe.so
 TEST_PLUGINS = $(PROBE) $(addprefix $(BUILD)/tests/,libentropytrain_cuda_host.so \
     libcuda_probe_host.so)
 endif
-TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+TESTS_SRC = $(sort $(wildcard tests/*/test_*.c))
+TESTS = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TESTS_SRC)))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
-SCRIPTS = $(wildcard tests/test_*.sh)
-HELPERS_SRC = $(filter-out $(wildcard tests/test_*.c),$(call in,tests)) \
-    $(SYNTHETIC_SRC)
+SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
+SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
 .PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
@@ -157,7 +155,7 @@ deps:
 link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm
 
-$(BUILD)/entropy-scan: $(call objects,cli/main.c) \
+$(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
     $(call rooms,cli render store stats analyzer)
 	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(INI_LIBS))
 
@@ -179,7 +177,7 @@ $(BUILD)/entropy-corpus: $(call objects,$(CORPUS_SRC)) \
 	$(call link,)
 
 # It records and reads; the entropy kernels, and OpenMP with them, stay out.
-LIBRARY_SRC = $(filter-out analyzer/entropy%,$(ANALYZER_SRC)) $(STORE_SRC) \
+LIBRARY_SRC = $(filter-out analyzer/entropy/%,$(ANALYZER_SRC)) $(STORE_SRC) \
     $(RECORDER_SRC)
 $(LIBRARY): $(call objects,$(LIBRARY_SRC))
 	$(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(notdir $@) \
@@ -282,10 +280,13 @@ $(D3_JS):
 TEST_LIBS = $(RENDER_LIBS) $(SQLITE_LIBS) $(BLAS_LIBS) \
     $(JSON_LIBS) $(INI_LIBS) $(CMOCKA_LIBS)
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call objects,$(HELPERS_SRC)) \
+define test_rule
+$(BUILD)/tests/$(notdir $(1)): $(call objects,$(1).c $(SUPPORT_SRC)) \
     $(filter-out $(call archive,process),$(ARCHIVES))
-	@mkdir -p $(@D)
-	$(call link,$(TEST_LIBS))
+	@mkdir -p $$(@D)
+	$$(call link,$$(TEST_LIBS))
+endef
+$(foreach test,$(TESTS_SRC:.c=),$(eval $(call test_rule,$(test))))
 
 $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
@@ -337,7 +338,7 @@ gpu-results:
 	@BUILD=$(BUILD) OUT=$(OUT) samples/gpu-results.sh
 
 faults: programs
-	@python3 tests/faults.py $(BUILD)
+	@python3 tests/program/faults.py $(BUILD)
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang
@@ -365,7 +366,7 @@ lint:
 	@tests/tools/lint.sh
 
 format:
-	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
+	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
 
 # --- main job --------------------------------------------------------------
 
@@ -395,7 +396,7 @@ LIB = $(DESTDIR)$(PREFIX)/lib
 INCLUDE = $(DESTDIR)$(PREFIX)/include/entropyscan
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-PUBLIC_HEADERS = analyzer/base/status.h analyzer/flags.h store/run.h \
+PUBLIC_HEADERS = analyzer/base/status.h analyzer/flags/flags.h store/run.h \
     store/reader.h hooks/recorder/recorder.h
 
 install: all

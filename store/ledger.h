@@ -13,7 +13,7 @@
 #define ES_LEDGER_H
 
 #include "analyzer/base/status.h"
-#include "analyzer/flags.h"
+#include "analyzer/flags/flags.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

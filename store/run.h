@@ -3,7 +3,7 @@
 #define ES_RUN_H
 
 #include "analyzer/base/status.h"
-#include "analyzer/flags.h"
+#include "analyzer/flags/flags.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef ES_RUN_ROW_H
 #define ES_RUN_ROW_H
 
-#include "analyzer/bands.h"
+#include "analyzer/flags/bands.h"
 #include "store/writer.h"
 
 /** A float that was not recorded is es_missing(). */

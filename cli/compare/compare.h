@@ -13,8 +13,8 @@
 #ifndef ES_COMPARE_H
 #define ES_COMPARE_H
 
-#include "cli/grid.h"
-#include "cli/summary.h"
+#include "cli/output/grid.h"
+#include "cli/runs/summary.h"
 
 typedef struct es_comparison es_comparison;
 

@@ -1,5 +1,5 @@
 #include "cli/compare/compare_internal.h"
-#include "cli/json_members.h"
+#include "cli/output/json_members.h"
 
 #include <math.h>
 

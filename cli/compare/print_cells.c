@@ -2,7 +2,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/display.h"
+#include "cli/output/display.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

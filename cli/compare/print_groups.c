@@ -1,7 +1,7 @@
 #include "cli/compare/print_internal.h"
 
 #include "analyzer/base/text.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
 #include "cli/scan/table.h"
 #include <math.h>
 

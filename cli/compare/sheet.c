@@ -1,7 +1,7 @@
 #include "cli/compare/sheet.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/display.h"
+#include "cli/output/display.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 #ifndef ES_SHEET_H
 #define ES_SHEET_H
 
-#include "cli/grid.h"
-#include "cli/summary.h"
+#include "cli/output/grid.h"
+#include "cli/runs/summary.h"
 
 /** Zero is empty. */
 typedef struct es_sheet {

@@ -3,8 +3,8 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "cli/about.h"
-#include "cli/print.h"
+#include "cli/exchange/about.h"
+#include "cli/output/print.h"
 
 #include <string.h>
 

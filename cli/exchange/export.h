@@ -2,7 +2,7 @@
 #ifndef ES_EXPORT_H
 #define ES_EXPORT_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 #include "store/reader.h"
 #include <stdio.h>
 
@@ -14,9 +14,10 @@ typedef struct es_export_options {
 
 /**
  * Long CSV: comments with what is known of the run and its series
- * (cli/about.h), the header step,layer,head,SERIES..., and for each step one
- * row for the run, one for each layer and one for each head, where there are
- * values. An empty cell: no sample here; NA: a sample whose value is missing.
+ * (cli/exchange/about.h), the header step,layer,head,SERIES..., and for each
+ * step one row for the run, one for each layer and one for each head, where
+ * there are values. An empty cell: no sample here; NA: a sample whose value is
+ * missing.
  *
  *   out   the caller checks it for errors
  *

@@ -1,9 +1,9 @@
 /* entropy-scan export */
 #include "analyzer/base/text.h"
-#include "cli/command.h"
-#include "cli/damage.h"
 #include "cli/exchange/export.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #ifndef ES_IMPORT_H
 #define ES_IMPORT_H
 
-#include "cli/about.h"
-#include "cli/lines.h"
+#include "cli/exchange/about.h"
+#include "cli/exchange/lines.h"
 
 #define ES_IMPORT_BYTES (256 << 20)
 #define ES_IMPORT_TIMES 64

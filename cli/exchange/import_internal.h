@@ -2,7 +2,7 @@
 #ifndef ES_IMPORT_INTERNAL_H
 #define ES_IMPORT_INTERNAL_H
 
-#include "cli/cells.h"
+#include "cli/exchange/cells.h"
 #include "cli/exchange/import.h"
 
 /** One parse: what its parts hand around. */

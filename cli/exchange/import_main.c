@@ -1,9 +1,9 @@
 /* entropy-scan import */
 #include "analyzer/base/text.h"
-#include "cli/command.h"
 #include "cli/exchange/import_write.h"
-#include "cli/output.h"
-#include "cli/print.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "store/writer.h"
 
 /* The sink of the parsers: all of a run in one transaction, in a file that

@@ -1,11 +1,11 @@
 /* entropy-scan merge */
 #include "analyzer/base/value.h"
-#include "cli/command.h"
-#include "cli/damage.h"
-#include "cli/output.h"
-#include "cli/print.h"
-#include "cli/summary.h"
-#include "cli/tree.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/summary.h"
+#include "cli/runs/tree.h"
 #include "store/merge.h"
 #include "store/run_row.h"
 

@@ -2,7 +2,7 @@
 #ifndef ES_COST_H
 #define ES_COST_H
 
-#include "analyzer/flops.h"
+#include "analyzer/arch/flops.h"
 #include "cli/figures/figures.h"
 
 /** The shape of a run's model. */

@@ -2,8 +2,8 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "cli/output.h"
-#include "cli/print.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
 
 #include <errno.h>
 #include <limits.h>

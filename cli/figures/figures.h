@@ -2,7 +2,7 @@
 #ifndef ES_FIGURES_H
 #define ES_FIGURES_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 #include "render/figures/figure.h"
 
 typedef enum es_figure_kind {
@@ -32,7 +32,7 @@ typedef enum es_medium {
 
 /** What the figure pareto has across. */
 typedef enum es_cost {
-    ES_COST_FLOPS,     /* of a forward pass: analyzer/flops.h */
+    ES_COST_FLOPS,     /* of a forward pass: analyzer/arch/flops.h */
     ES_COST_PARAMS,    /* weights in the layers' matrices */
     ES_COST_NONLINEAR, /* numbers into nonlinear functions */
     ES_COST_TOKENS     /* trained on */

@@ -6,7 +6,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "analyzer/stats.h"
+#include "analyzer/statistics/stats.h"
 
 #include <math.h>
 #include <stdio.h>

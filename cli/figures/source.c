@@ -3,9 +3,9 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "analyzer/stats.h"
-#include "cli/damage.h"
-#include "cli/trace.h"
+#include "analyzer/statistics/stats.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/trace.h"
 
 #include <math.h>
 #include <string.h>

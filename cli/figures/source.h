@@ -2,7 +2,7 @@
 #ifndef ES_SOURCE_H
 #define ES_SOURCE_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 
 /** Which lines a series becomes. */
 typedef enum es_reduction {
@@ -25,7 +25,7 @@ typedef struct es_lines {
 
 /**
  * Reads a series of a run over all its steps. Long ones are joined as
- * cli/trace.h says: no dip and no NaN gets lost.
+ * cli/runs/trace.h says: no dip and no NaN gets lost.
  *
  *   out  written; es_lines_clear it in every case
  *

@@ -1,5 +1,5 @@
 #include "cli/figures/steps.h"
-#include "cli/damage.h"
+#include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"

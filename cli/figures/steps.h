@@ -2,7 +2,7 @@
 #ifndef ES_STEPS_H
 #define ES_STEPS_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 
 /** es_steps_clear it. */
 typedef struct es_steps {

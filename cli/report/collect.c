@@ -1,7 +1,7 @@
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,13 +8,13 @@
  * missing value (0x7fc007a2) stay what they are. "samples" is how many the run
  * has; if that is more than there are steps, the series was thinned
  * (cli/report/thin.h), and "curve":{"steps","values"} has the mean of each row
- * over all samples (cli/trace.h), values (rows,steps). Steps beyond 2^53 are
- * strings.
+ * over all samples (cli/runs/trace.h), values (rows,steps). Steps beyond 2^53
+ * are strings.
  */
 #ifndef ES_REPORT_H
 #define ES_REPORT_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 #include <stdio.h>
 
 #define ES_REPORT_NAMES 64

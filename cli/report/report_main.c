@@ -1,9 +1,9 @@
 /* entropy-scan report */
-#include "cli/command.h"
-#include "cli/damage.h"
-#include "cli/output.h"
-#include "cli/print.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
 #include "cli/report/report.h"
+#include "cli/runs/damage.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/report/thin.h"
-#include "cli/trace.h"
+#include "cli/runs/trace.h"
 
 #include <inttypes.h>
 

@@ -1,11 +1,11 @@
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/damage.h"
-#include "cli/display.h"
-#include "cli/json.h"
-#include "cli/print.h"
+#include "cli/output/display.h"
+#include "cli/output/print.h"
 #include "cli/report/page.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/json.h"
 #include "render/colormap.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef ES_CSV_H
 #define ES_CSV_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 #include <stdio.h>
 
 /** The caller checks the stream for errors. */

@@ -3,9 +3,9 @@
 #define ES_SCAN_H
 
 #include "cli/figures/figures.h"
+#include "cli/runs/summary.h"
+#include "cli/runs/tree.h"
 #include "cli/scan/where.h"
-#include "cli/summary.h"
-#include "cli/tree.h"
 
 typedef enum es_text_kind {
     ES_TEXT_TABLE,

@@ -1,6 +1,6 @@
 #include "cli/scan/scan_internal.h"
 
-#include "cli/output.h"
+#include "cli/output/output.h"
 
 #include <errno.h>
 #include <stdlib.h>

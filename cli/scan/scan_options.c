@@ -1,8 +1,8 @@
 #include "cli/scan/scan_internal.h"
 
 #include "analyzer/base/text.h"
-#include "cli/command.h"
-#include "cli/damage.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
 
 #include <stdint.h>
 #include <stdlib.h>

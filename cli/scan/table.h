@@ -2,8 +2,8 @@
 #ifndef ES_TABLE_H
 #define ES_TABLE_H
 
-#include "cli/grid.h"
-#include "cli/summary.h"
+#include "cli/output/grid.h"
+#include "cli/runs/summary.h"
 #include <stdio.h>
 
 /** What suits a stream: its terminal's width, colours only on a terminal and

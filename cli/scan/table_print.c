@@ -1,7 +1,7 @@
 #include "cli/scan/table_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef ES_WHERE_H
 #define ES_WHERE_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 
 typedef enum es_where_relation {
     ES_WHERE_IS,      /* = of a text: a shell pattern; of a number: equal */

@@ -1,6 +1,6 @@
 #include "cli/sweep/ask.h"
 
-#include "cli/wait.h"
+#include "cli/output/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>

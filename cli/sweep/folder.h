@@ -7,8 +7,8 @@
 #ifndef ES_SWEEP_FOLDER_H
 #define ES_SWEEP_FOLDER_H
 
+#include "cli/runs/tree.h"
 #include "cli/sweep/plan.h"
-#include "cli/tree.h"
 
 #include <stdbool.h>
 

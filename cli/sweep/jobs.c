@@ -2,7 +2,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "cli/lines.h"
+#include "cli/exchange/lines.h"
 #include "cli/sweep/ask.h"
 #include "cli/sweep/folder.h"
 

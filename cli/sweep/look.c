@@ -1,9 +1,9 @@
 #include "cli/sweep/look.h"
 
 #include "analyzer/base/value.h"
-#include "cli/damage.h"
-#include "cli/print.h"
-#include "cli/summary.h"
+#include "cli/output/print.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/summary.h"
 #include "cli/sweep/folder.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef ES_SWEEP_LOOK_H
 #define ES_SWEEP_LOOK_H
 
-#include "cli/rules/rules_file.h"
+#include "cli/alerts/rules/rules_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #include "cli/sweep/plan.h"
 
-#include "cli/watch/words.h"
+#include "cli/alerts/delivery/words.h"
 
 #include <ctype.h>
 #include <stdbool.h>

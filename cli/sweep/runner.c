@@ -1,6 +1,6 @@
 #include "cli/sweep/runner.h"
 
-#include "cli/print.h"
+#include "cli/output/print.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/tell.h"

@@ -2,7 +2,7 @@
 #ifndef ES_SWEEP_RUNNER_H
 #define ES_SWEEP_RUNNER_H
 
-#include "cli/rules/rules_file.h"
+#include "cli/alerts/rules/rules_file.h"
 #include "cli/sweep/plan.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "cli/sweep/slurm.h"
 
 #include "analyzer/base/text.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
 #include "cli/sweep/ask.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"

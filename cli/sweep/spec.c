@@ -1,7 +1,7 @@
 #include "cli/sweep/spec.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/lines.h"
+#include "cli/exchange/lines.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

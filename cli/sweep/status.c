@@ -1,7 +1,7 @@
 #include "cli/sweep/status.h"
 
-#include "cli/grid.h"
-#include "cli/print.h"
+#include "cli/output/grid.h"
+#include "cli/output/print.h"
 #include "cli/scan/table.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"

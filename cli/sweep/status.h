@@ -2,7 +2,7 @@
 #ifndef ES_SWEEP_STATUS_H
 #define ES_SWEEP_STATUS_H
 
-#include "cli/rules/rules_file.h"
+#include "cli/alerts/rules/rules_file.h"
 
 #include <stdio.h>
 

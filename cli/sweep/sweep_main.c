@@ -1,8 +1,8 @@
 /* entropy-scan sweep */
 #include "analyzer/base/text.h"
-#include "cli/command.h"
-#include "cli/damage.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/look.h"

@@ -1,8 +1,8 @@
 #include "cli/sweep/tell.h"
 
 #include "analyzer/base/value.h"
-#include "cli/display.h"
-#include "cli/print.h"
+#include "cli/output/display.h"
+#include "cli/output/print.h"
 #include "cli/sweep/folder.h"
 #include "cli/terminal/terminal.h"
 

@@ -1,6 +1,6 @@
 #include "cli/terminal/live.h"
 
-#include "cli/print.h"
+#include "cli/output/print.h"
 #include "cli/terminal/tty.h"
 
 #include <stdio.h>

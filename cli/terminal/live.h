@@ -2,7 +2,7 @@
 #ifndef ES_LIVE_H
 #define ES_LIVE_H
 
-#include "cli/stamp.h"
+#include "cli/runs/stamp.h"
 #include "cli/terminal/keys.h"
 #include "cli/terminal/show_internal.h"
 

@@ -1,5 +1,5 @@
-#include "cli/damage.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
+#include "cli/runs/damage.h"
 #include "cli/terminal/live.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 #include "cli/terminal/panel.h"
 
 #include "analyzer/base/value.h"
-#include "cli/display.h"
-#include "cli/grid.h"
+#include "cli/output/display.h"
+#include "cli/output/grid.h"
 #include "cli/terminal/marks.h"
 
 #include <stdlib.h>

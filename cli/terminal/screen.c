@@ -1,7 +1,7 @@
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/display.h"
+#include "cli/output/display.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "cli/terminal/show.h"
 
-#include "cli/damage.h"
-#include "cli/print.h"
+#include "cli/output/print.h"
+#include "cli/runs/damage.h"
 #include "cli/terminal/show_internal.h"
 
 #include <errno.h>

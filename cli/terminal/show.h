@@ -2,7 +2,7 @@
 #ifndef ES_SHOW_H
 #define ES_SHOW_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
 #include "render/colormap.h"
 
 #include <stdbool.h>

@@ -6,9 +6,9 @@
 #ifndef ES_TUI_H
 #define ES_TUI_H
 
-#include "cli/summary.h"
+#include "cli/runs/summary.h"
+#include "cli/runs/trace.h"
 #include "cli/terminal/screen.h"
-#include "cli/trace.h"
 
 /** A line over the steps that belongs to the whole run. */
 typedef struct es_tui_line {

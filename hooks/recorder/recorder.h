@@ -32,7 +32,7 @@
 #define ES_RECORDER_H
 
 #include "analyzer/base/status.h"
-#include "analyzer/flags.h"
+#include "analyzer/flags/flags.h"
 #include "store/run.h"
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* What a probe found, for people. */
 #include "hooks/trainer/probe.h"
 
-#include "analyzer/bands.h"
 #include "analyzer/base/text.h"
+#include "analyzer/flags/bands.h"
 #include "hooks/trainer/progress.h"
 #include <inttypes.h>
 #include <math.h>

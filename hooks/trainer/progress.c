@@ -1,6 +1,6 @@
 #include "hooks/trainer/progress.h"
 
-#include "analyzer/bands.h"
+#include "analyzer/flags/bands.h"
 #include <inttypes.h>
 #include <math.h>
 #include <sys/ioctl.h>

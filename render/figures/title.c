@@ -1,6 +1,6 @@
 #include "render/figures/title.h"
 
-#include "analyzer/arch.h"
+#include "analyzer/arch/arch.h"
 #include "render/picture_internal.h"
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include "render/picture.h"
 
-/** True if `text` is the notation of an architecture (analyzer/arch.h). */
+/** True if `text` is the notation of an architecture (analyzer/arch/arch.h). */
 bool es_title_is_arch(const char *text);
 
 /** Width in points as es_draw_fitted draws it where it has the room. */

@@ -1,7 +1,7 @@
 #include "samples/alerts/synthetic_internal.h"
 
-#include "analyzer/bands.h"
 #include "analyzer/base/value.h"
+#include "analyzer/flags/bands.h"
 #include <stdlib.h>
 
 enum option {

@@ -12,7 +12,7 @@
 #ifndef ES_SAMPLES_SYNTHETIC_H
 #define ES_SAMPLES_SYNTHETIC_H
 
-#include "analyzer/flags.h"
+#include "analyzer/flags/flags.h"
 #include "store/writer.h"
 
 /** What is wrong, as it was made. */

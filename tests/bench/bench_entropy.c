@@ -10,7 +10,7 @@
  * probabilities reads weights that the calls before it have pushed out of the
  * caches; q and k are warm, as a projection leaves them.
  */
-#include "analyzer/entropy_internal.h"
+#include "analyzer/entropy/entropy_internal.h"
 
 #include <cblas.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
-/* The notation of architectures: analyzer/arch.h. */
-#include "analyzer/arch.h"
+/* The notation of architectures: analyzer/arch/arch.h. */
+#include "analyzer/arch/arch.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

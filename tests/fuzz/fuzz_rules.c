@@ -1,5 +1,5 @@
 /* Rules files. What is taken is within bounds, and prints as itself. */
-#include "cli/rules/rules_file.h"
+#include "cli/alerts/rules/rules_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

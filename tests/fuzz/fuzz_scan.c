@@ -2,10 +2,10 @@
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import.h"
-#include "cli/json.h"
+#include "cli/runs/json.h"
+#include "cli/runs/summary.h"
 #include "cli/scan/csv.h"
 #include "cli/scan/table.h"
-#include "cli/summary.h"
 #include "tests/fuzz/mutation.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /**
  * What tries the language of kernels itself, on the device and on the host:
- * tests/test_cuda_host.c loads it as a plugin.
+ * tests/cuda/test_cuda_host.c loads it as a plugin.
  */
 #ifndef ES_TESTS_GPU_PROBE_H
 #define ES_TESTS_GPU_PROBE_H

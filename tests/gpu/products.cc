@@ -1,6 +1,6 @@
 /* The products of gemm.cu, as it asks a cuBLASLt for them that is none, against
- * the definition in gemm.h. tests/test_cuda_products.sh builds and runs it;
- * exit code 1 if a test fails. */
+ * the definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs
+ * it; exit code 1 if a test fails. */
 #include "tests/gpu/fake_cublas.h"
 
 /* --- products by their definition ----------------------------------------- */

@@ -29,7 +29,8 @@ layer store 'analyzer/|store/'
 layer render 'analyzer/|render/'
 layer hooks/recorder 'analyzer/|store/|hooks/recorder/'
 # The trainer holds no SQLite: of the store it takes plain types and files.
-layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/'
+# What the emulation puts in place of CUDA's own headers it has beside itself.
+layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/|tests/emulation/'
 layer cli 'analyzer/|store/|render/|cli/'
 layer samples 'analyzer/|store/|hooks/|samples/'
 
@@ -45,15 +46,15 @@ third_party() {
 third_party 'sqlite3.h' 'store/|tests/'
 third_party 'png.h|cairo' 'render/|tests/'
 third_party 'fribidi' 'render/'
-third_party 'gsl/' 'analyzer/stats'
+third_party 'gsl/' 'analyzer/statistics/'
 third_party 'jansson.h|cblas.h' 'hooks/trainer/|tests/'
-third_party 'ini.h' 'cli/rules/'
-third_party 'curl/' 'cli/watch/'
-third_party 'cmocka.h' 'tests/cmocka_all.h'
-third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/'
+third_party 'ini.h' 'cli/alerts/rules/'
+third_party 'curl/' 'cli/alerts/delivery/'
+third_party 'cmocka.h' 'tests/support/cmocka_all.h'
+third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/|tests/emulation/'
 third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
 
-for script in tests/test_*.sh; do
+for script in tests/*/test_*.sh; do
     [ -x "$script" ] || breach "$script: is not executable"
 done
 
@@ -103,13 +104,13 @@ forbidden 'ffast-math|-Ofast' 'isnan() is dead under these flags'
 forbidden '\b(TODO|FIXME|XXX)\b' 'unfinished'
 # Compiler macros, attributes and builtins have them; ours have not.
 forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a name' \
-    'hooks/trainer/cuda/host/kernel_host.h|tests/gpu/fake_cublas.h'
+    'tests/emulation/kernel_host.h|tests/gpu/fake_cublas.h'
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
 
 # Kernels share what ES_SHARED takes, which the emulation knows; nothing
 # launches or calls without a check.
 forbidden '\b__shared__\b' 'take ES_SHARED' \
-    'hooks/trainer/cuda/(host/kernel_host|kernel).h'
+    '(tests/emulation/kernel_host|hooks/trainer/cuda/kernel).h'
 while read -r breach; do
     breach "$breach"
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |

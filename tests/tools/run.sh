@@ -58,7 +58,7 @@ by_time() { # TEST...
 
 is_alone() { # TEST
     local source
-    source=tests/$(basename "$1").c
+    source=$(echo tests/*/"$(basename "$1").c")
     [ -e "$source" ] || source=$1
     grep -qaE '^(#|/\*) alone: ' "$source"
 }

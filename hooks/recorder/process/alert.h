@@ -10,7 +10,7 @@
 #ifndef ES_ALERT_H
 #define ES_ALERT_H
 
-#include "analyzer/flags.h"
+#include "analyzer/flags/flags.h"
 #include "store/writer.h"
 
 /** Events of one recording; what comes after is left to the readers. */

@@ -2,7 +2,7 @@
 #ifndef ES_CPU_H
 #define ES_CPU_H
 
-#include "analyzer/entropy.h"
+#include "analyzer/entropy/entropy.h"
 #include "hooks/trainer/cpu/kernels.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"

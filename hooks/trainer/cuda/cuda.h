@@ -2,10 +2,11 @@
  * Between the files of the CUDA back-end: C++17 used as C with kernels.
  *
  * Every .cu file of this folder is compiled twice: by nvcc for the device, and
- * by the host's compiler against host/, where a block's threads run one after
- * another and products are plain loops. What differs between the two lies
- * behind kernel.h (the language of kernels), device.h (memory, stream, graphs)
- * and gemm.h (matrix products); nothing else may ask which of the two it is.
+ * by the host's compiler against tests/emulation/, where a block's threads run
+ * one after another and products are plain loops. What differs between the two
+ * lies behind kernel.h (the language of kernels), device.h (memory, stream,
+ * graphs) and gemm.h (matrix products); nothing else may ask which of the two
+ * it is.
  *
  * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations are
  * templates of it where they touch activations; the tables of backend.cu

@@ -1,7 +1,7 @@
 /**
  * The device as the back-end sees it: memory, one stream, captured graphs,
  * and the first thing that went wrong. device.cu is the CUDA runtime's,
- * host/device_host.cc the host's.
+ * tests/emulation/device_host.cc the host's.
  */
 #ifndef ES_CUDA_DEVICE_H
 #define ES_CUDA_DEVICE_H
@@ -12,7 +12,7 @@ extern "C" {
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "hooks/trainer/cuda/host/types_host.h" /* dim3 */
+#include "tests/emulation/types_host.h" /* dim3 */
 #endif
 
 typedef struct es_device es_device;

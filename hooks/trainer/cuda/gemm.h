@@ -1,6 +1,6 @@
 /**
- * Matrix products, C order: gemm.cu is cuBLASLt, host/gemm_host.cc plain
- * loops that round as the device does.
+ * Matrix products, C order: gemm.cu is cuBLASLt, tests/emulation/gemm_host.cc
+ * plain loops that round as the device does.
  */
 #ifndef ES_CUDA_GEMM_H
 #define ES_CUDA_GEMM_H

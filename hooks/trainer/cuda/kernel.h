@@ -1,8 +1,8 @@
 /**
  * The language of the kernels, for the device (nvcc) and for the host
- * (host/kernel_host.h): __global__, __device__, threadIdx, blockIdx, blockDim,
- * gridDim, __syncthreads, __syncwarp, __shfl_sync and its relatives, atomicAdd,
- * the intrinsics of mma.h.
+ * (tests/emulation/kernel_host.h): __global__, __device__, threadIdx, blockIdx,
+ * blockDim, gridDim, __syncthreads, __syncwarp, __shfl_sync and its relatives,
+ * atomicAdd, the intrinsics of mma.h.
  *
  * Rules that make both of them right:
  *
@@ -62,7 +62,7 @@ __device__ __forceinline__ float es_fast_exp2(float x)
 }
 
 #else
-#include "hooks/trainer/cuda/host/kernel_host.h"
+#include "tests/emulation/kernel_host.h"
 
 static inline float es_fast_exp2(float x)
 {

@@ -18,7 +18,7 @@
 #include "hooks/trainer/cuda/kernel.h"
 
 #ifndef __CUDACC__
-#include "hooks/trainer/cuda/host/mma_host.h"
+#include "tests/emulation/mma_host.h"
 #endif
 
 /** d (16,8) f32 += a (16,16) b (16,8), both A: es_bf16 or es_fp16. */

@@ -2,7 +2,7 @@
 #ifndef ES_CONFIG_H
 #define ES_CONFIG_H
 
-#include "analyzer/arch.h"
+#include "analyzer/arch/arch.h"
 #include <stdint.h>
 
 typedef enum es_family { ES_FAMILY_GPT2, ES_FAMILY_PYTHIA } es_family;

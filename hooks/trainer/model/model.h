@@ -5,7 +5,7 @@
 #ifndef ES_MODEL_H
 #define ES_MODEL_H
 
-#include "analyzer/entropy.h"
+#include "analyzer/entropy/entropy.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 

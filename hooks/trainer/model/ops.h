@@ -29,7 +29,7 @@
 #ifndef ES_OPS_H
 #define ES_OPS_H
 
-#include "analyzer/arch.h"
+#include "analyzer/arch/arch.h"
 #include "analyzer/base/status.h"
 #include <stdint.h>
 

@@ -1,0 +1,423 @@
+#include "analyzer/arch/arch.h"
+
+#include "analyzer/base/text.h"
+
+#include <string.h>
+
+#define DEFAULT_POWER_EPSILON 1e-3
+#define DEFAULT_SLOPE 0.01
+
+/* What a body may hold at most once each. */
+enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
+
+/* One part as it stands in the text: NAME or NAME(ARGUMENT). */
+typedef struct part {
+    char text[ES_ARCH_TEXT_MAX]; /* whole, for messages */
+    char name[ES_ARCH_TEXT_MAX];
+    char argument[ES_ARCH_TEXT_MAX];
+    bool has_argument;
+} part;
+
+typedef es_status part_reader(es_arch *arch, const part *from);
+
+static es_status refuse(const part *from, const char *why)
+{
+    return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", from->text, why);
+}
+
+/* Splits at the first comma; *rest is NULL if there is none. */
+static void split_comma(char *text, char **rest)
+{
+    *rest = strchr(text, ',');
+    if (*rest)
+        *(*rest)++ = 0;
+}
+
+static es_status read_number(double *out, const part *from, const char *text)
+{
+    /* Said again here: the message has to name the part. */
+    if (es_double_parse(out, text) < 0)
+        return refuse(from, "a decimal number is needed");
+    return ES_OK;
+}
+
+/* --- attention ------------------------------------------------------------ */
+
+static es_status read_softmax(es_arch *arch, const part *from)
+{
+    if (from->has_argument && strcmp(from->argument, "t") != 0)
+        return refuse(from, "write SM, or SM(t) for learnable temperatures");
+    arch->attention = ES_SOFTMAX;
+    arch->temperature = from->has_argument;
+    return ES_OK;
+}
+
+static es_status read_power_softmax(es_arch *arch, const part *from)
+{
+    char text[ES_ARCH_TEXT_MAX], *epsilon;
+    int64_t power;
+    memcpy(text, from->argument, sizeof text);
+    split_comma(text, &epsilon);
+    if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
+        return refuse(from, "the power has to be an even number from 2 to 64");
+    arch->attention = ES_POWER_SOFTMAX;
+    arch->power = (int)power;
+    arch->power_epsilon = DEFAULT_POWER_EPSILON;
+    if (!epsilon)
+        return ES_OK;
+    es_status status = read_number(&arch->power_epsilon, from, epsilon);
+    if (status == ES_OK && arch->power_epsilon < 0)
+        status = refuse(from, "the epsilon may not be negative");
+    return status;
+}
+
+/* --- parts ---------------------------------------------------------------- */
+
+static es_status read_layer_norm(es_arch *arch, const part *from)
+{
+    (void)from;
+    arch->layer_norm = true;
+    return ES_OK;
+}
+
+static es_status read_gelu(es_arch *arch, const part *from)
+{
+    bool tanh_form = strcmp(from->name, "GT") == 0;
+    arch->activation = tanh_form ? ES_ACT_GELU_TANH : ES_ACT_GELU;
+    return ES_OK;
+}
+
+static es_status read_relu(es_arch *arch, const part *from)
+{
+    (void)from;
+    arch->activation = ES_ACT_RELU;
+    return ES_OK;
+}
+
+static es_status read_leaky(es_arch *arch, const part *from)
+{
+    char text[ES_ARCH_TEXT_MAX], *init;
+    memcpy(text, from->argument, sizeof text);
+    split_comma(text, &init);
+    arch->activation = ES_ACT_LEAKY;
+    arch->slope = DEFAULT_SLOPE;
+    if (strcmp(text, "layer") == 0)
+        arch->slope_kind = ES_SLOPE_LAYER;
+    else if (strcmp(text, "global") == 0)
+        arch->slope_kind = ES_SLOPE_GLOBAL;
+    else if (init)
+        return refuse(from, "only a learnable slope, layer or global, has a "
+                            "second argument");
+    else
+        init = text;
+    return init ? read_number(&arch->slope, from, init) : ES_OK;
+}
+
+static es_status read_scaled(es_arch *arch, const part *from)
+{
+    bool fused = strcmp(from->name, "ScFuFFN") == 0;
+    arch->ffn = fused ? ES_FFN_FUSED : ES_FFN_SCALED;
+    return ES_OK;
+}
+
+static es_status read_removed(es_arch *arch, const part *from)
+{
+    const char *digits = from->name + strlen("ScFuFFNi");
+    int64_t n;
+    if (es_int_parse(&n, digits, 0, INT32_MAX) < 0)
+        return refuse(from, "ScFuFFNi is followed by the number of layers "
+                            "whose FFN is removed");
+    arch->ffn = ES_FFN_FUSED;
+    arch->n_removed = (int)n;
+    return ES_OK;
+}
+
+static const struct {
+    const char *name;
+    unsigned set;
+} norm_sets[] = {
+    {"FFN", ES_NORM_FFN},
+    {"QK", ES_NORM_QK},
+    {"QKV", ES_NORM_QK | ES_NORM_V},
+    {"QKVO", ES_NORM_QK | ES_NORM_V | ES_NORM_O},
+    {"QK,FFN", ES_NORM_QK | ES_NORM_FFN},
+    {"QKV,FFN", ES_NORM_QK | ES_NORM_V | ES_NORM_FFN},
+    {"QKVO,FFN", ES_NORM_QK | ES_NORM_V | ES_NORM_O | ES_NORM_FFN},
+};
+#define N_NORM_SETS (sizeof norm_sets / sizeof *norm_sets)
+
+static es_status read_norm(es_arch *arch, const part *from)
+{
+    unsigned set = 0;
+    for (size_t i = 0; i < N_NORM_SETS; i++)
+        if (strcmp(norm_sets[i].name, from->argument) == 0)
+            set = norm_sets[i].set;
+    if (!set)
+        return refuse(from, "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
+                            "QKVO,FFN is needed");
+    if (from->name[0] == 'W')
+        arch->weight_norm = set;
+    else
+        arch->spectral_norm = set;
+    if (arch->weight_norm & arch->spectral_norm)
+        return refuse(from, "WNorm and SNorm may not name the same matrix");
+    return ES_OK;
+}
+
+typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
+
+/* An attention has kind 0. ScFuFFNi carries its number in the name. */
+static const struct rule {
+    const char *name;
+    argument_rule argument;
+    unsigned kind;
+    const char *kind_name;
+    part_reader *read;
+} rules[] = {
+    {"SM", MAYBE, 0, "attention", read_softmax},
+    {"PSM", ARGUMENT, 0, "attention", read_power_softmax},
+    {"LN", NO_ARGUMENT, KIND_LN, "LN", read_layer_norm},
+    {"G", NO_ARGUMENT, KIND_ACT, "activation", read_gelu},
+    {"GT", NO_ARGUMENT, KIND_ACT, "activation", read_gelu},
+    {"R", NO_ARGUMENT, KIND_ACT, "activation", read_relu},
+    {"LR", ARGUMENT, KIND_ACT, "activation", read_leaky},
+    {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_scaled},
+    {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_scaled},
+    {"ScFuFFNi", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed},
+    {"WNorm", ARGUMENT, KIND_WN, "WNorm", read_norm},
+    {"SNorm", ARGUMENT, KIND_SN, "SNorm", read_norm},
+};
+#define N_RULES (sizeof rules / sizeof *rules)
+
+static bool names_rule(const char *name, const struct rule *rule)
+{
+    if (rule->read == read_removed)
+        return strncmp(name, rule->name, strlen(rule->name)) == 0;
+    return strcmp(name, rule->name) == 0;
+}
+
+static const struct rule *find_rule(const char *name)
+{
+    for (size_t i = 0; i < N_RULES; i++)
+        if (names_rule(name, &rules[i]))
+            return &rules[i];
+    return NULL;
+}
+
+static es_status unknown_part(const part *from, bool first)
+{
+    if (!from->name[0])
+        return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
+                                  "example SM+LN+G");
+    return refuse(from, first ? "unknown; an architecture begins with SM, "
+                                "SM(t) or PSM(p)"
+                              : "unknown; the parts are LN, G, GT, R, LR(...), "
+                                "ScFFN, ScFuFFN, ScFuFFNi x, WNorm(...), "
+                                "SNorm(...)");
+}
+
+static es_status check_kind(const part *from, const struct rule *rule,
+                            unsigned seen)
+{
+    if (seen & rule->kind)
+        return es_fail(ES_EUSAGE,
+                       "architecture part '%.80s': a second %s; each kind of "
+                       "part may come once",
+                       from->text, rule->kind_name);
+    if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
+        (rule->kind & (KIND_ACT | KIND_FFN)))
+        return refuse(from, "a Sc... FFN is linear: it excludes G, GT, R and "
+                            "LR(...)");
+    return ES_OK;
+}
+
+static es_status read_part(es_arch *arch, const part *from, bool first,
+                           unsigned *seen)
+{
+    const struct rule *rule = find_rule(from->name);
+    if (!rule || (first && rule->kind))
+        return unknown_part(from, first);
+    if (!first && !rule->kind)
+        return refuse(from, "the attention comes first, and once");
+    if (rule->argument == NO_ARGUMENT && from->has_argument)
+        return refuse(from, "takes no argument");
+    if (rule->argument == ARGUMENT && !from->has_argument)
+        return refuse(from, "needs an argument in parentheses");
+    es_status status = check_kind(from, rule, *seen);
+    *seen |= rule->kind;
+    return status == ES_OK ? rule->read(arch, from) : status;
+}
+
+/* --- the whole text ------------------------------------------------------- */
+
+/* Length of the part at text: up to a '+' outside parentheses (one inside may
+ * belong to an exponent). */
+static size_t part_length(const char *text)
+{
+    int depth = 0;
+    size_t n = 0;
+    for (; text[n]; n++) {
+        if (text[n] == '+' && depth == 0)
+            break;
+        depth += text[n] == '(';
+        depth -= text[n] == ')';
+    }
+    return n;
+}
+
+static es_status split_part(part *out, const char *text, size_t n)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->text, text, n);
+    memcpy(out->name, text, n);
+    char *open = strchr(out->name, '(');
+    if (!open && !strchr(out->name, ')'))
+        return ES_OK;
+    if (!open || out->name[n - 1] != ')' ||
+        strpbrk(open + 1, "()") != out->name + n - 1)
+        return refuse(out, "parentheses do not match");
+    out->has_argument = true;
+    memcpy(out->argument, open + 1, (size_t)(out->name + n - 1 - (open + 1)));
+    *open = 0;
+    return ES_OK;
+}
+
+static es_status read_body(es_arch *arch, const char *text)
+{
+    unsigned seen = 0;
+    for (bool first = true;; first = false) {
+        part next;
+        size_t n = part_length(text);
+        es_status status = split_part(&next, text, n);
+        if (status == ES_OK)
+            status = read_part(arch, &next, first, &seen);
+        if (status != ES_OK || !text[n])
+            return status;
+        text += n + 1;
+    }
+}
+
+/* Copies text without its blanks. */
+static es_status squeeze(char out[ES_ARCH_TEXT_MAX], const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++) {
+        if (*text == ' ' || *text == '\t')
+            continue;
+        if (n + 1 == ES_ARCH_TEXT_MAX)
+            return es_fail(ES_EUSAGE,
+                           "architecture '%.20s...': longer than %d characters",
+                           out, ES_ARCH_TEXT_MAX - 1);
+        out[n++] = *text;
+        out[n] = 0;
+    }
+    out[n] = 0;
+    return ES_OK;
+}
+
+es_status es_arch_parse(es_arch *out, const char *text)
+{
+    static const char prefix[] = "EReg(";
+    es_arch arch = {.ffn = ES_FFN_TWO};
+    char copy[ES_ARCH_TEXT_MAX] = "";
+    es_status status = squeeze(copy, text);
+    if (status != ES_OK)
+        return status;
+    char *body = copy;
+    if (strncmp(copy, prefix, strlen(prefix)) == 0) {
+        size_t n = strlen(copy);
+        if (copy[n - 1] != ')')
+            return es_fail(ES_EUSAGE,
+                           "architecture '%.80s': EReg( holds the whole of it "
+                           "and ends with ')'",
+                           copy);
+        copy[n - 1] = 0;
+        body += strlen(prefix);
+        arch.entropy_reg = true;
+    }
+    status = read_body(&arch, body);
+    if (status == ES_OK)
+        *out = arch;
+    return status;
+}
+
+/* --- printing ------------------------------------------------------------- */
+
+static void print_attention(es_text *to, const es_arch *arch)
+{
+    char number[ES_FLOAT_TEXT_MAX];
+    if (arch->attention == ES_SOFTMAX) {
+        es_text_append(to, arch->temperature ? "SM(t)" : "SM");
+        return;
+    }
+    es_text_append(to, "PSM(%d", arch->power);
+    if (arch->power_epsilon != DEFAULT_POWER_EPSILON)
+        es_text_append(to, ",%s", es_double_print(number, arch->power_epsilon));
+    es_text_append(to, ")");
+}
+
+static void print_leaky(es_text *to, const es_arch *arch)
+{
+    char number[ES_FLOAT_TEXT_MAX];
+    es_double_print(number, arch->slope);
+    if (arch->slope_kind == ES_SLOPE_FIXED) {
+        es_text_append(to, "+LR(%s)", number);
+        return;
+    }
+    es_text_append(to, "+LR(%s",
+                   arch->slope_kind == ES_SLOPE_LAYER ? "layer" : "global");
+    if (arch->slope != DEFAULT_SLOPE)
+        es_text_append(to, ",%s", number);
+    es_text_append(to, ")");
+}
+
+static void print_activation(es_text *to, const es_arch *arch)
+{
+    switch (arch->activation) {
+    case ES_ACT_LINEAR:
+        break;
+    case ES_ACT_GELU:
+        es_text_append(to, "+G");
+        break;
+    case ES_ACT_GELU_TANH:
+        es_text_append(to, "+GT");
+        break;
+    case ES_ACT_RELU:
+        es_text_append(to, "+R");
+        break;
+    case ES_ACT_LEAKY:
+        print_leaky(to, arch);
+        break;
+    }
+}
+
+static void print_ffn(es_text *to, const es_arch *arch)
+{
+    if (arch->ffn == ES_FFN_SCALED)
+        es_text_append(to, "+ScFFN");
+    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
+        es_text_append(to, "+ScFuFFNi%d", arch->n_removed);
+    else if (arch->ffn == ES_FFN_FUSED)
+        es_text_append(to, "+ScFuFFN");
+}
+
+static void print_norm(es_text *to, const char *name, unsigned set)
+{
+    for (size_t i = 0; i < N_NORM_SETS; i++)
+        if (norm_sets[i].set == set)
+            es_text_append(to, "+%s(%s)", name, norm_sets[i].name);
+}
+
+size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
+{
+    es_text to = es_text_begin(buffer, size);
+    es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
+    print_attention(&to, arch);
+    es_text_append(&to, "%s", arch->layer_norm ? "+LN" : "");
+    print_activation(&to, arch);
+    print_ffn(&to, arch);
+    print_norm(&to, "WNorm", arch->weight_norm);
+    print_norm(&to, "SNorm", arch->spectral_norm);
+    es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");
+    return to.length;
+}

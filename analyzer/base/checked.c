@@ -1,0 +1,34 @@
+/* Memory by count, for all modules: sizes cannot wrap around, and the message
+   that says what there was no memory for is written in one place. */
+#include "analyzer/base/checked.h"
+#include <string.h>
+
+static es_status fail(size_t n, size_t size, const char *what)
+{
+    return es_fail(ES_ENOMEM, "out of memory: %zu x %zu bytes for %s", n, size,
+                   what);
+}
+
+es_status es_alloc(void *pointer, size_t n, size_t size, const char *what)
+{
+    void *memory = calloc(n ? n : 1, size ? size : 1);
+    memcpy(pointer, &memory, sizeof memory);
+    return memory ? ES_OK : fail(n, size, what);
+}
+
+es_status es_grow(void *pointer, size_t n, size_t size, const char *what)
+{
+    void *memory;
+    memcpy(&memory, pointer, sizeof memory);
+    memory = es_resize(memory, n, size);
+    if (!memory)
+        return fail(n, size, what);
+    memcpy(pointer, &memory, sizeof memory);
+    return ES_OK;
+}
+
+es_status es_copy_text(char **out, const char *text)
+{
+    *out = text ? strdup(text) : NULL;
+    return text && !*out ? fail(strlen(text) + 1, 1, "a text") : ES_OK;
+}

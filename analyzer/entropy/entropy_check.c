@@ -1,0 +1,136 @@
+/* Vector kernels against the reference, once, before they are trusted. */
+#include "analyzer/entropy/entropy_internal.h"
+
+#include <math.h>
+
+/* Causal with whole and partial tiles; more keys than are taken at a time. */
+static const es_attention_shape shapes[] = {{.n_batch = 1,
+                                             .n_heads = 1,
+                                             .n_queries = 67,
+                                             .n_keys = 67,
+                                             .head_width = 19,
+                                             .causal = true},
+                                            {.n_batch = 1,
+                                             .n_heads = 1,
+                                             .n_queries = 9,
+                                             .n_keys = ES_QK_CHUNK + 21,
+                                             .head_width = 5,
+                                             .causal = false}};
+
+#define MOST_ROWS 67
+#define MOST_WEIGHTS (MOST_ROWS * MOST_ROWS)
+#define MOST_NUMBERS (MOST_ROWS * 19)
+
+typedef struct results {
+    float entropy[MOST_ROWS], lse[MOST_ROWS], max_logit[MOST_ROWS];
+    float sink[MOST_ROWS];
+    int32_t nonfinite[MOST_ROWS];
+} results;
+
+static es_rows rows_of(results *to)
+{
+    return (es_rows){.entropy = to->entropy,
+                     .lse = to->lse,
+                     .max_logit = to->max_logit,
+                     .sink = to->sink,
+                     .nonfinite = to->nonfinite};
+}
+
+/** Numbers in [0,1), always the same ones. */
+static float next_number(uint32_t *state)
+{
+    *state = *state * 1664525U + 1013904223U;
+    return (float)(*state >> 8) * 0x1p-24F;
+}
+
+static bool close_enough(float got, float wanted)
+{
+    if (isnan(got) || isnan(wanted))
+        return isnan(got) && isnan(wanted);
+    return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
+}
+
+static bool same(const results *got, const results *wanted, int n, bool qk)
+{
+    for (int i = 0; i < n; i++)
+        if (!close_enough(got->entropy[i], wanted->entropy[i]) ||
+            !close_enough(got->sink[i], wanted->sink[i]) ||
+            got->nonfinite[i] != wanted->nonfinite[i] ||
+            (qk && (!close_enough(got->lse[i], wanted->lse[i]) ||
+                    !close_enough(got->max_logit[i], wanted->max_logit[i]))))
+            return false;
+    return true;
+}
+
+/** Rows in turn: random, nearly one-hot with denormals, flat, zero; one row
+ *  with a NaN, one with an infinity; NaN where nobody may look. */
+static void fill_weights(float *att, const es_attention_shape *shape)
+{
+    uint32_t state = 1;
+    for (int i = 0; i < shape->n_queries; i++) {
+        int n = es_visible_keys(shape, i);
+        float *row = att + (ptrdiff_t)i * shape->n_keys;
+        for (int j = 0; j < shape->n_keys; j++) {
+            const float kinds[] = {next_number(&state) * 2 / (float)n,
+                                   j == i / 2 ? 0.99999F : 1e-41F, 1 / (float)n,
+                                   0};
+            row[j] = j < n ? kinds[i % 4] : NAN;
+        }
+        if (i == 5)
+            row[n - 1] = NAN;
+        if (i == 6)
+            row[0] = INFINITY;
+    }
+}
+
+static bool probs_agree(const es_kernels *set, const es_attention_shape *shape)
+{
+    float att[MOST_WEIGHTS];
+    results got = {.nonfinite = {0}}, wanted = {.nonfinite = {0}};
+    es_rows got_rows = rows_of(&got), wanted_rows = rows_of(&wanted);
+    fill_weights(att, shape);
+    es_ref_entropy_probs(&wanted_rows, att, shape);
+    es_entropy_probs_with(set, &got_rows, att, shape, 1);
+    return same(&got, &wanted, shape->n_queries, false);
+}
+
+/** Queries in turn: random, long (peaked rows), zero (flat rows); one with a
+ *  NaN. The last keys: an infinite one and a NaN. */
+static void fill_queries_and_keys(float *q, float *k,
+                                  const es_attention_shape *shape)
+{
+    uint32_t state = 2;
+    int width = shape->head_width;
+    const float lengths[] = {2, 20, 0};
+    for (int i = 0; i < shape->n_queries; i++)
+        for (int c = 0; c < width; c++)
+            q[i * width + c] = (next_number(&state) - 0.5F) * lengths[i % 3];
+    for (int j = 0; j < shape->n_keys * width; j++)
+        k[j] = (next_number(&state) - 0.5F) * 2;
+    q[4 * width] = NAN;
+    if (shape->causal) {
+        k[(shape->n_keys - 5) * width] = -INFINITY;
+        k[(shape->n_keys - 2) * width + 1] = NAN;
+    }
+}
+
+static bool qk_agree(const es_kernels *set, const es_attention_shape *shape)
+{
+    float q[MOST_NUMBERS], k[MOST_NUMBERS + ES_QK_CHUNK];
+    results got = {.nonfinite = {0}}, wanted = {.nonfinite = {0}};
+    es_rows got_rows = rows_of(&got), wanted_rows = rows_of(&wanted);
+    es_strides at = {.row = shape->head_width};
+    fill_queries_and_keys(q, k, shape);
+    es_ref_entropy_qk(&wanted_rows, q, k, NULL, shape);
+    return es_entropy_qk_with(set, &got_rows, q, at, k, at, NULL, shape, 1) ==
+               ES_OK &&
+           same(&got, &wanted, shape->n_queries, true);
+}
+
+bool es_kernels_agree(const es_kernels *kernels)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (!probs_agree(kernels, &shapes[i]) || !qk_agree(kernels, &shapes[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,140 @@
+#include "analyzer/base/value.h"
+#include "analyzer/flags/flags_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What one row comes to. */
+typedef struct row_state {
+    size_t n_measured, n_finite;
+    double mean;  /* of the finite heads */
+    double share; /* of heads below the head threshold; 0 if that is no
+                     collapse */
+    double ratio; /* mean / median or peak; infinite if that is none */
+    double limit; /* the collapsed heads are below it */
+} row_state;
+
+uint32_t es_collapse_samples(const es_flag_rules *rules)
+{
+    return rules->collapse_samples > 1 ? (uint32_t)rules->collapse_samples : 1;
+}
+
+static void measure_some(row_state *state, const es_layer_row *row)
+{
+    double sum = 0;
+    for (size_t i = 0; i < row->n; i++) {
+        state->n_measured += !es_is_missing(row->values[i]);
+        if (!isfinite(row->values[i]))
+            continue;
+        state->n_finite++;
+        sum += row->values[i];
+    }
+    state->mean = sum / (double)state->n_finite;
+}
+
+static void measure(row_state *state, const es_layer_row *row)
+{
+    double sum = 0;
+    if (!row->finite) {
+        measure_some(state, row);
+        return;
+    }
+    for (size_t i = 0; i < row->n; i++)
+        sum += row->values[i];
+    state->n_measured = state->n_finite = row->n;
+    state->mean = sum / (double)row->n;
+}
+
+static uint32_t count_below(const float *x, size_t n, double limit)
+{
+    uint32_t n_below = 0;
+#pragma omp simd reduction(+ : n_below)
+    for (size_t i = 0; i < n; i++)
+        n_below += (x[i] < limit) & (x[i] > -INFINITY);
+    return n_below;
+}
+
+static void judge_share(row_state *state, const es_flag_rules *rules,
+                        double ceiling, const es_layer_row *row)
+{
+    double low = rules->collapse_head * ceiling;
+    uint32_t n_low = count_below(row->values, row->n, low);
+    double share = n_low / (double)state->n_measured;
+    if (n_low == 0 || share < rules->collapse_share)
+        return;
+    state->share = share;
+    state->limit = low;
+}
+
+static void judge_history(row_state *state, const es_flag_rules *rules,
+                          const es_history *history)
+{
+    double median = es_history_median(history);
+    if (history->n < es_collapse_samples(rules) || median <= 0)
+        return;
+    double ratio = state->mean / median;
+    if (ratio >= rules->collapse_history)
+        return;
+    state->ratio = fmin(state->ratio, ratio);
+    state->limit = fmax(state->limit, rules->collapse_history * median);
+}
+
+/* Every head starts near the ceiling: where it is not known, or the heads are
+   not, the largest mean so far stands in for it. */
+static void judge_peak(row_state *state, const es_flag_rules *rules,
+                       es_layer_track *track)
+{
+    double low = rules->collapse_head * track->peak;
+    if (state->mean < low) {
+        state->ratio = fmin(state->ratio, state->mean / track->peak);
+        state->limit = fmax(state->limit, low);
+    }
+    track->peak = fmax(track->peak, state->mean);
+}
+
+static void extend(es_layer_track *track, const row_state *state,
+                   const es_layer_row *row)
+{
+    if (track->streak == 0) {
+        track->n_wide = 0;
+        track->onset = row->step;
+        track->share = 0;
+        track->ratio = INFINITY;
+        if (row->of_heads)
+            memset(track->heads, 0, row->n);
+    }
+    track->streak += track->streak < UINT32_MAX;
+    track->last = row->step;
+    track->share = fmax(track->share, state->share);
+    track->ratio = fmin(track->ratio, state->ratio);
+    for (size_t h = 0; row->of_heads && h < row->n; h++)
+        if (isfinite(row->values[h]) && row->values[h] < state->limit)
+            track->heads[h] = 1;
+}
+
+bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
+                         double ceiling, const es_layer_row *row)
+{
+    row_state state = {.ratio = INFINITY};
+    measure(&state, row);
+    if (state.n_measured == 0)
+        return false;
+    if (state.n_finite == 0) {
+        bool cut_short = track->streak > 0;
+        track->streak = 0;
+        return cut_short;
+    }
+    if (row->of_heads && ceiling > 0)
+        judge_share(&state, rules, ceiling, row);
+    else
+        judge_peak(&state, rules, track);
+    judge_history(&state, rules, &track->history);
+    bool by_history = isfinite(state.ratio);
+    if (row->past_warm_up && !by_history)
+        es_history_add(&track->history, state.mean);
+    if (state.share > 0 || by_history)
+        extend(track, &state, row);
+    else
+        track->streak = 0;
+    return false;
+}

@@ -1,0 +1,576 @@
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "analyzer/flags/bands.h"
+#include "analyzer/flags/flags_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The episode of one kind that is under way, or room for it. */
+typedef struct episode {
+    bool open;
+    es_severity now, reached;
+    es_severity told; /* what was announced of it */
+    int64_t onset, last, opened, foretold;
+    double value;
+    unsigned char *layers; /* (L) */
+    unsigned char *heads;  /* (L,H) */
+} episode;
+
+struct es_judge {
+    es_judge_run run;
+    es_flag_rules rules;
+    es_episode_handler *handler;
+    void *user;
+    es_episode_handler *announce; /* NULL: nobody asked */
+    void *announce_user;
+    size_t n_layers, n_heads;
+    double ceiling;             /* NaN: unknown, or of no use (T = 1) */
+    int64_t step;               /* of the newest sample */
+    uint32_t n_entropy;         /* samples, up to as many as a collapse needs */
+    bool dirty[ES_JUDGE_OTHER]; /* its newest sample had non-finite things */
+    bool collapse_by_share;     /* of the open episode */
+    es_overload_track overload;
+    float *latest; /* (L,H) the newest entropy measured of each head */
+    episode episodes[ES_N_FLAG_KINDS];
+    es_layer_track *tracks; /* (L) */
+};
+
+/* One sample as rows: of heads, of a layer's one value, of the run's. */
+typedef struct sample {
+    es_judge_series series;
+    int64_t step;
+    const float *values;
+    size_t n_rows, n_columns;
+    bool of_layers, of_heads;
+    bool finite; /* all of it: nothing is missing either */
+} sample;
+
+/* A head's entropy, and a byte of it for every kind's episode and the tracks.
+ */
+#define N_HEAD_BYTES (sizeof(float) + ES_N_FLAG_KINDS + 1)
+
+size_t es_judge_size(const es_judge_run *run)
+{
+    size_t n_values, maps, tracks, size;
+    const size_t track = sizeof(es_layer_track) + ES_N_FLAG_KINDS;
+    if (run->n_layers < 1 || run->n_heads < 1)
+        return 0;
+    if (!es_size_mul(&n_values, (size_t)run->n_layers, (size_t)run->n_heads) ||
+        !es_size_mul(&maps, n_values, N_HEAD_BYTES) ||
+        !es_size_mul(&tracks, (size_t)run->n_layers, track) ||
+        !es_size_add(&size, maps, tracks) ||
+        !es_size_add(&size, size, sizeof(es_judge)))
+        return 0;
+    return size;
+}
+
+static void carve(es_judge *judge)
+{
+    size_t n_values = judge->n_layers * judge->n_heads;
+    judge->tracks = (es_layer_track *)(judge + 1);
+    judge->latest = (float *)(judge->tracks + judge->n_layers);
+    for (size_t i = 0; i < n_values; i++)
+        judge->latest[i] = es_missing();
+    unsigned char *next = (unsigned char *)(judge->latest + n_values);
+    for (size_t l = 0; l < judge->n_layers; l++)
+        judge->tracks[l].heads = next + l * judge->n_heads;
+    next += n_values;
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        judge->episodes[kind].heads = next;
+        judge->episodes[kind].layers = next + n_values;
+        next += n_values + judge->n_layers;
+    }
+}
+
+es_judge *es_judge_init(void *workspace, const es_judge_run *run,
+                        const es_flag_rules *rules, es_episode_handler *handler,
+                        void *user)
+{
+    es_judge *judge = workspace;
+    double ceiling = es_ceiling(run->ctx);
+    memset(judge, 0, es_judge_size(run));
+    judge->run = *run;
+    judge->rules = *rules;
+    judge->handler = handler;
+    judge->user = user;
+    judge->n_layers = (size_t)run->n_layers;
+    judge->n_heads = (size_t)run->n_heads;
+    judge->ceiling = ceiling > 0 ? ceiling : NAN;
+    carve(judge);
+    return judge;
+}
+
+static double threshold_of(const es_judge *judge, es_flag_kind kind,
+                           es_severity severity)
+{
+    const es_flag_rules *rules = &judge->rules;
+    bool mild = severity < ES_SEVERITY_ERROR;
+    switch (kind) {
+    case ES_FLAG_COLLAPSE:
+        return judge->collapse_by_share ? rules->collapse_share
+                                        : rules->collapse_history;
+    case ES_FLAG_OVERLOAD:
+        return mild ? rules->overload_warning : rules->overload_error;
+    case ES_FLAG_LOGITS:
+        return mild ? rules->logits_warning : rules->logits_error;
+    default:
+        return 0;
+    }
+}
+
+static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
+{
+    const episode *of = &judge->episodes[kind];
+    es_severity severity = holds ? of->now : of->reached;
+    return (es_episode){
+        .kind = kind,
+        .severity = severity,
+        .stands = holds || kind == ES_FLAG_NAN,
+        .onset = of->onset,
+        .last = of->last,
+        .told = of->opened,
+        .foretold = kind == ES_FLAG_NAN ? of->foretold : -1,
+        .layers = of->layers,
+        .heads = of->heads,
+        .value = of->value,
+        .threshold = threshold_of(judge, kind, severity),
+    };
+}
+
+static void clear_marks(es_judge *judge, es_flag_kind kind)
+{
+    episode *of = &judge->episodes[kind];
+    memset(of->layers, 0, judge->n_layers);
+    memset(of->heads, 0, judge->n_layers * judge->n_heads);
+}
+
+static void report(es_judge *judge, es_flag_kind kind, bool holds)
+{
+    episode *over = &judge->episodes[kind];
+    if (!over->open)
+        return;
+    const es_episode told = describe(judge, kind, holds);
+    judge->handler(judge->user, &told);
+    clear_marks(judge, kind);
+    over->open = false;
+    over->told = ES_SEVERITY_NONE;
+}
+
+/* After a sample is judged whole, so that all its marks are there. */
+static void announce(es_judge *judge)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
+        episode *of = &judge->episodes[kind];
+        if (!of->open || of->now <= of->told)
+            continue;
+        const es_episode told = describe(judge, (es_flag_kind)kind, true);
+        of->told = of->now;
+        judge->announce(judge->announce_user, &told);
+    }
+}
+
+void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
+{
+    judge->announce = handler;
+    judge->announce_user = user;
+}
+
+/* The condition holds at `step`: opens the episode or lengthens it. */
+static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
+                 int64_t step, double value)
+{
+    const episode *collapse = &judge->episodes[ES_FLAG_COLLAPSE];
+    episode *held = &judge->episodes[kind];
+    if (!held->open) {
+        held->open = true;
+        held->reached = severity;
+        held->opened = judge->step;
+        held->foretold = collapse->open ? collapse->opened : -1;
+        held->onset = step;
+        held->value = value;
+    }
+    held->now = severity;
+    held->last = step;
+    if (severity > held->reached)
+        held->reached = severity;
+    held->value = fmax(held->value, value);
+}
+
+static void mark(es_judge *judge, es_flag_kind kind, const sample *of,
+                 size_t row, size_t column)
+{
+    if (of->of_layers)
+        judge->episodes[kind].layers[row] = 1;
+    if (of->of_heads)
+        judge->episodes[kind].heads[row * judge->n_heads + column] = 1;
+}
+
+static bool past_warm_up(const es_judge *judge, int64_t step)
+{
+    double planned = (double)judge->run.planned_steps;
+    return planned <= 0 || (double)step >= judge->rules.warm_up * planned;
+}
+
+/*
+ * Most samples of a run have nothing to tell, and a run may have very many.
+ * These two ask without a branch for each value, so that the compiler can take
+ * several at once.
+ */
+static bool is_finite(const float *x, size_t n)
+{
+    uint32_t nonfinite = 0;
+#pragma omp simd reduction(| : nonfinite)
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        nonfinite |= (bits & UINT32_C(0x7fffffff)) >= UINT32_C(0x7f800000);
+    }
+    return !nonfinite;
+}
+
+static bool any_above(const float *x, size_t n, double limit)
+{
+    uint32_t above = 0;
+#pragma omp simd reduction(| : above)
+    for (size_t i = 0; i < n; i++)
+        above |= x[i] > limit; /* false for NaN */
+    return above;
+}
+
+/* How many non-finite things a value stands for: counts say so themselves. */
+static double n_nonfinite(es_judge_series series, float value)
+{
+    if (es_is_missing(value))
+        return 0;
+    if (!isfinite(value))
+        return 1;
+    if (series == ES_JUDGE_NONFINITE_ROWS || series == ES_JUDGE_NAN_ACTIVATIONS)
+        return value > 0 ? value : 0;
+    return 0;
+}
+
+/* Marks and adds up what is not finite. */
+static double gather_nan(es_judge *judge, const sample *of)
+{
+    double total = 0;
+    for (size_t i = 0; i < of->n_rows * of->n_columns; i++) {
+        double n = n_nonfinite(of->series, of->values[i]);
+        if (n > 0)
+            mark(judge, ES_FLAG_NAN, of, i / of->n_columns, i % of->n_columns);
+        total += n;
+    }
+    return total;
+}
+
+static bool is_dirty(const es_judge *judge)
+{
+    for (int series = 0; series < ES_JUDGE_OTHER; series++)
+        if (judge->dirty[series])
+            return true;
+    return false;
+}
+
+static void judge_nan(es_judge *judge, const sample *of)
+{
+    size_t n = of->n_rows * of->n_columns;
+    bool counts = of->series == ES_JUDGE_NONFINITE_ROWS ||
+                  of->series == ES_JUDGE_NAN_ACTIVATIONS;
+    bool clean = of->finite && !(counts && any_above(of->values, n, 0));
+    double total = clean ? 0 : gather_nan(judge, of);
+    judge->dirty[of->series] = total > 0;
+    if (total > 0)
+        hold(judge, ES_FLAG_NAN, ES_SEVERITY_CRITICAL, of->step, total);
+    else if (!is_dirty(judge))
+        report(judge, ES_FLAG_NAN, false);
+}
+
+static void open_collapse(es_judge *judge, const es_layer_track *track)
+{
+    episode *opened = &judge->episodes[ES_FLAG_COLLAPSE];
+    opened->open = true;
+    opened->now = opened->reached = ES_SEVERITY_CRITICAL;
+    opened->opened = judge->step;
+    opened->onset = track->onset;
+    opened->last = track->last;
+    opened->value = track->ratio;
+    judge->collapse_by_share = false;
+}
+
+/* A layer's streak is long enough: it becomes part of the episode. */
+static void join_collapse(es_judge *judge, size_t layer)
+{
+    const es_layer_track *track = &judge->tracks[layer];
+    episode *joined = &judge->episodes[ES_FLAG_COLLAPSE];
+    if (!joined->open)
+        open_collapse(judge, track);
+    if (track->onset < joined->onset)
+        joined->onset = track->onset;
+    if (track->last > joined->last)
+        joined->last = track->last;
+    if (track->share > 0 && !judge->collapse_by_share) {
+        judge->collapse_by_share = true;
+        joined->value = 0;
+    }
+    joined->value = judge->collapse_by_share
+                        ? fmax(joined->value, track->share)
+                        : fmin(joined->value, track->ratio);
+    joined->layers[layer] = 1;
+    for (size_t h = 0; h < judge->n_heads; h++)
+        joined->heads[layer * judge->n_heads + h] |= track->heads[h];
+}
+
+/* The layers whose streaks are long enough. */
+static bool join_layers(es_judge *judge)
+{
+    uint32_t n_needed = es_collapse_samples(&judge->rules);
+    bool any = false;
+    for (size_t l = 0; l < judge->n_layers; l++) {
+        const es_layer_track *track = &judge->tracks[l];
+        if (track->streak == 0 ||
+            (uint64_t)track->streak + track->n_wide < n_needed)
+            continue;
+        join_collapse(judge, l);
+        any = true;
+    }
+    return any;
+}
+
+/* At the end of a run of fewer samples than it takes. */
+static void join_whole_streaks(es_judge *judge)
+{
+    for (size_t l = 0; l < judge->n_layers; l++)
+        if (judge->n_entropy > 0 && judge->tracks[l].streak >= judge->n_entropy)
+            join_collapse(judge, l);
+}
+
+/* A head that is missing is what it was when it was measured last: the sample
+   with such heads filled in, kept by the judge. */
+static sample fill_in(es_judge *judge, const sample *of)
+{
+    size_t n = judge->n_layers * judge->n_heads;
+    sample filled = *of;
+    if (!of->of_heads)
+        return filled;
+    if (of->finite) {
+        memcpy(judge->latest, of->values, n * sizeof *judge->latest);
+        return filled;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!es_is_missing(of->values[i]))
+            judge->latest[i] = of->values[i];
+    filled.values = judge->latest;
+    filled.finite = is_finite(judge->latest, n);
+    return filled;
+}
+
+static bool follow_layer(es_judge *judge, const sample *of, size_t layer)
+{
+    const es_layer_row row = {
+        .values = of->values + layer * of->n_columns,
+        .n = of->n_columns,
+        .of_heads = of->of_heads,
+        .finite = of->finite,
+        .past_warm_up = past_warm_up(judge, of->step),
+        .step = of->step,
+    };
+    return es_layer_track_push(&judge->tracks[layer], &judge->rules,
+                               judge->ceiling, &row);
+}
+
+/* A bad batch pulls a few layers down, or all of them once: many that are low
+   together count for two. */
+static void weigh_layers(es_judge *judge, int64_t step)
+{
+    size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
+    for (size_t l = 0; l < judge->n_layers; l++)
+        n_low += judge->tracks[l].streak > 0 && judge->tracks[l].last == step;
+    if (n_low < n_needed || 2 * n_low < judge->n_layers)
+        return;
+    for (size_t l = 0; l < judge->n_layers; l++) {
+        es_layer_track *track = &judge->tracks[l];
+        if (track->streak > 0 && track->last == step)
+            track->n_wide += track->n_wide < UINT32_MAX;
+    }
+}
+
+/* Layers that go NaN out of a collapse that had begun were one, and so are
+   those that are low beside them. */
+static void confirm(es_judge *judge)
+{
+    for (size_t l = 0; l < judge->n_layers; l++)
+        if (judge->tracks[l].streak > 0)
+            judge->tracks[l].n_wide = UINT32_MAX;
+    announce(judge);
+}
+
+/* `measured` is the sample as it came, `of` with its missing heads filled
+   in. */
+static void judge_collapse(es_judge *judge, const sample *measured,
+                           const sample *of)
+{
+    size_t n = of->n_columns;
+    bool cut_short = false;
+    judge->n_entropy += judge->n_entropy < es_collapse_samples(&judge->rules);
+    for (size_t l = 0; l < judge->n_layers; l++) {
+        if (!measured->finite && !es_is_measured(measured->values + l * n, n))
+            continue;
+        if (!follow_layer(judge, of, l))
+            continue;
+        join_collapse(judge, l);
+        cut_short = true;
+    }
+    if (cut_short)
+        confirm(judge);
+    weigh_layers(judge, of->step);
+    if (!join_layers(judge))
+        report(judge, ES_FLAG_COLLAPSE, false);
+}
+
+/* Finite values at or above `limit`. */
+static uint32_t count_above(const float *x, size_t n, double limit)
+{
+    uint32_t n_above = 0;
+#pragma omp simd reduction(+ : n_above)
+    for (size_t i = 0; i < n; i++)
+        n_above += (x[i] >= limit) & (x[i] < INFINITY);
+    return n_above;
+}
+
+static size_t count_measured(const sample *of, const float *x, size_t n)
+{
+    size_t n_measured = 0;
+    if (of->finite)
+        return n;
+    for (size_t i = 0; i < n; i++)
+        n_measured += !es_is_missing(x[i]);
+    return n_measured;
+}
+
+static void mark_overload(es_judge *judge, const sample *of, double limit)
+{
+    size_t n = of->n_columns;
+    for (size_t l = 0; l < of->n_rows; l++) {
+        const float *row = of->values + l * n;
+        uint32_t n_above = count_above(row, n, limit);
+        double share = n_above / (double)count_measured(of, row, n);
+        if (n_above > 0 && share >= judge->rules.overload_warning)
+            judge->episodes[ES_FLAG_OVERLOAD].layers[l] = 1;
+        for (size_t h = 0; h < n && n_above > 0; h++)
+            if (isfinite(row[h]) && row[h] >= limit)
+                judge->episodes[ES_FLAG_OVERLOAD].heads[l * n + h] = 1;
+    }
+}
+
+/* An episode is open from the sample on that its streak is long enough, but it
+   began with the streak. */
+static void hold_overload(es_judge *judge, es_severity severity)
+{
+    const es_overload_track *track = &judge->overload;
+    if (severity == ES_SEVERITY_NONE)
+        return;
+    hold(judge, ES_FLAG_OVERLOAD, severity, track->last, track->value);
+    judge->episodes[ES_FLAG_OVERLOAD].onset = track->onset;
+}
+
+static void judge_overload(es_judge *judge, const sample *of)
+{
+    double limit = judge->rules.overload_head * judge->ceiling;
+    size_t n = of->n_rows * of->n_columns;
+    if (!of->of_heads || isnan(limit) || !past_warm_up(judge, of->step))
+        return;
+    uint32_t n_above = count_above(of->values, n, limit);
+    double share = n_above / (double)count_measured(of, of->values, n);
+    es_severity severity =
+        es_overload_push(&judge->overload, &judge->rules, of->step, share);
+    if (judge->overload.n_mild == 0) {
+        report(judge, ES_FLAG_OVERLOAD, false);
+        clear_marks(judge, ES_FLAG_OVERLOAD);
+        return;
+    }
+    mark_overload(judge, of, limit);
+    hold_overload(judge, severity);
+}
+
+static float mark_logits(es_judge *judge, const sample *of)
+{
+    float largest = -INFINITY;
+    for (size_t i = 0; i < of->n_rows * of->n_columns; i++) {
+        if (!(of->values[i] > judge->rules.logits_warning))
+            continue;
+        mark(judge, ES_FLAG_LOGITS, of, i / of->n_columns, i % of->n_columns);
+        largest = fmaxf(largest, of->values[i]);
+    }
+    return largest;
+}
+
+static void judge_logits(es_judge *judge, const sample *of)
+{
+    size_t n = of->n_rows * of->n_columns;
+    if (!any_above(of->values, n, judge->rules.logits_warning)) {
+        report(judge, ES_FLAG_LOGITS, false);
+        return;
+    }
+    float largest = mark_logits(judge, of);
+    hold(judge, ES_FLAG_LOGITS,
+         largest > judge->rules.logits_error ? ES_SEVERITY_ERROR
+                                             : ES_SEVERITY_WARNING,
+         of->step, largest);
+}
+
+/* Fills in the sample's shape; false if its series cannot have n values. */
+static bool shape_of(sample *of, const es_judge *judge, size_t n)
+{
+    bool heads = n == judge->n_layers * judge->n_heads;
+    bool layers = n == judge->n_layers;
+    of->of_heads = heads && of->series != ES_JUDGE_NAN_ACTIVATIONS &&
+                   of->series != ES_JUDGE_LOSS;
+    of->of_layers = of->series != ES_JUDGE_LOSS;
+    of->n_rows = of->of_layers ? judge->n_layers : 1;
+    of->n_columns = of->of_heads ? judge->n_heads : 1;
+    switch (of->series) {
+    case ES_JUDGE_ENTROPY:
+        return heads || layers;
+    case ES_JUDGE_NONFINITE_ROWS:
+    case ES_JUDGE_MAX_LOGIT:
+        return heads;
+    case ES_JUDGE_NAN_ACTIVATIONS:
+        return layers;
+    case ES_JUDGE_LOSS:
+        return n == 1;
+    default:
+        return false;
+    }
+}
+
+void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
+                   const float *values, size_t n)
+{
+    sample of = {.series = series, .step = step, .values = values};
+    if (!shape_of(&of, judge, n))
+        return;
+    of.finite = is_finite(values, n);
+    if (!of.finite && !es_is_measured(values, n))
+        return;
+    judge->step = step;
+    judge_nan(judge, &of);
+    if (series == ES_JUDGE_ENTROPY) {
+        const sample filled = fill_in(judge, &of);
+        judge_collapse(judge, &of, &filled);
+        judge_overload(judge, &filled);
+    } else if (series == ES_JUDGE_MAX_LOGIT) {
+        judge_logits(judge, &of);
+    }
+    announce(judge);
+}
+
+void es_judge_finish(es_judge *judge)
+{
+    if (judge->n_entropy < es_collapse_samples(&judge->rules))
+        join_whole_streaks(judge);
+    hold_overload(judge, es_overload_finish(&judge->overload, &judge->rules,
+                                            judge->run.planned_steps));
+    announce(judge);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        report(judge, (es_flag_kind)kind, true);
+}

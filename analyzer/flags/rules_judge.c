@@ -1,0 +1,300 @@
+#include "analyzer/base/value.h"
+#include "analyzer/flags/rules_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a sample says of a unit. */
+typedef enum verdict {
+    UNKNOWN, /* nothing: it is missing, NaN, or has nothing to be held against
+              */
+    CLEAR,
+    HOLDS
+} verdict;
+
+typedef struct sample {
+    int64_t step;
+    const float *values; /* (n) */
+    size_t n;
+} sample;
+
+/* --- one unit -------------------------------------------------------------*/
+
+/* Of what opened the episode the second threshold, if there is one. */
+static double pick(const es_rule *rule, bool active, double threshold)
+{
+    return active && !isnan(rule->end) ? rule->end : threshold;
+}
+
+static verdict judge_row(double *x, es_rule_state *state, size_t unit,
+                         const float *row, size_t n, int64_t step)
+{
+    const es_rule *rule = &state->rule;
+    double limit = es_rule_limit(
+        state, pick(rule, state->units[unit].active, rule->threshold));
+    es_rule_measure of = es_rule_measure_of(rule->aggregate, row, n);
+    state->n_nonfinite += of.n_nonfinite;
+    if (of.n_finite == 0)
+        return UNKNOWN;
+    *x = es_rule_relate(state, unit, of.value, step);
+    bool holds = es_rule_compare(rule->comparison, *x, limit);
+    if (state->histories && !holds)
+        es_rule_history_add(&state->histories[unit], of.value);
+    if (holds)
+        return HOLDS;
+    return of.n_nonfinite || isnan(*x) || isnan(limit) ? UNKNOWN : CLEAR;
+}
+
+/* Marks in state->now the heads that hold, and counts them. */
+static size_t count_heads(size_t *n_judged, size_t *n_nonfinite,
+                          es_rule_state *state, const sample *of, double limit)
+{
+    size_t n_hold = 0;
+    memset(state->now, 0, of->n);
+    for (size_t i = 0; i < of->n; i++) {
+        float value = of->values[i];
+        if (es_is_missing(value))
+            continue;
+        if (!isfinite(value)) {
+            ++*n_nonfinite;
+            continue;
+        }
+        double x = es_rule_relate(state, i, value, of->step);
+        bool holds = es_rule_compare(state->rule.comparison, x, limit);
+        if (state->histories && !holds)
+            es_rule_history_add(&state->histories[i], value);
+        *n_judged += isnan(x) ? 0 : 1;
+        n_hold += holds;
+        state->now[i] = holds;
+    }
+    return n_hold;
+}
+
+static bool is_enough(size_t n_heads, double n, double share)
+{
+    return n_heads > 0 && (double)n_heads / n >= share;
+}
+
+static verdict judge_share(double *x, es_rule_state *state, const sample *of)
+{
+    const es_rule *rule = &state->rule;
+    size_t n_judged = 0, n_nonfinite = 0;
+    double limit = es_rule_limit(state, rule->threshold);
+    double share = pick(rule, state->units[0].active, rule->share);
+    size_t n_hold = count_heads(&n_judged, &n_nonfinite, state, of, limit);
+    double n = (double)(n_judged + n_nonfinite);
+    state->n_nonfinite += n_nonfinite;
+    if (n_judged == 0 || isnan(limit))
+        return UNKNOWN;
+    *x = (double)n_hold / n;
+    if (is_enough(n_hold, n, share))
+        return HOLDS;
+    return is_enough(n_hold + n_nonfinite, n, share) ? UNKNOWN : CLEAR;
+}
+
+static void follow(es_rule_state *state, size_t which, verdict said, double x,
+                   int64_t step)
+{
+    es_rule_unit *unit = &state->units[which];
+    if (said == CLEAR)
+        *unit = (es_rule_unit){.streak = 0};
+    if (said != HOLDS)
+        return;
+    if (unit->streak == 0) {
+        unit->onset = step;
+        unit->worst = x;
+    }
+    unit->streak += unit->streak < UINT32_MAX;
+    unit->last = step;
+    unit->worst = es_rule_worse(&state->rule, unit->worst, x);
+}
+
+/* --- marks ----------------------------------------------------------------*/
+
+static void clear_marks(es_rule_state *state)
+{
+    memset(state->layers, 0, state->n_layers);
+    memset(state->heads, 0, state->n_layers * state->n_heads);
+}
+
+static void mark_unit(es_rule_state *state, size_t unit)
+{
+    switch (state->rule.aggregate) {
+    case ES_RULE_HEAD:
+        state->heads[unit] = 1;
+        state->layers[unit / state->n_heads] = 1;
+        break;
+    case ES_RULE_LAYER_MEAN:
+    case ES_RULE_LAYER_MIN:
+    case ES_RULE_LAYER_MAX:
+        state->layers[unit] = 1;
+        break;
+    default: /* a share is marked as it goes, the run has no place */
+        break;
+    }
+}
+
+/* A share's marks are gathered from its onset on, before it is long enough. */
+static void mark_share(es_rule_state *state, const sample *of)
+{
+    size_t n = state->n_heads;
+    for (size_t l = 0; l < state->n_layers; l++) {
+        const float *row = of->values + l * n;
+        size_t n_measured = 0, n_hold = 0;
+        for (size_t h = 0; h < n; h++) {
+            n_measured += !es_is_missing(row[h]);
+            n_hold += state->now[l * n + h];
+            state->heads[l * n + h] |= state->now[l * n + h];
+        }
+        if (is_enough(n_hold, (double)n_measured, state->rule.share))
+            state->layers[l] = 1;
+    }
+}
+
+/* --- episodes -------------------------------------------------------------*/
+
+static es_episode describe(const es_rule_state *state, bool stands)
+{
+    const es_rule *rule = &state->rule;
+    return (es_episode){
+        .kind = ES_N_FLAG_KINDS,
+        .severity = rule->severity,
+        .stands = stands,
+        .onset = state->onset,
+        .last = state->last,
+        .told = state->opened,
+        .foretold = -1,
+        .layers = state->layers,
+        .heads = state->heads,
+        .value = state->worst,
+        .threshold = rule->aggregate == ES_RULE_SHARE
+                         ? rule->share
+                         : es_rule_limit(state, rule->threshold),
+    };
+}
+
+static void report(es_rules *rules, size_t which, bool stands)
+{
+    es_rule_state *state = &rules->states[which];
+    if (!state->open)
+        return;
+    const es_episode over = describe(state, stands);
+    rules->handler(rules->user, which, &over);
+    clear_marks(state);
+    memset(state->units, 0, state->n_units * sizeof *state->units);
+    state->open = false;
+    state->cooling = state->rule.cool_down;
+}
+
+static void join(es_rule_state *state, size_t which)
+{
+    es_rule_unit *unit = &state->units[which];
+    if (!state->open) {
+        state->open = true;
+        state->opened = unit->last;
+        state->onset = unit->onset;
+        state->last = unit->last;
+        state->worst = unit->worst;
+    }
+    if (unit->onset < state->onset)
+        state->onset = unit->onset;
+    if (unit->last > state->last)
+        state->last = unit->last;
+    state->worst = es_rule_worse(&state->rule, state->worst, unit->worst);
+    unit->active = true;
+    mark_unit(state, which);
+}
+
+/* After all units are judged: the rule's episode opens, goes on, or ends. */
+static void conclude(es_rules *rules, size_t which)
+{
+    es_rule_state *state = &rules->states[which];
+    bool was_open = state->open, active = false;
+    uint32_t needed = state->rule.samples > 1 ? state->rule.samples : 1;
+    if (!was_open && state->cooling > 0) {
+        state->cooling--;
+        return;
+    }
+    for (size_t i = 0; i < state->n_units; i++) {
+        if (state->units[i].streak >= needed)
+            join(state, i);
+        active = active || state->units[i].active;
+    }
+    if (!active)
+        report(rules, which, false);
+    else if (!was_open && rules->announce) {
+        const es_episode opened = describe(state, true);
+        rules->announce(rules->announce_user, which, &opened);
+    }
+}
+
+/* --- samples --------------------------------------------------------------*/
+
+static void judge(es_rules *rules, size_t which, const sample *of)
+{
+    es_rule_state *state = &rules->states[which];
+    size_t n_row = of->n / state->n_units;
+    double x = NAN;
+    if (state->rule.aggregate == ES_RULE_SHARE) {
+        verdict said = judge_share(&x, state, of);
+        follow(state, 0, said, x, of->step);
+        if (said == HOLDS)
+            mark_share(state, of);
+        else if (said == CLEAR && !state->open)
+            clear_marks(state);
+    } else {
+        for (size_t i = 0; i < state->n_units; i++) {
+            verdict said = judge_row(&x, state, i, of->values + i * n_row,
+                                     n_row, of->step);
+            follow(state, i, said, x, of->step);
+        }
+    }
+    conclude(rules, which);
+}
+
+static bool concerns(const es_rules *rules, const es_rule *rule,
+                     const char *series, bool eval, size_t n)
+{
+    return rule->eval == eval && strcmp(rule->series, series) == 0 &&
+           es_rule_fits(rule, &rules->run, n);
+}
+
+void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
+                   const float *values, size_t n)
+{
+    const sample of = {.step = step, .values = values, .n = n};
+    for (size_t i = 0; i < rules->n; i++) {
+        const es_rule_state *state = &rules->states[i];
+        if (concerns(rules, &state->rule, series, eval, n) &&
+            step >= state->warm_up_end && es_is_measured(values, n))
+            judge(rules, i, &of);
+    }
+}
+
+static void keep_baseline(es_rule_state *state, const sample *of)
+{
+    size_t n_row = of->n / state->n_references;
+    for (size_t i = 0; i < state->n_references; i++)
+        state->baseline[i] = es_rule_measure_of(state->rule.aggregate,
+                                                of->values + i * n_row, n_row)
+                                 .value;
+    state->baseline_step = of->step;
+    state->has_baseline = true;
+}
+
+void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
+                            int64_t step, const float *values, size_t n)
+{
+    const sample of = {.step = step, .values = values, .n = n};
+    for (size_t i = 0; i < rules->n; i++) {
+        es_rule_state *state = &rules->states[i];
+        if (state->baseline && concerns(rules, &state->rule, series, eval, n))
+            keep_baseline(state, &of);
+    }
+}
+
+void es_rules_finish(es_rules *rules)
+{
+    for (size_t i = 0; i < rules->n; i++)
+        report(rules, i, true);
+}

@@ -1,0 +1,153 @@
+#include "analyzer/statistics/stats.h"
+
+#include "analyzer/base/value.h"
+#include <math.h>
+#include <stdbool.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* --- sorting --------------------------------------------------------------*/
+
+/* x[at] sinks into the heap x (n) until no child is larger. */
+static void sink(float *x, size_t at, size_t n)
+{
+    float value = x[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n)
+            break;
+        if (child + 1 < n && x[child + 1] > x[child])
+            child++;
+        if (!(x[child] > value))
+            break;
+        x[at] = x[child];
+        at = child;
+    }
+    x[at] = value;
+}
+
+/* Heapsort: in place, and no input makes it slow. */
+static void sort(float *x, size_t n)
+{
+    for (size_t i = n / 2; i > 0; i--)
+        sink(x, i - 1, n);
+    for (size_t end = n; end > 1; end--) {
+        float largest = x[0];
+        x[0] = x[end - 1];
+        sink(x, 0, end - 1);
+        x[end - 1] = largest;
+    }
+}
+
+void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
+                           size_t n)
+{
+    *out = (es_distribution){.sorted = sorted};
+    for (size_t i = 0; i < n; i++) {
+        if (es_is_missing(x[i]))
+            out->missing++;
+        else if (!isfinite(x[i]))
+            out->nonfinite++;
+        else
+            sorted[out->n_finite++] = x[i];
+    }
+    sort(sorted, out->n_finite);
+}
+
+double es_stats_quantile(const es_distribution *sample, double p)
+{
+    if (sample->n_finite == 0 || isnan(p))
+        return NAN;
+    double at = fmin(fmax(p, 0), 1) * (double)(sample->n_finite - 1);
+    size_t below = (size_t)at;
+    double low = sample->sorted[below];
+    if (below + 1 == sample->n_finite)
+        return low;
+    return low + (at - (double)below) * (sample->sorted[below + 1] - low);
+}
+
+/* --- distances ------------------------------------------------------------*/
+
+/* Walks up the values of two samples, of which neither is empty. */
+typedef struct walk {
+    const es_distribution *a, *b;
+    size_t n_a, n_b; /* values at or below `at` */
+    double at;
+} walk;
+
+/* To the next value of either; false after the last. */
+static bool step_up(walk *w)
+{
+    bool in_a = w->n_a < w->a->n_finite, in_b = w->n_b < w->b->n_finite;
+    if (!in_a && !in_b)
+        return false;
+    float next_a = in_a ? w->a->sorted[w->n_a] : INFINITY;
+    float next_b = in_b ? w->b->sorted[w->n_b] : INFINITY;
+    float next = next_a < next_b ? next_a : next_b;
+    while (w->n_a < w->a->n_finite && w->a->sorted[w->n_a] <= next)
+        w->n_a++;
+    while (w->n_b < w->b->n_finite && w->b->sorted[w->n_b] <= next)
+        w->n_b++;
+    w->at = next;
+    return true;
+}
+
+/* Between the distribution functions, from `at` to the next value. */
+static double gap(const walk *w)
+{
+    return fabs((double)w->n_a / (double)w->a->n_finite -
+                (double)w->n_b / (double)w->b->n_finite);
+}
+
+double es_stats_ks(const es_distribution *a, const es_distribution *b)
+{
+    walk w = {.a = a, .b = b};
+    double largest = 0;
+    if (a->n_finite == 0 || b->n_finite == 0)
+        return NAN;
+    while (step_up(&w))
+        largest = fmax(largest, gap(&w));
+    return largest;
+}
+
+double es_stats_wasserstein(const es_distribution *a, const es_distribution *b)
+{
+    walk w = {.a = a, .b = b};
+    double area = 0;
+    if (a->n_finite == 0 || b->n_finite == 0)
+        return NAN;
+    step_up(&w);
+    for (double from = w.at, height = gap(&w); step_up(&w); from = w.at) {
+        area += height * (w.at - from);
+        height = gap(&w);
+    }
+    return area;
+}
+
+/* --- Kolmogorov's distribution ---------------------------------------------*/
+
+/* P(K > x). Of its two series each converges fast where it is used: the
+   sixth term is below the rounding of the first. */
+static double kolmogorov_tail(double x)
+{
+    double sum = 0;
+    if (x < 1.18) {
+        for (int k = 1; k <= 9; k += 2)
+            sum += exp(-k * k * pi * pi / (8 * x * x));
+        return 1 - sqrt(2 * pi) / x * sum;
+    }
+    for (int k = 1; k <= 5; k++)
+        sum += (k % 2 ? 2 : -2) * exp(-2.0 * k * k * x * x);
+    return sum;
+}
+
+double es_stats_ks_p(double distance, size_t n_a, size_t n_b)
+{
+    if (isnan(distance) || n_a == 0 || n_b == 0)
+        return NAN;
+    if (distance <= 0)
+        return 1;
+    double a = (double)n_a, b = (double)n_b;
+    double root = sqrt(a * b / (a + b));
+    return kolmogorov_tail(distance * (root + 0.12 + 0.11 / root));
+}

@@ -1,0 +1,64 @@
+/**
+ * Making the deliveries that a ledger owes. Each kind of action has a process
+ * of its own, which opens the ledger, claims one delivery after the other,
+ * makes it and settles it. It outlives a watcher that is killed, so that what
+ * is claimed is also made, and only once.
+ *
+ * If that process too is killed between claim and settlement nobody knows
+ * whether the delivery was made. A line is then printed, posted, and a request
+ * to stop made, again; a command is not run again, but told of as failed.
+ */
+#ifndef ES_DELIVER_H
+#define ES_DELIVER_H
+
+#include "cli/alerts/delivery/webhook.h"
+#include <sys/types.h>
+
+typedef enum es_action {
+    ES_ACTION_PRINT,
+    ES_ACTION_EXEC,
+    ES_ACTION_WEBHOOK,
+    ES_ACTION_STOP,
+    ES_N_ACTIONS
+} es_action;
+
+const char *es_action_name(es_action action); /* "print" */
+
+typedef struct es_deliver_options {
+    const char *ledger;   /* path */
+    bool json;            /* print: the object instead of its line */
+    char **command;       /* exec: words, NULL at their end */
+    double command_limit; /* seconds */
+    es_webhook webhook;
+} es_deliver_options;
+
+/** How a delivering process ended. */
+enum {
+    ES_DELIVER_DONE,  /* nothing that it could do is left */
+    ES_DELIVER_AGAIN, /* something failed that may go well later */
+    ES_DELIVER_GONE   /* standard output cannot be written */
+};
+
+/** Starts a process that makes the deliveries of this action; its pid, or -1
+ *  and errno. The caller must have no ledger and no run file open. */
+pid_t es_deliver_start(es_action action, const es_deliver_options *options);
+
+/**
+ * Runs a command: `json` and a line end on its standard input, its standard
+ * output on our standard error.
+ *
+ *   note  (size) written unless it is delivered: why not
+ *
+ * Delivered if it exits with 0, else failed: also when it is killed, with
+ * all of its process group, because its time is up.
+ */
+es_outcome es_deliver_exec(char *note, size_t size, const char *json,
+                           const es_deliver_options *options) ES_MUST_USE;
+
+/** Leaves RUN.db.stop for the recorder of the run (hooks/recorder/process);
+ *  fails if the file holds another run by now. Returns as es_deliver_exec, or
+ *  ES_OUTCOME_AGAIN. */
+es_outcome es_deliver_stop(char *note, size_t size,
+                           const char *json) ES_MUST_USE;
+
+#endif

@@ -1,0 +1,98 @@
+#include "cli/alerts/delivery/metrics.h"
+
+#include "analyzer/base/text.h"
+#include "cli/output/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static void head(FILE *out, const char *name, const char *unit,
+                 const char *help)
+{
+    fprintf(out, "# TYPE entropy_scan_%s gauge\n", name);
+    if (unit)
+        fprintf(out, "# UNIT entropy_scan_%s %s\n", name, unit);
+    fprintf(out, "# HELP entropy_scan_%s %s\n", name, help);
+}
+
+/* A label's value: one line of good UTF-8. */
+static void print_label(FILE *out, const char *text)
+{
+    size_t n = es_text_escape(NULL, 0, text, ES_ESCAPE_TERMINAL) + 1;
+    char *safe = malloc(n);
+    if (!safe)
+        return;
+    es_text_escape(safe, n, text, ES_ESCAPE_TERMINAL);
+    for (const char *c = safe; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fputc('\\', out);
+        fputc(*c, out);
+    }
+    free(safe);
+}
+
+static void print_alerts(FILE *out, const es_look_file *file, const char *kind,
+                         es_severity severity, uint32_t n)
+{
+    if (!n)
+        return;
+    fputs("entropy_scan_alerts{file=\"", out);
+    print_label(out, file->path);
+    fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n", kind,
+            es_severity_name(severity), n);
+}
+
+static void print_file(FILE *out, const es_look *look, const es_look_file *file)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++)
+            print_alerts(out, file, es_flag_name((es_flag_kind)kind),
+                         (es_severity)severity, file->counts[kind][severity]);
+    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
+        print_alerts(out, file, look->rules->rules[i].name,
+                     look->rules->rules[i].severity, file->of_rules[i]);
+}
+
+static void print_all(FILE *out, const es_look *look,
+                      const es_ledger_counts *counts)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    head(out, "alerts", NULL, "Alerts of the runs in a file.");
+    for (size_t i = 0; i < look->n_files; i++)
+        print_file(out, look, &look->files[i]);
+    head(out, "files", NULL, "Run files by whether they can be read.");
+    fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", look->n_read);
+    fprintf(out, "entropy_scan_files{state=\"unreadable\"} %zu\n",
+            look->n_failed);
+    head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
+    fprintf(out, "entropy_scan_deliveries{state=\"delivered\"} %lld\n",
+            (long long)counts->delivered);
+    fprintf(out, "entropy_scan_deliveries{state=\"owed\"} %lld\n",
+            (long long)counts->owed);
+    fprintf(out, "entropy_scan_deliveries{state=\"failed\"} %lld\n",
+            (long long)counts->failed);
+    head(out, "last_look_seconds", "seconds", "When the files were looked at.");
+    fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n",
+            (long long)now.tv_sec, now.tv_nsec / 1000000);
+    fputs("# EOF\n", out);
+}
+
+es_status es_metrics_write(const char *path, const es_look *look,
+                           const es_ledger_counts *counts)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    struct stat about;
+    /* A FIFO without a reader would be waited for, and no alert told. */
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
+                       path);
+    es_status status = es_output_open(&output, &stream, path);
+    if (status != ES_OK)
+        return status;
+    print_all(stream, look, counts);
+    return es_output_close(output);
+}

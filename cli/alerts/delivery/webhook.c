@@ -1,0 +1,255 @@
+#include "cli/alerts/delivery/webhook.h"
+
+#include "cli/alerts/delivery/notice.h"
+#include "cli/output/print.h"
+#include "store/infile.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define URL_MOST 4096
+#define ANSWER_MOST 65536 /* bytes: an answer is not read, but eaten */
+
+/* --- libcurl --------------------------------------------------------------*/
+
+/* Loaded when the first alert is posted: with it come thirty libraries, which
+ * would triple the time that every other command takes to start. */
+typedef struct curl_api {
+    __typeof__(curl_easy_init) *init;
+    __typeof__(curl_easy_setopt) *setopt;
+    __typeof__(curl_easy_perform) *perform;
+    __typeof__(curl_easy_getinfo) *getinfo;
+    __typeof__(curl_easy_cleanup) *cleanup;
+    __typeof__(curl_easy_strerror) *strerror;
+    __typeof__(curl_slist_append) *append;
+    __typeof__(curl_slist_free_all) *free_all;
+} curl_api;
+
+static bool find(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+/* NULL, and the message set, if there is no libcurl. Stays loaded. */
+static const curl_api *load_curl(void)
+{
+    static curl_api api;
+    static bool loaded;
+    if (loaded)
+        return &api;
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        library = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
+    loaded = library && find(library, "curl_easy_init", &api.init) &&
+             find(library, "curl_easy_setopt", &api.setopt) &&
+             find(library, "curl_easy_perform", &api.perform) &&
+             find(library, "curl_easy_getinfo", &api.getinfo) &&
+             find(library, "curl_easy_cleanup", &api.cleanup) &&
+             find(library, "curl_easy_strerror", &api.strerror) &&
+             find(library, "curl_slist_append", &api.append) &&
+             find(library, "curl_slist_free_all", &api.free_all);
+    if (loaded)
+        return &api;
+    es_fail(ES_EIO, "a webhook needs libcurl.so.4: install libcurl4: %s",
+            library ? "functions are missing" : dlerror());
+    return NULL;
+}
+
+/* --- where to -------------------------------------------------------------*/
+
+/* `where` is named, the URL is not. */
+static es_status take_url(char **url, const char *text, const char *where)
+{
+    size_t n = strcspn(text, "\r\n");
+    if (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0)
+        return es_fail(ES_EUSAGE, "%s: no URL: https://...", where);
+    *url = strndup(text, n);
+    return *url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
+}
+
+es_status es_webhook_from_env(char **url, const char *name)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return es_fail(ES_EUSAGE, "%.80s: no such environment variable", name);
+    return take_url(url, text, name);
+}
+
+es_status es_webhook_from_file(char **url, const char *path)
+{
+    char line[URL_MOST] = "";
+    FILE *file;
+    es_status status = es_infile_stream(&file, path);
+    if (status != ES_OK)
+        return status;
+    bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    if (read && strlen(line) + 1 == sizeof line)
+        return es_fail(ES_EUSAGE, "%s: longer than a URL", path);
+    return take_url(url, line, path);
+}
+
+/* --- what -----------------------------------------------------------------*/
+
+/* Slack reads & < > as markup. */
+static void print_slack(FILE *out, const char *line)
+{
+    static const char special[] = "&<>";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;"};
+    char one[2] = "";
+    fputs("{\"text\":\"", out);
+    for (; *line; line++) {
+        const char *which = strchr(special, *line);
+        one[0] = *line;
+        if (which)
+            fputs(names[which - special], out);
+        else if ((unsigned char)*line < 0x80)
+            es_print_escaped(out, one, ES_ESCAPE_JSON);
+        else
+            fputc(*line, out);
+    }
+    fputs("\"}", out);
+}
+
+static char *body_of(const es_webhook *to, const char *json)
+{
+    char *body = NULL, *line;
+    size_t n;
+    if (!to->slack)
+        return strdup(json);
+    line = es_notice_member(json, "text");
+    FILE *out = line ? open_memstream(&body, &n) : NULL;
+    if (out) {
+        print_slack(out, line);
+        if (fclose(out) != 0) {
+            free(body);
+            body = NULL;
+        }
+    }
+    free(line);
+    return body;
+}
+
+/* --- posting --------------------------------------------------------------*/
+
+static struct curl_slist *headers_of(const curl_api *curl, const char *id)
+{
+    char line[256];
+    snprintf(line, sizeof line, "X-Entropy-Scan-Id: %.200s", id);
+    for (char *c = line; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    struct curl_slist *list =
+        curl->append(NULL, "Content-Type: application/json");
+    struct curl_slist *longer = list ? curl->append(list, line) : NULL;
+    if (!longer)
+        curl->free_all(list);
+    return longer;
+}
+
+static size_t eat(char *bytes, size_t size, size_t n, void *user)
+{
+    size_t *eaten = user;
+    (void)bytes;
+    *eaten += size * n;
+    return *eaten > ANSWER_MOST ? 0 : size * n;
+}
+
+/* Only what is the user's own mistake for certain is given up: a URL that is
+   none, a redirection for good, an answer that says that the post is wrong. */
+static bool is_final(long answer)
+{
+    static const int later[] = {302, 303, 307, 408, 425, 429};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (answer == later[i])
+            return false;
+    return answer / 100 == 3 || answer / 100 == 4;
+}
+
+static es_outcome judge(char *note, size_t size, const char *trouble,
+                        CURLcode code, long answer)
+{
+    /* Once the answer's first line is there it counts, whatever follows. */
+    if (answer == 0) {
+        /* The URL's own is http or https: see take_url. */
+        snprintf(note, size, "%s",
+                 code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is no HTTP"
+                                                    : trouble);
+        return code == CURLE_URL_MALFORMAT ? ES_OUTCOME_FAILED
+                                           : ES_OUTCOME_AGAIN;
+    }
+    snprintf(note, size, "the server answers %ld%s", answer,
+             answer / 100 == 3 ? ": redirections are not followed" : "");
+    if (answer / 100 == 2)
+        return ES_OUTCOME_DELIVERED;
+    return is_final(answer) ? ES_OUTCOME_FAILED : ES_OUTCOME_AGAIN;
+}
+
+/* The variables that curl goes by: the library does not read them itself. */
+static void choose_authorities(__typeof__(curl_easy_setopt) *set, CURL *handle)
+{
+    const char *bundle = getenv("CURL_CA_BUNDLE");
+    const char *folder = getenv("SSL_CERT_DIR");
+    const char *file = getenv("SSL_CERT_FILE");
+    if (bundle && *bundle) {
+        set(handle, CURLOPT_CAINFO, bundle);
+        return;
+    }
+    if (folder && *folder)
+        set(handle, CURLOPT_CAPATH, folder);
+    if (file && *file)
+        set(handle, CURLOPT_CAINFO, file);
+}
+
+static es_outcome post(char *note, size_t size, const curl_api *curl,
+                       CURL *handle, const es_webhook *to, const char *body,
+                       const struct curl_slist *headers)
+{
+    size_t eaten = 0;
+    long answer = 0, limit = (long)(to->timeout * 1000);
+    __typeof__(curl_easy_setopt) *set = curl->setopt;
+    choose_authorities(set, handle);
+    set(handle, CURLOPT_URL, to->url);
+    set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    set(handle, CURLOPT_FOLLOWLOCATION, 0L);
+    set(handle, CURLOPT_SSL_VERIFYPEER, 1L);
+    set(handle, CURLOPT_SSL_VERIFYHOST, 2L);
+    set(handle, CURLOPT_NOSIGNAL, 1L);
+    set(handle, CURLOPT_TIMEOUT_MS, limit);
+    set(handle, CURLOPT_CONNECTTIMEOUT_MS, limit);
+    set(handle, CURLOPT_USERAGENT, "entropy-scan/" ES_VERSION);
+    set(handle, CURLOPT_HTTPHEADER, headers);
+    set(handle, CURLOPT_POSTFIELDS, body);
+    set(handle, CURLOPT_WRITEFUNCTION, eat);
+    set(handle, CURLOPT_WRITEDATA, &eaten);
+    CURLcode code = curl->perform(handle);
+    curl->getinfo(handle, CURLINFO_RESPONSE_CODE, &answer);
+    return judge(note, size, curl->strerror(code), code, answer);
+}
+
+es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
+                           const char *id, const char *json)
+{
+    es_outcome outcome = ES_OUTCOME_AGAIN;
+    const curl_api *curl = load_curl();
+    if (!curl) {
+        snprintf(note, size, "%s", es_message());
+        return outcome;
+    }
+    char *body = body_of(to, json);
+    struct curl_slist *headers = headers_of(curl, id);
+    CURL *handle = body && headers ? curl->init() : NULL;
+    if (handle)
+        outcome = post(note, size, curl, handle, to, body, headers);
+    else
+        snprintf(note, size, "out of memory for a message");
+    curl->cleanup(handle);
+    curl->free_all(headers);
+    free(body);
+    return outcome;
+}

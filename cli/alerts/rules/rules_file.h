@@ -1,0 +1,59 @@
+/**
+ * Rules files: the thresholds of the flags and further rules, as ini. What
+ * `entropy-scan rules` prints is the manual of the format.
+ */
+#ifndef ES_RULES_FILE_H
+#define ES_RULES_FILE_H
+
+#include "analyzer/flags/rules.h"
+#include <stdio.h>
+
+#define ES_RULES_FILE_BYTES (64 << 10) /* a larger file is refused */
+#define ES_RULES_MOST 256
+
+typedef struct es_rules_file {
+    es_flag_rules flags;
+    es_rule *rules; /* (n) names differ */
+    size_t n;
+    char *baseline; /* a run file; NULL: no rule needs one */
+} es_rules_file;
+
+/** The design's thresholds, no rule. */
+void es_rules_file_default(es_rules_file *out);
+
+void es_rules_file_free(es_rules_file *file);
+
+/**
+ * Reads a file, as es_infile_load does; what it does not set keeps its
+ * default.
+ *
+ *   out   es_rules_file_free, also on failure
+ *
+ * ES_OK; ES_EIO; ES_EUSAGE (the message names file, line, and what was
+ * expected there); ES_ENOMEM. Not for two threads at a time.
+ */
+es_status es_rules_file_read(es_rules_file *out, const char *path) ES_MUST_USE;
+
+/** The same from text (n); `path` is for messages. */
+es_status es_rules_file_parse(es_rules_file *out, const char *path,
+                              const char *text, size_t n) ES_MUST_USE;
+
+/** Prints what reads back as the same values, with comments; `examples` adds
+ *  rules as lines that begin with a semicolon. */
+void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
+
+/** True if it says something: a threshold other than the default, a rule. */
+bool es_rules_file_is_set(const es_rules_file *file);
+
+/** True if it has a threshold of a flag other than the default. */
+bool es_rules_file_sets_flags(const es_rules_file *file);
+
+/**
+ * The member "rules" of `--json`, with the comma before it: thresholds by
+ * section as in the file; "further": every rule with all of its keys, "end"
+ * null where it is the threshold; "baseline": a path or null.
+ * ES_OK or ES_ENOMEM.
+ */
+es_status es_rules_file_json(FILE *out, const es_rules_file *file) ES_MUST_USE;
+
+#endif

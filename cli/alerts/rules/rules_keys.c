@@ -1,0 +1,307 @@
+/* What the keys of a rule may say. */
+#include "cli/alerts/rules/rules_internal.h"
+
+#include "analyzer/base/text.h"
+#include "store/run.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS] = {
+    {ES_FLAG_COLLAPSE, "head", offsetof(es_flag_rules, collapse_head),
+     ES_RULES_POSITIVE, "a head is low below this fraction of the ceiling"},
+    {ES_FLAG_COLLAPSE, "share", offsetof(es_flag_rules, collapse_share),
+     ES_RULES_SHARE, "of a layer's heads that are low"},
+    {ES_FLAG_COLLAPSE, "history", offsetof(es_flag_rules, collapse_history),
+     ES_RULES_SHARE, "or a layer's mean below this fraction of its own median"},
+    {ES_FLAG_COLLAPSE, "samples", offsetof(es_flag_rules, collapse_samples),
+     ES_RULES_COUNT, "consecutive; as many as there are in a shorter run"},
+    {ES_FLAG_COLLAPSE, "layers", offsetof(es_flag_rules, collapse_layers),
+     ES_RULES_COUNT, "so many layers at once, and half of them, count for two"},
+    {ES_FLAG_OVERLOAD, "head", offsetof(es_flag_rules, overload_head),
+     ES_RULES_POSITIVE, "a head is high from this fraction of the ceiling on"},
+    {ES_FLAG_OVERLOAD, "warning", offsetof(es_flag_rules, overload_warning),
+     ES_RULES_SHARE, "of all heads that are high"},
+    {ES_FLAG_OVERLOAD, "error", offsetof(es_flag_rules, overload_error),
+     ES_RULES_SHARE, "of all heads that are high"},
+    {ES_FLAG_OVERLOAD, "warm_up", offsetof(es_flag_rules, warm_up),
+     ES_RULES_SHARE,
+     "of the planned steps, not judged; collapse's history begins then too"},
+    {ES_FLAG_OVERLOAD, "samples", offsetof(es_flag_rules, overload_samples),
+     ES_RULES_COUNT, "consecutive; as many as there are in a shorter run"},
+    {ES_FLAG_LOGITS, "warning", offsetof(es_flag_rules, logits_warning),
+     ES_RULES_POSITIVE, "a max_logit above this"},
+    {ES_FLAG_LOGITS, "error", offsetof(es_flag_rules, logits_error),
+     ES_RULES_POSITIVE, "a max_logit above this"},
+};
+
+double es_rules_threshold_get(const es_flag_rules *flags,
+                              const es_rules_threshold *of)
+{
+    const char *at = (const char *)flags + of->offset;
+    int count;
+    double value;
+    if (of->range == ES_RULES_COUNT) {
+        memcpy(&count, at, sizeof count);
+        return count;
+    }
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+void es_rules_threshold_set(es_flag_rules *flags, const es_rules_threshold *of,
+                            double value)
+{
+    char *at = (char *)flags + of->offset;
+    int count = of->range == ES_RULES_COUNT ? (int)value : 0;
+    if (of->range == ES_RULES_COUNT)
+        memcpy(at, &count, sizeof count);
+    else
+        memcpy(at, &value, sizeof value);
+}
+
+const char *const es_rules_keys[ES_N_RULES_KEYS] = {
+    [ES_RULES_KEY_SERIES] = "series",
+    [ES_RULES_KEY_PHASE] = "phase",
+    [ES_RULES_KEY_AGGREGATE] = "aggregate",
+    [ES_RULES_KEY_ABOVE + ES_RULE_ABOVE] = "above",
+    [ES_RULES_KEY_ABOVE + ES_RULE_BELOW] = "below",
+    [ES_RULES_KEY_ABOVE + ES_RULE_AT_LEAST] = "at_least",
+    [ES_RULES_KEY_ABOVE + ES_RULE_AT_MOST] = "at_most",
+    [ES_RULES_KEY_SHARE_OF] = "share",
+    [ES_RULES_KEY_END] = "end",
+    [ES_RULES_KEY_SAMPLES] = "samples",
+    [ES_RULES_KEY_WARM_UP] = "warm_up",
+    [ES_RULES_KEY_COOL_DOWN] = "cool_down",
+    [ES_RULES_KEY_SEVERITY] = "severity",
+    [ES_RULES_KEY_ACTION] = "action",
+};
+
+bool es_rules_is_text(const char *value)
+{
+    size_t n = strlen(value);
+    for (size_t i = 0; i < n; i++)
+        if (iscntrl((unsigned char)value[i]))
+            return false;
+    return n > 0 && n <= ES_RULES_TEXT_MOST && value[0] != ';' &&
+           es_text_is_utf8(value, n);
+}
+
+static es_status set_series(es_rule *rule, const char *value, const char *at)
+{
+    if (!es_rules_is_text(value))
+        return es_fail(ES_EUSAGE,
+                       "%s: series = '%.40s': the name of a series, such as "
+                       "entropy",
+                       at, value);
+    memcpy(rule->series, value, strlen(value) + 1);
+    return ES_OK;
+}
+
+static es_status set_phase(es_rule *rule, const char *value, const char *at)
+{
+    rule->eval = strcmp(value, "eval") == 0;
+    if (rule->eval || strcmp(value, "train") == 0)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: phase = '%.40s': train or eval", at, value);
+}
+
+static es_status set_aggregate(es_rule *rule, const char *value, const char *at)
+{
+    for (int i = 0; i < ES_N_RULE_AGGREGATES; i++) {
+        rule->aggregate = (es_rule_aggregate)i;
+        if (strcmp(value, es_rule_aggregate_name(rule->aggregate)) == 0)
+            return ES_OK;
+    }
+    return es_fail(ES_EUSAGE,
+                   "%s: aggregate = '%.40s': head, layer_mean, layer_min, "
+                   "layer_max, share or run",
+                   at, value);
+}
+
+/* The reference's name after the number; ES_N_RULE_REFERENCES if there is no
+   such one. */
+static int find_reference(const char *name)
+{
+    int i = 0;
+    while (i < ES_N_RULE_REFERENCES &&
+           strcmp(name, es_rule_reference_name((es_rule_reference)i)) != 0)
+        i++;
+    return i;
+}
+
+/* "0.05 ceiling". */
+static es_status set_threshold(es_rule *rule, es_rules_key key,
+                               const char *value, const char *at)
+{
+    char number[64];
+    size_t n = strcspn(value, " \t");
+    const char *name = value + n + strspn(value + n, " \t");
+    int reference = find_reference(name);
+    memcpy(number, value, n < sizeof number ? n : 0);
+    number[n < sizeof number ? n : 0] = 0;
+    rule->comparison = (es_rule_comparison)(key - ES_RULES_KEY_ABOVE);
+    if (reference == ES_N_RULE_REFERENCES ||
+        es_double_parse(&rule->threshold, number) != ES_OK)
+        return es_fail(ES_EUSAGE,
+                       "%s: %s = '%.40s': a number, alone or followed by "
+                       "ceiling, history or baseline",
+                       at, es_rules_keys[key], value);
+    rule->reference = (es_rule_reference)reference;
+    return ES_OK;
+}
+
+static es_status set_share(double *out, es_rules_key key, const char *value,
+                           const char *at)
+{
+    if (es_double_parse(out, value) == ES_OK && *out >= 0 && *out <= 1)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a share from 0 to 1", at,
+                   es_rules_keys[key], value);
+}
+
+static es_status set_count(uint32_t *out, es_rules_key key, int64_t least,
+                           const char *value, const char *at)
+{
+    int64_t n;
+    if (es_int_parse(&n, value, least, ES_RULES_COUNT_MOST) != ES_OK)
+        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a number from %d to %d",
+                       at, es_rules_keys[key], value, (int)least,
+                       ES_RULES_COUNT_MOST);
+    *out = (uint32_t)n;
+    return ES_OK;
+}
+
+/* "0.05" of the planned steps, or "200 steps", or "0.05 200 steps". */
+static es_status set_warm_up(es_rule *rule, const char *value, const char *at)
+{
+    char first[64], steps[64], word[8], rest;
+    double share = 0;
+    int64_t end = 0;
+    bool fine = false;
+    int n = sscanf(value, "%63s %63s %7s %c", first, steps, word, &rest);
+    if (n == 1)
+        fine = es_double_parse(&share, first) == ES_OK;
+    else if (n == 2 && strcmp(steps, "steps") == 0)
+        fine = es_int_parse(&end, first, 0, ES_MAX_STEP) == ES_OK;
+    else if (n == 3 && strcmp(word, "steps") == 0)
+        fine = es_double_parse(&share, first) == ES_OK &&
+               es_int_parse(&end, steps, 0, ES_MAX_STEP) == ES_OK;
+    if (!fine || share < 0 || share > 1)
+        return es_fail(ES_EUSAGE,
+                       "%s: warm_up = '%.40s': a share of the planned steps, "
+                       "such as 0.05, or a number of them, such as 200 steps",
+                       at, value);
+    rule->warm_up = share;
+    rule->warm_up_end = end;
+    return ES_OK;
+}
+
+static es_status set_severity(es_rule *rule, const char *value, const char *at)
+{
+    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
+        rule->severity = (es_severity)i;
+        if (strcmp(value, es_severity_name(rule->severity)) == 0)
+            return ES_OK;
+    }
+    return es_fail(ES_EUSAGE,
+                   "%s: severity = '%.40s': info, warning, error or critical",
+                   at, value);
+}
+
+static es_status set_action(es_rule *rule, const char *value, const char *at)
+{
+    bool stop = strcmp(value, "stop") == 0;
+    rule->action = stop ? ES_RULE_STOP : ES_RULE_NO_ACTION;
+    if (stop || strcmp(value, "none") == 0)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: action = '%.40s': none or stop", at, value);
+}
+
+static es_status set_end(es_rule *rule, const char *value, const char *at)
+{
+    if (es_double_parse(&rule->end, value) == ES_OK)
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%s: end = '%.40s': a number, in the units of the threshold "
+                   "and without their name",
+                   at, value);
+}
+
+es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
+                       const char *at)
+{
+    switch (key) {
+    case ES_RULES_KEY_SERIES:
+        return set_series(rule, value, at);
+    case ES_RULES_KEY_PHASE:
+        return set_phase(rule, value, at);
+    case ES_RULES_KEY_AGGREGATE:
+        return set_aggregate(rule, value, at);
+    case ES_RULES_KEY_SHARE_OF:
+        return set_share(&rule->share, key, value, at);
+    case ES_RULES_KEY_END:
+        return set_end(rule, value, at);
+    case ES_RULES_KEY_SAMPLES:
+        return set_count(&rule->samples, key, 1, value, at);
+    case ES_RULES_KEY_WARM_UP:
+        return set_warm_up(rule, value, at);
+    case ES_RULES_KEY_COOL_DOWN:
+        return set_count(&rule->cool_down, key, 0, value, at);
+    case ES_RULES_KEY_SEVERITY:
+        return set_severity(rule, value, at);
+    case ES_RULES_KEY_ACTION:
+        return set_action(rule, value, at);
+    default:
+        return set_threshold(rule, key, value, at);
+    }
+}
+
+/* The second threshold lies on the near side of the first. */
+static bool is_easier(const es_rule *rule)
+{
+    if (rule->aggregate == ES_RULE_SHARE)
+        return rule->end >= 0 && rule->end <= rule->share;
+    if (rule->comparison == ES_RULE_BELOW ||
+        rule->comparison == ES_RULE_AT_MOST)
+        return rule->end >= rule->threshold;
+    return rule->end <= rule->threshold;
+}
+
+static es_status check_end(const es_rule *rule, const char *path, int line)
+{
+    bool share = rule->aggregate == ES_RULE_SHARE;
+    bool falling = rule->comparison == ES_RULE_BELOW ||
+                   rule->comparison == ES_RULE_AT_MOST;
+    if (isnan(rule->end) || is_easier(rule))
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%.120s:%d: end = %g: a number of at %s %g, the %s that "
+                   "opens an episode",
+                   path, line, rule->end, falling && !share ? "least" : "most",
+                   share ? rule->share : rule->threshold,
+                   share ? "share" : "threshold");
+}
+
+es_status es_rules_check(const es_rule *rule, const int lines[ES_N_RULES_KEYS],
+                         const char *path, int header)
+{
+    bool compares = false;
+    for (int i = 0; i < ES_N_RULE_COMPARISONS; i++)
+        compares = compares || lines[ES_RULES_KEY_ABOVE + i];
+    if (!lines[ES_RULES_KEY_SERIES])
+        return es_fail(ES_EUSAGE,
+                       "%.120s:%d: rule %s: no series: add series = NAME", path,
+                       header, rule->name);
+    if (!compares)
+        return es_fail(ES_EUSAGE,
+                       "%.120s:%d: rule %s: no threshold: one of above, below, "
+                       "at_least, at_most",
+                       path, header, rule->name);
+    if (lines[ES_RULES_KEY_SHARE_OF] && rule->aggregate != ES_RULE_SHARE)
+        return es_fail(ES_EUSAGE,
+                       "%.120s:%d: rule %s: share needs aggregate = share",
+                       path, lines[ES_RULES_KEY_SHARE_OF], rule->name);
+    return check_end(rule, path, lines[ES_RULES_KEY_END]);
+}

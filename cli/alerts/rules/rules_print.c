@@ -1,0 +1,153 @@
+#include "cli/alerts/rules/rules_internal.h"
+
+#include "analyzer/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static const char *const summaries[ES_N_FLAG_KINDS] = {
+    [ES_FLAG_NAN] = "Any non-finite loss, activation or row is critical at "
+                    "once. Nothing to set.",
+    [ES_FLAG_COLLAPSE] = "In some layer most heads have hardly any entropy "
+                         "left: critical.",
+    [ES_FLAG_OVERLOAD] = "Many heads attend to everything alike.",
+    [ES_FLAG_LOGITS] = "Attention scores grow.",
+};
+
+static void print_flag(FILE *out, const es_flag_rules *flags, es_flag_kind kind)
+{
+    char number[ES_FLOAT_TEXT_MAX];
+    fprintf(out, "\n# %s\n[%s]\n", summaries[kind], es_flag_name(kind));
+    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
+        const es_rules_threshold *of = &es_rules_thresholds[i];
+        if (of->section == kind)
+            fprintf(out, "# %s\n%s = %s\n", of->comment, of->key,
+                    es_double_print(number, es_rules_threshold_get(flags, of)));
+    }
+}
+
+static void print_number(FILE *out, const char *key, double value)
+{
+    char number[ES_FLOAT_TEXT_MAX];
+    fprintf(out, "%s = %s", key, es_double_print(number, value));
+}
+
+static void print_warm_up(FILE *out, const es_rule *rule)
+{
+    if (rule->warm_up > 0 || rule->warm_up_end == 0)
+        print_number(out, "warm_up", rule->warm_up);
+    else
+        fputs("warm_up =", out);
+    if (rule->warm_up_end > 0)
+        fprintf(out, " %" PRId64 " steps", rule->warm_up_end);
+    fputc('\n', out);
+}
+
+static void print_rule(FILE *out, const es_rule *rule)
+{
+    const char *reference = es_rule_reference_name(rule->reference);
+    fprintf(out, "\n[rule %s]\nseries = %s\nphase = %s\naggregate = %s\n",
+            rule->name, rule->series, rule->eval ? "eval" : "train",
+            es_rule_aggregate_name(rule->aggregate));
+    print_number(out, es_rule_comparison_name(rule->comparison),
+                 rule->threshold);
+    fprintf(out, "%s%s\n", *reference ? " " : "", reference);
+    if (rule->aggregate == ES_RULE_SHARE) {
+        print_number(out, "share", rule->share);
+        fputc('\n', out);
+    }
+    if (!isnan(rule->end)) {
+        print_number(out, "end", rule->end);
+        fputc('\n', out);
+    }
+    fprintf(out, "samples = %" PRIu32 "\n", rule->samples);
+    print_warm_up(out, rule);
+    fprintf(out, "cool_down = %" PRIu32 "\nseverity = %s\naction = %s\n",
+            rule->cool_down, es_severity_name(rule->severity),
+            es_rule_action_name(rule->action));
+}
+
+static const char introduction[] =
+    "# Rules of entropy-scan: --rules FILE judges by them. What is not set "
+    "keeps\n"
+    "# the value printed here. Lines that begin with # or ; are comments.\n";
+
+static const char format[] =
+    "\n"
+    "# Further rules, any number of them:\n"
+    "#   [rule NAME]  NAME stands among the flags\n"
+    "#   series       any that the run has; phase: train or eval (train)\n"
+    "#   aggregate    what is compared: every head, every layer's layer_mean,\n"
+    "#                layer_min or layer_max, the share of heads for which "
+    "the\n"
+    "#                comparison holds, or the run's value: run (head)\n"
+    "#   above, below, at_least, at_most: one of them, a number; followed by\n"
+    "#                ceiling, history or baseline a multiple of ln(T!)/T, of\n"
+    "#                its own median so far, of the baseline's value at the "
+    "step\n"
+    "#   share        of aggregate share: at least so many heads (0.5)\n"
+    "#   end          a second threshold: an episode goes on up to it (the "
+    "same)\n"
+    "#   samples      consecutive ones that it takes (1)\n"
+    "#   warm_up      not judged: a share of the planned steps, or N steps "
+    "(0)\n"
+    "#   cool_down    samples after an episode that open no other (0)\n"
+    "#   severity     info, warning, error or critical (warning)\n"
+    "#   action       none, or stop: watch asks the training to (none)\n"
+    "# NaN and missing values are never compared: they neither open nor end\n"
+    "# anything. Each example works without its semicolons.\n";
+
+static const char examples_text[] =
+    "\n; [rule sharp-head]\n"
+    "; series = max_logit\n"
+    "; aggregate = head\n"
+    "; above = 50\n"
+    "; end = 40\n"
+    "\n; [rule layer-fades]\n"
+    "; series = entropy\n"
+    "; aggregate = layer_mean\n"
+    "; below = 0.5 history\n"
+    "; samples = 5\n"
+    "; warm_up = 0.05\n"
+    "; severity = error\n"
+    "\n; [rule all-heads-high]\n"
+    "; series = entropy\n"
+    "; aggregate = layer_min\n"
+    "; at_least = 0.9 ceiling\n"
+    "; warm_up = 200 steps\n"
+    "\n; [rule no-head-left]\n"
+    "; series = entropy\n"
+    "; aggregate = layer_max\n"
+    "; at_most = 0.05 ceiling\n"
+    "; severity = critical\n"
+    "; action = stop\n"
+    "\n; [rule below-baseline]\n"
+    "; series = entropy\n"
+    "; aggregate = share\n"
+    "; below = 0.5 baseline\n"
+    "; share = 0.25\n"
+    "; end = 0.2\n"
+    "; cool_down = 10\n"
+    "\n; [rule loss-jumps]\n"
+    "; series = loss\n"
+    "; aggregate = run\n"
+    "; above = 1.5 history\n"
+    "; samples = 3\n"
+    "\n"
+    "# The run that rules compare with baseline: as many layers and heads.\n"
+    "; [baseline]\n"
+    "; run = baseline.db\n";
+
+void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
+{
+    fputs(introduction, out);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        print_flag(out, &file->flags, (es_flag_kind)kind);
+    fputs(format, out);
+    if (examples)
+        fputs(examples_text, out);
+    for (size_t i = 0; i < file->n; i++)
+        print_rule(out, &file->rules[i]);
+    if (file->baseline)
+        fprintf(out, "\n[baseline]\nrun = %s\n", file->baseline);
+}

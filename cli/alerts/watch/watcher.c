@@ -1,0 +1,377 @@
+#include "cli/alerts/watch/watcher.h"
+
+#include "cli/alerts/delivery/claimant.h"
+#include "cli/alerts/delivery/metrics.h"
+#include "cli/alerts/watch/bell.h"
+#include "cli/alerts/watch/known.h"
+#include "cli/output/print.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REST_LEAST 0.2 /* seconds between two looks */
+#define REST_SHARE 6   /* times the processor time that a look took */
+#define AGAIN_MOST 300 /* seconds between two tries of a delivery */
+
+/* The process that makes the deliveries of one action. */
+typedef struct worker {
+    pid_t pid;    /* 0: none */
+    int fd;       /* pidfd */
+    int tries;    /* that failed, one after the other */
+    double again; /* not before; monotonic seconds */
+} worker;
+
+typedef struct watcher {
+    const es_watcher_options *options;
+    es_look look;
+    es_ledger *ledger; /* open during a look; NULL between */
+    es_known known;
+    worker workers[ES_N_ACTIONS];
+    bool owes[ES_N_ACTIONS];
+    int64_t n_owed;                  /* see es_watcher_result */
+    es_ledger_counts before, counts; /* when we began; now */
+    int bell;
+    bool bell_told, ledger_told, textfile_told;
+    bool output_gone;
+} watcher;
+
+static double seconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* --- what was found -------------------------------------------------------*/
+
+static es_status open_ledger(watcher *w)
+{
+    return w->ledger ? ES_OK
+                     : es_ledger_open(&w->ledger, w->options->deliver.ledger);
+}
+
+/* Once for each run, whatever its alerts: the id is the run's. */
+static es_status ask_to_stop(watcher *w, const es_notice *notice,
+                             const char *json)
+{
+    const char *const actions[] = {es_action_name(ES_ACTION_STOP)};
+    char id[ES_UUID_SIZE + 8];
+    bool fresh;
+    const es_severity at = w->options->stop_at;
+    bool wanted = es_notice_stops(notice) ||
+                  (at != ES_SEVERITY_NONE && notice->severity >= at);
+    if (!wanted || !notice->written)
+        return ES_OK;
+    snprintf(id, sizeof id, "%.36s/stop", notice->uuid);
+    return es_ledger_add(w->ledger, id, json, notice->severity, actions, 1,
+                         &fresh);
+}
+
+static es_status enter(watcher *w, const es_notice *notice, const char *id,
+                       const char *json)
+{
+    const es_deliver_options *deliver = &w->options->deliver;
+    const char *actions[ES_N_ACTIONS];
+    size_t n = 0;
+    bool fresh;
+    actions[n++] = es_action_name(ES_ACTION_PRINT);
+    if (deliver->command)
+        actions[n++] = es_action_name(ES_ACTION_EXEC);
+    if (deliver->webhook.url)
+        actions[n++] = es_action_name(ES_ACTION_WEBHOOK);
+    es_status status = open_ledger(w);
+    if (status == ES_OK && notice->severity >= w->options->least)
+        status = es_ledger_add(w->ledger, id, json, notice->severity, actions,
+                               n, &fresh);
+    if (status == ES_OK)
+        status = ask_to_stop(w, notice, json);
+    return status;
+}
+
+static es_status take_notice(void *user, const es_notice *notice)
+{
+    watcher *w = user;
+    char *json = NULL, *id = es_notice_id(notice);
+    es_status status = ES_OK;
+    uint64_t hash = id ? es_known_hash(&w->known, id) : 0;
+    if (id && es_known_has(&w->known, hash)) {
+        free(id);
+        return ES_OK;
+    }
+    if (id)
+        json = es_notice_json(notice);
+    if (!json)
+        status = es_fail(ES_ENOMEM, "out of memory for an alert");
+    if (status == ES_OK)
+        status = enter(w, notice, id, json);
+    if (status == ES_OK)
+        es_known_add(&w->known, hash);
+    free(json);
+    free(id);
+    return status;
+}
+
+static bool can_do(const watcher *w, int action)
+{
+    const es_deliver_options *deliver = &w->options->deliver;
+    return (action != ES_ACTION_EXEC || deliver->command) &&
+           (action != ES_ACTION_WEBHOOK || deliver->webhook.url);
+}
+
+static bool is_free(const es_delivery *delivery)
+{
+    return !delivery->claimant || es_claimant_is_gone(delivery->claimant);
+}
+
+/* Which actions are owed, by whomever. */
+static es_status read_owed(watcher *w)
+{
+    es_delivery next;
+    int64_t after = 0;
+    es_status status = open_ledger(w);
+    memset(w->owes, 0, sizeof w->owes);
+    w->n_owed = 0;
+    if (status == ES_OK)
+        status = es_ledger_count(w->ledger, &w->counts);
+    while (status == ES_OK &&
+           (status = es_ledger_next(w->ledger, after, &next)) == ES_OK) {
+        after = next.number;
+        for (int i = 0; i < ES_N_ACTIONS; i++) {
+            if (strcmp(next.action, es_action_name((es_action)i)) != 0)
+                continue;
+            w->owes[i] = true;
+            w->n_owed += can_do(w, i) && is_free(&next);
+        }
+    }
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* Told of once, until it goes well again. */
+static void tell_once(bool *told, es_status status)
+{
+    if (status != ES_OK && !*told)
+        es_print_note("%s", es_message());
+    *told = status != ES_OK;
+}
+
+static es_status look(watcher *w)
+{
+    es_status status = es_look_round(&w->look);
+    es_status read = status == ES_OK ? read_owed(w) : ES_OK;
+    es_bell_watch(w->bell, &w->look, &w->bell_told);
+    tell_once(&w->ledger_told, status == ES_OK ? read : status);
+    /* No other process may inherit it. */
+    es_ledger_close(w->ledger);
+    w->ledger = NULL;
+    return status == ES_OK ? read : status;
+}
+
+/* --- deliveries -----------------------------------------------------------*/
+
+static void start_workers(watcher *w)
+{
+    double now = seconds(CLOCK_MONOTONIC);
+    for (int i = 0; i < ES_N_ACTIONS; i++) {
+        worker *of = &w->workers[i];
+        if (!w->owes[i] || of->pid || now < of->again || !can_do(w, i))
+            continue;
+        w->owes[i] = false;
+        pid_t pid = es_deliver_start((es_action)i, &w->options->deliver);
+        if (pid < 0) {
+            es_print_note("no process for a delivery: %s", strerror(errno));
+            of->again = now + 1;
+            w->owes[i] = true;
+            continue;
+        }
+        of->pid = pid;
+        of->fd = pidfd_open(pid, 0);
+    }
+}
+
+/* 1, 2, 4 ... seconds after a failure. */
+static void end_worker(watcher *w, int action, int code)
+{
+    worker *of = &w->workers[action];
+    if (of->fd >= 0)
+        close(of->fd);
+    of->pid = 0;
+    int how = WIFEXITED(code) ? WEXITSTATUS(code) : ES_DELIVER_AGAIN;
+    w->output_gone = w->output_gone || how == ES_DELIVER_GONE;
+    if (how == ES_DELIVER_DONE) {
+        of->tries = 0;
+        of->again = 0;
+        return;
+    }
+    double wait = of->tries < 9 ? ldexp(1, of->tries++) : AGAIN_MOST;
+    of->again = seconds(CLOCK_MONOTONIC) + fmin(wait, AGAIN_MOST);
+    w->owes[action] = true;
+}
+
+static void end_workers(watcher *w, bool wait)
+{
+    for (int i = 0; i < ES_N_ACTIONS; i++) {
+        int code;
+        pid_t pid = w->workers[i].pid;
+        pid_t done = 0;
+        if (pid)
+            while ((done = waitpid(pid, &code, wait ? 0 : WNOHANG)) < 0 &&
+                   errno == EINTR)
+                ;
+        if (pid && done == pid)
+            end_worker(w, i, code);
+    }
+}
+
+static void write_textfile(watcher *w)
+{
+    if (w->options->textfile)
+        tell_once(&w->textfile_told,
+                  es_metrics_write(w->options->textfile, &w->look, &w->counts));
+}
+
+/* --- waiting --------------------------------------------------------------*/
+
+/* Until `deadline`, the bell if it is listened to, or the end of a worker;
+   true if the bell rang. */
+static bool wait_for(watcher *w, double deadline, bool listen)
+{
+    struct pollfd fds[ES_N_ACTIONS + 1];
+    for (int i = 0; i < ES_N_ACTIONS; i++) {
+        const worker *of = &w->workers[i];
+        fds[i] = (struct pollfd){.fd = of->pid ? of->fd : -1, .events = POLLIN};
+        if (w->owes[i] && !of->pid && of->again > 0)
+            deadline = fmin(deadline, of->again);
+    }
+    fds[ES_N_ACTIONS] =
+        (struct pollfd){.fd = listen ? w->bell : -1, .events = POLLIN};
+    double left = deadline - seconds(CLOCK_MONOTONIC);
+    poll(fds, ES_N_ACTIONS + 1, left > 0 ? (int)ceil(1000 * left) : 0);
+    end_workers(w, false);
+    start_workers(w);
+    return fds[ES_N_ACTIONS].revents && es_bell_rings(w->bell);
+}
+
+/* Rests for what the look has cost, then waits for the bell or the time. */
+static void wait_for_next(watcher *w, double cost)
+{
+    double now = seconds(CLOCK_MONOTONIC);
+    double earliest = now + fmax(REST_LEAST, REST_SHARE * cost);
+    double latest = fmax(earliest, now + w->options->poll);
+    bool rang = false;
+    while (!w->output_gone && (now < earliest || (now < latest && !rang))) {
+        bool listen = now >= earliest;
+        rang = wait_for(w, listen ? latest : earliest, listen);
+        now = seconds(CLOCK_MONOTONIC);
+    }
+}
+
+/* --- the watch ------------------------------------------------------------*/
+
+static bool has_alarms(const es_look *look, const es_look_file *file)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        if (file->counts[kind][ES_SEVERITY_ERROR] ||
+            file->counts[kind][ES_SEVERITY_CRITICAL])
+            return true;
+    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
+        if (file->of_rules[i] &&
+            look->rules->rules[i].severity >= ES_SEVERITY_ERROR)
+            return true;
+    return false;
+}
+
+static void fill_result(es_watcher_result *out, const watcher *w)
+{
+    *out =
+        (es_watcher_result){.n_read = w->look.n_read,
+                            .n_failed = w->look.n_failed,
+                            .n_given_up = w->counts.failed - w->before.failed,
+                            .n_owed = w->n_owed,
+                            .no_textfile = w->textfile_told};
+    for (size_t i = 0; i < w->look.n_files; i++)
+        out->alarms = out->alarms || has_alarms(&w->look, &w->look.files[i]);
+}
+
+static es_status watch_once(watcher *w)
+{
+    es_status status = look(w);
+    if (status != ES_OK)
+        return status;
+    start_workers(w);
+    end_workers(w, true);
+    status = read_owed(w);
+    tell_once(&w->ledger_told, status);
+    es_ledger_close(w->ledger);
+    w->ledger = NULL;
+    if (status == ES_OK)
+        write_textfile(w);
+    return status;
+}
+
+/* The first look reads everything; what it costs is paid once. */
+static es_status watch_on(watcher *w)
+{
+    es_status status = look(w);
+    double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    while ((status == ES_OK || w->look.files) && !w->output_gone) {
+        start_workers(w);
+        write_textfile(w);
+        double now = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        wait_for_next(w, now - before);
+        before = now;
+        if (!w->output_gone)
+            status = look(w);
+    }
+    return w->output_gone ? ES_EIO : status;
+}
+
+static es_status check_ledger(watcher *w)
+{
+    es_ledger *ledger = NULL;
+    es_status status = es_ledger_open(&ledger, w->options->deliver.ledger);
+    if (status == ES_OK)
+        status = es_ledger_count(ledger, &w->before);
+    w->counts = w->before;
+    es_ledger_close(ledger);
+    return status;
+}
+
+es_status es_watcher_run(es_watcher_result *out,
+                         const es_watcher_options *options)
+{
+    watcher w = {.options = options, .bell = -1};
+    w.look = (es_look){.roots = options->roots,
+                       .n_roots = options->n_roots,
+                       .state = options->deliver.ledger,
+                       .rules = options->rules,
+                       .handler = take_notice,
+                       .user = &w,
+                       .at_once = options->once};
+    w.look.least = options->least;
+    if (options->stop_at != ES_SEVERITY_NONE && options->stop_at < w.look.least)
+        w.look.least = options->stop_at;
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, no end would be told */
+    if (getrandom(&w.known.seed, sizeof w.known.seed, GRND_NONBLOCK) < 0)
+        w.known.seed = (uint64_t)getpid();
+    es_status status = check_ledger(&w);
+    tell_once(&w.ledger_told, status);
+    if (status == ES_OK && !options->once)
+        w.bell = es_bell_open();
+    if (status == ES_OK)
+        status = options->once ? watch_once(&w) : watch_on(&w);
+    fill_result(out, &w);
+    if (w.bell >= 0)
+        close(w.bell);
+    es_known_free(&w.known);
+    es_look_close(&w.look);
+    return status;
+}

@@ -1,0 +1,370 @@
+#include "cli/exchange/about.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "cli/output/print.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
+
+/* One table for what is written and what is read. */
+typedef struct member {
+    const char *key;
+    member_kind kind;
+    size_t offset; /* in es_run_info */
+    int64_t low, high;
+} member;
+
+#define ANY INT64_MIN + 1, INT64_MAX
+
+static const member members[] = {
+    {"uuid", UUID, offsetof(es_run_info, uuid), ANY},
+    {"name", TEXT, offsetof(es_run_info, name), ANY},
+    {"arch", TEXT, offsetof(es_run_info, arch), ANY},
+    {"family", TEXT, offsetof(es_run_info, family), ANY},
+    {"status", STATUS, offsetof(es_run_info, status), ANY},
+    {"n_layer", WHOLE, offsetof(es_run_info, n_layer), 1, ES_MAX_LAYERS},
+    {"n_head", WHOLE, offsetof(es_run_info, n_head), 1, ES_MAX_HEADS},
+    {"d_model", WHOLE, offsetof(es_run_info, d_model), ANY},
+    {"ctx", WHOLE, offsetof(es_run_info, ctx), ANY},
+    {"vocab", WHOLE, offsetof(es_run_info, vocab), ANY},
+    {"batch", WHOLE, offsetof(es_run_info, batch), ANY},
+    {"seed", WHOLE, offsetof(es_run_info, seed), ANY},
+    {"config", TEXT, offsetof(es_run_info, config), ANY},
+    {"program", TEXT, offsetof(es_run_info, program), ANY},
+    {"host", TEXT, offsetof(es_run_info, host), ANY},
+    {"started_at", TEXT, offsetof(es_run_info, started_at), ANY},
+};
+enum { N_MEMBERS = sizeof members / sizeof members[0] };
+
+static const char **text_of(const es_run_info *info, const member *m)
+{
+    return (const char **)((uintptr_t)info + m->offset);
+}
+
+static int64_t *whole_of(const es_run_info *info, const member *m)
+{
+    return (int64_t *)((uintptr_t)info + m->offset);
+}
+
+void es_about_init(es_about *about)
+{
+    *about = (es_about){.info.status = ES_RUN_FINISHED};
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        if (members[i].kind == WHOLE)
+            *whole_of(&about->info, &members[i]) = ES_UNKNOWN;
+}
+
+void es_about_free(es_about *about)
+{
+    for (size_t i = 0; i < about->n_owned; i++)
+        free(about->owned[i]);
+    for (size_t i = 0; i < about->n_series; i++) {
+        free(about->series[i].name);
+        free(about->series[i].unit);
+    }
+    free(about->owned);
+    free(about->series);
+    *about = (es_about){0};
+}
+
+static es_status set_text(es_about *about, const member *m, const char *text)
+{
+    /* Files are untrusted: no key needs to be said over and over. */
+    if (about->n_owned == 4 * N_MEMBERS)
+        return es_fail(ES_EFORMAT, "%s is said too often", m->key);
+    char **owned = es_resize(about->owned, about->n_owned + 1, sizeof *owned);
+    if (!owned)
+        return es_fail(ES_ENOMEM, "out of memory for %s", m->key);
+    about->owned = owned;
+    char *copy = strdup(text);
+    if (!copy)
+        return es_fail(ES_ENOMEM, "out of memory for %s", m->key);
+    about->owned[about->n_owned++] = copy;
+    *text_of(&about->info, m) = copy;
+    return ES_OK;
+}
+
+/* --- escapes --------------------------------------------------------------*/
+
+/* Bytes of the character at `text` that may stand as they are; 0: escape. */
+static size_t plain_length(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    if (*at < 0x20 || *at == 0x7f || *at == '\\')
+        return 0;
+    if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+        return 0; /* C1 */
+    size_t left = strnlen(text, 4);
+    for (size_t n = 1; n <= left; n++)
+        if (es_text_is_utf8(text, n))
+            return n;
+    return 0;
+}
+
+/* `also`: characters that are escaped too; a blank at either end always is. */
+static void put_escaped(FILE *out, const char *text, const char *also,
+                        bool double_quotes)
+{
+    for (const char *at = text; *at;) {
+        size_t n = plain_length(at);
+        bool blank_end = *at == ' ' && (at == text || !at[1]);
+        if (!n || blank_end || strchr(also, *at)) {
+            fprintf(out, "\\x%02x", (unsigned char)*at++);
+            continue;
+        }
+        if (double_quotes && *at == '"')
+            fputc('"', out);
+        fwrite(at, 1, n, out);
+        at += n;
+    }
+}
+
+static int hex_digit(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+                                        : -1;
+}
+
+/* \xNN in place; \x00 and anything else stays as it is. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (char *from = text; *from;) {
+        int high = -1, low = -1;
+        if (from[0] == '\\' && from[1] == 'x') {
+            high = hex_digit(from[2]);
+            low = high < 0 ? -1 : hex_digit(from[3]);
+        }
+        if (low >= 0 && (high || low)) {
+            *to++ = (char)(high * 16 + low);
+            from += 4;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = 0;
+}
+
+/* --- columns --------------------------------------------------------------*/
+
+static bool starts(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+void es_column_print(FILE *out, const char *name, es_phase phase)
+{
+    bool quote = strpbrk(name, ",;\"") != NULL;
+    /* A spreadsheet takes a leading = + - @ for a formula. */
+    bool explain = !*name || strchr("=+-@'", *name) || starts(name, "eval:") ||
+                   starts(name, "train:");
+    if (quote)
+        fputc('"', out);
+    if (phase == ES_PHASE_EVAL)
+        fputs("eval:", out);
+    else if (explain)
+        fputs("train:", out);
+    put_escaped(out, name, "", true);
+    if (quote)
+        fputc('"', out);
+}
+
+es_status es_column_parse(char **name, es_phase *phase, const char *text)
+{
+    bool eval = starts(text, "eval:");
+    if (eval || starts(text, "train:")) {
+        *phase = eval ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
+        text = strchr(text, ':') + 1;
+    }
+    if (!*text)
+        return es_fail(ES_EFORMAT, "a column without a name");
+    char *copy = strdup(text);
+    if (!copy)
+        return es_fail(ES_ENOMEM, "out of memory for the name of a column");
+    unescape(copy);
+    *name = copy;
+    return ES_OK;
+}
+
+/* --- reading --------------------------------------------------------------*/
+
+static es_status set_status(es_about *about, const char *text)
+{
+    for (int i = ES_RUN_RUNNING; i <= ES_RUN_STOPPED; i++)
+        if (strcmp(text, es_run_status_name((es_run_status)i)) == 0) {
+            about->info.status = (es_run_status)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EFORMAT,
+                   "status '%.40s' is none of running, finished, "
+                   "failed, stopped",
+                   text);
+}
+
+static es_status check_uuid(const char *text)
+{
+    return es_uuid_is(text) ? ES_OK
+                            : es_fail(ES_EFORMAT, "uuid '%.40s' is none", text);
+}
+
+static es_status set_member(es_about *about, const member *m, const char *value)
+{
+    es_status status = ES_OK;
+    if (m->kind == STATUS)
+        return set_status(about, value);
+    if (m->kind == WHOLE)
+        return es_int_parse(whole_of(&about->info, m), value, m->low, m->high);
+    if (m->kind == UUID)
+        status = check_uuid(value);
+    return status == ES_OK ? set_text(about, m, value) : status;
+}
+
+static es_status parse_shape(es_shape *out, const char *text)
+{
+    for (int i = ES_SHAPE_RUN; i <= ES_SHAPE_HEAD; i++)
+        if (strcmp(text, es_shape_name((es_shape)i)) == 0) {
+            *out = (es_shape)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EFORMAT, "shape '%.40s' is none of run, layer, head",
+                   text);
+}
+
+/* "SHAPE UNIT COLUMN", unit "-" for none. */
+static es_status add_series(es_about *about, char *value)
+{
+    char *rest = NULL;
+    const char *shape = strtok_r(value, " ", &rest);
+    char *unit = strtok_r(NULL, " ", &rest);
+    if (!unit || !*rest)
+        return es_fail(ES_EFORMAT, "a series is described as "
+                                   "'SHAPE UNIT NAME'");
+    if (about->n_series == ES_MAX_TEXT_SERIES)
+        return es_fail(ES_EFORMAT, "more than %d series", ES_MAX_TEXT_SERIES);
+    es_text_series *list =
+        es_resize(about->series, about->n_series + 1, sizeof *list);
+    if (!list)
+        return es_fail(ES_ENOMEM, "out of memory for a series");
+    about->series = list;
+    es_text_series series = {0};
+    es_status status = parse_shape(&series.shape, shape);
+    if (status == ES_OK) {
+        bool none = strcmp(unit, "-") == 0;
+        unescape(unit);
+        series.unit = strdup(none ? "" : unit);
+        if (!series.unit)
+            status = es_fail(ES_ENOMEM, "out of memory for a unit");
+    }
+    if (status == ES_OK)
+        status = es_column_parse(&series.name, &series.phase, rest);
+    if (status == ES_OK)
+        list[about->n_series++] = series;
+    else
+        free(series.unit);
+    return status;
+}
+
+static es_status read_value(es_about *about, const char *key, char *value)
+{
+    if (strcmp(key, "series") == 0)
+        return add_series(about, value);
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        if (strcmp(key, members[i].key) == 0) {
+            unescape(value);
+            return set_member(about, &members[i], value);
+        }
+    return ES_OK;
+}
+
+es_status es_about_read(es_about *about, const char *line)
+{
+    line += strspn(line, "# \t");
+    const char *colon = strchr(line, ':');
+    if (!colon)
+        return ES_OK;
+    char *key = strndup(line, (size_t)(colon - line));
+    colon += 1 + strspn(colon + 1, " \t");
+    char *value = strdup(colon);
+    es_status status = ES_OK;
+    if (!key || !value)
+        status = es_fail(ES_ENOMEM, "out of memory for a line");
+    else
+        status = read_value(about, key, value);
+    free(key);
+    free(value);
+    return status;
+}
+
+es_status es_about_override(es_about *about, const es_run_info *given)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < N_MEMBERS; i++) {
+        const member *m = &members[i];
+        if (m->kind == WHOLE && *whole_of(given, m) != ES_UNKNOWN)
+            *whole_of(&about->info, m) = *whole_of(given, m);
+        else if (m->kind == TEXT && *text_of(given, m))
+            status = set_text(about, m, *text_of(given, m));
+    }
+    return status;
+}
+
+/* --- printing -------------------------------------------------------------*/
+
+void es_about_print(FILE *out, const es_run_info *info)
+{
+    for (size_t i = 0; i < N_MEMBERS; i++) {
+        const member *m = &members[i];
+        if (m->kind == STATUS)
+            fprintf(out, "# status: %s\n", es_run_status_name(info->status));
+        else if (m->kind == WHOLE && *whole_of(info, m) != ES_UNKNOWN)
+            fprintf(out, "# %s: %lld\n", m->key, (long long)*whole_of(info, m));
+        else if (m->kind != WHOLE && *text_of(info, m)) {
+            fprintf(out, "# %s: ", m->key);
+            put_escaped(out, *text_of(info, m), "", false);
+            fputc('\n', out);
+        }
+    }
+}
+
+void es_about_print_series(FILE *out, const es_series *series)
+{
+    fprintf(out, "# series: %s ", es_shape_name(series->shape));
+    if (series->unit && *series->unit)
+        put_escaped(out, series->unit,
+                    strcmp(series->unit, "-") == 0 ? "-" : " ", false);
+    else
+        fputc('-', out);
+    fputc(' ', out);
+    if (series->phase == ES_PHASE_EVAL)
+        fputs("eval:", out);
+    else
+        fputs("train:", out);
+    put_escaped(out, series->name, "", false);
+    fputc('\n', out);
+}
+
+void es_about_print_json(FILE *out, const es_run_info *info)
+{
+    const char *comma = "";
+    for (size_t i = 0; i < N_MEMBERS; i++) {
+        const member *m = &members[i];
+        bool known = m->kind == STATUS ||
+                     (m->kind == WHOLE ? *whole_of(info, m) != ES_UNKNOWN
+                                       : *text_of(info, m) != NULL);
+        if (!known)
+            continue;
+        fprintf(out, "%s\"%s\":", comma, m->key);
+        if (m->kind == WHOLE)
+            fprintf(out, "%lld", (long long)*whole_of(info, m));
+        else
+            es_print_json(out, m->kind == STATUS
+                                   ? es_run_status_name(info->status)
+                                   : *text_of(info, m));
+        comma = ",";
+    }
+}

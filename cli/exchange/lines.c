@@ -1,0 +1,200 @@
+#include "cli/exchange/lines.h"
+
+#include "store/infile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 16 };
+
+struct es_lines {
+    FILE *stream;
+    const char *name;
+    char *line; /* ES_LINE_MAX + 1 */
+    size_t number;
+    uint64_t bytes;
+    bool after_cr; /* a LF now belongs to the line before */
+    size_t at, end;
+    unsigned char block[BLOCK];
+};
+
+static es_status system_error(const char *name)
+{
+    return es_fail(ES_EIO, "%s: %s", name, strerror(errno));
+}
+
+es_status es_lines_new(es_lines **out, FILE *stream, const char *name)
+{
+    es_lines *lines = malloc(sizeof *lines);
+    char *line = malloc(ES_LINE_MAX + 1);
+    if (!lines || !line) {
+        free(lines);
+        free(line);
+        fclose(stream);
+        return es_fail(ES_ENOMEM, "%s: out of memory for its lines", name);
+    }
+    lines->stream = stream;
+    lines->name = name;
+    lines->line = line;
+    *out = lines;
+    es_status status = es_lines_rewind(lines);
+    if (status != ES_OK) {
+        es_lines_close(lines);
+        *out = NULL;
+    }
+    return status;
+}
+
+static es_status spool_stdin(FILE **out)
+{
+    char block[BLOCK];
+    size_t n;
+    FILE *copy = tmpfile();
+    if (!copy)
+        return system_error("a temporary copy of standard input");
+    while ((n = fread(block, 1, sizeof block, stdin)) > 0 &&
+           fwrite(block, 1, n, copy) == n)
+        ;
+    es_status status = ES_OK;
+    if (ferror(stdin))
+        status = system_error("standard input");
+    else if (fflush(copy) != 0 || ferror(copy))
+        status = system_error("a temporary copy of standard input");
+    if (status != ES_OK)
+        fclose(copy);
+    else
+        *out = copy;
+    return status;
+}
+
+static es_status open_regular(FILE **out, const char *path)
+{
+    int fd;
+    uint64_t size;
+    es_status status = es_infile_open(&fd, &size, path);
+    if (status == ES_OK && !(*out = fdopen(fd, "r")))
+        status = system_error(path);
+    if (status != ES_OK && fd >= 0)
+        close(fd);
+    return status;
+}
+
+es_status es_lines_open(es_lines **out, const char *path)
+{
+    FILE *stream = NULL;
+    bool standard = strcmp(path, "-") == 0;
+    es_status status =
+        standard ? spool_stdin(&stream) : open_regular(&stream, path);
+    if (status == ES_OK)
+        status = es_lines_new(out, stream, standard ? "standard input" : path);
+    return status;
+}
+
+const char *es_lines_name(const es_lines *lines)
+{
+    return lines->name;
+}
+
+uint64_t es_lines_bytes(const es_lines *lines)
+{
+    return lines->bytes;
+}
+
+static es_status fill(es_lines *lines)
+{
+    lines->at = 0;
+    lines->end = fread(lines->block, 1, BLOCK, lines->stream);
+    lines->bytes += lines->end;
+    if (!lines->end && ferror(lines->stream))
+        return system_error(lines->name);
+    return lines->end ? ES_OK : ES_DONE;
+}
+
+es_status es_lines_rewind(es_lines *lines)
+{
+    if (fseek(lines->stream, 0, SEEK_SET) != 0)
+        return system_error(lines->name);
+    lines->number = 0;
+    lines->bytes = 0;
+    lines->after_cr = false;
+    es_status status = fill(lines);
+    const unsigned char *b = lines->block;
+    if (lines->end >= 3 && memcmp(b, "\xef\xbb\xbf", 3) == 0)
+        lines->at = 3;
+    else if (lines->end >= 2 &&
+             (memcmp(b, "\xff\xfe", 2) == 0 || memcmp(b, "\xfe\xff", 2) == 0))
+        status =
+            es_fail(ES_EFORMAT, "%s: UTF-16: save it as UTF-8", lines->name);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static void keep(es_line *line, const unsigned char *bytes, size_t n)
+{
+    size_t room = ES_LINE_MAX - line->n;
+    line->cut = line->cut || n > room;
+    if (n > room)
+        n = room;
+    memcpy(line->text + line->n, bytes, n);
+    line->n += n;
+}
+
+static const unsigned char *find_end(const unsigned char *from, size_t n)
+{
+    const unsigned char *lf = memchr(from, '\n', n);
+    const unsigned char *cr = memchr(from, '\r', lf ? (size_t)(lf - from) : n);
+    return cr ? cr : lf;
+}
+
+/* Moves bytes of the block into the line; true if that was its end. */
+static bool take(es_lines *lines, es_line *line)
+{
+    const unsigned char *from = lines->block + lines->at;
+    size_t left = lines->end - lines->at;
+    const unsigned char *end = find_end(from, left);
+    size_t n = end ? (size_t)(end - from) : left;
+    keep(line, from, n);
+    lines->at += end ? n + 1 : n;
+    lines->after_cr = end && *end == '\r';
+    return end != NULL;
+}
+
+/* To the first byte of the next line, past the LF of a CR LF. */
+static es_status start_line(es_lines *lines)
+{
+    for (;;) {
+        es_status status = lines->at < lines->end ? ES_OK : fill(lines);
+        if (status != ES_OK)
+            return status;
+        bool skip = lines->after_cr && lines->block[lines->at] == '\n';
+        lines->after_cr = false;
+        if (!skip)
+            return ES_OK;
+        lines->at++;
+    }
+}
+
+es_status es_lines_next(es_lines *lines, es_line *out)
+{
+    *out = (es_line){.text = lines->line, .number = lines->number + 1};
+    es_status status = start_line(lines);
+    if (status != ES_OK)
+        return status;
+    while (status == ES_OK && !take(lines, out))
+        status = fill(lines);
+    if (status < 0)
+        return status;
+    out->text[out->n] = 0;
+    lines->number++;
+    return ES_OK;
+}
+
+void es_lines_close(es_lines *lines)
+{
+    if (!lines)
+        return;
+    fclose(lines->stream);
+    free(lines->line);
+    free(lines);
+}

@@ -1,0 +1,298 @@
+#include "cli/output/output.h"
+
+#include "cli/runs/tree.h"
+#include "store/outfile.h"
+#include "store/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct es_output {
+    es_outfile *file;
+    char *path; /* what people call it */
+};
+
+/* What a signal has to remove: the temporary file, and what SQLite and the
+   writer's lock put beside it. Empty strings if nothing is open. */
+static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
+enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
+static char temporaries[N_ENDINGS][PATH_MAX];
+static volatile sig_atomic_t is_open;
+
+static void remove_temporaries(int first)
+{
+    for (int i = first; is_open && i < N_ENDINGS; i++)
+        unlink(temporaries[i]);
+}
+
+static void remove_and_die(int number)
+{
+    remove_temporaries(0);
+    raise(number); /* its default action: SA_RESETHAND */
+}
+
+/* A file in memory became shorter: SQLite maps the -shm of a file that it
+   writes, and another program truncated it. */
+static void remove_and_end(int number)
+{
+    static const char text[] =
+        "entropy-scan: another program truncated a file that was being used "
+        "(the -shm beside a run file): nothing more was written: try again\n";
+    (void)number;
+    for (int i = 0; is_open && i < N_ENDINGS; i++)
+        unlink(temporaries[i]);
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(es_exit_code(ES_EIO));
+}
+
+void es_output_catch_signals(void)
+{
+    static const int fatal[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction truncated = {.sa_handler = remove_and_end};
+    struct sigaction action = {.sa_handler = remove_and_die,
+                               .sa_flags = (int)SA_RESETHAND},
+                     before;
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < 3; i++)
+        /* nohup and background jobs ignore some: so do we */
+        if (sigaction(fatal[i], NULL, &before) == 0 &&
+            before.sa_handler != SIG_IGN)
+            sigaction(fatal[i], &action, NULL);
+    sigaction(SIGBUS, &truncated, NULL);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+static void watch(const char *temporary)
+{
+    if (!temporary || strlen(temporary) + 8 > PATH_MAX)
+        return;
+    for (int i = 0; i < N_ENDINGS; i++)
+        snprintf(temporaries[i], PATH_MAX, "%s%s", temporary, endings[i]);
+    is_open = 1;
+}
+
+/* While files come into being that nothing knows of yet, signals wait. */
+static void hold_signals(sigset_t *before)
+{
+    sigset_t fatal;
+    sigemptyset(&fatal);
+    sigaddset(&fatal, SIGHUP);
+    sigaddset(&fatal, SIGINT);
+    sigaddset(&fatal, SIGTERM);
+    sigprocmask(SIG_BLOCK, &fatal, before);
+}
+
+static void let_signals(const sigset_t *before)
+{
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+static es_status open_held(es_output **out, FILE **stream, const char *path)
+{
+    es_output *output = calloc(1, sizeof *output);
+    char *copy = strdup(path);
+    es_status status = ES_OK;
+    if (!output || !copy)
+        status = es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status == ES_OK)
+        status = es_outfile_open(&output->file, stream, path);
+    if (status != ES_OK) {
+        free(output);
+        free(copy);
+        return status;
+    }
+    output->path = copy;
+    watch(es_outfile_temporary(output->file));
+    *out = output;
+    return ES_OK;
+}
+
+es_status es_output_open(es_output **out, FILE **stream, const char *path)
+{
+    sigset_t before;
+    *out = NULL;
+    hold_signals(&before);
+    es_status status = open_held(out, stream, path);
+    let_signals(&before);
+    return status;
+}
+
+static es_status open_writer(const es_output *output, es_writer **writer)
+{
+    const char *temporary = es_outfile_temporary(output->file);
+    if (!temporary)
+        return es_fail(ES_EUSAGE, "%s: a run file is not a stream: name a file",
+                       output->path);
+    return es_output_status(output, es_writer_open(writer, temporary, ES_FAST));
+}
+
+es_status es_output_open_run(es_output **out, es_writer **writer,
+                             const char *path)
+{
+    sigset_t before;
+    FILE *stream;
+    *out = NULL;
+    *writer = NULL;
+    hold_signals(&before);
+    es_status status = open_held(out, &stream, path);
+    if (status == ES_OK)
+        status = open_writer(*out, writer);
+    if (status != ES_OK) {
+        es_output_abandon(*out);
+        *out = NULL;
+    }
+    let_signals(&before);
+    return status;
+}
+
+es_status es_output_status(const es_output *output, es_status status)
+{
+    return status < 0 ? es_fail(status, "%s: %s", output->path, es_message())
+                      : status;
+}
+
+bool es_output_is_blamed(const es_output *output)
+{
+    const char *temporary = es_outfile_temporary(output->file);
+    return strncmp(es_message(), temporary, strlen(temporary)) == 0;
+}
+
+static void forget(es_output *output)
+{
+    is_open = 0;
+    free(output->path);
+    free(output);
+}
+
+es_status es_output_close(es_output *output)
+{
+    es_status status = es_outfile_close(output->file);
+    remove_temporaries(1);
+    forget(output);
+    return status;
+}
+
+void es_output_abandon(es_output *output)
+{
+    if (!output)
+        return;
+    es_outfile_abandon(output->file);
+    remove_temporaries(0); /* SQLite keeps a log that it cannot put away */
+    forget(output);
+}
+
+es_status es_output_finish(es_output *output, es_status status)
+{
+    if (status == ES_OK)
+        return es_output_close(output);
+    es_output_abandon(output);
+    return status;
+}
+
+es_status es_output_check(const char *path, char *const *inputs,
+                          size_t n_inputs)
+{
+    if (strcmp(path, "-") == 0)
+        return ES_OK;
+    for (size_t i = 0; i < n_inputs; i++)
+        if (es_path_is_same(inputs[i], path))
+            return es_fail(ES_EUSAGE,
+                           "%s: input and output at once: choose another name "
+                           "for the output",
+                           path);
+    return ES_OK;
+}
+
+/* Nothing is replaced before it is known what it is. Of other failures the
+   writing itself tells. */
+static es_status check_seen(const char *path)
+{
+    switch (errno) {
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return es_fail(ES_EIO, "%s: cannot see what is there: %s", path,
+                       strerror(errno));
+    default:
+        return ES_OK;
+    }
+}
+
+es_status es_output_check_text(const char *path, char *const *inputs,
+                               size_t n_inputs)
+{
+    static const char magic[16] = "SQLite format 3";
+    char head[sizeof magic] = "";
+    es_status status = es_output_check(path, inputs, n_inputs);
+    if (status != ES_OK || strcmp(path, "-") == 0)
+        return status;
+    /* Not blocking: it may be a FIFO. */
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return check_seen(path);
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    if (n < 0)
+        return check_seen(path);
+    if (n == (ssize_t)sizeof head && memcmp(head, magic, sizeof magic) == 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: a database, which no text or picture replaces: "
+                       "choose another name",
+                       path);
+    return ES_OK;
+}
+
+/* SQLite would play a log that was left behind into whatever file has the
+   name it belongs to. */
+static es_status refuse_log(const char *path)
+{
+    static const char *const logs[] = {"-wal", "-journal"};
+    char name[PATH_MAX];
+    for (int i = 0; i < 2; i++) {
+        int n = snprintf(name, sizeof name, "%s%s", path, logs[i]);
+        bool there = n < PATH_MAX && access(name, F_OK) == 0;
+        es_status status = n < PATH_MAX && !there ? check_seen(name) : ES_OK;
+        if (status != ES_OK)
+            return status;
+        if (there)
+            return es_fail(ES_EIO,
+                           "%s: lies there, the log of an interrupted writer: "
+                           "choose another name than %s",
+                           name, path);
+    }
+    return ES_OK;
+}
+
+es_status es_output_check_run_file(const char *path)
+{
+    struct stat about;
+    es_status status = refuse_log(path);
+    if (status != ES_OK)
+        return status;
+    if (stat(path, &about) != 0)
+        return check_seen(path);
+    if (S_ISREG(about.st_mode) && about.st_size == 0)
+        return ES_OK;
+    es_reader *reader = NULL;
+    if (es_reader_open(&reader, path) < 0)
+        return es_fail(ES_EIO,
+                       "%s: is there already, and no run file: choose another "
+                       "name",
+                       path);
+    bool written;
+    status = es_reader_is_written(reader, &written);
+    es_reader_close(reader);
+    if (status == ES_OK && written)
+        return es_fail(ES_ELOCKED, "%s: is being written: choose another name",
+                       path);
+    return ES_OK;
+}

@@ -1,0 +1,128 @@
+/* Damaged samples. A program reads a file more than once, and each time other
+   samples: the notes are by file and outlive its readers, so that there is one
+   line for each file and each sample counts once. */
+#include "cli/runs/damage.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct damaged_file {
+    char *path;
+    es_damaged *samples; /* (n) by (run, step), their names our own */
+    size_t n, n_printed;
+} damaged_file;
+
+static struct {
+    damaged_file *files; /* (n) */
+    size_t n;
+    bool accepted, incomplete; /* memory was out */
+} notes;
+
+/* --- noting -------------------------------------------------------------- */
+
+static damaged_file *file_of(const char *path)
+{
+    for (size_t i = 0; i < notes.n; i++)
+        if (strcmp(notes.files[i].path, path) == 0)
+            return &notes.files[i];
+    char *copy = strdup(path);
+    damaged_file *files =
+        es_resize(notes.files, notes.n + 1, sizeof *notes.files);
+    if (files)
+        notes.files = files;
+    if (!files || !copy) {
+        free(copy);
+        return NULL;
+    }
+    files[notes.n] = (damaged_file){.path = copy};
+    return &files[notes.n++];
+}
+
+static int compare(const es_damaged *a, const es_damaged *b)
+{
+    if (a->run != b->run)
+        return a->run < b->run ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->phase != b->phase)
+        return a->phase < b->phase ? -1 : 1;
+    return strcmp(a->series, b->series);
+}
+
+static bool add(damaged_file *file, const es_damaged *sample)
+{
+    size_t at = file->n;
+    while (at > 0 && compare(&file->samples[at - 1], sample) > 0)
+        at--;
+    if (file->n == ES_MAX_DAMAGED ||
+        (at > 0 && compare(&file->samples[at - 1], sample) == 0))
+        return true;
+    es_damaged *samples =
+        es_resize(file->samples, file->n + 1, sizeof *samples);
+    if (samples)
+        file->samples = samples;
+    char *name = strdup(sample->series);
+    if (!samples || !name) {
+        free(name);
+        return false;
+    }
+    memmove(samples + at + 1, samples + at, (file->n - at) * sizeof *samples);
+    samples[at] = *sample;
+    samples[at].series = name;
+    file->n++;
+    return true;
+}
+
+void es_damage_close(es_reader *reader)
+{
+    size_t n = reader ? es_reader_n_damaged(reader) : 0;
+    damaged_file *file = n ? file_of(es_reader_path(reader)) : NULL;
+    notes.incomplete = notes.incomplete || (n && !file);
+    for (size_t i = 0; file && i < n; i++) {
+        es_damaged sample;
+        if (es_reader_damaged(reader, i, &sample) != ES_OK ||
+            !add(file, &sample))
+            notes.incomplete = true;
+    }
+    es_reader_close(reader);
+}
+
+/* --- saying so ----------------------------------------------------------- */
+
+void es_damage_accept(void)
+{
+    notes.accepted = true;
+}
+
+static void print(const char *remedy)
+{
+    for (size_t i = 0; i < notes.n; i++) {
+        damaged_file *file = &notes.files[i];
+        if (file->n == file->n_printed)
+            continue;
+        es_print_note("%s: %s%zu damaged sample%s (%s (%s), step %lld first): "
+                      "shown as missing%s",
+                      file->path, file->n == ES_MAX_DAMAGED ? "at least " : "",
+                      file->n, file->n == 1 ? "" : "s", file->samples[0].series,
+                      es_phase_name(file->samples[0].phase),
+                      (long long)file->samples[0].step, remedy);
+        file->n_printed = file->n;
+    }
+}
+
+void es_damage_print(void)
+{
+    print(": restore a copy");
+}
+
+int es_damage_exit(int code, size_t n_inputs)
+{
+    print(notes.accepted ? "" : ": restore a copy, or add --salvage");
+    if ((!notes.n && !notes.incomplete) || notes.accepted || code > 1)
+        return code;
+    return n_inputs > 1 ? ES_EXIT_SOME_FAILED : es_exit_code(ES_EIO);
+}

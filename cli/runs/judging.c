@@ -1,0 +1,390 @@
+#include "cli/runs/judging.h"
+#include "cli/runs/damage.h"
+
+#include "analyzer/base/checked.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A series of a run during one reading, and its newest sample. */
+typedef struct stream {
+    es_cursor *cursor; /* NULL: the run does not have it */
+    bool live;
+    size_t n_values;
+    int64_t step;
+    const float *values;
+} stream;
+
+/* A series that the judge or a rule wants. */
+typedef struct feed {
+    const char *name;
+    es_phase phase;
+    es_judge_series role; /* OTHER: not the judge's */
+    bool compared;        /* by a rule, with the baseline's */
+    bool begun;           /* `done` was judged */
+    int64_t done;         /* the newest step judged */
+    uint64_t hash;        /* of its values */
+    stream own, baseline;
+} feed;
+
+struct es_judging {
+    es_judging_options options;
+    int64_t step;
+    void *judge_space, *rules_space;
+    es_judge *judge; /* NULL: flags are not judged */
+    es_rules *rules; /* NULL: there are none */
+    feed *feeds;     /* (n_feeds) */
+    size_t n_feeds;
+};
+
+static size_t n_rules(const es_judging *j)
+{
+    return j->options.rules ? j->options.rules->n : 0;
+}
+
+/* --- opening --------------------------------------------------------------*/
+
+static void ignore_flag(void *user, const es_episode *episode)
+{
+    (void)user;
+    (void)episode;
+}
+
+static void ignore_rule(void *user, size_t rule, const es_episode *episode)
+{
+    (void)user;
+    (void)rule;
+    (void)episode;
+}
+
+static es_status no_memory(void)
+{
+    return es_fail(ES_ENOMEM, "out of memory for judging a run");
+}
+
+static es_status make_judge(es_judging *j)
+{
+    const es_judging_options *o = &j->options;
+    es_flag_rules flags;
+    size_t size = es_judge_size(&o->run);
+    j->judge_space = size ? malloc(size) : NULL;
+    if (!j->judge_space)
+        return no_memory();
+    es_flag_rules_default(&flags);
+    j->judge = es_judge_init(j->judge_space, &o->run,
+                             o->rules ? &o->rules->flags : &flags,
+                             o->growing ? ignore_flag : o->flag, o->user);
+    if (o->growing)
+        es_judge_announce(j->judge, o->flag, o->user);
+    return ES_OK;
+}
+
+static es_status make_rules(es_judging *j)
+{
+    const es_judging_options *o = &j->options;
+    size_t size = es_rules_size(o->rules->rules, o->rules->n, &o->run);
+    j->rules_space = size ? malloc(size) : NULL;
+    if (!j->rules_space)
+        return no_memory();
+    j->rules =
+        es_rules_init(j->rules_space, o->rules->rules, o->rules->n, &o->run,
+                      o->growing ? ignore_rule : o->rule, o->user);
+    if (o->growing)
+        es_rules_announce(j->rules, o->rule, o->user);
+    return ES_OK;
+}
+
+static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
+{
+    for (size_t i = 0; i < j->n_feeds; i++)
+        if (j->feeds[i].phase == phase && strcmp(j->feeds[i].name, name) == 0)
+            return &j->feeds[i];
+    return NULL;
+}
+
+/* The feed of a series and phase: the one there is, or a new one. */
+static feed *want(es_judging *j, const char *name, es_phase phase)
+{
+    feed *found = find_feed(j, name, phase);
+    if (found)
+        return found;
+    feed *wanted = &j->feeds[j->n_feeds++];
+    *wanted = (feed){.name = name, .phase = phase, .role = ES_JUDGE_OTHER};
+    return wanted;
+}
+
+static es_phase phase_of(const es_rule *rule)
+{
+    return rule->eval ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
+}
+
+static es_status make_feeds(es_judging *j)
+{
+    static const char *const names[] = {"entropy", "nonfinite_rows",
+                                        "nan_activations", "max_logit", "loss"};
+    enum { N_NAMES = sizeof names / sizeof *names };
+    const size_t n = n_rules(j);
+    j->feeds = es_resize(NULL, N_NAMES + n, sizeof *j->feeds);
+    if (!j->feeds)
+        return no_memory();
+    for (size_t i = 0; j->judge && i < N_NAMES; i++)
+        want(j, names[i], j->options.phase)->role =
+            es_judge_series_of(names[i]);
+    for (size_t i = 0; i < n; i++) {
+        const es_rule *rule = &j->options.rules->rules[i];
+        feed *from = want(j, rule->series, phase_of(rule));
+        from->compared = from->compared || rule->reference == ES_RULE_BASELINE;
+    }
+    return ES_OK;
+}
+
+es_status es_judging_open(es_judging **out, const es_judging_options *options)
+{
+    es_judging *j = calloc(1, sizeof *j);
+    es_status status = ES_OK;
+    *out = NULL;
+    if (!j)
+        return no_memory();
+    j->options = *options;
+    if (options->flag)
+        status = make_judge(j);
+    if (status == ES_OK && n_rules(j))
+        status = make_rules(j);
+    if (status == ES_OK)
+        status = make_feeds(j);
+    if (status == ES_OK)
+        *out = j;
+    else
+        es_judging_close(j);
+    return status;
+}
+
+void es_judging_close(es_judging *j)
+{
+    if (!j)
+        return;
+    free(j->feeds);
+    free(j->judge_space);
+    free(j->rules_space);
+    free(j);
+}
+
+/* --- series ---------------------------------------------------------------*/
+
+static es_status advance(stream *from)
+{
+    es_status status = es_cursor_next(from->cursor, &from->step, &from->values);
+    from->live = status == ES_OK;
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status open_stream(stream *out, es_reader *reader, size_t run,
+                             const feed *of)
+{
+    es_series series;
+    es_status status =
+        es_reader_find(reader, run, of->name, of->phase, &series);
+    if (status == ES_ENOTFOUND)
+        return ES_OK; /* then it cannot tell anything */
+    if (status)
+        return status;
+    out->n_values = series.n_values;
+    status = es_cursor_open(&out->cursor, reader, &series,
+                            of->begun ? of->done : ES_STEP_FIRST, ES_STEP_LAST);
+    return status ? status : advance(out);
+}
+
+static uint64_t hash_of(const stream *at)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, of words */
+    for (size_t i = 0; i < at->n_values; i++) {
+        uint32_t bits;
+        memcpy(&bits, &at->values[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* The sample judged last has to be there still, and is not judged again. */
+static es_status skip_judged(feed *from)
+{
+    stream *own = &from->own;
+    if (!from->begun)
+        return ES_OK;
+    if (!own->live || own->step != from->done || hash_of(own) != from->hash)
+        return ES_DONE;
+    return advance(own);
+}
+
+/* A rule that could never say anything is a mistake. */
+static es_status check_fit(const es_judging *j, const es_rule *rule,
+                           const feed *from)
+{
+    if (!from->own.cursor ||
+        es_rule_fits(rule, &j->options.run, from->own.n_values))
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "rule %s: aggregate %s does not fit %s, which has %zu "
+                   "value%s a step: choose another",
+                   rule->name, es_rule_aggregate_name(rule->aggregate),
+                   rule->series, from->own.n_values,
+                   from->own.n_values == 1 ? "" : "s");
+}
+
+static es_status check_fits(es_judging *j)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < n_rules(j) && !status; i++) {
+        const es_rule *rule = &j->options.rules->rules[i];
+        status = check_fit(j, rule, want(j, rule->series, phase_of(rule)));
+    }
+    return status;
+}
+
+static es_status open_baseline(es_reader **out, const char *path)
+{
+    if (!path)
+        return ES_OK;
+    es_status status = es_reader_open(out, path);
+    if (status == ES_OK && es_reader_n_runs(*out) != 1)
+        status = es_fail(ES_EUSAGE, "%s: a baseline is one run, not %zu", path,
+                         es_reader_n_runs(*out));
+    return status;
+}
+
+static es_status open_compared(feed *from, es_reader *baseline)
+{
+    es_status status = open_stream(&from->baseline, baseline, 0, from);
+    if (status || !from->baseline.cursor || !from->own.cursor ||
+        from->baseline.n_values == from->own.n_values)
+        return status;
+    return es_fail(ES_EUSAGE,
+                   "%s: no baseline for this run: its %s has %zu values a "
+                   "step, not %zu",
+                   es_reader_path(baseline), from->name,
+                   from->baseline.n_values, from->own.n_values);
+}
+
+static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
+                            es_reader *baseline)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < j->n_feeds && !status; i++)
+        status = open_stream(&j->feeds[i].own, reader, run, &j->feeds[i]);
+    for (size_t i = 0; i < j->n_feeds && !status; i++)
+        status = skip_judged(&j->feeds[i]);
+    if (status == ES_OK)
+        status = check_fits(j);
+    for (size_t i = 0; i < j->n_feeds && !status; i++)
+        if (j->feeds[i].compared)
+            status = open_compared(&j->feeds[i], baseline);
+    return status;
+}
+
+static void close_feeds(es_judging *j)
+{
+    for (size_t i = 0; i < j->n_feeds; i++) {
+        feed *from = &j->feeds[i];
+        es_cursor_close(from->own.cursor);
+        es_cursor_close(from->baseline.cursor);
+        from->own = from->baseline = (stream){.cursor = NULL};
+    }
+}
+
+/* --- samples --------------------------------------------------------------*/
+
+/* The baseline's sample of the step, if it has one. */
+static es_status push_baseline(es_judging *j, feed *from, int64_t step)
+{
+    stream *baseline = &from->baseline;
+    while (baseline->live && baseline->step < step) {
+        es_status status = advance(baseline);
+        if (status)
+            return status;
+    }
+    if (baseline->live && baseline->step == step)
+        es_rules_push_baseline(j->rules, from->name,
+                               from->phase == ES_PHASE_EVAL, step,
+                               baseline->values, baseline->n_values);
+    return ES_OK;
+}
+
+static es_status push(es_judging *j, feed *from)
+{
+    stream *own = &from->own;
+    j->step = own->step;
+    if (from->role != ES_JUDGE_OTHER)
+        es_judge_push(j->judge, from->role, own->step, own->values,
+                      own->n_values);
+    if (j->rules) {
+        es_status status = push_baseline(j, from, own->step);
+        if (status)
+            return status;
+        es_rules_push(j->rules, from->name, from->phase == ES_PHASE_EVAL,
+                      own->step, own->values, own->n_values);
+    }
+    from->begun = true;
+    from->done = own->step;
+    from->hash = j->options.growing ? hash_of(own) : 0;
+    return advance(own);
+}
+
+/* All samples of a step before the next step's: the smallest step leads. */
+static es_status push_all(es_judging *j)
+{
+    for (;;) {
+        const stream *first = NULL;
+        for (size_t i = 0; i < j->n_feeds; i++)
+            if (j->feeds[i].own.live &&
+                (!first || j->feeds[i].own.step < first->step))
+                first = &j->feeds[i].own;
+        if (!first)
+            return ES_OK;
+        int64_t step = first->step;
+        for (size_t i = 0; i < j->n_feeds; i++) {
+            if (!j->feeds[i].own.live || j->feeds[i].own.step != step)
+                continue;
+            es_status status = push(j, &j->feeds[i]);
+            if (status)
+                return status;
+        }
+    }
+}
+
+es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
+{
+    es_reader *baseline = NULL;
+    es_status status = open_baseline(
+        &baseline, j->options.rules ? j->options.rules->baseline : NULL);
+    if (status == ES_OK)
+        status = open_feeds(j, reader, run, baseline);
+    if (status == ES_OK)
+        status = push_all(j);
+    close_feeds(j);
+    es_damage_close(baseline);
+    return status;
+}
+
+bool es_judging_heard(const es_judging *j, size_t rule)
+{
+    const es_rule *of = &j->options.rules->rules[rule];
+    const feed *from = find_feed(j, of->series, phase_of(of));
+    return from && from->begun;
+}
+
+uint64_t es_judging_nonfinite(const es_judging *j, size_t rule)
+{
+    return j->rules ? es_rules_nonfinite(j->rules, rule) : 0;
+}
+
+int64_t es_judging_step(const es_judging *j)
+{
+    return j->step;
+}
+
+void es_judging_finish(es_judging *j)
+{
+    if (j->judge)
+        es_judge_finish(j->judge);
+    if (j->rules)
+        es_rules_finish(j->rules);
+}

@@ -1,0 +1,121 @@
+#include "cli/runs/summary.h"
+
+#include "analyzer/base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What stands of a kind: its highest severity, and in layers (L <=
+   ES_MAX_LAYERS) those of all its episodes. */
+static es_severity gather(unsigned char *layers, const es_run_summary *summary,
+                          es_flag_kind kind, const es_rule *rule)
+{
+    es_severity highest = ES_SEVERITY_NONE;
+    memset(layers, 0, ES_MAX_LAYERS);
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_flag *flag = &summary->flags[i];
+        if (flag->kind != kind || flag->rule != rule || !flag->stands)
+            continue;
+        if (flag->severity > highest)
+            highest = flag->severity;
+        for (size_t l = 0; l < flag->n_layers; l++)
+            layers[flag->layers[l]] = 1;
+    }
+    return highest;
+}
+
+/* " L0-2,9-11" of the marks; nothing if there are none. */
+static void append_layers(es_text *to, const unsigned char *layers)
+{
+    const char *before = " L";
+    for (size_t l = 0; l < ES_MAX_LAYERS; l++) {
+        size_t first = l;
+        if (!layers[l])
+            continue;
+        while (l + 1 < ES_MAX_LAYERS && layers[l + 1])
+            l++;
+        es_text_append(to, "%s%zu", before, first);
+        if (l > first)
+            es_text_append(to, "-%zu", l);
+        before = ",";
+    }
+}
+
+static void append_kind(es_text *to, const es_run_summary *summary,
+                        es_severity severity, es_flag_kind kind,
+                        const es_rule *rule)
+{
+    unsigned char layers[ES_MAX_LAYERS];
+    if (gather(layers, summary, kind, rule) != severity)
+        return;
+    es_text_append(to, "%s%s", to->length ? "; " : "",
+                   rule ? rule->name : es_flag_name(kind));
+    append_layers(to, layers);
+    es_text_append(to, " (%s", es_severity_name(severity));
+    int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
+                                       : ES_UNKNOWN;
+    if (lead > 0)
+        es_text_append(to, ", %" PRId64 " step%s after collapse", lead,
+                       lead == 1 ? "" : "s");
+    es_text_append(to, ")");
+}
+
+static void append_kinds(es_text *to, const es_run_summary *summary,
+                         es_severity severity)
+{
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        append_kind(to, summary, severity, (es_flag_kind)kind, NULL);
+    for (size_t i = 0; summary->rules && i < summary->rules->n; i++)
+        append_kind(to, summary, severity, ES_N_FLAG_KINDS,
+                    &summary->rules->rules[i]);
+}
+
+size_t es_summary_print_flags(char *out, size_t size,
+                              const es_run_summary *summary)
+{
+    es_text to = es_text_begin(out, size);
+    for (int severity = ES_SEVERITY_CRITICAL; severity > ES_SEVERITY_NONE;
+         severity--)
+        append_kinds(&to, summary, (es_severity)severity);
+    if (!summary->judged)
+        es_text_append(&to, "-");
+    else if (to.length == 0)
+        es_text_append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
+    return to.length;
+}
+
+int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
+{
+    for (size_t i = 0; i < summary->n_flags; i++) { /* by onset */
+        const es_flag *flag = &summary->flags[i];
+        if (flag->kind == ES_FLAG_NAN)
+            return flag->foretold < 0 ? ES_UNKNOWN
+                                      : flag->onset - flag->foretold;
+    }
+    return ES_UNKNOWN;
+}
+
+es_severity es_summary_severity(const es_run_summary *summary)
+{
+    es_severity highest = ES_SEVERITY_NONE;
+    for (size_t i = 0; i < summary->n_flags; i++)
+        if (summary->flags[i].stands && summary->flags[i].severity > highest)
+            highest = summary->flags[i].severity;
+    return highest;
+}
+
+bool es_summary_alarms(const es_run_summary *summary)
+{
+    return es_summary_severity(summary) >= ES_SEVERITY_ERROR;
+}
+
+const char *es_summary_title(const es_run_summary *summary,
+                             const es_run_summary *const *all, size_t n)
+{
+    size_t n_alike = 0;
+    if (!summary->arch || !*summary->arch)
+        return summary->name;
+    for (size_t i = 0; i < n; i++)
+        n_alike += all[i]->arch && strcmp(all[i]->arch, summary->arch) == 0;
+    return n_alike > 1 ? summary->name : summary->arch;
+}

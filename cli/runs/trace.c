@@ -1,0 +1,176 @@
+#include "cli/runs/trace.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+
+enum { JOIN = 4 }; /* a join gives up to 3 points, so it must hold as many */
+
+/* Values of one line within a slot. */
+typedef struct span {
+    float low, high; /* of the finite values; the value itself if count is 1;
+                        missing if there is none */
+    bool broken;     /* one was NaN or infinite */
+} span;
+
+/* Consecutive steps, one or JOIN^k of them. */
+typedef struct slot {
+    int64_t first, second, last;
+    size_t count;
+} slot;
+
+struct es_trace {
+    size_t n_lines, room, n, width; /* width: steps of a full slot */
+    slot *slots;                    /* (room) */
+    span *spans;                    /* (room,n_lines) */
+};
+
+es_status es_trace_new(es_trace **out, size_t n_lines)
+{
+    const size_t most = (size_t)ES_TRACE_MOST * 128 / n_lines;
+    return es_trace_new_within(out, n_lines,
+                               most < ES_TRACE_LEAST  ? ES_TRACE_LEAST
+                               : most > ES_TRACE_MOST ? ES_TRACE_MOST
+                                                      : most);
+}
+
+es_status es_trace_new_within(es_trace **out, size_t n_lines, size_t most)
+{
+    const size_t room = most < 2 * JOIN ? 2 * JOIN : most - most % JOIN;
+    es_trace *trace = malloc(sizeof *trace);
+    slot *slots = es_resize(NULL, room, sizeof *slots);
+    span *spans = es_resize(NULL, room * n_lines, sizeof *spans);
+    if (!trace || !slots || !spans) {
+        free(trace);
+        free(slots);
+        free(spans);
+        return es_fail(ES_ENOMEM, "out of memory for %zu curves", n_lines);
+    }
+    *trace = (es_trace){n_lines, room, 0, 1, slots, spans};
+    *out = trace;
+    return ES_OK;
+}
+
+void es_trace_free(es_trace *trace)
+{
+    if (!trace)
+        return;
+    free(trace->slots);
+    free(trace->spans);
+    free(trace);
+}
+
+static void add_span(span *to, const span *from)
+{
+    to->broken = to->broken || from->broken;
+    /* Nothing but comparisons with finite numbers may decide here. */
+    if (!isfinite(from->low))
+        return;
+    if (!isfinite(to->low)) {
+        to->low = from->low;
+        to->high = from->high;
+        return;
+    }
+    if (from->low < to->low)
+        to->low = from->low;
+    if (from->high > to->high)
+        to->high = from->high;
+}
+
+/* Appends slot `from` to slot `to`, which lies before it. */
+static void add_slot(es_trace *trace, size_t to, size_t from)
+{
+    slot *a = &trace->slots[to];
+    const slot *b = &trace->slots[from];
+    if (a->count == 1)
+        a->second = b->first;
+    a->last = b->last;
+    a->count += b->count;
+    for (size_t i = 0; i < trace->n_lines; i++)
+        add_span(&trace->spans[to * trace->n_lines + i],
+                 &trace->spans[from * trace->n_lines + i]);
+}
+
+static void move_slot(es_trace *trace, size_t to, size_t from)
+{
+    size_t n = trace->n_lines;
+    trace->slots[to] = trace->slots[from];
+    memmove(&trace->spans[to * n], &trace->spans[from * n],
+            n * sizeof *trace->spans);
+}
+
+static void join(es_trace *trace)
+{
+    for (size_t i = 0; i < trace->n; i++)
+        if (i % JOIN)
+            add_slot(trace, i / JOIN, i);
+        else
+            move_slot(trace, i / JOIN, i);
+    trace->n /= JOIN;
+    trace->width *= JOIN;
+}
+
+static span span_of(float value)
+{
+    bool broken = !isfinite(value) && !es_is_missing(value);
+    return (span){value, value, broken};
+}
+
+void es_trace_push(es_trace *trace, int64_t step, const float *values)
+{
+    if (trace->n == trace->room &&
+        trace->slots[trace->n - 1].count == trace->width)
+        join(trace);
+    bool open = trace->n && trace->slots[trace->n - 1].count < trace->width;
+    size_t at = open ? trace->n - 1 : trace->n++;
+    slot *to = &trace->slots[at];
+    if (!open)
+        *to = (slot){.first = step};
+    if (to->count == 1)
+        to->second = step;
+    to->last = step;
+    to->count++;
+    for (size_t i = 0; i < trace->n_lines; i++) {
+        span one = span_of(values[i]);
+        if (open)
+            add_span(&trace->spans[at * trace->n_lines + i], &one);
+        else
+            trace->spans[at * trace->n_lines + i] = one;
+    }
+}
+
+static size_t points_of(const slot *s)
+{
+    return s->count < 3 ? s->count : 3;
+}
+
+size_t es_trace_n_points(const es_trace *trace)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < trace->n; i++)
+        n += points_of(&trace->slots[i]);
+    return n;
+}
+
+void es_trace_steps(const es_trace *trace, int64_t *steps)
+{
+    for (size_t i = 0; i < trace->n; i++) {
+        const slot *s = &trace->slots[i];
+        const int64_t all[] = {s->first, s->count == 2 ? s->last : s->second,
+                               s->last};
+        for (size_t k = 0; k < points_of(s); k++)
+            *steps++ = all[k];
+    }
+}
+
+void es_trace_line(const es_trace *trace, size_t line, float *values)
+{
+    for (size_t i = 0; i < trace->n; i++) {
+        const span *value = &trace->spans[i * trace->n_lines + line];
+        size_t n = points_of(&trace->slots[i]);
+        *values++ = value->low;
+        if (n > 2)
+            *values++ = value->high;
+        if (n > 1)
+            *values++ = value->broken ? NAN : value->high;
+    }
+}

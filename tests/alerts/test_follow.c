@@ -1,0 +1,381 @@
+/** Runs judged as they grow, as a watcher does: nothing missed. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "cli/alerts/watch/follow.h"
+#include "cli/runs/summary.h"
+#include "tests/support/chance.h"
+#include "tests/support/recorded.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define L 3
+#define H 2
+#define N_STEPS 60
+#define N_ALERTS 4000
+
+static const char uuid[] = "0f0f0f0f-1111-4222-8333-444444444444";
+
+static const char rules_text[] =
+    "[collapse]\nhead = 0.2\n"
+    "[logits]\nwarning = 20\n"
+    "[rule heads]\nseries=entropy\nbelow=0.6 history\nsamples=2\nend=0.9\n"
+    "[rule share]\nseries=max_logit\naggregate=share\nabove=2\nshare=0.4\n"
+    "[rule mean]\nseries=entropy\naggregate=layer_mean\nat_least=0.5 ceiling\n"
+    "cool_down=2\nseverity=critical\naction=stop\n"
+    "[rule loss]\nseries=loss\naggregate=run\nabove=1.1 history\n"
+    "[rule held-out]\nseries=loss\nphase=eval\naggregate=run\nabove=2.5\n"
+    "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
+    "[baseline]\nrun=";
+
+/* --- chance ---------------------------------------------------------------*/
+
+static float random_value(void)
+{
+    static const float levels[] = {0.3F, 1, 1, 1.1F, 2, 30};
+    uint32_t kind = chance_below(24);
+    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[chance_below(6)];
+}
+
+/* --- what was told --------------------------------------------------------*/
+
+typedef struct told {
+    char *ids[N_ALERTS]; /* (n) */
+    size_t n;
+    bool refuses; /* now and then */
+} told;
+
+static es_status take(void *user, const es_notice *notice)
+{
+    told *to = user;
+    assert_true(to->n < N_ALERTS);
+    if (to->refuses && chance_below(4) == 0)
+        return es_fail(ES_EIO, "no room");
+    assert_int_equal(es_notice_stops(notice),
+                     strcmp(es_notice_title(notice), "mean") == 0);
+    to->ids[to->n++] = es_notice_id(notice);
+    return ES_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorts the ids, and leaves one of each; returns how many were too many. */
+static size_t sort_told(told *to)
+{
+    size_t n = 0, n_before = to->n;
+    qsort(to->ids, to->n, sizeof *to->ids, by_text);
+    for (size_t i = 0; i < to->n; i++) {
+        if (n && strcmp(to->ids[n - 1], to->ids[i]) == 0)
+            free(to->ids[i]);
+        else
+            to->ids[n++] = to->ids[i];
+    }
+    to->n = n;
+    return n_before - n;
+}
+
+static bool is_told(const told *to, const char *id)
+{
+    return bsearch(&id, to->ids, to->n, sizeof *to->ids, by_text) != NULL;
+}
+
+static void forget(told *to)
+{
+    while (to->n)
+        free(to->ids[--to->n]);
+}
+
+/* --- a growing file -------------------------------------------------------*/
+
+typedef struct growing {
+    char path[512];
+    es_rules_file rules;
+    es_recorded to;
+    es_follow known;
+    told told;
+} growing;
+
+static es_status look(growing *g, es_follow *known, told *to, bool written)
+{
+    es_reader *reader;
+    const es_notice about = {.path = g->path, .uuid = uuid, .written = written};
+    const es_follow_options options = {
+        .rules = &g->rules, .flags = true, .handler = take, .user = to};
+    es_assert_ok(es_reader_open(&reader, g->path));
+    es_status status = es_follow_read(known, reader, 0, &about, &options);
+    es_reader_close(reader);
+    return status;
+}
+
+/* Every sample is committed by itself: a look may fall between two of a
+   step. */
+static void write_step(growing *g, int64_t step, uint32_t rhythm)
+{
+    static const char *const names[] = {"entropy", "max_logit"};
+    for (size_t s = 0; s < 2; s++) {
+        float x[L * H];
+        for (size_t i = 0; i < L * H; i++)
+            x[i] = random_value();
+        es_record_sample(&g->to, names[s], ES_PHASE_TRAIN, step, x, L * H);
+        if (chance_below(rhythm) == 0)
+            (void)look(g, &g->known, &g->told, true);
+    }
+    es_record_value(&g->to, "loss", step, random_value());
+    if (step % 5 == 0) {
+        const float held_out = 2 + (float)chance_below(4) / 4;
+        es_record_sample(&g->to, "loss", ES_PHASE_EVAL, step, &held_out, 1);
+    }
+}
+
+static es_run_info run_info(const char *id)
+{
+    es_run_info info = es_run_of(L, H);
+    info.ctx = 8;
+    info.uuid = id;
+    return info;
+}
+
+static void write_baseline(const char *path)
+{
+    const es_run_info info = run_info(NULL);
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < N_STEPS; step += 3)
+        es_record_all(&to, "entropy", step, 1);
+    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_close(&to);
+}
+
+static void begin(growing *g, void **state, uint64_t seed)
+{
+    char name[32], text[2048];
+    char *baseline = es_folder_file(state, "baseline.db");
+    *g = (growing){.told.refuses = chance_below(2)};
+    if (!es_file_exists(baseline))
+        write_baseline(baseline);
+    snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
+    es_assert_ok(es_rules_file_parse(&g->rules, "r.ini", text, strlen(text)));
+    snprintf(name, sizeof name, "grow%d.db", (int)seed);
+    snprintf(g->path, sizeof g->path, "%s", es_folder_file(state, name));
+    const es_run_info info = run_info(uuid);
+    g->to = es_record(g->path, &info);
+}
+
+/* The training was killed, and goes on from an earlier checkpoint. */
+static void resume(growing *g, int64_t step)
+{
+    const es_run_info info = run_info(uuid);
+    es_record_close(&g->to);
+    es_assert_ok(es_writer_open(&g->to.writer, g->path, ES_FAST));
+    es_assert_ok(es_writer_run(g->to.writer, &g->to.run, &info, step));
+}
+
+static void finish(growing *g)
+{
+    es_record_end(&g->to, ES_RUN_FINISHED);
+    es_record_close(&g->to);
+    g->told.refuses = false;
+    es_assert_ok(look(g, &g->known, &g->told, false));
+    assert_true(g->known.over);
+}
+
+/* All at once, by the watcher's code and by the scan's. */
+static size_t assert_same_as_finished(growing *g)
+{
+    es_follow once = {.judging = NULL};
+    told all = {.n = 0};
+    es_reader *reader;
+    es_run_summary *summary;
+    es_summary_options options;
+    char id[128];
+    es_assert_ok(look(g, &once, &all, false));
+    assert_int_equal(sort_told(&all), 0);
+    for (size_t i = 0; i < all.n; i++)
+        assert_true(is_told(&g->told, all.ids[i]));
+    es_summary_options_default(&options);
+    options.rules = &g->rules;
+    es_assert_ok(es_reader_open(&reader, g->path));
+    es_assert_ok(es_summary_load(&summary, reader, 0, &options));
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_flag *flag = &summary->flags[i];
+        bool found = false;
+        for (int s = ES_SEVERITY_WARNING; s <= ES_SEVERITY_CRITICAL; s++) {
+            snprintf(id, sizeof id, "%s/alert:%s@%lld:%s", uuid,
+                     es_flag_title(flag), (long long)flag->onset,
+                     es_severity_name((es_severity)s));
+            found = found || is_told(&all, id);
+        }
+        assert_true(found);
+    }
+    es_summary_free(summary);
+    es_reader_close(reader);
+    size_t n = all.n;
+    forget(&all);
+    es_follow_end(&once);
+    return n;
+}
+
+static void end(growing *g)
+{
+    forget(&g->told);
+    es_follow_end(&g->known);
+    es_rules_file_free(&g->rules);
+}
+
+static size_t grow_one(void **state, uint64_t seed)
+{
+    growing g;
+    chance_seed(seed);
+    begin(&g, state, seed);
+    const bool refuses = g.told.refuses;
+    const uint32_t rhythm = 1 + chance_below(20);
+    for (int64_t step = 0; step < N_STEPS; step++)
+        write_step(&g, step, rhythm);
+    finish(&g);
+    size_t n_twice = sort_told(&g.told);
+    assert_true(refuses || n_twice == 0);
+    size_t n = assert_same_as_finished(&g);
+    assert_int_equal(g.told.n, n);
+    end(&g);
+    return n;
+}
+
+static void test_follow__one_by_one_as_all_at_once(void **state)
+{
+    size_t n = 0;
+    for (uint64_t seed = 1; seed < 16; seed++)
+        n += grow_one(state, seed);
+    assert_true(n > 250);
+}
+
+static void test_follow__a_resumed_run_is_judged_anew(void **state)
+{
+    for (uint64_t seed = 1; seed < 9; seed++) {
+        growing g;
+        chance_seed(seed + 1000);
+        begin(&g, state, seed);
+        int64_t step = 0;
+        for (int i = 0; i < 4; i++) {
+            const uint32_t rhythm = 1 + chance_below(80);
+            const int64_t until = step + 5 + (int64_t)chance_below(15);
+            for (; step < until; step++)
+                write_step(&g, step, rhythm);
+            step = (int64_t)chance_below((uint32_t)step);
+            resume(&g, step);
+        }
+        for (; step < N_STEPS; step++)
+            write_step(&g, step, 7);
+        finish(&g);
+        sort_told(&g.told);
+        (void)assert_same_as_finished(&g);
+        end(&g);
+    }
+}
+
+/* Nobody looked until the new samples were past the old ones. */
+static void test_follow__a_resumption_nobody_saw(void **state)
+{
+    for (uint64_t seed = 1; seed < 9; seed++) {
+        growing g;
+        chance_seed(seed + 2000);
+        begin(&g, state, seed);
+        g.told.refuses = false;
+        for (int64_t end = 20, step = 0; end <= N_STEPS; end += 20) {
+            for (; step < end; step++)
+                write_step(&g, step, 100000);
+            es_assert_ok(look(&g, &g.known, &g.told, true));
+            step = end / 2;
+            resume(&g, step);
+        }
+        for (int64_t step = N_STEPS / 2; step < N_STEPS + 10; step++)
+            write_step(&g, step, 100000);
+        finish(&g);
+        sort_told(&g.told);
+        (void)assert_same_as_finished(&g);
+        end(&g);
+    }
+}
+
+/* An ended run is not read again until it is another. */
+static void test_follow__what_is_over_is_over(void **state)
+{
+    growing g;
+    chance_seed(7);
+    begin(&g, state, 7);
+    for (int64_t step = 0; step < N_STEPS; step++)
+        write_step(&g, step, 1000);
+    finish(&g);
+    const size_t n = g.told.n;
+    assert_true(n > 0);
+    es_assert_ok(look(&g, &g.known, &g.told, false));
+    assert_int_equal(g.told.n, n);
+    assert_null(g.known.judging);
+    resume(&g, N_STEPS);
+    for (int64_t step = N_STEPS; step < 2 * N_STEPS; step++)
+        write_step(&g, step, 1000);
+    es_assert_ok(look(&g, &g.known, &g.told, true));
+    assert_true(g.told.n > n);
+    finish(&g);
+    assert_true(sort_told(&g.told) >= n);
+    (void)assert_same_as_finished(&g);
+    end(&g);
+}
+
+/* Too short for a collapse: only its end tells. */
+static void test_follow__a_short_run_is_told_at_its_end(void **state)
+{
+    growing g;
+    begin(&g, state, 1);
+    g.told.refuses = false;
+    es_record_all(&g.to, "entropy", 0, 0.01F);
+    es_assert_ok(look(&g, &g.known, &g.told, true));
+    const size_t n = g.told.n;
+    finish(&g);
+    assert_int_equal(g.told.n, n + 1);
+    assert_non_null(strstr(g.told.ids[n], "alert:collapse@0:critical"));
+    end(&g);
+}
+
+/* Each rule has a bound of its own: a noisy one silences no other. */
+static void test_follow__a_noisy_rule_has_an_end(void **state)
+{
+    static const char text[] =
+        "[rule noisy]\nseries=loss\naggregate=run\nabove=1\nseverity=info\n"
+        "[rule last]\nseries=loss\naggregate=run\nabove=8\n";
+    growing g = {.told.n = 0};
+    const es_run_info info = run_info(uuid);
+    es_assert_ok(es_rules_file_parse(&g.rules, "r.ini", text, strlen(text)));
+    snprintf(g.path, sizeof g.path, "%s", es_folder_file(state, "noisy.db"));
+    g.to = es_record(g.path, &info);
+    es_assert_ok(es_writer_begin(g.to.writer));
+    for (int64_t step = 0; step < 2 * ES_FOLLOW_MOST + 100; step++)
+        es_record_value(&g.to, "loss", step, step % 2 ? 2 : 0.5F);
+    es_record_value(&g.to, "loss", 2 * ES_FOLLOW_MOST + 101, 9);
+    es_assert_ok(es_writer_commit(g.to.writer));
+    es_assert_ok(look(&g, &g.known, &g.told, true));
+    assert_int_equal(g.told.n, ES_FOLLOW_MOST + 1);
+    assert_non_null(strstr(g.told.ids[ES_FOLLOW_MOST], "alert:last@"));
+    assert_int_equal(g.known.of_rules[0], ES_FOLLOW_MOST + 50);
+    es_record_close(&g.to);
+    end(&g);
+}
+
+#define IN_FOLDER(test)                                                        \
+    cmocka_unit_test_setup_teardown(test, es_folder_make, es_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_follow__one_by_one_as_all_at_once),
+        IN_FOLDER(test_follow__a_resumed_run_is_judged_anew),
+        IN_FOLDER(test_follow__a_resumption_nobody_saw),
+        IN_FOLDER(test_follow__what_is_over_is_over),
+        IN_FOLDER(test_follow__a_short_run_is_told_at_its_end),
+        IN_FOLDER(test_follow__a_noisy_rule_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/**
+ * The flags against histories whose truth is known from their making, and
+ * against the published heatmaps: nothing is missed, and few alarms are false.
+ */
+#include "tests/support/cmocka_all.h"
+
+#include "cli/alerts/watch/follow.h"
+#include "cli/runs/summary.h"
+#include "samples/alerts/synthetic.h"
+#include "tests/support/judged.h"
+#include "tests/support/paper.h"
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define N_HISTORIES 3000
+#define SEED 20
+#define N_KINDS 64 /* at most */
+
+/* Of one history: the highest severity of each kind that was told while it
+   went on or at its end, that stands then, and the step it was told at. */
+typedef struct verdict {
+    es_severity told[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
+    int64_t first[ES_N_FLAG_KINDS]; /* of severity error; -1: never */
+    int64_t step;                   /* now */
+} verdict;
+
+static void hear(void *user, const es_episode *episode)
+{
+    verdict *to = user;
+    if (episode->severity > to->told[episode->kind])
+        to->told[episode->kind] = episode->severity;
+    if (episode->severity >= ES_SEVERITY_ERROR && to->first[episode->kind] < 0)
+        to->first[episode->kind] = to->step;
+}
+
+static void conclude(void *user, const es_episode *episode)
+{
+    verdict *to = user;
+    if (episode->stands && episode->severity > to->stands[episode->kind])
+        to->stands[episode->kind] = episode->severity;
+}
+
+static void push(es_judge *judge, const es_synthetic *of, size_t i)
+{
+    size_t n_layers = (size_t)of->run.n_layers;
+    size_t n = n_layers * (size_t)of->run.n_heads;
+    int64_t step = of->steps[i];
+    es_judge_push(judge, ES_JUDGE_ENTROPY, step,
+                  of->entropy + i * of->n_entropy, of->n_entropy);
+    if (!of->loss)
+        return;
+    es_judge_push(judge, ES_JUDGE_MAX_LOGIT, step, of->max_logit + i * n, n);
+    es_judge_push(judge, ES_JUDGE_NONFINITE_ROWS, step,
+                  of->nonfinite_rows + i * n, n);
+    es_judge_push(judge, ES_JUDGE_NAN_ACTIVATIONS, step,
+                  of->nan_activations + i * n_layers, n_layers);
+    es_judge_push(judge, ES_JUDGE_LOSS, step, of->loss + i, 1);
+}
+
+static verdict judge(const es_synthetic *of)
+{
+    verdict out = {.first = {-1, -1, -1, -1}};
+    es_flag_rules rules;
+    es_flag_rules_default(&rules);
+    void *space = malloc(es_judge_size(&of->run));
+    assert_non_null(space);
+    es_judge *judge = es_judge_init(space, &of->run, &rules, conclude, &out);
+    es_judge_announce(judge, hear, &out);
+    for (size_t i = 0; i < of->n_samples; i++) {
+        out.step = of->steps[i];
+        push(judge, of, i);
+    }
+    es_judge_finish(judge);
+    free(space);
+    return out;
+}
+
+typedef struct tally {
+    size_t n, missed, differ, false_alarms, wrong_kinds;
+} tally;
+
+static bool is_error(es_severity severity)
+{
+    return severity >= ES_SEVERITY_ERROR;
+}
+
+static void count(tally *to, const es_truth *truth, const verdict *said)
+{
+    const bool wanted[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse,
+                                          truth->overload, truth->logits};
+    const bool lasting[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse_stands,
+                                           truth->overload, truth->logits};
+    /* An alarm that nothing was wrong with, or of something else. */
+    bool wrong = false, missed = false, differs = false;
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        bool told = is_error(said->told[kind]);
+        missed = missed || (wanted[kind] && !told);
+        wrong = wrong || (told && !wanted[kind]);
+        differs = differs || lasting[kind] != is_error(said->stands[kind]);
+    }
+    to->n++;
+    to->missed += missed;
+    to->differ += differs;
+    to->false_alarms += wrong && es_truth_is_healthy(truth);
+    to->wrong_kinds += wrong && !es_truth_is_healthy(truth);
+}
+
+/* The kinds that something is wrong with, for whoever looks why. */
+static void print_wrong(const tally *tallies)
+{
+    for (size_t k = 0; k < es_synthetic_n_kinds(); k++) {
+        const tally *of = &tallies[k];
+        if (of->missed + of->differ + of->false_alarms + of->wrong_kinds > 0)
+            print_message("# %s: of %zu missed %zu, wrong at the end %zu, "
+                          "false alarms %zu, of a wrong kind %zu\n",
+                          es_synthetic_kind(k), of->n, of->missed, of->differ,
+                          of->false_alarms, of->wrong_kinds);
+    }
+}
+
+static void test_labelled__synthetic_histories(void **state)
+{
+    (void)state;
+    tally tallies[N_KINDS] = {{0}}, all = {0};
+    size_t n_kinds = es_synthetic_n_kinds(), n_healthy = 0;
+    assert_true(n_kinds <= N_KINDS);
+    for (size_t i = 0; i < N_HISTORIES; i++) {
+        es_synthetic *history = es_synthetic_new(SEED, i);
+        assert_non_null(history);
+        const verdict said = judge(history);
+        n_healthy += es_truth_is_healthy(&history->truth);
+        count(&tallies[i % n_kinds], &history->truth, &said);
+        count(&all, &history->truth, &said);
+        es_synthetic_free(history);
+    }
+    print_wrong(tallies);
+    assert_true(n_healthy > N_HISTORIES / 3);
+    assert_int_equal(all.missed, 0);
+    assert_int_equal(all.differ, 0);
+    assert_true(all.wrong_kinds <= (N_HISTORIES - n_healthy) / 200);
+    assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
+}
+
+static es_status heed(void *user, const es_notice *notice)
+{
+    const es_episode told = {.kind = notice->kind,
+                             .severity = notice->severity};
+    verdict *to = user;
+    to->step = notice->step;
+    hear(to, &told);
+    return ES_OK;
+}
+
+/* What `watch` tells of a file, and the table and --check. */
+static verdict judge_file(es_reader *reader, size_t run)
+{
+    verdict out = {.first = {-1, -1, -1, -1}};
+    es_run_info info;
+    es_summary_options options;
+    es_run_summary *summary;
+    es_assert_ok(es_reader_run(reader, run, &info));
+    const es_notice about = {
+        .path = es_reader_path(reader), .uuid = info.uuid, .name = info.name};
+    es_follow follow = {0};
+    const es_follow_options followed = {
+        .flags = true, .handler = heed, .user = &out};
+    es_assert_ok(es_follow_read(&follow, reader, run, &about, &followed));
+    es_follow_end(&follow);
+    es_summary_options_default(&options);
+    es_assert_ok(es_summary_load(&summary, reader, run, &options));
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_episode over = {.kind = summary->flags[i].kind,
+                                 .severity = summary->flags[i].severity,
+                                 .stands = summary->flags[i].stands};
+        conclude(&out, &over);
+    }
+    es_summary_free(summary);
+    return out;
+}
+
+/* Sample by sample and from a file afterwards: the same is told, at the same
+   steps, and the same stands. */
+static void test_labelled__files_are_judged_alike(void **state)
+{
+    enum { EVERY = 23, N = N_HISTORIES / EVERY };
+    char *path = es_folder_file(state, "histories.db");
+    verdict said[N];
+    es_writer *writer;
+    es_reader *reader;
+    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
+    for (size_t i = 0; i < N; i++) {
+        es_synthetic *history = es_synthetic_new(SEED, i * EVERY);
+        assert_non_null(history);
+        said[i] = judge(history);
+        es_assert_ok(es_synthetic_write(writer, history, history->kind));
+        es_synthetic_free(history);
+    }
+    es_assert_ok(es_writer_close(writer));
+    es_assert_ok(es_reader_open(&reader, path));
+    assert_int_equal(es_reader_n_runs(reader), N);
+    for (size_t i = 0; i < N; i++) {
+        const verdict of_file = judge_file(reader, i);
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+            assert_int_equal(of_file.told[kind], said[i].told[kind]);
+            assert_int_equal(of_file.stands[kind], said[i].stands[kind]);
+            assert_int_equal(of_file.first[kind], said[i].first[kind]);
+        }
+    }
+    es_reader_close(reader);
+}
+
+/* The published models, as their papers describe them. */
+static void test_labelled__published_heatmaps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        es_truth truth;
+    } published[] = {
+        {"SM+LN+G", {0}},
+        {"SM+LN+R", {0}},
+        {"SM+G", {.overload = true}},
+        {"SM+R", {0}}, /* overloaded mildly */
+        {"SM", {.overload = true, .collapse = true, .collapse_stands = true}}};
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        tally of = {0};
+        int64_t step = 32000;
+        float x[ES_PAPER_VALUES];
+        if (!es_paper_heatmap(x, published[i].arch))
+            skip();
+        const es_synthetic history = {
+            .run = {.n_layers = ES_PAPER_LAYERS,
+                    .n_heads = ES_PAPER_HEADS,
+                    .ctx = ES_PAPER_CTX},
+            .n_samples = 1,
+            .n_entropy = ES_PAPER_VALUES,
+            .steps = &step,
+            .entropy = x,
+        };
+        const verdict said = judge(&history);
+        count(&of, &published[i].truth, &said);
+        assert_int_equal(
+            of.missed + of.differ + of.false_alarms + of.wrong_kinds, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_labelled__synthetic_histories),
+        cmocka_unit_test(test_labelled__files_are_judged_alike),
+        cmocka_unit_test(test_labelled__published_heatmaps),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

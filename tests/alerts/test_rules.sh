@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Rules files as people use them: printed, changed, judged by.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan golden=$PWD/tests/golden
+cd "$dir"
+
+rules() { "$scan" rules "$@"; }
+printf '3.1,3.2\n1.5,0.9\n2,2\n' >heat.csv
+"$scan" import -q heat.csv -o heat.db --arch SM --ctx 8192 --step 40 || exit 1
+
+# --- the verb
+rules >printed
+[ "${ES_GOLDEN_UPDATE:-}" != 1 ] || cp printed "$golden/rules.ini"
+check 'prints the defaults' cmp "$golden/rules.ini" printed
+check 'what it prints reads back to the same values' bash -c 'cmp <(grep "^[a-z[]" printed) <("$0" rules printed | grep "^[a-z[]")' "$scan"
+sed 's/^;//' printed >examples
+output 'the examples are rules' '^6$' sh -c '"$0" rules examples | grep -c "^\[rule "' "$scan"
+check 'they print as themselves' bash -c '"$0" rules examples >1 && "$0" rules 1 >2 && cmp 1 2' "$scan"
+exits 'one file at a time' 2 'one file at a time' "$scan" rules printed printed
+
+# --- mistakes name file, line, and what was expected
+wrong() { # NAME REGEX TEXT
+    printf "$3" >wrong.ini
+    exits "$1" 2 "$2" "$scan" heat.db --rules wrong.ini
+}
+wrong 'unknown key' '^entropy-scan: wrong.ini:2: \[collapse\] has no key' '[collapse]\nrows = 1\n'
+wrong 'unknown section' 'wrong.ini:1: no section \[colapse\]' '[colapse]\n'
+wrong 'wrong number' 'wrong.ini:2: share = .half.: a share from 0 to 1' '[collapse]\nshare = half\n'
+wrong 'missing series' 'wrong.ini:1: rule a: no series' '[rule a]\nabove = 1\n'
+wrong 'a section twice' 'wrong.ini:2: a second section' '[nan]\n[nan]\n'
+exits 'no such file' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
+mkfifo fifo.ini
+exits 'a FIFO that nobody writes' 3 'fifo.ini: a FIFO that nobody writes' timeout 10 "$scan" heat.db --rules fifo.ini
+exits 'a device without end' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
+check 'rules from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
+exits 'a binary' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
+
+# --- judging
+cat >own.ini <<END
+[rule wide]
+series = entropy
+aggregate = layer_max
+above = 3
+severity = error
+[rule low]
+series = entropy
+below = 1
+severity = info
+END
+output 'in the table' 'wide L0 \(error\); low L1 \(info\)$' "$scan" heat.db --rules own.ini
+output 'in CSV' 'wide L0 \(error\); low L1 \(info\)' "$scan" heat.db --rules own.ini --csv
+check '--check without them: nothing stands' "$scan" -q heat.db --check
+exits '--check with them' 1 '^$' "$scan" -q heat.db --check --rules own.ini
+output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
+printed_json() { "$scan" heat.db --json "$@"; }
+output 'in JSON: the kind is the name' \
+    '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"told":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3}' \
+    printed_json --rules own.ini
+output 'with its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
+output 'JSON tells the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini
+check 'JSON tells nothing of the defaults' sh -c '"$0" heat.db --json --rules printed >with && "$0" heat.db --json >without && cmp with without' "$scan"
+printf '[overload]\nerror = 0.9\n' >more.ini
+cat own.ini more.ini >both.ini
+check 'JSON is JSON' python3 -c '
+import json, subprocess, sys
+args = [sys.argv[1], "heat.db", "--json", "--rules", "both.ini"]
+text = subprocess.run(args, capture_output=True, text=True).stdout
+rules = json.loads(text)["rules"]
+assert set(rules) == {"collapse", "overload", "logits", "further", "baseline"}
+assert rules["overload"]["error"] == 0.9
+assert [rule["name"] for rule in rules["further"]] == ["wide", "low"]' "$scan"
+printf '[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
+exits 'thresholds of the flags' 1 '^$' "$scan" -q heat.db --check --rules sharp.ini
+output 'are those of the table' 'overload L0 \(error\)' "$scan" heat.db --rules sharp.ini
+printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
+printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
+exits 'a rule that no run has a series for is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
+check 'and no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
+printf 'step,layer,head,grad_norm,entropy\n1,,,3,\n1,0,0,,1\n2,,,NaN,\n3,,,inf,\n' >broken.csv
+"$scan" import broken.csv -q --from long -o broken.db
+printf '[rule a]\nseries = grad_norm\naggregate = run\nabove = 9\n' >norm.ini
+exits 'what a rule could not compare is told of' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
+exits 'an aggregate that does not fit' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
+finish

@@ -1,0 +1,305 @@
+/** Rules files: what they may say, and what is told of those that do not. */
+#include "tests/support/cmocka_all.h"
+
+#include "cli/alerts/rules/rules_file.h"
+#include "tests/support/run_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static es_status parse(es_rules_file *out, const char *text)
+{
+    return es_rules_file_parse(out, "r.ini", text, strlen(text));
+}
+
+static es_rules_file good(const char *text)
+{
+    es_rules_file file;
+    es_assert_ok(parse(&file, text));
+    return file;
+}
+
+/* malloc'd */
+static char *printed(const es_rules_file *file, bool examples)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    assert_non_null(stream);
+    es_rules_file_print(stream, file, examples);
+    assert_int_equal(fclose(stream), 0);
+    return text;
+}
+
+static bool same_flags(const es_flag_rules *a, const es_flag_rules *b)
+{
+    return a->collapse_head == b->collapse_head &&
+           a->collapse_share == b->collapse_share &&
+           a->collapse_history == b->collapse_history &&
+           a->collapse_samples == b->collapse_samples &&
+           a->collapse_layers == b->collapse_layers &&
+           a->overload_samples == b->overload_samples &&
+           a->overload_head == b->overload_head &&
+           a->overload_warning == b->overload_warning &&
+           a->overload_error == b->overload_error && a->warm_up == b->warm_up &&
+           a->logits_warning == b->logits_warning &&
+           a->logits_error == b->logits_error;
+}
+
+static void assert_same_rule(const es_rule *a, const es_rule *b)
+{
+    assert_string_equal(a->name, b->name);
+    assert_string_equal(a->series, b->series);
+    assert_int_equal(a->eval, b->eval);
+    assert_int_equal(a->aggregate, b->aggregate);
+    assert_int_equal(a->comparison, b->comparison);
+    assert_int_equal(a->reference, b->reference);
+    assert_true(a->threshold == b->threshold);
+    assert_true(a->share == b->share);
+    assert_true(a->end == b->end || (isnan(a->end) && isnan(b->end)));
+    assert_int_equal(a->samples, b->samples);
+    assert_true(a->warm_up == b->warm_up);
+    assert_int_equal(a->warm_up_end, b->warm_up_end);
+    assert_int_equal(a->cool_down, b->cool_down);
+    assert_int_equal(a->severity, b->severity);
+    assert_int_equal(a->action, b->action);
+}
+
+static void test_rules_file__what_is_printed_reads_back(void **state)
+{
+    es_rules_file defaults;
+    (void)state;
+    es_rules_file_default(&defaults);
+    assert_false(es_rules_file_is_set(&defaults));
+    char *text = printed(&defaults, true);
+    es_rules_file back = good(text);
+    assert_true(same_flags(&back.flags, &defaults.flags));
+    assert_int_equal(back.n, 0);
+    es_rules_file_free(&back);
+    free(text);
+}
+
+/* Each threshold by itself, at a value that is not short in decimal. */
+static void test_rules_file__every_threshold_is_set_and_printed(void **state)
+{
+    static const char *const keys[][2] = {
+        {"collapse", "head"},    {"collapse", "share"},
+        {"collapse", "history"}, {"collapse", "samples"},
+        {"collapse", "layers"},  {"overload", "samples"},
+        {"overload", "head"},    {"overload", "warning"},
+        {"overload", "error"},   {"overload", "warm_up"},
+        {"logits", "warning"},   {"logits", "error"}};
+    (void)state;
+    assert_int_equal(sizeof(es_flag_rules), 11 * sizeof(double));
+    es_flag_rules seen;
+    es_flag_rules_default(&seen);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char text[128];
+        const char *value = strcmp(keys[i][1], "samples") == 0   ? "7"
+                            : strcmp(keys[i][1], "layers") == 0  ? "7"
+                            : strcmp(keys[i][1], "warning") == 0 ? "0.1"
+                            : strcmp(keys[i][0], "logits") == 0  ? "123456.7"
+                                                                 : "0.7000001";
+        snprintf(text, sizeof text, "[%s]\n%s = %s\n", keys[i][0], keys[i][1],
+                 value);
+        es_rules_file file = good(text);
+        assert_true(es_rules_file_is_set(&file));
+        assert_false(same_flags(&file.flags, &seen));
+        seen = file.flags;
+        char *out = printed(&file, false);
+        es_rules_file back = good(out);
+        assert_true(same_flags(&back.flags, &file.flags));
+        es_rules_file_free(&back);
+        es_rules_file_free(&file);
+        free(out);
+    }
+}
+
+/* The examples, without their semicolons: one of each aggregate. */
+static void test_rules_file__examples_work(void **state)
+{
+    es_rules_file defaults;
+    bool seen[ES_N_RULE_AGGREGATES] = {false};
+    (void)state;
+    es_rules_file_default(&defaults);
+    char *text = printed(&defaults, true);
+    for (char *at = text; (at = strstr(at, "\n;"));)
+        at[1] = ' ';
+    es_rules_file file = good(text);
+    assert_string_equal(file.baseline, "baseline.db");
+    for (size_t i = 0; i < file.n; i++)
+        seen[file.rules[i].aggregate] = true;
+    for (int i = 0; i < ES_N_RULE_AGGREGATES; i++)
+        assert_true(seen[i]);
+    free(text);
+    text = printed(&file, false);
+    es_rules_file back = good(text);
+    assert_int_equal(back.n, file.n);
+    for (size_t i = 0; i < file.n; i++)
+        assert_same_rule(&back.rules[i], &file.rules[i]);
+    es_rules_file_free(&back);
+    es_rules_file_free(&file);
+    free(text);
+}
+
+static void test_rules_file__every_key_of_a_rule(void **state)
+{
+    (void)state;
+    es_rules_file file = good("\xef\xbb\xbf# as some editors begin\r\n"
+                              "[rule  a-1_b]  ; mine\r\n"
+                              "  series : alpha\r\n"
+                              "\tphase=eval\n"
+                              "aggregate = share\n"
+                              "at_most = -2.5e-3 history ; comment\n"
+                              "share = 0.125\n"
+                              "end = 0.1\n"
+                              "samples = 12\n"
+                              "warm_up = 0.03 500 steps\n"
+                              "cool_down = 9\n"
+                              "severity = critical\n"
+                              "action = stop");
+    const es_rule expected = {.name = "a-1_b",
+                              .series = "alpha",
+                              .eval = true,
+                              .aggregate = ES_RULE_SHARE,
+                              .comparison = ES_RULE_AT_MOST,
+                              .reference = ES_RULE_HISTORY,
+                              .threshold = -2.5e-3,
+                              .share = 0.125,
+                              .end = 0.1,
+                              .samples = 12,
+                              .warm_up = 0.03,
+                              .warm_up_end = 500,
+                              .cool_down = 9,
+                              .severity = ES_SEVERITY_CRITICAL,
+                              .action = ES_RULE_STOP};
+    assert_int_equal(file.n, 1);
+    assert_same_rule(&file.rules[0], &expected);
+    es_rules_file_free(&file);
+}
+
+#define RULE "[rule a]\nseries = x\n"
+
+static void test_rules_file__wrong_lines_are_named(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"head = 1\n", "r.ini:1: 'head' before the first section"},
+        {"\n[colapse]\n", "r.ini:2: no section [colapse]: nan, collapse"},
+        {"[collapse]\nheads = 1\n",
+         "r.ini:2: [collapse] has no key 'heads': head, share, history"},
+        {"[nan]\nhead = 1\n", "r.ini:2: [nan] has no key 'head': it has none"},
+        {"[collapse]\nhead = x\n", "r.ini:2: head = 'x': a number above 0"},
+        {"[collapse]\nhead = nan\n", "r.ini:2: head = 'nan': a number above"},
+        {"[collapse]\nhead = 0\n", "r.ini:2: head = '0': a number above 0"},
+        {"[collapse]\nshare = 1.5\n", "share = '1.5': a share from 0 to 1"},
+        {"[collapse]\nsamples = 1.5\n", "r.ini:2: samples = '1.5': a whole"},
+        {"[collapse]\nsamples = 0\n", "r.ini:2: samples = '0': a whole"},
+        {"[collapse]\nhead\n", "r.ini:2: expected KEY = VALUE or [SECTION]"},
+        {"[collapse]\nfoo\nheads = 1\n", "r.ini:2: expected KEY = VALUE"},
+        {"[collapse\n", "r.ini:1: '[collapse': a section"},
+        {"[collapse] x\n", "r.ini:1: '[collapse] x"},
+        {"[collapse]\n[nan]\n[collapse]\n", "r.ini:3: a second section"},
+        {"[collapse]\nhead=1\nhead=1\n", "r.ini:3: head: it is set above"},
+        {"[overload]\nwarning = 0.5\n",
+         "r.ini:2: [overload]: warning is 0.5, ab"},
+        {"[logits]\nwarning=5\nerror=4\n",
+         "r.ini:3: [logits]: warning is 5, abov"},
+        {"[rule]\n", "r.ini:1: no section [rule]"},
+        {"[rule A]\n", "r.ini:1: rule 'A': a name of up to 40 small letters"},
+        {"[rule 1a]\n", "a name of up to 40 small letters"},
+        {"[rule nan]\n", "r.ini:1: rule nan: a flag has that name"},
+        {RULE "below = 1\n[rule a]\n", "r.ini:4: rule a: there is one already"},
+        {"\n[rule a]\nbelow = 1\n", "r.ini:2: rule a: no series"},
+        {RULE, "r.ini:1: rule a: no threshold: one of above, below"},
+        {RULE "below=1\nabove=1", "r.ini:4: rule a: more than one threshold"},
+        {RULE "over = 1\n", "r.ini:3: a rule has no key 'over': series, phase"},
+        {RULE "below = 1 m\n", "r.ini:3: below = '1 m': a number, alone or"},
+        {RULE "below = inf\n", "r.ini:3: below = 'inf': a number, alone or"},
+        {RULE "phase = x\n", "r.ini:3: phase = 'x': train or eval"},
+        {RULE "aggregate = x\n", "r.ini:3: aggregate = 'x': head, layer_mean"},
+        {RULE "severity = none\n", "r.ini:3: severity = 'none': info, warn"},
+        {RULE "action = kill\n", "r.ini:3: action = 'kill': none or stop"},
+        {RULE "samples = 0\n", "r.ini:3: samples = '0': a number from 1"},
+        {RULE "cool_down = -1\n", "r.ini:3: cool_down = '-1': a number from 0"},
+        {RULE "warm_up = 200\n", "r.ini:3: warm_up = '200': a share of the"},
+        {RULE "warm_up = 2 step\n", "r.ini:3: warm_up = '2 step': a share of"},
+        {RULE "end = low\n", "r.ini:3: end = 'low': a number, in the units"},
+        {RULE "above = 1\nshare = 0.5\n",
+         "r.ini:4: rule a: share needs aggregate = share"},
+        {RULE "above = 1\nend = 2\n",
+         "r.ini:4: end = 2: a number of at most 1"},
+        {RULE "end = 1\nbelow = 2\n",
+         "r.ini:3: end = 1: a number of at least 2"},
+        {RULE "below = 1 baseline\n", "r.ini:3: no baseline: add [baseline]"},
+        {"[baseline]\n", "r.ini:1: [baseline]: no run: add run = RUN.db"},
+        {"[baseline]\nfile = x\n", "r.ini:2: 'file': [baseline] has run"},
+        {"[rule a]\nseries =\n", "r.ini:2: series = '': the name of a series"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_rules_file file;
+        es_assert_status(ES_EUSAGE, cases[i].words,
+                         parse(&file, cases[i].text));
+        es_rules_file_free(&file);
+    }
+}
+
+static void test_rules_file__sizes_are_bounded(void **state)
+{
+    char *path = es_folder_file(state, "large.ini");
+    size_t n = ES_RULES_FILE_BYTES + 1;
+    char *text = malloc(n);
+    es_rules_file file;
+    assert_non_null(text);
+    memset(text, '\n', n);
+    es_file_write(path, text, n);
+    es_assert_status(ES_EUSAGE, "larger than the 64 KiB",
+                     es_rules_file_read(&file, path));
+    es_file_write(path, text, n - 1);
+    es_assert_ok(es_rules_file_read(&file, path));
+    memset(text, 'x', 300);
+    text[1] = '=';
+    es_assert_status(ES_EUSAGE, "r.ini:1: longer than 197 bytes",
+                     es_rules_file_parse(&file, "r.ini", text, 300));
+    es_assert_status(ES_EUSAGE, "r.ini:2: a byte of 0",
+                     es_rules_file_parse(&file, "r.ini", "\n\0", 2));
+    size_t used = 0;
+    for (int i = 0; i <= ES_RULES_MOST; i++)
+        used += (size_t)snprintf(text + used, n - used,
+                                 "[rule r%d]\nseries=x\nbelow=1\n", i);
+    es_assert_status(ES_EUSAGE, "r.ini:769: more than 256 rules",
+                     es_rules_file_parse(&file, "r.ini", text, used));
+    es_rules_file_free(&file);
+    free(text);
+}
+
+static void test_rules_file__files_that_cannot_be_read(void **state)
+{
+    es_rules_file file;
+    es_assert_status(
+        ES_EIO, "none.ini: No such file",
+        es_rules_file_read(&file, es_folder_file(state, "none.ini")));
+    es_assert_status(ES_EIO, "Is a directory",
+                     es_rules_file_read(&file, (const char *)*state));
+    es_rules_file_free(&file);
+}
+
+#define IN_FOLDER(test)                                                        \
+    cmocka_unit_test_setup_teardown(test, es_folder_make, es_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules_file__what_is_printed_reads_back),
+        cmocka_unit_test(test_rules_file__every_threshold_is_set_and_printed),
+        cmocka_unit_test(test_rules_file__examples_work),
+        cmocka_unit_test(test_rules_file__every_key_of_a_rule),
+        cmocka_unit_test(test_rules_file__wrong_lines_are_named),
+        IN_FOLDER(test_rules_file__sizes_are_bounded),
+        IN_FOLDER(test_rules_file__files_that_cannot_be_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,486 @@
+#!/usr/bin/env bash
+# entropy-scan watch: clocks, files, disks and servers that misbehave.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/background.sh
+plan_dir
+. tests/support/watching.sh
+unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
+
+told() { grep -c 'collapse L1' "$1"; }
+each_once() { # NAME FILE N: N alerts, none twice
+    same_text "$1" "$3 $3" "$(told "$2") $(sort -u "$2" | grep -c 'collapse L1')"
+}
+start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
+    local name=$1
+    shift
+    "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
+    watcher=$!
+}
+around=()
+appear() { # FOLDER NAME: a run file, whole at once
+    collapsing "$2" && mv "$2.db" "$1/"
+}
+
+# --- clocks
+mkdir clock
+touch -d '2040-01-01' old && collapsing late && touch -r old late.db && mv late.db clock/
+start_watching clock --poll 0.2
+check 'a file from the future' until_true grep -q late.db clock.out
+collapsing early && touch -d '1980-01-01' early.db && mv early.db clock/
+check 'and from the past' until_true grep -q early.db clock.out
+collapsing same && collapsing quiet 8 9
+truncate -s "$(stat -c %s same.db)" quiet.db
+touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
+"$scan" watch --once clock/changed.db --state quiet.db.state >quiet.out 2>&1
+sleep 0.5
+cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
+check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
+stop_watching
+each_once 'each once' clock.out 3
+sqlite3 "$(state_of clock)" "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
+same_text 'a state from the future' '' "$("$scan" watch --once clock)"
+
+cat >shift.c <<'END_OF_C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+static long shift(void)
+{
+    char text[32] = "0";
+    FILE *file = fopen(getenv("SHIFT"), "r");
+    if (file) {
+        if (!fgets(text, sizeof text, file))
+            text[0] = '0';
+        fclose(file);
+    }
+    return atol(text);
+}
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, at);
+    if (clock == CLOCK_REALTIME)
+        at->tv_sec += shift();
+    return result;
+}
+int gettimeofday(struct timeval *restrict at, void *restrict zone)
+{
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at)
+        *at = now.tv_sec;
+    return now.tv_sec;
+}
+END_OF_C
+if ldd "$scan" | grep libasan >/dev/null || nm -D "$scan" 2>/dev/null | grep asan >/dev/null ||
+    ! gcc -shared -fPIC -o shift.so shift.c -ldl 2>/dev/null; then
+    skip 'a clock that jumps' 'no compiler, or a sanitizer'
+else
+    mkdir jump
+    echo 0 >offset
+    around=(env LD_PRELOAD="$dir/shift.so" SHIFT="$dir/offset")
+    start_watching jump --poll 0.2 --textfile jump.prom --exec 'sh -c "cat >>jump.told"'
+    around=()
+    appear jump now
+    check 'before the clock jumps' until_true grep -q now.db jump.out
+    echo 400000000 >offset
+    appear jump ahead
+    check 'years ahead' until_true grep -q ahead.db jump.out
+    until_true grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    check 'which the metrics follow' grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    echo -400000000 >offset
+    appear jump back
+    check 'years back' until_true grep -q back.db jump.out
+    check 'commands too' until_true has_lines jump.told 3
+    stop_watching
+    each_once 'each once' jump.out 3
+    same_text 'nor is anything told later' '' "$("$scan" watch --once jump)"
+fi
+
+# --- files
+mkdir files
+start_watching files --poll 0.2 --severity info
+appear files a
+check 'a file' until_true grep -q a.db files.out
+mv files/a.db aside.db
+sleep 0.5
+mv aside.db files/a.db
+collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
+check 'another one in its place, as old as it' until_true has_lines files.out 2
+same_text 'the first one was told once' 2 "$(lines files.out)"
+rm -r files
+until_true grep -q 'files: no such file' files.err
+ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
+mkdir files
+collapsing c && mv c.db files/
+check 'and comes back' until_true grep -q c.db files.out
+same_text 'is told of once' 1 "$(grep -c 'files: no such file' files.err)"
+collapsing d && head -c 3000 d.db >files/d.db
+sleep 1
+same_text 'half a file may be being copied' '' "$(grep d.db files.err)"
+check 'one that stays half is told of' until_true grep -q 'd.db: damaged' files.err
+stop_watching
+same_text 'each once' 3 "$(told files.out)"
+
+# As a user who may not read it, whoever runs the test.
+mkdir seen locked
+appear locked inside
+if [ "$(id -u)" = 0 ]; then
+    around=(env XDG_STATE_HOME="$dir/seen/.state" setpriv --reuid 65534 --regid 65534 --clear-groups)
+    chmod 755 . && chown 65534 seen locked
+fi
+if [ "$(id -u)" = 0 ] && ! "${around[@]}" "$scan" --version >/dev/null 2>&1; then
+    around=()
+    skip 'a folder that may not be read any more' 'no other user can run the watcher'
+else
+    start_watching seen locked --poll 0.2
+    around=()
+    check 'a folder that may be read' until_true grep -q inside.db seen.out
+    chmod 0 locked
+    check 'and then not any more' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
+    appear seen other
+    check 'does not hide the others' until_true grep -q other.db seen.out
+    chmod 755 locked
+    appear locked later
+    check 'and is looked at when it may be read again' until_true grep -q later.db seen.out
+    stop_watching
+    same_text 'which is told of once' 1 "$(grep -c 'cannot be read' seen.err)"
+    each_once 'each once' seen.out 3
+fi
+
+mkdir place
+asked_to_stop() { # the alerts told so far are to stop their runs: they are when somebody looks
+    sqlite3 "$(state_of place)" "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
+    "$scan" watch --once place >/dev/null 2>place.err
+}
+collapsing one && mv one.db place/run.db
+"$scan" watch --once place >/dev/null
+asked_to_stop
+check 'a run is asked to stop late' grep -q 'run.db .SM.: collapse' place/run.db.stop
+rm place/run.db.stop
+sqlite3 "$(state_of place)" "DELETE FROM delivery WHERE action = 'stop'"
+collapsing two && mv two.db place/run.db
+asked_to_stop
+check 'not the one that took its place' test ! -e place/run.db.stop
+check 'which is told of' grep -q 'stop: .*run.db: holds another run now' place.err
+
+# --- what it is started with
+ignoring=(python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])')
+mkdir ends
+around=("${ignoring[@]}")
+start_watching ends --poll 0.2 --exec false
+around=()
+appear ends a
+check 'ends of children that are ignored: commands' until_true grep -q 'exec: .*: exit code 1' ends.err
+appear ends b
+check 'and the next line' until_true grep -q b.db ends.out
+stop_watching
+mkdir pipe
+appear pipe a
+cat >pipe.py <<'END_OF_PY'
+import os, subprocess, sys
+out, into = os.pipe()
+os.set_blocking(into, False)
+try:
+    while True:
+        os.write(into, b"." * 4096)
+except BlockingIOError:
+    pass
+watcher = subprocess.Popen([sys.argv[1], "watch", "--once", "pipe"], stdout=into)
+os.close(into)
+try:
+    watcher.wait(1)
+except subprocess.TimeoutExpired:
+    pass
+text = b""
+while piece := os.read(out, 1 << 16):
+    text += piece
+print(watcher.wait(), text.replace(b".", b"").decode().strip())
+END_OF_PY
+matches 'a full pipe that does not wait' '^0 .*collapse L1' "$(python3 pipe.py "$scan" 2>&1)"
+
+# --- the state
+mkdir state
+appear state a
+"$scan" watch --once state >state.out 2>&1
+kept=$(state_of state)
+cp "$kept" sound
+damaged() { # NAME REGEX: the state is; it is said, and the file left alone
+    cp "$kept" broken
+    exits "$1" 3 "$2" "$scan" watch --once state
+    check 'which is left as it is' cmp broken "$kept"
+    cp sound "$kept"
+}
+dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
+damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then told again'
+truncate -s 9000 "$kept"
+damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
+echo noise | dd of="$kept" conv=notrunc status=none
+damaged 'one that is none' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
+start_watching state --poll 0.2
+sleep 0.3
+dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
+appear state b
+check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
+sleep 0.7
+same_text 'is told of once' 1 "$(grep -c 'damaged' state.err)"
+rm "$kept"
+check 'and made again when it is gone' until_true grep -q b.db state.out
+stop_watching
+each_once 'what was told is not told again' state.out 1
+
+# A line is claimed and cannot be printed, for the pipe is full: when it is, the
+# state cannot be written.
+mkdir claimed
+mkfifo lines
+exec 9<>lines
+head -c 65536 /dev/zero >&9
+"$scan" watch claimed --poll 0.2 >&9 2>claimed.err &
+watcher=$!
+is_claimed() { [ "$(sqlite3 "$(state_of claimed)" "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
+appear claimed a
+check 'a line that waits' until_true is_claimed
+kept=$(state_of claimed)
+head -c 30000 /dev/zero >"$kept"
+head -c 65536 <&9 >/dev/null
+read -r -t 20 line <&9
+matches 'is printed' 'a.db .SM.: collapse' "$line"
+check 'and that the state is damaged is told' until_true grep -q "not a watcher's state\|damaged" claimed.err
+sleep 0.5
+rm "$kept"
+appear claimed b
+read -r -t 20 line <&9
+matches 'and the watcher goes on' 'b.db .SM.: collapse' "$line"
+stop_watching
+exec 9<&-
+
+# Whoever may write in a watched folder may prepare a state of what was told in
+# it: rows for commands, and a journal that names a file to be deleted.
+mkdir shared
+appear shared a
+cat >prepare.py <<'END_OF_PY'
+import shutil, sqlite3, struct, sys
+state, other, victim = sys.argv[1:]
+db = sqlite3.connect(other, isolation_level=None)
+db.execute("INSERT INTO delivery(alert_id, action) SELECT alert_id, 'exec' FROM alert")
+db.execute("INSERT INTO alert SELECT NULL, 'x', hex(zeroblob(99999)), 1, '' FROM alert")
+db.execute("PRAGMA cache_size = 1")
+db.execute("BEGIN IMMEDIATE")
+db.execute("UPDATE alert SET json = lower(hex(randomblob(99999)))")
+shutil.copy(other, state)
+shutil.copy(other + "-journal", state + "-journal")
+db.execute("ROLLBACK")
+name = victim.encode()
+with open(state + "-journal", "ab") as journal:
+    journal.write(struct.pack(">I", (1 << 30) // 4096 + 1) + name + struct.pack(">II", len(name), sum(name)))
+    journal.write(bytes.fromhex("d9d505f920a163d7"))
+END_OF_PY
+"$scan" watch --once shared --state other.db >/dev/null
+echo precious >victim
+old=shared/.entropy-watch.db
+python3 prepare.py $old other.db "$dir/victim"
+sum=$(cat $old* | cksum)
+"$scan" watch --once shared --exec 'sh -c "cat >>shared.told"' >shared.out 2>shared.err
+same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksum)"
+same_text 'no file is deleted for it' precious "$(cat victim)"
+same_text 'and no command run' '1 1' "$(lines shared.out) $(lines shared.told)"
+same_text 'how to go on with it is said' \
+    "entropy-scan: $dir/$old: what an earlier version told is not read, and told again: to go on with it: --state $dir/$old" \
+    "$(cat shared.err)"
+same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
+exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
+same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
+rm $old-journal
+mkfifo $old-journal
+exits 'nor is a FIFO waited for' 3 "$old: its -journal is no regular file" timeout 20 "$scan" watch --once shared --state $old
+rm $old-journal
+sqlite3 other.db ".backup $old"
+sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"
+same_text 'it goes on' '' "$("$scan" watch --once shared --state $old 2>&1)"
+sqlite3 $old "CREATE TRIGGER silence BEFORE INSERT ON alert BEGIN SELECT raise(IGNORE); END"
+exits 'a trigger that silences' 3 "not a watcher's state" "$scan" watch --once shared --state $old
+
+# --- where the state is kept
+mkdir places home
+appear places a
+place_of() { # VARIABLE...: as env has them; the state that a watcher then makes
+    rm -rf home/* home/.local
+    env -u XDG_STATE_HOME "$@" "$scan" watch --once places >/dev/null && find home -type f
+}
+matches 'without XDG_STATE_HOME in HOME' '^home/.local/state/entropy-scan/watch/places-[0-9a-f]{24}.state$' \
+    "$(place_of HOME="$dir/home")"
+matches 'also if it is no absolute path' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
+same_text 'with folders of their own' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
+exits 'neither' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
+exits 'a HOME that is not there' 3 '/proc/nobody.*: No such file.*: --state FILE' \
+    env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
+mkdir -p open/entropy-scan && chmod 777 open/entropy-scan
+exits 'one that is open to others' 3 'open/entropy-scan: others may write in it: chmod 700' \
+    env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+rmdir open/entropy-scan && ln -s "$dir/home" open/entropy-scan
+exits 'or a link' 3 'open/entropy-scan: is no folder of this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+"$scan" watch --once places >/dev/null
+ln -s places link
+same_text 'a folder has one state, whatever it is called, and its files have it' '' \
+    "$("$scan" watch --once link; "$scan" watch --once ./places/a.db; cd places && "$scan" watch --once a.db)"
+mkdir places/deeper && mv places/a.db places/deeper && rm -r home && mv places home && mkdir places && mv home/deeper/a.db places
+same_text 'which one made again goes on with' '' "$("$scan" watch --once places)"
+same_text 'and another one does not' 1 "$("$scan" watch --once home places | wc -l)"
+
+cat >disk.sh <<'END_OF_SH'
+mount -t tmpfs -o size=160k none disk || exit 77
+mkdir runs3
+"$1" watch runs3 --state disk/state.db --poll 0.2 >disk.out 2>disk.err &
+watcher=$!
+mv first.db runs3/
+for i in $(seq 400); do grep -q first disk.out && break; sleep 0.025; done
+dd if=/dev/zero of=disk/filler bs=1k status=none 2>/dev/null
+mv second.db third.db runs3/
+for i in $(seq 400); do test -s disk.err && break; sleep 0.025; done
+sleep 1
+wc -l <disk.err >disk.said
+rm disk/filler
+for i in $(seq 400); do [ "$(grep -c collapse disk.out)" = 3 ] && break; sleep 0.025; done
+kill $watcher; wait $watcher 2>/dev/null
+"$1" watch --once runs3 --state disk/state.db >>disk.out
+END_OF_SH
+mkdir disk
+for name in first second third; do collapsing $name; done
+alone() { # COMMAND...: with mounts and limits of its own
+    unshare -Urm "$@" 2>/dev/null
+}
+if alone bash disk.sh "$scan"; then
+    same_text 'a full disk is told of once' 1 "$(cat disk.said)"
+    matches 'as that' 'disk/state.db: .*(No space left|full)' "$(cat disk.err)"
+    each_once 'and everything is told when there is room' disk.out 3
+else
+    skip 'a full disk' 'no file system may be mounted here'
+fi
+
+# --- servers
+mkdir server hooks
+serve() { # [CERTIFICATE]: $HOOK, $server; PORT in the environment: there
+    rm -f server/port
+    python3 "$root/tests/support/webhook.py" server "$@" &
+    server=$!
+    until_true test -s server/port
+    export HOOK="http${1:+s}://127.0.0.1:$(cat server/port)/hook"
+}
+serve
+port=$(cat server/port)
+kill $server
+wait $server 2>/dev/null
+start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 0.5
+appear hooks a
+check 'no server' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
+appear hooks b
+appear hooks c
+echo 'stall 500 reset' >server/answers
+PORT=$port serve
+check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
+check 'is told of' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
+sleep 0.5
+same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
+same_text 'lines did not wait for it' 3 "$(told hooks.out)"
+stop_watching
+: >server/posts
+echo 500 >server/answers
+"$scan" watch --once hooks --state first.db --webhook-env HOOK >/dev/null 2>&1
+same_text 'one that fails does not keep the others back' '3 2' "$? $(lines server/posts)"
+kill $server
+wait $server 2>/dev/null
+
+rm -f server/answers
+: >server/posts
+certificate() { # NAME ALTERNATIVE
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$1" \
+        -addext "subjectAltName=$2" -keyout $1.key -out $1.pem 2>/dev/null && cat $1.key >>$1.pem
+}
+if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate other DNS:elsewhere.invalid; then
+    post() { # STATE [VARIABLE...]: as env has them
+        local state=$1
+        shift
+        env "$@" "$scan" watch --once hooks/a.db --state $state.db --webhook-env HOOK 2>&1 >/dev/null
+        echo "exit $?"
+    }
+    serve own.pem
+    matches 'a certificate that nobody vouches for' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
+    same_text 'nothing is posted' 0 "$(lines server/posts)"
+    matches 'CURL_CA_BUNDLE vouches' 'delivered, after 1 that failed.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
+    same_text 'SSL_CERT_FILE does' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
+    openssl rehash . 2>/dev/null
+    same_text 'SSL_CERT_DIR does' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
+    matches 'another one does not' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
+    kill $server
+    wait $server 2>/dev/null
+    serve other.pem
+    matches 'nor for another name' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"
+    same_text 'posted where it was vouched for' 3 "$(lines server/posts)"
+    kill $server
+    wait $server 2>/dev/null
+else
+    skip 'certificates' 'openssl is not installed'
+fi
+
+# --- what the system says of changes
+cat >bell.sh <<'END_OF_SH'
+echo "$2" >/proc/sys/user/$1 || exit 77
+shift 2
+exec "$@"
+END_OF_SH
+bell() { # NAME LIMIT NUMBER WORDS
+    if ! alone bash bell.sh "$2" "$3" true; then
+        skip "$1" 'limits cannot be set here'
+        return
+    fi
+    mkdir -p "$2/deeper"
+    around=(unshare -Ur bash bell.sh "$2" "$3")
+    start_watching "$2" --poll 0.3
+    around=()
+    check "$1" until_true test -s "$2.err"
+    appear "$2/deeper" a
+    check 'what is new is found by looking' until_true grep -q a.db "$2.out"
+    sleep 1
+    matches 'it is said' "$4: changes are seen at the next poll only: $5" "$(cat "$2.err")"
+    same_text 'once' 1 "$(lines "$2.err")"
+    stop_watching
+}
+bell 'no inotify' max_inotify_instances 0 inotify 'too many watchers'
+bell 'no watch left' max_inotify_watches 1 'max_inotify_watches/?[a-z]*' 'too many'
+
+cat >overlay.sh <<'END_OF_SH'
+mount -t tmpfs none layers && mkdir layers/low layers/high layers/work layers/seen &&
+    mount -t overlay -o lowerdir=layers/low,upperdir=layers/high,workdir=layers/work none layers/seen || exit 77
+cp one.db layers/low/
+"$1" watch layers/seen --state seen.db --poll 0.5 >overlay.out 2>overlay.err &
+watcher=$!
+for i in $(seq 400); do grep -q one.db overlay.out && break; sleep 0.025; done
+cp two.db layers/low/
+for i in $(seq 400); do grep -q two.db overlay.out && break; sleep 0.025; done
+kill $watcher
+wait $watcher 2>/dev/null
+true
+END_OF_SH
+mkdir layers
+collapsing one && collapsing two
+if alone bash overlay.sh "$scan"; then
+    each_once 'changes that inotify does not see are found by looking' overlay.out 2
+else
+    skip 'changes that inotify does not see' 'no overlay can be mounted here'
+fi
+finish

@@ -1,0 +1,299 @@
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/arch/arch.h"
+#include "tests/support/chance.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void expect_print(const char *text, const char *canonical)
+{
+    es_arch arch;
+    char out[ES_ARCH_TEXT_MAX];
+    if (es_arch_parse(&arch, text) < 0)
+        fail_msg("%s: %s", text, es_message());
+    assert_int_equal(es_arch_print(out, sizeof out, &arch), strlen(canonical));
+    assert_string_equal(out, canonical);
+}
+
+static void expect_refusal(const char *text, const char *named)
+{
+    es_arch arch = {.power = 77};
+    if (es_arch_parse(&arch, text) != ES_EUSAGE)
+        fail_msg("'%s' was not refused", text);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s': '%s' does not name '%s'", text, es_message(), named);
+    assert_int_equal(arch.power, 77);
+}
+
+static void test_arch__fields(void **state)
+{
+    (void)state;
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, "EReg(SM(t)+ScFuFFNi6)"), ES_OK);
+    assert_true(a.entropy_reg && a.temperature);
+    assert_int_equal(a.attention, ES_SOFTMAX);
+    assert_int_equal(a.ffn, ES_FFN_FUSED);
+    assert_int_equal(a.n_removed, 6);
+    assert_int_equal(a.activation, ES_ACT_LINEAR);
+    assert_int_equal(es_arch_parse(&a, "PSM(4, 0.5)+LR(global,0.2)"), ES_OK);
+    assert_false(a.entropy_reg || a.temperature || a.layer_norm);
+    assert_int_equal(a.attention, ES_POWER_SOFTMAX);
+    assert_int_equal(a.power, 4);
+    assert_true(a.power_epsilon == 0.5 && a.slope == 0.2);
+    assert_int_equal(a.activation, ES_ACT_LEAKY);
+    assert_int_equal(a.slope_kind, ES_SLOPE_GLOBAL);
+    assert_int_equal(a.ffn, ES_FFN_TWO);
+    assert_int_equal(es_arch_parse(&a, "SM+WNorm(QKVO)+SNorm(FFN)"), ES_OK);
+    assert_int_equal(a.weight_norm, ES_NORM_QK | ES_NORM_V | ES_NORM_O);
+    assert_int_equal(a.spectral_norm, ES_NORM_FFN);
+}
+
+static void test_arch__canonical(void **state)
+{
+    (void)state;
+    expect_print("SM", "SM");
+    expect_print("SM+LN+G", "SM+LN+G");
+    expect_print("  S M +\tLN + GT ", "SM+LN+GT");
+    expect_print("SM+G+LN", "SM+LN+G");
+    expect_print("SM+SNorm(QK)+WNorm(FFN)+R+LN",
+                 "SM+LN+R+WNorm(FFN)+SNorm(QK)");
+    expect_print("SM+LR(0.050)", "SM+LR(0.05)");
+    expect_print("SM+LR(-2e+0)", "SM+LR(-2)");
+    expect_print("SM+LR(1e+30)+LN", "SM+LN+LR(1e30)");
+    expect_print("SM+LR(layer)", "SM+LR(layer)");
+    expect_print("SM+LR(layer,0.01)", "SM+LR(layer)");
+    expect_print("SM+LR(global,.2)", "SM+LR(global,0.2)");
+    expect_print("PSM(4,0.001)", "PSM(4)");
+    expect_print("PSM(8,1e-2)+R", "PSM(8,0.01)+R");
+    expect_print("PSM(2,0)", "PSM(2,0)");
+    expect_print("EReg(SM(t)+ScFuFFNi 6)", "EReg(SM(t)+ScFuFFNi6)");
+    expect_print("SM+ScFuFFNi0", "SM+ScFuFFN");
+    expect_print("SM+ScFFN+SNorm(QKVO,FFN)", "SM+ScFFN+SNorm(QKVO,FFN)");
+}
+
+static void test_arch__refuses(void **state)
+{
+    (void)state;
+    expect_refusal("", "empty part");
+    expect_refusal("+SM", "empty part");
+    expect_refusal("SM+", "empty part");
+    expect_refusal("SM++LN", "empty part");
+    expect_refusal("LN", "'LN'");
+    expect_refusal("G+SM", "'G'");
+    expect_refusal("sm", "'sm'");
+    expect_refusal("SM+ln", "'ln'");
+    expect_refusal("SM+SiLU", "'SiLU'");
+    expect_refusal("SM+SM", "'SM'");
+    expect_refusal("SM(t)+PSM(2)", "'PSM(2)'");
+    expect_refusal("SM(x)", "'SM(x)'");
+    expect_refusal("SM()", "'SM()'");
+    expect_refusal("SM+LN+LN", "'LN'");
+    expect_refusal("SM+G+R", "'R'");
+    expect_refusal("SM+LR(0.1)+GT", "'GT'");
+    expect_refusal("SM+ScFFN+ScFuFFN", "'ScFuFFN'");
+    expect_refusal("SM+R+ScFFN", "'ScFFN'");
+    expect_refusal("SM+ScFuFFNi2+LR(layer)", "'LR(layer)'");
+    expect_refusal("SM+WNorm(QK)+WNorm(FFN)", "'WNorm(FFN)'");
+    expect_refusal("SM+WNorm(QK,FFN)+SNorm(FFN)", "'SNorm(FFN)'");
+    expect_refusal("SM+SNorm(QKVO)+WNorm(QKV)", "'WNorm(QKV)'");
+    expect_refusal("SM+WNorm(V)", "'WNorm(V)'");
+    expect_refusal("SM+WNorm", "'WNorm'");
+    expect_refusal("SM+LN(1)", "'LN(1)'");
+    expect_refusal("SM+LR", "'LR'");
+    expect_refusal("SM+LR()", "'LR()'");
+    expect_refusal("SM+LR(0.1,0.2)", "'LR(0.1,0.2)'");
+    expect_refusal("SM+LR(nan)", "'LR(nan)'");
+    expect_refusal("SM+LR(1e999)", "'LR(1e999)'");
+    expect_refusal("SM+LR(layer,)", "'LR(layer,)'");
+    expect_refusal("SM+LR(head)", "'LR(head)'");
+    expect_refusal("SM+ScFuFFNi", "'ScFuFFNi'");
+    expect_refusal("SM+ScFuFFNi-1", "'ScFuFFNi-1'");
+    expect_refusal("SM+ScFuFFNi99999999999", "'ScFuFFNi99999999999'");
+    expect_refusal("SM+ScFuFFN6", "'ScFuFFN6'");
+    expect_refusal("PSM", "'PSM'");
+    expect_refusal("PSM(3)", "'PSM(3)'");
+    expect_refusal("PSM(0)", "'PSM(0)'");
+    expect_refusal("PSM(66)", "'PSM(66)'");
+    expect_refusal("PSM(-2)", "'PSM(-2)'");
+    expect_refusal("PSM(4,-1)", "'PSM(4,-1)'");
+    expect_refusal("PSM(4,1e-3,1)", "'PSM(4,1e-3,1)'");
+    expect_refusal("SM+LR(0.1", "'LR(0.1'");
+    expect_refusal("SM+G)", "'G)'");
+    expect_refusal("PSM(2)(4)", "'PSM(2)(4)'");
+    expect_refusal("EReg(SM", "EReg(");
+    expect_refusal("EReg(SM)+LN", "EReg(");
+    expect_refusal("EReg(SM)+WNorm(FFN)", "parentheses");
+    expect_refusal("EReg(EReg(SM))", "'EReg(SM)'");
+    expect_refusal("EReg()", "empty part");
+}
+
+static void test_arch__long_text(void **state)
+{
+    (void)state;
+    char text[4 * ES_ARCH_TEXT_MAX];
+    memset(text, ' ', sizeof text);
+    memcpy(text, "SM", 2);
+    text[sizeof text - 1] = 0;
+    expect_print(text, "SM");
+    memset(text, 'S', sizeof text - 1);
+    expect_refusal(text, "longer than 255");
+    /* As long as may be, and all of it one number. */
+    memset(text, '0', sizeof text);
+    memcpy(text, "SM+LR(", 6);
+    strcpy(text + ES_ARCH_TEXT_MAX - 2, ")");
+    expect_refusal(text, "'LR(0");
+}
+
+static void test_arch__print_cut(void **state)
+{
+    (void)state;
+    es_arch arch;
+    char out[8] = "xxxxxxx";
+    assert_int_equal(es_arch_parse(&arch, "SM+LN+GT"), ES_OK);
+    assert_int_equal(es_arch_print(out, 5, &arch), 8);
+    assert_string_equal(out, "SM+L");
+    assert_int_equal(out[5], 'x');
+    assert_int_equal(es_arch_print(NULL, 0, &arch), 8);
+}
+
+/* --- properties ----------------------------------------------------------- */
+
+static unsigned draw_state;
+
+static unsigned draw(unsigned below)
+{
+    return congruence_below(&draw_state, below);
+}
+
+static const char *pick(const char *const *from, unsigned n)
+{
+    return from[draw(n)];
+}
+#define PICK(...)                                                              \
+    pick((const char *const[]){__VA_ARGS__},                                   \
+         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+static void draw_activation(char out[64])
+{
+    char number[32];
+    snprintf(number, sizeof number, "%.*g", (int)draw(17) + 1,
+             ldexp((double)draw(1u << 20) - (1u << 19), (int)draw(60) - 40));
+    switch (draw(4)) {
+    case 0:
+        snprintf(out, 64, "%s", PICK("", "G", "GT", "R"));
+        break;
+    case 1:
+        snprintf(out, 64, "LR(%s)", number);
+        break;
+    case 2:
+        snprintf(out, 64, "LR(%s)", PICK("layer", "global"));
+        break;
+    default:
+        snprintf(out, 64, "LR(%s,%s)", PICK("layer", "global"), number);
+    }
+}
+
+static void draw_ffn(char out[64])
+{
+    if (draw(3))
+        snprintf(out, 64, "%s", PICK("ScFFN", "ScFuFFN"));
+    else
+        snprintf(out, 64, "ScFuFFNi%u", draw(1000));
+}
+
+/* A random architecture of the grammar, parts in random order. */
+static void draw_arch(char out[ES_ARCH_TEXT_MAX])
+{
+    char parts[4][64] = {""};
+    bool regularised = draw(2), spectral = draw(2);
+    snprintf(parts[0], 64, "%s", PICK("", "LN"));
+    if (draw(2))
+        draw_activation(parts[1]);
+    else
+        draw_ffn(parts[1]);
+    if (draw(2))
+        snprintf(parts[2], 64, "WNorm(%s)",
+                 spectral ? "FFN" : PICK("QKVO,FFN", "QK,FFN", "QKV"));
+    if (spectral)
+        snprintf(parts[3], 64, "SNorm(%s)", PICK("QK", "QKV", "QKVO"));
+    int n = snprintf(out, ES_ARCH_TEXT_MAX, "%s%s", regularised ? "EReg(" : "",
+                     PICK("SM", "SM(t)", "PSM(2)", "PSM(8, 1e-5)"));
+    for (unsigned i = 0, first = draw(4); i < 4; i++)
+        if (parts[(first + i) % 4][0])
+            n += snprintf(out + n, (size_t)(ES_ARCH_TEXT_MAX - n), "%s+%s",
+                          PICK("", " "), parts[(first + i) % 4]);
+    snprintf(out + n, (size_t)(ES_ARCH_TEXT_MAX - n), "%s",
+             regularised ? ")" : "");
+}
+
+static void test_arch__fixed_point(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20000; seed++) {
+        char text[ES_ARCH_TEXT_MAX] = "", one[ES_ARCH_TEXT_MAX],
+             two[ES_ARCH_TEXT_MAX];
+        es_arch arch, again;
+        draw_state = seed;
+        draw_arch(text);
+        if (es_arch_parse(&arch, text) < 0)
+            fail_msg("seed %u: %s: %s", seed, text, es_message());
+        es_arch_print(one, sizeof one, &arch);
+        assert_int_equal(es_arch_parse(&again, one), ES_OK);
+        es_arch_print(two, sizeof two, &again);
+        assert_string_equal(one, two);
+        assert_true(arch.slope == again.slope && arch.power == again.power &&
+                    arch.power_epsilon == again.power_epsilon);
+        assert_int_equal(arch.n_removed, again.n_removed);
+        assert_int_equal(arch.weight_norm, again.weight_norm);
+        assert_int_equal(arch.spectral_norm, again.spectral_norm);
+        assert_int_equal(arch.activation, again.activation);
+    }
+}
+
+/* A text with some characters changed: either refused in words, or its
+ * canonical form is a fixed point. */
+static void test_arch__mutations(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "SMLNGTRWPEcFui()+,0159.-e t\x01\xff";
+    unsigned n_refused = 0;
+    for (unsigned seed = 1; seed <= 50000; seed++) {
+        char text[ES_ARCH_TEXT_MAX] = "", one[ES_ARCH_TEXT_MAX],
+             two[ES_ARCH_TEXT_MAX];
+        es_arch arch;
+        draw_state = seed;
+        draw_arch(text);
+        for (unsigned n = 1 + draw(4); n > 0; n--)
+            text[draw((unsigned)strlen(text) + 1)] =
+                alphabet[draw(sizeof alphabet)];
+        text[ES_ARCH_TEXT_MAX - 1] = 0;
+        es_status status = es_arch_parse(&arch, text);
+        if (status != ES_OK) {
+            assert_int_equal(status, ES_EUSAGE);
+            assert_true(strlen(es_message()) > 0);
+            n_refused++;
+            continue;
+        }
+        assert_true(es_arch_print(one, sizeof one, &arch) < sizeof one);
+        assert_int_equal(es_arch_parse(&arch, one), ES_OK);
+        es_arch_print(two, sizeof two, &arch);
+        assert_string_equal(one, two);
+    }
+    assert_in_range(n_refused, 25000, 49999);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arch__fields),
+        cmocka_unit_test(test_arch__canonical),
+        cmocka_unit_test(test_arch__refuses),
+        cmocka_unit_test(test_arch__long_text),
+        cmocka_unit_test(test_arch__print_cut),
+        cmocka_unit_test(test_arch__fixed_point),
+        cmocka_unit_test(test_arch__mutations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

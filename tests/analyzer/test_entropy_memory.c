@@ -1,0 +1,180 @@
+/* What every variant of the fast forms reads and writes, and from which
+   threads. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/entropy_helpers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/** n floats that end where a page begins that nobody may touch. */
+typedef struct guarded {
+    void *map;
+    size_t size;
+    float *data;
+} guarded;
+
+static guarded guard(const float *from, size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = n * sizeof *from;
+    size_t body = (bytes + page - 1) / page * page;
+    guarded out = {.size = body + page};
+    out.map = mmap(NULL, out.size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(out.map != MAP_FAILED);
+    assert_int_equal(mprotect((char *)out.map + body, page, PROT_NONE), 0);
+    out.data = (float *)((char *)out.map + (body - bytes));
+    memcpy(out.data, from, bytes);
+    return out;
+}
+
+static void release(guarded *block)
+{
+    munmap(block->map, block->size);
+}
+
+/** Nothing is read behind the arrays, and (the masked weights are NaN) nothing
+ *  above the diagonal. */
+static void test_entropy_memory__reads_no_further(void **state)
+{
+    const es_kernels *set = variant(state);
+    for (size_t i = 0; i < n_test_shapes; i++) {
+        const es_attention_shape *shape = &test_shapes[i];
+        size_t n = n_rows(shape) * (size_t)shape->head_width;
+        float *att = new_weights(shape, 1, i);
+        float *numbers = new_normals(n + n_key_floats(shape), 1, i);
+        guarded a = guard(att, n_weights(shape)), q = guard(numbers, n);
+        guarded k = guard(numbers + n, n_key_floats(shape));
+        row_buffers got = new_rows(n_rows(shape));
+        es_entropy_probs_with(set, &got.rows, a.data, shape, 1);
+        assert_probs(&got.rows, att, shape, 7);
+        run_qk(set, &got.rows, q.data, k.data, NULL, shape, 1);
+        assert_qk(&got.rows, q.data, k.data, NULL, shape, 7);
+        free_rows(&got);
+        release(&k);
+        release(&q);
+        release(&a);
+        free(numbers);
+        free(att);
+    }
+}
+
+static void test_entropy_memory__outputs_not_wanted(void **state)
+{
+    const es_kernels *set = variant(state);
+    es_attention_shape shape = {1, 2, 19, 19, 4, true};
+    float *q = new_normals(n_rows(&shape) * 4, 1, 61);
+    float *att = new_weights(&shape, 1, 62);
+    row_buffers got = new_rows(n_rows(&shape)), all = new_rows(n_rows(&shape));
+    for (unsigned wanted = 0; wanted < 32; wanted++) {
+        es_rows some = {.entropy = wanted & 1 ? got.rows.entropy : NULL,
+                        .lse = wanted & 2 ? got.rows.lse : NULL,
+                        .max_logit = wanted & 4 ? got.rows.max_logit : NULL,
+                        .sink = wanted & 8 ? got.rows.sink : NULL,
+                        .nonfinite = wanted & 16 ? got.rows.nonfinite : NULL};
+        es_entropy_probs_with(set, &some, att, &shape, 1);
+        run_qk(set, &some, q, q, NULL, &shape, 1);
+    }
+    run_qk(set, &all.rows, q, q, NULL, &shape, 1);
+    assert_memory_equal(got.rows.entropy, all.rows.entropy, 38 * 4);
+    assert_memory_equal(got.rows.lse, all.rows.lse, 38 * 4);
+    assert_memory_equal(got.rows.max_logit, all.rows.max_logit, 38 * 4);
+    assert_memory_equal(got.rows.sink, all.rows.sink, 38 * 4);
+    assert_memory_equal(got.rows.nonfinite, all.rows.nonfinite, 38 * 4);
+    assert_sentinels(&got);
+    free_rows(&all);
+    free_rows(&got);
+    free(att);
+    free(q);
+}
+
+/** Scores that only Q,K have stay as they are when rows come from weights. */
+static void test_entropy_memory__probs_leave_scores(void **state)
+{
+    const es_kernels *set = variant(state);
+    es_attention_shape shape = {1, 1, 5, 5, 0, true};
+    float *att = new_weights(&shape, 1, 63);
+    row_buffers got = new_rows(5), untouched = new_rows(5);
+    att[0] = NAN;
+    es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+    assert_memory_equal(got.rows.lse, untouched.rows.lse, 5 * 4);
+    assert_memory_equal(got.rows.max_logit, untouched.rows.max_logit, 5 * 4);
+    free_rows(&untouched);
+    free_rows(&got);
+    free(att);
+}
+
+/** q and k as they lie in a packed projection (B,T,3 H D). */
+static void test_entropy_memory__strides(void **state)
+{
+    const es_kernels *set = variant(state);
+    es_attention_shape shape = {2, 3, 21, 21, 5, true};
+    ptrdiff_t row = 3 * 3 * 5;
+    es_strides at = {.batch = 21 * row, .head = 5, .row = row};
+    float *projected = new_normals((size_t)(2 * 21 * row), 1, 71);
+    float *q = new_normals(2 * 3 * 21 * 5, 0, 0), *k = new_normals(630, 0, 0);
+    row_buffers got = new_rows(n_rows(&shape)), all = new_rows(n_rows(&shape));
+    for (int n = 0; n < 630; n++) {
+        int c = n % 5, i = n / 5 % 21, h = n / 105 % 3, b = n / 315;
+        q[n] = projected[(b * 21 + i) * row + h * 5 + c];
+        k[n] = projected[(b * 21 + i) * row + 15 + h * 5 + c];
+    }
+    assert_int_equal(es_entropy_qk_with(set, &got.rows, projected, at,
+                                        projected + 15, at, NULL, &shape, 1),
+                     ES_OK);
+    run_qk(set, &all.rows, q, k, NULL, &shape, 1);
+    assert_memory_equal(got.rows.entropy, all.rows.entropy, 126 * 4);
+    assert_memory_equal(got.rows.lse, all.rows.lse, 126 * 4);
+    free_rows(&all);
+    free_rows(&got);
+    free(k);
+    free(q);
+    free(projected);
+}
+
+static void test_entropy_memory__threads_agree(void **state)
+{
+    const es_kernels *set = variant(state);
+    const es_attention_shape cases[] = {{2, 3, 50, 50, 9, true},
+                                        {1, 1, 2100, 2100, 4, true}};
+    for (int c = 0; c < 2; c++) {
+        const es_attention_shape *shape = &cases[c];
+        size_t n = n_rows(shape), bytes = n * sizeof(float);
+        float *q = new_normals(n * (size_t)shape->head_width, 1, 81);
+        float *att = new_weights(shape, 1, 82);
+        row_buffers one = new_rows(n), more = new_rows(n);
+        for (int i = 0; i < 4; i++) {
+            run_qk(set, &one.rows, q, q, NULL, shape, 1);
+            run_qk(set, &more.rows, q, q, NULL, shape, (int[]){0, 2, 3, 7}[i]);
+            assert_memory_equal(one.rows.entropy, more.rows.entropy, bytes);
+            assert_memory_equal(one.rows.lse, more.rows.lse, bytes);
+            assert_memory_equal(one.rows.sink, more.rows.sink, bytes);
+            es_entropy_probs_with(set, &one.rows, att, shape, 1);
+            es_entropy_probs_with(set, &more.rows, att, shape,
+                                  (int[]){0, 2, 3, 7}[i]);
+            assert_memory_equal(one.rows.entropy, more.rows.entropy, bytes);
+        }
+        free_rows(&more);
+        free_rows(&one);
+        free(att);
+        free(q);
+    }
+}
+
+int main(void)
+{
+    static const variant_case cases[] = {
+        {"test_entropy_memory__reads_no_further",
+         test_entropy_memory__reads_no_further},
+        {"test_entropy_memory__outputs_not_wanted",
+         test_entropy_memory__outputs_not_wanted},
+        {"test_entropy_memory__probs_leave_scores",
+         test_entropy_memory__probs_leave_scores},
+        {"test_entropy_memory__strides", test_entropy_memory__strides},
+        {"test_entropy_memory__threads_agree",
+         test_entropy_memory__threads_agree},
+    };
+    return run_for_variants(cases, sizeof cases / sizeof cases[0]);
+}

@@ -1,0 +1,582 @@
+/** Flags, rule by rule. ../shared: the five published heatmaps. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "analyzer/flags/bands.h"
+#include "analyzer/flags/flags.h"
+#include "tests/support/judged.h"
+#include "tests/support/paper.h"
+
+#include <limits.h>
+#include <math.h>
+
+/* Two layers of five heads, T = 128: the ceiling is 3.878. */
+static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
+#define N_VALUES 10
+#define HEALTHY 2.0F
+#define HIGH 3.5F /* above 0.75 ceiling = 2.909 */
+
+static void fill(float *x, float value)
+{
+    for (size_t i = 0; i < N_VALUES; i++)
+        x[i] = value;
+}
+
+/* An entropy sample with n of the ten heads overloaded. */
+static void push_high(es_judged *judged, int64_t step, size_t n)
+{
+    float x[N_VALUES];
+    fill(x, HEALTHY);
+    for (size_t i = 0; i < n; i++)
+        x[i] = HIGH;
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
+}
+
+static es_judged *judge_paper(const char *arch)
+{
+    const es_judge_run run = {ES_PAPER_LAYERS, ES_PAPER_HEADS, ES_PAPER_CTX, 0};
+    float values[ES_PAPER_VALUES];
+    if (!es_paper_heatmap(values, arch))
+        return NULL;
+    es_judged *judged = es_judged_new(run, NULL);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 32000, values,
+                  ES_PAPER_VALUES);
+    es_judge_finish(judged->judge);
+    return judged;
+}
+
+static void test_flags__published_models(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        es_severity overload;
+        const char *collapsed;
+    } published[] = {
+        {"SM+LN+G", ES_SEVERITY_NONE, ""},    {"SM+LN+R", ES_SEVERITY_NONE, ""},
+        {"SM+G", ES_SEVERITY_ERROR, ""},      {"SM+R", ES_SEVERITY_WARNING, ""},
+        {"SM", ES_SEVERITY_ERROR, "9 10 11"},
+    };
+    for (size_t i = 0; i < 5; i++) {
+        es_judged *judged = judge_paper(published[i].arch);
+        if (!judged)
+            skip();
+        const es_judged_episode *overload, *collapse;
+        overload = es_judged_only(judged, ES_FLAG_OVERLOAD);
+        collapse = es_judged_only(judged, ES_FLAG_COLLAPSE);
+        assert_int_equal(overload ? overload->said.severity : ES_SEVERITY_NONE,
+                         published[i].overload);
+        assert_string_equal(collapse ? es_judged_list(collapse->layers, 12)
+                                     : "",
+                            published[i].collapsed);
+        assert_int_equal(judged->n, !!overload + !!collapse);
+        for (size_t e = 0; e < judged->n; e++)
+            es_judged_span(&judged->episodes[e], 32000, 32000, true);
+        es_judged_free(judged);
+    }
+}
+
+static void test_flags__overload_levels(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n <= 10; n++) {
+        es_judged *judged = es_judged_new(small, NULL);
+        push_high(judged, 3, n);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        if (n < 2) {
+            assert_null(overload);
+        } else {
+            es_judged_span(overload, 3, 3, true);
+            assert_int_equal(overload->said.severity,
+                             n < 4 ? ES_SEVERITY_WARNING : ES_SEVERITY_ERROR);
+            assert_true(overload->said.value == (double)n / 10);
+            assert_true(overload->said.threshold == (n < 4 ? 0.2 : 0.4));
+        }
+        assert_int_equal(judged->n, n >= 2);
+        es_judged_free(judged);
+    }
+}
+
+static void test_flags__overload_edges(void **state)
+{
+    (void)state;
+    const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
+    const float at = (float)(0.75 * es_ceiling(128));
+    for (int i = 0; i < 2; i++) {
+        float x = nextafterf(at, i ? 9.0F : 0.0F);
+        es_judged *judged = es_judged_new(run, NULL);
+        es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &x, 1);
+        es_judge_finish(judged->judge);
+        assert_int_equal(es_judged_count(judged, ES_FLAG_OVERLOAD), i);
+        es_judged_free(judged);
+    }
+}
+
+/* Layer 1 has one high head of five, layer 0 all five. */
+static void test_flags__overload_names_layers_over_the_warning(void **state)
+{
+    (void)state;
+    es_flag_rules rules;
+    es_flag_rules_default(&rules);
+    rules.overload_warning = 0.3;
+    es_judged *judged = es_judged_new(small, &rules);
+    push_high(judged, 3, 6);
+    es_judge_finish(judged->judge);
+    const es_judged_episode *overload =
+        es_judged_only(judged, ES_FLAG_OVERLOAD);
+    assert_non_null(overload);
+    assert_string_equal(es_judged_list(overload->layers, 2), "0");
+    assert_string_equal(es_judged_list(overload->heads, 10), "0 1 2 3 4 5");
+    es_judged_free(judged);
+}
+
+/* A head exactly at the limits: not below the one, and at the other. */
+static void test_flags__limits_themselves(void **state)
+{
+    (void)state;
+    const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
+    const double ceiling = es_ceiling(128);
+    const float low = 0.25F, high = 2.75F;
+    es_flag_rules rules;
+    es_flag_rules_default(&rules);
+    rules.collapse_head = low / ceiling;
+    rules.overload_head = high / ceiling;
+    assert_true(rules.collapse_head * ceiling == (double)low);
+    assert_true(rules.overload_head * ceiling == (double)high);
+    es_judged *judged = es_judged_new(run, &rules);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &low, 1);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+    judged = es_judged_new(run, &rules);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &high, 1);
+    es_judge_finish(judged->judge);
+    assert_non_null(es_judged_only(judged, ES_FLAG_OVERLOAD));
+    es_judged_free(judged);
+}
+
+/* n samples from `step` on, with so many of the ten heads high. */
+static int64_t push_many(es_judged *judged, int64_t step, int n, size_t n_high)
+{
+    for (int i = 0; i < n; i++)
+        push_high(judged, step++, n_high);
+    return step;
+}
+
+static void test_flags__overload_waits_for_the_warm_up(void **state)
+{
+    (void)state;
+    es_judge_run run = small;
+    run.planned_steps = 200;
+    es_judged *judged = es_judged_new(run, NULL);
+    int64_t step = push_many(judged, 0, 20, 5);
+    push_many(judged, step, 1, 0);
+    es_judge_finish(judged->judge);
+    es_judged_span(es_judged_only(judged, ES_FLAG_OVERLOAD), 10, 19, false);
+    es_judged_free(judged);
+}
+
+static void test_flags__overload_takes_ten_in_a_row(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    int64_t step = push_many(judged, 0, 9, 4);
+    step = push_many(judged, step, 1, 1);
+    step = push_many(judged, step, 9, 10);
+    push_many(judged, step, 1, 1);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+}
+
+/* Every head starts near the ceiling: high from the first sample on is a
+   warning, and an error only to a run that ends so. */
+static void test_flags__overload_from_the_start(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t planned, last;
+        es_severity severity;
+    } cases[] = {
+        {0, 60, ES_SEVERITY_ERROR},      {60, 59, ES_SEVERITY_ERROR},
+        {100, 94, ES_SEVERITY_ERROR},    {100, 93, ES_SEVERITY_WARNING},
+        {1000, 93, ES_SEVERITY_WARNING},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judge_run run = small;
+        run.planned_steps = cases[i].planned;
+        es_judged *judged = es_judged_new(run, NULL);
+        push_many(judged, 0, (int)cases[i].last + 1, 8);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        assert_int_equal(overload ? overload->said.severity : ES_SEVERITY_NONE,
+                         cases[i].last < run.planned_steps / 20 + 9
+                             ? ES_SEVERITY_NONE
+                             : cases[i].severity);
+        es_judged_free(judged);
+    }
+}
+
+static void test_flags__a_standing_flag_has_its_last_level(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    push_high(judged, 0, 8);
+    push_high(judged, 1, 3);
+    es_judge_finish(judged->judge);
+    const es_judged_episode *overload =
+        es_judged_only(judged, ES_FLAG_OVERLOAD);
+    es_judged_span(overload, 0, 1, true);
+    assert_int_equal(overload->said.severity, ES_SEVERITY_WARNING);
+    assert_true(overload->said.value == 0.8);
+    es_judged_free(judged);
+}
+
+/* Down from the ceiling, up again for 12 samples, and in between for n. */
+static void test_flags__an_overload_that_comes_is_an_error(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_between;
+        es_severity stands; /* INFO: it does not */
+    } cases[] = {{0, ES_SEVERITY_ERROR},
+                 {9, ES_SEVERITY_ERROR},
+                 {10, ES_SEVERITY_WARNING},
+                 {-1, ES_SEVERITY_INFO}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judged *judged = es_judged_new(small, NULL);
+        int64_t step = push_many(judged, 0, 3, 10);
+        step = push_many(judged, step, 10, 1);
+        step = push_many(judged, step, 12, 6);
+        if (cases[i].n_between < 0)
+            push_high(judged, step, 0);
+        else
+            push_many(judged, step, cases[i].n_between, 3);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        bool stands = cases[i].stands > ES_SEVERITY_INFO;
+        es_judged_span(overload, 13, 24 + (stands ? cases[i].n_between : 0),
+                       stands);
+        assert_int_equal(overload->said.severity,
+                         stands ? cases[i].stands : ES_SEVERITY_ERROR);
+        assert_true(overload->said.value == 0.6);
+        es_judged_free(judged);
+    }
+}
+
+static void test_flags__without_ctx_no_ceiling_flags(void **state)
+{
+    (void)state;
+    for (int ctx = -1; ctx <= 1; ctx++) { /* T = 1: the ceiling is 0 */
+        es_judge_run run = small;
+        run.ctx = ctx;
+        es_judged *judged = es_judged_new(run, NULL);
+        es_judged_push_all(judged, ES_JUDGE_ENTROPY, 0, 0.0F);
+        es_judged_push_all(judged, ES_JUDGE_ENTROPY, 1, 100.0F);
+        es_judge_finish(judged->judge);
+        assert_int_equal(judged->n, 0);
+        es_judged_free(judged);
+    }
+}
+
+static void test_flags__logit_levels(void **state)
+{
+    (void)state;
+    static const struct {
+        float largest;
+        es_severity severity;
+    } cases[] = {
+        {99.0F, ES_SEVERITY_NONE},     {100.0F, ES_SEVERITY_NONE},
+        {100.5F, ES_SEVERITY_WARNING}, {1000.0F, ES_SEVERITY_WARNING},
+        {1000.5F, ES_SEVERITY_ERROR},  {INFINITY, ES_SEVERITY_ERROR},
+        {-INFINITY, ES_SEVERITY_NONE}, {NAN, ES_SEVERITY_NONE},
+        {-2000.0F, ES_SEVERITY_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float x[N_VALUES];
+        es_judged *judged = es_judged_new(small, NULL);
+        fill(x, 7.0F);
+        x[8] = cases[i].largest;
+        es_judge_push(judged->judge, ES_JUDGE_MAX_LOGIT, 4, x, N_VALUES);
+        es_judge_finish(judged->judge);
+        const es_judged_episode *logits =
+            es_judged_only(judged, ES_FLAG_LOGITS);
+        assert_int_equal(logits ? logits->said.severity : ES_SEVERITY_NONE,
+                         cases[i].severity);
+        if (logits) {
+            assert_true(logits->said.value == (double)cases[i].largest);
+            assert_string_equal(es_judged_list(logits->layers, 2), "1");
+            assert_string_equal(es_judged_list(logits->heads, 10), "8");
+        }
+        assert_int_equal(es_judged_count(judged, ES_FLAG_NAN),
+                         !isfinite(cases[i].largest));
+        es_judged_free(judged);
+    }
+}
+
+static void push_clean(es_judged *judged, int64_t step)
+{
+    const float none[2] = {0.0F, 0.0F}, loss = 2.5F;
+    es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, HEALTHY);
+    es_judged_push_all(judged, ES_JUDGE_NONFINITE_ROWS, step, 0.0F);
+    es_judge_push(judged->judge, ES_JUDGE_NAN_ACTIVATIONS, step, none, 2);
+    es_judged_push_all(judged, ES_JUDGE_MAX_LOGIT, step, 9.0F);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &loss, 1);
+}
+
+/* One bad value, anywhere in any series, at any step. */
+static void test_flags__a_planted_nan_is_found(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {N_VALUES, N_VALUES, 2, N_VALUES, 1};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int series = 0; series < ES_JUDGE_OTHER; series++) {
+        for (size_t at = 0; at < sizes[series] * 3; at++) {
+            float x[N_VALUES];
+            size_t place = at % sizes[series];
+            es_judged *judged = es_judged_new(small, NULL);
+            for (int step = 0; step < 5; step++)
+                push_clean(judged, step * 3);
+            fill(x, series == ES_JUDGE_ENTROPY ? HEALTHY : 0.0F);
+            x[place] = bad[at / sizes[series]];
+            es_judge_push(judged->judge, (es_judge_series)series, 15, x,
+                          sizes[series]);
+            push_clean(judged, 18);
+            es_judge_finish(judged->judge);
+            const es_judged_episode *nan_flag =
+                es_judged_only(judged, ES_FLAG_NAN);
+            es_judged_span(nan_flag, 15, 15, true);
+            assert_int_equal(nan_flag->said.severity, ES_SEVERITY_CRITICAL);
+            assert_true(nan_flag->said.value == 1);
+            bool of_heads = sizes[series] == N_VALUES;
+            assert_int_equal(nan_flag->heads[place], of_heads);
+            size_t layer = of_heads ? place / 5 : place;
+            assert_int_equal(nan_flag->layers[layer], series != ES_JUDGE_LOSS);
+            es_judged_free(judged);
+        }
+    }
+}
+
+static void test_flags__missing_is_not_nan(void **state)
+{
+    (void)state;
+    const float none[2] = {es_missing(), es_missing()};
+    es_judged *judged = es_judged_new(small, NULL);
+    for (int series = 0; series < ES_JUDGE_OTHER; series++)
+        es_judged_push_all(judged, (es_judge_series)series, 0, es_missing());
+    es_judge_push(judged->judge, ES_JUDGE_NAN_ACTIVATIONS, 1, none, 2);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 1, none, 1);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+}
+
+static void test_flags__counts_are_added_up(void **state)
+{
+    (void)state;
+    float x[N_VALUES] = {0, 3, 0, 0, 0, 0, 0, 4, 0, es_missing()};
+    es_judged *judged = es_judged_new(small, NULL);
+    es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 5, x, N_VALUES);
+    x[1] = 1;
+    es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 6, x, N_VALUES);
+    es_judge_finish(judged->judge);
+    const es_judged_episode *nan_flag = es_judged_only(judged, ES_FLAG_NAN);
+    es_judged_span(nan_flag, 5, 6, true);
+    assert_true(nan_flag->said.value == 7);
+    assert_true(nan_flag->said.threshold == 0);
+    assert_string_equal(es_judged_list(nan_flag->heads, 10), "1 7");
+    es_judged_free(judged);
+}
+
+/* The episode is over when the newest sample of every series is clean. */
+static void test_flags__nan_episodes_end_when_all_is_clean(void **state)
+{
+    (void)state;
+    const float good = 2.0F, bad = NAN;
+    es_judged *judged = es_judged_new(small, NULL);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 0, &bad, 1);
+    es_judged_push_all(judged, ES_JUDGE_NONFINITE_ROWS, 0, 1.0F);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 1, &good, 1);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 2, &bad, 1);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 3, &good, 1);
+    assert_int_equal(judged->n, 0);
+    es_judged_push_all(judged, ES_JUDGE_NONFINITE_ROWS, 4, 0.0F);
+    assert_int_equal(judged->n, 1);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 5, &bad, 1);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 2);
+    es_judged_span(&judged->episodes[0], 0, 2, true);
+    es_judged_span(&judged->episodes[1], 5, 5, true);
+    assert_string_equal(es_judged_list(judged->episodes[1].heads, 10), "");
+    es_judged_free(judged);
+}
+
+static void test_flags__samples_of_another_size_are_ignored(void **state)
+{
+    (void)state;
+    float x[N_VALUES + 1];
+    for (size_t i = 0; i <= N_VALUES; i++)
+        x[i] = NAN;
+    es_judged *judged = es_judged_new(small, NULL);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, N_VALUES + 1);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, 0);
+    es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, 1);
+    es_judge_push(judged->judge, ES_JUDGE_MAX_LOGIT, 0, x, 2);
+    es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 0, x, 9);
+    es_judge_push(judged->judge, ES_JUDGE_NAN_ACTIVATIONS, 0, x, N_VALUES);
+    es_judge_push(judged->judge, ES_JUDGE_LOSS, 0, x, 2);
+    es_judge_push(judged->judge, ES_JUDGE_OTHER, 0, x, N_VALUES);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+}
+
+static void test_flags__nothing_pushed_nothing_said(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    es_judge_finish(judged->judge);
+    assert_int_equal(judged->n, 0);
+    es_judged_free(judged);
+}
+
+/* --- announcements --------------------------------------------------------*/
+
+typedef struct announced {
+    es_episode told[16];
+    size_t n;
+} announced;
+
+static void listen(void *user, const es_episode *episode)
+{
+    announced *to = user;
+    assert_true(to->n < 16);
+    to->told[to->n++] = *episode;
+}
+
+static void test_flags__an_episode_is_announced_when_it_opens(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    announced heard = {.n = 0};
+    es_judge_announce(judged->judge, listen, &heard);
+    for (int64_t step = 0; step < 8; step++) {
+        es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
+        assert_int_equal(heard.n, step >= 2);
+    }
+    assert_int_equal(heard.told[0].kind, ES_FLAG_COLLAPSE);
+    assert_int_equal(heard.told[0].onset, 0);
+    assert_int_equal(heard.told[0].last, 2);
+    assert_true(heard.told[0].stands);
+    /* It ends, and another begins. */
+    es_judged_push_all(judged, ES_JUDGE_ENTROPY, 8, 0.5f);
+    for (int64_t step = 9; step < 12; step++)
+        es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
+    assert_int_equal(heard.n, 2);
+    assert_int_equal(heard.told[1].onset, 9);
+    es_judge_finish(judged->judge);
+    assert_int_equal(heard.n, 2);
+    assert_int_equal(judged->n, 2);
+    es_judged_free(judged);
+}
+
+static void test_flags__a_rising_severity_is_announced_again(void **state)
+{
+    (void)state;
+    static const float logits[] = {50, 200, 300, 2000, 200, 3000, 50, 150};
+    static const es_severity told[] = {ES_SEVERITY_WARNING, ES_SEVERITY_ERROR,
+                                       ES_SEVERITY_WARNING};
+    static const int64_t onsets[] = {1, 1, 7};
+    es_judged *judged = es_judged_new(small, NULL);
+    announced heard = {.n = 0};
+    es_judge_announce(judged->judge, listen, &heard);
+    for (int64_t step = 0; step < 8; step++)
+        es_judged_push_all(judged, ES_JUDGE_MAX_LOGIT, step, logits[step]);
+    assert_int_equal(heard.n, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(heard.told[i].severity, told[i]);
+        assert_int_equal(heard.told[i].onset, onsets[i]);
+    }
+    assert_true(heard.told[1].value == 2000 && heard.told[1].threshold == 1000);
+    es_judge_finish(judged->judge);
+    es_judged_free(judged);
+}
+
+/* Two samples are a collapse only where there are no more. */
+static void test_flags__a_short_run_is_announced_at_its_end(void **state)
+{
+    (void)state;
+    es_judged *judged = es_judged_new(small, NULL);
+    announced heard = {.n = 0};
+    es_judge_announce(judged->judge, listen, &heard);
+    es_judged_push_all(judged, ES_JUDGE_ENTROPY, 0, 0.001f);
+    es_judged_push_all(judged, ES_JUDGE_ENTROPY, 5, 0.001f);
+    assert_int_equal(heard.n, 0);
+    es_judge_finish(judged->judge);
+    assert_int_equal(heard.n, 1);
+    assert_int_equal(heard.told[0].onset, 0);
+    es_judged_free(judged);
+}
+
+static void test_flags__workspace_sizes(void **state)
+{
+    (void)state;
+    es_judge_run run = {.n_layers = 0, .n_heads = 4};
+    assert_int_equal(es_judge_size(&run), 0);
+    run = (es_judge_run){.n_layers = 4, .n_heads = -1};
+    assert_int_equal(es_judge_size(&run), 0);
+    run = (es_judge_run){.n_layers = INT_MAX, .n_heads = INT_MAX};
+    assert_int_equal(es_judge_size(&run), 0);
+    run = (es_judge_run){.n_layers = 96, .n_heads = 128};
+    assert_true(es_judge_size(&run) > 96 * 128);
+    assert_true(es_judge_size(&run) < 1 << 20);
+}
+
+static void test_flags__names(void **state)
+{
+    (void)state;
+    static const char *const series[] = {
+        "entropy", "nonfinite_rows", "nan_activations", "max_logit", "loss"};
+    for (int i = 0; i < ES_JUDGE_OTHER; i++)
+        assert_int_equal(es_judge_series_of(series[i]), i);
+    assert_int_equal(es_judge_series_of("entropy_min"), ES_JUDGE_OTHER);
+    assert_int_equal(es_judge_series_of(""), ES_JUDGE_OTHER);
+    assert_string_equal(es_flag_name(ES_FLAG_COLLAPSE), "collapse");
+    assert_string_equal(es_flag_name(ES_FLAG_LOGITS), "logits");
+    assert_string_equal(es_severity_name(ES_SEVERITY_CRITICAL), "critical");
+    assert_string_equal(es_severity_name(ES_SEVERITY_NONE), "none");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flags__published_models),
+        cmocka_unit_test(test_flags__overload_levels),
+        cmocka_unit_test(test_flags__overload_edges),
+        cmocka_unit_test(test_flags__overload_names_layers_over_the_warning),
+        cmocka_unit_test(test_flags__limits_themselves),
+        cmocka_unit_test(test_flags__overload_waits_for_the_warm_up),
+        cmocka_unit_test(test_flags__overload_takes_ten_in_a_row),
+        cmocka_unit_test(test_flags__overload_from_the_start),
+        cmocka_unit_test(test_flags__a_standing_flag_has_its_last_level),
+        cmocka_unit_test(test_flags__an_overload_that_comes_is_an_error),
+        cmocka_unit_test(test_flags__without_ctx_no_ceiling_flags),
+        cmocka_unit_test(test_flags__logit_levels),
+        cmocka_unit_test(test_flags__a_planted_nan_is_found),
+        cmocka_unit_test(test_flags__missing_is_not_nan),
+        cmocka_unit_test(test_flags__counts_are_added_up),
+        cmocka_unit_test(test_flags__nan_episodes_end_when_all_is_clean),
+        cmocka_unit_test(test_flags__samples_of_another_size_are_ignored),
+        cmocka_unit_test(test_flags__nothing_pushed_nothing_said),
+        cmocka_unit_test(test_flags__an_episode_is_announced_when_it_opens),
+        cmocka_unit_test(test_flags__a_rising_severity_is_announced_again),
+        cmocka_unit_test(test_flags__a_short_run_is_announced_at_its_end),
+        cmocka_unit_test(test_flags__workspace_sizes),
+        cmocka_unit_test(test_flags__names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/** The median that a layer's own past is kept as. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/flags/flags_internal.h"
+#include "tests/support/chance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void test_flags_history__median_is_exact_to_a_64th(void **state)
+{
+    (void)state;
+    double values[300];
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        es_history history = {.n = 0};
+        chance_seed(seed);
+        assert_true(isnan(es_history_median(&history)));
+        for (size_t n = 0; n < 300; n++) {
+            double unit = (double)(chance_bits() >> 11) / 0x1p53;
+            values[n] = exp2(-19.5 + 23.4 * unit);
+            es_history_add(&history, values[n]);
+            qsort(values, n + 1, sizeof *values, ascending);
+            double exact = values[n / 2];
+            assert_true(fabs(es_history_median(&history) - exact) <=
+                        exact / 64);
+        }
+    }
+}
+
+static void test_flags_history__median_at_the_ends(void **state)
+{
+    (void)state;
+    es_history history = {.n = 0};
+    es_history_add(&history, 0.0);
+    assert_true(es_history_median(&history) == 0);
+    es_history_add(&history, -3.0);
+    es_history_add(&history, 1e-30);
+    assert_true(es_history_median(&history) == 0);
+    for (int i = 0; i < 4; i++)
+        es_history_add(&history, 1e30);
+    double top = es_history_median(&history);
+    assert_true(top > 15.5 && top < 16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flags_history__median_is_exact_to_a_64th),
+        cmocka_unit_test(test_flags_history__median_at_the_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

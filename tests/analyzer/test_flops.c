@@ -1,0 +1,145 @@
+#include "analyzer/arch/flops.h"
+#include "hooks/trainer/model/params.h"
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+
+static es_cost_shape shape_of(const char *arch, int64_t n_layer, int64_t d)
+{
+    es_cost_shape shape = {
+        .n_layer = n_layer, .n_head = 12, .d_model = d, .mlp_mult = 4};
+    assert_int_equal(es_arch_parse(&shape.arch, arch), ES_OK);
+    return shape;
+}
+
+/* In billions, as published with one decimal. */
+static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
+                   double attention)
+{
+    es_cost_shape shape = shape_of(arch, n_layer, 768);
+    es_flops flops = es_flops_forward(&shape, ctx);
+    if (!(fabs(flops.ffn / 1e9 - ffn) <= 0.05 + 1e-9))
+        fail_msg("%s T=%d: FFN %g, not %g", arch, (int)ctx, flops.ffn, ffn);
+    if (!(fabs(flops.attention / 1e9 - attention) <= 0.05 + 1e-9))
+        fail_msg("%s T=%d: attention %g, not %g", arch, (int)ctx,
+                 flops.attention, attention);
+}
+
+/* AERO: GPT-2, d = 768. */
+static void test_flops__published(void **state)
+{
+    (void)state;
+    expect("SM+LN+G", 12, 128, 14.5, 7.7);
+    expect("SM", 12, 128, 14.5, 7.7);
+    expect("SM+ScFFN", 12, 128, 14.5, 7.7);
+    expect("SM+LN+R", 12, 256, 29.0, 16.3);
+    expect("SM+LN+G", 12, 512, 58.0, 36.2);
+    expect("SM+LN+G", 18, 128, 21.7, 11.6);
+    expect("SM+ScFuFFN", 12, 128, 1.8, 7.7);
+    expect("EReg(SM(t)+ScFuFFN)", 12, 128, 1.8, 7.7);
+    expect("SM+ScFuFFNi6", 12, 128, 0.9, 7.7);
+}
+
+/* L = 2, d = 3, T = 5, to the last operation. */
+static void test_flops__exact(void **state)
+{
+    (void)state;
+    es_cost_shape shape = shape_of("SM+R", 2, 3);
+    es_flops flops = es_flops_forward(&shape, 5);
+    assert_true(flops.ffn == 2 * 5 * 16 * 9);
+    assert_true(flops.attention == 2 * 5 * (8 * 9 + 2 * 5 * 3 + 3 * 6));
+    shape.mlp_mult = 3;
+    assert_true(es_flops_forward(&shape, 5).ffn == 2 * 5 * 12 * 9);
+    shape = shape_of("SM+ScFuFFNi1", 2, 3);
+    assert_true(es_flops_forward(&shape, 5).ffn == 5 * 2 * 9);
+}
+
+/* The FFN dominates while T < 8d/3. */
+static void test_flops__balance(void **state)
+{
+    (void)state;
+    es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
+    for (int64_t ctx = 1; ctx < 4096; ctx += 7) {
+        es_flops flops = es_flops_forward(&shape, ctx);
+        assert_int_equal(flops.ffn > flops.attention, 3 * ctx + 1 < 8 * 768);
+    }
+}
+
+static void test_flops__limits(void **state)
+{
+    (void)state;
+    es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
+    assert_true(es_flops_forward(&shape, 9).ffn == 0);
+    shape.arch.n_removed = 99; /* a file may say so */
+    assert_true(es_flops_forward(&shape, 9).ffn == 0);
+    assert_true(es_cost_weights(&shape) == 7 * 4.0 * 96 * 96);
+    assert_true(isnan(es_flops_forward(&shape, 0).attention));
+    shape.d_model = INT64_MIN;
+    assert_true(isnan(es_flops_forward(&shape, 9).ffn));
+    assert_true(isnan(es_cost_weights(&shape)));
+    assert_true(isnan(es_cost_nonlinear(&shape, 9)));
+}
+
+/* The trainer's own list of arrays has as many weights. */
+static double listed_weights(const char *arch)
+{
+    es_model_config config;
+    es_params params;
+    double n = 0;
+    es_model_config_default(&config);
+    config.n_layer = 5;
+    config.n_head = 12;
+    config.d_model = 48;
+    assert_int_equal(es_arch_parse(&config.arch, arch), ES_OK);
+    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    for (size_t i = 0; i < params.n; i++) {
+        const es_param *param = &params.table[i];
+        if (param->layer >= 0 && param->init == ES_INIT_NORMAL)
+            n += (double)param->n;
+    }
+    es_params_free(&params);
+    return n;
+}
+
+static void test_flops__weights(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+LN+G", "SM(t)+ScFFN+WNorm(FFN)",
+                                        "EReg(SM(t)+ScFuFFN)", "SM+ScFuFFNi2",
+                                        "PSM(4)+LN+LR(layer)+SNorm(QKV)"};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        es_cost_shape shape = shape_of(archs[i], 5, 48);
+        assert_true(es_cost_weights(&shape) == listed_weights(archs[i]));
+    }
+}
+
+/* L = 2, H = 12, d = 24, T = 3; m = 4. */
+static void test_flops__nonlinear(void **state)
+{
+    (void)state;
+    const double scores = 2 * 12 * 9, norm = 3 * 24, activation = 3 * 4 * 24;
+    es_cost_shape shape = shape_of("SM+LN+G", 2, 24);
+    assert_true(es_cost_nonlinear(&shape, 3) ==
+                scores + 4 * norm + 2 * activation);
+    shape = shape_of("SM+LN", 2, 24);
+    assert_true(es_cost_nonlinear(&shape, 3) == scores + 4 * norm);
+    shape = shape_of("SM+LR(global)", 2, 24);
+    assert_true(es_cost_nonlinear(&shape, 3) == scores + 2 * activation);
+    shape = shape_of("SM", 2, 24);
+    assert_true(es_cost_nonlinear(&shape, 3) == scores);
+    shape = shape_of("SM+LN+ScFuFFNi1", 2, 24);
+    assert_true(es_cost_nonlinear(&shape, 3) == scores + 3 * norm);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flops__published),
+        cmocka_unit_test(test_flops__exact),
+        cmocka_unit_test(test_flops__balance),
+        cmocka_unit_test(test_flops__limits),
+        cmocka_unit_test(test_flops__weights),
+        cmocka_unit_test(test_flops__nonlinear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

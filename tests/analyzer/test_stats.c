@@ -1,0 +1,97 @@
+/** Statistics: closed forms, non-finite values, strides. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "analyzer/statistics/stats.h"
+#include "tests/support/near.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+static void test_stats__arithmetic_series(void **state)
+{
+    (void)state;
+    float x[101];
+    es_summary summary;
+    for (int i = 0; i < 101; i++)
+        x[i] = (float)(i - 20) / 4;
+    es_stats_summary(&summary, x, 101, 1);
+    assert_int_equal(summary.n_finite, 101);
+    assert_true(near(summary.mean, 7.5, 1e-13));
+    assert_true(near(summary.min, -5, 0));
+    assert_true(near(summary.max, 20, 0));
+    /* variance of 0..n-1 with n - 1: n (n + 1) / 12 */
+    assert_true(near(summary.std, sqrt(101.0 * 102 / 12) / 4, 1e-12));
+}
+
+static void test_stats__nonfinite_and_missing_are_left_out(void **state)
+{
+    (void)state;
+    const float x[] = {NAN, 1.0F, INFINITY, es_missing(), 4.0F, -INFINITY};
+    es_summary summary;
+    es_stats_summary(&summary, x, 6, 1);
+    assert_int_equal(summary.n_finite, 2);
+    assert_int_equal(summary.nonfinite, 3);
+    assert_int_equal(summary.missing, 1);
+    assert_true(near(summary.mean, 2.5, 0));
+    assert_true(near(summary.std, sqrt(4.5), 1e-15));
+}
+
+static void test_stats__one_value_has_no_spread(void **state)
+{
+    (void)state;
+    const float x[] = {-3.5F};
+    es_summary summary;
+    es_stats_summary(&summary, x, 1, 1);
+    assert_true(near(summary.mean, -3.5, 0) && near(summary.max, -3.5, 0));
+    assert_true(isnan(summary.std));
+}
+
+static void test_stats__nothing_finite_is_nan(void **state)
+{
+    (void)state;
+    const float x[] = {NAN, es_missing()};
+    for (size_t n = 0; n <= 2; n++) {
+        es_summary summary;
+        es_stats_summary(&summary, x, n, 1);
+        assert_int_equal(summary.n_finite, 0);
+        assert_int_equal(summary.nonfinite, n > 0);
+        assert_int_equal(summary.missing, n > 1);
+        assert_true(isnan(summary.mean) && isnan(summary.min));
+        assert_true(isnan(summary.max) && isnan(summary.std));
+    }
+}
+
+static void test_stats__stride_takes_one_column(void **state)
+{
+    (void)state;
+    const float x[] = {1, 10, 100, 3, 30, 300, 8, 80, 800};
+    es_summary summary;
+    es_stats_summary(&summary, x + 1, 3, 3);
+    assert_true(near(summary.mean, 40, 1e-14));
+    assert_true(near(summary.std, sqrt(1300), 1e-12));
+    assert_int_equal(summary.n_finite, 3);
+}
+
+/* Two passes: values far from zero keep their spread. */
+static void test_stats__spread_beside_a_large_mean(void **state)
+{
+    (void)state;
+    const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};
+    es_summary summary;
+    es_stats_summary(&summary, x, 3, 1);
+    assert_true(near(summary.std, 1, 1e-12));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stats__arithmetic_series),
+        cmocka_unit_test(test_stats__nonfinite_and_missing_are_left_out),
+        cmocka_unit_test(test_stats__one_value_has_no_spread),
+        cmocka_unit_test(test_stats__nothing_finite_is_nan),
+        cmocka_unit_test(test_stats__stride_takes_one_column),
+        cmocka_unit_test(test_stats__spread_beside_a_large_mean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

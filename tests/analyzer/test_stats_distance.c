@@ -1,0 +1,310 @@
+/** Distributions: order, quantiles, how far two of them lie apart. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "analyzer/statistics/stats.h"
+#include "tests/support/chance.h"
+#include "tests/support/near.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define MOST 400
+
+/* Samples with their own room. */
+typedef struct sample {
+    float room[MOST];
+    es_distribution is;
+} sample;
+
+static void take(sample *out, const float *x, size_t n)
+{
+    assert_true(n <= MOST);
+    es_stats_distribution(&out->is, out->room, x, n);
+}
+
+static uint32_t state_of_random = 77;
+
+static uint32_t next_random(uint32_t below)
+{
+    return congruence_below(&state_of_random, below);
+}
+
+/* n values on a grid, so that some are the same. */
+static void take_random(sample *out, size_t n)
+{
+    float x[MOST];
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)next_random(97) / 16 - 2;
+    take(out, x, n);
+}
+
+/* --- oracles --------------------------------------------------------------*/
+
+static double share_at_most(const es_distribution *of, double x)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < of->n_finite; i++)
+        n += of->sorted[i] <= x;
+    return (double)n / (double)of->n_finite;
+}
+
+static double slow_ks(const es_distribution *a, const es_distribution *b)
+{
+    double largest = 0;
+    for (size_t i = 0; i < a->n_finite + b->n_finite; i++) {
+        double x = i < a->n_finite ? a->sorted[i] : b->sorted[i - a->n_finite];
+        double gap = fabs(share_at_most(a, x) - share_at_most(b, x));
+        largest = gap > largest ? gap : largest;
+    }
+    return largest;
+}
+
+/* Both samples repeated to one size, and their values paired in order. */
+static double slow_wasserstein(const es_distribution *a,
+                               const es_distribution *b)
+{
+    size_t n = a->n_finite * b->n_finite;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += fabs((double)a->sorted[i / b->n_finite] -
+                    (double)b->sorted[i / a->n_finite]);
+    return sum / (double)n;
+}
+
+/* Probability that two samples of distinct values are `apart` / (n m) apart or
+   more: orders of all values are lattice paths, counted as shares. */
+static double exact_tail(long n, long m, long apart)
+{
+    static double row[MOST];
+    for (long i = 0; i <= n; i++)
+        for (long j = 0; j <= m; j++) {
+            double up = i ? row[j] * (double)i / (double)(i + j) : 0;
+            double right = j ? row[j - 1] * (double)j / (double)(i + j) : 0;
+            double here = i + j ? up + right : 1;
+            row[j] = labs(i * m - j * n) < apart ? here : 0;
+        }
+    return 1 - row[m];
+}
+
+/* --- order ----------------------------------------------------------------*/
+
+static void test_stats_distance__sorts_and_counts(void **state)
+{
+    (void)state;
+    const float x[] = {3, NAN, -1, INFINITY, 7, es_missing(), -0.5F, -INFINITY};
+    sample s;
+    take(&s, x, 8);
+    assert_int_equal(s.is.n_finite, 4);
+    assert_int_equal(s.is.nonfinite, 3);
+    assert_int_equal(s.is.missing, 1);
+    const float sorted[] = {-1, -0.5F, 3, 7};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(s.is.sorted[i] == sorted[i]);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void test_stats_distance__sorts_any_number(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n <= 130; n++) {
+        float x[MOST];
+        sample s;
+        for (size_t i = 0; i < n; i++)
+            x[i] = (float)next_random(61) - 30;
+        take(&s, x, n);
+        if (n > 0)
+            qsort(x, n, sizeof *x, ascending);
+        assert_int_equal(s.is.n_finite, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(s.is.sorted[i] == x[i]);
+    }
+}
+
+static void test_stats_distance__quantiles(void **state)
+{
+    (void)state;
+    const float x[] = {40, 10, NAN, 20, 30};
+    sample s;
+    take(&s, x, 5);
+    assert_true(near(es_stats_quantile(&s.is, 0), 10, 0));
+    assert_true(near(es_stats_quantile(&s.is, 1), 40, 0));
+    assert_true(near(es_stats_quantile(&s.is, 0.5), 25, 0));
+    assert_true(near(es_stats_quantile(&s.is, 0.25), 17.5, 0));
+    assert_true(near(es_stats_quantile(&s.is, 0.9), 37, 1e-13));
+    assert_true(near(es_stats_quantile(&s.is, 7), 40, 0));
+    assert_true(isnan(es_stats_quantile(&s.is, NAN)));
+    take(&s, x, 1);
+    assert_true(near(es_stats_quantile(&s.is, 0.3), 40, 0));
+    take(&s, x + 2, 1);
+    assert_true(isnan(es_stats_quantile(&s.is, 0.5)));
+}
+
+/* --- distances ------------------------------------------------------------*/
+
+static void test_stats_distance__closed_forms(void **state)
+{
+    (void)state;
+    float near_by[12], shifted[12], doubled[12];
+    sample a, b, c;
+    for (int i = 0; i < 12; i++) {
+        near_by[i] = (float)i;
+        shifted[i] = (float)i + 2.5F;
+        doubled[i] = (float)(2 * i);
+    }
+    take(&a, near_by, 12);
+    take(&b, shifted, 12);
+    take(&c, doubled, 12);
+    assert_true(near(es_stats_wasserstein(&a.is, &b.is), 2.5, 1e-14));
+    assert_true(near(es_stats_ks(&a.is, &b.is), 3.0 / 12, 1e-15));
+    /* mean of i over 0..11; at x = 11 all of a, six of c */
+    assert_true(near(es_stats_wasserstein(&a.is, &c.is), 5.5, 1e-14));
+    assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
+}
+
+static void test_stats_distance__samples_of_different_sizes(void **state)
+{
+    (void)state;
+    const float one[] = {0}, three[] = {0, 1, 3}, far[] = {-8, -6};
+    sample a, b, c;
+    take(&a, one, 1);
+    take(&b, three, 3);
+    take(&c, far, 2);
+    assert_true(near(es_stats_wasserstein(&a.is, &b.is), 4.0 / 3, 1e-15));
+    assert_true(near(es_stats_ks(&a.is, &b.is), 2.0 / 3, 1e-15));
+    assert_true(near(es_stats_wasserstein(&c.is, &b.is), 7 + 4.0 / 3, 1e-14));
+    assert_true(near(es_stats_ks(&c.is, &b.is), 1, 0));
+}
+
+static void test_stats_distance__a_sample_twice_is_itself(void **state)
+{
+    (void)state;
+    const float x[] = {1.1F, 2.3F, -0.7F};
+    const float twice[] = {2.3F, 1.1F, -0.7F, 1.1F, -0.7F, 2.3F};
+    sample a, b;
+    take(&a, x, 3);
+    take(&b, twice, 6);
+    assert_true(near(es_stats_ks(&a.is, &b.is), 0, 0));
+    assert_true(near(es_stats_wasserstein(&a.is, &b.is), 0, 0));
+}
+
+static void test_stats_distance__nothing_finite_is_nan(void **state)
+{
+    (void)state;
+    const float none[] = {NAN, es_missing()}, one[] = {2};
+    sample a, b;
+    take(&a, none, 2);
+    take(&b, one, 1);
+    assert_true(isnan(es_stats_ks(&a.is, &b.is)));
+    assert_true(isnan(es_stats_ks(&b.is, &a.is)));
+    assert_true(isnan(es_stats_wasserstein(&a.is, &b.is)));
+    assert_true(isnan(es_stats_wasserstein(&b.is, &a.is)));
+}
+
+static void test_stats_distance__as_by_brute_force(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 40; n += 3)
+        for (size_t m = 1; m < 60; m += 4) {
+            sample a, b;
+            take_random(&a, n);
+            take_random(&b, m);
+            double ks = es_stats_ks(&a.is, &b.is);
+            double mass = es_stats_wasserstein(&a.is, &b.is);
+            assert_true(near(ks, slow_ks(&a.is, &b.is), 1e-15));
+            assert_true(near(mass, slow_wasserstein(&a.is, &b.is), 1e-12));
+            assert_true(near(es_stats_ks(&b.is, &a.is), ks, 0));
+            assert_true(near(es_stats_wasserstein(&b.is, &a.is), mass, 1e-13));
+        }
+}
+
+/* --- p-values -------------------------------------------------------------*/
+
+/* The critical values that every table has, to its digits. */
+static void test_stats_distance__p_of_the_tables(void **state)
+{
+    (void)state;
+    static const double table[][2] = {
+        {1.2238, 0.10},  {1.3581, 0.05}, {1.4802, 0.025}, {1.6276, 0.01},
+        {1.9495, 0.001}, {0.8276, 0.50}, {0.5712, 0.9},   {0.4410, 0.99}};
+    const size_t n = 1000003, m = 3000017;
+    double root = sqrt((double)n / (1 + (double)n / (double)m));
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        double distance = table[i][0] / (root + 0.12 + 0.11 / root);
+        double p = es_stats_ks_p(distance, n, m);
+        assert_true(near(p, table[i][1], 2e-4));
+    }
+}
+
+/* Where one series takes over from the other they agree. */
+static void test_stats_distance__p_is_continuous(void **state)
+{
+    (void)state;
+    const size_t n = 500;
+    double root = sqrt((double)n / 2), scale = root + 0.12 + 0.11 / root;
+    double below = es_stats_ks_p((1.18 - 1e-10) / scale, n, n);
+    double above = es_stats_ks_p((1.18 + 1e-10) / scale, n, n);
+    assert_true(below > above && near(below, above, 1e-9));
+}
+
+static void test_stats_distance__p_is_near_the_exact_one(void **state)
+{
+    (void)state;
+    for (long apart = 144; apart <= 144 * 144; apart += 144) {
+        double p = es_stats_ks_p((double)apart / (144 * 144), 144, 144);
+        double exact = exact_tail(144, 144, apart);
+        assert_true(near(p, exact, 0.022));
+        assert_true(exact > 0.2 || near(p, exact, 0.013));
+    }
+    for (long apart = 1; apart <= 12 * 131; apart++)
+        assert_true(near(es_stats_ks_p((double)apart / (12 * 131), 12, 131),
+                         exact_tail(12, 131, apart), 0.04));
+    for (long apart = 10; apart <= 100; apart += 10) {
+        double exact = exact_tail(10, 10, apart);
+        double p = es_stats_ks_p((double)apart / 100, 10, 10);
+        assert_true(exact > 0.2 || near(p, exact, 0.06));
+    }
+}
+
+static void test_stats_distance__p_at_the_ends(void **state)
+{
+    (void)state;
+    assert_true(near(es_stats_ks_p(0, 7, 9), 1, 0));
+    assert_true(near(es_stats_ks_p(1e-9, 7, 9), 1, 0));
+    assert_true(isnan(es_stats_ks_p(NAN, 7, 9)));
+    assert_true(isnan(es_stats_ks_p(0.5, 0, 9)));
+    assert_true(isnan(es_stats_ks_p(0.5, 9, 0)));
+    double before = 1;
+    for (int i = 1; i <= 1000; i++) {
+        double p = es_stats_ks_p(i / 1000.0, 144, 96);
+        assert_true(p >= 0 && p <= before);
+        before = p;
+    }
+    assert_true(before < 1e-40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stats_distance__sorts_and_counts),
+        cmocka_unit_test(test_stats_distance__sorts_any_number),
+        cmocka_unit_test(test_stats_distance__quantiles),
+        cmocka_unit_test(test_stats_distance__closed_forms),
+        cmocka_unit_test(test_stats_distance__samples_of_different_sizes),
+        cmocka_unit_test(test_stats_distance__a_sample_twice_is_itself),
+        cmocka_unit_test(test_stats_distance__nothing_finite_is_nan),
+        cmocka_unit_test(test_stats_distance__as_by_brute_force),
+        cmocka_unit_test(test_stats_distance__p_of_the_tables),
+        cmocka_unit_test(test_stats_distance__p_is_continuous),
+        cmocka_unit_test(test_stats_distance__p_is_near_the_exact_one),
+        cmocka_unit_test(test_stats_distance__p_at_the_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+/* Text: numbers that read back the same, names that cannot do harm. */
+#include "analyzer/base/text.h"
+#include "analyzer/base/value.h"
+#include "tests/support/cmocka_all.h"
+
+#include <float.h>
+#include <locale.h>
+#include <stdio.h>
+
+static const char *escaped(const char *text, es_escape kind)
+{
+    static char out[256];
+    es_text_escape(out, sizeof out, text, kind);
+    return out;
+}
+
+static void test_text__escape_terminal(void **state)
+{
+    (void)state;
+    assert_string_equal(escaped("\x1b[31mred", ES_ESCAPE_TERMINAL),
+                        "\\x1b[31mred");
+    assert_string_equal(escaped("a\xc2\x9b"
+                                "b",
+                                ES_ESCAPE_TERMINAL),
+                        "a\\xc2\\x9bb");
+    assert_string_equal(escaped("\xe2\x80\xae!", ES_ESCAPE_TERMINAL),
+                        "\\xe2\\x80\\xae!");
+    assert_string_equal(escaped("\xff\xc3\xa9", ES_ESCAPE_TERMINAL),
+                        "\\xff\xc3\xa9");
+}
+
+static void test_text__escape_json(void **state)
+{
+    (void)state;
+    assert_string_equal(escaped("a\"\\\n\x7f", ES_ESCAPE_JSON),
+                        "a\\\"\\\\\\u000a\\u007f");
+    assert_string_equal(escaped("\xc3", ES_ESCAPE_JSON), "\xef\xbf\xbd");
+    assert_string_equal(escaped("\xc2\x85", ES_ESCAPE_JSON), "\\u0085");
+}
+
+static void test_text__escape_csv(void **state)
+{
+    (void)state;
+    assert_string_equal(escaped("SM+LN", ES_ESCAPE_CSV), "SM+LN");
+    assert_string_equal(escaped("a,b", ES_ESCAPE_CSV), "\"a,b\"");
+    assert_string_equal(escaped("say \"x\"", ES_ESCAPE_CSV),
+                        "\"say \"\"x\"\"\"");
+    assert_string_equal(escaped("=1+1", ES_ESCAPE_CSV), "'=1+1");
+}
+
+static void test_text__escape_xml(void **state)
+{
+    (void)state;
+    assert_string_equal(escaped("<a & 'b'>\x01", ES_ESCAPE_XML),
+                        "&lt;a &amp; &#39;b&#39;&gt;\xef\xbf\xbd");
+}
+
+static void test_text__escape_cuts_between_characters(void **state)
+{
+    (void)state;
+    char out[4] = "zzz";
+    assert_int_equal(
+        es_text_escape(out, sizeof out, "ab\xc3\xa9", ES_ESCAPE_TERMINAL), 4);
+    assert_string_equal(out, "ab");
+    assert_int_equal(es_text_escape(out, sizeof out, "a<", ES_ESCAPE_XML), 5);
+    assert_string_equal(out, "a");
+    assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
+}
+
+/* Cut at the room's end, counted whole; nothing beyond it is touched. */
+static void test_text__appended(void **state)
+{
+    (void)state;
+    char room[12] = "xxxxxxxxxxx";
+    es_text to = es_text_begin(room, 6);
+    assert_string_equal(room, "");
+    es_text_append(&to, "%s%d", "a", 12);
+    assert_string_equal(room, "a12");
+    es_text_append(&to, "%s", "bcd");
+    assert_string_equal(room, "a12bc");
+    es_text_append(&to, "%s", "e");
+    es_text_append(&to, "%s", "fg");
+    assert_string_equal(room, "a12bc");
+    assert_int_equal(to.length, 9);
+    assert_string_equal(room + 6, "xxxxx");
+    es_text none = es_text_begin(NULL, 0);
+    es_text_append(&none, "%d", 123);
+    assert_int_equal(none.length, 3);
+}
+
+static void test_text__ends(void **state)
+{
+    (void)state;
+    assert_true(es_text_ends("a.db", ".db"));
+    assert_true(es_text_ends(".db", ".db"));
+    assert_true(es_text_ends("a", ""));
+    assert_false(es_text_ends("db", ".db"));
+    assert_false(es_text_ends("a.db-wal", ".db"));
+    assert_false(es_text_ends("", ".db"));
+}
+
+static void test_text__utf8(void **state)
+{
+    (void)state;
+    assert_true(es_text_is_utf8("\xf0\x9f\x98\x80", 4));
+    assert_false(es_text_is_utf8("\xf0\x9f\x98", 3));
+    assert_false(es_text_is_utf8("\xc0\x80", 2));         /* overlong */
+    assert_false(es_text_is_utf8("\xed\xa0\x80", 3));     /* surrogate */
+    assert_false(es_text_is_utf8("\xf4\x90\x80\x80", 4)); /* > U+10FFFF */
+}
+
+static void assert_double_text(double value, const char *text)
+{
+    char out[ES_FLOAT_TEXT_MAX];
+    double back;
+    assert_string_equal(es_double_print(out, value), text);
+    assert_int_equal(es_double_parse(&back, out), ES_OK);
+    assert_true(back == value);
+}
+
+static void test_text__double_shortest(void **state)
+{
+    (void)state;
+    assert_double_text(0.05, "0.05");
+    assert_double_text(1e-3, "1e-3");
+    assert_double_text(0, "0");
+    assert_double_text(-0.25, "-0.25");
+    assert_double_text(128, "128");
+    assert_double_text(1e-5, "1e-5");
+    assert_double_text(1.5e300, "1.5e300");
+    assert_double_text(123456.75, "123456.75");
+    assert_double_text(0.1 + 0.2, "0.30000000000000004");
+    assert_double_text(DBL_TRUE_MIN, "5e-324");
+    assert_double_text(-DBL_MAX, "-1.7976931348623157e308");
+}
+
+static uint32_t float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Every 7,919th bit pattern, and the corners: all bits come back. */
+static void test_text__float_round_trip(void **state)
+{
+    (void)state;
+    const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,
+                                0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000,
+                                0x7fc00000, 0xffc00000, 0x7fc00001, 0x7fffffff,
+                                0x7fc007a2};
+    for (uint64_t i = 0; i < 542366 + 13; i++) {
+        uint32_t bits = i < 13 ? corners[i] : (uint32_t)((i - 13) * 7919);
+        float value, back;
+        char out[ES_FLOAT_TEXT_MAX];
+        memcpy(&value, &bits, sizeof value);
+        /* A signalling NaN may be quieted by being passed by value. */
+        if (isnan(value) && !(bits & 0x00400000))
+            continue;
+        es_float_print(out, value);
+        assert_int_equal(es_float_parse(&back, out, strlen(out)), ES_OK);
+        if (float_bits(back) != bits)
+            fail_msg("%08x printed as %s reads as %08x", bits, out,
+                     float_bits(back));
+    }
+}
+
+static void test_text__float_words(void **state)
+{
+    (void)state;
+    float value;
+    assert_int_equal(es_float_parse(&value, " nan ", 5), ES_OK);
+    assert_true(isnan(value) && !es_is_missing(value));
+    assert_int_equal(es_float_parse(&value, "", 0), ES_OK);
+    assert_true(es_is_missing(value));
+    assert_int_equal(es_float_parse(&value, "-INF", 4), ES_OK);
+    assert_true(isinf(value) && value < 0);
+    const char *bad[] = {
+        "1.2.3",           "0x10", "1e999",   "nano", "1 2", "--1",
+        "nan(0x7f800000)", "e5",   "nan(0x1", "1,5",  ".",   "+"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (es_float_parse(&value, bad[i], strlen(bad[i])) != ES_EFORMAT)
+            fail_msg("'%s' was read as %g", bad[i], (double)value);
+}
+
+static void test_text__int(void **state)
+{
+    (void)state;
+    int64_t value;
+    assert_int_equal(es_int_parse(&value, "-12", -20, 20), ES_OK);
+    assert_int_equal(value, -12);
+    assert_int_equal(es_int_parse(&value, "21", -20, 20), ES_EFORMAT);
+    assert_int_equal(es_int_parse(&value, " 1", -20, 20), ES_EFORMAT);
+    assert_int_equal(es_int_parse(&value, "1x", -20, 20), ES_EFORMAT);
+    assert_int_equal(es_int_parse(&value, "", -20, 20), ES_EFORMAT);
+    assert_int_equal(
+        es_int_parse(&value, "99999999999999999999", INT64_MIN, INT64_MAX),
+        ES_EFORMAT);
+    assert_int_equal(
+        es_int_parse(&value, "9223372036854775807", INT64_MIN, INT64_MAX),
+        ES_OK);
+}
+
+/* A program that uses a comma for the decimal point: our text does not. */
+static void test_text__locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))
+        skip();
+    char out[ES_FLOAT_TEXT_MAX];
+    double back;
+    float narrow;
+    assert_string_equal(es_double_print(out, 1.5), "1.5");
+    assert_int_equal(es_double_parse(&back, "2.25"), ES_OK);
+    assert_true(back == 2.25);
+    assert_int_equal(es_float_parse(&narrow, "0.125", 5), ES_OK);
+    assert_true(narrow == 0.125f);
+    setlocale(LC_NUMERIC, "C");
+}
+
+static void test_text__message_is_one_line(void **state)
+{
+    (void)state;
+    assert_int_equal(es_fail(ES_EIO, "%s", "a\nb\x1b[0m"), ES_EIO);
+    assert_string_equal(es_message(), "a?b?[0m");
+    es_fail(ES_EIO, "again: %s", es_message());
+    assert_string_equal(es_message(), "again: a?b?[0m");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text__escape_terminal),
+        cmocka_unit_test(test_text__escape_json),
+        cmocka_unit_test(test_text__escape_csv),
+        cmocka_unit_test(test_text__escape_xml),
+        cmocka_unit_test(test_text__escape_cuts_between_characters),
+        cmocka_unit_test(test_text__appended),
+        cmocka_unit_test(test_text__ends),
+        cmocka_unit_test(test_text__utf8),
+        cmocka_unit_test(test_text__double_shortest),
+        cmocka_unit_test(test_text__float_round_trip),
+        cmocka_unit_test(test_text__float_words),
+        cmocka_unit_test(test_text__int),
+        cmocka_unit_test(test_text__locale),
+        cmocka_unit_test(test_text__message_is_one_line),
+    };
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}

@@ -1,0 +1,547 @@
+/* Attention of the CUDA back-end against plain loops in double: on the host,
+ * and where there is a device on it. Inputs are rounded to the precision first,
+ * so that only the arithmetic is judged: statistics and all of fp32 by the
+ * CPU's tolerance, what is rounded on its way out by two roundings of it. */
+#include "analyzer/base/value.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/cuda_attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- shapes --------------------------------------------------------------- */
+
+typedef struct shape {
+    int n_batch, n_ctx, n_head, width;
+} shape;
+
+/* Heads of every width that has kernels of its own, and between. */
+static const shape general[] = {
+    {1, 1, 1, 1},    {2, 1, 3, 4},    {1, 2, 1, 3},   {3, 5, 2, 1},
+    {1, 31, 1, 17},  {1, 64, 2, 32},  {2, 66, 1, 33}, {1, 130, 1, 64},
+    {1, 71, 1, 100}, {1, 33, 1, 160}, {1, 18, 1, 256}};
+
+/* As tensor cores like them: a warp has 16 or 32 rows, a block 64 or 128. */
+static const shape tensor[] = {
+    {1, 1, 1, 16},   {2, 15, 3, 16}, {1, 64, 1, 24},   {1, 129, 1, 32},
+    {1, 200, 1, 64}, {2, 66, 2, 48}, {1, 131, 1, 128}, {1, 70, 1, 104}};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static attention_problem open_shape(shape s)
+{
+    return attention_open(s.n_batch, s.n_ctx, s.n_head, s.width);
+}
+
+static void check_shapes(const shape *shapes, size_t n, es_precision precision)
+{
+    EACH_PLACE(place)
+    for (size_t i = 0; i < n; i++) {
+        attention_problem p = open_shape(shapes[i]);
+        const bool entropy = i % 2;
+        cuda_attention_run(&p, place,
+                           (cuda_run){precision, .entropy = entropy});
+        attention_check(&p, entropy);
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__fp32(void **state)
+{
+    (void)state;
+    check_shapes(general, COUNT(general), ES_FP32);
+}
+
+static void test_cuda_attention__bf16(void **state)
+{
+    (void)state;
+    check_shapes(tensor, COUNT(tensor), ES_BF16);
+}
+
+static void test_cuda_attention__fp16(void **state)
+{
+    (void)state;
+    check_shapes(tensor, COUNT(tensor), ES_FP16);
+}
+
+/* Widths that no tensor core takes. */
+static void test_cuda_attention__odd_widths_of_16_bits(void **state)
+{
+    const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
+    (void)state;
+    check_shapes(odd, COUNT(odd), ES_BF16);
+    check_shapes(odd, COUNT(odd), ES_FP16);
+}
+
+static const es_precision both[] = {ES_FP32, ES_BF16};
+
+/* Many tiles of others, and a rest of 7 at the end. */
+static void test_cuda_attention__long_context(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 2; n++) {
+        attention_problem p = attention_open(1, 1031, 1, 64);
+        cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
+/* --- temperatures --------------------------------------------------------- */
+
+static void check_temperatures(shape s, es_precision precision, bool entropy)
+{
+    EACH_PLACE(place)
+    {
+        attention_problem p = open_shape(s);
+        attention_add_temperatures(&p);
+        cuda_attention_run(&p, place,
+                           (cuda_run){precision, .entropy = entropy});
+        attention_check(&p, entropy);
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__temperatures(void **state)
+{
+    (void)state;
+    for (int entropy = 0; entropy < 2; entropy++) {
+        check_temperatures((shape){3, 7, 2, 2}, ES_FP32, entropy);
+        check_temperatures((shape){1, 71, 1, 16}, ES_FP32, entropy);
+        check_temperatures((shape){2, 67, 1, 16}, ES_BF16, entropy);
+        check_temperatures((shape){1, 70, 1, 64}, ES_FP16, entropy);
+    }
+}
+
+/* Rows that are nearly one weight of 1, whose gradients are small: they are
+ * exact to the rounding of their own size, not to that of g. */
+static void test_cuda_attention__peaked_by_temperature(void **state)
+{
+    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 3; n++) {
+        attention_problem p = attention_open(1, 75, 2, 16);
+        attention_add_temperatures(&p);
+        for (int i = 0; i < 2 * p.n_ctx; i++)
+            p.temperature[i] *= 0.1f;
+        cuda_attention_run(&p, place,
+                           (cuda_run){precisions[n], .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
+/* As if they were 1e-4, and nothing pulls at them. */
+static void test_cuda_attention__temperature_below_the_floor(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int entropy = 0; entropy < 2; entropy++) {
+        attention_problem p = attention_open_below_floor();
+        cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = entropy});
+        attention_check(&p, entropy);
+        attention_expect_below_floor(&p);
+        attention_close(&p);
+    }
+}
+
+/* Rows that are one weight of 1: nothing pulls at q, k or t, to the last bit,
+ * although 1/t is 10^4. */
+static void check_one_weight(es_precision precision, int width, float t)
+{
+    EACH_PLACE(place)
+    {
+        attention_problem p = attention_open(1, 70, 1, width);
+        attention_add_temperatures(&p);
+        for (int i = 0; i < p.n_ctx; i++) {
+            p.temperature[i] = t;
+            for (int c = 0; c < 2 * width; c++)
+                p.qkv[i * 3 * width + c] *= 100;
+        }
+        cuda_attention_run(&p, place, (cuda_run){precision, .entropy = true});
+        for (int i = 0; i < p.n_ctx; i++)
+            for (int c = 0; c < 2 * width; c++)
+                assert_true(p.dqkv[i * 3 * width + c] == 0);
+        for (int i = 0; i < p.n_ctx; i++)
+            assert_true(p.dt[i] == 0 && p.rows[i] == 0);
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__one_weight(void **state)
+{
+    (void)state;
+    check_one_weight(ES_FP32, 7, 1e-4f);
+    check_one_weight(ES_BF16, 16, 1e-4f);
+    check_one_weight(ES_FP16, 64, 1e-4f);
+    check_one_weight(ES_FP32, 32, 1e-2f);
+}
+
+/* The same without temperatures. */
+static void test_cuda_attention__one_weight_of_plain_softmax(void **state)
+{
+    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+    (void)state;
+    EACH_PLACE(place)
+    for (size_t n = 0; n < 3; n++) {
+        attention_problem p = attention_open(1, 90, 1, 32);
+        for (int i = 0; i < p.n_ctx; i++)
+            for (int c = 0; c < 64; c++)
+                p.qkv[i * 96 + c] *= 1000;
+        cuda_attention_run(&p, place, (cuda_run){precisions[n], .entropy = 1});
+        for (int i = 0; i < p.n_ctx; i++)
+            for (int c = 0; c < 64; c++)
+                assert_true(p.dqkv[i * 96 + c] == 0);
+        attention_close(&p);
+    }
+}
+
+/* --- PowerSoftmax --------------------------------------------------------- */
+
+static void check_power(shape s, int power, double epsilon,
+                        es_precision precision)
+{
+    EACH_PLACE(place)
+    for (int entropy = 0; entropy < 2; entropy++) {
+        attention_problem p = open_shape(s);
+        p.power = power;
+        p.epsilon = (float)epsilon;
+        cuda_attention_run(&p, place,
+                           (cuda_run){precision, .entropy = entropy});
+        attention_check(&p, entropy);
+        for (size_t i = 0; i < p.n_rows; i++)
+            assert_true(es_is_missing(p.rows[p.n_rows + i])); /* lse */
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__power(void **state)
+{
+    (void)state;
+    check_power((shape){1, 1, 1, 1}, 2, 1e-3, ES_FP32);
+    check_power((shape){2, 66, 1, 5}, 4, 0, ES_FP32);
+    check_power((shape){1, 71, 2, 2}, 6, 1e-3, ES_FP32);
+    check_power((shape){1, 40, 1, 64}, 2, 20, ES_FP32);
+    check_power((shape){1, 37, 2, 8}, ES_POWER_MAX, 1e-3, ES_FP32);
+    check_power((shape){1, 131, 1, 16}, 2, 1e-3, ES_BF16);
+    check_power((shape){1, 70, 2, 64}, 4, 0, ES_BF16);
+    check_power((shape){1, 67, 1, 128}, 6, 1e-3, ES_FP16);
+}
+
+/* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
+static void test_cuda_attention__power_of_any_size(void **state)
+{
+    const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 12; n++) {
+        attention_problem p = attention_open(1, 35, 2, 3);
+        p.power = n % 2 ? 2 : 16;
+        p.epsilon = n % 3 ? 1e-3f : 0;
+        attention_scale_queries(&p, factors[n / 2]);
+        cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
+/* c = 1e-6, and nothing has weight. */
+static void test_cuda_attention__power_of_zero(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 2; n++) {
+        attention_problem p = attention_open(1, 37, 1, 16);
+        p.power = 2;
+        p.epsilon = 1e-3f;
+        attention_scale_queries(&p, 0);
+        cuda_attention_run(&p, place,
+                           (cuda_run){n ? ES_BF16 : ES_FP32, .entropy = true});
+        attention_expect_no_weight(&p);
+        attention_close(&p);
+    }
+}
+
+/* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
+static void test_cuda_attention__power_without_divisor(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    {
+        attention_problem p = attention_open(1, 7, 1, 2);
+        p.power = 4;
+        p.qkv[5 * 6] = p.qkv[5 * 6 + 1] = 0;
+        cuda_attention_run(&p, place, (cuda_run){.precision = ES_FP32});
+        attention_expect_nan_at(&p, 5);
+        for (int i = 0; i < 7; i++)
+            assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
+        attention_close(&p);
+    }
+}
+
+/* --- peaked and flat rows ------------------------------------------------- */
+
+/* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
+static void test_cuda_attention__peaked(void **state)
+{
+    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+    (void)state;
+    EACH_PLACE(place)
+    for (size_t n = 0; n < 3; n++) {
+        attention_problem p = attention_open(1, 80, 1, n ? 16 : 8);
+        for (size_t j = 0; j < 3 * p.n_values; j++)
+            p.qkv[j] = roundf(p.qkv[j] * 8);
+        cuda_attention_run(&p, place, (cuda_run){.precision = precisions[n]});
+        attention_check(&p, false);
+        attention_close(&p);
+    }
+}
+
+/* ln n, to the last bits. */
+static void test_cuda_attention__flat(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 2; n++) {
+        attention_problem p = attention_open(1, 150, 1, 16);
+        attention_scale_queries(&p, 0);
+        cuda_attention_run(&p, place,
+                           (cuda_run){.precision = n ? ES_BF16 : ES_FP32});
+        for (int i = 0; i < p.n_ctx; i++)
+            assert_true(fabs((double)p.rows[i] - log(i + 1)) <= 1e-6);
+        attention_close(&p);
+    }
+}
+
+/* --- what is not finite --------------------------------------------------- */
+
+/* One number of position 37 of 90, where tiles of 16, 32 and 64 are cut. */
+static attention_problem run_spoilt(const cuda_place *place, int power,
+                                    es_precision precision, int column,
+                                    float value)
+{
+    attention_problem p = attention_open(1, 90, 1, 16);
+    p.power = power;
+    p.epsilon = 1e-3f;
+    p.qkv[37 * 48 + column] = value;
+    cuda_attention_run(&p, place, (cuda_run){precision, .entropy = true});
+    return p;
+}
+
+static void test_cuda_attention__nan_key(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 4; n++) {
+        attention_problem p =
+            run_spoilt(place, n / 2 * 4, both[n % 2], 16 + 2, NAN);
+        attention_expect_nan_from(&p, 37);
+        for (int i = 0; i < p.n_ctx; i++)
+            assert_int_equal(isnan(p.dqkv[i * 48 + 1]) != 0, i >= 37);
+        attention_close(&p);
+    }
+}
+
+/* A NaN among the values reaches the outputs, and no statistic. */
+static void test_cuda_attention__nan_value(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 4; n++) {
+        attention_problem p =
+            run_spoilt(place, n / 2 * 4, both[n % 2], 32 + 2, NAN);
+        attention_expect_nan_value(&p, 37, 2);
+        for (int row = 0; row < p.n_ctx; row++)
+            assert_int_equal(isnan(p.dqkv[row * 48 + 1]) != 0, row >= 37);
+        attention_close(&p);
+    }
+}
+
+/* A query with an infinity: its scores are infinite or NaN, no other row's,
+ * and it reaches the keys that it met. */
+static void test_cuda_attention__infinite_query(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 4; n++) {
+        attention_problem p =
+            run_spoilt(place, n / 2 * 4, both[n % 2], 1, INFINITY);
+        for (int row = 0; row < p.n_ctx; row++) {
+            assert_int_equal(isnan(p.rows[row]) != 0, row == 37);
+            assert_int_equal(p.nonfinite[row], row == 37 ? 38 : 0);
+            assert_int_equal(isnan(p.dqkv[row * 48 + 3]) != 0, row == 37);
+            for (int c = 16; c < 48; c++)
+                assert_int_equal(isnan(p.dqkv[row * 48 + c]) != 0, row <= 37);
+        }
+        attention_close(&p);
+    }
+}
+
+/* One score of -inf: a weight of 0 like any other, but the row is marked. Its
+ * key also meets the zeros beyond the last of 90 queries. */
+static void test_cuda_attention__one_minus_infinity(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 8; n++) {
+        const int at = n / 2 % 2 ? 3 : 0, n_ctx = n / 4 ? 90 : 6;
+        attention_problem p = attention_open(1, n_ctx, 1, 16);
+        for (int j = 0; j < n_ctx; j++) {
+            memset(p.qkv + 48 * j, 0, 32 * sizeof *p.qkv);
+            p.qkv[48 * j] = 2;
+            p.qkv[48 * j + 16] = j == at ? -INFINITY : 1;
+        }
+        cuda_attention_run(&p, place, (cuda_run){.precision = both[n % 2]});
+        for (int row = 0; row < n_ctx; row++) {
+            assert_int_equal(isnan(p.rows[row]) != 0, row >= at);
+            assert_int_equal(p.nonfinite[row], at == 0 && row == 0);
+            assert_int_equal(isfinite(p.y[16 * row]) != 0, at != 0 || row != 0);
+            assert_int_equal(isfinite(p.dqkv[48 * row + 40]) != 0,
+                             at != 0 || row != 0);
+        }
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__nan_temperature(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 2; n++) {
+        attention_problem p = attention_open(2, 70, 2, 16);
+        attention_add_temperatures(&p);
+        p.temperature[70 + 3] = NAN;
+        cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
+        attention_expect_nan_temperature(&p, 1, 3);
+        attention_close(&p);
+    }
+}
+
+/* --- bits ----------------------------------------------------------------- */
+
+static void expect_same(const attention_problem *p, const attention_problem *q)
+{
+    assert_memory_equal(p->y, q->y, p->n_values * sizeof *p->y);
+    assert_memory_equal(p->dqkv, q->dqkv, 3 * p->n_values * sizeof *p->dqkv);
+}
+
+/* Twice, and without statistics. */
+static void test_cuda_attention__same_bits(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int n = 0; n < 4; n++) {
+        const cuda_run runs[] = {
+            {.precision = both[n % 2]},
+            {.precision = both[n % 2]},
+            {.precision = both[n % 2], .unmeasured = true}};
+        attention_problem p[3];
+        for (int i = 0; i < 3; i++) {
+            p[i] = attention_open(2, 70, 2, 24);
+            p[i].power = n / 2 * 2;
+            cuda_attention_run(&p[i], place, runs[i]);
+            expect_same(&p[0], &p[i]);
+        }
+        assert_memory_equal(p[0].rows, p[1].rows,
+                            5 * p[0].n_rows * sizeof(float));
+        for (int i = 0; i < 3; i++)
+            attention_close(&p[i]);
+    }
+}
+
+/* Threads in the opposite order, and in orders of chance. A device has its own,
+ * and the same bits every time. */
+static void check_orders(shape s, int power, bool temperatures)
+{
+    static const char *const orders[] = {"", "reverse", "random=1", "random=2"};
+    EACH_PLACE(place)
+    {
+        attention_problem p[4];
+        for (size_t i = 0; i < 4; i++) {
+            p[i] = open_shape(s);
+            p[i].power = power;
+            if (temperatures)
+                attention_add_temperatures(&p[i]);
+            setenv("ENTROPY_TRAIN_EMULATION", orders[i], 1);
+            cuda_attention_run(&p[i], place,
+                               (cuda_run){ES_BF16, .entropy = true});
+            expect_same(&p[0], &p[i]);
+            assert_memory_equal(p[0].rows, p[i].rows,
+                                5 * p[0].n_rows * sizeof(float));
+        }
+        unsetenv("ENTROPY_TRAIN_EMULATION");
+        for (size_t i = 0; i < 4; i++)
+            attention_close(&p[i]);
+    }
+}
+
+static void test_cuda_attention__any_order_of_threads(void **state)
+{
+    (void)state;
+    check_orders((shape){1, 135, 2, 32}, 0, true);
+    check_orders((shape){1, 260, 1, 64}, 0, false);
+    check_orders((shape){1, 131, 1, 128}, 4, false);
+    check_orders((shape){1, 70, 1, 20}, 0, false); /* on no tensor cores */
+}
+
+/* The longest context there is; a shorter one where kernels are emulated, once
+ * 4097, and shorter still where that is sanitized. */
+static int longest(const cuda_place *place, int power)
+{
+    const char *sanitizers = getenv("SAN");
+    if (strstr(place->file, "host") == NULL)
+        return 8192;
+    return sanitizers && *sanitizers ? 777 : power ? 2049 : 4097;
+}
+
+static void check_longest(int power)
+{
+    EACH_PLACE(place)
+    {
+        attention_problem p = attention_open(1, longest(place, power), 1, 16);
+        p.power = power;
+        cuda_attention_run(&p, place, (cuda_run){ES_BF16, .entropy = true});
+        attention_check(&p, true);
+        attention_close(&p);
+    }
+}
+
+static void test_cuda_attention__longest_context(void **state)
+{
+    (void)state;
+    check_longest(0);
+    check_longest(4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_attention__fp32),
+        cmocka_unit_test(test_cuda_attention__bf16),
+        cmocka_unit_test(test_cuda_attention__fp16),
+        cmocka_unit_test(test_cuda_attention__odd_widths_of_16_bits),
+        cmocka_unit_test(test_cuda_attention__long_context),
+        cmocka_unit_test(test_cuda_attention__temperatures),
+        cmocka_unit_test(test_cuda_attention__peaked_by_temperature),
+        cmocka_unit_test(test_cuda_attention__temperature_below_the_floor),
+        cmocka_unit_test(test_cuda_attention__one_weight),
+        cmocka_unit_test(test_cuda_attention__one_weight_of_plain_softmax),
+        cmocka_unit_test(test_cuda_attention__power),
+        cmocka_unit_test(test_cuda_attention__power_of_any_size),
+        cmocka_unit_test(test_cuda_attention__power_of_zero),
+        cmocka_unit_test(test_cuda_attention__power_without_divisor),
+        cmocka_unit_test(test_cuda_attention__peaked),
+        cmocka_unit_test(test_cuda_attention__flat),
+        cmocka_unit_test(test_cuda_attention__nan_key),
+        cmocka_unit_test(test_cuda_attention__nan_value),
+        cmocka_unit_test(test_cuda_attention__infinite_query),
+        cmocka_unit_test(test_cuda_attention__one_minus_infinity),
+        cmocka_unit_test(test_cuda_attention__nan_temperature),
+        cmocka_unit_test(test_cuda_attention__same_bits),
+        cmocka_unit_test(test_cuda_attention__any_order_of_threads),
+        cmocka_unit_test(test_cuda_attention__longest_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

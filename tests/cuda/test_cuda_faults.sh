@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Trainings by the CUDA back-end whose device fails: wherever it does, one line
+# says so, the exit code is 3, and what was recorded until then is in a run file
+# that says "failed". On the emulation, which fails when it is asked to.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+train=$BUILD/entropy-train
+library=$BUILD/tests/libentropytrain_cuda_host.so
+if [ ! -e "$library" ]; then
+    skip 'a device that fails' 'built without CUDA'
+    finish
+    exit
+fi
+export ENTROPY_TRAIN_CUDA=$library
+many=1 # of the places are tried; under sanitizers, which are slow, fewer
+[ -z "${SAN:-}" ] || many=5
+
+own_corpus "$dir/corpus.tok" || exit 1
+
+# Steps that run, are captured, and run again; evaluations and checkpoints
+# between them.
+run() { # WISH PRECISION: trains; $code, and what it left in $dir/run
+    rm -rf "$dir/run"
+    mkdir "$dir/run"
+    ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 120 "$train" -q --backend cuda \
+        --arch 'EReg(SM(t)+ScFuFFNi1)' --lambda 1e-3 --precision "$2" \
+        --n-layer 2 --n-head 2 --d-model 16 --ctx 8 --batch 2 --steps 5 \
+        --record-every 1 --eval-every 2 --eval-batches 1 --threads 1 --seed 7 \
+        --data "$dir/corpus.tok" --name run -o "$dir/run/run.db" \
+        --checkpoint "$dir/run/saved" --checkpoint-every 2 --keep 9 \
+        >"$dir/run/out" 2>"$dir/run/err" </dev/null
+    code=$?
+}
+
+# What was recorded; speeds are not the same twice.
+frames() {
+    [ ! -e "$1" ] || sqlite3 "$1" "SELECT phase, name, step,
+        CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END FROM sample
+        JOIN series USING (series_id) ORDER BY step, 1, 2" | sort
+}
+status_of() { sqlite3 "$1" 'SELECT status FROM run; PRAGMA quick_check'; }
+
+# Whether the run that failed left what it had to; else says what is wrong.
+# Where nothing but the last checkpoint is missing the training has finished.
+ended_well() {
+    local file=$dir/run/run.db ended=failed saved
+    ! grep -q ' a checkpoint is missing: ' "$dir/run/err" || ended=finished
+    [ $code = 3 ] || { echo "exit code $code"; return 1; }
+    [ "$(wc -l <"$dir/run/err")" = 1 ] || { echo 'not one line of error'; return 1; }
+    grep -qE '^entropy-train: (a checkpoint is missing: )?host emulation: ' \
+        "$dir/run/err" ||
+        { echo 'it does not say what failed'; return 1; }
+    [ ! -s "$dir/run/out" ] || { echo 'it prints a result'; return 1; }
+    for saved in "$dir"/run/saved/*; do
+        [[ $saved == *.safetensors || $saved == *'*' ]] ||
+            { echo "left: $saved"; return 1; }
+    done
+    frames "$file" >"$dir/got"
+    [ -z "$(comm -23 "$dir/got" "$dir/want")" ] ||
+        { echo 'it recorded what the device had not found'; return 1; }
+    [ ! -e "$file" ] || [ "$(status_of "$file")" = "$ended"$'\nok' ] ||
+        { echo "the run is $(status_of "$file")"; return 1; }
+    [ "$(wc -l <"$dir/got")" -ge "$n_kept" ] ||
+        { echo 'what was recorded before is not there'; return 1; }
+    n_kept=$(wc -l <"$dir/got")
+}
+
+# NAME WISH STRIDE PRECISION: the WISHth thing fails, for each of them until
+# there are no more, the later, the more is recorded before.
+fails_well() {
+    local name=$1 wish=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
+    run '' "$precision"
+    if [ $code != 0 ]; then
+        fail "$name" "without a failure: exit $code: $(cat "$dir/run/err")"
+        return
+    fi
+    frames "$dir/run/run.db" >"$dir/want"
+    for ((k = 1; ; k += stride)); do
+        run "$wish=$k" "$precision"
+        [ $code != 0 ] || break
+        ended_well >"$dir/why" || { # not in a subshell: it counts
+            fail "$name" "$wish=$k: $(cat "$dir/why" "$dir/run/err")"
+            return
+        }
+        n_failed=$((n_failed + 1))
+    done
+    echo "# $name: $n_failed failures"
+    check "$name" [ "$n_failed" -ge $((6 / many)) -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
+}
+
+fails_well 'no memory, at any reservation' reserve $many fp16
+fails_well 'a copy fails, whichever it is' copy $((11 * many)) fp32
+fails_well 'a copy fails, noticed later' late,copy $((37 * many)) fp32
+fails_well 'a launch fails, whichever it is' fail $((23 * many)) fp32
+fails_well 'a launch fails, noticed later' late,fail $((41 * many)) fp32
+fails_well 'fp16: a launch fails' fail $((61 * many)) fp16
+finish

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# A CUDA back-end with a fault planted into a copy of one source has to fail
+# the tests of its operations, on the emulation.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+
+cuda=hooks/trainer/cuda
+library=$BUILD/tests/libentropytrain_cuda_host.so
+cxx=${CC:-gcc}
+cxx=${cxx/%clang/clang++}
+cxx=${cxx/%gcc/g++}
+flags=(-std=c++17 -D_GNU_SOURCE -O0 -w -I. -fPIC -fvisibility=hidden
+    -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
+
+# Objects of the emulated library but one.
+others() {
+    find "$BUILD/obj/$cuda" -name '*.o' ! -name "$1.o" \
+        ! -name device.cu.o ! -name gemm.cu.o
+}
+
+# Whether the test fails with the planted library; what it says after its first
+# failure is not waited for. A test that the fault keeps from ending has seen it.
+fails() { # TEST
+    local test
+    : >"$dir/log" # what the test before said has no say
+    CMOCKA_MESSAGE_OUTPUT=stdout ENTROPY_TRAIN_CUDA=$dir/planted.so \
+        timeout -k 1 300 "$1" >"$dir/log" 2>&1 &
+    test=$!
+    while kill -0 $test 2>/dev/null; do
+        ! grep -q '^\[  FAILED' "$dir/log" || { kill $test; break; }
+        sleep 0.1
+    done 2>/dev/null
+    ! wait $test
+}
+
+# SOURCE FAULT TEST: fault is what sed does to the source.
+planted() {
+    local source=$1 fault=$2 test=$BUILD/tests/$3 name
+    name="a fault in $source is seen: $fault"
+    sed -E "$fault" "$cuda/$source" >"$dir/$source"
+    if cmp -s "$cuda/$source" "$dir/$source"; then
+        fail "$name" 'it changes nothing'
+    elif ! $cxx "${flags[@]}" -x c++ -c -o "$dir/planted.o" "$dir/$source" ||
+        ! $cxx "${flags[@]}" -shared -o "$dir/planted.so" "$dir/planted.o" \
+            $(others "$source"); then
+        fail "$name" 'it does not compile'
+    elif fails "$test"; then
+        pass "$name"
+    else
+        fail "$name" "$(basename "$test") passes"
+    fi
+}
+
+none() { skip 'planted faults are seen' "$1"; finish; exit; }
+[ -e "$library" ] || none 'built without CUDA'
+[ -z "${SAN:-}" ] || none 'the pass without sanitizers plants them'
+cp "$library" "$dir/planted.so"
+passes() { ! fails "$BUILD/tests/test_cuda_stride"; }
+check 'without a fault a test passes' passes
+planted linear.cu 's/beta = residual \? 1 : 0/beta = 0/' test_cuda_linear
+planted linear.cu 's/min\(first \+ chunk_rows, n_rows\)/first + chunk_rows - 1/' \
+    test_cuda_linear
+planted linear.cu 's/product.lda = y_stride\(linear\)/product.lda = linear->n_out/' \
+    test_cuda_stride
+planted linear.cu 's/product.aux = pre/product.aux = post/' test_cuda_acts
+planted linear.cu "s/(return how->kind == ES_ACT_GELU)_TANH/\1/" test_cuda_acts
+planted linear.cu 's/product.epilogue = ES_GEMM_DGELU/(void)0/' test_cuda_acts
+planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
+planted attention.cu 's/bool bad = at < n_rows/bool bad = false \&\& at < n_rows/' \
+    test_cuda_attention
+planted attention.cu 's/!\(t <= ES_MIN_TEMPERATURE\)/true/' test_cuda_attention
+planted attention_mma.cu '/es_cp_wait<1>/{n;s/__syncthreads..;//}' \
+    test_cuda_attention
+planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
+    test_cuda_backend
+finish

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# What gemm.cu asks of cuBLASLt (tests/gpu/products.cc): it is legal, and the
+# products are those of gemm.h; faults planted into a copy of gemm.cu are seen.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+
+cxx=${CC:-gcc}
+cxx=${cxx/%clang/clang++}
+cxx=${cxx/%gcc/g++}
+flags=(-std=c++17 -D_GNU_SOURCE -O1 -g
+    -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
+    ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all})
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+
+planted() { # FAULT: what sed does to gemm.cu
+    local name="a fault is seen: $1" copy=$dir/hooks/trainer/cuda/gemm.cu
+    if [ -n "${SAN:-}" ]; then
+        skip "$name" 'the pass without sanitizers plants it'
+        return
+    fi
+    mkdir -p "${copy%/*}"
+    sed -E "$1" hooks/trainer/cuda/gemm.cu >"$copy"
+    if cmp -s hooks/trainer/cuda/gemm.cu "$copy"; then
+        fail "$name" 'it changes nothing'
+    elif ! $cxx "${flags[@]}" -w -I"$dir" -I. -o "$dir/planted" \
+        tests/gpu/products.cc; then
+        fail "$name" 'it does not compile'
+    elif timeout 60 "$dir/planted" >"$dir/log" 2>&1; then
+        fail "$name" 'everything passes'
+    else
+        pass "$name"
+    fi
+}
+
+if [ ! -e "$BUILD/tests/libentropytrain_cuda_host.so" ]; then
+    skip 'products by cuBLASLt' 'built without CUDA'
+    finish
+    exit
+fi
+check 'gemm.cu can be had without a device' $cxx "${flags[@]}" \
+    "${warnings[@]}" -I. -o "$dir/products" tests/gpu/products.cc
+[ -e "$dir/products" ] || { finish; exit; }
+"$dir/products" >"$dir/out" 2>"$dir/err"
+while read -r verdict name; do
+    check "$name" [ "$verdict $(head -1 "$dir/err")" = 'ok ' ]
+done <"$dir/out"
+check 'it ends' [ "$(wc -l <"$dir/out")" = 6 ]
+
+planted 's/(first = )s->b_transposed/\1s->a_transposed/'
+planted 's/transposed \? rows : columns/transposed ? columns : rows/'
+planted 's/(stride = )s->ldd/\1s->n/'
+planted 's/(const void \*c = ).*/\1product->d;/'
+planted 's/(biased = )s->align_bias != 0/\1false/'
+planted 's/return CUBLASLT_EPILOGUE_DGELU/return CUBLASLT_EPILOGUE_GELU_AUX/'
+planted 's/status = point\(added, product\);.*/;/'
+planted 's/(s.align_aux = ).*/\116;/'
+planted 's/s.align_b = .*/s.align_b = BEST_ALIGNMENT;/'
+planted 's/CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE/CUBLASLT_REDUCTION_SCHEME_MASK/'
+planted 's/found.state == CUBLAS_STATUS_SUCCESS/true/'
+planted 's/(is_refusal\(status\)) \&\& is_dispensable/false \&\& is_dispensable/'
+planted 's/major == 9/major >= 8/'
+finish

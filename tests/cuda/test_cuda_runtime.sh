@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# What the CUDA back-end does on the host, with all of its real objects on a
+# runtime that is none (tests/gpu/fake_runtime.c): which devices it refuses, what
+# becomes of every call that fails, and whether a device could take its launches.
+# And the library itself where there is no driver.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+read -ra cc <<<"${CC:-gcc}"
+train=$BUILD/entropy-train
+library=$BUILD/libentropytrain_cuda.so
+if [ ! -e "$library" ]; then
+    skip 'the CUDA back-end on the host' 'built without CUDA'
+    finish
+    exit
+fi
+
+own_corpus "$dir/corpus.tok" || exit 1
+ask() { sqlite3 "$1" "$2"; }
+
+run() { # LIBRARY BACKEND WISH [OPTION...]: $outcome, $dir/err and $dir/run.db
+    rm -f "$dir"/run.db* "$dir/err"
+    FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 120 "$train" -q \
+        --backend "$2" --arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 \
+        --ctx 8 --batch 2 --steps 5 --record-every 1 --eval-every 2 \
+        --eval-batches 1 --threads 1 --seed 7 --data "$dir/corpus.tok" \
+        -o "$dir/run.db" "${@:4}" >"$dir/out" 2>"$dir/err" </dev/null
+    outcome=$?
+}
+
+# One line, of this text; the run is by the CPU.
+fell_back() {
+    [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
+        grep -q "^entropy-train: warning: the CPU it is: $1" "$dir/err" &&
+        [ "$(ask "$dir/run.db" "SELECT status || ' ' ||
+            json_extract(config, '\$.backend') FROM run")" = 'finished cpu' ] ||
+        { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
+}
+refused() {
+    [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -e "$dir/run.db" ] &&
+        grep -qE "^entropy-train: $1" "$dir/err" ||
+        { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
+}
+
+# --- the library itself ------------------------------------------------------
+
+run "$library" cuda ''
+if grep -qE 'CUDA: (no driver|no device|the driver is)' "$dir/err"; then
+    check 'no device: it ends before there is a run' refused 'CUDA: '
+    run "$library" auto ''
+    check 'no device: auto is the CPU, with one warning' fell_back 'CUDA: '
+else
+    skip 'no device: it ends before there is a run' 'there is a device'
+    skip 'no device: auto is the CPU, with one warning' 'there is a device'
+fi
+: >"$dir/empty.c"
+"${cc[@]}" -shared -fPIC -o "$dir/libneeded.so" "$dir/empty.c"
+"${cc[@]}" -shared -fPIC -Wl,--no-as-needed -o "$dir/needs.so" "$dir/empty.c" \
+    -L"$dir" -lneeded
+rm "$dir/libneeded.so"
+run "$dir/needs.so" cuda ''
+check 'a library that needs one which is missing' \
+    refused '.*needs.so: libneeded.so: cannot open shared object.*: no back-end cuda$'
+run "$dir/needs.so" auto ''
+check 'auto: a library that needs one which is missing' fell_back '.*needs.so: libneeded.so: '
+
+# --- on a runtime that is none -----------------------------------------------
+
+fake=$dir/fake.so
+objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
+check 'it can be linked with another runtime' "${cc[@]}" -std=c11 \
+    -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fPIC -shared \
+    ${SAN:+-fsanitize=$SAN} -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
+    -o "$fake" tests/gpu/fake_runtime.c "${objects[@]}" -lstdc++
+[ -e "$fake" ] || { finish; exit; }
+
+run "$fake" cuda ''
+check 'a training comes to its end, and nothing is held' \
+    [ "$outcome $(cat "$dir/err")" = '0 ' ]
+
+# The first step runs, the second is captured, and each from there on is one
+# launch of a graph; two waits, for the numbers and for what went wrong.
+calls() { # FUNCTION N OPTION...: N calls of 9 steps, and not one more
+    run "$fake" cuda "$1=$(($2 + 1)):719" "${@:3}"
+    [ "$outcome $(cat "$dir/err")" = '0 ' ] || return 1
+    run "$fake" cuda "$1=$2:719" "${@:3}"
+    [ $outcome = 3 ]
+}
+for n in 1 3; do
+    steps=(--accumulate $n --steps 9 --eval-every 0)
+    check "a step of $n is one graph" calls cudaGraphLaunch 8 "${steps[@]}"
+    check "a step of $n is one graph, captured once" \
+        calls cudaStreamBeginCapture 1 "${steps[@]}"
+    check "a step of $n is waited for at its end" \
+        calls cudaStreamSynchronize 18 "${steps[@]}"
+done
+
+refuses() { # NAME WISH MESSAGE
+    run "$fake" cuda "$2"
+    check "$1: it says so" refused "$3"
+    run "$fake" auto "$2"
+    check "$1: auto is the CPU, with one warning" fell_back "$3"
+}
+refuses 'no driver' driver=0 'CUDA: no driver: install one'
+refuses 'an old driver' driver=12080,cudaGetDeviceCount=1:35 \
+    'CUDA: the driver is for CUDA 12.8 and this program for 13.0: update'
+refuses 'no device' devices=0 'CUDA: no device: give --backend cpu$'
+refuses 'an old device' major=7 'CUDA: Fake 0 has compute capability 7.0 and 8.0 is'
+refuses 'the device of another process' cudaSetDevice=1:46 'CUDA: Fake 0: error 46: give'
+refuses 'a device without memory' cudaHostAlloc=1:2 'CUDA: Fake 0: error 2'
+export CUDA_VISIBLE_DEVICES=
+refuses 'hidden devices' devices=0 'CUDA: no device that CUDA_VISIBLE_DEVICES= shows: '
+unset CUDA_VISIBLE_DEVICES
+run "$fake" cuda devices=2,cudaSetDevice=1:46
+check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
+
+# --- every call that fails ---------------------------------------------------
+
+many=1 # of the strides below are one; under sanitizers, which are slow, more
+[ -z "${SAN:-}" ] || many=6
+
+ended_well() {
+    [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] &&
+        grep -q '^entropy-train: CUDA: ' "$dir/err" ||
+        { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
+    [ ! -e "$dir/run.db" ] ||
+        [ "$(ask "$dir/run.db" 'SELECT status FROM run; PRAGMA quick_check')" \
+            = $'failed\nok' ] || { echo 'the run is not a failed one'; return 1; }
+}
+
+# FUNCTION CODE FIRST STRIDE: call number FIRST fails, and so on, until there
+# are no more.
+fails() {
+    local name="$1 fails with $2" k n=0
+    for ((k = $3; ; k += $4 * many)); do
+        run "$fake" cuda "$1=$k:$2"
+        [ $outcome != 0 ] || break
+        ended_well >"$dir/why" || {
+            fail "$name" "call $k: $(cat "$dir/why")"
+            return
+        }
+        n=$((n + 1))
+    done
+    echo "# $name: $n calls"
+    check "$name" [ $n -ge 1 -a ! -s "$dir/err" ]
+}
+fails cudaStreamCreateWithFlags 2 1 1
+fails cudaHostAlloc 2 2 1
+fails cudaEventCreateWithFlags 2 1 1
+fails cudaMalloc 2 1 1
+fails cudaMalloc 719 2 3
+fails cublasLtCreate 1 1 1
+fails cublasLtMatmulDescCreate 3 1 5
+fails cublasLtMatrixLayoutCreate 3 1 11
+fails cublasLtMatmulAlgoGetHeuristic 14 1 5
+fails cublasLtMatmul 13 1 23
+fails cudaLaunchKernel 701 1 29
+fails cudaLaunchKernel 2 7 41
+fails cudaMemsetAsync 2 1 5
+fails cudaMemcpyAsync 719 1 13
+fails cudaEventRecord 2 1 17
+fails cudaEventSynchronize 700 1 13
+fails cudaStreamSynchronize 700 1 3
+fails cudaStreamBeginCapture 2 1 2
+fails cudaStreamEndCapture 2 1 2
+fails cudaGraphInstantiate 2 1 2
+fails cudaGraphLaunch 719 1 5
+
+# A device that fails is what verify tells, not the numbers that are not there.
+cases=("${ES_SHARED:-../shared}"/reference/train/g1[0-2]*/)
+verify_tells() {
+    FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
+        "${cases[@]}" >"$dir/out" 2>&1
+    [ $? = 1 ] && grep -q "fail: CUDA: .*error 700$" "$dir/out" &&
+        ! grep -q 'grads/\|no driver' "$dir/out" || { cat "$dir/out"; return 1; }
+}
+if [ -d "${cases[0]}" ]; then
+    check 'verify: a device that fails on the way back' \
+        verify_tells cudaStreamSynchronize=9:700
+    check 'verify: a device that fails when something is launched' \
+        verify_tells cudaLaunchKernel=7:700
+else
+    skip 'verify: a device that fails' 'no reference cases'
+fi
+
+# --- launches ----------------------------------------------------------------
+
+# GPT-2 small but for its depth: the grids, blocks and shared memory of all
+# kernels, which the runtime judges, and their registers, as nvcc told them.
+launches() {
+    FAKE_CUDA_LOG=$dir/log ENTROPY_TRAIN_CUDA=$fake "$train" bench \
+        --backend cuda --precision "$1" --pairs 5 --n-layer 2 --n-head 12 \
+        --d-model 768 --ctx 128 --batch 64 --vocab 50257 >"$dir/out" 2>"$dir/err"
+}
+fit() {
+    launches "$1" || { cat "$dir/err"; return 1; }
+    awk '
+        FILENAME ~ /\.cu\.log$/ {
+            if (/Compiling entry function/) { split($0, quoted, "\047"); name = quoted[2] }
+            if (match($0, /Used [0-9]+ registers/)) {
+                n = substr($0, RSTART + 5, RLENGTH - 15)
+                n = 8 * int((n + 7) / 8) # as they are dealt out
+                if (n > registers[name]) registers[name] = n
+            }
+            next
+        }
+        $1 == "cublasLtMatmul" { next }
+        !registers[$1] { print $1 ": nvcc did not tell its registers"; bad = 1 }
+        registers[$1] * $3 > 65536 { print $1 ": a block of " $3; bad = 1 }
+        END { exit bad || !NR || !FNR }
+    ' build/cuda/hooks/trainer/cuda/*.cu.log "$dir/log"
+}
+for precision in fp32 bf16; do
+    check "$precision: a device could take every launch" fit $precision
+done
+finish

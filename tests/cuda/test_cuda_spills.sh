@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# No kernel of the CUDA back-end keeps values on the stack for want of
+# registers, by what nvcc said when it compiled them.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+
+logs=(build/cuda/hooks/trainer/cuda/*.log)
+if [ ! -e "$BUILD/libentropytrain_cuda.so" ] || [ ! -e "${logs[0]}" ]; then
+    skip 'no kernel spills' 'built without CUDA'
+else
+    check 'no kernel spills' tests/gpu/spills.sh "${logs[@]}"
+fi
+
+cat >"$dir/log" <<'END'
+ptxas info    : Compiling entry function '_Z4sumsv' for 'sm_90'
+ptxas info    : Function properties for _Z4sumsv
+    40 bytes stack frame, 32 bytes spill stores, 28 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers
+END
+output 'what nvcc said is read' '^sm_90 +255 +40 +32 +28  sums$' \
+    sh -c 'tests/gpu/spills.sh "$1" 2>/dev/null || true' sh "$dir/log"
+check 'a kernel that spills fails' \
+    sh -c '! tests/gpu/spills.sh "$1"' sh "$dir/log"
+: >"$dir/log"
+check 'no kernels at all fail' sh -c '! tests/gpu/spills.sh "$1"' sh "$dir/log"
+finish

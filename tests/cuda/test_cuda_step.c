@@ -1,0 +1,542 @@
+/* A whole step of training in one call: the same bits as by its single calls,
+ * by the CPU and by the CUDA back-end, and there one captured sequence. */
+#include "hooks/trainer/model/measure.h"
+#include "tests/emulation/counts.h"
+#include "tests/support/cmocka_all.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- back-ends ------------------------------------------------------------ */
+
+static const char *emulation(void)
+{
+    static char path[4096];
+    const char *build = getenv("BUILD");
+    snprintf(path, sizeof path, "%s/tests/libentropytrain_cuda_host.so",
+             build ? build : "build");
+    return path;
+}
+
+/* The CUDA back-end's table, of the emulation or what ENTROPY_TRAIN_CUDA names;
+ * NULL: there is none, or no device. */
+static const es_ops *cuda_ops(es_precision precision)
+{
+    const es_ops *ops;
+    es_backend *backend;
+    if (!getenv("ENTROPY_TRAIN_CUDA") && access(emulation(), F_OK) != 0)
+        return NULL;
+    setenv("ENTROPY_TRAIN_CUDA", emulation(), 0);
+    if (es_ops_find(&ops, "cuda", precision) != ES_OK)
+        fail_msg("%s", es_message());
+    if (ops->open(&backend, 0) != ES_OK) {
+        print_message("skipped: no CUDA device: %s\n", es_message());
+        return NULL;
+    }
+    ops->close(backend);
+    return ops;
+}
+
+/* The emulation's counts; skips the test on a device. */
+static es_host_counts *counts(void)
+{
+    if (!cuda_ops(ES_FP32))
+        skip();
+    void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
+    assert_non_null(library);
+    es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
+    dlclose(library); /* the back-end stays */
+    if (!found)
+        skip();
+    return found;
+}
+
+/* --- a model in training -------------------------------------------------- */
+
+/* How steps are taken. */
+typedef enum taken { WHOLE, BY_CALLS, UNCAPTURED } taken;
+
+typedef struct training {
+    es_ops ops;
+    es_model *model;
+    es_measure *measure;
+    es_train_config train;
+    es_model_config config;
+    int step, n_drawn;
+    int fails_at;   /* micro-batch that cannot be drawn; -1 */
+    int strange_at; /* that has a token which is none; -1 */
+    int n_meanwhile;
+    const es_host_counts *at; /* NULL: not counted */
+    long n_loads;             /* before the step */
+} training;
+
+/* What a step is told. */
+typedef struct one_step {
+    taken way;
+    int n_batches;
+    bool measure, may_skip;
+    double lr;
+} one_step;
+
+static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
+{
+    training *t = user;
+    const int n = t->config.batch * t->config.ctx;
+    if (i == t->fails_at)
+        return es_fail(ES_EFORMAT, "no micro-batch");
+    for (int k = 0; k < n; k++) {
+        tokens[k] = (t->step * 31 + i * 17 + k * k) % t->config.vocab;
+        targets[k] = (t->step * 13 + i * 7 + 3 * k + 1) % t->config.vocab;
+    }
+    if (i == t->strange_at)
+        targets[n - 1] = t->config.vocab;
+    t->n_drawn++;
+    return ES_OK;
+}
+
+/* The numbers of the step are not back yet. */
+static void meanwhile(void *user)
+{
+    training *t = user;
+    t->n_meanwhile++;
+    if (t->at)
+        assert_int_equal(t->at->loads, t->n_loads);
+}
+
+static es_model_config config_of(const char *arch)
+{
+    es_model_config config;
+    es_model_config_default(&config);
+    if (es_arch_parse(&config.arch, arch) != ES_OK)
+        fail_msg("%s", es_message());
+    config.n_layer = 1;
+    config.n_head = 3;
+    config.d_model = 12;
+    config.ctx = 5;
+    config.vocab = 19;
+    config.batch = 2;
+    config.lambda = 0.01;
+    return config;
+}
+
+static training open_training(const es_ops *ops, const char *arch, taken way)
+{
+    training t = {.ops = *ops,
+                  .config = config_of(arch),
+                  .fails_at = -1,
+                  .strange_at = -1};
+    if (way == UNCAPTURED) {
+        t.ops.replay = NULL;
+        t.ops.launch = NULL;
+    }
+    es_train_config_default(&t.train);
+    return t;
+}
+
+static void start(training *t)
+{
+    if (es_model_new(&t->model, &t->config, &t->ops, 1) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(es_measure_new(&t->measure, &t->config), ES_OK);
+}
+
+static void close_training(training *t)
+{
+    es_model_free(t->model);
+    es_measure_free(t->measure);
+}
+
+static es_status step_by_calls(training *t, es_outcome *out,
+                               const one_step *how)
+{
+    int32_t tokens[64], targets[64];
+    es_status status = ES_OK;
+    es_model_zero_gradients(t->model);
+    es_model_begin(t->model, how->measure, &t->train, how->lr);
+    for (int i = 0; status == ES_OK && i < how->n_batches; i++) {
+        status = draw(t, tokens, targets, i);
+        if (status == ES_OK)
+            status = es_model_pass(t->model, tokens, targets, true);
+        if (status == ES_OK)
+            status = es_model_backward(t->model, 1.0 / how->n_batches);
+    }
+    if (status == ES_OK)
+        status = es_model_take_step(t->model, &t->train, how->may_skip);
+    return status == ES_OK ? es_model_end(t->model, out) : status;
+}
+
+static es_status step_at_once(training *t, es_outcome *out, const one_step *how)
+{
+    const es_step_plan plan = {.n_batches = how->n_batches,
+                               .draw = draw,
+                               .meanwhile = meanwhile,
+                               .user = t,
+                               .lr = how->lr,
+                               .measure = how->measure,
+                               .may_skip = how->may_skip};
+    return es_model_run_step(t->model, out, &plan, &t->train);
+}
+
+static es_outcome take(training *t, const one_step *how)
+{
+    es_outcome out;
+    es_status status = how->way == BY_CALLS ? step_by_calls(t, &out, how)
+                                            : step_at_once(t, &out, how);
+    if (status != ES_OK)
+        fail_msg("%s", es_message());
+    es_measure_reset(t->measure);
+    if (how->measure)
+        es_measure_add(t->measure, t->model);
+    t->step++;
+    return out;
+}
+
+/* An evaluation: the weights are made, and nothing else is different; or a
+ * pass of training that nothing follows: SNorm's iteration is taken, too. */
+static void evaluate(training *t, bool trains)
+{
+    int32_t tokens[64], targets[64];
+    es_losses losses;
+    assert_int_equal(draw(t, tokens, targets, 0), ES_OK);
+    assert_int_equal(
+        es_model_forward(t->model, &losses, tokens, targets, trains, true),
+        ES_OK);
+}
+
+/* --- the same bits -------------------------------------------------------- */
+
+static void expect_same(const char *what, const void *a, const void *b,
+                        size_t bytes, int step)
+{
+    if (memcmp(a, b, bytes) != 0)
+        fail_msg("%s differ in step %d", what, step);
+}
+
+typedef es_status getter(es_model *model, size_t index, float *values,
+                         size_t n);
+
+static es_status first_moment(es_model *model, size_t index, float *values,
+                              size_t n)
+{
+    return es_model_get_moment(model, ES_MOMENT_FIRST, index, values, n);
+}
+
+static es_status second_moment(es_model *model, size_t index, float *values,
+                               size_t n)
+{
+    return es_model_get_moment(model, ES_MOMENT_SECOND, index, values, n);
+}
+
+static void compare_arrays(training *a, training *b)
+{
+    static getter *const getters[] = {es_model_get, es_model_get_gradient,
+                                      first_moment, second_moment};
+    for (size_t i = 0; i < es_model_n_arrays(a->model); i++) {
+        const es_parameter p = es_model_parameter(a->model, i);
+        float *x = malloc(p.n * sizeof *x), *y = malloc(p.n * sizeof *y);
+        assert_true(x && y);
+        for (size_t k = 0; k < sizeof getters / sizeof *getters; k++) {
+            assert_int_equal(getters[k](a->model, i, x, p.n), ES_OK);
+            assert_int_equal(getters[k](b->model, i, y, p.n), ES_OK);
+            expect_same(p.name, x, y, p.n * sizeof *x, a->step);
+        }
+        free(x), free(y);
+    }
+}
+
+static void compare_measures(training *a, training *b)
+{
+    const size_t n_layers = (size_t)a->config.n_layer;
+    const size_t n_heads = n_layers * (size_t)a->config.n_head;
+    float heads[16];
+    assert_int_equal(es_measure_n_batches(a->measure),
+                     es_measure_n_batches(b->measure));
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
+        memcpy(heads, es_measure_heads(a->measure, (es_head_series)i),
+               n_heads * sizeof *heads);
+        expect_same(es_head_series_names[i], heads,
+                    es_measure_heads(b->measure, (es_head_series)i),
+                    n_heads * sizeof *heads, a->step);
+    }
+    for (int i = 0; i < ES_N_LAYER_SERIES; i++) {
+        memcpy(heads, es_measure_layers(a->measure, (es_layer_series)i),
+               n_layers * sizeof *heads);
+        expect_same(es_layer_series_names[i], heads,
+                    es_measure_layers(b->measure, (es_layer_series)i),
+                    n_layers * sizeof *heads, a->step);
+    }
+    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
+        if (es_parameter_series_exists(&a->config, (es_parameter_series)i))
+            expect_same(
+                es_parameter_series_names[i],
+                es_measure_parameters(a->measure, (es_parameter_series)i),
+                es_measure_parameters(b->measure, (es_parameter_series)i),
+                es_parameter_series_length(&a->config, (es_parameter_series)i) *
+                    sizeof(float),
+                a->step);
+}
+
+static void take_both(training *a, training *b, one_step how, taken other)
+{
+    es_outcome x, y;
+    how.way = WHOLE;
+    x = take(a, &how);
+    how.way = other;
+    y = take(b, &how);
+    expect_same("losses", &x.losses, &y.losses, sizeof x.losses, a->step);
+    expect_same("norms", &x.grad_norm, &y.grad_norm, sizeof x.grad_norm,
+                a->step);
+    assert_int_equal(x.skipped, y.skipped);
+    assert_int_equal(es_model_n_updates(a->model),
+                     es_model_n_updates(b->model));
+    compare_arrays(a, b);
+    if (how.measure)
+        compare_measures(a, b);
+}
+
+/* Whatever can change from one step to the next does, and a step that was
+ * captured under one state comes back. */
+static void compare(const es_ops *ops, const char *arch, int n, taken other)
+{
+    training a = open_training(ops, arch, WHOLE);
+    training b = open_training(ops, arch, other);
+    start(&a), start(&b);
+    for (int i = 0; i < 15; i++) {
+        const one_step how = {.n_batches = i == 12 ? n + 1 : n,
+                              .measure = i % 3 == 0,
+                              .may_skip = i < 5 || i > 8,
+                              .lr = 1e-2 / (i + 1)};
+        if (i % 4 == 2)
+            evaluate(&a, i == 6), evaluate(&b, i == 6);
+        es_model_set_loss_scale(a.model, i < 10 ? 1024 : 512);
+        es_model_set_loss_scale(b.model, i < 10 ? 1024 : 512);
+        a.train.weight_decay = b.train.weight_decay = i == 11 ? 0.2 : 0.1;
+        take_both(&a, &b, how, other);
+    }
+    close_training(&a), close_training(&b);
+}
+
+static const char *const archs[] = {"SM+LN+G", "EReg(SM(t)+ScFuFFN)",
+                                    "EReg(PSM(4)+LR(global))",
+                                    "SM+R+SNorm(QK)+WNorm(FFN)"};
+enum { N_ARCHS = sizeof archs / sizeof *archs };
+
+static void test_cuda_step__as_by_calls_on_the_cpu(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ARCHS; i++) {
+        compare(&es_cpu_ops, archs[i], 1, BY_CALLS);
+        compare(&es_cpu_ops, archs[i], 3, BY_CALLS);
+    }
+    compare(&es_cpu_ops, archs[0], ES_MAX_UNROLLED, BY_CALLS);
+}
+
+static void test_cuda_step__as_by_calls(void **state)
+{
+    (void)state;
+    const char *sanitizers = getenv("SAN"); /* they are slow: half of it */
+    if (!cuda_ops(ES_FP32))
+        skip();
+    compare(cuda_ops(ES_FP32), archs[3], 1, UNCAPTURED);
+    compare(cuda_ops(ES_BF16), archs[2], 2, UNCAPTURED);
+    if (sanitizers && *sanitizers)
+        return;
+    compare(cuda_ops(ES_FP32), archs[1], 3, BY_CALLS);
+    compare(cuda_ops(ES_FP16), archs[0], 1, BY_CALLS);
+}
+
+/* A step that overflows is skipped, by the captured sequence too. */
+static void test_cuda_step__skips(void **state)
+{
+    (void)state;
+    const es_ops *ops = cuda_ops(ES_FP16);
+    const one_step how = {.n_batches = 3, .may_skip = true, .lr = 1e-2};
+    if (!ops)
+        skip();
+    training a = open_training(ops, archs[0], WHOLE);
+    training b = open_training(ops, archs[0], UNCAPTURED);
+    start(&a), start(&b);
+    for (int i = 0; i < 9; i++) {
+        es_model_set_loss_scale(a.model, i % 2 ? 0x1p100 : 1);
+        es_model_set_loss_scale(b.model, i % 2 ? 0x1p100 : 1);
+        take_both(&a, &b, how, UNCAPTURED);
+        assert_int_equal(es_model_n_updates(a.model), i / 2 + 1);
+    }
+    close_training(&a), close_training(&b);
+}
+
+/* --- how often the device is called --------------------------------------- */
+
+static void expect_counts(training *t, const one_step *how,
+                          const es_host_counts *at, es_host_counts want)
+{
+    const es_host_counts before = *at;
+    t->at = at;
+    t->n_loads = at->loads;
+    take(t, how);
+    t->at = NULL;
+    const es_host_counts after = {
+        at->captures - before.captures, at->replays - before.replays,
+        at->loose - before.loose, at->stores - before.stores,
+        at->loads - before.loads};
+    if (memcmp(&after, &want, sizeof want) != 0)
+        fail_msg("step %d: %ld captures, %ld replays, %ld loose, %ld stores, "
+                 "%ld loads",
+                 t->step - 1, after.captures, after.replays, after.loose,
+                 after.stores, after.loads);
+}
+
+/* Input and what is to be known of the step go to the device, one sequence
+ * runs, its numbers come back. */
+static void check_counts(const char *arch, int n, bool measure)
+{
+    static const es_host_counts steady = {
+        .replays = 1, .stores = 2, .loads = 1};
+    static const es_host_counts captured = {
+        .captures = 1, .replays = 1, .stores = 2, .loads = 1};
+    es_host_counts *at = counts();
+    training t = open_training(cuda_ops(ES_BF16), arch, WHOLE);
+    one_step how = {
+        .n_batches = n, .measure = measure, .may_skip = true, .lr = 1e-2};
+    start(&t);
+    take(&t, &how);
+    expect_counts(&t, &how, at, captured);
+    for (int i = 0; i < 2; i++)
+        expect_counts(&t, &how, at, steady);
+    evaluate(&t, false);
+    expect_counts(&t, &how, at, steady);
+    how.may_skip = false;
+    take(&t, &how);
+    expect_counts(&t, &how, at, captured);
+    how.may_skip = true;
+    expect_counts(&t, &how, at, steady);
+    assert_int_equal(t.n_meanwhile, t.step);
+    close_training(&t);
+}
+
+static void test_cuda_step__is_one_sequence(void **state)
+{
+    (void)state;
+    check_counts(archs[0], 1, false);
+    check_counts(archs[1], 3, true);
+    check_counts(archs[3], 1, true);
+    check_counts(archs[0], ES_MAX_UNROLLED, false);
+}
+
+/* Weights, forward, backward of each, and the update. */
+static void test_cuda_step__many_batches_are_several(void **state)
+{
+    enum { N = ES_MAX_UNROLLED + 1 };
+    const es_host_counts want = {
+        .replays = 2 * N + 2, .loose = 1, .stores = 2 * N + 1, .loads = 1};
+    es_host_counts *at = counts();
+    training t = open_training(cuda_ops(ES_BF16), archs[0], WHOLE);
+    const one_step how = {.n_batches = N, .may_skip = true, .lr = 1e-2};
+    (void)state;
+    start(&t);
+    take(&t, &how), take(&t, &how);
+    expect_counts(&t, &how, at, want);
+    close_training(&t);
+}
+
+/* --- errors --------------------------------------------------------------- */
+
+/* A step that cannot be drawn is none: the model goes on as if it had not been
+ * asked. */
+static void check_draws(const es_ops *ops)
+{
+    training a = open_training(ops, archs[0], WHOLE);
+    training b = open_training(ops, archs[0], WHOLE);
+    const one_step how = {.n_batches = 3, .measure = true, .lr = 1e-2};
+    es_outcome out;
+    start(&a), start(&b);
+    for (int i = 0; i < 5; i++) {
+        a.fails_at = 2;
+        assert_int_equal(step_at_once(&a, &out, &how), ES_EFORMAT);
+        assert_string_equal(es_message(), "no micro-batch");
+        a.fails_at = -1;
+        a.strange_at = 1;
+        assert_int_equal(step_at_once(&a, &out, &how), ES_EFORMAT);
+        assert_non_null(strstr(es_message(), "target 9 of the micro-batch"));
+        a.strange_at = -1;
+        take_both(&a, &b, how, WHOLE);
+    }
+    close_training(&a), close_training(&b);
+}
+
+static void test_cuda_step__cannot_be_drawn(void **state)
+{
+    (void)state;
+    check_draws(&es_cpu_ops);
+    if (cuda_ops(ES_FP32))
+        check_draws(cuda_ops(ES_FP32));
+}
+
+static void test_cuda_step__forward_only(void **state)
+{
+    (void)state;
+    training t = open_training(&es_cpu_ops, archs[0], WHOLE);
+    const one_step how = {.n_batches = 1};
+    es_outcome out;
+    t.config.forward_only = true;
+    start(&t);
+    assert_int_equal(step_at_once(&t, &out, &how), ES_EARGUMENT);
+    assert_int_equal(t.n_drawn, 0);
+    close_training(&t);
+}
+
+/* In the middle of a step that runs for the first time, is captured, or is
+ * run again: it is told at the end of that step, and every one after; nobody
+ * is left within a sequence. */
+static void check_trouble(const char *wish, int n_good)
+{
+    training t = open_training(cuda_ops(ES_FP32), archs[0], WHOLE);
+    const one_step how = {.n_batches = 2, .measure = true, .lr = 1e-2};
+    es_outcome out;
+    float x = 0;
+    setenv("ENTROPY_TRAIN_EMULATION", wish, 1);
+    start(&t);
+    unsetenv("ENTROPY_TRAIN_EMULATION");
+    for (int i = 0; i < n_good; i++)
+        assert_int_equal(step_at_once(&t, &out, &how), ES_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(step_at_once(&t, &out, &how), ES_EIO);
+        assert_non_null(strstr(es_message(), "meant to fail"));
+        assert_true(isnan(out.losses.loss));
+    }
+    const size_t last = es_model_n_arrays(t.model) - 1;
+    const es_parameter p = es_model_parameter(t.model, last);
+    float *values = malloc(p.n * sizeof *values);
+    assert_int_equal(es_model_get(t.model, last, values, p.n), ES_OK);
+    x = values[0];
+    free(values);
+    assert_true(isnan(x));
+    close_training(&t);
+}
+
+static void test_cuda_step__fails(void **state)
+{
+    (void)state;
+    counts(); /* the emulation's wishes */
+    check_trouble("fail=60", 0);
+    check_trouble("captured=60", 1);
+    check_trouble("captured=1", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_step__as_by_calls_on_the_cpu),
+        cmocka_unit_test(test_cuda_step__as_by_calls),
+        cmocka_unit_test(test_cuda_step__skips),
+        cmocka_unit_test(test_cuda_step__is_one_sequence),
+        cmocka_unit_test(test_cuda_step__many_batches_are_several),
+        cmocka_unit_test(test_cuda_step__cannot_be_drawn),
+        cmocka_unit_test(test_cuda_step__forward_only),
+        cmocka_unit_test(test_cuda_step__fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

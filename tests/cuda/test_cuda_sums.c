@@ -1,0 +1,574 @@
+/* The CUDA back-end's residuals, rotation, statistics and update, against
+ * plain loops in double. */
+#include "analyzer/base/value.h"
+#include "analyzer/entropy/entropy.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/cuda_bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_extents small = {
+    .n_rows = 600, .width = 300, .n_ctx = 300, .n_head = 5, .head_width = 300};
+
+/* One element, odd numbers, more than one round of all threads. */
+static const size_t lengths[] = {1, 7, 33, 257, 1000, 70001};
+#define N_LENGTHS (sizeof lengths / sizeof *lengths)
+
+/* --- residuals ------------------------------------------------------------ */
+
+typedef struct residual {
+    es_mem *y, *dx, *df, *dalpha, *dbeta;
+    const es_mem *x, *f, *alpha, *beta, *dy;
+    size_t n;
+} residual;
+
+static void call_combine(const es_ops *ops, es_backend *backend, void *context)
+{
+    const residual *r = context;
+    ops->combine(backend, r->y, r->x, r->f, r->alpha, r->beta, r->n);
+}
+
+static void call_combine_backward(const es_ops *ops, es_backend *backend,
+                                  void *context)
+{
+    const residual *r = context;
+    ops->combine_backward(backend, r->dx, r->df, r->dalpha, r->dbeta, r->dy,
+                          r->x, r->f, r->alpha, r->beta, r->n);
+}
+
+static void check_combine_of(es_bench *bench, size_t n)
+{
+    const float alpha = 1.75f, beta = -0.375f;
+    float *x = es_bench_draw(n, 2), *f = es_bench_draw(n, 2);
+    double *want = es_bench_doubles(n);
+    x[n / 2] = n > 7 ? NAN : x[n / 2];
+    f[n / 3] = n > 7 ? -INFINITY : f[n / 3];
+    residual r = {.n = n};
+    r.y = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    r.x = es_bench_put_acts(bench, ES_READ, x, n);
+    r.f = es_bench_put_acts(bench, ES_READ, f, n);
+    r.alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
+    r.beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
+    for (size_t i = 0; i < n; i++)
+        want[i] = (double)beta * (double)x[i] + (double)f[i] / (double)alpha;
+    es_bench_run(bench, call_combine, &r);
+    es_bench_expect(bench, "combine", es_bench_get_acts(bench, r.y), want, n,
+                    true);
+    es_bench_clear(bench);
+    free(x), free(f), free(want);
+}
+
+static void check_combine(es_bench *bench)
+{
+    for (size_t i = 0; i < N_LENGTHS; i++)
+        check_combine_of(bench, lengths[i]);
+}
+
+static void test_cuda_sums__combine(void **state)
+{
+    (void)state;
+    es_bench_each(check_combine, &small);
+}
+
+/* What a residual's way back should give. */
+typedef struct residual_wanted {
+    double *dx, *df;
+    double dalpha, dbeta;
+} residual_wanted;
+
+static void expect_residual(es_bench *bench, const residual *r,
+                            const residual_wanted *want)
+{
+    es_bench_expect(bench, "combine's dx", es_bench_get_acts(bench, r->dx),
+                    want->dx, r->n, true);
+    es_bench_expect(bench, "combine's df", es_bench_get_acts(bench, r->df),
+                    want->df, r->n, true);
+    es_bench_expect(bench, "dalpha", es_bench_get(bench, r->dalpha),
+                    &want->dalpha, 1, false);
+    es_bench_expect(bench, "dbeta", es_bench_get(bench, r->dbeta), &want->dbeta,
+                    1, false);
+}
+
+/* in_place: dx is dy. */
+static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
+{
+    const float alpha = 1.75f, beta = -0.375f, dalpha = 3, dbeta = -2;
+    float *x = es_bench_draw(n, 2), *f = es_bench_draw(n, 2);
+    float *dy = es_bench_draw(n, 1);
+    residual_wanted want = {es_bench_doubles(n), es_bench_doubles(n), 3, -2};
+    residual r = {.n = n};
+    r.dx = in_place ? es_bench_put_acts(bench, ES_CHANGE, dy, n)
+                    : es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    r.dy = in_place ? r.dx : es_bench_put_acts(bench, ES_READ, dy, n);
+    r.df = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    r.x = es_bench_put_acts(bench, ES_READ, x, n);
+    r.f = es_bench_put_acts(bench, ES_READ, f, n);
+    r.alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
+    r.beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
+    r.dalpha = es_bench_put_floats(bench, ES_CHANGE, &dalpha, 1);
+    r.dbeta = es_bench_put_floats(bench, ES_CHANGE, &dbeta, 1);
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)dy[i], a = (double)alpha;
+        want.dx[i] = (double)beta * g;
+        want.df[i] = g / a;
+        want.dbeta += g * (double)x[i];
+        want.dalpha -= g * (double)f[i] / (a * a);
+    }
+    es_bench_run(bench, call_combine_backward, &r);
+    expect_residual(bench, &r, &want);
+    es_bench_clear(bench);
+    free(x), free(f), free(dy), free(want.dx), free(want.df);
+}
+
+static void check_combine_backward(es_bench *bench)
+{
+    for (size_t i = 0; i < N_LENGTHS; i++) {
+        check_combine_back_of(bench, lengths[i], false);
+        check_combine_back_of(bench, lengths[i], true);
+    }
+}
+
+static void test_cuda_sums__combine_backward(void **state)
+{
+    (void)state;
+    es_bench_each(check_combine_backward, &small);
+}
+
+/* --- rotation ------------------------------------------------------------- */
+
+typedef struct rotation {
+    es_mem *qkv;
+    es_attention attention;
+    bool back;
+} rotation;
+
+static void call_rotate(const es_ops *ops, es_backend *backend, void *context)
+{
+    const rotation *r = context;
+    ops->rotate(backend, r->qkv, &r->attention, r->back);
+}
+
+/* spec/model.md, section 2, for one head's q or k at one position. */
+static void turn(double *x, int position, int width, bool back)
+{
+    const int quarter = width / 4 / 2 * 2, n = quarter > 2 ? quarter : 2;
+    for (int c = 0; c < n / 2; c++) {
+        const double angle =
+            position * pow(10000, -2.0 * c / n) * (back ? -1 : 1);
+        const double a = x[c], b = x[c + n / 2];
+        x[c] = a * cos(angle) - b * sin(angle);
+        x[c + n / 2] = b * cos(angle) + a * sin(angle);
+    }
+}
+
+static void check_rotate_of(es_bench *bench, int n_batch, int n_ctx, int n_head,
+                            int width, bool back)
+{
+    const int d = n_head * width;
+    const size_t n = (size_t)(n_batch * n_ctx * 3 * d);
+    float *qkv = es_bench_draw(n, 2);
+    rotation r = {.attention = {.n_batch = n_batch,
+                                .n_ctx = n_ctx,
+                                .n_head = n_head,
+                                .d_model = d},
+                  .back = back};
+    r.qkv = es_bench_put_acts(bench, ES_CHANGE, qkv, n);
+    double *want = es_bench_widen(qkv, n);
+    for (int row = 0; row < n_batch * n_ctx; row++)
+        for (int h = 0; h < 2 * n_head; h++)
+            turn(want + row * 3 * d + h * width, row % n_ctx, width, back);
+    es_bench_run(bench, call_rotate, &r);
+    es_bench_expect(bench, "rotate", es_bench_get_acts(bench, r.qkv), want, n,
+                    true);
+    es_bench_clear(bench);
+    free(qkv), free(want);
+}
+
+static void check_rotate(es_bench *bench)
+{
+    for (int back = 0; back < 2; back++) {
+        check_rotate_of(bench, 1, 1, 1, 2, back);
+        check_rotate_of(bench, 2, 33, 3, 6, back);
+        check_rotate_of(bench, 1, 300, 1, 64, back);
+        check_rotate_of(bench, 3, 5, 2, 257, back);
+        check_rotate_of(bench, 1, 7, 5, 32, back);
+    }
+}
+
+static void test_cuda_sums__rotate(void **state)
+{
+    (void)state;
+    es_bench_each(check_rotate, &small);
+}
+
+/* --- the regulariser ------------------------------------------------------ */
+
+typedef struct regulariser {
+    es_mem *loss, *dentropy, *dtheta;
+    const es_mem *entropy, *control;
+    es_penalty penalty;
+    float scale;
+} regulariser;
+
+static void call_penalty(const es_ops *ops, es_backend *backend, void *context)
+{
+    const regulariser *r = context;
+    ops->entropy_penalty(backend, r->loss, r->dentropy, r->dtheta, r->entropy,
+                         &r->penalty, r->scale, r->control);
+}
+
+/* spec/model.md, section 4: the penalty of e and its derivative. */
+static double penalise(double *slope, double e, double theta,
+                       const es_penalty *p)
+{
+    const double most = log(p->n_ctx), deviation = e - theta * most;
+    const bool counts =
+        isfinite(e) && fabs(deviation) > (double)p->gamma * most;
+    *slope = counts ? 2 * deviation : 0;
+    return counts ? deviation * deviation : 0;
+}
+
+/* One head of the wanted; returns its penalty. */
+static double penalise_head(double *dentropy, double *dtheta, const float *e,
+                            double theta, double factor, const es_penalty *p)
+{
+    const int step = p->n_head * p->n_ctx;
+    double mean = 0, n = 0, sum = 0, slope;
+    for (int b = 0; b < p->n_batch; b++)
+        for (int i = 0; i < p->n_ctx; i++)
+            if (isfinite(e[b * step + i])) {
+                mean += (double)e[b * step + i];
+                n++;
+            }
+    for (int b = 0; b < p->n_batch; b++)
+        for (int i = 0; i < p->n_ctx; i++) {
+            const bool finite = isfinite(e[b * step + i]);
+            const double own = p->mean ? mean / n : (double)e[b * step + i];
+            const double more = penalise(&slope, own, theta, p);
+            sum += !p->mean ? more : finite ? more / n : 0;
+            slope = finite ? slope / (p->mean ? n : 1) : 0;
+            dentropy[b * step + i] = factor * slope;
+            *dtheta -= factor * slope * log(p->n_ctx);
+        }
+    return sum;
+}
+
+/* The arrays that are not wanted are left out, one after the other. */
+static void check_penalty_of(es_bench *bench, const es_penalty *shape,
+                             bool scaled, int left_out)
+{
+    const es_control control = {.loss_scale = 8, .grad_scale = NAN};
+    const int heads = shape->n_head, rows = shape->n_batch * shape->n_ctx;
+    const size_t n = (size_t)(rows * heads);
+    float *e = es_bench_draw(n, 2), *theta = es_bench_draw((size_t)heads, 1);
+    float *dtheta = es_bench_draw((size_t)heads, 1), loss = 0.25f;
+    for (size_t i = 0; i < n; i++)
+        e[i] = i % 11 == 5 ? NAN : i % 29 == 7 ? INFINITY : e[i] + 2;
+    double *want = es_bench_doubles(n), total = 0;
+    double *want_theta = es_bench_widen(dtheta, (size_t)heads);
+    regulariser r = {.penalty = *shape, .scale = 0.5f};
+    const double factor =
+        (double)shape->lambda * 0.5 * (scaled ? 8 : 1) / shape->n_layer / heads;
+    if (left_out != 0)
+        r.loss = es_bench_put_floats(bench, ES_CHANGE, &loss, 1);
+    r.entropy = es_bench_put_floats(bench, ES_READ, e, n);
+    if (left_out != 1)
+        r.dentropy = es_bench_put_floats(bench, ES_WRITE, NULL, n);
+    r.penalty.theta = es_bench_put_floats(bench, ES_READ, theta, (size_t)heads);
+    if (left_out != 2)
+        r.dtheta = es_bench_put_floats(bench, ES_CHANGE, dtheta, (size_t)heads);
+    if (scaled)
+        r.control =
+            es_bench_put(bench, ES_READ, &control, sizeof control / 4, 4);
+    for (int h = 0; h < heads; h++)
+        total += penalise_head(want + h * shape->n_ctx, want_theta + h,
+                               e + h * shape->n_ctx, (double)theta[h], factor,
+                               shape);
+    total = 0.25 + total / shape->n_layer / heads;
+    es_bench_run(bench, call_penalty, &r);
+    if (r.loss)
+        es_bench_expect(bench, "penalty", es_bench_get(bench, r.loss), &total,
+                        1, false);
+    if (r.dentropy)
+        es_bench_expect(bench, "dentropy", es_bench_get(bench, r.dentropy),
+                        want, n, false);
+    if (r.dtheta)
+        es_bench_expect(bench, "dtheta", es_bench_get(bench, r.dtheta),
+                        want_theta, (size_t)heads, false);
+    es_bench_clear(bench);
+    free(e), free(theta), free(dtheta), free(want), free(want_theta);
+}
+
+static void check_penalty(es_bench *bench)
+{
+    es_penalty shapes[] = {{.n_batch = 1, .n_ctx = 7, .n_head = 1},
+                           {.n_batch = 3, .n_ctx = 33, .n_head = 2},
+                           {.n_batch = 1, .n_ctx = 1, .n_head = 3},
+                           {.n_batch = 2, .n_ctx = 300, .n_head = 5}};
+    for (int i = 0; i < 16; i++) {
+        es_penalty *shape = &shapes[i % 4];
+        shape->n_layer = 3;
+        shape->gamma = 0.2f;
+        shape->lambda = 0.5f;
+        shape->mean = i / 4 % 2 == 1;
+        check_penalty_of(bench, shape, i / 8 == 1, i % 4);
+    }
+}
+
+static void test_cuda_sums__entropy_penalty(void **state)
+{
+    (void)state;
+    es_bench_fp32(check_penalty, &small);
+}
+
+/* --- rows of heads -------------------------------------------------------- */
+
+typedef struct rows_of_heads {
+    es_mem *sums;
+    es_row_mem rows;
+    int n_batch, n_head, n_ctx;
+} rows_of_heads;
+
+static void call_measure(const es_ops *ops, es_backend *backend, void *context)
+{
+    const rows_of_heads *r = context;
+    ops->measure_rows(backend, r->sums, &r->rows, r->n_batch, r->n_head,
+                      r->n_ctx);
+}
+
+static void expect_number(const char *what, double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-9 * fabs(want) + 1e-9) &&
+        !(isnan(got) && isnan(want)))
+        fail_msg("%s is %.12g, not %.12g", what, got, want);
+}
+
+/* What a head had before, and what one pass over its rows gives. */
+static void expect_head(const es_head_sums *got, const es_head_sums *before,
+                        const es_head_stats *stats, int n_rows,
+                        bool has_missing)
+{
+    const double n = (double)(n_rows - stats->nonfinite_rows);
+    const double more = n > 0 ? n : 0;
+    expect_number("entropy", got->entropy,
+                  before->entropy + (n > 0 ? more * stats->entropy : 0));
+    expect_number("sink", got->sink,
+                  before->sink + (n > 0 ? more * stats->sink : 0));
+    expect_number("missing", got->missing,
+                  before->missing +
+                      (n > 0 && has_missing ? more * stats->missing : 0));
+    assert_int_equal(got->finite_rows, before->finite_rows + (int64_t)more);
+    assert_int_equal(got->nonfinite_rows,
+                     before->nonfinite_rows + stats->nonfinite_rows);
+    assert_int_equal(got->nonfinite_weights,
+                     before->nonfinite_weights + stats->nonfinite_weights);
+    expect_number("entropy_min", got->entropy_min,
+                  fmin(before->entropy_min, stats->entropy_min));
+    expect_number("entropy_max", got->entropy_max,
+                  fmax(before->entropy_max, stats->entropy_max));
+    expect_number("max_logit", got->max_logit,
+                  fmax(before->max_logit, stats->max_logit));
+}
+
+static void put_rows(es_bench *bench, rows_of_heads *r, const es_rows *rows,
+                     size_t n)
+{
+    r->rows.entropy = es_bench_put_floats(bench, ES_READ, rows->entropy, n);
+    r->rows.max_logit = es_bench_put_floats(bench, ES_READ, rows->max_logit, n);
+    r->rows.sink = es_bench_put_floats(bench, ES_READ, rows->sink, n);
+    r->rows.nonfinite = es_bench_put(bench, ES_READ, rows->nonfinite, n, 4);
+    if (rows->missing)
+        r->rows.missing = es_bench_put_floats(bench, ES_READ, rows->missing, n);
+}
+
+/* Some rows are not finite, and all of head 1. */
+static es_rows draw_rows(size_t n, int n_head, int n_ctx, bool has_missing)
+{
+    es_rows rows = {.entropy = es_bench_draw(n, 3),
+                    .max_logit = es_bench_draw(n, 30),
+                    .sink = es_bench_draw(n, 1),
+                    .missing = has_missing ? es_bench_draw(n, 1) : NULL};
+    rows.nonfinite = calloc(n, sizeof *rows.nonfinite);
+    assert_non_null(rows.nonfinite);
+    for (size_t i = 0; i < n; i++) {
+        const size_t head = i / (size_t)n_ctx % (size_t)n_head;
+        if (i % 5 != 3 && head != 1)
+            continue;
+        rows.entropy[i] = rows.max_logit[i] = rows.sink[i] = NAN;
+        rows.nonfinite[i] = 1 + (int32_t)(i % 7);
+    }
+    return rows;
+}
+
+static void check_measure_of(es_bench *bench, int n_batch, int n_head,
+                             int n_ctx, bool has_missing)
+{
+    const int n_rows = n_batch * n_ctx;
+    const size_t n = (size_t)(n_rows * n_head), heads = (size_t)n_head;
+    rows_of_heads r = {.n_batch = n_batch, .n_head = n_head, .n_ctx = n_ctx};
+    es_rows rows = draw_rows(n, n_head, n_ctx, has_missing);
+    es_head_sums *before = calloc(heads, sizeof *before);
+    es_head_stats *stats = calloc(heads, sizeof *stats);
+    assert_true(before && stats);
+    /* Head 0 begins, as at a step's first batch. */
+    for (int h = 0; h < n_head; h++)
+        before[h] =
+            (es_head_sums){h, 2 * h, 3 * h, h, h, h, 1.5, h - 0.5, 20.25};
+    before[0].entropy_min = before[0].entropy_max = before[0].max_logit = NAN;
+    /* In words of 8 bytes; the lies of this array are not moved by less. */
+    r.sums =
+        es_bench_put(bench, ES_CHANGE, before, heads * sizeof *before / 8, 8);
+    put_rows(bench, &r, &rows, n);
+    es_rows_reduce(stats, &rows, n_batch, n_head, n_ctx);
+    es_bench_run(bench, call_measure, &r);
+    const es_head_sums *got = es_bench_get(bench, r.sums);
+    for (int h = 0; h < n_head; h++)
+        expect_head(&got[h], &before[h], &stats[h], n_rows, has_missing);
+    es_bench_clear(bench);
+    free(rows.entropy), free(rows.max_logit), free(rows.sink);
+    free(rows.missing), free(rows.nonfinite), free(before), free(stats);
+}
+
+static void check_measure(es_bench *bench)
+{
+    check_measure_of(bench, 1, 1, 1, true);
+    check_measure_of(bench, 1, 3, 7, false);
+    check_measure_of(bench, 2, 5, 300, true);
+    check_measure_of(bench, 40, 2, 3, false);
+}
+
+static void test_cuda_sums__measure_rows(void **state)
+{
+    (void)state;
+    es_bench_fp32(check_measure, &small);
+}
+
+/* --- activations, mean, squares ------------------------------------------- */
+
+typedef struct sums {
+    es_mem *out;
+    const es_mem *x;
+    size_t n;
+} sums;
+
+static void call_activations(const es_ops *ops, es_backend *backend,
+                             void *context)
+{
+    const sums *s = context;
+    ops->activation_stats(backend, s->out, s->x, s->n);
+}
+
+static void call_mean(const es_ops *ops, es_backend *backend, void *context)
+{
+    const sums *s = context;
+    ops->add_mean(backend, s->out, s->x, s->n);
+}
+
+static void call_squares(const es_ops *ops, es_backend *backend, void *context)
+{
+    const sums *s = context;
+    ops->sum_squares(backend, s->out, s->x, s->n);
+}
+
+static void check_activations_of(es_bench *bench, size_t n, int n_bad)
+{
+    const es_layer_sums before = {5, 2.5};
+    float *x = es_bench_draw(n, 3);
+    double squares = 2.5;
+    for (int i = 0; i < n_bad; i++)
+        x[(size_t)i * n / 3] = i == 1 ? NAN : INFINITY;
+    sums s = {.n = n};
+    s.out = es_bench_put(bench, ES_CHANGE, &before, 2, 8);
+    s.x = es_bench_put_acts(bench, ES_READ, x, n);
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    es_bench_run(bench, call_activations, &s);
+    const es_layer_sums *got = es_bench_get(bench, s.out);
+    assert_int_equal(got->nonfinite, 5 + n_bad);
+    if (isinf(squares))
+        assert_true(isinf(got->squares));
+    else
+        expect_number("squares", got->squares, squares);
+    es_bench_clear(bench);
+    free(x);
+}
+
+static void check_activations(es_bench *bench)
+{
+    for (size_t i = 0; i < N_LENGTHS; i++)
+        check_activations_of(bench, lengths[i], 0);
+    for (int n_bad = 1; n_bad < 4; n_bad++)
+        check_activations_of(bench, 301, n_bad);
+}
+
+static void test_cuda_sums__activation_stats(void **state)
+{
+    (void)state;
+    es_bench_each(check_activations, &small);
+}
+
+static void check_mean_of(es_bench *bench, size_t n)
+{
+    const double before = 1.25;
+    float *x = es_bench_draw(n, 3);
+    double want = 0, got;
+    sums s = {.n = n};
+    s.out = es_bench_put(bench, ES_CHANGE, &before, 1, 8);
+    s.x = es_bench_put_floats(bench, ES_READ, x, n);
+    for (size_t i = 0; i < n; i++)
+        want += (double)x[i];
+    es_bench_run(bench, call_mean, &s);
+    memcpy(&got, es_bench_get(bench, s.out), sizeof got);
+    expect_number("mean", got, before + want / (double)n);
+    es_bench_clear(bench);
+    free(x);
+}
+
+/* A gradient's square may be more than a float32 can hold. */
+static void check_squares_of(es_bench *bench, size_t n, float one)
+{
+    float *x = es_bench_draw(n, 3);
+    double want = 0, got;
+    x[n / 2] = one;
+    sums s = {.n = n};
+    s.out = es_bench_put(bench, ES_WRITE, NULL, 1, 8);
+    s.x = es_bench_put_floats(bench, ES_READ, x, n);
+    for (size_t i = 0; i < n; i++)
+        want += (double)x[i] * (double)x[i];
+    es_bench_run(bench, call_squares, &s);
+    memcpy(&got, es_bench_get(bench, s.out), sizeof got);
+    expect_number("squares", got, want);
+    es_bench_clear(bench);
+    free(x);
+}
+
+static void check_sums(es_bench *bench)
+{
+    for (size_t i = 0; i < N_LENGTHS; i++) {
+        check_mean_of(bench, lengths[i]);
+        check_squares_of(bench, lengths[i], 0.5f);
+    }
+    check_squares_of(bench, 100, 1e20f);
+    check_squares_of(bench, 100, NAN);
+}
+
+static void test_cuda_sums__mean_and_squares(void **state)
+{
+    (void)state;
+    es_bench_fp32(check_sums, &small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_sums__combine),
+        cmocka_unit_test(test_cuda_sums__combine_backward),
+        cmocka_unit_test(test_cuda_sums__rotate),
+        cmocka_unit_test(test_cuda_sums__entropy_penalty),
+        cmocka_unit_test(test_cuda_sums__measure_rows),
+        cmocka_unit_test(test_cuda_sums__activation_stats),
+        cmocka_unit_test(test_cuda_sums__mean_and_squares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

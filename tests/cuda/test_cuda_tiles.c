@@ -1,0 +1,234 @@
+/* Where things are in the tiles of attention, all of it, without a device. */
+#include "hooks/trainer/cuda/attention_tiles.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 300 };
+
+static const int sizes[] = {16, 32, 64, 128};
+static const int contexts[] = {1, 2, 15, 16, 17, 63, 64, 65, 127, 129, 200};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static const es_tile_owner owners[] = {ES_OWN_QUERIES, ES_OWN_KEYS};
+
+/* --- blocks --------------------------------------------------------------- */
+
+/* Every row of every head has one block, and what takes long comes first. */
+static void test_cuda_tiles__blocks_have_all_rows(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 2; o++)
+        for (size_t n = 0; n < COUNT(contexts); n++)
+            for (size_t i = 0; i < COUNT(sizes); i++) {
+                const int tiles = es_tile_count(contexts[n], sizes[i]);
+                int seen[3][MOST] = {{0}}, longest = 1 << 30;
+                for (unsigned block = 0; block < (unsigned)(3 * tiles);
+                     block++) {
+                    es_tile_place place = es_tile_place_of(block, contexts[n],
+                                                           sizes[i], owners[o]);
+                    int length = owners[o] == ES_OWN_QUERIES
+                                     ? place.first
+                                     : contexts[n] - place.first;
+                    assert_true(place.first % sizes[i] == 0);
+                    assert_int_equal(place.head, block / (unsigned)tiles);
+                    assert_true(block % (unsigned)tiles == 0 ||
+                                length <= longest);
+                    longest = length;
+                    for (int r = place.first; r < place.first + sizes[i]; r++)
+                        if (r < contexts[n])
+                            seen[place.head][r]++;
+                }
+                for (int head = 0; head < 3; head++)
+                    for (int r = 0; r < contexts[n]; r++)
+                        assert_int_equal(seen[head][r], 1);
+            }
+}
+
+/* The positions that a block goes through are all that its rows see, in whole
+ * tiles from the front, and no tile is for nothing. */
+static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
+{
+    for (int first = 0; first < n_ctx; first += n_own) {
+        es_tile_range range =
+            es_tile_others(first, n_own, n_other, n_ctx, owner);
+        assert_true(range.begin % n_other == 0);
+        assert_true(range.begin >= 0 && range.end <= n_ctx);
+        for (int own = first; own < first + n_own && own < n_ctx; own++)
+            for (int other = 0; other < n_ctx; other++)
+                if (es_tile_visible(own, other, owner))
+                    assert_true(other >= range.begin && other < range.end);
+        for (int tile = range.begin; tile < range.end; tile += n_other)
+            assert_true(es_tile_mask_of(first, n_own, tile, n_other, owner) !=
+                        ES_TILE_NONE);
+    }
+}
+
+static void test_cuda_tiles__others_are_what_is_seen(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < COUNT(contexts); n++)
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            for (size_t j = 0; j < COUNT(sizes); j++)
+                for (size_t o = 0; o < 2; o++)
+                    check_others(contexts[n], sizes[i], sizes[j], owners[o]);
+}
+
+/* Query i sees key j <= i, whoever owns which. */
+static void test_cuda_tiles__masks(void **state)
+{
+    (void)state;
+    assert_true(es_tile_visible(5, 5, ES_OWN_QUERIES));
+    assert_true(es_tile_visible(5, 4, ES_OWN_QUERIES));
+    assert_false(es_tile_visible(5, 6, ES_OWN_QUERIES));
+    assert_true(es_tile_visible(5, 6, ES_OWN_KEYS));
+    assert_false(es_tile_visible(5, 4, ES_OWN_KEYS));
+    for (size_t o = 0; o < 2; o++)
+        for (int own = 0; own < 12; own++)
+            for (int other = 0; other < 12; other++)
+                for (int n = 1; n <= 4; n++) {
+                    int n_seen = 0;
+                    for (int i = 0; i < n; i++)
+                        for (int j = 0; j < 3; j++)
+                            n_seen +=
+                                es_tile_visible(own + i, other + j, owners[o]);
+                    assert_int_equal(
+                        es_tile_mask_of(own, n, other, 3, owners[o]),
+                        n_seen == 0       ? ES_TILE_NONE
+                        : n_seen == 3 * n ? ES_TILE_ALL
+                                          : ES_TILE_SOME);
+                }
+}
+
+/* --- shared memory -------------------------------------------------------- */
+
+/* Every chunk has a place of its own; eight rows of one chunk, and eight chunks
+ * of one row or all of it, do not share four banks. */
+static void check_chunks(int n_chunks)
+{
+    int seen[64 * 16] = {0};
+    for (int row = 0; row < 64; row++)
+        for (int chunk = 0; chunk < n_chunks; chunk++)
+            seen[es_tile_chunk(row, chunk, n_chunks)]++;
+    for (int i = 0; i < 64 * n_chunks; i++)
+        assert_int_equal(seen[i], 1);
+    for (int row = 0; row < 64; row += 8)
+        for (int chunk = 0; chunk < n_chunks; chunk++) {
+            unsigned banks = 0;
+            for (int i = 0; i < 8; i++)
+                banks |= 1u << es_tile_chunk(row + i, chunk, n_chunks) % 8;
+            assert_int_equal(banks, 0xff);
+        }
+    for (int row = 0; row < 64; row++) {
+        unsigned banks = 0;
+        for (int i = 0; i < 8; i++)
+            banks |= 1u << es_tile_chunk(row + i / n_chunks, i % n_chunks,
+                                         n_chunks) %
+                               8;
+        if (n_chunks >= 8 || row % 2 == 0)
+            assert_int_equal(banks, 0xff);
+    }
+}
+
+static void test_cuda_tiles__chunks(void **state)
+{
+    (void)state;
+    check_chunks(4);
+    check_chunks(8);
+    check_chunks(16);
+}
+
+static void test_cuda_tiles__lanes_find_their_chunks(void **state)
+{
+    (void)state;
+    for (int n_chunks = 4; n_chunks <= 16; n_chunks *= 2)
+        for (int row = 0; row < 48; row += 8)
+            for (int chunk = 0; chunk < n_chunks; chunk += 2)
+                for (int lane = 0; lane < 32; lane++) {
+                    const int r = lane % 16, c = lane / 16;
+                    const unsigned at = es_tile_spot_bytes(r, c, n_chunks);
+                    assert_int_equal(
+                        es_tile_move(4096 + at, row, chunk, n_chunks),
+                        4096 +
+                            es_tile_spot_bytes(row + r, chunk + c, n_chunks));
+                }
+}
+
+/* --- fragments ------------------------------------------------------------ */
+
+/* What lane `lane` gets in half `i` of four matrices, of which lane l names row
+ * l % 8 of matrix l / 8: the row and column of the tile, by the manual's words
+ * on ldmatrix. */
+static void named(int *row, int *column, es_tile_spot spot(int), int lane,
+                  int i, bool turned)
+{
+    const int matrix = i / 2;
+    const int r = turned ? lane % 4 * 2 + i % 2 : lane / 4;
+    const int c = turned ? lane / 4 : lane % 4 * 2 + i % 2;
+    const es_tile_spot from = spot(matrix * 8 + r);
+    *row = from.row;
+    *column = from.chunk * 8 + c;
+}
+
+static es_tile_spot left_spot(int lane)
+{
+    return es_tile_left_spot(lane);
+}
+static es_tile_spot right_spot(int lane)
+{
+    return es_tile_right_spot(lane);
+}
+static es_tile_spot turned_spot(int lane)
+{
+    return es_tile_turned_spot(lane);
+}
+
+static void test_cuda_tiles__operands(void **state)
+{
+    int row, column;
+    (void)state;
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 8; i++) {
+            const int second = i / 4; /* of two right operands */
+            named(&row, &column, left_spot, lane, i, false);
+            assert_int_equal(row, es_tile_left_row(lane, i));
+            assert_int_equal(column, es_tile_left_column(lane, i));
+            named(&row, &column, right_spot, lane, i, false);
+            assert_int_equal(row, es_tile_right_column(lane, i) + 8 * second);
+            assert_int_equal(column, es_tile_right_row(lane, i % 4));
+            named(&row, &column, turned_spot, lane, i, true);
+            assert_int_equal(row, es_tile_right_row(lane, i % 4));
+            assert_int_equal(column,
+                             es_tile_right_column(lane, i) + 8 * second);
+        }
+}
+
+/* Two tiles of sums side by side are a left operand, register by register. */
+static void test_cuda_tiles__sums_become_an_operand(void **state)
+{
+    (void)state;
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 8; i++) {
+            const int tile = i / 4;
+            assert_int_equal(es_tile_left_row(lane, i),
+                             es_tile_sum_row(lane, i % 4));
+            assert_int_equal(es_tile_left_column(lane, i),
+                             8 * tile + es_tile_sum_column(lane, i % 4));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_tiles__blocks_have_all_rows),
+        cmocka_unit_test(test_cuda_tiles__others_are_what_is_seen),
+        cmocka_unit_test(test_cuda_tiles__masks),
+        cmocka_unit_test(test_cuda_tiles__chunks),
+        cmocka_unit_test(test_cuda_tiles__lanes_find_their_chunks),
+        cmocka_unit_test(test_cuda_tiles__operands),
+        cmocka_unit_test(test_cuda_tiles__sums_become_an_operand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

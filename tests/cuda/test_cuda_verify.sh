@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# The reference cases and a short training by the CUDA back-end: its kernels
+# on the emulation, and on a device where there is one.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+
+train=$BUILD/entropy-train
+cases=("$ES_SHARED"/reference/train/*/)
+all=${#cases[@]}
+
+by() { # LIBRARY COMMAND...
+    local library=$1
+    shift
+    env ENTROPY_TRAIN_CUDA="$library" "$@"
+}
+
+verifies() { # NAME LIBRARY [OPTION...]
+    local name="$1: all reference cases" library=$2
+    shift 2
+    if [ -d "${cases[0]}" ]; then
+        output "$name" "^$all passed, 0 failed$" \
+            by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
+    else
+        skip "$name" 'no reference cases'
+    fi
+}
+
+# Long enough for sequences to be run, captured and run again.
+final_loss() { # LIBRARY ARCH OPTION...
+    local library=$1 arch=$2
+    shift 2
+    by "$library" "$train" --arch "$arch" --data "$dir/corpus.tok" --no-record \
+        --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --accumulate 2 \
+        --lambda 1e-3 --steps 6 --eval-every 3 --eval-batches 2 --threads 1 \
+        "$@" 2>/dev/null | grep -oE 'loss [0-9]\.[0-9]{4}'
+}
+
+trains() { # NAME LIBRARY
+    local arch want
+    for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)'; do
+        want=$(final_loss "$2" "$arch" --backend cpu)
+        check "$1: $arch learns what it learns by the CPU" [ -n "$want" -a \
+            "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
+    done
+    output "$1: fp16 trains" '^SM.LN.G finished after 6 steps, loss [0-9]' \
+        by "$2" "$train" --arch SM+LN+G --data "$dir/corpus.tok" --no-record \
+        --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --steps 6 \
+        --eval-every 0 --backend cuda --precision fp16
+}
+
+emulated=$BUILD/tests/libentropytrain_cuda_host.so
+library=$BUILD/libentropytrain_cuda.so
+if [ ! -e "$library" ]; then
+    skip 'the CUDA back-end' 'built without CUDA'
+    finish
+    exit
+fi
+own_corpus "$dir/corpus.tok" || exit 1
+
+# The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
+# each precision has another. Sanitizers, which are slow, see the exact kernels
+# and those of the tensor cores once each.
+verifies 'emulation' "$emulated"
+verifies 'emulation, bf16' "$emulated" --precision bf16
+trains 'emulation' "$emulated"
+if [ -z "${SAN:-}" ]; then
+    export ENTROPY_TRAIN_EMULATION=reverse
+    verifies 'emulation, reverse, tf32' "$emulated" --precision tf32
+    export ENTROPY_TRAIN_EMULATION=random=1
+    verifies 'emulation, random, fp16' "$emulated" --precision fp16
+    export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
+    verifies 'emulation, bare, bf16' "$emulated" --precision bf16
+    unset ENTROPY_TRAIN_EMULATION
+fi
+
+why=$(by "$library" "$train" verify --backend cuda "${cases[0]}" 2>&1)
+if grep -qE 'CUDA: (no driver|no device)' <<<"$why"; then
+    skip 'device: all reference cases' 'no CUDA device'
+    output 'auto: the CPU without a device' '^1 passed, 0 failed$' \
+        by "$library" "$train" verify --backend auto "${cases[0]}"
+else
+    verifies 'device' "$library"
+    for precision in tf32 bf16 fp16; do
+        verifies "device, $precision" "$library" --precision $precision
+    done
+    trains 'device' "$library"
+fi
+finish

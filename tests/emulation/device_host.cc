@@ -1,0 +1,324 @@
+/* The device that the host pretends to be. */
+#include "hooks/trainer/cuda/kernel.h"
+#include "tests/emulation/counts.h"
+#include "tests/emulation/host.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_SEQUENCES = 64 };
+
+/* Work that has been captured, in its order. */
+typedef struct captured {
+    struct captured *next;
+    void (*work)(es_device *device, const void *argument);
+    void *argument;
+} captured;
+
+typedef struct graph {
+    captured *first, **end;
+} graph;
+
+struct es_device {
+    es_device_facts facts;
+    es_host_wishes wishes;
+    size_t reserved;
+    long n_launches, n_captured, n_copies, n_reserved;
+    char trouble[200];
+    const char *unnoticed; /* trouble that nobody has waited for */
+    bool captures;
+    graph capturing, graphs[MAX_SEQUENCES];
+};
+
+extern "C" ES_API es_host_counts es_host_counted;
+es_host_counts es_host_counted;
+
+/* --- opening -------------------------------------------------------------- */
+
+static es_host_wishes read_wishes(void)
+{
+    es_host_wishes wishes = {};
+    wishes.memory = SIZE_MAX;
+    const char *words = getenv("ENTROPY_TRAIN_EMULATION");
+    for (; words && *words; words += strcspn(words, ",")) {
+        words += *words == ',';
+        unsigned long long n = 0;
+        if (strncmp(words, "reverse", 7) == 0)
+            wishes.reverse = true;
+        else if (strncmp(words, "late", 4) == 0)
+            wishes.late = true;
+        else if (strncmp(words, "bare", 4) == 0)
+            wishes.bare = true;
+        else if (sscanf(words, "random=%llu", &n) == 1)
+            wishes.random = (long)n;
+        else if (sscanf(words, "fail=%llu", &n) == 1)
+            wishes.fail = (long)n;
+        else if (sscanf(words, "captured=%llu", &n) == 1)
+            wishes.captured = (long)n;
+        else if (sscanf(words, "copy=%llu", &n) == 1)
+            wishes.copy = (long)n;
+        else if (sscanf(words, "reserve=%llu", &n) == 1)
+            wishes.reserve = (long)n;
+        else if (sscanf(words, "memory=%llu", &n) == 1)
+            wishes.memory = (size_t)n;
+    }
+    return wishes;
+}
+
+es_status es_device_open(es_device **out)
+{
+    es_device *device = (es_device *)calloc(1, sizeof *device);
+    *out = device;
+    if (!device)
+        return es_fail(ES_ENOMEM, "out of memory for the emulated device");
+    /* The smallest that the back-end is made for. */
+    snprintf(device->facts.name, sizeof device->facts.name, "host emulation");
+    device->facts.n_processors = 4;
+    device->facts.shared_bytes = 163 << 10;
+    device->facts.major = 8;
+    device->wishes = read_wishes();
+    return ES_OK;
+}
+
+static void free_graph(graph *old)
+{
+    while (old->first) {
+        captured *first = old->first;
+        old->first = first->next;
+        free(first->argument);
+        free(first);
+    }
+}
+
+void es_device_close(es_device *device)
+{
+    if (!device)
+        return;
+    free_graph(&device->capturing);
+    for (int i = 0; i < MAX_SEQUENCES; i++)
+        free_graph(&device->graphs[i]);
+    free(device);
+}
+
+const es_device_facts *es_device_facts_of(const es_device *device)
+{
+    return &device->facts;
+}
+
+const es_host_wishes *es_host_wishes_of(const es_device *device)
+{
+    return &device->wishes;
+}
+
+static void expect_no_capture(const es_device *device, const char *what)
+{
+    if (!device->captures)
+        return;
+    fprintf(stderr, "host emulation: %s within a captured sequence\n", what);
+    abort();
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+es_status es_device_reserve(es_device *device, void **out, size_t bytes)
+{
+    size_t left = device->wishes.memory - device->reserved;
+    expect_no_capture(device, "a reserve");
+    *out = NULL;
+    const bool refused = ++device->n_reserved == device->wishes.reserve;
+    /* Exactly so large, for a sanitizer to see what is beyond. */
+    if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
+        return es_fail(ES_ENOMEM,
+                       "host emulation: out of memory: %zu MiB wanted, "
+                       "%zu MiB free",
+                       bytes >> 20, left >> 20);
+    device->reserved += malloc_usable_size(*out);
+    memset(*out, 0xff, bytes);
+    return ES_OK;
+}
+
+void es_device_release(es_device *device, void *memory)
+{
+    expect_no_capture(device, "a release");
+    if (memory)
+        device->reserved -= malloc_usable_size(memory);
+    free(memory);
+}
+
+/* --- failures that were asked for ------------------------------------------
+ */
+
+/* Whether nothing is done any more. */
+static bool is_over(const es_device *device)
+{
+    return device->trouble[0] || device->unnoticed;
+}
+
+/* The piece of work number n, of which number `wish` is meant to fail. */
+static bool fails(es_device *device, const char *what, long n, long wish)
+{
+    if (n != wish)
+        return false;
+    if (device->wishes.late)
+        device->unnoticed = what;
+    else
+        es_device_trouble(device, what, 719);
+    return true;
+}
+
+/* What a wait brings to light. */
+static void notice(es_device *device)
+{
+    if (device->unnoticed)
+        es_device_trouble(device, device->unnoticed, 719);
+}
+
+/* Whether there is still a device to copy to or from. */
+static bool can_copy(es_device *device)
+{
+    return !is_over(device) && !fails(device, "a copy that was meant to fail",
+                                      ++device->n_copies, device->wishes.copy);
+}
+
+typedef struct span {
+    void *out;
+    size_t bytes;
+} span;
+
+static void zero(es_device *device, const void *argument)
+{
+    const span *s = (const span *)argument;
+    (void)device;
+    memset(s->out, 0, s->bytes);
+}
+
+void es_device_zero(es_device *device, void *out, size_t bytes)
+{
+    span s = {out, bytes};
+    es_host_do(device, zero, &s, sizeof s);
+}
+
+void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
+{
+    expect_no_capture(device, "a store");
+    es_host_counted.stores++;
+    if (can_copy(device) && bytes > 0)
+        memcpy(out, in, bytes);
+}
+
+void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
+{
+    expect_no_capture(device, "a load");
+    es_host_counted.loads++;
+    const bool can_load = can_copy(device);
+    notice(device);
+    if (!can_load)
+        memset(out, 0xff, bytes);
+    else if (bytes > 0)
+        memcpy(out, in, bytes);
+}
+
+/* --- work ----------------------------------------------------------------- */
+
+/* Adds the work to the graph. */
+static bool capture(es_device *device,
+                    void (*work)(es_device *device, const void *argument),
+                    const void *argument, size_t bytes)
+{
+    graph *all = &device->capturing;
+    captured *added = (captured *)calloc(1, sizeof *added);
+    void *copy = malloc(bytes);
+    if (!added || !copy) {
+        free(added);
+        free(copy);
+        return false;
+    }
+    memcpy(copy, argument, bytes);
+    added->work = work;
+    added->argument = copy;
+    *all->end = added;
+    all->end = &added->next;
+    return true;
+}
+
+static void run(es_device *device,
+                void (*work)(es_device *device, const void *argument),
+                const void *argument)
+{
+    if (!is_over(device) && !fails(device, "a launch that was meant to fail",
+                                   ++device->n_launches, device->wishes.fail))
+        work(device, argument);
+}
+
+void es_host_do(es_device *device,
+                void (*work)(es_device *device, const void *argument),
+                const void *argument, size_t bytes)
+{
+    if (device->trouble[0])
+        return;
+    if (!device->captures) {
+        es_host_counted.loose++;
+        run(device, work, argument);
+    } else if (++device->n_captured == device->wishes.captured)
+        es_device_trouble(device, "a launch that was meant to fail", 901);
+    else if (!capture(device, work, argument, bytes))
+        es_device_trouble(device, "a captured sequence", 2);
+}
+
+void es_device_capture(es_device *device)
+{
+    expect_no_capture(device, "a capture");
+    if (device->trouble[0])
+        return;
+    device->captures = true;
+    free_graph(&device->capturing);
+    device->capturing.end = &device->capturing.first;
+}
+
+void es_device_capture_end(es_device *device, int sequence)
+{
+    graph *kept = &device->graphs[sequence];
+    if (!device->captures)
+        return;
+    es_host_counted.captures++;
+    free_graph(kept);
+    kept->first = device->capturing.first;
+    device->capturing.first = NULL;
+    device->captures = false;
+}
+
+bool es_device_replay(es_device *device, int sequence)
+{
+    const captured *next = device->graphs[sequence].first;
+    expect_no_capture(device, "a replay");
+    if (!next)
+        return device->trouble[0] != 0;
+    es_host_counted.replays++;
+    for (; next; next = next->next)
+        run(device, next->work, next->argument);
+    return true;
+}
+
+/* --- trouble -------------------------------------------------------------- */
+
+void es_device_trouble(es_device *device, const char *what, int code)
+{
+    if (!device->trouble[0])
+        snprintf(device->trouble, sizeof device->trouble, "%s: error %d", what,
+                 code);
+}
+
+bool es_device_is_in_trouble(const es_device *device)
+{
+    return device->trouble[0] != 0;
+}
+
+es_status es_device_status(es_device *device)
+{
+    expect_no_capture(device, "a wait");
+    notice(device);
+    if (device->trouble[0])
+        return es_fail(ES_EIO, "host emulation: %s", device->trouble);
+    return ES_OK;
+}

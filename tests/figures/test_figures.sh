@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# `make figures`, small: every file is a picture, none is blank, and no text
+# touches another.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+write_source "$dir/src"
+export FIGURE_DIR=$dir/figures FIGURE_CORPUS=$dir/src FIGURE_STEPS=30
+export FIGURE_OPTIONS='--d-model 12 --n-head 3 --n-layer 5 --ctx 16 --batch 2
+    --eval-batches 1 --eval-every 10'
+figures() { samples/figures.sh >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
+pictures() { find "$FIGURE_DIR" -path "*/$1/*" -type f | sort; }
+
+is_picture() { # FILE: between 100 and 20000 pixels a side, and something in it
+    local size width height
+    size=$(od -An -tu1 -j16 -N8 "$1" | awk '{ print 65536 * $2 + 256 * $3 + $4, 65536 * $6 + 256 * $7 + $8 }')
+    read -r width height <<<"$size"
+    [ "$(head -c 4 "$1" | tail -c 3)" = PNG ] && [ "$(stat -c %s "$1")" -gt 2500 ] &&
+        [ "$width" -ge 100 ] && [ "$width" -le 20000 ] &&
+        [ "$height" -ge 100 ] && [ "$height" -le 20000 ]
+}
+all_pictures() {
+    local file n=0
+    for file in $(pictures light) $(pictures dark) $(pictures column); do
+        is_picture "$file" || { echo "$file"; return 1; }
+        n=$((n + 1))
+    done
+    [ $n -gt 30 ]
+}
+light_like_dark() { diff <(pictures light | sed 's/light//') <(pictures dark | sed 's/dark//'); }
+of_a_column() { # 234 points at two pixels each
+    local file
+    for file in $(pictures column); do
+        [ "$(od -An -tu1 -j18 -N2 "$file" | awk '{ print 256 * $1 + $2 }')" = 468 ] ||
+            { echo "$file"; return 1; }
+    done
+}
+every_figure() { # that the program knows
+    local name
+    pictures light >"$dir/light"
+    for name in $(sed -n '/^The figures of/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$("$BUILD/entropy-scan" --help)"); do
+        grep -q -- "-$name.png" "$dir/light" || { echo "$name"; return 1; }
+    done
+}
+page_shows() {
+    local file
+    for file in $(grep -o 'src="[^"]*' "$FIGURE_DIR/index.html" | cut -d'"' -f2); do
+        [ -s "$FIGURE_DIR/$file" ] || { echo "$file"; return 1; }
+    done
+}
+apart() { pictures "$1" | xargs awk -f tests/tools/texts_apart.awk; }
+
+check 'draws' figures
+check 'every file is a picture' all_pictures
+check 'every figure is drawn' every_figure
+check 'light and dark' light_like_dark
+check 'as wide as a column' of_a_column
+check 'the page shows what is there' page_shows
+if [ -r "$ES_SHARED/reference/paper_heatmaps/SM.csv" ]; then
+    check 'published shares beside ours' grep -q \
+        '^<tr><td>SM+G, published<td>1%<td>18%<td>23%<td>58%' "$FIGURE_DIR/index.html"
+    check 'ours' grep -q '^<tr><td>SM+G, drawn here<td>1.4%<td>18.1%' "$FIGURE_DIR/index.html"
+else
+    skip 'published shares' 'no published heatmaps'
+    check 'which it says' grep -q 'published heatmaps are not in' "$dir/complaints"
+fi
+export FIGURE_SCAN='--format svg'
+check 'draws SVG of the same runs' figures
+check 'and trains no more' eval '! grep -q training "$dir/complaints"'
+check 'texts are apart' apart light
+check 'texts are apart in a column' apart column
+finish

@@ -1,0 +1,328 @@
+/* Figures of bars and points, from run files: what they print is what --json
+   says. */
+#include "analyzer/base/value.h"
+#include "cli/figures/cost.h"
+#include "cli/figures/drawing.h"
+#include "cli/runs/json.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/loaded.h"
+#include "tests/support/pictures.h"
+#include "tests/support/recorded.h"
+#include "tests/support/shown.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static es_picture *drawn(const es_drawing *drawing, es_figure_kind kind)
+{
+    es_picture *picture = NULL;
+    es_assert_ok(es_figure_entry_of(kind)->draw(&picture, drawing));
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+static es_drawing drawing_of(const es_shown *shown)
+{
+    return (es_drawing){.runs = (const es_run_summary **)shown->runs,
+                        .n = shown->n,
+                        .note = "max = 3.87 (observed)",
+                        .axis = "entropy (nats)"};
+}
+
+/* --json of the runs, to be freed. */
+static char *json_of(const es_shown *shown)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    es_json json;
+    assert_non_null(stream);
+    es_json_begin(&json, stream, &shown->max, shown->observed);
+    for (size_t i = 0; i < shown->n; i++)
+        es_assert_ok(es_json_run(&json, shown->runs[i]));
+    es_json_end(&json);
+    fclose(stream);
+    return text;
+}
+
+/* --- bands ----------------------------------------------------------------*/
+
+static void test_bands__numbers_of_json(void **state)
+{
+    es_shown shown;
+    es_shown_published(&shown, state, (es_max){.policy = ES_MAX_OBSERVED});
+    es_drawing drawing = drawing_of(&shown);
+    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+    char *json = json_of(&shown), *at = json;
+    for (size_t i = 0; i < shown.n; i++) {
+        double fractions[ES_N_BANDS];
+        at = strstr(at, "\"fractions\":[");
+        assert_non_null(at);
+        at += strlen("\"fractions\":[");
+        for (int b = 0; b < ES_N_BANDS; b++) {
+            char text[16];
+            fractions[b] = 100 * strtod(at, &at);
+            at++;
+            snprintf(text, sizeof text, "%.1f%%", fractions[b]);
+            if (!picture_says(picture, text))
+                snprintf(text, sizeof text, "%.0f", fractions[b]);
+            if (!picture_says(picture, text))
+                fail_msg("run %zu, band %d: no '%s'", i, b, text);
+        }
+    }
+    assert_true(picture_says(picture, "[3m/4,m]"));
+    assert_false(picture_says(picture, "NaN or infinite"));
+    es_picture_free(picture);
+    free(json);
+    es_shown_free(&shown);
+}
+
+/* L = 3, H = 2; of six heads two in the top band, one NaN, one missing. */
+static void test_bands__nonfinite(void **state)
+{
+    const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
+    char *path = es_folder_file(state, "bands.db");
+    es_run_info info = es_run_of(3, 2);
+    es_recorded to = es_record(path, &info);
+    es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 7, values, 6);
+    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_close(&to);
+    es_run_summary *run = es_loaded_run(path, 0);
+    const es_run_summary *runs[] = {run};
+    es_drawing drawing = {.runs = runs,
+                          .n = 1,
+                          .style = {.width = 400},
+                          .note = "max = 4 (observed)",
+                          .axis = "entropy (nats)"};
+    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_says(picture, "20%")); /* of five heads */
+    assert_false(picture_says(picture, "16.7%"));
+    assert_true(picture_says(picture, "40%"));
+    assert_true(picture_says(picture, "0%"));
+    assert_true(picture_says(picture, "step 7"));
+    assert_false(picture_says(picture, "m (observed) is unknown"));
+    assert_true(picture_says(
+        picture, "m = 4 (observed): the largest value of all runs shown"));
+    es_picture_free(picture);
+    es_summary_free(run);
+}
+
+/* Heads that are all NaN; no tick is above 100 %. */
+static void test_bands__all_nan(void **state)
+{
+    char *path = es_folder_file(state, "nan.db");
+    es_run_info info = es_run_of(3, 2);
+    es_recorded to = es_record(path, &info);
+    es_record_all(&to, "entropy", 7, NAN);
+    es_record_end(&to, ES_RUN_FAILED);
+    es_record_close(&to);
+    es_run_summary *run = es_loaded_run(path, 0);
+    const es_run_summary *runs[12];
+    es_drawing drawing = {.runs = runs,
+                          .n = 12,
+                          .note = "max = nan (observed)",
+                          .style = {.width = 486}};
+    for (size_t i = 0; i < 12; i++)
+        runs[i] = run;
+    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+    assert_true(picture_says(picture, "m (observed) is unknown"));
+    assert_true(picture_says(picture, "100"));
+    assert_false(picture_says(picture, "120"));
+    es_picture_free(picture);
+    es_summary_free(run);
+}
+
+static void test_bands__needs_heads(void **state)
+{
+    char *path = es_folder_file(state, "loss.db");
+    es_run_info info = es_run_of(3, 2);
+    es_recorded to = es_record(path, &info);
+    es_record_all(&to, "entropy", 1, 2);
+    es_record_value(&to, "loss", 1, 5);
+    es_record_close(&to);
+    es_reader *reader;
+    es_run_summary *run = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    options.series = "loss";
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_summary_load(&run, reader, 0, &options));
+    es_reader_close(reader);
+    es_assert_status(ES_ENOTFOUND,
+                     "series loss has one value a run: a figure of bands needs "
+                     "one of each head: entropy",
+                     es_fits_bands(run));
+    es_summary_free(run);
+}
+
+/* --- flops and pareto -----------------------------------------------------*/
+
+typedef struct model {
+    const char *name, *arch, *config;
+    int64_t n_layer, d_model, batch;
+    float ce; /* of its evaluation; 0: there is none */
+} model;
+
+static es_run_summary *record(void **state, const model *m)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s.db", m->name);
+    char *path = es_folder_file(state, file);
+    es_run_info info = es_run_of(m->n_layer, 12);
+    info.name = m->name;
+    info.arch = m->arch;
+    info.config = m->config;
+    info.d_model = m->d_model;
+    info.batch = m->batch;
+    info.ctx = 128;
+    es_recorded to = es_record(path, &info);
+    es_record_all(&to, "entropy", 20, 2);
+    const float earlier = 3;
+    if (m->ce != 0)
+        es_record_sample(&to, "ce", ES_PHASE_EVAL, 10, &earlier, 1);
+    if (m->ce != 0)
+        es_record_sample(&to, "ce", ES_PHASE_EVAL, 20, &m->ce, 1);
+    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_close(&to);
+    return es_loaded_run(path, 0);
+}
+
+static const model models[] = {
+    {"a", "SM+LN+G", NULL, 12, 768, 8, 1},
+    {"b", "SM+ScFuFFNi6", "{\"mlp_mult\":4}", 12, 768, 8, 1.5f},
+    {"c", "SM", "{\"accumulate\":2}", 12, 768, 8, NAN},
+    {"d", "SM+R", NULL, 12, 768, ES_UNKNOWN, 1.25f},
+};
+enum { N_MODELS = 4 };
+
+typedef struct costs {
+    es_run_summary *summaries[N_MODELS];
+    const es_run_summary *runs[N_MODELS];
+    es_figure_options options;
+    es_drawing drawing;
+} costs;
+
+static void set_up(costs *to, void **state, es_cost cost)
+{
+    *to = (costs){.options = {.cost = cost}};
+    to->drawing = (es_drawing){.options = &to->options,
+                               .runs = to->runs,
+                               .n = N_MODELS,
+                               .style = {.width = 1200}};
+    for (size_t i = 0; i < N_MODELS; i++)
+        to->runs[i] = to->summaries[i] = record(state, &models[i]);
+}
+
+static void tear_down(costs *c)
+{
+    for (size_t i = 0; i < N_MODELS; i++)
+        es_summary_free(c->summaries[i]);
+}
+
+/* The published numbers, and one panel for all that cost the same. */
+static void test_flops__published(void **state)
+{
+    static const char *const texts[] = {"14.5B",
+                                        "7.7B",
+                                        "29B",
+                                        "16.3B",
+                                        "58B",
+                                        "36.2B", /* SM+LN+G */
+                                        "906M",
+                                        "8.61B", /* SM+ScFuFFNi6 */
+                                        "L = 12, d = 768; the same: SM, SM+R"};
+    costs c;
+    set_up(&c, state, ES_COST_FLOPS);
+    es_picture *picture = drawn(&c.drawing, ES_FIGURE_FLOPS);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!picture_says(picture, texts[i]))
+            fail_msg("no '%s'", texts[i]);
+    es_picture_free(picture);
+    tear_down(&c);
+}
+
+static void test_flops__lacks(void **state)
+{
+    static const struct {
+        model m;
+        const char *words;
+    } cases[] = {
+        {{"e", NULL, NULL, 3, 96, 8, 1}, "needs the run's architecture"},
+        {{"f", "mine", NULL, 3, 96, 8, 1}, "in our notation, not 'mine'"},
+        {{"g", "SM", NULL, 3, ES_UNKNOWN, 8, 1}, "needs the run's d_model"}};
+    for (size_t i = 0; i < 3; i++) {
+        es_run_summary *run = record(state, &cases[i].m);
+        es_assert_status(ES_ENOTFOUND, cases[i].words, es_fits_flops(run));
+        es_assert_status(ES_ENOTFOUND, cases[i].words, es_fits_pareto(run));
+        es_summary_free(run);
+    }
+    const model never = {"h", "SM", NULL, 3, 96, 8, 0};
+    es_run_summary *run = record(state, &never);
+    es_assert_ok(es_fits_flops(run));
+    es_assert_status(ES_ENOTFOUND, "needs an evaluation", es_fits_pareto(run));
+    es_summary_free(run);
+}
+
+static void expect_cost(const es_run_summary *run, es_cost cost, double wanted)
+{
+    double found = -1;
+    es_assert_ok(es_run_cost(&found, run, cost));
+    assert_true(found == wanted);
+}
+
+static void test_pareto__costs(void **state)
+{
+    double found;
+    costs c;
+    set_up(&c, state, ES_COST_TOKENS);
+    expect_cost(c.runs[0], ES_COST_FLOPS, 14495514624.0 + 7701921792.0);
+    expect_cost(c.runs[0], ES_COST_PARAMS, 12.0 * 12 * 768 * 768);
+    expect_cost(c.runs[0], ES_COST_NONLINEAR,
+                12.0 * 128 * (12 * 128 + 2 * 768 + 4 * 768));
+    expect_cost(c.runs[1], ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
+    expect_cost(c.runs[0], ES_COST_TOKENS, 20.0 * 8 * 128);
+    expect_cost(c.runs[2], ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
+    c.summaries[0]->eval_ppl = (float)exp(3); /* as at step 10 */
+    expect_cost(c.runs[0], ES_COST_TOKENS, 10.0 * 8 * 128);
+    es_assert_status(ES_ENOTFOUND, "batch",
+                     es_run_cost(&found, c.runs[3], ES_COST_TOKENS));
+    tear_down(&c);
+}
+
+/* What cannot be drawn is named. */
+static void test_pareto__undrawn(void **state)
+{
+    costs c;
+    set_up(&c, state, ES_COST_TOKENS);
+    es_picture *picture = drawn(&c.drawing, ES_FIGURE_PARETO);
+    assert_true(picture_says(
+        picture, "No finite perplexity: SM. Cost unknown: SM+R. Tokens up to "
+                 "the evaluation. Lower left is better; no run is below the "
+                 "line. Of runs that differ in neither architecture nor cost "
+                 "the best is named."));
+    assert_true(picture_says(picture, "tokens trained on"));
+    es_picture_free(picture);
+    c.drawing.n = 1;
+    c.runs[0] = c.runs[2];
+    picture = drawn(&c.drawing, ES_FIGURE_PARETO);
+    assert_true(picture_says(picture, "no finite values"));
+    es_picture_free(picture);
+    tear_down(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bands__numbers_of_json),
+        cmocka_unit_test(test_bands__nonfinite),
+        cmocka_unit_test(test_bands__all_nan),
+        cmocka_unit_test(test_bands__needs_heads),
+        cmocka_unit_test(test_flops__published),
+        cmocka_unit_test(test_flops__lacks),
+        cmocka_unit_test(test_pareto__costs),
+        cmocka_unit_test(test_pareto__undrawn),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

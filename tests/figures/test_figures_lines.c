@@ -1,0 +1,546 @@
+/* The figures made of lines: what they draw of run files, and what they say. */
+#include "analyzer/base/value.h"
+#include "cli/figures/drawing.h"
+#include "cli/scan/scan.h"
+#include "render/figures/curves.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/loaded.h"
+#include "tests/support/pictures.h"
+#include "tests/support/recorded.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { L = 3, H = 5, STEPS = 4 };
+
+static const int64_t steps[STEPS] = {0, 10, 20, 30};
+
+static es_recorded record(const char *path, const char *name)
+{
+    es_run_info info = es_run_of(L, H);
+    info.name = name;
+    info.ctx = 16;
+    info.batch = 3;
+    info.config = "{\"steps\": 100, \"accumulate\": 2}";
+    return es_record(path, &info);
+}
+
+static void finish(es_recorded *to)
+{
+    es_record_end(to, ES_RUN_FINISHED);
+    es_record_close(to);
+}
+
+/* Head h of layer l at sample i: never the same twice. */
+static float head_value(size_t i, size_t l, size_t h)
+{
+    static const float of_head[H] = {0.5f, 0.1f, 0.9f, 0.3f, 0.4f};
+    return of_head[h] + (float)l + 0.01f * (float)i;
+}
+
+static void record_heads(es_recorded *to, const char *name)
+{
+    float values[L * H];
+    for (size_t i = 0; i < STEPS; i++) {
+        for (size_t k = 0; k < L * H; k++)
+            values[k] = head_value(i, k / H, k % H);
+        es_record_sample(to, name, ES_PHASE_TRAIN, steps[i], values, L * H);
+    }
+}
+
+/* values (STEPS,n) */
+static void record_rows(es_recorded *to, const char *name, es_phase phase,
+                        const float *values, size_t n)
+{
+    for (size_t i = 0; i < STEPS; i++)
+        es_record_sample(to, name, phase, steps[i], values + i * n, n);
+}
+
+/* A figure of the runs of some files. */
+typedef struct shown {
+    const es_run_summary *runs[3];
+    es_figure_options options;
+    es_drawing drawing;
+} shown;
+
+static void show(shown *s, const char *series, size_t n,
+                 const char *const *paths)
+{
+    *s = (shown){.drawing = {.n = n, .axis = "y"}};
+    s->drawing.runs = s->runs;
+    s->drawing.options = &s->options;
+    for (size_t i = 0; i < n; i++)
+        s->runs[i] = es_loaded_series(paths[i], series);
+}
+
+static void hide(shown *s)
+{
+    for (size_t i = 0; i < s->drawing.n; i++)
+        es_summary_free((es_run_summary *)(uintptr_t)s->runs[i]);
+}
+
+static es_picture *drawn(es_figure_draw *draw, const shown *s)
+{
+    es_picture *picture = NULL;
+    es_assert_ok(draw(&picture, &s->drawing));
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+/* What is drawn is this figure. */
+static void assert_draws(es_figure_draw *draw, const shown *s,
+                         const es_curves *figure)
+{
+    size_t n_a, n_b;
+    es_picture *a = drawn(draw, s), *b = NULL;
+    es_assert_ok(es_curves_draw(&b, figure));
+    char *x = picture_bytes(&n_a, a, ES_FORMAT_SVG, 1, NULL, 0);
+    char *y = picture_bytes(&n_b, b, ES_FORMAT_SVG, 1, NULL, 0);
+    assert_true(x && y);
+    assert_int_equal(n_a, n_b);
+    assert_memory_equal(x, y, n_b);
+    free(x);
+    free(y);
+    es_picture_free(a);
+    es_picture_free(b);
+}
+
+static const char *const layer_names[L] = {"layer 0", "layer 1", "layer 2"};
+
+/* values (n,STEPS) */
+static void lines_of(es_curve *curves, const char *const *names,
+                     float (*values)[STEPS], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        curves[i] = (es_curve){
+            .label = names[i], .x = steps, .values = values[i], .n = STEPS};
+}
+
+/* --- curves ---------------------------------------------------------------*/
+
+static void test_lines__spread_of_heads(void **state)
+{
+    const char *path = es_folder_file(state, "a.db");
+    float mean[L][STEPS], low[L][STEPS], high[L][STEPS];
+    es_curve curves[L];
+    es_recorded r = record(path, "a");
+    shown s;
+    record_heads(&r, "entropy");
+    finish(&r);
+    for (size_t l = 0; l < L; l++)
+        for (size_t i = 0; i < STEPS; i++) {
+            double sum = 0;
+            for (size_t h = 0; h < H; h++)
+                sum += (double)head_value(i, l, h);
+            mean[l][i] = (float)(sum / H);
+            low[l][i] = head_value(i, l, 3); /* of five the second */
+            high[l][i] = head_value(i, l, 0);
+        }
+    lines_of(curves, layer_names, mean, L);
+    for (size_t l = 0; l < L; l++) {
+        curves[l].low = low[l];
+        curves[l].high = high[l];
+    }
+    es_curves_panel panel = {
+        "a", "mean of each layer, shaded: quartiles of its heads", curves, L};
+    es_curves figure = {.panels = &panel,
+                        .n_panels = 1,
+                        .y_text = "y",
+                        .line_text = "layer",
+                        .reference = es_ceiling(16),
+                        .reference_text = "ceiling ln(T!)/T"};
+    show(&s, "entropy", 1, &path);
+    s.options.spread = ES_SPREAD_QUARTILES;
+    assert_draws(es_draw_curves, &s, &figure);
+    for (size_t k = 0; k < L * STEPS; k++) {
+        low[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 1);
+        high[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 2);
+    }
+    panel.subtitle = "mean of each layer, shaded: range of its heads";
+    s.options.spread = ES_SPREAD_RANGE;
+    assert_draws(es_draw_curves, &s, &figure);
+    hide(&s);
+}
+
+static void test_lines__heads_of_a_layer(void **state)
+{
+    static const char *const names[H] = {"head 0", "head 1", "head 2", "head 3",
+                                         "head 4"};
+    const char *path = es_folder_file(state, "heads.db");
+    float values[H][STEPS];
+    es_curve curves[H];
+    es_recorded r = record(path, "heads");
+    es_picture *none = NULL;
+    shown s;
+    record_heads(&r, "sink");
+    es_record_value(&r, "loss", 0, 2);
+    finish(&r);
+    for (size_t k = 0; k < H * STEPS; k++)
+        values[k / STEPS][k % STEPS] = head_value(k % STEPS, 2, k / STEPS);
+    lines_of(curves, names, values, H);
+    es_curves_panel panel = {"heads", "heads of layer 2", curves, H};
+    show(&s, "sink", 1, &path);
+    s.options.by_head = true;
+    s.options.layer = 2;
+    assert_draws(es_draw_curves, &s,
+                 &(es_curves){.panels = &panel,
+                              .n_panels = 1,
+                              .y_text = "y",
+                              .line_text = "head",
+                              .reference = NAN,
+                              .reference_text = "ceiling ln(T!)/T"});
+    s.options.layer = 3;
+    es_assert_status(ES_ENOTFOUND, "no layer 3: the last is 2",
+                     es_draw_curves(&none, &s.drawing));
+    hide(&s);
+    show(&s, "loss", 1, &path);
+    s.options.by_head = true;
+    es_assert_status(ES_ENOTFOUND, "series loss has one value a run",
+                     es_draw_curves(&none, &s.drawing));
+    hide(&s);
+}
+
+/* --- nans -----------------------------------------------------------------*/
+
+static void test_lines__nans(void **state)
+{
+    const char *paths[2] = {es_folder_file(state, "nans.db"),
+                            es_folder_file(state, "rows.db")};
+    const float counts[STEPS][L] = {
+        {0, 0, 0}, {0, 0, 7}, {1, 0, 90}, {3, 2, 9}};
+    float lines[L][STEPS], sums[L][STEPS];
+    es_curve a[L], b[L];
+    es_recorded r = record(paths[0], "nans");
+    shown s;
+    record_heads(&r, "entropy");
+    record_rows(&r, "nan_activations", ES_PHASE_TRAIN, counts[0], L);
+    finish(&r);
+    r = record(paths[1], "rows");
+    record_heads(&r, "entropy");
+    record_heads(&r, "nonfinite_rows");
+    finish(&r);
+    for (size_t l = 0; l < L; l++)
+        for (size_t i = 0; i < STEPS; i++) {
+            double sum = 0;
+            lines[l][i] = counts[i][l];
+            for (size_t h = 0; h < H; h++)
+                sum += (double)head_value(i, l, h);
+            sums[l][i] = (float)sum;
+        }
+    lines_of(a, layer_names, lines, L);
+    lines_of(b, layer_names, sums, L);
+    es_curves_panel panels[2] = {
+        {"nans", "activations", a, L},
+        {"rows", "attention rows, summed over the heads", b, L}};
+    es_curves figure = {.panels = panels,
+                        .n_panels = 2,
+                        .y_text = "NaN or infinite",
+                        .y_labels = ES_LABELS_COUNT,
+                        .line_text = "layer",
+                        .reference = NAN};
+    show(&s, "entropy", 2, paths);
+    for (size_t i = 0; i < 2; i++)
+        es_assert_ok(es_fits_nans(s.runs[i]));
+    assert_draws(es_draw_nans, &s, &figure);
+    figure.logarithmic = s.options.logarithmic = true;
+    assert_draws(es_draw_nans, &s, &figure);
+    hide(&s);
+}
+
+/* --- scales and slopes ----------------------------------------------------*/
+
+static void test_lines__scales(void **state)
+{
+    static const int64_t layers[L] = {0, 1, 2};
+    static const float alpha[2][L] = {{1, 2, 0.5f}, {1.25f, NAN, 2}};
+    static const float beta[L] = {0.5f, -1, 2};
+    const char *paths[2] = {es_folder_file(state, "both.db"),
+                            es_folder_file(state, "alpha.db")};
+    shown s;
+    for (size_t i = 0; i < 2; i++) {
+        es_recorded r = record(paths[i], i ? "alpha alone" : "both");
+        record_heads(&r, "entropy");
+        es_record_sample(&r, "alpha", ES_PHASE_TRAIN, 20, alpha[i], L);
+        es_record_sample(&r, "alpha", ES_PHASE_TRAIN, 40, beta, L);
+        if (i == 0)
+            es_record_sample(&r, "beta", ES_PHASE_TRAIN, 20, beta, L);
+        finish(&r);
+    }
+    es_curve curves[4] = {
+        {.label = "both", .x = layers, .values = alpha[0], .n = L},
+        {.label = "alpha alone",
+         .x = layers,
+         .values = alpha[1],
+         .n = L,
+         .color = 1},
+        {.label = "both", .x = layers, .values = beta, .n = L},
+        {.label = "alpha alone", .x = layers, .color = 1}};
+    es_curves_panel panels[2] = {{"alpha", "step 30", curves, 2},
+                                 {"beta", "step 30", curves + 2, 2}};
+    show(&s, "entropy", 2, paths); /* of which step 30 is the last */
+    for (size_t i = 0; i < 2; i++)
+        es_assert_ok(es_fits_scales(s.runs[i]));
+    assert_draws(es_draw_scales, &s,
+                 &(es_curves){.panels = panels,
+                              .n_panels = 2,
+                              .own_scales = true,
+                              .x_text = "layer",
+                              .colors = ES_CURVES_BY_CATEGORY,
+                              .reference = NAN});
+    hide(&s);
+}
+
+static void test_lines__slopes(void **state)
+{
+    const float own[STEPS][L] = {
+        {0.01f, 0.01f, 0.01f}, {0.1f, 0.2f, -0.1f}, {0, 0, 0}, {1, 1, 2}};
+    const float one[STEPS][L] = {
+        {0.01f, 0.01f, 0.01f}, {NAN, NAN, NAN}, {-1, -1, -1}, {1, 1, 1}};
+    const char *paths[2] = {es_folder_file(state, "own.db"),
+                            es_folder_file(state, "one.db")};
+    float lines[L][STEPS], line[1][STEPS];
+    es_curve a[L], b[1];
+    shown s;
+    for (size_t k = 0; k < 2; k++) {
+        es_recorded r = record(paths[k], k ? "one" : "own");
+        record_rows(&r, "slope", ES_PHASE_TRAIN, k ? one[0] : own[0], L);
+        finish(&r);
+    }
+    for (size_t i = 0; i < STEPS; i++) {
+        for (size_t l = 0; l < L; l++)
+            lines[l][i] = own[i][l];
+        line[0][i] = one[i][0];
+    }
+    lines_of(a, layer_names, lines, L);
+    lines_of(b, layer_names, line, 1);
+    b[0].label = NULL;
+    b[0].pen = ES_PEN_INK;
+    es_curves_panel panels[2] = {{"own", "slope of each layer", a, L},
+                                 {"one", "one slope for all layers", b, 1}};
+    show(&s, "slope", 2, paths);
+    assert_draws(es_draw_slopes, &s,
+                 &(es_curves){.panels = panels,
+                              .n_panels = 2,
+                              .y_text = "slope",
+                              .line_text = "layer",
+                              .reference = 0});
+    hide(&s);
+}
+
+/* --- loss -----------------------------------------------------------------*/
+
+/* One run with both phases, one with an infinite loss and no evaluation. */
+static void write_losses(const char **paths, void **state)
+{
+    const float train[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
+    const float other[STEPS] = {5, INFINITY, es_missing(), 2};
+    const float eval[2] = {4.5f, 3.25f};
+    paths[0] = es_folder_file(state, "both-losses.db");
+    paths[1] = es_folder_file(state, "train.db");
+    es_recorded r = record(paths[0], "both");
+    record_rows(&r, "loss", ES_PHASE_TRAIN, train, 1);
+    record_rows(&r, "ce", ES_PHASE_TRAIN, ce, 1);
+    for (size_t i = 0; i < 2; i++)
+        es_record_sample(&r, "loss", ES_PHASE_EVAL, steps[i] * 3, &eval[i], 1);
+    finish(&r);
+    r = record(paths[1], "train");
+    record_rows(&r, "loss", ES_PHASE_TRAIN, other, 1);
+    finish(&r);
+}
+
+static void test_lines__loss(void **state)
+{
+    const float train[STEPS] = {5, 4, 3.5f, NAN};
+    const float other[STEPS] = {5, INFINITY, es_missing(), 2};
+    const float eval[2] = {4.5f, 3.25f};
+    static const int64_t late[2] = {0, 30};
+    const char *paths[2];
+    shown s;
+    write_losses(paths, state);
+    es_curve curves[4] = {
+        {.x = steps, .values = train, .n = STEPS, .pen = ES_PEN_THIN},
+        {.label = "train", .x = steps, .values = other, .n = STEPS, .color = 1},
+        {.label = "both",
+         .x = late,
+         .values = eval,
+         .n = 2,
+         .pen = ES_PEN_MARKS},
+        {.pen = ES_PEN_MARKS, .color = 1}};
+    es_curves_panel panel = {.curves = curves, .n_curves = 4};
+    es_curves figure = {.panels = &panel,
+                        .n_panels = 1,
+                        .y_text = "loss (nats)",
+                        .x_text = "step",
+                        .colors = ES_CURVES_BY_CATEGORY,
+                        .reference = NAN,
+                        .note = "thin: training; marks: held-out data"};
+    show(&s, "loss", 2, paths);
+    assert_draws(es_draw_loss, &s, &figure);
+    hide(&s);
+}
+
+static void test_lines__perplexity_over_tokens(void **state)
+{
+    float train[STEPS] = {4, 3, 2.5f, NAN}; /* its ce */
+    float other[STEPS] = {5, INFINITY, es_missing(), 2};
+    float eval[2] = {4.5f, 3.25f};                             /* no ce there */
+    static const int64_t tokens[STEPS] = {0, 960, 1920, 2880}; /* 3 x 2 x 16 */
+    static const int64_t late[2] = {0, 2880};
+    const char *paths[2];
+    shown s;
+    write_losses(paths, state);
+    for (size_t i = 0; i < STEPS; i++) {
+        train[i] = expf(train[i]);
+        other[i] = i == 2 ? other[i] : expf(other[i]);
+    }
+    for (size_t i = 0; i < 2; i++)
+        eval[i] = expf(eval[i]);
+    es_curve curves[4] = {
+        {.x = tokens, .values = train, .n = STEPS, .pen = ES_PEN_THIN},
+        {.label = "train",
+         .x = tokens,
+         .values = other,
+         .n = STEPS,
+         .color = 1},
+        {.label = "both",
+         .x = late,
+         .values = eval,
+         .n = 2,
+         .pen = ES_PEN_MARKS},
+        {.pen = ES_PEN_MARKS, .color = 1}};
+    es_curves_panel panel = {.curves = curves, .n_curves = 4};
+    show(&s, "loss", 2, paths);
+    s.options.tokens = s.options.perplexity = true;
+    s.options.logarithmic = true;
+    assert_draws(es_draw_loss, &s,
+                 &(es_curves){.panels = &panel,
+                              .n_panels = 1,
+                              .y_text = "perplexity",
+                              .logarithmic = true,
+                              .x_text = "tokens",
+                              .colors = ES_CURVES_BY_CATEGORY,
+                              .reference = NAN,
+                              .note = "thin: training; marks: held-out data"});
+    hide(&s);
+}
+
+/* A few huge losses do not flatten the others, and are told of; the first of
+ * an ordinary training are no such losses. */
+static void test_lines__huge_losses_are_cut_and_said(void **state)
+{
+    static const float firsts[] = {1e6f, 5.5f};
+    for (size_t k = 0; k < 2; k++) {
+        char name[] = "huge0.db";
+        name[4] = (char)('0' + k);
+        const char *path = es_folder_file(state, name);
+        es_recorded r = record(path, "huge");
+        shown s;
+        for (int i = 0; i < 60; i++)
+            es_record_value(&r, "loss", i, i ? 3 - (float)i / 60 : firsts[k]);
+        finish(&r);
+        show(&s, "loss", 1, &path);
+        es_picture *picture = drawn(es_draw_loss, &s);
+        assert_int_equal(picture_says(picture, "above the scale, up to 1e+06"),
+                         k == 0);
+        assert_int_equal(picture_says(picture, "2.4"), k == 0);
+        es_picture_free(picture);
+        hide(&s);
+    }
+}
+
+static void test_lines__tokens_must_be_known(void **state)
+{
+    const char *path = es_folder_file(state, "no-batch.db");
+    es_run_info info = es_run_of(L, H);
+    es_picture *none = NULL;
+    shown s;
+    info.ctx = 16;
+    es_recorded r = es_record(path, &info);
+    es_record_value(&r, "loss", 0, 2);
+    finish(&r);
+    show(&s, "loss", 1, &path);
+    s.options.tokens = true;
+    es_assert_status(ES_ENOTFOUND, "leave out --tokens",
+                     es_draw_loss(&none, &s.drawing));
+    assert_null(none);
+    hide(&s);
+}
+
+/* --- messages -------------------------------------------------------------*/
+
+static void test_lines__what_a_run_lacks(void **state)
+{
+    const char *path = es_folder_file(state, "bare.db");
+    es_recorded r = record(path, "bare");
+    shown s;
+    record_heads(&r, "entropy");
+    finish(&r);
+    show(&s, "entropy", 1, &path);
+    es_assert_status(ES_ENOTFOUND, "a figure of nans needs the series nan_act",
+                     es_fits_nans(s.runs[0]));
+    es_assert_status(ES_ENOTFOUND, "a figure of scales needs the series alpha",
+                     es_fits_scales(s.runs[0]));
+    es_assert_status(ES_ENOTFOUND, "a figure of slopes needs the series slope",
+                     es_fits_slopes(s.runs[0]));
+    es_assert_status(ES_ENOTFOUND, "has entropy", es_fits_loss(s.runs[0]));
+    hide(&s);
+}
+
+static es_status parse(const char *const *words, size_t n)
+{
+    es_scan_options options;
+    char *argv[8] = {(char *)(uintptr_t) "entropy-scan",
+                     (char *)(uintptr_t) "./a.db"};
+    for (size_t i = 0; i < n; i++)
+        argv[2 + i] = (char *)(uintptr_t)words[i];
+    es_status status = es_scan_options_parse(&options, (int)n + 2, argv);
+    es_scan_options_free(&options);
+    return status;
+}
+
+#define PARSE(...)                                                             \
+    parse((const char *[]){__VA_ARGS__},                                       \
+          sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
+
+static void test_lines__options_of_other_figures(void **state)
+{
+    (void)state;
+    es_assert_status(ES_EUSAGE, "--tokens is for --figure loss",
+                     PARSE("--heatmap", "--tokens"));
+    es_assert_status(ES_EUSAGE, "--perplexity is for --figure loss",
+                     PARSE("--curves", "--perplexity"));
+    es_assert_status(ES_EUSAGE, "--spread is for --figure curves",
+                     PARSE("--figure=loss", "--spread=range"));
+    es_assert_status(ES_EUSAGE, "--heads is for --figure curves",
+                     PARSE("--nans", "--heads=1"));
+    es_assert_status(ES_EUSAGE, "--log is for --figure curves, nans or loss",
+                     PARSE("--figure=slopes", "--log"));
+    es_assert_status(ES_EUSAGE, "exclude each other",
+                     PARSE("--curves", "--heads=1", "--spread=range"));
+    es_assert_status(ES_EUSAGE, "none, range or quartiles",
+                     PARSE("--curves", "--spread=all"));
+    es_assert_status(ES_EUSAGE, "number of a layer",
+                     PARSE("--curves", "--heads=-1"));
+    es_assert_ok(PARSE("--nans", "--log"));
+    es_assert_ok(PARSE("--figure=curves,loss", "--tokens", "--heads=0"));
+    es_assert_ok(PARSE("--all", "--perplexity", "--spread=quartiles"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines__spread_of_heads),
+        cmocka_unit_test(test_lines__heads_of_a_layer),
+        cmocka_unit_test(test_lines__nans),
+        cmocka_unit_test(test_lines__scales),
+        cmocka_unit_test(test_lines__slopes),
+        cmocka_unit_test(test_lines__loss),
+        cmocka_unit_test(test_lines__perplexity_over_tokens),
+        cmocka_unit_test(test_lines__huge_losses_are_cut_and_said),
+        cmocka_unit_test(test_lines__tokens_must_be_known),
+        cmocka_unit_test(test_lines__what_a_run_lacks),
+        cmocka_unit_test(test_lines__options_of_other_figures),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

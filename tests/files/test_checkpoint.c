@@ -1,0 +1,319 @@
+/* Checkpoint files: a model comes back with every bit, damage is found. */
+#include "hooks/trainer/files/checkpoint.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/scratch.h"
+#include "tests/support/small_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/** Every kind of parameter that the trainer can build. */
+static const char *const archs[] = {"SM+LN+G",
+                                    "EReg(SM(t)+LR(layer,0.2))",
+                                    "EReg(SM(t)+ScFuFFNi1)",
+                                    "SM+LR(global,0.3)",
+                                    "SM+ScFFN",
+                                    "PSM(4)+WNorm(QKVO)+SNorm(FFN)"};
+#define N_ARCHS (sizeof archs / sizeof *archs)
+
+static es_settings settings_of(const char *arch)
+{
+    es_settings settings;
+    es_settings_default(&settings, ES_VERB_TRAIN);
+    settings.model = es_small_config(arch);
+    settings.model.lambda = 0.1;
+    settings.train.steps = 777;
+    settings.train.lr = 0.0123456789;
+    return settings;
+}
+
+/** One training step on the model's own tokens; returns its loss. */
+static double step(es_small_model *s, const es_settings *settings)
+{
+    double norm;
+    es_model_zero_gradients(s->model);
+    es_small_forward(s);
+    assert_int_equal(es_model_backward(s->model, 1), ES_OK);
+    assert_int_equal(es_model_update(s->model, &settings->train, 1e-2, &norm),
+                     ES_OK);
+    return s->losses.loss;
+}
+
+static es_checkpoint_state state_after(int64_t n)
+{
+    return (es_checkpoint_state){
+        .step = n,
+        .uuid = "01234567-89ab-4def-8123-456789abcdef",
+        .name = "a \"name\" \xc3\xa9",
+        .tokens_checksum = UINT64_C(0xfedcba9876543210),
+        .last = {0.1, 1 / 3.0, 1e-300},
+        .eval = {(double)NAN, (double)NAN, (double)NAN}};
+}
+
+static void save(es_small_model *s, const es_settings *settings)
+{
+    es_checkpoint_state state = state_after(3);
+    if (es_checkpoint_write(es_scratch_file, s->model, settings, &state) !=
+        ES_OK)
+        fail_msg("%s", es_message());
+}
+
+static es_checkpoint *open_file(void)
+{
+    es_checkpoint *opened;
+    if (es_checkpoint_open(&opened, es_scratch_file) != ES_OK)
+        fail_msg("%s", es_message());
+    return opened;
+}
+
+/** Writes a checkpoint of a model that took three steps. */
+static es_small_model write_trained(const es_settings *settings)
+{
+    es_small_model s = es_small_open(&settings->model);
+    for (int i = 0; i < 3; i++)
+        step(&s, settings);
+    save(&s, settings);
+    return s;
+}
+
+/** All numbers of a model: arrays and moments. */
+static void assert_same_numbers(es_model *a, es_model *b)
+{
+    float *x = malloc(1 << 20), *y = malloc(1 << 20);
+    bool moved = false;
+    assert_true(x && y);
+    for (size_t i = 0; i < es_model_n_arrays(a); i++) {
+        es_parameter p = es_model_parameter(a, i);
+        assert_true(p.n * sizeof *x <= 1 << 20);
+        assert_int_equal(es_model_get(a, i, x, p.n), ES_OK);
+        assert_int_equal(es_model_get(b, i, y, p.n), ES_OK);
+        assert_memory_equal(x, y, p.n * sizeof *x);
+        for (int m = 0; m < 2; m++) {
+            es_moment moment = (es_moment)m;
+            assert_int_equal(es_model_get_moment(a, moment, i, x, p.n), ES_OK);
+            assert_int_equal(es_model_get_moment(b, moment, i, y, p.n), ES_OK);
+            assert_memory_equal(x, y, p.n * sizeof *x);
+            moved = moved || x[0] != 0;
+        }
+    }
+    assert_true(moved);
+    free(x);
+    free(y);
+}
+
+/* --- there and back ------------------------------------------------------ */
+
+static void test_checkpoint__a_model_comes_back_and_goes_on(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_ARCHS; k++) {
+        es_settings settings = settings_of(archs[k]);
+        es_small_model s = write_trained(&settings);
+        es_small_model other = es_small_open(&settings.model);
+        es_checkpoint *opened = open_file();
+        if (es_checkpoint_load(other.model, opened) != ES_OK)
+            fail_msg("%s", es_message());
+        es_checkpoint_close(opened);
+        assert_same_numbers(s.model, other.model);
+        assert_int_equal(es_model_n_updates(other.model), 3);
+        for (int i = 0; i < 3; i++)
+            assert_true(step(&s, &settings) == step(&other, &settings));
+        assert_same_numbers(s.model, other.model);
+        es_small_close(&s);
+        es_small_close(&other);
+    }
+}
+
+static void test_checkpoint__its_texts_come_back(void **state)
+{
+    (void)state;
+    es_settings settings = settings_of(archs[1]);
+    settings.train.slope_decay = true;
+    settings.model.seed = UINT64_C(9007199254740992);
+    snprintf(settings.data, sizeof settings.data, "/a/\"b\"/c.tok");
+    es_small_model s = write_trained(&settings);
+    es_checkpoint *opened = open_file();
+    es_checkpoint_state want = state_after(3);
+    const es_checkpoint_state *got = es_checkpoint_state_of(opened);
+    assert_string_equal(es_checkpoint_path(opened), es_scratch_file);
+    assert_int_equal(got->step, 3);
+    assert_string_equal(got->uuid, want.uuid);
+    assert_string_equal(got->name, want.name);
+    assert_int_equal(got->tokens_checksum, want.tokens_checksum);
+    assert_int_equal(got->threads, es_model_n_threads(s.model));
+    assert_memory_equal(&got->last, &want.last, sizeof want.last);
+    assert_true(isnan(got->eval.loss) && isnan(got->eval.ereg));
+    char *written = es_settings_json(&settings, 1);
+    char *read = es_settings_json(es_checkpoint_settings(opened), 1);
+    assert_string_equal(written, read);
+    assert_string_equal(es_checkpoint_settings(opened)->name, want.name);
+    free(written);
+    free(read);
+    es_checkpoint_close(opened);
+    es_small_close(&s);
+}
+
+static void test_checkpoint__tensors_have_the_names_of_the_spec(void **state)
+{
+    (void)state;
+    es_settings settings = settings_of(archs[0]);
+    es_small_model s = write_trained(&settings);
+    es_safetensors *opened;
+    assert_int_equal(es_safetensors_open(&opened, es_scratch_file), ES_OK);
+    assert_true(es_checkpoint_is_ours(opened));
+    assert_string_equal(es_safetensors_metadata(opened, "step"), "3");
+    const es_tensor *weight =
+        es_safetensors_find(opened, "h.1.attn.c_attn.weight");
+    assert_non_null(weight);
+    assert_int_equal(weight->dims[0], 12);
+    assert_int_equal(weight->dims[1], 36);
+    assert_non_null(
+        es_safetensors_find(opened, "optimizer.m.h.1.attn.c_attn.weight"));
+    assert_non_null(es_safetensors_find(opened, "optimizer.v.wte"));
+    assert_null(es_safetensors_find(opened, "optimizer.m.h.0.mlp.alpha"));
+    es_safetensors_close(opened);
+    es_small_close(&s);
+}
+
+/* --- damage -------------------------------------------------------------- */
+
+static void expect_refusal(es_status code, const char *word)
+{
+    es_checkpoint *opened = (void *)es_scratch_file;
+    assert_int_equal(es_checkpoint_open(&opened, es_scratch_file), code);
+    assert_null(opened);
+    assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
+    if (!strstr(es_message(), word))
+        fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
+}
+
+static void flip(long at, int bits)
+{
+    FILE *changed = fopen(es_scratch_file, "r+b");
+    assert_non_null(changed);
+    assert_int_equal(fseek(changed, at, SEEK_SET), 0);
+    int byte = fgetc(changed);
+    assert_int_equal(fseek(changed, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ bits, changed), byte ^ bits);
+    assert_int_equal(fclose(changed), 0);
+}
+
+static void test_checkpoint__a_flipped_bit_anywhere_is_found(void **state)
+{
+    (void)state;
+    struct stat info;
+    es_settings settings = settings_of(archs[2]);
+    es_small_model s = write_trained(&settings);
+    assert_int_equal(stat(es_scratch_file, &info), 0);
+    int n = 0;
+    for (long at = 0; at < info.st_size; at += at < 2000 ? 1 : 97, n++) {
+        es_checkpoint *opened;
+        flip(at, 1 << at % 8);
+        if (es_checkpoint_open(&opened, es_scratch_file) == ES_OK)
+            fail_msg("bit %ld of byte %ld", at % 8, at);
+        flip(at, 1 << at % 8);
+    }
+    assert_true(n > 2000);
+    es_checkpoint_close(open_file());
+    es_small_close(&s);
+}
+
+static void test_checkpoint__a_file_cut_short_is_refused(void **state)
+{
+    (void)state;
+    struct stat info;
+    es_settings settings = settings_of(archs[0]);
+    es_small_model s = write_trained(&settings);
+    assert_int_equal(stat(es_scratch_file, &info), 0);
+    assert_int_equal(truncate(es_scratch_file, info.st_size - 1), 0);
+    expect_refusal(ES_EFORMAT, "cut short");
+    assert_int_equal(truncate(es_scratch_file, 100), 0);
+    expect_refusal(ES_EFORMAT, "cut short");
+    es_small_close(&s);
+}
+
+static void test_checkpoint__files_of_others_are_refused(void **state)
+{
+    (void)state;
+    const es_tensor_note newer = {ES_CHECKPOINT_KEY, "2"};
+    const es_tensor_note odd = {ES_CHECKPOINT_KEY, "1"};
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0),
+                     ES_OK);
+    expect_refusal(ES_EFORMAT, "not a checkpoint of entropy-train");
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1),
+                     ES_OK);
+    expect_refusal(ES_EVERSION, "version 2 is newer");
+    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &odd, 1),
+                     ES_OK);
+    expect_refusal(ES_EFORMAT, "damaged");
+}
+
+static void test_checkpoint__another_model_does_not_take_it(void **state)
+{
+    (void)state;
+    es_settings settings = settings_of(archs[0]);
+    es_small_model s = write_trained(&settings);
+    static const struct {
+        const char *arch, *word;
+    } others[] = {{"SM+G", "the model has"},
+                  {"SM(t)+LN+G", "no tensor h.0.attn.t"},
+                  {"SM+LN+ScFuFFN", "no tensor h.0.mlp.w.weight"}};
+    es_checkpoint *opened = open_file();
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        es_model_config config = es_small_config(others[i].arch);
+        es_small_model other = es_small_open(&config);
+        assert_int_equal(es_checkpoint_load(other.model, opened), ES_EFORMAT);
+        if (!strstr(es_message(), others[i].word))
+            fail_msg("%s", es_message());
+        es_small_close(&other);
+    }
+    es_model_config longer = settings.model;
+    longer.ctx++;
+    es_small_model other = es_small_open(&longer);
+    assert_int_equal(es_checkpoint_load(other.model, opened), ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "wpe has another shape"));
+    es_small_close(&other);
+    es_checkpoint_close(opened);
+    es_small_close(&s);
+}
+
+static void test_checkpoint__a_lost_model_replaces_no_good_one(void **state)
+{
+    (void)state;
+    es_settings settings = settings_of(archs[0]);
+    es_small_model s = write_trained(&settings);
+    es_checkpoint_state now = state_after(4);
+    es_parameter wte = es_model_parameter(s.model, 0);
+    float *values = calloc(wte.n, sizeof *values);
+    values[17] = NAN;
+    assert_int_equal(
+        es_model_set_moment(s.model, ES_MOMENT_SECOND, 0, values, wte.n),
+        ES_OK);
+    free(values);
+    assert_int_equal(
+        es_checkpoint_write(es_scratch_file, s.model, &settings, &now),
+        ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "number 17 of wte is not finite"));
+    es_checkpoint *opened = open_file();
+    assert_int_equal(es_checkpoint_state_of(opened)->step, 3);
+    es_checkpoint_close(opened);
+    es_small_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checkpoint__a_model_comes_back_and_goes_on),
+        cmocka_unit_test(test_checkpoint__its_texts_come_back),
+        cmocka_unit_test(test_checkpoint__tensors_have_the_names_of_the_spec),
+        cmocka_unit_test(test_checkpoint__a_flipped_bit_anywhere_is_found),
+        cmocka_unit_test(test_checkpoint__a_file_cut_short_is_refused),
+        cmocka_unit_test(test_checkpoint__files_of_others_are_refused),
+        cmocka_unit_test(test_checkpoint__another_model_does_not_take_it),
+        cmocka_unit_test(test_checkpoint__a_lost_model_replaces_no_good_one),
+    };
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+}

@@ -1,0 +1,283 @@
+#!/usr/bin/env bash
+# Checkpoints in trouble: whatever stops a training or hits its disk, the last
+# good checkpoint goes on with the same bits, and what is not good is refused
+# in one line.
+#
+#   ES_SEED=17  the same random moments again
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/background.sh
+. tests/support/corpus.sh
+plan_dir
+train=$PWD/$BUILD/entropy-train
+case $BUILD in /*) train=$BUILD/entropy-train ;; esac
+ES_SEED=${ES_SEED:-$RANDOM}
+RANDOM=$ES_SEED
+echo "# ES_SEED=$ES_SEED"
+steps=60
+
+write_source "$dir/source"
+"$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
+# Steps of many batches: a signal comes before the end.
+model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
+    --ctx 16 --batch 4 --accumulate 40 --steps $steps --eval-every 20 --eval-batches 2
+    --record-every 1 --threads 1 --log-every 1 --data "$dir/corpus.tok")
+
+runs() { # OPTION...: to its end
+    start "$@"
+    finish_training
+}
+
+frames() { # speeds differ from run to run
+    sqlite3 "$1" "SELECT phase, name, step,
+        CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
+        FROM sample JOIN series USING (series_id)
+        ORDER BY name, phase, step"
+}
+same_record() { # RUN.db
+    frames "$1" >"$dir/frames"
+    local run
+    run=$(sqlite3 "$1" 'SELECT count(*), status FROM run')
+    cmp "$dir/frames" "$dir/all-frames" || return 1
+    [ "$run" = '1|finished' ] || { echo "runs: $run"; return 1; }
+}
+temporaries() { compgen -G "$1/.entropy-scan.*" | wc -l; }
+no_temporaries() { # FOLDER
+    [ "$(temporaries "$1")" = 0 ] || { ls -a "$1"; return 1; }
+}
+newest() { # FOLDER
+    compgen -G "$1/*.safetensors" | sort | tail -n 1
+}
+tensors() { # FILE: what comes after its header
+    local n
+    n=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+    tail -c "+$((n + 9))" "$1"
+}
+# To the end, with the bits of the run that nothing happened to.
+goes_on() { # FOLDER RUN.db
+    runs --resume "$1" --out "$2" --steps $steps --log-every 1
+    exited 0 && said '^resuming .* at step [0-9]+$' && same_result &&
+        same_record "$2" && no_temporaries "$1" &&
+        cmp <(tensors "$(newest "$1")") <(tensors "$(newest "$dir/whole")")
+}
+
+runs "${model[@]}" -o "$dir/whole.db" --checkpoint "$dir/whole"
+reference=$(result)
+frames "$dir/whole.db" >"$dir/all-frames"
+undisturbed() {
+    exited 0 && [ "$(newest "$dir/whole")" = "$dir/whole/whole-00000060.safetensors" ] &&
+        [ "$(wc -l <"$dir/all-frames")" -gt 1000 ] &&
+        grep -qE 'finished after 60 steps, loss [0-9.]+, held-out' <<<"$reference"
+}
+check 'an undisturbed run' undisturbed
+
+# As kill -9 leaves it between the last checkpoint and the last evaluation.
+nothing_left() {
+    local before
+    mkdir "$dir/last" && cp "$dir/whole.db" "$dir/last/" &&
+        sqlite3 "$dir/last/whole.db" "UPDATE run SET status = 'running';
+            DELETE FROM sample WHERE step = 60" || return 1
+    before=$(stat -c %i "$dir/whole"/*)
+    runs --resume "$dir/whole" --out "$dir/last/whole.db"
+    exited 0 && said ' at step 60, its last: nothing left to do' &&
+        same_result && same_record "$dir/last/whole.db" &&
+        [ "$before" = "$(stat -c %i "$dir/whole"/*)" ]
+}
+check 'killed after its last checkpoint: it ends as finished' nothing_left
+
+# --- asked to stop ----------------------------------------------------------
+
+signalled() { # NAME SIGNAL CODE
+    start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1"
+    await_step 5 || return 1
+    kill "-$2" "$trainer"
+    finish_training && exited "$3" && [ -f "$(newest "$dir/$1")" ] &&
+        grep -q 'stopped after' "$dir/result" &&
+        said "^checkpoint of step [0-9]+: go on with --resume $dir/$1$" && goes_on "$dir/$1" "$dir/$1.db"
+}
+check 'SIGINT: a checkpoint, 130, and it goes on with the same bits' \
+    signalled int INT 130
+check 'SIGTERM: a checkpoint, 143, and it goes on with the same bits' \
+    signalled term TERM 143
+
+stop_file() {
+    start "${model[@]}" --steps 1000000 -o "$dir/stop.db" \
+        --checkpoint "$dir/stop"
+    await_step 3 || return 1
+    echo 'enough' >"$dir/stop.db.stop"
+    finish_training && exited 0 && [ -f "$(newest "$dir/stop")" ] &&
+        runs --resume "$dir/stop" --dry-run && exited 0 &&
+        grep -q '^steps = 1000000$' "$dir/result"
+}
+check 'a file RUN.db.stop: a checkpoint, 0' stop_file
+
+# False if the first one came before the step, which takes far longer than all
+# the waiting, had begun.
+in_the_step() { # SIGNAL SECONDS
+    start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \
+        --eval-every 0 --resume "$dir/early" --checkpoint "$dir/second"
+    until_true said '^resuming' >/dev/null
+    sleep "$2"
+    kill "-$1" "$trainer"
+    sleep 0.2
+    ! ended "$trainer"
+}
+second_signal() { # FIRST SECOND CODE
+    in_the_step "$1" 0.5 || in_the_step "$1" 3 || in_the_step "$1" 10 ||
+        { echo 'ended by the first'; return 1; }
+    kill "-$2" "$trainer"
+    finish_training && exited "$3" && [ ! -s "$dir/result" ] &&
+        runs --resume "$dir/early" --dry-run && exited 0
+}
+runs "${model[@]}" --steps 5 --no-record --checkpoint "$dir/early"
+check 'a second SIGINT ends at once' second_signal INT INT 130
+check 'SIGTERM after SIGINT ends at once' second_signal INT TERM 143
+
+# --- kill -9 ----------------------------------------------------------------
+
+killed() { # NAME
+    start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1" \
+        --checkpoint-every 1 --keep 2
+    await_step "$moment" || { echo 'it ended before'; return 1; }
+    sleep "$pause"
+    kill -9 "$trainer"
+    finish_training && exited 137 || return 1
+    # At most the one that was not renamed, and two that were, or three while
+    # the oldest was still to go.
+    [ "$(temporaries "$dir/$1")" -le 1 ] &&
+        [ "$(compgen -G "$dir/$1/*.safetensors" | wc -l)" -le 3 ] ||
+        { ls -a "$dir/$1"; return 1; }
+    goes_on "$dir/$1" "$dir/$1.db" && ! grep warning "$dir/progress"
+}
+for i in 1 2 3 4; do
+    moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
+    check "kill -9 in step $moment: the last checkpoint goes on" killed "killed-$i"
+done
+half_written() { # as kill -9 in the midst of writing leaves it
+    cp -r "$dir/early" "$dir/half"
+    head -c 1000 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.abcdef"
+    head -c 15 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.beguna"
+    : >"$dir/half/.entropy-scan.emptya"
+    : >"$dir/half/.entropy-scan.openaa"
+    exec 8>>"$dir/half/.entropy-scan.openaa" # somebody begins a picture there
+    runs --resume "$dir/half" --steps 7 --no-record
+    exec 8>&-
+    exited 0 && [ "$(compgen -G "$dir/half/.entropy-scan.*")" = \
+        "$dir/half/.entropy-scan.openaa" ] || { ls -a "$dir/half"; return 1; }
+}
+check 'a half-written checkpoint is cleared away' half_written
+
+# --- no room ----------------------------------------------------------------
+
+# Some are written, the next ones do not fit; the training ends as it would.
+no_room() { # FOLDER REGEX
+    exited 3 && same_result && said "warning: $1/.*: $2" &&
+        said "a checkpoint is missing: $1/.*: $2" &&
+        [ "$(temporaries "$1")" = 0 ] && [ -f "$(newest "$1")" ]
+}
+full_disk() {
+    runs "${model[@]}" -o "$dir/full.db" --checkpoint "$dir/small/full" \
+        --checkpoint-every 5 --keep 0
+    no_room "$dir/small/full" '.*No space left on device' &&
+        sqlite3 "$dir/full.db" 'SELECT message FROM event' | grep -q 'No space' &&
+        goes_on_elsewhere "$dir/small/full"
+}
+goes_on_elsewhere() { # FOLDER: its disk stays full
+    runs --resume "$1" --out "$dir/full.db" --checkpoint "$dir/roomy" --log-every 1
+    exited 0 && same_result && same_record "$dir/full.db"
+}
+mkdir "$dir/small"
+if mount -t tmpfs -o size=400k none "$dir/small" 2>/dev/null; then
+    trap 'umount -l "$dir/small"; rm -rf "$dir"' EXIT
+    check 'a full disk: the earlier ones stay good' full_disk
+else
+    skip 'a full disk' 'no file system of our own can be mounted'
+fi
+limited() {
+    mkdir "$dir/limited"
+    cp "$dir/early"/*.safetensors "$dir/limited"
+    (
+        ulimit -f 20 # KiB
+        exec "$train" --resume "$dir/limited" --steps 12 --no-record \
+            --checkpoint-every 3
+    ) >"$dir/result" 2>"$dir/progress"
+    outcome=$?
+    exited 3 && grep -q 'finished after 12 steps' "$dir/result" &&
+        said 'warning: .*limited.*: cannot write: File too large' &&
+        [ "$(grep -c warning "$dir/progress")" = 3 ] &&
+        [ "$(ls -A "$dir/limited")" = "$(ls -A "$dir/early")" ] &&
+        runs --resume "$dir/limited" --dry-run && exited 0
+}
+check 'a limit on the size of files: the earlier one stays good' limited
+
+# --- refused before the first step ------------------------------------------
+
+quick=("${model[@]}" --no-record --steps 6 --accumulate 1)
+refused() { # NAME CODE REGEX OPTION...: one line, no step
+    local name=$1 code=$2 regex=$3 text
+    shift 3
+    exits "$name" "$code" "$regex" "$train" "$@"
+    text=$("$train" "$@" 2>&1 </dev/null | grep -v '^resuming ')
+    [ "$(wc -l <<<"$text")" = 1 ] || fail "$name: one line" "$text"
+}
+refused 'a folder that cannot be made' 3 "nowhere/ck.*: cannot make" \
+    "${quick[@]}" --checkpoint "$dir/nowhere/ck"
+refused 'a folder that is a file' 3 'corpus.tok.*: Not a directory' \
+    "${quick[@]}" --checkpoint "$dir/corpus.tok"
+refused 'a folder that cannot be written' 3 '/proc.*: cannot create' \
+    "${quick[@]}" --checkpoint /proc
+refused 'checkpoints that go nowhere' 2 'needs --checkpoint' \
+    "${quick[@]}" --checkpoint-every 5
+refused 'a folder with another run of the name' 2 'is of another run' \
+    "${quick[@]}" --checkpoint "$dir/early"
+
+good=$(newest "$dir/early")
+resume=(--resume "$good" --no-record --steps 12)
+refused 'another number of layers' 2 '--n-layer is 4, the checkpoint .* has 2' \
+    "${resume[@]}" --n-layer 4
+refused 'another architecture' 2 '--arch is SM\+G, the checkpoint .* has EReg' \
+    "${resume[@]}" --arch SM+G
+refused 'another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
+    "${resume[@]}" --vocab 300
+refused 'another seed' 2 '--seed is 5, the checkpoint' \
+    "${resume[@]}" --seed 5
+refused 'a run that is beyond that' 2 'has done 5 steps of 4: give more --steps' \
+    --resume "$good" --no-record --steps 4
+echo 'y = 17' >"$dir/source/more.py"
+"$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
+refused 'other data' 2 'other.tok: its checksum is [0-9a-f]{16}, the checkpoint' \
+    "${resume[@]}" --data "$dir/other.tok"
+refused 'no such checkpoint' 3 'absent: No such file' --resume "$dir/absent" --no-record
+mkdir "$dir/empty"
+refused 'a folder without checkpoints' 3 'empty: holds no checkpoint' \
+    --resume "$dir/empty" --no-record
+head -c -1 "$good" >"$dir/cut.safetensors"
+refused 'a checkpoint cut short' 3 'cut.safetensors: .*cut short' \
+    --resume "$dir/cut.safetensors" --no-record
+size=$(stat -c %s "$good")
+{ head -c $((size / 2)) "$good"; printf '\377'; tail -c +$((size / 2 + 2)) "$good"; } \
+    >"$dir/flipped.safetensors"
+refused 'a checkpoint with a changed byte' 3 'flipped.safetensors: damaged: its checksum' \
+    --resume "$dir/flipped.safetensors" --no-record
+printf '\x50\0\0\0\0\0\0\0%-80s%s' \
+    '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' abcd >"$dir/foreign.safetensors"
+refused 'a model of others' 3 'foreign.safetensors: not a checkpoint of entropy-train' \
+    --resume "$dir/foreign.safetensors" --no-record
+refused 'a token file for a checkpoint' 3 'corpus.tok: not a safetensors file' \
+    --resume "$dir/corpus.tok" --no-record
+: >"$dir/nothing.safetensors"
+refused 'an empty file for a checkpoint' 3 'nothing.safetensors: not a safetensors' \
+    --resume "$dir/nothing.safetensors" --no-record
+
+falls_back() {
+    mkdir "$dir/fallback"
+    runs "${quick[@]}" --checkpoint "$dir/fallback" --checkpoint-every 2
+    truncate -s -3 "$dir/fallback/run-00000006.safetensors"
+    runs --resume "$dir/fallback" --no-record --lr 0.01
+    exited 0 && said 'warning: .*run-00000006.safetensors: .*cut short' &&
+        said 'resuming .*/run-00000004.safetensors at step 4' &&
+        runs --resume "$dir/fallback" --steps 9 --no-record && exited 0 &&
+        said 'resuming .*/run-00000006.safetensors at step 6'
+}
+check 'a damaged newest one gives way to the one before' falls_back
+finish

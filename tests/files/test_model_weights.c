@@ -1,0 +1,349 @@
+/* Normalised weights inside a model: when they are made, and of what. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/small_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROOM 1024
+
+/* One array of the model; its number of floats. */
+static size_t get(const es_small_model *s, const char *name, float *values)
+{
+    const size_t index = es_small_find(s, name);
+    const size_t n = es_model_parameter(s->model, index).n;
+    assert_true(n <= ROOM);
+    assert_int_equal(es_model_get(s->model, index, values, n), ES_OK);
+    return n;
+}
+
+static void multiply(const es_small_model *s, const char *name, float factor)
+{
+    float values[ROOM];
+    const size_t n = get(s, name, values);
+    for (size_t i = 0; i < n; i++)
+        values[i] *= factor;
+    assert_int_equal(es_model_set(s->model, es_small_find(s, name), values, n),
+                     ES_OK);
+}
+
+/* The loss of a pass of that kind. */
+static double loss_of(es_small_model *s, bool training)
+{
+    assert_int_equal(es_model_forward(s->model, &s->losses, s->tokens,
+                                      s->targets, training, false),
+                     ES_OK);
+    assert_true(isfinite(s->losses.loss));
+    return s->losses.loss;
+}
+
+static void update(es_small_model *s, double lr)
+{
+    es_train_config train;
+    double norm;
+    es_train_config_default(&train);
+    assert_int_equal(es_model_update(s->model, &train, lr, &norm), ES_OK);
+}
+
+static bool same(double a, double b)
+{
+    return fabs(a - b) <= 2e-6 * fabs(b);
+}
+
+/* --- the start ------------------------------------------------------------ */
+
+/* As es_model_new leaves it, not with the parameters of small_model.c. */
+static double drawn_loss(const char *arch, es_family family)
+{
+    es_model_config config = es_small_config(arch);
+    es_losses losses;
+    es_model *model;
+    int32_t tokens[10], targets[10];
+    config.family = family;
+    for (int i = 0; i < 10; i++) {
+        tokens[i] = i * 7 % 11;
+        targets[i] = i * 3 % 11;
+    }
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
+    assert_int_equal(
+        es_model_forward(model, &losses, tokens, targets, false, false), ES_OK);
+    es_model_free(model);
+    return losses.loss;
+}
+
+/* g is such that nothing changes at first. */
+static void test_model_weights__norms_start_the_same(void **state)
+{
+    (void)state;
+    static const char *const archs[][2] = {
+        {"SM+G", "SM+G+WNorm(QKVO,FFN)"},
+        {"SM+LN+R", "SM+LN+R+WNorm(QK)"},
+        {"SM", "SM+WNorm(QKV,FFN)"},
+        {"SM+ScFuFFNi1", "SM+ScFuFFNi1+WNorm(QKVO,FFN)"}};
+    for (size_t i = 0; i < 2 * sizeof archs / sizeof *archs; i++) {
+        const es_family family = i % 2 ? ES_FAMILY_PYTHIA : ES_FAMILY_GPT2;
+        const double loss = drawn_loss(archs[i / 2][0], family);
+        assert_true(same(drawn_loss(archs[i / 2][1], family), loss));
+    }
+}
+
+/* 20 iterations leave sigma close to the largest singular value: then W has
+ * none above 1, and no vector grows. */
+static void test_model_weights__vectors_are_warm(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+SNorm(FFN)");
+    es_small_model s = {.n = 10, .config = &config};
+    float u[ROOM], v[ROOM], m[ROOM];
+    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, 1), ES_OK);
+    const size_t n = get(&s, "h.1.mlp.c_fc.u", u);
+    const size_t n_in = get(&s, "h.1.mlp.c_fc.v", v);
+    assert_int_equal(get(&s, "h.1.mlp.c_fc.weight", m), n * n_in);
+    double squares = 0, sigma = 0;
+    for (size_t i = 0; i < n_in; i++) {
+        double along = 0;
+        for (size_t j = 0; j < n; j++)
+            along += (double)m[i * n + j] * (double)u[j];
+        squares += along * along;
+        sigma += along * (double)v[i];
+    }
+    /* m u is sigma v but for what the last iteration still moved. */
+    assert_true(sigma > 0 && fabs(sqrt(squares) - sigma) <= 1e-2 * sigma);
+    es_model_free(s.model);
+}
+
+/* --- when they are made --------------------------------------------------- */
+
+/* A normalised weight does not know the length of its parameter. */
+static void test_model_weights__lengths_do_not_matter(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
+                                        "SM+G+SNorm(QKVO,FFN)",
+                                        "SM+G+WNorm(QKVO)+SNorm(FFN)"};
+    static const char *const names[] = {
+        "h.0.attn.c_attn.weight", "h.1.attn.c_proj.weight",
+        "h.1.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"};
+    for (int i = 0; i < 6; i++) {
+        es_model_config config = es_small_config(archs[i / 2]);
+        es_small_model s = es_small_open(&config);
+        loss_of(&s, true);
+        const double before = loss_of(&s, i % 2);
+        for (size_t k = 0; k < 4; k++) {
+            multiply(&s, names[k], 3);
+            assert_true(same(loss_of(&s, i % 2), before));
+        }
+        multiply(&s, "h.1.attn.c_proj.bias", 3);
+        assert_false(same(loss_of(&s, i % 2), before));
+        es_small_close(&s);
+    }
+}
+
+/* What is not named is used as it is, columns of c_attn included. */
+static void test_model_weights__others_as_they_are(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
+    for (size_t i = 0; i < 2; i++) {
+        es_model_config config = es_small_config(archs[i]);
+        es_small_model s = es_small_open(&config);
+        float m[ROOM];
+        const size_t n = get(&s, "h.1.attn.c_attn.weight", m);
+        const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
+        loss_of(&s, true);
+        const double before = loss_of(&s, false);
+        for (size_t j = 0; j < n; j++)
+            m[j] *= j % 36 < 24 ? 2.0f : 1.0f;
+        assert_int_equal(es_model_set(s.model, index, m, n), ES_OK);
+        assert_true(same(loss_of(&s, false), before));
+        for (size_t j = 0; j < n; j++)
+            m[j] *= j % 36 < 24 ? 1.0f : 2.0f;
+        assert_int_equal(es_model_set(s.model, index, m, n), ES_OK);
+        assert_false(same(loss_of(&s, false), before));
+        es_small_close(&s);
+    }
+}
+
+static bool moved(const es_small_model *s, float kept[ROOM])
+{
+    float now[ROOM];
+    const size_t n = get(s, "h.0.mlp.c_fc.u", now);
+    const bool differs = memcmp(now, kept, n * sizeof *now) != 0;
+    memcpy(kept, now, n * sizeof *now);
+    return differs;
+}
+
+/* One iteration a step: in its first training pass. */
+static void test_model_weights__one_iteration_a_step(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+G+SNorm(FFN)");
+    es_small_model s = es_small_open(&config);
+    float u[ROOM];
+    get(&s, "h.0.mlp.c_fc.u", u);
+    for (int step = 0; step < 3; step++) {
+        loss_of(&s, false);
+        assert_false(moved(&s, u));
+        es_model_zero_gradients(s.model);
+        for (int i = 0; i < 3; i++) {
+            loss_of(&s, true);
+            assert_int_equal(moved(&s, u), i == 0);
+            assert_int_equal(es_model_backward(s.model, 1.0 / 3), ES_OK);
+            loss_of(&s, false);
+            assert_false(moved(&s, u));
+        }
+        update(&s, 1e-2);
+        assert_false(moved(&s, u));
+    }
+    es_small_close(&s);
+}
+
+/* The state is not trained: neither moments nor decay touch it. */
+static void test_model_weights__state_is_no_parameter(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+G");
+    es_small_model plain = es_small_open(&config);
+    const size_t n = es_model_n_parameters(plain.model);
+    es_small_close(&plain);
+    config = es_small_config("SM+G+SNorm(QKVO,FFN)");
+    es_small_model s = es_small_open(&config);
+    assert_int_equal(es_model_n_parameters(s.model), n);
+    for (size_t i = 0; i < es_model_n_arrays(s.model); i++) {
+        const es_parameter p = es_model_parameter(s.model, i);
+        const char *end = p.name + strlen(p.name) - 2;
+        const bool is_state = !strcmp(end, ".u") || !strcmp(end, ".v");
+        assert_int_equal(p.trainable, !is_state);
+    }
+    es_small_close(&s);
+}
+
+/* --- micro-batches -------------------------------------------------------- */
+
+/* The gradients of two micro-batches add up to the sum of either's. */
+static void test_model_weights__gradients_add_up(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+G+WNorm(QK,FFN)",
+                                        "SM+G+SNorm(QKVO,FFN)",
+                                        "SM+ScFuFFN+WNorm(FFN)+SNorm(QK)"};
+    for (size_t i = 0; i < 3; i++) {
+        es_model_config config = es_small_config(archs[i]);
+        es_small_model s = es_small_open(&config);
+        float sum[ROOM], part[ROOM];
+        const size_t index = es_small_find(&s, "h.0.attn.c_attn.weight");
+        const size_t n = es_model_parameter(s.model, index).n;
+        loss_of(&s, true);
+        memset(sum, 0, sizeof sum);
+        for (int pass = 0; pass < 3; pass++) {
+            s.tokens[3] = pass % 2 ? 9 : 4;
+            if (pass < 2)
+                es_model_zero_gradients(s.model);
+            loss_of(&s, true);
+            assert_int_equal(es_model_backward(s.model, 0.5), ES_OK);
+            assert_int_equal(es_model_get_gradient(s.model, index, part, n),
+                             ES_OK);
+            for (size_t j = 0; pass < 2 && j < n; j++)
+                sum[j] += part[j];
+        }
+        for (size_t j = 0; j < n; j++)
+            assert_true(fabsf(part[j] - sum[j]) <=
+                        1e-6f + 1e-5f * fabsf(sum[j]));
+        es_small_close(&s);
+    }
+}
+
+/* --- weights that come without -------------------------------------------- */
+
+static void test_model_weights__start_norms(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+R+WNorm(QKVO)+SNorm(FFN)");
+    es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
+    es_small_model s = es_small_open(&config);
+    es_small_model plain = es_small_open(&plain_config);
+    float values[ROOM];
+    for (size_t i = 0; i < es_model_n_arrays(plain.model); i++) {
+        const char *name = es_model_parameter(plain.model, i).name;
+        const size_t n = get(&plain, name, values);
+        assert_int_equal(
+            es_model_set(s.model, es_small_find(&s, name), values, n), ES_OK);
+    }
+    assert_false(same(loss_of(&s, false), loss_of(&plain, false)));
+    assert_int_equal(es_model_start_norms(s.model), ES_OK);
+    assert_int_equal(es_model_start_norms(plain.model), ES_OK);
+    assert_true(same(loss_of(&s, false), loss_of(&plain, false)));
+    es_small_close(&s);
+    es_small_close(&plain);
+}
+
+/* --- many layers, and training -------------------------------------------- */
+
+static void test_model_weights__deep(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
+    config.n_layer = 60;
+    es_small_model s = es_small_open(&config);
+    loss_of(&s, true);
+    es_small_close(&s);
+}
+
+/* The loss falls, and the parameters have the same bits each time. */
+static uint32_t train(const char *arch, int n_threads)
+{
+    es_model_config config = es_small_config(arch);
+    es_small_model s = {.n = 10, .config = &config};
+    uint32_t hash = 2166136261u;
+    float values[ROOM];
+    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, n_threads),
+                     ES_OK);
+    for (int i = 0; i < s.n; i++) {
+        s.tokens[i] = i % 5;
+        s.targets[i] = (i + 1) % 5;
+    }
+    const double first = loss_of(&s, false);
+    for (int step = 0; step < 40; step++) {
+        es_model_zero_gradients(s.model);
+        loss_of(&s, true);
+        assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+        update(&s, 1e-2);
+    }
+    assert_true(loss_of(&s, false) < first / 2);
+    for (size_t i = 0; i < es_model_n_arrays(s.model); i++) {
+        const size_t n = get(&s, es_model_parameter(s.model, i).name, values);
+        for (size_t j = 0; j < n * sizeof *values; j++)
+            hash = (hash ^ ((unsigned char *)values)[j]) * 16777619u;
+    }
+    es_model_free(s.model);
+    return hash;
+}
+
+static void test_model_weights__trains(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+LN+G+WNorm(QKVO,FFN)",
+                                        "SM+LN+G+SNorm(QKV,FFN)"};
+    for (int i = 0; i < 6; i++) {
+        const char *arch = archs[i / 3];
+        assert_int_equal(train(arch, 1 + i % 3), train(arch, 1 + i % 3));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model_weights__norms_start_the_same),
+        cmocka_unit_test(test_model_weights__vectors_are_warm),
+        cmocka_unit_test(test_model_weights__lengths_do_not_matter),
+        cmocka_unit_test(test_model_weights__others_as_they_are),
+        cmocka_unit_test(test_model_weights__one_iteration_a_step),
+        cmocka_unit_test(test_model_weights__state_is_no_parameter),
+        cmocka_unit_test(test_model_weights__gradients_add_up),
+        cmocka_unit_test(test_model_weights__start_norms),
+        cmocka_unit_test(test_model_weights__deep),
+        cmocka_unit_test(test_model_weights__trains),
+    };
+    return cmocka_run_group_tests_name("model_weights", tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* The .npy reader: what it reads, and that it refuses everything else. */
+#include "hooks/trainer/files/npy.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/scratch.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/** A .npy file in parts, so that each test damages one of them. */
+typedef struct parts {
+    int major, minor;
+    const char *header; /* without the length */
+    const void *data;
+    size_t n_data;
+} parts;
+
+/** Assembles the parts into `bytes`; returns their number. */
+static size_t assemble(unsigned char bytes[4096], const parts *from)
+{
+    size_t n_header = strlen(from->header);
+    size_t at = 8, n_length = from->major == 1 ? 2 : 4;
+    memcpy(bytes, "\x93NUMPY", 6);
+    bytes[6] = (unsigned char)from->major;
+    bytes[7] = (unsigned char)from->minor;
+    for (size_t i = 0; i < n_length; i++)
+        bytes[at++] = (unsigned char)(n_header >> 8 * i);
+    assert_true(at + n_header + from->n_data <= 4096);
+    memcpy(bytes + at, from->header, n_header);
+    memcpy(bytes + at + n_header, from->data, from->n_data);
+    return at + n_header + from->n_data;
+}
+
+static void write_parts(const parts *from)
+{
+    unsigned char bytes[4096];
+    es_scratch_write(bytes, assemble(bytes, from));
+}
+
+static void expect_refusal(es_status code, const char *word)
+{
+    es_npy array = {.n = 77};
+    assert_int_equal(es_npy_read(&array, es_scratch_file), code);
+    assert_int_equal(array.n, 77); /* untouched */
+    assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
+    if (!strstr(es_message(), word))
+        fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
+}
+
+static const float six[] = {1.5f, -2, 3e-40f, 0.1f, 5, -0.0f};
+#define F4_2X3 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n"
+static const parts good = {1, 0, F4_2X3, six, sizeof six};
+
+static void test_npy__reads_float32(void **state)
+{
+    (void)state;
+    for (int major = 1; major <= 2; major++) {
+        parts from = good;
+        es_npy array;
+        from.major = major;
+        write_parts(&from);
+        assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+        assert_int_equal(es_npy_expect(&array, es_scratch_file, ES_NPY_F4, 2,
+                                       (size_t[]){2, 3}),
+                         ES_OK);
+        assert_int_equal(array.n, 6);
+        assert_memory_equal(array.data, six, sizeof six);
+        assert_true(es_npy_at(&array, 3) == (double)0.1f);
+        es_npy_free(&array);
+        assert_null(array.data);
+        es_npy_free(&array);
+    }
+    es_npy_free(NULL);
+}
+
+static void test_npy__reads_float64_and_int32(void **state)
+{
+    (void)state;
+    const double doubles[] = {0.1, 1e300};
+    const int32_t ints[] = {INT32_MIN, 7, INT32_MAX};
+    es_npy array;
+    write_parts(&(parts){1, 0,
+                         "{\"shape\":(2,),\"fortran_order\":False,"
+                         "\"descr\":\"<f8\"}",
+                         doubles, sizeof doubles});
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    assert_int_equal(array.type, ES_NPY_F8);
+    assert_true(es_npy_at(&array, 0) == 0.1 && es_npy_at(&array, 1) == 1e300);
+    es_npy_free(&array);
+    write_parts(&(parts){1, 0,
+                         "{'descr': '<i4', 'fortran_order': False, "
+                         "'shape': (1, 3, 1), }\n",
+                         ints, sizeof ints});
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    assert_int_equal(array.type, ES_NPY_I4);
+    assert_int_equal(array.n_dims, 3);
+    assert_true(es_npy_at(&array, 0) == INT32_MIN);
+    assert_true(es_npy_at(&array, 2) == INT32_MAX);
+    es_npy_free(&array);
+}
+
+static void test_npy__scalar_and_empty(void **state)
+{
+    (void)state;
+    es_npy array;
+    write_parts(&(parts){1, 0,
+                         "{'descr': '<f4', 'fortran_order': False, "
+                         "'shape': (), }",
+                         six, 4});
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    assert_int_equal(array.n_dims, 0);
+    assert_int_equal(array.n, 1);
+    assert_true(es_npy_at(&array, 0) == 1.5);
+    es_npy_free(&array);
+    write_parts(&(parts){1, 0,
+                         "{'descr': '<f4', 'fortran_order': False, "
+                         "'shape': (5, 0), }",
+                         six, 0});
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    assert_int_equal(array.n, 0);
+    assert_non_null(array.data);
+    es_npy_free(&array);
+}
+
+/** Every prefix of a good file, and one byte more, are refused. */
+static void test_npy__cut_off(void **state)
+{
+    (void)state;
+    unsigned char bytes[4096];
+    for (int major = 1; major <= 2; major++) {
+        parts from = good;
+        from.major = major;
+        size_t n = assemble(bytes, &from);
+        for (size_t cut = 0; cut < n; cut++) {
+            es_scratch_write(bytes, cut);
+            expect_refusal(ES_EFORMAT, cut < 8 ? "not a .npy" : "cut off");
+        }
+        bytes[n] = 0;
+        es_scratch_write(bytes, n + 1);
+        expect_refusal(ES_EFORMAT, "1 bytes too many");
+    }
+}
+
+static void test_npy__foreign_files(void **state)
+{
+    (void)state;
+    parts from = good;
+    es_scratch_write("step,layer,head\n", 16);
+    expect_refusal(ES_EFORMAT, "not a .npy");
+    from.major = 3;
+    write_parts(&from);
+    expect_refusal(ES_EVERSION, "3.0");
+    from.major = 1, from.minor = 1;
+    write_parts(&from);
+    expect_refusal(ES_EVERSION, "1.1");
+}
+
+static void test_npy__bad_headers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header, *word;
+    } cases[] = {
+        {"", "malformed"},
+        {"{}", "malformed"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)} x", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False 'shape': (2, 3)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False}", "malformed"},
+        {"{'descr': '<f4', 'shape': (2, 3)}", "malformed"},
+        {"{'fortran_order': False, 'shape': (2, 3)}", "malformed"},
+        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, "
+         "'shape': (2, 3)}",
+         "malformed"},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': [2, 3]}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "mal"},
+        {"{'descr': '<f4', 'fortran_order': False, "
+         "'shape': (1,1,1,1,1,1,1,1,6)}",
+         "malformed"},
+        {"{'descr': '<f4', 'fortran_order': False, "
+         "'shape': (99999999999999999999,)}",
+         "malformed"},
+        {"{'descr': '<f4', 'fortran_order': False, "
+         "'shape': (4294967296, 4294967296)}",
+         "too large"},
+        {"{'descr': '<f4', 'fortran_order': False, "
+         "'shape': (4611686018427387904,)}",
+         "too large"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372,)}",
+         "cut off"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", ">f4"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3)}", "<f2"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}",
+         "not a plain number"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}",
+         "ascontiguousarray"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_parts(&(parts){1, 0, cases[i].header, six, sizeof six});
+        expect_refusal(ES_EFORMAT, cases[i].word);
+    }
+}
+
+/** A header length that a damaged or hostile file may claim. */
+static void test_npy__header_too_long(void **state)
+{
+    (void)state;
+    static unsigned char bytes[40000];
+    memcpy(bytes, "\x93NUMPY\x02\x00\x00\x80\x00\x00", 12);
+    es_scratch_write(bytes, sizeof bytes);
+    expect_refusal(ES_EFORMAT, "too long");
+}
+
+static void test_npy__not_a_regular_file(void **state)
+{
+    (void)state;
+    es_scratch_no_file(expect_refusal);
+}
+
+static void test_npy__expect(void **state)
+{
+    (void)state;
+    es_npy array;
+    write_parts(&good);
+    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    assert_int_equal(
+        es_npy_expect(&array, "q.npy", ES_NPY_I4, 2, (size_t[]){2, 3}),
+        ES_EFORMAT);
+    assert_string_equal(es_message(), "q.npy: element type <f4, expected <i4");
+    assert_int_equal(
+        es_npy_expect(&array, "q.npy", ES_NPY_F4, 2, (size_t[]){3, 2}),
+        ES_EFORMAT);
+    assert_string_equal(es_message(), "q.npy: shape (2, 3), expected (3, 2)");
+    assert_int_equal(
+        es_npy_expect(&array, "q.npy", ES_NPY_F4, 3, (size_t[]){2, 3, 1}),
+        ES_EFORMAT);
+    es_npy_free(&array);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_npy__reads_float32),
+        cmocka_unit_test(test_npy__reads_float64_and_int32),
+        cmocka_unit_test(test_npy__scalar_and_empty),
+        cmocka_unit_test(test_npy__cut_off),
+        cmocka_unit_test(test_npy__foreign_files),
+        cmocka_unit_test(test_npy__bad_headers),
+        cmocka_unit_test(test_npy__header_too_long),
+        cmocka_unit_test(test_npy__not_a_regular_file),
+        cmocka_unit_test(test_npy__expect),
+    };
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+}

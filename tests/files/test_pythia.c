@@ -1,0 +1,337 @@
+/* Family pythia: the rotation against plain loops in double, whole models
+ * against the reference cases and against differences of their own loss. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/small_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- the rotation --------------------------------------------------------- */
+
+/* Head widths with 2, 2, 2, 2, 2, 4 and 16 rotated dimensions. */
+static const int shapes[][4] = {/* B, T, H, width */
+                                {1, 1, 1, 2},  {2, 1, 3, 3}, {1, 7, 2, 2},
+                                {3, 5, 1, 11}, {1, 9, 5, 8}, {2, 6, 3, 19},
+                                {1, 37, 2, 64}};
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+
+static es_attention attention_of(const int shape[4])
+{
+    return (es_attention){.n_batch = shape[0],
+                          .n_ctx = shape[1],
+                          .n_head = shape[2],
+                          .d_model = shape[2] * shape[3]};
+}
+
+static size_t size_of(const es_attention *a)
+{
+    return (size_t)(a->n_batch * a->n_ctx * 3 * a->d_model);
+}
+
+/* Numbers of the rotated dimensions, written out once more. */
+static int rotated(int width)
+{
+    return width < 16 ? 2 : width < 24 ? 4 : width == 64 ? 16 : -1;
+}
+
+/* As complex numbers: pair c times exp(i position / 10000^(2c/r)). */
+static void reference(double *out, const float *qkv, const es_attention *a,
+                      double sign)
+{
+    const int width = a->d_model / a->n_head, r = rotated(width);
+    for (size_t i = 0; i < size_of(a); i++)
+        out[i] = (double)qkv[i];
+    for (int row = 0; row < a->n_batch * a->n_ctx; row++)
+        for (int head = 0; head < 2 * a->n_head; head++)
+            for (int c = 0; c < r / 2; c++) {
+                double *x = out + row * 3 * a->d_model + head * width + c;
+                double angle =
+                    sign * (row % a->n_ctx) / exp(log(10000) * 2 * c / r);
+                double real = x[0] * cos(angle) - x[r / 2] * sin(angle);
+                x[r / 2] = x[0] * sin(angle) + x[r / 2] * cos(angle);
+                x[0] = real;
+            }
+}
+
+/* For every shape, on one back-end that is ready for larger ones. */
+static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
+{
+    const es_ops *ops = &es_cpu_ops;
+    const es_extents largest = {
+        .n_rows = 60, .width = 200, .n_ctx = 40, .n_head = 5, .head_width = 70};
+    es_backend *cpu;
+    assert_int_equal(ops->open(&cpu, 3), ES_OK);
+    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        es_attention attention = attention_of(shapes[i]);
+        check(cpu, &attention);
+    }
+    ops->close(cpu);
+}
+
+static float *draw(const es_attention *a, uint64_t seed)
+{
+    float *out = malloc(size_of(a) * sizeof *out);
+    assert_non_null(out);
+    es_test_fill(out, size_of(a), 3, &seed);
+    return out;
+}
+
+static void check_formula(es_backend *cpu, const es_attention *a)
+{
+    for (int back = 0; back < 2; back++) {
+        float *got = draw(a, 5);
+        double *want = calloc(size_of(a), sizeof *want);
+        reference(want, got, a, back ? -1 : 1);
+        es_cpu_ops.rotate(cpu, (es_mem *)got, a, back);
+        es_test_expect_close("rotated", got, want, size_of(a));
+        free(got);
+        free(want);
+    }
+}
+
+static void test_pythia__rotation(void **state)
+{
+    (void)state;
+    with_all_shapes(check_formula);
+}
+
+static double inner_product(const float *x, const float *y, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+/* <R x, y> = <x, R^T y>. */
+static void check_transpose(es_backend *cpu, const es_attention *a)
+{
+    const es_ops *ops = &es_cpu_ops;
+    const size_t n = size_of(a);
+    float *x = draw(a, 7), *y = draw(a, 8);
+    float *rx = draw(a, 7), *ry = draw(a, 8);
+    ops->rotate(cpu, (es_mem *)rx, a, false);
+    ops->rotate(cpu, (es_mem *)ry, a, true);
+    double scale = sqrt(inner_product(x, x, n) * inner_product(y, y, n));
+    assert_true(fabs(inner_product(rx, y, n) - inner_product(x, ry, n)) <=
+                1e-6 * scale);
+    /* One position: the identity. Else the two are not the same. */
+    bool same =
+        fabs(inner_product(rx, y, n) - inner_product(x, y, n)) <= 1e-6 * scale;
+    assert_int_equal(same, a->n_ctx == 1);
+    free(x), free(y), free(rx), free(ry);
+}
+
+static void test_pythia__back_is_the_transpose(void **state)
+{
+    (void)state;
+    with_all_shapes(check_transpose);
+}
+
+/* The same q and k everywhere: q_i . k_j depends on i - j alone. */
+static void check_relative(es_backend *cpu, const es_attention *a)
+{
+    const int d = a->d_model, width = d / a->n_head;
+    float *qkv = draw(a, 9);
+    for (int row = 1; row < a->n_batch * a->n_ctx; row++)
+        memcpy(qkv + row * 3 * d, qkv, (size_t)(3 * d) * sizeof *qkv);
+    es_cpu_ops.rotate(cpu, (es_mem *)qkv, a, false);
+    for (int i = 1; i < a->n_ctx; i++)
+        for (int j = 1; j <= i; j++) {
+            const float *q = qkv + i * 3 * d, *k = qkv + (j * 3 + 1) * d;
+            double here = inner_product(q, k, (size_t)width);
+            double before = inner_product(q - 3 * d, k - 3 * d, (size_t)width);
+            assert_true(fabs(here - before) <= 1e-6 * 9 * width);
+        }
+    free(qkv);
+}
+
+static void test_pythia__only_distance_counts(void **state)
+{
+    (void)state;
+    with_all_shapes(check_relative);
+}
+
+/* --- whole models --------------------------------------------------------- */
+
+static es_model_config pythia(const char *arch)
+{
+    es_model_config config = es_small_config(arch);
+    config.family = ES_FAMILY_PYTHIA;
+    config.d_model = 15; /* heads of 5 */
+    return config;
+}
+
+static void test_pythia__reference_cases(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"p01_sm_ln_g", "p02_sm_r",
+                                        "p03_ereg_smt_scfuffn"};
+    const char *shared = getenv("ES_SHARED"), *dirs[3];
+    char paths[3][512];
+    for (int i = 0; i < 3; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/reference/train/%s",
+                 shared ? shared : "../shared", cases[i]);
+        dirs[i] = paths[i];
+    }
+    if (access(dirs[0], R_OK) != 0)
+        skip();
+    FILE *out = tmpfile();
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        es_verify_counts counts;
+        assert_int_equal(
+            es_verify(out, dirs, 3, &es_cpu_ops, ES_FP32, n_threads, &counts),
+            ES_OK);
+        assert_int_equal(counts.passed, 3);
+    }
+    fclose(out);
+}
+
+static bool has_array(const es_small_model *s, const char *name)
+{
+    for (size_t i = 0; i < es_model_n_arrays(s->model); i++)
+        if (strcmp(es_model_parameter(s->model, i).name, name) == 0)
+            return true;
+    return false;
+}
+
+static void test_pythia__output_is_untied(void **state)
+{
+    (void)state;
+    es_model_config config = pythia("SM+LN+G");
+    es_small_model s = es_small_open(&config);
+    assert_true(has_array(&s, "embed_out"));
+    assert_false(has_array(&s, "wpe"));
+    es_small_forward(&s);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    /* Token 7 is not in the micro-batch: its embedding has no gradient, but
+     * its logit has one. */
+    for (int i = 0; i < s.n; i++)
+        assert_int_not_equal(s.tokens[i], 7);
+    float wte[11 * 15], out[11 * 15];
+    const size_t n = sizeof wte / sizeof *wte;
+    assert_int_equal(
+        es_model_get_gradient(s.model, es_small_find(&s, "wte"), wte, n),
+        ES_OK);
+    assert_int_equal(
+        es_model_get_gradient(s.model, es_small_find(&s, "embed_out"), out, n),
+        ES_OK);
+    for (int c = 0; c < 15; c++) {
+        assert_true(wte[7 * 15 + c] == 0);
+        assert_true(out[7 * 15 + c] != 0);
+    }
+    es_small_close(&s);
+}
+
+/* An array, and a direction in which it is moved. */
+typedef struct line {
+    size_t index, n;
+    float *values, *along, *moved;
+} line;
+
+static double loss_at(es_small_model *s, const line *l, double step)
+{
+    for (size_t i = 0; i < l->n; i++)
+        l->moved[i] =
+            (float)((double)l->values[i] + step * (double)l->along[i]);
+    assert_int_equal(es_model_set(s->model, l->index, l->moved, l->n), ES_OK);
+    es_small_forward(s);
+    return s->losses.loss;
+}
+
+/* By differences of fourth order. */
+static double slope_along(es_small_model *s, const line *l)
+{
+    const double h = 0.01;
+    double near = loss_at(s, l, h) - loss_at(s, l, -h);
+    double far = loss_at(s, l, 2 * h) - loss_at(s, l, -2 * h);
+    return (8 * near - far) / (12 * h);
+}
+
+/* Of a smooth architecture: a kink within the differences spoils them.
+ *
+ * Along its own gradient, made a unit vector, the loss rises by its norm. The
+ * loss is known to about 1e-6, the slope therefore to 1e-4. */
+static void check_array(es_small_model *s, size_t index)
+{
+    const es_parameter parameter = es_model_parameter(s->model, index);
+    const size_t n = parameter.n;
+    line l = {index, n, malloc(n * sizeof(float)), malloc(n * sizeof(float)),
+              malloc(n * sizeof(float))};
+    assert_int_equal(es_model_get(s->model, index, l.values, n), ES_OK);
+    assert_int_equal(es_model_get_gradient(s->model, index, l.along, n), ES_OK);
+    double norm = sqrt(inner_product(l.along, l.along, n));
+    for (size_t i = 0; i < n; i++)
+        l.along[i] = (float)((double)l.along[i] / fmax(norm, 1e-30));
+    double slope = slope_along(s, &l);
+    if (!(fabs(slope - norm) <= 1e-3 * norm + 2e-4))
+        fail_msg("%s: the loss rises by %g, its gradient says %g",
+                 parameter.name, slope, norm);
+    assert_int_equal(es_model_set(s->model, index, l.values, n), ES_OK);
+    free(l.values), free(l.along), free(l.moved);
+}
+
+static void check_gradients(const es_model_config *config)
+{
+    es_small_model s = es_small_open(config);
+    es_small_forward(&s);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
+        check_array(&s, i);
+    es_small_close(&s);
+}
+
+static void test_pythia__gradients(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM",         "SM+LN",
+                                        "SM+LN+G",    "SM+LN+GT",
+                                        "SM+ScFFN",   "SM+LN+ScFFN",
+                                        "SM+ScFuFFN", "SM+LN+ScFuFFNi1",
+                                        "SM(t)+LN+G", "EReg(SM(t)+ScFuFFNi2)"};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        es_model_config config = pythia(archs[i]);
+        config.lambda = 0.1;
+        config.gamma = 0; /* else the penalty jumps */
+        check_gradients(&config);
+    }
+}
+
+/* One token, heads of 2, one head; a last block without FFN is x + a. */
+static void test_pythia__small_sizes(void **state)
+{
+    (void)state;
+    es_model_config config = pythia("SM+LN+G");
+    config.ctx = 1;
+    check_gradients(&config);
+    config.n_head = 1;
+    config.d_model = 2;
+    config.ctx = 7;
+    check_gradients(&config);
+    config = pythia("SM+ScFuFFNi2");
+    config.batch = 1;
+    config.d_model = 6;
+    check_gradients(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pythia__rotation),
+        cmocka_unit_test(test_pythia__back_is_the_transpose),
+        cmocka_unit_test(test_pythia__only_distance_counts),
+        cmocka_unit_test(test_pythia__reference_cases),
+        cmocka_unit_test(test_pythia__output_is_untied),
+        cmocka_unit_test(test_pythia__gradients),
+        cmocka_unit_test(test_pythia__small_sizes),
+    };
+    return cmocka_run_group_tests_name("pythia", tests, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+/* Token files: what is written reads back, what is damaged is refused. */
+#include "hooks/trainer/files/tokens.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { N_TRAIN = 301, N_HELD_OUT = 46, N = N_TRAIN + N_HELD_OUT, HEADER = 96 };
+
+static char folder[] = "/tmp/test_tokens_XXXXXX";
+static char path[64];
+
+/** Token i of the file under test: neither zero nor periodic in a power of 2.
+ */
+static uint32_t token_of(uint64_t i, uint32_t vocab)
+{
+    return (uint32_t)((i * 37 + 11) % vocab);
+}
+
+static void write_file(uint32_t vocab, uint32_t width)
+{
+    unsigned char bytes[4 * N];
+    for (uint64_t i = 0; i < N; i++) {
+        uint32_t token = token_of(i, vocab);
+        for (uint32_t c = 0; c < width; c++)
+            bytes[i * width + c] = (unsigned char)(token >> 8 * c);
+    }
+    es_tokens_content content = {vocab, width, N_TRAIN, N_HELD_OUT,
+                                 3,     1,     "bytes", bytes};
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    assert_int_equal(fclose(file), 0);
+}
+
+static size_t read_file(unsigned char *out, size_t n)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t got = fread(out, 1, n, file);
+    fclose(file);
+    return got;
+}
+
+static es_status try_open(void)
+{
+    es_tokens *tokens = NULL;
+    es_status status = es_tokens_open(&tokens, path);
+    assert_true((status == ES_OK) == (tokens != NULL));
+    es_tokens_close(tokens);
+    return status;
+}
+
+static es_tokens *open_file(void)
+{
+    es_tokens *tokens = NULL;
+    assert_int_equal(es_tokens_open(&tokens, path), ES_OK);
+    return tokens;
+}
+
+static void test_tokens__hash_is_the_documented_one(void **state)
+{
+    (void)state;
+    /* Worked out by hand from the definition: no word; one word. */
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t empty = h ^ h >> 33;
+    empty *= UINT64_C(0xff51afd7ed558ccd);
+    assert_true(es_tokens_hash("", 0) == (empty ^ empty >> 33));
+    h = (h ^ 0x6261) * UINT64_C(0x100000001b3);
+    h ^= h >> 32;
+    h ^= 2;
+    h ^= h >> 33;
+    h *= UINT64_C(0xff51afd7ed558ccd);
+    assert_true(es_tokens_hash("ab", 2) == (h ^ h >> 33));
+    assert_true(es_tokens_hash("ab\0", 3) != es_tokens_hash("ab", 2));
+    /* Top bits of two words: a product alone would let them cancel. */
+    unsigned char twice[24] = {1, 2, 3}, flipped[24] = {1, 2, 3};
+    flipped[7] ^= 0x80;
+    flipped[15] ^= 0x80;
+    assert_true(es_tokens_hash(twice, 24) != es_tokens_hash(flipped, 24));
+}
+
+static void test_tokens__every_width_reads_back(void **state)
+{
+    (void)state;
+    const uint32_t vocabs[] = {253, 50021, 100003}, widths[] = {1, 2, 4};
+    for (int k = 0; k < 3; k++) {
+        write_file(vocabs[k], widths[k]);
+        es_tokens *tokens = open_file();
+        assert_int_equal(es_tokens_vocab(tokens), vocabs[k]);
+        assert_int_equal(es_tokens_count(tokens, ES_SPLIT_TRAIN), N_TRAIN);
+        assert_int_equal(es_tokens_count(tokens, ES_SPLIT_HELD_OUT),
+                         N_HELD_OUT);
+        assert_string_equal(es_tokens_tokenizer(tokens), "bytes");
+        int32_t x[N_TRAIN - 1], y[N_TRAIN - 1];
+        assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_TRAIN, 0,
+                                               1, N_TRAIN - 1),
+                         ES_OK);
+        for (uint64_t i = 0; i < N_TRAIN - 1; i++) {
+            assert_int_equal(x[i], token_of(i, vocabs[k]));
+            assert_int_equal(y[i], token_of(i + 1, vocabs[k]));
+        }
+        es_tokens_close(tokens);
+    }
+}
+
+static void test_tokens__every_flipped_byte_is_refused(void **state)
+{
+    (void)state;
+    unsigned char bytes[HEADER + N];
+    write_file(253, 1);
+    assert_int_equal(read_file(bytes, sizeof bytes), sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 0x10;
+        es_file_write(path, bytes, sizeof bytes);
+        es_status status = try_open();
+        bytes[i] ^= 0x10;
+        if (i >= 8 && i < 12)
+            assert_int_equal(status, ES_EVERSION);
+        else
+            assert_int_equal(status, ES_EFORMAT);
+        assert_non_null(strstr(es_message(), path));
+    }
+    es_file_write(path, bytes, sizeof bytes);
+    assert_int_equal(try_open(), ES_OK);
+}
+
+static void test_tokens__every_truncation_is_refused(void **state)
+{
+    (void)state;
+    unsigned char bytes[HEADER + N + 1] = {0};
+    write_file(253, 1);
+    assert_int_equal(read_file(bytes, sizeof bytes), HEADER + N);
+    for (size_t n = 0; n < HEADER + N; n += n < HEADER ? 5 : 31) {
+        es_file_write(path, bytes, n);
+        assert_int_equal(try_open(), ES_EFORMAT);
+    }
+    es_file_write(path, bytes, HEADER + N + 1);
+    assert_int_equal(try_open(), ES_EFORMAT);
+}
+
+static void test_tokens__a_token_outside_the_vocabulary_is_refused(void **state)
+{
+    (void)state;
+    /* The checksum is right: the maker itself was wrong. */
+    uint16_t values[3] = {7, 300, 9};
+    es_tokens_content content = {300, 2, 3, 0, 1, 0, "bytes", values};
+    FILE *file = fopen(path, "w");
+    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    fclose(file);
+    assert_int_equal(try_open(), ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "token 300"));
+    content.vocab = 301;
+    file = fopen(path, "w");
+    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    fclose(file);
+    assert_int_equal(try_open(), ES_OK);
+}
+
+static void test_tokens__what_is_no_token_file_is_refused(void **state)
+{
+    (void)state;
+    es_tokens *tokens = NULL;
+    assert_int_equal(es_tokens_open(&tokens, "/nonexistent/x.tok"), ES_EIO);
+    assert_int_equal(es_tokens_open(&tokens, folder), ES_EIO);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(try_open(), ES_EIO);
+    unlink(path);
+    char text[200];
+    memset(text, 'x', sizeof text);
+    es_file_write(path, text, sizeof text);
+    assert_int_equal(try_open(), ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "entropy-corpus"));
+}
+
+static void test_tokens__sizes_that_do_not_fit_are_not_written(void **state)
+{
+    (void)state;
+    unsigned char byte = 3;
+    const es_tokens_content bad[] = {
+        {257, 1, 1, 0, 1, 0, "bytes", &byte},
+        {0, 1, 1, 0, 1, 0, "bytes", &byte},
+        {256, 3, 1, 0, 1, 0, "bytes", &byte},
+        {256, 1, UINT64_MAX, 2, 1, 0, "bytes", &byte},
+        {256, 1, 1, 0, 1, 0, "a name of a tokenizer of 32 bytes", &byte}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(es_tokens_write(stdout, &bad[i]), ES_EARGUMENT);
+}
+
+static void test_tokens__fixed_batches_walk_without_overlap(void **state)
+{
+    (void)state;
+    enum { B = 3, CTX = 6 }; /* 46 / 7: 6 sequences, so batch 2 is batch 0 */
+    write_file(253, 1);
+    es_tokens *tokens = open_file();
+    for (uint64_t index = 0; index < 4; index++) {
+        int32_t x[B * CTX], y[B * CTX];
+        assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT,
+                                               index, B, CTX),
+                         ES_OK);
+        for (uint64_t b = 0; b < B; b++) {
+            uint64_t place = (index * B + b) % 6 * (CTX + 1);
+            for (uint64_t i = 0; i < CTX; i++) {
+                uint64_t at = N_TRAIN + place + i;
+                assert_int_equal(x[b * CTX + i], token_of(at, 253));
+                assert_int_equal(y[b * CTX + i], token_of(at + 1, 253));
+            }
+        }
+    }
+    es_tokens_close(tokens);
+}
+
+/** A vocabulary in which no token of the file comes twice. */
+enum { LONG = 50021 };
+
+/** Place of a sequence of the training part, found by its tokens. */
+static int place_of(const int32_t *x, int ctx)
+{
+    for (int place = 0; place + ctx < N_TRAIN; place++) {
+        int i = 0;
+        while (i < ctx &&
+               x[i] == (int32_t)token_of((uint64_t)(place + i), LONG))
+            i++;
+        if (i == ctx)
+            return place;
+    }
+    return -1;
+}
+
+static void test_tokens__random_batches_are_made_again(void **state)
+{
+    (void)state;
+    enum { B = 5, CTX = 40, N_BATCHES = 400 };
+    write_file(LONG, 2);
+    es_tokens *tokens = open_file();
+    int seen[N_TRAIN] = {0}, n_seen = 0;
+    int32_t x[B * CTX], y[B * CTX], again[B * CTX], other[B * CTX];
+    for (uint64_t index = 0; index < N_BATCHES; index++) {
+        assert_int_equal(es_tokens_random_batch(tokens, x, y, ES_SPLIT_TRAIN, 9,
+                                                index, B, CTX),
+                         ES_OK);
+        for (int b = 0; b < B; b++) {
+            int place = place_of(x + b * CTX, CTX);
+            assert_in_range(place, 0, N_TRAIN - CTX - 1);
+            n_seen += !seen[place];
+            seen[place] = 1;
+            assert_memory_equal(x + b * CTX + 1, y + b * CTX,
+                                (CTX - 1) * sizeof *x);
+        }
+    }
+    /* 2000 draws out of 261 places leave fewer than 1 in 1000 unseen. */
+    assert_int_equal(n_seen, N_TRAIN - CTX);
+    assert_int_equal(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
+                                            N_BATCHES - 1, B, CTX),
+                     ES_OK);
+    assert_memory_equal(x, again, sizeof x);
+    assert_int_equal(es_tokens_random_batch(tokens, other, y, ES_SPLIT_TRAIN,
+                                            10, N_BATCHES - 1, B, CTX),
+                     ES_OK);
+    assert_memory_not_equal(x, other, sizeof x);
+    es_tokens_close(tokens);
+}
+
+static void test_tokens__a_context_longer_than_the_data_is_refused(void **state)
+{
+    (void)state;
+    int32_t x[N], y[N];
+    write_file(253, 1);
+    es_tokens *tokens = open_file();
+    assert_int_equal(
+        es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT - 1), ES_OK);
+    assert_int_equal(es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT),
+                     ES_EUSAGE);
+    assert_int_equal(es_tokens_check_ctx(tokens, ES_SPLIT_TRAIN, 0), ES_EUSAGE);
+    assert_int_equal(es_tokens_random_batch(tokens, x, y, ES_SPLIT_HELD_OUT, 1,
+                                            0, 1, N_HELD_OUT),
+                     ES_EUSAGE);
+    assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT, 0,
+                                           1, N_HELD_OUT),
+                     ES_EUSAGE);
+    es_tokens_close(tokens);
+}
+
+static void test_tokens__a_file_cut_while_open_is_an_error(void **state)
+{
+    (void)state;
+    int32_t x[20], y[20];
+    write_file(253, 1);
+    es_tokens *tokens = open_file();
+    assert_int_equal(truncate(path, HEADER + N_TRAIN + 2), 0);
+    assert_int_equal(
+        es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT, 0, 1, 20),
+        ES_EIO);
+    es_tokens_close(tokens);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/x.tok", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokens__hash_is_the_documented_one),
+        cmocka_unit_test(test_tokens__every_width_reads_back),
+        cmocka_unit_test(test_tokens__every_flipped_byte_is_refused),
+        cmocka_unit_test(test_tokens__every_truncation_is_refused),
+        cmocka_unit_test(
+            test_tokens__a_token_outside_the_vocabulary_is_refused),
+        cmocka_unit_test(test_tokens__what_is_no_token_file_is_refused),
+        cmocka_unit_test(test_tokens__sizes_that_do_not_fit_are_not_written),
+        cmocka_unit_test(test_tokens__fixed_batches_walk_without_overlap),
+        cmocka_unit_test(test_tokens__random_batches_are_made_again),
+        cmocka_unit_test(
+            test_tokens__a_context_longer_than_the_data_is_refused),
+        cmocka_unit_test(test_tokens__a_file_cut_while_open_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

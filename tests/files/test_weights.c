@@ -1,0 +1,598 @@
+/* Weights that others saved: the same function, or a clear refusal. */
+#include "hooks/trainer/files/weights.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/tensor_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/es_weights_XXXXXX";
+static char path[64], config_path[64];
+
+typedef struct fixture {
+    char dir[512];
+    es_verify_case it;
+    es_test_tensors list;
+} fixture;
+
+/** Reads a reference case as others would save it; skips without one. */
+static fixture *open_case(const char *name, const char *prefix)
+{
+    const char *shared = getenv("ES_SHARED");
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    snprintf(f->dir, sizeof f->dir, "%s/reference/train/%s",
+             shared ? shared : "../shared", name);
+    if (access(f->dir, R_OK) != 0) {
+        free(f);
+        skip();
+    }
+    if (es_verify_case_read(&f->it, f->dir) != ES_OK)
+        fail_msg("%s", es_message());
+    es_test_tensors_of_case(&f->list, &f->it, prefix);
+    unlink(config_path);
+    return f;
+}
+
+static fixture *open_gpt2(void)
+{
+    return open_case("g02_sm_ln_gt", "transformer.");
+}
+
+static fixture *open_neox(void)
+{
+    return open_case("p01_sm_ln_g", "gpt_neox.");
+}
+
+static void close_case(fixture *f)
+{
+    es_test_tensors_free(&f->list);
+    es_verify_case_free(&f->it);
+    free(f);
+}
+
+static void write_config(const char *text)
+{
+    FILE *file = fopen(config_path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static es_weights *open_weights(const fixture *f)
+{
+    es_weights *weights = NULL;
+    es_test_tensors_write(&f->list, path);
+    if (es_weights_open(&weights, path, f->it.config.n_head) != ES_OK)
+        fail_msg("%s", es_message());
+    return weights;
+}
+
+/** How many logits (B,T,V) there are. */
+static size_t n_logits(const es_model_config *config)
+{
+    return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
+}
+
+/** The logits of a model with the weights, to be freed. */
+static float *run(const es_weights *weights, const es_model_config *config,
+                  const int32_t *tokens, char note[256])
+{
+    es_model *model = NULL;
+    es_losses losses;
+    const size_t n = n_logits(config);
+    float *logits = malloc(n * sizeof *logits);
+    assert_non_null(logits);
+    if (es_model_new(&model, config, &es_cpu_ops, 1) != ES_OK ||
+        es_weights_load(model, weights, note, 256) != ES_OK ||
+        es_model_forward(model, &losses, tokens, NULL, false, true) != ES_OK)
+        fail_msg("%s", es_message());
+    memcpy(logits, es_model_logits(model), n * sizeof *logits);
+    es_model_free(model);
+    return logits;
+}
+
+static es_model_config config_for(const fixture *f, const es_weights *weights)
+{
+    es_model_config config = *es_weights_config(weights);
+    config.ctx = f->it.config.ctx;
+    config.batch = f->it.config.batch;
+    return config;
+}
+
+/** The file as it is now computes the reference's logits. */
+static void assert_same_function(const fixture *f)
+{
+    char note[256];
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    float *logits = run(weights, &config, f->it.tokens.data, note);
+    assert_string_equal(note, "");
+    es_npy want;
+    double error;
+    assert_int_equal(es_verify_array_read(&want, &f->it, "out", "logits"), 0);
+    double *wide = malloc(want.n * sizeof *wide);
+    assert_non_null(wide);
+    for (size_t i = 0; i < want.n; i++)
+        wide[i] = (double)logits[i];
+    if (!es_verify_close(&error, wide, &want, &(es_tolerance){1e-4, 1e-6}))
+        fail_msg("error of the logits: %g", error);
+    free(wide);
+    free(logits);
+    es_npy_free(&want);
+    es_weights_close(weights);
+}
+
+static void assert_config(const fixture *f, const char *arch)
+{
+    char text[ES_ARCH_TEXT_MAX];
+    es_weights *weights = open_weights(f);
+    const es_model_config *have = es_weights_config(weights);
+    const es_model_config *want = &f->it.config;
+    es_arch_print(text, sizeof text, &have->arch);
+    assert_string_equal(text, arch);
+    assert_int_equal(have->family, want->family);
+    assert_int_equal(have->n_layer, want->n_layer);
+    assert_int_equal(have->n_head, want->n_head);
+    assert_int_equal(have->d_model, want->d_model);
+    assert_int_equal(have->vocab, want->vocab);
+    assert_int_equal(have->mlp_mult, want->mlp_mult);
+    assert_int_equal(have->bias, ES_BIAS_ALL);
+    es_weights_close(weights);
+}
+
+/* --- what is read --------------------------------------------------------- */
+
+static void test_weights__gpt2(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2();
+    assert_config(f, "SM+LN+GT");
+    assert_same_function(f);
+    close_case(f);
+    f = open_case("g02_sm_ln_gt", "");
+    assert_same_function(f);
+    es_test_tensor_remove(&f->list, "lm_head.weight");
+    es_test_tensor_remove(&f->list, "h.0.attn.bias");
+    assert_same_function(f);
+    es_weights *weights = open_weights(f);
+    assert_int_equal(es_weights_config(weights)->ctx, f->it.config.ctx);
+    assert_string_equal(es_weights_maker(weights), "GPT-2");
+    es_weights_close(weights);
+    close_case(f);
+}
+
+static void test_weights__neox(void **state)
+{
+    (void)state;
+    fixture *f = open_neox();
+    assert_config(f, "SM+LN+G");
+    assert_same_function(f);
+    close_case(f);
+    f = open_case("p01_sm_ln_g", "");
+    assert_same_function(f);
+    es_weights *weights = open_weights(f);
+    assert_int_equal(es_weights_config(weights)->ctx, 0);
+    assert_string_equal(es_weights_maker(weights), "GPT-NeoX");
+    es_weights_close(weights);
+    close_case(f);
+}
+
+/** Numbers that a half has: 11 digits, or 8 for a bfloat. */
+static void round_all(es_test_tensors *list, const char *type, int digits)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        es_test_tensor *tensor = &list->all[i];
+        if (strcmp(tensor->type, "BOOL") == 0)
+            continue;
+        for (size_t j = 0; j < tensor->n; j++) {
+            int exponent;
+            float part = frexpf(tensor->values[j], &exponent);
+            tensor->values[j] =
+                exponent < -13
+                    ? 0
+                    : ldexpf(rintf(ldexpf(part, digits)), exponent - digits);
+        }
+        snprintf(tensor->type, sizeof tensor->type, "%s", type);
+    }
+}
+
+static float *logits_of(const fixture *f)
+{
+    char note[256];
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    float *logits = run(weights, &config, f->it.tokens.data, note);
+    es_weights_close(weights);
+    return logits;
+}
+
+static void test_weights__half_precision(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        int digits;
+    } halves[] = {{"F16", 11}, {"BF16", 8}};
+    for (int i = 0; i < 2; i++) {
+        fixture *f = open_neox();
+        round_all(&f->list, "F32", halves[i].digits);
+        float *want = logits_of(f);
+        round_all(&f->list, halves[i].type, halves[i].digits);
+        float *have = logits_of(f);
+        assert_memory_equal(have, want, n_logits(&f->it.config) * sizeof *have);
+        free(want);
+        free(have);
+        close_case(f);
+    }
+}
+
+/* Causal: what follows does not change what came first. */
+static void test_weights__shorter_context(void **state)
+{
+    (void)state;
+    enum { SHORT = 5 };
+    char note[256];
+    fixture *f = open_gpt2();
+    assert_int_equal(f->it.config.batch, 1);
+    float *whole = logits_of(f);
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    config.ctx = SHORT;
+    float *first = run(weights, &config, f->it.tokens.data, note);
+    for (int i = 0; i < SHORT * config.vocab; i++)
+        assert_true(fabsf(first[i] - whole[i]) <= 1e-5f);
+    config.ctx = f->it.config.ctx + 1;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--ctx 14"));
+    es_weights_close(weights);
+    free(whole);
+    free(first);
+    close_case(f);
+}
+
+/* --- models that may have them -------------------------------------------- */
+
+static es_status check_arch(const es_weights *weights, es_model_config config,
+                            const char *arch)
+{
+    assert_int_equal(es_arch_parse(&config.arch, arch), ES_OK);
+    return es_weights_check(weights, &config);
+}
+
+static void test_weights__what_changes_nothing_may_be_new(void **state)
+{
+    (void)state;
+    char note[256];
+    fixture *f = open_gpt2();
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    const size_t n = n_logits(&config);
+    float *plain = run(weights, &config, f->it.tokens.data, note);
+    assert_int_equal(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"), ES_OK);
+    float *more = run(weights, &config, f->it.tokens.data, note);
+    assert_string_equal(
+        note,
+        "arrays that the weights lack start anew: h.0.attn.t, h.0.attn.theta");
+    for (size_t i = 0; i < n; i++)
+        assert_true(fabsf(plain[i] - more[i]) <= 1e-5f);
+    config.t_init = 0.1;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--t-init 1"));
+    es_weights_close(weights);
+    free(plain);
+    free(more);
+    close_case(f);
+}
+
+static void test_weights__another_model_is_refused(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2();
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    assert_int_equal(es_weights_check(weights, &config), ES_OK);
+    const char *const others[] = {"SM+LN+G",
+                                  "SM+LN+R",
+                                  "SM+GT",
+                                  "SM+LN",
+                                  "PSM(2)+LN+GT",
+                                  "SM+LN+ScFFN",
+                                  "SM+LN+GT+WNorm(FFN)",
+                                  "SM+LN+ScFuFFN",
+                                  "SM+LN+GT+SNorm(QK)"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(check_arch(weights, config, others[i]), ES_EUSAGE);
+        assert_non_null(strstr(es_message(), "SM+LN+GT, not "));
+    }
+    const struct {
+        int *field, value;
+        const char *said;
+    } changes[] = {{&config.n_layer, 3, "--n-layer 1, not 3"},
+                   {&config.n_head, 4, "--n-head 3, not 4"},
+                   {&config.d_model, 24, "--d-model 12, not 24"},
+                   {&config.vocab, 8, "--vocab 7, not 8"},
+                   {&config.mlp_mult, 4, "--mlp-mult 2, not 4"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        int before = *changes[i].field;
+        *changes[i].field = changes[i].value;
+        assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+        if (!strstr(es_message(), changes[i].said))
+            fail_msg("'%s' not in: %s", changes[i].said, es_message());
+        *changes[i].field = before;
+    }
+    config.bias = ES_BIAS_QK;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    config.bias = ES_BIAS_ALL;
+    config.family = ES_FAMILY_PYTHIA;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    config.family = ES_FAMILY_GPT2;
+    config.final_norm = ES_FINAL_OFF;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    es_weights_close(weights);
+    close_case(f);
+}
+
+/* --- files that are wrong ------------------------------------------------- */
+
+/** Opening is refused, saying the text. */
+static void assert_refused(es_status want, int n_head, const char *said)
+{
+    es_weights *weights = NULL;
+    es_status status = es_weights_open(&weights, path, n_head);
+    if (status != want || weights)
+        fail_msg("%d, not %d, where '%s' is wrong: %s", status, want, said,
+                 es_message());
+    if (!strstr(es_message(), said) || strchr(es_message(), '\n'))
+        fail_msg("'%s' not in: %s", said, es_message());
+}
+
+/** The same after one tensor was spoilt. */
+static void assert_spoilt(fixture *f, const char *said)
+{
+    es_test_tensors_write(&f->list, path);
+    assert_refused(ES_EFORMAT, f->it.config.n_head, said);
+    close_case(f);
+}
+
+static void test_weights__missing(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2();
+    es_test_tensor_remove(&f->list, "transformer.h.0.mlp.c_proj.bias");
+    assert_spoilt(f, "transformer.h.0.mlp.c_proj.bias is missing");
+    f = open_gpt2();
+    es_test_tensor_remove(&f->list, "transformer.wpe.weight");
+    assert_spoilt(f, "transformer.wpe.weight is missing");
+    f = open_neox();
+    es_test_tensor_remove(&f->list, "embed_out.weight");
+    assert_spoilt(f, "embed_out.weight is missing");
+    f = open_neox();
+    es_test_tensor_remove(&f->list,
+                          "gpt_neox.layers.0.attention.query_key_value.bias");
+    assert_spoilt(f, "layers.0.attention.query_key_value.bias is missing");
+    f = open_neox();
+    es_test_tensor_remove(&f->list, "gpt_neox.embed_in.weight");
+    assert_spoilt(f, "neither a checkpoint");
+}
+
+static void test_weights__one_too_many(void **state)
+{
+    (void)state;
+    const int64_t dims[1] = {3};
+    const char *const names[] = {"transformer.h.0.attn.c_attn.lora",
+                                 "h.0.attn.bias", "transformer.h.00.attn.bias",
+                                 "transformer.lm_head.weight", "wte.bias"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fixture *f = open_gpt2();
+        es_test_tensor_add(&f->list, names[i], NULL, 1, dims);
+        assert_spoilt(f, names[i]);
+    }
+    fixture *f = open_gpt2();
+    es_test_tensor_add(&f->list, "transformer.h.1.attn.bias", NULL, 1, dims);
+    assert_spoilt(f, "transformer.h.1.ln_1.weight is missing");
+    f = open_gpt2();
+    es_test_tensor_add(&f->list, "transformer.h.1024.attn.bias", NULL, 1, dims);
+    assert_spoilt(f, "transformer.h.1024.attn.bias");
+}
+
+static void reshape(fixture *f, const char *name, int64_t rows, int64_t columns)
+{
+    es_test_tensor *tensor = es_test_tensor_find(&f->list, name);
+    tensor->n_dims = columns > 0 ? 2 : 1;
+    tensor->dims[0] = rows;
+    tensor->dims[1] = columns;
+}
+
+static void test_weights__wrong_shapes(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2(); /* as a linear layer would have it */
+    reshape(f, "transformer.h.0.attn.c_attn.weight", 36, 12);
+    assert_spoilt(f, "c_attn.weight has the shape (36,12), not (12,36)");
+    f = open_neox();
+    reshape(f, "gpt_neox.layers.1.attention.query_key_value.weight", 32, 96);
+    assert_spoilt(f, "layers.1.attention.query_key_value.weight has the shape "
+                     "(32,96), not (96,32)");
+    f = open_gpt2();
+    reshape(f, "transformer.ln_f.weight", 12, 1);
+    assert_spoilt(f, "ln_f.weight has the shape (12,1), not (12)");
+    f = open_gpt2();
+    reshape(f, "transformer.wte.weight", 84, 0);
+    assert_spoilt(f, "wte.weight has 1 dimensions, not 2");
+    f = open_gpt2();
+    reshape(f, "transformer.h.0.mlp.c_fc.weight", 24, 12);
+    assert_spoilt(f, "c_fc.weight has the shape (24,12), not (12,12)");
+    f = open_gpt2();
+    reshape(f, "transformer.h.0.mlp.c_fc.weight", 18, 16);
+    assert_spoilt(f, "the feed-forward width 16 is no multiple of the model's");
+    f = open_gpt2();
+    strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")->type,
+           "BOOL");
+    assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
+}
+
+static void test_weights__an_output_matrix_of_its_own(void **state)
+{
+    (void)state;
+    char note[256];
+    fixture *f = open_gpt2();
+    es_test_tensor *head = es_test_tensor_find(&f->list, "lm_head.weight");
+    head->values[head->n - 1] += 1;
+    es_weights *weights = open_weights(f);
+    es_model_config config = config_for(f, weights);
+    es_model *model = NULL;
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_OK);
+    assert_int_equal(es_weights_load(model, weights, note, sizeof note),
+                     ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "lm_head.weight is not"));
+    es_model_free(model);
+    es_weights_close(weights);
+    close_case(f);
+}
+
+static void test_weights__truncated(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2();
+    es_test_tensors_write(&f->list, path);
+    assert_int_equal(truncate(path, 3000), 0);
+    assert_refused(ES_EFORMAT, 3, path);
+    assert_int_equal(unlink(path), 0);
+    assert_refused(ES_EIO, 3, path);
+    strcat(path, ".index.json");
+    assert_refused(ES_EFORMAT, 3, "in several files");
+    path[strlen(path) - strlen(".index.json")] = 0;
+    close_case(f);
+}
+
+/* --- config.json ---------------------------------------------------------- */
+
+static void test_weights__heads(void **state)
+{
+    (void)state;
+    fixture *f = open_gpt2();
+    es_test_tensors_write(&f->list, path);
+    assert_refused(ES_EUSAGE, 0, "give --n-head");
+    assert_refused(ES_EUSAGE, 5, "--n-head 5 does not divide");
+    write_config("{\"n_head\": 3, \"n_layer\": 1, \"n_embd\": 12, \"n_inner\": "
+                 "null, \"activation_function\": \"gelu_new\", "
+                 "\"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", "
+                 "\"torch_dtype\": \"float32\", \"n_positions\": 13}");
+    assert_same_function(f);
+    assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
+    es_weights *weights = NULL;
+    assert_int_equal(es_weights_open(&weights, path, 0), ES_OK);
+    assert_int_equal(es_weights_config(weights)->n_head, 3);
+    es_weights_close(weights);
+    close_case(f);
+}
+
+static void test_weights__config_of_neox(void **state)
+{
+    (void)state;
+    fixture *f = open_neox();
+    write_config("{\"num_attention_heads\": 2, \"hidden_size\": 32, "
+                 "\"rotary_pct\": 0.25, \"rotary_emb_base\": 10000, "
+                 "\"use_parallel_residual\": true, \"hidden_act\": \"gelu\", "
+                 "\"max_position_embeddings\": 2048, \"vocab_size\": 7, "
+                 "\"layer_norm_eps\": 1e-05, \"model_type\": \"gpt_neox\", "
+                 "\"intermediate_size\": 64, \"num_hidden_layers\": 2, "
+                 "\"rope_scaling\": null, \"tie_word_embeddings\": false}");
+    assert_config(f, "SM+LN+G");
+    assert_same_function(f);
+    es_weights *weights = open_weights(f);
+    assert_int_equal(es_weights_config(weights)->ctx, 2048);
+    es_model_config config = config_for(f, weights);
+    config.ctx = 5000; /* rotary positions have no end */
+    assert_int_equal(es_weights_check(weights, &config), ES_OK);
+    es_weights_close(weights);
+    write_config("{\"hidden_act\": \"gelu_new\"}");
+    assert_config(f, "SM+LN+GT");
+    close_case(f);
+}
+
+static void test_weights__config_that_is_wrong(void **state)
+{
+    (void)state;
+    static const char *const gpt2[][2] = {
+        {"{\"n_head\": 3, ", "line 1"},
+        {"[3]", "not a JSON object"},
+        {"{\"n_head\": \"three\"}", "n_head is no size"},
+        {"{\"n_head\": -3}", "n_head is no size"},
+        {"{\"n_layer\": 12}", "n_layer is 12, in the weights it is 1"},
+        {"{\"n_positions\": 1024}", "n_positions is 1024"},
+        {"{\"model_type\": \"gpt_neox\"}", "model_type is gpt_neox"},
+        {"{\"model_type\": 3}", "model_type"},
+        {"{\"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is not 1e-05"},
+        {"{\"layer_norm_epsilon\": null}", "layer_norm_epsilon"},
+        {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},
+        {"{\"scale_attn_by_inverse_layer_idx\": true}", "is not false"},
+        {"{\"activation_function\": \"silu\"}", "silu"},
+        {"{\"activation_function\": 7}", "activation_function"},
+        {"", "line 1"},
+    };
+    static const char *const neox[][2] = {
+        {"{\"rotary_pct\": 1.0}", "rotary_pct is not 0.25"},
+        {"{\"use_parallel_residual\": false}", "use_parallel_residual"},
+        {"{\"rope_scaling\": {\"factor\": 2}}", "rope_scaling is not null"},
+        {"{\"rotary_emb_base\": 500000}", "rotary_emb_base is not 10000"},
+        {"{\"max_position_embeddings\": 0}", "max_position_embeddings"},
+    };
+    fixture *f = open_gpt2();
+    es_test_tensors_write(&f->list, path);
+    for (size_t i = 0; i < sizeof gpt2 / sizeof *gpt2; i++) {
+        write_config(gpt2[i][0]);
+        assert_refused(ES_EFORMAT, 3, gpt2[i][1]);
+    }
+    close_case(f);
+    f = open_neox();
+    es_test_tensors_write(&f->list, path);
+    for (size_t i = 0; i < sizeof neox / sizeof *neox; i++) {
+        write_config(neox[i][0]);
+        assert_refused(ES_EFORMAT, 2, neox[i][1]);
+    }
+    close_case(f);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(config_path, sizeof config_path, "%s/config.json", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(path);
+    unlink(config_path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights__gpt2),
+        cmocka_unit_test(test_weights__neox),
+        cmocka_unit_test(test_weights__half_precision),
+        cmocka_unit_test(test_weights__shorter_context),
+        cmocka_unit_test(test_weights__what_changes_nothing_may_be_new),
+        cmocka_unit_test(test_weights__another_model_is_refused),
+        cmocka_unit_test(test_weights__missing),
+        cmocka_unit_test(test_weights__one_too_many),
+        cmocka_unit_test(test_weights__wrong_shapes),
+        cmocka_unit_test(test_weights__an_output_matrix_of_its_own),
+        cmocka_unit_test(test_weights__truncated),
+        cmocka_unit_test(test_weights__heads),
+        cmocka_unit_test(test_weights__config_of_neox),
+        cmocka_unit_test(test_weights__config_that_is_wrong),
+    };
+    return cmocka_run_group_tests_name("weights", tests, set_up, tear_down);
+}

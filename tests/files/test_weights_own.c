@@ -1,0 +1,192 @@
+/* Weights of our own checkpoints: every array, in the same model and in one
+ * that differs by what changes nothing. */
+#include "hooks/trainer/files/checkpoint.h"
+#include "hooks/trainer/files/weights.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/scratch.h"
+#include "tests/support/small_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/** A model whose checkpoint lies at `es_scratch_file`. */
+static es_small_model save_model(es_model_config config)
+{
+    es_small_model s = es_small_open(&config);
+    es_settings settings;
+    es_settings_default(&settings, ES_VERB_TRAIN);
+    settings.model = config;
+    es_checkpoint_state state = {.step = 41,
+                                 .uuid = "01234567-89ab-4def-8123-456789abcdef",
+                                 .name = "own",
+                                 .threads = 1,
+                                 .last = {1, 1, 0},
+                                 .eval = {NAN, NAN, NAN}};
+    if (es_checkpoint_write(es_scratch_file, s.model, &settings, &state) !=
+        ES_OK)
+        fail_msg("%s", es_message());
+    return s;
+}
+
+static es_weights *open_weights(void)
+{
+    es_weights *weights = NULL;
+    if (es_weights_open(&weights, es_scratch_file, 0) != ES_OK)
+        fail_msg("%s", es_message());
+    return weights;
+}
+
+static es_model *load(const es_weights *weights, const es_model_config *config,
+                      const char *want_note)
+{
+    char note[256];
+    es_model *model = NULL;
+    if (es_model_new(&model, config, &es_cpu_ops, 2) != ES_OK ||
+        es_weights_load(model, weights, note, sizeof note) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_string_equal(note, want_note);
+    return model;
+}
+
+/** The logits after a forward pass over the model's tokens, (B,T,V). */
+static const float *logits_of(es_model *model, const es_small_model *s)
+{
+    es_losses losses;
+    assert_int_equal(
+        es_model_forward(model, &losses, s->tokens, NULL, false, true), ES_OK);
+    return es_model_logits(model);
+}
+
+static void test_weights_own__every_architecture(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"SM+LN+G",
+                                        "EReg(SM(t)+LR(layer,0.2))",
+                                        "EReg(SM(t)+ScFuFFNi1)",
+                                        "SM+LR(global,0.3)",
+                                        "PSM(4)+LN+GT",
+                                        "SM+WNorm(QKV,FFN)",
+                                        "SM+SNorm(QKVO,FFN)",
+                                        "SM+ScFFN"};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        for (int family = 0; family < 2; family++) {
+            es_model_config config = es_small_config(archs[i]);
+            config.family = (es_family)family;
+            config.bias = i % 2 ? ES_BIAS_QK : ES_BIAS_NONE;
+            es_small_model s = save_model(config);
+            es_weights *weights = open_weights();
+            assert_int_equal(es_weights_step(weights), 41);
+            assert_string_equal(es_weights_maker(weights), "entropy-train");
+            config = *es_weights_config(weights);
+            assert_int_equal(config.batch, 2);
+            config.seed = 99;
+            es_model *model = load(weights, &config, "");
+            size_t n = (size_t)(s.n * config.vocab) * sizeof(float);
+            assert_memory_equal(logits_of(model, &s), logits_of(s.model, &s),
+                                n);
+            es_model_free(model);
+            es_weights_close(weights);
+            es_small_close(&s);
+        }
+}
+
+static void test_weights_own__shorter_context(void **state)
+{
+    (void)state;
+    enum { SHORT = 3 };
+    es_model_config config = es_small_config("SM(t)+R");
+    config.batch = 1;
+    es_small_model s = save_model(config);
+    es_weights *weights = open_weights();
+    config.ctx = SHORT; /* the temperatures are a matrix of (H,T) */
+    es_model *model = load(weights, &config, "");
+    const float *whole = logits_of(s.model, &s);
+    const float *first = logits_of(model, &s);
+    for (int i = 0; i < SHORT * config.vocab; i++)
+        assert_true(fabsf(first[i] - whole[i]) <= 1e-5f);
+    config.ctx = 6;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    config.family = ES_FAMILY_PYTHIA;
+    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    es_model_free(model);
+    es_weights_close(weights);
+    es_small_close(&s);
+}
+
+/** Loads into `to` what was saved as `from`: the same function? */
+static void assert_neutral(const char *from, const char *to, es_bias bias,
+                           const char *note)
+{
+    es_model_config config = es_small_config(from);
+    config.bias = ES_BIAS_QK;
+    es_small_model s = save_model(config);
+    es_weights *weights = open_weights();
+    assert_int_equal(es_arch_parse(&config.arch, to), ES_OK);
+    config.bias = bias;
+    es_model *model = load(weights, &config, note);
+    const float *want = logits_of(s.model, &s), *have = logits_of(model, &s);
+    for (int i = 0; i < s.n * config.vocab; i++)
+        assert_true(fabsf(have[i] - want[i]) <= 1e-4f);
+    es_model_free(model);
+    es_weights_close(weights);
+    es_small_close(&s);
+}
+
+static void test_weights_own__what_changes_nothing(void **state)
+{
+    (void)state;
+    assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
+                   "arrays that the weights lack start anew: h.0.attn.theta");
+    assert_neutral("EReg(SM+R)", "SM+R", ES_BIAS_QK,
+                   "the thresholds in them are left out");
+    assert_neutral(
+        "SM", "SM+ScFFN", ES_BIAS_QK,
+        "arrays that the weights lack start anew: h.0.mlp.alpha, h.0.mlp.beta");
+    assert_neutral("SM+LR(0.05)", "SM+LR(layer,0.05)", ES_BIAS_QK,
+                   "arrays that the weights lack start anew: h.0.mlp.slope");
+    assert_neutral("SM+LR(layer,0.1)", "SM+LR(layer,0.3)", ES_BIAS_QK, "");
+    assert_neutral(
+        "SM+LN+G", "SM+LN+G", ES_BIAS_ALL,
+        "arrays that the weights lack start anew: h.0.attn.c_proj.bias, "
+        "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
+}
+
+static void test_weights_own__what_changes_something(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"SM(t)", "SM"},
+                                           {"SM+ScFFN", "SM"},
+                                           {"SM+R", "SM+ScFFN"},
+                                           {"SM+LR(0.05)", "SM+LR(layer,0.06)"},
+                                           {"SM+LR(layer)", "SM+LR(global)"},
+                                           {"SM", "SM+WNorm(FFN)"},
+                                           {"SM+ScFuFFN", "SM+ScFuFFNi1"},
+                                           {"PSM(4)", "PSM(2)"},
+                                           {"SM+LR(layer)", "SM+LR(0.01)"},
+                                           {"SM+WNorm(QK)", "SM+SNorm(QK)"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        es_model_config config = es_small_config(pairs[i][0]);
+        es_small_model s = save_model(config);
+        es_weights *weights = open_weights();
+        assert_int_equal(es_weights_check(weights, &config), ES_OK);
+        assert_int_equal(es_arch_parse(&config.arch, pairs[i][1]), ES_OK);
+        if (es_weights_check(weights, &config) != ES_EUSAGE)
+            fail_msg("%s became %s", pairs[i][0], pairs[i][1]);
+        es_weights_close(weights);
+        es_small_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights_own__every_architecture),
+        cmocka_unit_test(test_weights_own__shorter_context),
+        cmocka_unit_test(test_weights_own__what_changes_nothing),
+        cmocka_unit_test(test_weights_own__what_changes_something),
+    };
+    return cmocka_run_group_tests_name("weights_own", tests, es_scratch_open,
+                                       es_scratch_close);
+}

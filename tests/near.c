@@ -1,8 +1,0 @@
-#include "tests/near.h"
-
-#include <math.h>
-
-bool near(double a, double b, double tolerance)
-{
-    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
-}

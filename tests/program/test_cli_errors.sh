@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# Bad input and bad command lines: the exit code, and one line that names the
+# object and what to do.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan
+cd "$dir"
+
+# NAME CODE REGEX COMMAND...: like exits, and the message is one line.
+fails() {
+    local name=$1 text
+    exits "$@"
+    shift 3
+    text=$("$@" 2>&1 >/dev/null </dev/null)
+    [ "$(wc -l <<<"$text")" = 1 ] || fail "$name: one line" "$text"
+}
+
+printf '2.5,1,0.5\n3,0,0.25\n' >heat.csv
+printf 'step,layer,head,entropy,loss\n1,,,,3\n1,1,2,0.5,\n7,,,,2\n7,0,0,1,\n' >long.csv
+"$scan" import -q heat.csv --ctx 8 -o good.db || exit 1
+"$scan" import -q long.csv --ctx 8 -o long.db || exit 1
+
+# --- run files
+fails 'no such file' 3 '^entropy-scan: no.db: no such file' "$scan" no.db
+mkdir folder
+fails 'a directory' 3 'folder: is a directory' "$scan" ./folder
+mkfifo fifo
+fails 'a FIFO' 3 'fifo: is a FIFO' timeout 10 "$scan" ./fifo
+: >empty.db
+fails 'an empty file' 3 'empty.db: .*empty' "$scan" empty.db
+echo 'hello, world' >text.db
+fails 'text' 3 'text.db: .*not a run file' "$scan" text.db
+sqlite3 foreign.db 'create table t(x); insert into t values (1)'
+fails 'a foreign SQLite file' 3 'foreign.db: .*not a run file' "$scan" foreign.db
+cp good.db future.db
+sqlite3 future.db 'pragma user_version = 99'
+fails 'a schema from the future' 3 'future.db: schema 99 is newer.*upgrade' "$scan" future.db
+head -c 9000 good.db >cut.db
+fails 'a truncated run' 3 'cut.db: ' "$scan" cut.db
+cp good.db bare.db
+sqlite3 bare.db 'delete from sample'
+fails 'a run without samples' 3 'bare.db: .*no sample' "$scan" bare.db
+ln -s good.db link.db
+fails 'a symbolic link' 3 'link.db: is a symbolic link' "$scan" link.db
+: >good.db-journal
+fails 'a journal beside it' 3 'good.db: a rollback journal' "$scan" good.db
+rm good.db-journal
+fails 'unknown series: those there are are named' 3 'losss.*entropy.*loss' \
+    "$scan" long.db --series losss
+fails 'step out of range: the range is named' 3 'step 8.*1.*7' "$scan" long.db --step 8
+fails 'no eval phase' 3 'long.db: .*entropy' "$scan" long.db --phase eval
+fails 'a heatmap of a run series names head series' 3 \
+    'long.db: series loss has one value a run: .* entropy$' \
+    "$scan" long.db --series loss --heatmap -q
+exits 'some of several: the others are done' 4 'no.db: no such' "$scan" good.db no.db
+output 'and shown' 'heat' sh -c '"$0" good.db no.db; test $? = 4' "$scan"
+exits 'all of several' 3 'no.db' "$scan" no.db nor.db
+exits '--check of some of several' 4 'no.db' "$scan" good.db no.db --check
+
+# --- outputs
+fails 'a folder that is not there' 3 'nowhere/x.png: ' "$scan" good.db -q --heatmap=nowhere/x.png
+fails 'an output that is a folder' 3 'folder: is a directory' "$scan" good.db -q --heatmap=folder --format png
+exits 'a full disk, table' 3 'standard output: .*No space left' sh -c '"$0" good.db >/dev/full' "$scan"
+exits 'a full disk, JSON' 3 'standard output: .*No space left' sh -c '"$0" good.db --json >/dev/full' "$scan"
+exits 'a full disk, help' 3 'standard output: .*No space left' sh -c '"$0" --help >/dev/full' "$scan"
+exits 'a full disk, picture' 3 '/dev/full: .*No space left' "$scan" good.db -q --format svg --heatmap=/dev/full
+exits 'a full disk, export' 3 '/dev/full: .*No space left' "$scan" export good.db -o /dev/full
+
+awk 'BEGIN { for (s = 0; s < 20000; s++) for (l = 0; l < 3; l++)
+    printf "Step %d - Layer %d: %.3f\n", s, l, (s * 7 + l) % 31 / 8 }' >big.log
+# A limit on the size of files is a disk that gets full, for whoever has no disk to fill.
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
+exits 'a full disk, import' 3 '^entropy-scan: big.db: .*(File too large|disk I/O error)' \
+    limited "$scan" import -q big.log -o big.db
+check 'which leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"
+few_open_files() { # so few that one step of an import after the other fails
+    local n code failed=0
+    for n in $(seq 4 12); do
+        (ulimit -n "$n"; "$scan" import -q heat.csv -o few.db)
+        code=$?
+        [ $code = 0 ] && rm few.db
+        [ $code = 3 ] && failed=$((failed + 1))
+        [ -z "$(ls -A | grep -E 'few.db|entropy-scan')" ] && [ $code = 0 -o $code = 3 ] ||
+            { echo "$n open files, exit $code:"; ls -A; return 1; }
+    done
+    [ $failed -ge 3 ]
+}
+check 'too few open files for an import leave nothing behind' few_open_files
+full_disk() {
+    mkdir -p small
+    unshare -rm sh -c 'mount -t tmpfs -o size=256k none small &&
+        "$0" import -q big.log -o small/big.db; code=$?
+        ls -A small >&2; exit $code' "$scan"
+}
+if unshare -rm true 2>/dev/null; then
+    text=$(full_disk 2>&1)
+    code=$?
+    if [ $code = 3 ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q 'small/big.db: .*No space left' <<<"$text"; then
+        pass 'a disk that is full indeed, import'
+    else
+        fail 'a disk that is full indeed, import' "exit $code: $text"
+    fi
+else
+    skip 'a disk that is full indeed, import' 'no right to mount one'
+fi
+"$scan" import -q big.log -o big.db || exit 1
+"$scan" export big.db 2>messages | head -1 >/dev/null
+code=${PIPESTATUS[0]}
+if [ "$code" = 141 ] && [ ! -s messages ]; then pass 'a closed pipe ends quietly'
+else fail 'a closed pipe ends quietly' "exit $code: $(cat messages)"; fi
+
+# A signal takes the temporary file along.
+awk '{ print; print "other words, many of them, that take their time to be read" }' big.log big.log big.log big.log big.log >slow.log
+"$scan" import -q slow.log -o slow.db 2>/dev/null &
+pid=$!
+for _ in $(seq 200); do
+    ls .entropy-scan.* >/dev/null 2>&1 && break
+    sleep 0.01
+done
+kill -TERM $pid 2>/dev/null
+wait $pid 2>/dev/null
+code=$?
+if [ $code = 143 ] && [ -z "$(ls -A | grep -E 'slow.db|entropy-scan')" ]; then
+    pass 'a signal leaves nothing behind'
+else
+    fail 'a signal leaves nothing behind' "exit $code: $(ls -A)"
+fi
+
+# --- command lines
+usage() { # NAME REGEX ARGUMENT...
+    local name=$1 regex=$2
+    shift 2
+    fails "$name" 2 "$regex" "$scan" "$@"
+}
+usage 'nothing at all' 'no run file: .*--help'
+usage 'a verb that is none' 'wacth: neither a file nor a verb' wacth good.db
+usage 'an option that is none' 'heatmpa.*--heatmap' good.db --heatmpa
+usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
+fails 'a drawing for a terminal that is none' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
+fails 'a live view for a terminal that is none' 2 'standard output is none' "$scan" good.db --tui --follow
+fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
+fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
+fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
+usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg
+usage 'a name that says no format' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
+usage 'two pictures of one name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png
+usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
+usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
+usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
+usage 'a table over its own run' 'good.db: input and output' good.db -o good.db
+usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
+usage 'an export over another run' 'long.db: a database' export good.db -o long.db
+usage 'quiet, with nothing to write' '-o x.txt: --quiet' good.db -q -o x.txt
+usage 'a title without a picture' '--title is for a picture' good.db --title x
+usage 'a step that is none' "--step 'x1': a number, first or last" good.db --step x1
+usage 'a step below 0' "--step '-1'" good.db --step -1
+usage 'a size that is none' "--size '12': width and height" good.db --heatmap --size 12
+usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
+usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
+usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
+check 'neither of which is drawn' test ! -e a.svg -a ! -e b.png
+usage 'a size without room' 'size|room|small' good.db -q --heatmap --size 20x20
+usage 'a colour map that is none' 'jet' good.db --heatmap --colormap jet
+usage 'a policy that is none' 'most' good.db --max most
+usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
+usage 'a phase that is none' "--phase 'x': train or eval" good.db --phase x
+usage 'a format that is none' 'gif' good.db --heatmap --format gif
+usage 'help for no verb' 'walk: no such verb: there are import' help walk
+usage 'import without a file' 'no file to import' import
+usage 'import without an output' 'no run file to write: -o' import heat.csv
+usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
+usage 'import over its own input' 'heat.csv: input and output' import heat.csv -o heat.csv
+usage 'import to standard output' 'a run file is not a stream' import heat.csv -o -
+usage 'import from no format' "'x' is no format" import heat.csv --from x -o x.db
+usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
+usage 'export of nothing' 'no run file to export' export
+usage 'export in no format' "--format 'xml': csv or jsonl" export good.db --format xml
+usage 'merge of nothing' 'no run files to merge' merge -o x.db
+usage 'merge without an output' 'no run file to write: -o' merge good.db
+
+# --- import
+bad() { # NAME REGEX TEXT...: what printf makes of TEXT
+    local name=$1 regex=$2
+    printf "$3" >bad.csv
+    fails "import: $name" 3 "$regex" "$scan" import bad.csv -o bad.db
+    [ ! -e bad.db ] || fail "import: $name leaves no file"
+}
+bad 'a short line' '^entropy-scan: bad.csv: line 2, column 3: ' '1,2,3\n4,5\n'
+bad 'a letter' "^entropy-scan: bad.csv: line 2, column 2: '5x' is not a number" '1,2\n4,5x\n'
+bad 'an empty file' 'bad.csv: empty' ''
+bad 'a NUL byte' 'line 1, column 2: a NUL byte' '1,\0002\n'
+bad 'some prose' 'choose with --from' 'Once upon a time\n'
+bad 'a short row' 'line 3, column 4: the line ends' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
+bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0,l\n'
+bad 'a cell twice' 'line 3, column 4: e has a value here already, at step 1' \
+    'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
+bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
+exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
+    timeout 20 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
+bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
+fails 'import: a run file' 3 'good.db: a SQLite file, not text' "$scan" import good.db -o bad.db
+fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
+fails 'import: a directory' 3 'folder: not a regular file' "$scan" import folder -o bad.db
+fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 10 "$scan" import fifo -o bad.db
+fails 'import: not over another file' 3 'text.db: is there already, and no run file' \
+    "$scan" import heat.csv -o text.db
+check 'which is left alone' grep -q hello text.db
+: >x.db-wal
+fails 'import: not beside the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
+rm x.db-wal
+check 'import: over a run file' "$scan" import -q heat.csv -o long.db
+check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o new.db' "$scan"
+
+# --- merge and export
+"$scan" import -q heat.csv --name other -o other.db || exit 1
+exits 'merge: some of several' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
+output 'and the rest is there' 'heat' "$scan" all.db
+exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
+fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are in none of the inputs' \
+    "$scan" merge -q other.db -o all.db
+exits 'merge: the same run twice' 0 'all.db: 1 of its runs there already: skipped' \
+    "$scan" merge other.db all.db all.db -o all.db
+fails 'export: which run' 2 'all.db: holds 2 runs: choose one with --run=1' "$scan" export all.db
+fails 'export: no such run' 3 "no run 'x' among its 2" "$scan" export all.db --run x
+fails 'export: no such series' 3 'x.*entropy' "$scan" export good.db --series x
+finish

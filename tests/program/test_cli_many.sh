@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Many runs: folders, conditions, order, a line of JSON for each.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/background.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan
+cd "$dir"
+
+run() { # PATH ARCH FIRST-HEAD: three layers of two heads, at ctx 128
+    printf '%s,3.0\n2.0,1.0\n0.5,2.5\n' "$3" |
+        "$scan" import - -q --arch "$2" --ctx 128 --name "$(basename "$1" .db)" -o "$1"
+}
+mkdir -p sweep/a/deep sweep/b other
+run sweep/a/one.db SM 0.1 # collapsed
+run sweep/a/deep/two.db SM+LN+G 3.5
+run sweep/b/three.db SM+R 2.0
+run sweep/zero.db SM+LN 3.8
+run other/four.db SM 0.25
+run sweep/.hidden.db SM 3.9
+cp sweep/zero.db sweep/b/copy.bak
+ln -s .. sweep/b/up
+ln -s ../zero.db sweep/b/link.db
+
+names_in() { awk 'NR > 1 && NF > 8 && $1 != "m" { print $1 }' "$1" | paste -sd' '; }
+names_of() { "$scan" "$@" 2>complaints >table; local code=$?; names_in table; return $code; }
+shows() { # NAME WANT ARGUMENT...: the runs, in their order
+    local name=$1 want=$2 got code
+    shift 2
+    got=$(names_of "$@")
+    code=$?
+    if [ "$got" = "$want" ] && [ $code -eq 0 ]; then pass "$name"
+    else fail "$name" "exit $code: $got" "$(cat complaints)"; fi
+}
+
+shows 'all below a folder, by name; hidden ones and links are not' \
+    'two one three zero' -r sweep
+shows 'folders and files' 'four three' --recursive other/four.db sweep/b
+shows 'of an architecture' 'two zero' -r sweep --where 'arch=SM+LN*'
+shows 'two conditions' 'zero' -r sweep --where 'arch=*LN* max>3.6'
+shows 'by the largest entropy' \
+    'one three two zero' -r sweep --sort max
+shows 'falling, ties by path' \
+    'zero two one three' -r sweep --sort=-max
+shows 'none' '' -r sweep --where 'arch=EReg*'
+exits 'and says so' 0 '^entropy-scan: --where: none of 4 runs is such$' "$scan" -r sweep --where 'arch=EReg*'
+check 'but is quiet where it should' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
+check 'nor says so of others' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
+m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
+check 'm is of the runs shown' test "$(m_of -r sweep)" = 3.8
+check 'and of no others' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
+
+lines_match() {
+    "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json --max run >whole &&
+        python3 - <<'PY'
+import json
+lines = [json.loads(line) for line in open("lines")]
+assert len(lines) == 5
+assert lines == json.load(open("whole"))["runs"]
+PY
+}
+check 'a line of JSON for each run, as in --json' lines_match
+one_max() { # the largest entropy that each line goes by
+    "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
+        cut -d: -f3 | sort -u | wc -l
+}
+check 'each line goes by its own largest value' test "$(one_max)" = 3
+check 'or, if asked, by that of all' test "$(one_max --max observed)" = 1
+check 'a picture beside has one scale' test "$(one_max --heatmap=x.png)" = 1
+first_line() { "$scan" -r sweep --jsonl --sort=-max | sed -n 1p | grep -q '"zero.db"\|zero'; }
+check 'lines are sorted too' first_line
+
+head -c 5000 sweep/zero.db >sweep/broken.db
+damaged() {
+    names_of -r sweep >got
+    [ $? = 4 ] && [ "$(wc -w <got)" = 4 ] && grep -q '^entropy-scan: sweep/broken.db: ' complaints &&
+        [ "$(wc -l <complaints)" = 1 ]
+}
+check 'a damaged file is told of and skipped, exit 4' damaged
+rm sweep/broken.db
+mkdir empty
+exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
+exits 'a folder without -r' 3 './sweep: is a directory' "$scan" ./sweep
+exits 'a field that is none' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
+exits 'an order that is none' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
+exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
+exits 'check goes by what is shown' 1 '' "$scan" -r sweep -q --check
+exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
+
+# --- a run that grows between the two passes of a table
+
+stopped() { grep -q "stopped by SIGSTOP" opened; }
+grow() { # COMMAND...: run while the second pass has opened growing.db; $table, $code
+    local last
+    strace -f -o opened -e trace=openat "$scan" growing.db sweep/b/three.db >before || return 1
+    last=$(grep -n '/growing.db"' opened | tail -1 | cut -d: -f1)
+    strace -f -qq -o opened -e trace=openat -e inject=openat:signal=SIGSTOP:when="$last" \
+        "$scan" growing.db sweep/b/three.db >after 2>complaints &
+    tracer=$!
+    until_true stopped || { kill $tracer; return 1; }
+    "$@"
+    pkill -CONT -P $tracer
+    wait $tracer
+    code=$?
+}
+# The same run, with 5 nats in each of its six heads at step 10.
+grown() {
+    "$scan" export sweep/a/deep/two.db
+    for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "10,$head,5"; done
+}
+grown >grown.csv && "$scan" import -q grown.csv -o grown.db
+shows_one_moment() {
+    cp sweep/a/deep/two.db growing.db
+    grow cp grown.db growing.db || return 1
+    # But flags are those of the whole run.
+    [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] &&
+        diff <(sed -E 's/ [^ ]+ L[0-9].*| ok//' before) <(sed -E 's/ [^ ]+ L[0-9].*| ok//' after)
+}
+says_that_it_is_gone() {
+    grow sqlite3 growing.db 'DELETE FROM sample WHERE step = 10' || return 1
+    [ $code = 4 ] && [ "$(names_in after)" = three ] && [ "$(wc -l <complaints)" = 1 ]
+}
+if [ -n "${SAN:-}" ]; then
+    skip 'a run that grows meanwhile is shown as m knows it' 'sanitizers cannot be traced'
+elif strace -f -qq -o opened -e trace=none true 2>/dev/null; then
+    check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
+    check 'one whose sample is gone is reported' says_that_it_is_gone
+else
+    skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
+fi
+
+# --- one file of many
+
+exits 'merge below folders' 0 'all.db: 4 runs of 4 files' "$scan" merge -r sweep -o all.db
+sql() { sqlite3 -batch -readonly all.db "$1"; }
+rows() { # as --csv says it
+    [ "$(sql "SELECT name || ' ' || heads || ' ' || highest || ' ' || severity || ' ' || flags
+        FROM summary JOIN run USING(run_id) ORDER BY name" | paste -sd'/')" = \
+        'one 6 1 4 collapse L0 (critical)/three 6 1 0 ok/two 6 2 2 overload L0 (warning)/zero 6 2 2 overload L0 (warning)' ] ||
+        { sql 'SELECT * FROM summary'; return 1; }
+}
+check 'has a row for each, for plain SQL' rows
+check 'and is a run file' test "$(names_of all.db)" = 'two one three zero'
+exits 'merged again' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
+check 'a row for each' test "$(sql 'SELECT count(*) FROM summary')" = 5
+
+for i in $(seq 300); do
+    mkdir -p "many/$((i % 7))"
+    cp sweep/zero.db "many/$((i % 7))/r$i.db"
+done
+memory() { # KiB that the table of a folder takes at most
+    python3 - "$scan" "$1" <<'PY'
+import resource, subprocess, sys
+subprocess.run([sys.argv[1], "-r", sys.argv[2]], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+PY
+}
+# Flat but for a line of text a run: 300 runs may take 300 KiB and some slack.
+flat() {
+    local few many
+    few=$(memory many/0) many=$(memory many)
+    [ "$many" -lt $((few + 2048)) ] || { echo "$few KiB, then $many KiB"; return 1; }
+}
+if [ -z "${SAN:-}" ]; then check 'memory does not grow with the runs' flat
+else skip 'memory does not grow with the runs' 'sanitizers keep what is freed'; fi
+finish

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Every fuzz target, a fixed number of inputs from a fixed seed: that the
+# targets work, and that nothing breaks which has broken easily. `make fuzz`
+# looks for longer.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+compiler=${FUZZ_CC:-clang}
+
+# NAME:INPUTS, about two seconds each.
+inputs='arch:60000 import:6000 npy:20000 reader:2500 rules:30000 safetensors:12000 scan:1500
+    settings:12000 text:60000 tokens:12000'
+
+none() { skip 'fuzz targets' "$1"; finish; exit 0; }
+
+[ -z "${SAN:-}" ] || none 'the pass without sanitizers runs them'
+echo 'int LLVMFuzzerTestOneInput(const char *b, unsigned long n);
+    int LLVMFuzzerTestOneInput(const char *b, unsigned long n)
+    { return b == (void *)&n; }' >"$dir/probe.c"
+$compiler -fsanitize=fuzzer,address,undefined -o "$dir/probe" "$dir/probe.c" \
+    2>/dev/null || none "no $compiler with libFuzzer: install clang"
+
+build() { # not with the settings of a make around this test; few inputs: to
+    # compile takes longer than they do
+    env -u MAKEFLAGS make -s -j"$(nproc)" fuzzers BUILD="$BUILD" \
+        FUZZ_CC="$compiler" FUZZ_OPTIMISE='-O0 -gline-tables-only' LINKER=gold
+}
+check 'the targets build' build
+nothing_breaks() { # NAME INPUTS
+    BUILD=$BUILD/fuzz ONLY=$1 CORPUS=$dir/corpus \
+        tests/fuzz/run.sh -seed=1 -runs="$2"
+}
+for pair in $inputs; do
+    check "fuzz_${pair%:*}: ${pair#*:} inputs, nothing broken" \
+        nothing_breaks "${pair%:*}" "${pair#*:}"
+done
+every_target() {
+    for source in tests/fuzz/fuzz_*.c; do
+        target=$(basename "$source" .c)
+        grep -q "${target#fuzz_}:" <<<"$inputs" ||
+            { echo "not run: $target"; return 1; }
+    done
+}
+check 'every target is run' every_target
+finish

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# What make install leaves behind serves a program outside this repository.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+
+export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_LIBRARY_PATH=$dir/prefix/lib
+check 'installs' make -s install BUILD="$BUILD" CC="$CC" SAN="$SAN" PREFIX="$dir/prefix"
+check 'the compiler may be behind another program' make -s CC='ccache gcc -m64' help
+sanitize=${SAN:+-fsanitize=$SAN}
+check 'a C program compiles against it' \
+    $CC $sanitize samples/embed/record.c -o "$dir/record" \
+    $(pkg-config --cflags --libs entropyscan) -lm
+check 'it records with the installed recorder' \
+    env PATH="$dir/prefix/bin:$PATH" "$dir/record" "$dir/run.db"
+check 'the run can be shown' "$dir/prefix/bin/entropy-scan" "$dir/run.db"
+output 'the run is finished' '"status":"finished"' \
+    "$dir/prefix/bin/entropy-scan" "$dir/run.db" --json
+echo '#include <entropyscan.h>
+int main() { return es_message()[0]; }' >"$dir/main.cpp"
+check 'the headers are C++ too' g++ -fsyntax-only -Wall -Wextra -Werror \
+    $(pkg-config --cflags entropyscan) "$dir/main.cpp"
+for program in entropy-scan entropy-train; do
+    check "$program's manual page is well-formed" \
+        sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \
+        sh "$dir/prefix/share/man/man1/$program.1"
+    check "$program's completions are bash" \
+        bash -n "$dir/prefix/share/bash-completion/completions/$program"
+done
+check 'uninstalls' make -s uninstall BUILD="$BUILD" PREFIX="$dir/prefix"
+output 'and leaves no file' '^0$' sh -c "find '$dir/prefix' -type f | wc -l"
+
+foreign() { # symbols a shared object exports that are not ours
+    nm -D --defined-only "$BUILD/libentropyscan.so" | awk '{ print $3 }' |
+        grep -vE '^(es_|_init$|_fini$|__asan|__odr_asan|__ubsan)'
+}
+check 'the library exports es_ names only' sh -c '! [ -n "$1" ]' sh "$(foreign)"
+needs() { readelf -d "$1" | grep NEEDED; }
+check 'the library needs no GSL, BLAS or OpenMP' sh -c '! echo "$1" | grep -qE "gsl|blas|omp"' sh \
+    "$(needs "$BUILD/libentropyscan.so")"
+check 'the trainer holds no SQLite' sh -c '! echo "$1" | grep -q sqlite' sh \
+    "$(needs "$BUILD/entropy-train")"
+finish

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Every command of the README works: its ```sh blocks are run one after the
+# other, in a folder with copies of the recorded runs.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/optuna.sh
+plan_dir
+
+root=$PWD
+case $BUILD in /*) build=$BUILD ;; *) build=$root/$BUILD ;; esac
+ln -s "$root/samples" "$dir/samples"
+cp samples/runs/*.db "$dir"
+ln -s "$build" "$dir/build"
+
+# The programs are built already, `make test` is what runs this, and the demo
+# is run short; make install stays inside the folder.
+cat >"$dir/shims" <<END
+unset MAKEFLAGS MAKELEVEL MFLAGS
+export PYTHONDONTWRITEBYTECODE=1
+export PATH="$build:\$PATH" DEMO_STEPS=12 DESTDIR="$dir/installed"
+git() { :; }
+cd() { :; }
+python3() { "$python" "\$@"; }
+make() {
+    [ "\${1:-}" = test ] && return 0
+    command make --no-print-directory -C "$root" BUILD="$BUILD" CC="$CC" SAN="$SAN" "\$@"
+}
+END
+
+blocks=$(awk -v dir="$dir" '
+    /^```sh$/ { n++; inside = 1; next }
+    /^```/    { inside = 0 }
+    inside    { print > (dir "/block" n) }
+    END       { print n + 0 }' README.md)
+[ "$blocks" -ge 4 ] || fail "README.md has $blocks blocks of commands"
+for ((i = 1; i <= blocks; i++)); do
+    first=$(grep -m1 -vE '^(#|$)' "$dir/block$i")
+    if [ -z "$python" ] && grep -q ^python3 "$dir/block$i"; then
+        skip "block $i: $first" "$no_optuna"
+        continue
+    fi
+    # Minutes with sanitizers, under which test_tuners.sh runs both programs.
+    if [ -n "${SAN:-}" ] &&
+        grep -qE 'samples/schedulers/(loop|study)' "$dir/block$i"; then
+        skip "block $i: $first" 'the pass without sanitizers runs it'
+        continue
+    fi
+    check "block $i: $first" bash -c "builtin cd '$dir' && . ./shims &&
+        set -euo pipefail && . ./block$i"
+done
+
+# A link in the README leads somewhere.
+grep -oE '\]\([^)#]+\)' README.md | tr -d '()]' | grep -v '^http' | sort -u |
+    while read -r path; do echo "$path"; done >"$dir/links"
+while read -r path; do
+    check "link $path" test -e "$path"
+done <"$dir/links"
+finish

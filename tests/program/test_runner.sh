@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# tests/tools/run.sh, which all else relies on: what it counts as failed, and
+# what runs at the same time.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/background.sh # until_true, ended
+plan_dir
+runner=$PWD/tests/tools/run.sh
+mkdir -p "$dir/build" # its own, but for the locale, which takes a second
+ln -s "$(realpath "$BUILD")/locale" "$dir/build/locale"
+
+write_script() { # NAME: a test, from standard input
+    { echo '#!/bin/bash'; cat; } >"$dir/$1"
+    chmod +x "$dir/$1"
+}
+# Its output in $dir/out without seconds, its exit code in $outcome.
+run() { # NAME...
+    env BUILD="$dir/build" JOBS=2 "${with[@]}" "$runner" "${@/#/$dir/}" \
+        >"$dir/all" 2>&1 </dev/null
+    outcome=$?
+    sed -E 's/ +[0-9]+ s$//' "$dir/all" >"$dir/out"
+}
+with=()
+counts() { # NAME PASSED FAILED SKIPPED
+    grep -qxE "$1 +$2 passed +$3 failed +$4 skipped" "$dir/out" ||
+        { grep -A5 "^$1 " "$dir/out"; return 1; }
+}
+closes() { # CODE LINE
+    [ "$outcome $(tail -n 1 "$dir/out")" = "$1 $2" ] ||
+        { echo "$outcome $(tail -n 1 "$dir/out")"; return 1; }
+}
+
+# --- what counts
+write_script passes.sh <<<'printf "ok %d - it\n" 1 2 3; echo 1..3'
+write_script skips.sh <<<'printf "ok 1 - it\nnot ok 2 # SKIP that\n1..2\n"'
+write_script fails.sh <<<'printf "ok 1 - it\nnot ok 2 - that\n# the reason\n1..2\n"'
+write_script exits.sh <<<'printf "ok 1 - it\n1..1\n"; exit 3'
+write_script dies.sh <<<'printf "ok 1 - it\n1..1\n"; kill -SEGV $$'
+write_script hangs.sh <<<'echo ok 1 - it; echo 1..1; sleep 1000'
+write_script is_silent.sh <<<'exit 0'
+write_script stops_short.sh <<<'echo 1..2; echo ok 1 - it'
+write_script ends_early.sh <<<'echo ok 1 - it; exit 0; echo 1..1'
+write_script is_interrupted.sh <<<'echo ok 1 - it; echo 1..1; kill -INT $$; sleep 1'
+write_script is_bytes.sh <<<'printf "\0\377\nok 1 - it\n1..1\n"'
+run passes.sh skips.sh is_bytes.sh
+check 'tests that pass' closes 0 '5 passed, 0 failed, 1 skipped'
+check 'what is skipped is named' grep -qx '    skipped: 2 # SKIP that' "$dir/out"
+check 'nothing is written of what passes' test "$(wc -l <"$dir/out")" = 5
+with=(TEST_SECONDS=2)
+run passes.sh hangs.sh skips.sh fails.sh exits.sh dies.sh is_silent.sh \
+    stops_short.sh ends_early.sh is_interrupted.sh none.sh
+with=()
+check 'every other end is a failure' closes 1 '11 passed, 9 failed, 1 skipped'
+check 'one that fails' counts fails.sh 1 1 0
+check 'its output follows its line' sh -c "grep -A4 '^fails.sh' '$dir/out' |
+    tail -n 4 | tr '\n' ';' |
+    grep -qx '    ok 1 - it;    not ok 2 - that;    # the reason;    1..2;'"
+check 'an exit code' counts exits.sh 1 1 0
+check 'a signal' counts dies.sh 1 1 0
+check 'is named' grep -qx '    not ok - dies.sh ended with exit code 139' "$dir/out"
+check 'one that hangs is ended' counts hangs.sh 1 1 0
+check 'one without tests' counts is_silent.sh 0 1 0
+check 'fewer tests than announced' counts stops_short.sh 1 1 0
+check 'more tests than announced' counts ends_early.sh 1 1 0
+check 'an interrupt reaches a test' counts is_interrupted.sh 1 1 0
+check 'one that is not there' counts none.sh 0 1 0
+check 'those beside them pass' counts passes.sh 3 0 0
+run skips.sh
+check 'one that is skipped in part' closes 0 '1 passed, 0 failed, 1 skipped'
+write_script all_skipped.sh <<<'printf "ok 1 # SKIP it\n1..1\n"'
+run all_skipped.sh
+check 'nothing that passes is a failure' closes 1 '0 passed, 0 failed, 1 skipped'
+run
+check 'nor is no test at all' closes 1 '0 passed, 0 failed, 0 skipped'
+
+# --- what runs at the same time
+meets() { # NAME OTHER: a test that passes where the other runs at the same time
+    write_script "$1" <<END
+touch "$dir/$1.here"
+for i in {1..400}; do
+    [ ! -e "$dir/$2.here" ] || { echo ok 1 - met; break; }
+    sleep 0.025
+done
+echo 1..1
+END
+}
+meets one.sh other.sh
+meets other.sh one.sh
+run one.sh other.sh
+check 'two run at the same time' closes 0 '2 passed, 0 failed, 0 skipped'
+rm "$dir"/*.here
+with=(JOBS=1)
+sed -i 's/400/4/' "$dir/one.sh" "$dir/other.sh"
+run one.sh other.sh
+with=()
+check 'JOBS=1: one after the other' closes 1 '1 passed, 1 failed, 0 skipped'
+for name in early.sh late.sh; do
+    write_script $name <<END
+touch "$dir/$name.runs"; sleep 0.3; rm "$dir/$name.runs"
+echo ok 1; echo 1..1
+END
+done
+for name in first.sh second.sh; do
+    write_script $name <<END
+# alone: it looks for others
+touch "$dir/$name.runs"; sleep 0.1
+[ "\$(echo "$dir"/*.runs)" = "$dir/$name.runs" ] && echo ok 1
+rm "$dir/$name.runs"; echo 1..1
+END
+done
+run first.sh early.sh second.sh late.sh
+check 'one that says so is alone' closes 0 '4 passed, 0 failed, 0 skipped'
+same_text 'the times of a run are kept' 'early.sh first.sh late.sh second.sh' \
+    "$(cut -d' ' -f2 "$dir/build/test-times" | sort | xargs)"
+printf '1 passes.sh\n9 skips.sh\n' >"$dir/build/test-times"
+with=(JOBS=1)
+run passes.sh skips.sh
+same_text 'the longest of the last run is first' 'skips.sh passes.sh' \
+    "$(grep -oE '^[a-z]+\.sh' "$dir/out" | xargs)"
+with=()
+
+# --- interrupted
+for name in sleeper.sh dreamer.sh; do
+    write_script $name <<END
+sleep 1000 & echo \$! >"$dir/$name.child"; wait
+END
+done
+began() { [ -s "$dir/sleeper.sh.child" ] && [ -s "$dir/dreamer.sh.child" ]; }
+gone() { # its children have ended
+    ended "$(cat "$dir/sleeper.sh.child")" && ended "$(cat "$dir/dreamer.sh.child")"
+}
+for signal in INT:130 TERM:143; do
+    rm -f "$dir"/*.child
+    set -m # or it ignores SIGINT
+    BUILD=$dir/build JOBS=2 TMPDIR=$dir "$runner" "$dir"/{sleeper,dreamer}.sh \
+        >"$dir/out" 2>&1 &
+    runner_process=$!
+    set +m
+    until_true began
+    kill -${signal%:*} $runner_process
+    wait $runner_process
+    same_text "SIG${signal%:*} ends it" ${signal#*:} $?
+    check 'and all that its tests began' until_true gone
+done
+finish

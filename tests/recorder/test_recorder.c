@@ -1,0 +1,557 @@
+/* Recording into a file through the real entropy-recorder: what comes out is
+   what went in, and wrong calls cost nothing but themselves. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void close_well(es_recorder *recorder, uint64_t frames)
+{
+    es_recorder_report report;
+    es_status status = es_recorder_close(recorder, ES_RUN_FINISHED, &report);
+    if (status != ES_OK)
+        print_error("%s\n", es_message());
+    assert_int_equal(status, ES_OK);
+    assert_int_equal(report.pushed, frames);
+    assert_int_equal(report.committed, frames);
+    assert_int_equal(report.dropped, 0);
+    assert_int_equal(report.lost, 0);
+}
+
+static bool exists(const char *path, const char *tail)
+{
+    char file[4096];
+    snprintf(file, sizeof file, "%s%s", path, tail);
+    return access(file, F_OK) == 0;
+}
+
+/* --- what goes in comes out -----------------------------------------------*/
+
+static void test_recorder__every_bit_is_in_the_file(void **state)
+{
+    (void)state;
+    const char *path = recording_path("bits.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 500; step++)
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(recording_push(recorder, series, i, step), ES_OK);
+    close_well(recorder, 2000);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(recording_check(path, i, 0), 500);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+    recording_check_integrity(path);
+    assert_false(exists(path, "-wal"));
+    assert_false(exists(path, "-shm"));
+    assert_false(exists(path, "-lock"));
+}
+
+static void test_recorder__run_arrives_whole(void **state)
+{
+    (void)state;
+    const char *path = recording_path("run.db");
+    enum { LONG = 300000 };
+    char *config = malloc(LONG + 64);
+    assert_non_null(config);
+    int n = sprintf(config, "{\"steps\":77,\"note\":\"");
+    memset(config + n, 'x', LONG);
+    strcpy(config + n + LONG, "\"}");
+    es_run_info run = recording_run();
+    run.uuid = "123e4567-e89b-12d3-a456-426614174000";
+    run.name = "na\xc3\xafve \"name\"";
+    run.arch = "SM+LN+G";
+    run.family = "gpt2";
+    run.host = "";
+    run.config = config;
+    const es_recorder_options options = recording_options(path, &run);
+    es_recorder *recorder;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    close_well(recorder, 0);
+
+    es_reader *reader;
+    es_run_info read;
+    int64_t planned;
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    assert_int_equal(es_reader_run(reader, 0, &read), ES_OK);
+    assert_string_equal(read.uuid, run.uuid);
+    assert_string_equal(read.name, run.name);
+    assert_string_equal(read.arch, run.arch);
+    assert_string_equal(read.family, run.family);
+    assert_string_equal(read.config, config);
+    assert_string_equal(read.program, run.program);
+    assert_int_equal(read.n_layer, LAYERS);
+    assert_int_equal(read.n_head, HEADS);
+    assert_int_equal(read.d_model, 35);
+    assert_int_equal(read.ctx, 128);
+    assert_int_equal(read.vocab, 256);
+    assert_true(read.batch == ES_UNKNOWN);
+    assert_int_equal(read.seed, 42);
+    assert_true(read.last_step == ES_UNKNOWN);
+    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    assert_int_equal(planned, 77);
+    es_reader_close(reader);
+    free(config);
+}
+
+static void test_recorder__events_come_with_their_step(void **state)
+{
+    (void)state;
+    const char *path = recording_path("event.db");
+    es_recorder *recorder = recording_open(path);
+    static char longest[4096 + 1];
+    memset(longest, 'm', sizeof longest - 1);
+    assert_int_equal(es_recorder_event(recorder, 3, "nan", ES_SEVERITY_CRITICAL,
+                                       "loss is NaN"),
+                     ES_OK);
+    assert_int_equal(
+        es_recorder_event(recorder, ES_UNKNOWN, "note", ES_SEVERITY_INFO, NULL),
+        ES_OK);
+    assert_int_equal(
+        es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, longest),
+        ES_EARGUMENT);
+    assert_int_equal(
+        es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, longest + 1),
+        ES_OK);
+    assert_int_equal(
+        es_recorder_event(recorder, 0, NULL, ES_SEVERITY_INFO, "m"),
+        ES_EARGUMENT);
+    close_well(recorder, 3);
+
+    es_reader *reader;
+    const es_event *events;
+    size_t n;
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    assert_int_equal(es_reader_events(reader, 0, &events, &n), ES_OK);
+    assert_int_equal(n, 3);
+    assert_string_equal(events[0].kind, "note");
+    assert_true(events[0].step == ES_UNKNOWN);
+    assert_null(events[0].message);
+    assert_string_equal(events[1].message, longest + 1);
+    assert_string_equal(events[2].kind, "nan");
+    assert_int_equal(events[2].step, 3);
+    assert_int_equal(events[2].severity, ES_SEVERITY_CRITICAL);
+    assert_string_equal(events[2].message, "loss is NaN");
+    es_reader_close(reader);
+}
+
+static void test_recorder__run_ends_as_it_is_told(void **state)
+{
+    (void)state;
+    const struct {
+        es_run_status told, expected;
+    } cases[] = {{ES_RUN_FINISHED, ES_RUN_FINISHED},
+                 {ES_RUN_STOPPED, ES_RUN_STOPPED},
+                 {ES_RUN_FAILED, ES_RUN_FAILED},
+                 {ES_RUN_RUNNING, ES_RUN_FAILED},
+                 {(es_run_status)99, ES_RUN_FAILED}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = recording_path("end.db");
+        assert_int_equal(
+            es_recorder_close(recording_open(path), cases[i].told, NULL),
+            ES_OK);
+        assert_int_equal(recording_status(path), cases[i].expected);
+        assert_false(recording_event(path, "trainer_died", NULL, NULL));
+        recording_remove(path);
+    }
+}
+
+/* Four megabytes a frame, through a ring asked to be tiny. */
+static void test_recorder__largest_frames_fit(void **state)
+{
+    (void)state;
+    const char *path = recording_path("large.db");
+    es_run_info run = recording_run();
+    run.n_layer = 1024;
+    run.n_head = 1024;
+    es_recorder_options options = recording_options(path, &run);
+    options.ring_bytes = 1;
+    es_recorder *recorder;
+    int series;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    assert_int_equal(es_recorder_series(recorder, &series, "entropy",
+                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, "nats"),
+                     ES_OK);
+    size_t n = (size_t)1 << 20;
+    float *values = malloc(n * sizeof *values);
+    assert_non_null(values);
+    for (int64_t step = 0; step < 12; step++) {
+        recording_fill(values, n, 0, step);
+        assert_int_equal(es_recorder_push(recorder, series, step, values, n),
+                         ES_OK);
+    }
+    close_well(recorder, 12);
+    es_reader *reader;
+    es_series found;
+    int64_t step;
+    float *read = malloc(n * sizeof *read);
+    assert_non_null(read);
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    assert_int_equal(
+        es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &found), ES_OK);
+    assert_int_equal(
+        es_reader_sample(reader, &found, ES_STEP_LAST, read, n, &step), ES_OK);
+    assert_int_equal(step, 11);
+    assert_memory_equal(read, values, n * sizeof *read);
+    es_reader_close(reader);
+    free(read);
+    free(values);
+    recording_remove(path);
+}
+
+/* --- wrong calls ----------------------------------------------------------*/
+
+static void test_recorder__null_is_no_recorder(void **state)
+{
+    (void)state;
+    int series = 5;
+    float value = 1;
+    es_recorder_report report = {1, 1, 1, 1};
+    assert_int_equal(es_recorder_series(NULL, &series, "x", ES_SHAPE_RUN,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_EBROKEN);
+    assert_int_equal(series, -1);
+    assert_int_equal(es_recorder_push(NULL, 0, 0, &value, 1), ES_EBROKEN);
+    assert_int_equal(es_recorder_event(NULL, 0, "x", ES_SEVERITY_INFO, "m"),
+                     ES_EBROKEN);
+    assert_false(es_recorder_stop_requested(NULL));
+    assert_int_equal(es_recorder_close(NULL, ES_RUN_FINISHED, &report), ES_OK);
+    assert_int_equal(
+        report.pushed + report.committed + report.dropped + report.lost, 0);
+    assert_int_equal(es_recorder_close(NULL, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+static void test_recorder__wrong_frames_are_refused(void **state)
+{
+    (void)state;
+    const char *path = recording_path("wrong.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4], again;
+    float values[CELLS + 1];
+    recording_declare(recorder, series);
+    recording_fill(values, CELLS, 0, 0);
+    assert_int_equal(es_recorder_push(recorder, 4, 0, values, CELLS),
+                     ES_EARGUMENT);
+    assert_int_equal(es_recorder_push(recorder, -1, 0, values, CELLS),
+                     ES_EARGUMENT);
+    assert_int_equal(
+        es_recorder_push(recorder, series[0], 0, values, CELLS + 1),
+        ES_EARGUMENT);
+    assert_non_null(
+        strstr(es_message(), "36 values for entropy, which has 35"));
+    assert_int_equal(es_recorder_push(recorder, series[0], 0, values, 0),
+                     ES_EARGUMENT);
+    assert_int_equal(es_recorder_push(recorder, series[0], 0, NULL, CELLS),
+                     ES_EARGUMENT);
+    assert_int_equal(es_recorder_push(recorder, series[0], -1, values, CELLS),
+                     ES_EARGUMENT);
+    assert_int_equal(
+        es_recorder_push(recorder, series[0], INT64_MAX, values, CELLS),
+        ES_EARGUMENT);
+    assert_int_equal(es_recorder_series(recorder, &again, "entropy",
+                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL),
+                     ES_OK);
+    assert_int_equal(again, series[0]);
+    assert_int_equal(es_recorder_series(recorder, &again, "entropy",
+                                        ES_SHAPE_LAYER, ES_PHASE_TRAIN, NULL),
+                     ES_EARGUMENT);
+    assert_int_equal(again, -1);
+    char name[258];
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    assert_int_equal(es_recorder_series(recorder, &again, name, ES_SHAPE_RUN,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_EARGUMENT);
+    assert_int_equal(es_recorder_series(recorder, &again, "", ES_SHAPE_RUN,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_EARGUMENT);
+    assert_int_equal(es_recorder_series(recorder, &again, name + 1,
+                                        ES_SHAPE_RUN, ES_PHASE_TRAIN, NULL),
+                     ES_OK);
+    assert_int_equal(again, 4);
+    close_well(recorder, 0);
+}
+
+static void expect_refusal(const es_recorder_options *options, es_status code,
+                           const char *why)
+{
+    es_recorder *recorder = (es_recorder *)1;
+    es_status status = es_recorder_open(&recorder, options);
+    if (status != code || !strstr(es_message(), why))
+        fail_msg("%d, not %d with '%s': %s", status, code, why, es_message());
+    assert_null(recorder);
+    /* Whatever was started is gone, and left no zombie. */
+    int state;
+    assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
+}
+
+static void test_recorder__senseless_options_are_refused(void **state)
+{
+    (void)state;
+    es_run_info run = recording_run();
+    es_recorder_options good = recording_options(recording_path("o.db"), &run);
+    es_recorder_options bad = good;
+    bad.path = NULL;
+    expect_refusal(&bad, ES_EARGUMENT, "a path");
+    bad.path = "";
+    expect_refusal(&bad, ES_EARGUMENT, "a path");
+    bad = good;
+    bad.run = NULL;
+    expect_refusal(&bad, ES_EARGUMENT, "a run");
+    expect_refusal(NULL, ES_EARGUMENT, "a run");
+    bad = good;
+    bad.ring_bytes = SIZE_MAX;
+    expect_refusal(&bad, ES_EARGUMENT, "a ring of");
+    const int64_t sizes[][2] = {{0, 1},         {1, 0},        {-1, 5},
+                                {5, INT64_MIN}, {4097, 1},     {1, 4097},
+                                {2048, 2048},   {INT64_MAX, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run.n_layer = sizes[i][0];
+        run.n_head = sizes[i][1];
+        expect_refusal(&good, ES_EARGUMENT, "layers");
+    }
+    run = recording_run();
+    run.config = "{broken";
+    expect_refusal(&good, ES_EARGUMENT, "not JSON");
+    assert_false(exists(good.path, ""));
+}
+
+/* --- files that cannot be ------------------------------------------------ */
+
+static void make_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_recorder__impossible_files_are_refused(void **state)
+{
+    (void)state;
+    const es_run_info run = recording_run();
+    es_recorder_options options =
+        recording_options(recording_path("none/x.db"), &run);
+    expect_refusal(&options, ES_EIO, "none/x.db");
+    options.path = "/proc/x.db"; /* not even root may create one there */
+    expect_refusal(&options, ES_EIO, "/proc/x.db");
+    options.path = recording_path("");
+    expect_refusal(&options, ES_EIO, "");
+    options.path = recording_path("text.db");
+    make_file(options.path, "this is a letter, not a run file");
+    expect_refusal(&options, ES_EFORMAT, "not a run file");
+    char text[64] = "";
+    FILE *file = fopen(options.path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "this is a letter, not a run file");
+}
+
+static void test_recorder__unwritable_folder_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() == 0) {
+        /* Root may write everywhere: be somebody else for a moment. */
+        const char *place = recording_path("");
+        chmod(place, 0755);
+        pid_t pid = fork();
+        if (pid == 0) {
+            const es_run_info run = recording_run();
+            const es_recorder_options options =
+                recording_options(recording_path("mine.db"), &run);
+            es_recorder *recorder;
+            if (setgid(65534) != 0 || setuid(65534) != 0 ||
+                access(getenv("ENTROPY_RECORDER"), X_OK) != 0)
+                _exit(77);
+            es_status status = es_recorder_open(&recorder, &options);
+            _exit(status == ES_EIO && strstr(es_message(), "mine.db") ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+            skip();
+        assert_int_equal(WEXITSTATUS(status), 0);
+    } else {
+        const es_run_info run = recording_run();
+        const char *place = recording_path("closed");
+        assert_int_equal(mkdir(place, 0555), 0);
+        const es_recorder_options options =
+            recording_options(recording_path("closed/x.db"), &run);
+        expect_refusal(&options, ES_EIO, "closed/x.db");
+    }
+}
+
+static void
+test_recorder__second_writer_is_told_the_first_ones_pid(void **state)
+{
+    (void)state;
+    const char *path = recording_path("two.db");
+    es_recorder *first = recording_open(path);
+    char pid[32];
+    snprintf(pid, sizeof pid, "process %d", (int)first->child.pid);
+    const es_run_info run = recording_run();
+    const es_recorder_options options = recording_options(path, &run);
+    es_recorder *second;
+    assert_int_equal(es_recorder_open(&second, &options), ES_ELOCKED);
+    assert_null(second);
+    assert_non_null(strstr(es_message(), pid));
+    close_well(first, 0);
+    assert_int_equal(es_recorder_open(&second, &options), ES_OK);
+    assert_int_equal(es_recorder_close(second, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+/* --- resuming -------------------------------------------------------------*/
+
+#define UUID "00000000-0000-4000-8000-000000000001"
+
+static es_recorder *resume(const char *path, int64_t step)
+{
+    es_run_info run = recording_run();
+    run.uuid = UUID;
+    es_recorder_options options = recording_options(path, &run);
+    options.resume_step = step;
+    es_recorder *recorder;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    return recorder;
+}
+
+static void test_recorder__resumed_run_goes_on(void **state)
+{
+    (void)state;
+    const char *path = recording_path("resume.db");
+    es_recorder *recorder = resume(path, 0);
+    int series[4];
+    float wrong[CELLS] = {1, 2, 3};
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 60; step++)
+        recording_push(recorder, series, 0, step);
+    for (int64_t step = 60; step < 100; step++)
+        es_recorder_push(recorder, series[0], step, wrong, CELLS);
+    es_recorder_event(recorder, 10, "early", ES_SEVERITY_INFO, "stays");
+    es_recorder_event(recorder, 70, "late", ES_SEVERITY_INFO, "goes");
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FAILED, NULL), ES_OK);
+
+    recorder = resume(path, 60);
+    recording_declare(recorder, series);
+    for (int64_t step = 60; step < 90; step++)
+        recording_push(recorder, series, 0, step);
+    close_well(recorder, 30);
+    assert_int_equal(recording_check(path, 0, 0), 90);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+    assert_true(recording_event(path, "early", NULL, NULL));
+    assert_false(recording_event(path, "late", NULL, NULL));
+
+    es_run_info run = recording_run();
+    run.uuid = UUID;
+    run.n_head++;
+    const es_recorder_options options = recording_options(path, &run);
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "5 layers of 7 heads"));
+}
+
+static void test_recorder__refused_series_costs_no_other(void **state)
+{
+    (void)state;
+    const char *path = recording_path("shape.db");
+    es_recorder *recorder = resume(path, 0);
+    int odd, series[4];
+    assert_int_equal(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_RUN,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_OK);
+    close_well(recorder, 0);
+
+    recorder = resume(path, 0);
+    float values[CELLS] = {0.5F};
+    recording_declare(recorder, series);
+    recording_push(recorder, series, 0, 0);
+    assert_int_equal(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_LAYER,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_OK);
+    for (int64_t step = 1; step < 40; step++) {
+        es_recorder_push(recorder, odd, step, values, LAYERS);
+        recording_push(recorder, series, 0, step);
+        recording_push(recorder, series, 2, step - 1);
+    }
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "series odd"));
+    assert_int_equal(report.pushed, 118);
+    assert_int_equal(report.committed, 79);
+    assert_int_equal(report.lost, 39);
+    assert_int_equal(recording_check(path, 0, 0), 40);
+    assert_int_equal(recording_check(path, 2, 0), 39);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+    char data[256];
+    assert_true(recording_event(path, "refused", NULL, data));
+    assert_string_equal(data, "{\"refused\":39}");
+}
+
+/* --- threads --------------------------------------------------------------*/
+
+struct pusher {
+    es_recorder *recorder;
+    const int *series;
+    int which;
+    uint64_t pushed, refused;
+};
+
+static void *push_many(void *argument)
+{
+    struct pusher *pusher = argument;
+    for (int64_t step = 0; step < 20000; step++) {
+        es_status status = recording_push(pusher->recorder, pusher->series,
+                                          pusher->which, step);
+        pusher->pushed += status == ES_OK;
+        pusher->refused += status == ES_EARGUMENT;
+    }
+    return NULL;
+}
+
+static void test_recorder__two_threads_are_noticed(void **state)
+{
+    (void)state;
+    const char *path = recording_path("threads.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    pthread_t thread;
+    recording_declare(recorder, series);
+    struct pusher here = {recorder, series, 1, 0, 0};
+    struct pusher there = {recorder, series, 2, 0, 0};
+    pthread_create(&thread, NULL, push_many, &there);
+    push_many(&here);
+    pthread_join(thread, NULL);
+    assert_int_equal(here.pushed + here.refused, 20000);
+    assert_int_equal(there.pushed + there.refused, 20000);
+    close_well(recorder, here.pushed + there.pushed);
+    recording_remove(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_recorder__every_bit_is_in_the_file),
+        RECORDING_TEST(test_recorder__run_arrives_whole),
+        RECORDING_TEST(test_recorder__events_come_with_their_step),
+        RECORDING_TEST(test_recorder__run_ends_as_it_is_told),
+        RECORDING_TEST(test_recorder__largest_frames_fit),
+        RECORDING_TEST(test_recorder__null_is_no_recorder),
+        RECORDING_TEST(test_recorder__wrong_frames_are_refused),
+        RECORDING_TEST(test_recorder__senseless_options_are_refused),
+        RECORDING_TEST(test_recorder__impossible_files_are_refused),
+        RECORDING_TEST(test_recorder__unwritable_folder_is_refused),
+        RECORDING_TEST(test_recorder__second_writer_is_told_the_first_ones_pid),
+        RECORDING_TEST(test_recorder__resumed_run_goes_on),
+        RECORDING_TEST(test_recorder__refused_series_costs_no_other),
+        RECORDING_TEST(test_recorder__two_threads_are_noticed),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

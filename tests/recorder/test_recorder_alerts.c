@@ -1,0 +1,244 @@
+/* The recorder judges what it writes: its alerts are among the run's events. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include "cli/runs/summary.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define CTX 32 /* ceiling 2.55 nats */
+
+static int declare(es_recorder *recorder, const char *name, es_phase phase)
+{
+    int series;
+    assert_int_equal(
+        es_recorder_series(recorder, &series, name, ES_SHAPE_HEAD, phase, NULL),
+        ES_OK);
+    return series;
+}
+
+/* A recorder of a run that can be judged: no warm-up, a ceiling. */
+static es_recorder *start(const char *path, const char *uuid, int64_t resume,
+                          int *entropy, int *logit)
+{
+    es_run_info run = recording_run();
+    run.ctx = CTX;
+    run.uuid = uuid;
+    run.config = "{\"steps\":40}";
+    es_recorder_options options = recording_options(path, &run);
+    options.resume_step = resume;
+    es_recorder *recorder = NULL;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    *entropy = declare(recorder, "entropy", ES_PHASE_TRAIN);
+    *logit = declare(recorder, "max_logit", ES_PHASE_TRAIN);
+    return recorder;
+}
+
+/* Healthy, but for layer 3 from step `fall` on and logits that grow. */
+static void push(es_recorder *recorder, int entropy, int logit, int64_t step,
+                 int64_t fall)
+{
+    float entropies[CELLS], logits[CELLS];
+    for (int i = 0; i < CELLS; i++) {
+        bool low = step >= fall && i / HEADS == 3;
+        entropies[i] = low ? 0.01f : 1.0f + (float)i / 100;
+        logits[i] = step >= fall + 5 ? (step >= fall + 8 ? 5000.f : 500.f) : 9;
+    }
+    assert_int_equal(
+        es_recorder_push(recorder, entropy, step, entropies, CELLS), ES_OK);
+    assert_int_equal(es_recorder_push(recorder, logit, step, logits, CELLS),
+                     ES_OK);
+}
+
+static void finish(es_recorder *recorder)
+{
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+typedef struct alert {
+    int64_t step, layer;
+    es_severity severity;
+    char key[96], data[256];
+} alert;
+
+static size_t read_alerts(alert *out, size_t most, const char *path)
+{
+    es_reader *reader = NULL;
+    const es_event *events;
+    size_t n, n_alerts = 0;
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    assert_int_equal(es_reader_events(reader, 0, &events, &n), ES_OK);
+    for (size_t i = 0; i < n; i++) {
+        if (!events[i].dedupe || strncmp(events[i].dedupe, "alert:", 6) != 0)
+            continue;
+        assert_true(n_alerts < most);
+        alert *a = &out[n_alerts++];
+        a->step = events[i].step;
+        a->layer = events[i].layer;
+        a->severity = events[i].severity;
+        snprintf(a->key, sizeof a->key, "%s", events[i].dedupe);
+        snprintf(a->data, sizeof a->data, "%s", events[i].data);
+        assert_non_null(events[i].message);
+    }
+    es_reader_close(reader);
+    return n_alerts;
+}
+
+static void assert_alert(const alert *a, const char *key, int64_t step,
+                         int64_t layer, es_severity severity)
+{
+    assert_string_equal(a->key, key);
+    assert_int_equal(a->step, step);
+    assert_true(a->layer == layer);
+    assert_int_equal(a->severity, severity);
+}
+
+static void assert_the_three(const char *path)
+{
+    alert found[8];
+    assert_int_equal(read_alerts(found, 8, path), 3);
+    assert_alert(&found[0], "alert:collapse@20:critical", 22, 3,
+                 ES_SEVERITY_CRITICAL);
+    assert_string_equal(
+        found[0].data,
+        "{\"onset\":20,\"value\":1,\"threshold\":0.5,\"layers\":[3]}");
+    assert_alert(&found[1], "alert:logits@25:warning", 25, ES_UNKNOWN,
+                 ES_SEVERITY_WARNING);
+    assert_alert(&found[2], "alert:logits@25:error", 28, ES_UNKNOWN,
+                 ES_SEVERITY_ERROR);
+}
+
+static void test_alerts__are_events_of_the_run(void **state)
+{
+    (void)state;
+    const char *path = recording_path("alerts.db");
+    int entropy, logit;
+    es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
+    for (int64_t step = 0; step < 40; step++)
+        push(recorder, entropy, logit, step, 20);
+    finish(recorder);
+    assert_the_three(path);
+}
+
+/* What a reader judges afterwards has the same onsets. */
+static void test_alerts__say_what_a_reader_says(void **state)
+{
+    (void)state;
+    alert found[8];
+    const char *path = recording_path("alerts.db");
+    es_reader *reader = NULL;
+    es_run_summary *summary = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    assert_int_equal(es_summary_load(&summary, reader, 0, &options), ES_OK);
+    assert_int_equal(read_alerts(found, 8, path), 3);
+    assert_int_equal(summary->n_flags, 2);
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_flag *flag = &summary->flags[i];
+        char key[96];
+        snprintf(key, sizeof key, "alert:%s@%lld:%s", es_flag_name(flag->kind),
+                 (long long)flag->onset, es_severity_name(flag->severity));
+        assert_string_equal(found[i ? 2 : 0].key, key);
+    }
+    es_summary_free(summary);
+    es_reader_close(reader);
+}
+
+/* In the midst of the episode, and before what made it one. */
+static void test_alerts__a_resumed_run_has_each_once(void **state)
+{
+    (void)state;
+    static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
+    const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
+    for (size_t i = 0; i < sizeof resumed_at / sizeof *resumed_at; i++) {
+        const char *path = recording_path("resumed.db");
+        int entropy, logit;
+        recording_remove(path);
+        es_recorder *recorder = start(path, uuid, 0, &entropy, &logit);
+        for (int64_t step = 0; step < 37; step++)
+            push(recorder, entropy, logit, step, 20);
+        finish(recorder);
+        recorder = start(path, uuid, resumed_at[i], &entropy, &logit);
+        for (int64_t step = resumed_at[i]; step < 40; step++)
+            push(recorder, entropy, logit, step, 20);
+        finish(recorder);
+        assert_the_three(path);
+    }
+}
+
+static void test_alerts__come_while_the_run_goes_on(void **state)
+{
+    (void)state;
+    alert found[8];
+    const char *path = recording_path("live.db");
+    int entropy, logit;
+    es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
+    for (int64_t step = 0; step < 12; step++)
+        push(recorder, entropy, logit, step, 5);
+    /* A batch is committed within a second. */
+    const struct timespec nap = {.tv_nsec = 20000000};
+    int64_t deadline = es_now_ms() + 20000;
+    while (read_alerts(found, 8, path) < 2 && es_now_ms() < deadline)
+        nanosleep(&nap, NULL);
+    assert_true(read_alerts(found, 8, path) >= 2);
+    assert_alert(&found[0], "alert:collapse@5:critical", 7, 3,
+                 ES_SEVERITY_CRITICAL);
+    finish(recorder);
+}
+
+static void test_alerts__an_infinite_logit_is_json(void **state)
+{
+    (void)state;
+    alert found[8];
+    float logits[CELLS];
+    const char *path = recording_path("infinite.db");
+    int entropy, logit;
+    es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
+    for (int i = 0; i < CELLS; i++)
+        logits[i] = i == 9 ? INFINITY : 1;
+    assert_int_equal(es_recorder_push(recorder, logit, 3, logits, CELLS),
+                     ES_OK);
+    finish(recorder);
+    assert_int_equal(read_alerts(found, 8, path), 2);
+    assert_string_equal(found[0].key, "alert:nan@3:critical");
+    assert_string_equal(found[1].key, "alert:logits@3:error");
+    assert_string_equal(
+        found[1].data,
+        "{\"onset\":3,\"value\":null,\"threshold\":1e3,\"layers\":[1]}");
+}
+
+/* Held-out data is another series, and judged by who asks for it. */
+static void test_alerts__are_of_the_train_phase(void **state)
+{
+    (void)state;
+    alert found[8];
+    float low[CELLS];
+    const char *path = recording_path("eval.db");
+    int entropy, logit;
+    es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
+    int eval = declare(recorder, "entropy", ES_PHASE_EVAL);
+    for (int i = 0; i < CELLS; i++)
+        low[i] = 0.001f;
+    for (int64_t step = 3; step < 9; step++)
+        assert_int_equal(es_recorder_push(recorder, eval, step, low, CELLS),
+                         ES_OK);
+    finish(recorder);
+    assert_int_equal(read_alerts(found, 8, path), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_alerts__are_events_of_the_run),
+        RECORDING_TEST(test_alerts__say_what_a_reader_says),
+        RECORDING_TEST(test_alerts__a_resumed_run_has_each_once),
+        RECORDING_TEST(test_alerts__come_while_the_run_goes_on),
+        RECORDING_TEST(test_alerts__an_infinite_logit_is_json),
+        RECORDING_TEST(test_alerts__are_of_the_train_phase),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

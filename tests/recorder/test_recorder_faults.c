@@ -1,0 +1,423 @@
+/* Either side of a recording is killed, at any moment. */
+#include "tests/support/chance.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TRAINER_KILLS = 50, RECORDER_KILLS = 10, DOUBLE_KILLS = 5 };
+
+/* What a child tells while it lives, and after. */
+struct shared {
+    _Atomic int opened;
+    _Atomic int recorder;  /* pid */
+    _Atomic int64_t steps; /* pushed whole: one frame of each series */
+    _Atomic int64_t refused;
+};
+
+static struct shared *shared;
+static unsigned random_state;
+
+static unsigned random_below(unsigned n)
+{
+    return congruence_below(&random_state, n);
+}
+
+static int setup(void **state)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return -1;
+    const char *seed = getenv("ES_SEED");
+    random_state = seed ? (unsigned)strtoul(seed, NULL, 10)
+                        : (unsigned)time(NULL) ^ (unsigned)getpid();
+    printf("# ES_SEED=%u\n", random_state);
+    return recording_setup(state);
+}
+
+static void await_opened(void)
+{
+    for (int i = 0; i < 60000 && !atomic_load(&shared->opened); i++)
+        usleep(500);
+    assert_int_equal(atomic_load(&shared->opened), 1);
+}
+
+static void forget(void)
+{
+    atomic_store(&shared->opened, 0);
+    atomic_store(&shared->recorder, 0);
+    atomic_store(&shared->steps, 0);
+    atomic_store(&shared->refused, 0);
+}
+
+/* In a child: records steps until somebody kills it. */
+static void train_forever(const char *path, size_t ring_bytes, unsigned pause)
+{
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.ring_bytes = ring_bytes;
+    es_recorder *recorder;
+    int series[4];
+    if (es_recorder_open(&recorder, &options) != ES_OK)
+        _exit(3);
+    recording_declare(recorder, series);
+    atomic_store(&shared->recorder, recorder->child.pid);
+    atomic_store(&shared->opened, 1);
+    for (int64_t step = 0;; step++) {
+        for (int i = 0; i < 4; i++)
+            if (recording_push(recorder, series, i, step) != ES_OK)
+                atomic_fetch_add(&shared->refused, 1);
+        atomic_store(&shared->steps, step + 1);
+        if (pause)
+            usleep(pause);
+    }
+}
+
+static pid_t start_trainer(const char *path, size_t ring_bytes, unsigned pause)
+{
+    forget();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        train_forever(path, ring_bytes, pause);
+    assert_true(pid > 0);
+    return pid;
+}
+
+/* --- kill -9 of the trainer -----------------------------------------------*/
+
+static void check_orphaned(const char *path)
+{
+    int64_t steps = atomic_load(&shared->steps);
+    if (!atomic_load(&shared->opened) && access(path, F_OK) != 0)
+        return; /* killed before the recorder was started */
+    recording_check_integrity(path);
+    assert_int_equal(atomic_load(&shared->refused), 0);
+    for (int i = 0; i < 4; i++)
+        assert_in_range(recording_check(path, i, 0), steps, steps + 1);
+    assert_int_equal(recording_status(path), ES_RUN_FAILED);
+    assert_true(recording_event(path, "trainer_died", NULL, NULL));
+    char log[4096];
+    snprintf(log, sizeof log, "%s-wal", path);
+    assert_int_not_equal(access(log, F_OK), 0);
+}
+
+static void test_recorder_faults__killed_trainer_loses_nothing(void **state)
+{
+    (void)state;
+    static const size_t rings[] = {1, 65536, 1 << 20};
+    int64_t steps = 0;
+    for (int i = 0; i < TRAINER_KILLS; i++) {
+        const char *path = recording_path("killed.db");
+        unsigned pause = random_below(3) ? 200 : 0;
+        pid_t pid = start_trainer(path, rings[random_below(3)], pause);
+        if (i % 5)
+            await_opened(); /* else killed while it starts, perhaps */
+        usleep(random_below(40000));
+        kill(pid, SIGKILL);
+        recording_reap_all(); /* the trainer, then the orphaned recorder */
+        check_orphaned(path);
+        recording_remove(path);
+        steps += atomic_load(&shared->steps);
+    }
+    printf("# %d kills, %lld steps of 4 frames\n", TRAINER_KILLS,
+           (long long)steps);
+    assert_true(steps > 10 * TRAINER_KILLS);
+}
+
+/* In a child: records 100 steps and closes nothing. */
+static void train_a_little(const char *path)
+{
+    int series[4];
+    es_recorder *recorder = recording_open(path);
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 100; step++)
+        recording_push(recorder, series, 0, step);
+    atomic_store(&shared->opened, 1);
+}
+
+static void check_a_little(const char *path)
+{
+    assert_int_equal(recording_check(path, 0, 0), 100);
+    assert_int_equal(recording_status(path), ES_RUN_FAILED);
+    assert_true(recording_event(path, "trainer_died", NULL, NULL));
+}
+
+static void test_recorder_faults__trainer_that_just_leaves(void **state)
+{
+    (void)state;
+    const char *path = recording_path("left.db");
+    fflush(NULL);
+    if (fork() == 0) {
+        train_a_little(path);
+        _exit(0);
+    }
+    assert_int_equal(recording_reap_all(), 2);
+    check_a_little(path);
+}
+
+/* Its process lives on, but as a program that knows nothing of us. */
+static void test_recorder_faults__trainer_becomes_another_program(void **state)
+{
+    (void)state;
+    const char *path = recording_path("became.db");
+    forget();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        train_a_little(path);
+        execlp("sleep", "sleep", "1000", (char *)NULL);
+        _exit(1);
+    }
+    await_opened();
+    /* The recorder is still the sleeper's child, and stays there, dead. */
+    for (int i = 0; i < 30000 && recording_is_written(path); i++)
+        usleep(1000);
+    check_a_little(path);
+    kill(pid, SIGKILL);
+    assert_int_equal(recording_reap_all(), 2);
+}
+
+/* Its children hold every descriptor and mapping, and live on. */
+static void test_recorder_faults__dead_trainer_with_live_children(void **state)
+{
+    (void)state;
+    const char *path = recording_path("workers.db");
+    int hold[2];
+    assert_int_equal(pipe(hold), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int series[4];
+        close(hold[1]);
+        es_recorder *recorder = recording_open(path);
+        recording_declare(recorder, series);
+        recording_push(recorder, series, 0, 0);
+        atomic_store(&shared->recorder, recorder->child.pid);
+        if (fork() == 0) {
+            char byte;
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        raise(SIGKILL);
+    }
+    close(hold[0]);
+    /* Of the three, the worker ends last: only when we let it. */
+    int ended = 0;
+    pid_t recorder = 0;
+    while (ended < 2) {
+        int status;
+        pid_t dead = waitpid(-1, &status, 0);
+        assert_true(dead > 0);
+        ended++;
+        if (dead == atomic_load(&shared->recorder))
+            recorder = dead;
+    }
+    assert_true(recorder > 0);
+    assert_int_equal(recording_check(path, 0, 0), 1);
+    assert_int_equal(recording_status(path), ES_RUN_FAILED);
+    close(hold[1]);
+    assert_int_equal(recording_reap_all(), 1);
+}
+
+/* The supervisor's way: killed, and started again the same moment. */
+static void test_recorder_faults__restart_does_not_meet_the_lock(void **state)
+{
+    (void)state;
+    const char *path = recording_path("again.db");
+    pid_t pid = start_trainer(path, 1 << 20, 0);
+    await_opened();
+    usleep(20000);
+    kill(pid, SIGKILL);
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    es_recorder *recorder;
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    es_status status = es_recorder_open(&recorder, &options);
+    if (status != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    recording_reap_all();
+    recording_check_integrity(path);
+}
+
+/* --- kill -9 of the recorder ----------------------------------------------*/
+
+struct kill_later {
+    pid_t pid;
+    unsigned after; /* microseconds */
+};
+
+static void *kill_later(void *argument)
+{
+    const struct kill_later *plan = argument;
+    usleep(plan->after);
+    kill(plan->pid, SIGKILL);
+    return NULL;
+}
+
+/* A "training" whose loss depends on everything before it. */
+static double train_step(double loss, int64_t step)
+{
+    return loss * 0.999 + 1.0 / (double)(step + 3) - loss * loss * 1e-4;
+}
+
+static int64_t count_in_file(const char *path)
+{
+    int64_t n = 0;
+    for (int i = 0; i < 4; i++)
+        n += recording_check(path, i, 0);
+    return n;
+}
+
+static void test_recorder_faults__killed_recorder_is_noticed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < RECORDER_KILLS; round++) {
+        const char *path = recording_path("broken.db");
+        es_recorder *recorder = recording_open(path);
+        int series[4];
+        pthread_t thread;
+        recording_declare(recorder, series);
+        struct kill_later plan = {recorder->child.pid, random_below(30000)};
+        pthread_create(&thread, NULL, kill_later, &plan);
+        uint64_t tried = 0, broken = 0;
+        double loss = 4.25, alone = 4.25;
+        int64_t step = 0;
+        /* On until it is noticed, then for some steps more. */
+        for (int64_t after = 0; after < 50; step++) {
+            loss = train_step(loss, step);
+            alone = train_step(alone, step);
+            for (int i = 0; i < 4; i++) {
+                es_status status = recording_push(recorder, series, i, step);
+                tried++;
+                broken += status == ES_EBROKEN;
+                assert_true(status == ES_OK ? broken == 0
+                                            : status == ES_EBROKEN);
+            }
+            after += broken > 0;
+            if (round % 2)
+                usleep(100);
+        }
+        pthread_join(thread, NULL);
+        assert_memory_equal(&loss, &alone, sizeof loss);
+        es_recorder_report report;
+        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                         ES_EBROKEN);
+        assert_non_null(strstr(es_message(), "was killed by signal 9"));
+        assert_int_equal(report.dropped, 0);
+        assert_int_equal(report.pushed + broken, tried);
+        assert_int_equal(report.committed + report.lost, tried);
+        recording_check_integrity(path);
+        assert_in_range(count_in_file(path), report.committed, report.pushed);
+        assert_int_equal(recording_reap_all(), 0);
+        recording_remove(path);
+    }
+}
+
+/* Asleep it is not woken by a push any more: that, too, must be seen. */
+static void test_recorder_faults__recorder_killed_in_its_sleep(void **state)
+{
+    (void)state;
+    const char *path = recording_path("asleep.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    recording_declare(recorder, series);
+    usleep(100000);
+    kill(recorder->child.pid, SIGKILL);
+    for (int i = 0; i < 10000 && recorder->ring.words->owner == recorder->owner;
+         i++)
+        usleep(1000);
+    assert_int_equal(recording_push(recorder, series, 0, 0), ES_EBROKEN);
+    assert_non_null(strstr(es_message(), "is gone"));
+    int late = 5;
+    assert_int_equal(es_recorder_series(recorder, &late, "late", ES_SHAPE_RUN,
+                                        ES_PHASE_TRAIN, NULL),
+                     ES_EBROKEN);
+    assert_int_equal(late, -1);
+    float value = 1;
+    assert_int_equal(es_recorder_push(recorder, late, 0, &value, 1),
+                     ES_EBROKEN);
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EBROKEN);
+    assert_int_equal(report.pushed, 0);
+    assert_int_equal(report.lost, 2);
+}
+
+/* Killed while the producer waits for room: the wait ends. */
+static void test_recorder_faults__recorder_killed_under_a_wait(void **state)
+{
+    (void)state;
+    es_recorder *recorder = recording_open(recording_path("waited.db"));
+    int series[4];
+    pthread_t thread;
+    recording_declare(recorder, series);
+    kill(recorder->child.pid, SIGSTOP);
+    struct kill_later plan = {recorder->child.pid, 300000};
+    pthread_create(&thread, NULL, kill_later, &plan);
+    es_status status = ES_OK;
+    int64_t step = 0;
+    int64_t start = es_now_ms();
+    while (status == ES_OK)
+        status = recording_push(recorder, series, 0, step++);
+    assert_int_equal(status, ES_EBROKEN);
+    assert_true(es_now_ms() - start < 20000); /* wait_ms */
+    pthread_join(thread, NULL);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL),
+                     ES_EBROKEN);
+}
+
+/* Opens and closes the file once more: no lock, no log is in the way. */
+static void record_nothing(const char *path)
+{
+    assert_int_equal(
+        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL), ES_OK);
+    recording_check_integrity(path);
+}
+
+static void test_recorder_faults__both_killed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < DOUBLE_KILLS; round++) {
+        const char *path = recording_path("both.db");
+        pid_t pid = start_trainer(path, 65536, random_below(2) ? 100 : 0);
+        await_opened();
+        usleep(random_below(60000));
+        pid_t recorder = atomic_load(&shared->recorder);
+        bool trainer_first = random_below(2) != 0;
+        kill(trainer_first ? pid : recorder, SIGKILL);
+        kill(trainer_first ? recorder : pid, SIGKILL);
+        recording_reap_all();
+        recording_check_integrity(path);
+        int64_t steps = atomic_load(&shared->steps);
+        for (int i = 0; i < 4; i++)
+            assert_in_range(recording_check(path, i, 0), 0, steps + 1);
+        /* And the next one may write. */
+        record_nothing(path);
+        recording_remove(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_recorder_faults__killed_trainer_loses_nothing),
+        RECORDING_TEST(test_recorder_faults__trainer_that_just_leaves),
+        RECORDING_TEST(test_recorder_faults__trainer_becomes_another_program),
+        RECORDING_TEST(test_recorder_faults__dead_trainer_with_live_children),
+        RECORDING_TEST(test_recorder_faults__restart_does_not_meet_the_lock),
+        RECORDING_TEST(test_recorder_faults__killed_recorder_is_noticed),
+        RECORDING_TEST(test_recorder_faults__recorder_killed_in_its_sleep),
+        RECORDING_TEST(test_recorder_faults__recorder_killed_under_a_wait),
+        RECORDING_TEST(test_recorder_faults__both_killed),
+    };
+    return cmocka_run_group_tests(tests, setup, recording_teardown);
+}

@@ -1,0 +1,289 @@
+/* What other programs do to the write-ahead log of a recording: nothing that
+   was committed is lost without a word, and the file stays whole. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HALF = 100 };
+
+static const char *beside(const char *path, const char *tail)
+{
+    static char name[4096];
+    snprintf(name, sizeof name, "%s%s", path, tail);
+    return name;
+}
+
+static void await_committed(const es_recorder *recorder, uint64_t n)
+{
+    for (int i = 0; i < 30000; i++) {
+        if (atomic_load(&recorder->ring.words->committed) >= n)
+            return;
+        usleep(1000);
+    }
+    fail_msg("not committed");
+}
+
+/* A recorder that commits at once, with HALF frames committed. */
+static es_recorder *open_half(const char *path, int series[4])
+{
+    es_recorder *recorder = recording_open(path);
+    recording_declare(recorder, series);
+    kill(recorder->child.pid, SIGTERM);
+    for (int64_t step = 0; step < HALF; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+    await_committed(recorder, HALF);
+    return recorder;
+}
+
+static void push_half(es_recorder *recorder, const int series[4])
+{
+    for (int64_t step = HALF; step < 2 * HALF; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+}
+
+/* --- a log that is cut ----------------------------------------------------*/
+
+static void cut_to(const char *path, off_t size)
+{
+    struct stat log;
+    assert_int_equal(stat(beside(path, "-wal"), &log), 0);
+    assert_int_equal(
+        truncate(beside(path, "-wal"), size < 0 ? log.st_size + size : size),
+        0);
+}
+
+static void check_cut(const char *path, es_recorder *recorder, int lost,
+                      int64_t n_after)
+{
+    char message[256], data[256];
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EIO);
+    assert_non_null(strstr(es_message(), "-wal: another program truncated"));
+    snprintf(data, sizeof data, "(%d of %d frames are lost)", lost,
+             lost + (int)n_after);
+    assert_non_null(strstr(es_message(), data));
+    assert_int_equal(report.lost, lost);
+    assert_int_equal(report.committed, n_after);
+    recording_check_integrity(path);
+    assert_int_equal(recording_check(path, 0, HALF), n_after);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+    assert_true(recording_event(path, "log", message, data));
+    snprintf(message, sizeof message, "{\"lost\":%d}", lost);
+    assert_string_equal(data, message);
+    assert_int_not_equal(access(beside(path, "-wal"), F_OK), 0);
+    recording_remove(path);
+}
+
+static void test_recorder_log__truncated_log_is_a_counted_loss(void **state)
+{
+    (void)state;
+    static const off_t sizes[] = {0, 20, 5000, -1, -4120};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *path = recording_path("cut.db");
+        int series[4];
+        es_recorder *recorder = open_half(path, series);
+        cut_to(path, sizes[i]);
+        push_half(recorder, series);
+        check_cut(path, recorder, HALF, HALF);
+    }
+}
+
+/* Nothing is pushed after it: the end of the run has to notice. */
+static void test_recorder_log__truncated_before_close(void **state)
+{
+    (void)state;
+    const char *path = recording_path("late.db");
+    int series[4];
+    es_recorder *recorder = open_half(path, series);
+    cut_to(path, 0);
+    check_cut(path, recorder, HALF, 0);
+}
+
+static void test_recorder_log__overwritten_log_is_a_counted_loss(void **state)
+{
+    (void)state;
+    const char *path = recording_path("over.db");
+    int series[4];
+    char noise[8192];
+    es_recorder *recorder = open_half(path, series);
+    memset(noise, 0x5a, sizeof noise);
+    FILE *log = fopen(beside(path, "-wal"), "r+");
+    assert_non_null(log);
+    fwrite(noise, 1, sizeof noise, log);
+    fclose(log);
+    push_half(recorder, series);
+    check_cut(path, recorder, 2 * HALF, 0); /* the first checkpoint sees it */
+}
+
+/* --- a log whose name is gone ---------------------------------------------*/
+
+static void remove_log(const char *path)
+{
+    assert_int_equal(unlink(beside(path, "-wal")), 0);
+}
+
+static void move_log(const char *path)
+{
+    char old[4096];
+    snprintf(old, sizeof old, "%s", beside(path, "-wal"));
+    assert_int_equal(rename(old, beside(path, ".moved")), 0);
+}
+
+static void replace_log(const char *path)
+{
+    remove_log(path);
+    FILE *other = fopen(beside(path, "-wal"), "w");
+    assert_non_null(other);
+    fputs("something else", other);
+    fclose(other);
+}
+
+static void test_recorder_log__log_without_its_name_loses_nothing(void **state)
+{
+    (void)state;
+    static void (*const ways[])(const char *) = {remove_log, move_log,
+                                                 replace_log};
+    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+        const char *path = recording_path("away.db");
+        int series[4];
+        es_recorder *recorder = open_half(path, series);
+        ways[i / 2](path);
+        if (i % 2)
+            usleep(1100000); /* until the next look is due */
+        push_half(recorder, series);
+        es_recorder_report report;
+        if (es_recorder_close(recorder, ES_RUN_FINISHED, &report) != ES_OK)
+            fail_msg("%s", es_message());
+        assert_int_equal(report.lost, 0);
+        assert_int_equal(recording_check(path, 0, 0), 2 * HALF);
+        recording_check_integrity(path);
+        assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+        if (i % 2)
+            assert_true(recording_event(path, "log", NULL, NULL));
+        unlink(beside(path, ".moved"));
+        recording_remove(path);
+    }
+}
+
+/* --- a truncated index ----------------------------------------------------*/
+
+static void test_recorder_log__truncated_index_ends_with_a_message(void **state)
+{
+    (void)state;
+    const char *path = recording_path("index.db");
+    int series[4];
+    es_recorder *recorder = open_half(path, series);
+    assert_int_equal(truncate(beside(path, "-shm"), 0), 0);
+    es_status status = ES_OK;
+    int64_t step = HALF;
+    while (status == ES_OK) {
+        status = recording_push(recorder, series, 0, step++);
+        usleep(100);
+    }
+    assert_int_equal(status, ES_EBROKEN);
+    assert_non_null(strstr(es_message(), "-shm: another program truncated"));
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EIO);
+    assert_non_null(strstr(es_message(), "-shm: another program truncated"));
+    assert_non_null(strstr(es_message(), "frames are lost)"));
+    assert_int_equal(report.committed, HALF);
+    assert_int_equal(report.lost, step - HALF);
+    recording_check_integrity(path);
+    assert_int_equal(recording_check(path, 0, 0), HALF);
+    /* And the next one may write. */
+    if (es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    recording_check_integrity(path);
+}
+
+/* What a person does with sqlite3 is no damage. */
+static void test_recorder_log__checkpoints_of_others_are_fine(void **state)
+{
+    (void)state;
+    const char *path = recording_path("foreign.db");
+    int series[4];
+    char command[8192];
+    es_recorder *recorder = open_half(path, series);
+    for (int i = 0; i < 5; i++) {
+        snprintf(command, sizeof command,
+                 "sqlite3 '%s' 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null",
+                 path);
+        assert_int_equal(system(command), 0);
+        for (int64_t step = 0; step < 20; step++)
+            assert_int_equal(
+                recording_push(recorder, series, 0, HALF + i * 20 + step),
+                ES_OK);
+        await_committed(recorder, (uint64_t)(HALF + i * 20 + 20));
+    }
+    if (es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(recording_check(path, 0, 0), 2 * HALF);
+    assert_false(recording_event(path, "log", NULL, NULL));
+}
+
+/* --- a reader that never lets go ------------------------------------------*/
+
+static void test_recorder_log__endless_reader_is_reported(void **state)
+{
+    (void)state;
+    enum { SIDE = 256, FRAMES = 280 }; /* of 256 KiB: 70 MiB */
+    static float values[SIDE * SIDE];
+    const char *path = recording_path("endless.db");
+    es_run_info run = recording_run();
+    run.n_layer = run.n_head = SIDE;
+    es_recorder_options options = recording_options(path, &run);
+    options.ring_bytes = 1 << 22;
+    es_recorder *recorder;
+    sqlite3 *reader = NULL;
+    char message[256];
+    int series;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    assert_int_equal(es_recorder_series(recorder, &series, "entropy",
+                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL),
+                     ES_OK);
+    assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM sample",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    for (int64_t step = 0; step < FRAMES; step++)
+        assert_int_equal(
+            es_recorder_push(recorder, series, step, values, SIDE * SIDE),
+            ES_OK);
+    await_committed(recorder, FRAMES);
+    usleep(1100000); /* until the next look is due */
+    assert_int_equal(
+        es_recorder_push(recorder, series, FRAMES, values, SIDE * SIDE), ES_OK);
+    await_committed(recorder, FRAMES + 1);
+    sqlite3_close(reader);
+    es_recorder_report report;
+    if (es_recorder_close(recorder, ES_RUN_FINISHED, &report) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(report.committed, FRAMES + 1);
+    assert_true(recording_event(path, "log", message, NULL));
+    assert_non_null(strstr(message, "MiB: a program reads the file"));
+    recording_check_integrity(path);
+    assert_int_not_equal(access(beside(path, "-wal"), F_OK), 0);
+    recording_remove(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_recorder_log__truncated_log_is_a_counted_loss),
+        RECORDING_TEST(test_recorder_log__truncated_before_close),
+        RECORDING_TEST(test_recorder_log__overwritten_log_is_a_counted_loss),
+        RECORDING_TEST(test_recorder_log__log_without_its_name_loses_nothing),
+        RECORDING_TEST(test_recorder_log__checkpoints_of_others_are_fine),
+        RECORDING_TEST(test_recorder_log__truncated_index_ends_with_a_message),
+        RECORDING_TEST(test_recorder_log__endless_reader_is_reported),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

@@ -1,0 +1,282 @@
+/* What a training process does to its own side of a recording by mistake:
+   overwrites words of the shared memory, closes descriptors that it does not
+   know. Never a hang, never a crash, never "fine" with a frame lost. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEPS = 1000, ANSWER_MS = 2000 };
+
+/* --- overwritten words ----------------------------------------------------*/
+
+#define FIELD(name)                                                            \
+    {                                                                          \
+#name, offsetof(es_ring_words, name),                                  \
+            sizeof(((es_ring_words *)NULL)->name)                              \
+    }
+
+static const struct field {
+    const char *name;
+    size_t offset, size;
+} fields[] = {
+    FIELD(head), FIELD(dropped),   FIELD(wants_space), FIELD(closing),
+    FIELD(tail), FIELD(committed), FIELD(space_bell),  FIELD(said),
+    FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
+};
+
+/* The fourth is a position of this recording, the last the kernel's word for a
+   dead owner. */
+static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
+                                    FUTEX_OWNER_DIED};
+enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+
+static int64_t count_in_file(const char *path)
+{
+    es_reader *reader;
+    es_series series;
+    es_cursor *cursor;
+    const float *values;
+    int64_t step, n = 0;
+    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    es_status status =
+        es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &series);
+    if (status == ES_OK) {
+        status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST,
+                                ES_STEP_LAST);
+        while (status == ES_OK &&
+               (status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+            n++;
+        es_cursor_close(cursor);
+        assert_int_equal(status, ES_DONE);
+    }
+    es_reader_close(reader);
+    return n;
+}
+
+static void check_outcome(const char *path, es_status status,
+                          const es_recorder_report *report, uint64_t refused)
+{
+    if (status == ES_OK && report->lost != 0)
+        fail_msg("ES_OK, %d lost", (int)report->lost);
+    if (status != ES_OK && !strstr(es_message(), path))
+        fail_msg("does not name the file: %s", es_message());
+    char counted[64];
+    snprintf(counted, sizeof counted, "%d of %d frames", (int)report->lost,
+             (int)(STEPS - report->dropped));
+    if (status != ES_OK && report->lost > 0 && !strstr(es_message(), counted))
+        fail_msg("does not count: %s", es_message());
+    assert_int_equal(report->pushed + refused, STEPS);
+    assert_int_equal(report->pushed - report->committed + refused -
+                         report->dropped,
+                     report->lost);
+    recording_check_integrity(path);
+    assert_true((uint64_t)count_in_file(path) >= report->committed);
+    if (status == ES_OK)
+        assert_int_equal(count_in_file(path), report->pushed);
+}
+
+/* Overwrites the word while the recorder works, and while it sleeps. */
+static es_status record_over(const char *path, size_t offset, uint32_t pattern,
+                             es_recorder_report *report, uint64_t *refused)
+{
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.wait_ms = 100;
+    es_recorder *recorder;
+    int series[4];
+    *refused = 0;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    recorder->answer_ms = ANSWER_MS; /* for the end: a start may be slow */
+    recording_declare(recorder, series);
+    char *words = (char *)recorder->ring.words;
+    for (int64_t step = 0; step < STEPS; step++) {
+        *refused += recording_push(recorder, series, 0, step) != ES_OK;
+        if (step % 250 == 249)
+            memcpy(words + offset, &pattern, sizeof pattern);
+        if (step == 499)
+            usleep(3000);
+    }
+    assert_false(es_recorder_stop_requested(recorder));
+    int64_t start = es_now_ms();
+    es_status status = es_recorder_close(recorder, ES_RUN_FINISHED, report);
+    assert_true(es_now_ms() - start < 10 * ANSWER_MS);
+    return status;
+}
+
+static void
+test_recorder_overwritten__no_word_makes_a_loss_look_fine(void **state)
+{
+    (void)state;
+    int fine = 0, n = 0;
+    int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
+    dup2(silence, STDERR_FILENO); /* the recorder says much of this */
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (size_t at = 0; at < fields[i].size; at += 4)
+            for (int p = 0; p < N_PATTERNS; p++) {
+                if (patterns[p] == FUTEX_OWNER_DIED &&
+                    fields[i].offset != offsetof(es_ring_words, owner))
+                    continue;
+                const char *path = recording_path("words.db");
+                es_recorder_report report;
+                uint64_t refused;
+                es_status status = record_over(path, fields[i].offset + at,
+                                               patterns[p], &report, &refused);
+                if (status != ES_OK || report.dropped > 0)
+                    printf("# %s+%zu %08x: %d, %d lost, %d dropped: %s\n",
+                           fields[i].name, at, (unsigned)patterns[p], status,
+                           (int)report.lost, (int)report.dropped, es_message());
+                check_outcome(path, status, &report, refused);
+                fine += status == ES_OK;
+                n++;
+                recording_reap_all();
+                recording_remove(path);
+            }
+    dup2(stream, STDERR_FILENO);
+    close(stream);
+    close(silence);
+    printf("# %d words overwritten, %d recordings whole\n", n, fine);
+}
+
+/* --- closed descriptors ---------------------------------------------------*/
+
+static es_recorder *open_closed(const char *path, int series[4])
+{
+    es_recorder *recorder = recording_open(path);
+    recording_declare(recorder, series);
+    closefrom(3);
+    return recorder;
+}
+
+/* In a child, for the test's own descriptors. */
+static int record_without(const char *path)
+{
+    int series[4], bad = 0;
+    es_recorder *recorder = open_closed(path, series);
+    for (int64_t step = 0; step < STEPS; step++) {
+        bad += recording_push(recorder, series, 0, step) != ES_OK;
+        if (step == STEPS / 2)
+            usleep(100000);
+    }
+    es_recorder_report report;
+    if (es_recorder_close(recorder, ES_RUN_FINISHED, &report) != ES_OK) {
+        print_error("%s\n", es_message());
+        bad++;
+    }
+    bad += report.lost != 0 || report.committed != STEPS;
+    return bad > 0;
+}
+
+static void run_in_child(int (*record)(const char *), const char *path)
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(record(path));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    recording_reap_all();
+}
+
+static void
+test_recorder_overwritten__closed_descriptors_cost_nothing(void **state)
+{
+    (void)state;
+    const char *path = recording_path("closefrom.db");
+    run_in_child(record_without, path);
+    assert_int_equal(recording_check(path, 0, 0), STEPS);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+    assert_false(recording_event(path, "trainer_died", NULL, NULL));
+}
+
+/* Sockets, for a recorder that reads what is not its own would take from them;
+   their peers, to see what they get. */
+static int record_with_own_files(const char *path)
+{
+    int series[4], pairs[8][2], bad = 0;
+    char byte;
+    es_recorder *recorder = open_closed(path, series);
+    for (int i = 0; i < 8; i++) {
+        bad += socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]) != 0;
+        for (int side = 0; side < 2; side++)
+            bad += send(pairs[i][side], "x", 1, 0) != 1;
+    }
+    for (int64_t step = 0; step < STEPS; step++)
+        bad += recording_push(recorder, series, 0, step) != ES_OK;
+    bad += es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK;
+    for (int i = 0; i < 8; i++)
+        for (int side = 0; side < 2; side++) {
+            int fd = pairs[i][side];
+            bad += recv(fd, &byte, 1, MSG_DONTWAIT) != 1 || byte != 'x';
+            bad += recv(fd, &byte, 1, MSG_DONTWAIT) != -1;
+        }
+    return bad > 0;
+}
+
+static void
+test_recorder_overwritten__files_with_its_numbers_are_left_alone(void **state)
+{
+    (void)state;
+    const char *path = recording_path("reused.db");
+    run_in_child(record_with_own_files, path);
+    assert_int_equal(recording_check(path, 0, 0), STEPS);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+}
+
+static int record_and_leave(const char *path)
+{
+    int series[4];
+    es_recorder *recorder = open_closed(path, series);
+    for (int64_t step = 0; step < 100; step++)
+        recording_push(recorder, series, 0, step);
+    usleep(100000); /* until the recorder has seen the socket's end */
+    return 0;
+}
+
+static int record_and_become(const char *path)
+{
+    record_and_leave(path);
+    execlp("true", "true", (char *)NULL);
+    return 1;
+}
+
+/* Without a socket, too. */
+static void
+test_recorder_overwritten__its_death_is_seen_without_descriptors(void **state)
+{
+    (void)state;
+    static int (*const ways[])(const char *) = {record_and_leave,
+                                                record_and_become};
+    for (int i = 0; i < 2; i++) {
+        const char *path = recording_path("gone.db");
+        run_in_child(ways[i], path);
+        assert_int_equal(recording_check(path, 0, 0), 100);
+        assert_int_equal(recording_status(path), ES_RUN_FAILED);
+        assert_true(recording_event(path, "trainer_died", NULL, NULL));
+        recording_remove(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(
+            test_recorder_overwritten__no_word_makes_a_loss_look_fine),
+        RECORDING_TEST(
+            test_recorder_overwritten__closed_descriptors_cost_nothing),
+        RECORDING_TEST(
+            test_recorder_overwritten__files_with_its_numbers_are_left_alone),
+        RECORDING_TEST(
+            test_recorder_overwritten__its_death_is_seen_without_descriptors),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

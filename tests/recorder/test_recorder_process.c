@@ -1,0 +1,423 @@
+/* The recorder as a guest: what its process looks like, and that a host
+   program with habits of its own is neither disturbed nor able to disturb. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Recording with a program that cannot: NULL, and the message says why. */
+static es_recorder *open_with(const char *path, const char *program)
+{
+    es_recorder *recorder = NULL;
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.program = program;
+    options.answer_ms = 500;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_EBROKEN);
+    return recorder;
+}
+
+static void expect_no_child(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* The line of /proc/PID/status that begins with `key`, after it. */
+static unsigned long long status_of(pid_t pid, const char *key, int base)
+{
+    char path[64], line[256];
+    unsigned long long value = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        found = strncmp(line, key, strlen(key)) == 0;
+        if (found)
+            value = strtoull(line + strlen(key), NULL, base);
+    }
+    fclose(file);
+    assert_true(found);
+    return value;
+}
+
+/* --- programs that are no recorder ----------------------------------------*/
+
+static void make_script(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void test_recorder_process__missing_program(void **state)
+{
+    (void)state;
+    const char *path = recording_path("p.db");
+    assert_null(open_with(path, "/nonexistent/entropy-recorder"));
+    assert_non_null(strstr(es_message(), "set ENTROPY_RECORDER"));
+    assert_null(open_with(path, "no-such-program-in-path"));
+    assert_null(open_with(path, "/"));
+    const char *script = recording_path("not-executable");
+    make_script(script, "#!/bin/sh\n", 0644);
+    assert_null(open_with(path, script));
+    expect_no_child();
+    assert_int_not_equal(access(path, F_OK), 0);
+
+    char *kept = strdup(getenv("ENTROPY_RECORDER"));
+    setenv("ENTROPY_RECORDER", "/nonexistent/recorder", 1);
+    const es_run_info run = recording_run();
+    const es_recorder_options options = recording_options(path, &run);
+    es_recorder *recorder;
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_EBROKEN);
+    assert_non_null(strstr(es_message(), "/nonexistent/recorder"));
+    setenv("ENTROPY_RECORDER", kept, 1);
+    free(kept);
+}
+
+static void test_recorder_process__found_in_path(void **state)
+{
+    (void)state;
+    const char *path = recording_path("path.db");
+    char *program = strdup(getenv("ENTROPY_RECORDER"));
+    char *places = strdup(getenv("PATH"));
+    unsetenv("ENTROPY_RECORDER");
+    setenv("PATH", "/nonexistent", 1);
+    assert_null(open_with(path, NULL));
+    assert_non_null(strstr(es_message(), "cannot start entropy-recorder"));
+    char folder[4096];
+    snprintf(folder, sizeof folder, "/nonexistent:%.*s",
+             (int)(strrchr(program, '/') - program), program);
+    setenv("PATH", folder, 1);
+    es_recorder *recorder = recording_open(path);
+    setenv("PATH", places, 1);
+    setenv("ENTROPY_RECORDER", program, 1);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    free(places);
+    free(program);
+}
+
+static void test_recorder_process__another_program(void **state)
+{
+    (void)state;
+    assert_null(open_with(recording_path("p.db"), "/bin/true"));
+    assert_non_null(strstr(es_message(), "ended with code 0"));
+    assert_null(open_with(recording_path("p.db"), "/bin/false"));
+    assert_non_null(strstr(es_message(), "ended with code 1"));
+    const char *script = recording_path("suicide");
+    make_script(script, "#!/bin/sh\nkill -SEGV $$\n", 0755);
+    assert_null(open_with(recording_path("p.db"), script));
+    assert_non_null(strstr(es_message(), "was killed by signal 11"));
+    expect_no_child();
+}
+
+static void test_recorder_process__silent_program(void **state)
+{
+    (void)state;
+    const char *script = recording_path("silent");
+    make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
+    assert_null(open_with(recording_path("p.db"), script));
+    assert_non_null(strstr(es_message(), "did not answer in 500 ms"));
+    expect_no_child();
+}
+
+static int run_recorder(const char *argument)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "\"$ENTROPY_RECORDER\" %s >%s 2>&1",
+             argument, recording_path("out"));
+    int status = system(command);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_recorder_process__started_by_hand(void **state)
+{
+    (void)state;
+    assert_int_equal(run_recorder("--help"), 0);
+    assert_int_equal(run_recorder("--version"), 0);
+    assert_int_equal(run_recorder(""), 2);
+    assert_int_equal(run_recorder("run.db"), 2);
+    assert_int_equal(run_recorder("-- run.db"), 3);
+    assert_int_equal(run_recorder("-- run.db 3</dev/null 4</dev/zero"), 3);
+}
+
+/* --- what it inherits -----------------------------------------------------*/
+
+static void test_recorder_process__own_session_default_signals(void **state)
+{
+    (void)state;
+    sigset_t all, old;
+    sigfillset(&all);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGUSR1, &ignore, &before);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    es_recorder *recorder = recording_open(recording_path("signals.db"));
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    sigaction(SIGUSR1, &before, NULL);
+    pid_t pid = recorder->child.pid;
+    assert_int_equal(getsid(pid), pid);
+    unsigned long long three =
+        1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1);
+    unsigned long long ignored = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
+    assert_true(status_of(pid, "SigBlk:", 16) == three);
+    /* Signals 32 and 33 are the C library's own. */
+    assert_true((status_of(pid, "SigIgn:", 16) & 0x7fffffff) == ignored);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+static void test_recorder_process__no_stray_descriptors(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as hosts do */
+    int high = dup2(ends[1], 77);    /* a number that nothing else takes */
+    es_recorder *recorder = recording_open(recording_path("fds.db"));
+    close(ends[1]);
+    close(high);
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 10000), 1);
+    assert_true(end.revents & POLLHUP);
+    close(ends[0]);
+
+    char link[64], target[256] = "";
+    snprintf(link, sizeof link, "/proc/%d/fd/1", (int)recorder->child.pid);
+    assert_true(readlink(link, target, sizeof target - 1) > 0);
+    assert_string_equal(target, "/dev/null");
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static void test_recorder_process__host_keeps_no_descriptor(void **state)
+{
+    (void)state;
+    const char *path = recording_path("leak.db");
+    int before = count_descriptors();
+    assert_int_equal(
+        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL), ES_OK);
+    assert_int_equal(count_descriptors(), before);
+    assert_null(open_with(path, "/nonexistent/entropy-recorder"));
+    assert_null(open_with(path, "/bin/true"));
+    assert_int_equal(count_descriptors(), before);
+}
+
+/* A host that has closed its standard streams: the memory files of a recording
+   get their numbers. */
+static void test_recorder_process__host_without_streams(void **state)
+{
+    (void)state;
+    const char *path = recording_path("streams.db");
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int series[4], bad = 0;
+        close(0);
+        close(1);
+        close(2);
+        es_recorder *recorder = recording_open(path);
+        recording_declare(recorder, series);
+        for (int64_t step = 0; step < 10; step++)
+            bad += recording_push(recorder, series, 0, step) != ES_OK;
+        bad += es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK;
+        _exit(bad);
+    }
+    assert_int_equal(recording_reap_all(), 1);
+    assert_int_equal(recording_check(path, 0, 0), 10);
+}
+
+/* --- hosts with habits ----------------------------------------------------*/
+
+static void record_a_little(const char *path)
+{
+    int series[4];
+    es_recorder *recorder = recording_open(path);
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 10; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+    if (es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(recording_check(path, 0, 0), 10);
+    recording_remove(path);
+}
+
+static void test_recorder_process__host_that_ignores_its_children(void **state)
+{
+    (void)state;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGCHLD, &ignore, &before);
+    record_a_little(recording_path("ignore.db"));
+    sigaction(SIGCHLD, &before, NULL);
+    expect_no_child();
+}
+
+static void reap_everything(int signal)
+{
+    (void)signal;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
+static void test_recorder_process__host_that_reaps_everything(void **state)
+{
+    (void)state;
+    struct sigaction reap = {.sa_handler = reap_everything}, before;
+    sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
+    record_a_little(recording_path("reap.db"));
+    sigaction(SIGCHLD, &before, NULL);
+    expect_no_child();
+}
+
+static void count_signal(int signal)
+{
+    (void)signal;
+}
+
+/* Timers of the host interrupt every wait. */
+static void test_recorder_process__host_full_of_signals(void **state)
+{
+    (void)state;
+    struct sigaction tick = {.sa_handler = count_signal}, before;
+    sigaction(SIGALRM, &tick, &before);
+    ualarm(2000, 2000);
+    for (int i = 0; i < 5; i++)
+        record_a_little(recording_path("ticks.db"));
+    ualarm(0, 0);
+    sigaction(SIGALRM, &before, NULL);
+}
+
+static void test_recorder_process__no_zombie_is_left(void **state)
+{
+    (void)state;
+    record_a_little(recording_path("zombie.db"));
+    expect_no_child();
+}
+
+/* --- sleep and signals ----------------------------------------------------*/
+
+/* Voluntary context switches of all its threads. */
+static unsigned long long count_wakes(pid_t pid)
+{
+    char path[64];
+    unsigned long long n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            n += status_of((pid_t)atoi(entry->d_name),
+                           "voluntary_ctxt_switches:", 10);
+    closedir(folder);
+    return n;
+}
+
+static void test_recorder_process__idle_recorder_sleeps(void **state)
+{
+    (void)state;
+    es_recorder *recorder = recording_open(recording_path("idle.db"));
+    usleep(200000); /* until it has come to rest */
+    unsigned long long before = count_wakes(recorder->child.pid);
+    usleep(1500000);
+    assert_int_equal(count_wakes(recorder->child.pid), before);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+static uint64_t committed(const es_recorder *recorder)
+{
+    return atomic_load(&recorder->ring.words->committed);
+}
+
+static void await_committed(const es_recorder *recorder, uint64_t n)
+{
+    for (int i = 0; i < 30000 && committed(recorder) < n; i++)
+        usleep(1000);
+    assert_int_equal(committed(recorder), n);
+}
+
+static void test_recorder_process__batch_is_committed_while_idle(void **state)
+{
+    (void)state;
+    const char *path = recording_path("batch.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 3; step++) {
+        recording_push(recorder, series, 0, step);
+        await_committed(recorder, (uint64_t)step + 1);
+        usleep(100000); /* until it sleeps again */
+    }
+    assert_int_equal(recording_check(path, 0, 0), 3);
+    assert_int_equal(recording_status(path), ES_RUN_RUNNING);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+}
+
+/* Told to end, it hurries but stays: the trainer has its last frames to
+   push. */
+static void test_recorder_process__sigterm_means_hurry(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        const char *path = recording_path("term.db");
+        es_recorder *recorder = recording_open(path);
+        int series[4];
+        recording_declare(recorder, series);
+        recording_push(recorder, series, 0, 0);
+        kill(recorder->child.pid, signals[i]);
+        int64_t start = es_now_ms();
+        await_committed(recorder, 1);
+        for (int64_t step = 1; step < 20; step++) {
+            assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+            await_committed(recorder, (uint64_t)step + 1);
+        }
+        /* Twenty batches that took their time would need 18 s. */
+        assert_true(es_now_ms() - start < 12000);
+        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL),
+                         ES_OK);
+        assert_int_equal(recording_check(path, 0, 0), 20);
+        recording_remove(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_recorder_process__missing_program),
+        RECORDING_TEST(test_recorder_process__found_in_path),
+        RECORDING_TEST(test_recorder_process__another_program),
+        RECORDING_TEST(test_recorder_process__silent_program),
+        RECORDING_TEST(test_recorder_process__started_by_hand),
+        RECORDING_TEST(test_recorder_process__own_session_default_signals),
+        RECORDING_TEST(test_recorder_process__no_stray_descriptors),
+        RECORDING_TEST(test_recorder_process__host_keeps_no_descriptor),
+        RECORDING_TEST(test_recorder_process__host_without_streams),
+        RECORDING_TEST(test_recorder_process__host_that_ignores_its_children),
+        RECORDING_TEST(test_recorder_process__host_that_reaps_everything),
+        RECORDING_TEST(test_recorder_process__host_full_of_signals),
+        RECORDING_TEST(test_recorder_process__no_zombie_is_left),
+        RECORDING_TEST(test_recorder_process__idle_recorder_sleeps),
+        RECORDING_TEST(test_recorder_process__batch_is_committed_while_idle),
+        RECORDING_TEST(test_recorder_process__sigterm_means_hurry),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

@@ -1,0 +1,75 @@
+/* RUN.db.stop: who is stopped by it, and who is not. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void ask(const char *name, const char *text)
+{
+    FILE *file = fopen(recording_path(name), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static bool is_asked(const char *path)
+{
+    char file[4096];
+    snprintf(file, sizeof file, "%s.stop", path);
+    return access(file, F_OK) == 0;
+}
+
+static void test_recorder_stop__file_reaches_the_trainer(void **state)
+{
+    (void)state;
+    const char *path = recording_path("stop.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    char message[256];
+    recording_declare(recorder, series);
+    recording_push(recorder, series, 0, 0);
+    usleep(20000);
+    assert_false(es_recorder_stop_requested(recorder));
+    ask("stop.db.stop", "out\x1b of time\nmore\n");
+    int64_t step = 1;
+    for (; !es_recorder_stop_requested(recorder) && step < 2000; step++) {
+        recording_push(recorder, series, 0, step);
+        usleep(10000);
+    }
+    assert_true(es_recorder_stop_requested(recorder));
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_STOPPED, NULL), ES_OK);
+    assert_int_equal(recording_status(path), ES_RUN_STOPPED);
+    assert_int_equal(recording_check(path, 0, 0), step);
+    assert_true(recording_event(path, "stop", message, NULL));
+    assert_string_equal(message, "out? of time");
+    assert_false(is_asked(path));
+}
+
+/** A request that nobody followed in time is not for whoever comes next. */
+static void test_recorder_stop__old_file_stops_nobody(void **state)
+{
+    (void)state;
+    const char *path = recording_path("old.db");
+    ask("old.db.stop", "a run that crashed\n");
+    es_recorder *recorder = recording_open(path);
+    int series[4];
+    recording_declare(recorder, series);
+    for (int64_t step = 0; step < 150; step++) { /* longer than a look takes */
+        recording_push(recorder, series, 0, step);
+        usleep(10000);
+    }
+    assert_false(es_recorder_stop_requested(recorder));
+    assert_false(is_asked(path));
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    assert_false(recording_event(path, "stop", NULL, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(test_recorder_stop__file_reaches_the_trainer),
+        RECORDING_TEST(test_recorder_stop__old_file_stops_nobody),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

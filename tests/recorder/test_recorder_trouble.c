@@ -1,0 +1,442 @@
+/* What goes wrong in the middle of a run, short of being killed: a recorder
+   that stands still, forks, a ring full of garbage, a full disk. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/recording.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- a ring that stays full -----------------------------------------------*/
+
+static void
+test_recorder_trouble__stopped_recorder_drops_and_counts(void **state)
+{
+    (void)state;
+    const char *path = recording_path("full.db");
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.wait_ms = 50;
+    es_recorder *recorder;
+    int series[4];
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    recording_declare(recorder, series);
+    kill(recorder->child.pid, SIGSTOP);
+    int64_t step = 0;
+    while (recording_push(recorder, series, 0, step) == ES_OK)
+        step++;
+    /* The first drop has waited; a thousand more do not wait at all, for they
+       would take 50 s. */
+    int64_t start = es_now_ms();
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_EFULL);
+    assert_true(es_now_ms() - start < 40000);
+    assert_non_null(strstr(es_message(), "the ring is full"));
+    kill(recorder->child.pid, SIGCONT);
+    uint64_t dropped = 1001;
+    while (recording_push(recorder, series, 0, step) == ES_EFULL) {
+        dropped++;
+        usleep(1000);
+    }
+    step++;
+    for (int i = 0; i < 2000; i++, step++) {
+        es_status status = recording_push(recorder, series, 0, step);
+        if (status == ES_EFULL)
+            dropped++, step--;
+    }
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_OK);
+    assert_int_equal(report.dropped, dropped);
+    assert_int_equal(report.pushed, step);
+    assert_int_equal(report.committed, step);
+    assert_int_equal(report.lost, 0);
+    assert_int_equal(recording_check(path, 0, 0), step);
+    char data[256], expected[64];
+    assert_true(recording_event(path, "dropped", NULL, data));
+    snprintf(expected, sizeof expected, "{\"dropped\":%llu}",
+             (unsigned long long)dropped);
+    assert_string_equal(data, expected);
+}
+
+/* Stopped for good: close does not wait for ever, and says so. */
+static void test_recorder_trouble__close_gives_up_on_a_stopped_one(void **state)
+{
+    (void)state;
+    const char *path = recording_path("standstill.db");
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.answer_ms = 300;
+    es_recorder *recorder;
+    int series[4];
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    recording_declare(recorder, series);
+    pid_t pid = recorder->child.pid;
+    kill(pid, SIGSTOP);
+    for (int64_t step = 0; step < 10; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+    es_recorder_report report;
+    int64_t start = es_now_ms();
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_EBROKEN);
+    assert_true(es_now_ms() - start < 15000);
+    assert_non_null(strstr(es_message(), "does not answer: 10 of 10 frames"));
+    assert_int_equal(report.lost, 10);
+    /* When it goes on after all, nothing is lost. */
+    kill(pid, SIGCONT);
+    assert_int_equal(recording_reap_all(), 1);
+    assert_int_equal(recording_check(path, 0, 0), 10);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+}
+
+/* --- forks ----------------------------------------------------------------*/
+
+static int misuse_in_child(es_recorder *recorder, const int series[4])
+{
+    int bad = 0, other;
+    bad += recording_push(recorder, series, 0, 1000) != ES_EFORK;
+    bad +=
+        es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, "m") != ES_EFORK;
+    bad += es_recorder_series(recorder, &other, "new", ES_SHAPE_RUN,
+                              ES_PHASE_TRAIN, NULL) != ES_EFORK;
+    bad += es_recorder_stop_requested(recorder);
+    es_recorder_report report;
+    bad += es_recorder_close(recorder, ES_RUN_FAILED, &report) != ES_EFORK;
+    bad += report.pushed != 0;
+    return bad;
+}
+
+static void test_recorder_trouble__forked_child_may_not_record(void **state)
+{
+    (void)state;
+    const char *path = recording_path("fork.db");
+    es_recorder *recorder = recording_open(path);
+    int series[4], status;
+    recording_declare(recorder, series);
+    es_ring_request_stop(&recorder->ring);
+    for (int64_t step = 0; step < 60; step++) {
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        if (step % 20 != 10)
+            continue;
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(misuse_in_child(recorder, series));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    assert_true(es_recorder_stop_requested(recorder));
+    es_recorder_report report;
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                     ES_OK);
+    assert_int_equal(report.committed, 60);
+    assert_int_equal(recording_check(path, 0, 0), 60);
+    assert_int_equal(recording_status(path), ES_RUN_FINISHED);
+}
+
+/* A child may record into a file of its own. */
+static void test_recorder_trouble__forked_child_records_its_own(void **state)
+{
+    (void)state;
+    const char *mine = recording_path("parent.db");
+    const char *other = recording_path("child.db");
+    es_recorder *recorder = recording_open(mine);
+    int series[4], status;
+    recording_declare(recorder, series);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int own[4];
+        es_recorder *second = recording_open(other);
+        recording_declare(second, own);
+        es_status pushed = recording_push(second, own, 0, 0);
+        es_status closed = es_recorder_close(second, ES_RUN_FINISHED, NULL);
+        _exit(pushed == ES_OK && closed == ES_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(recording_push(recorder, series, 0, 0), ES_OK);
+    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    assert_int_equal(recording_check(mine, 0, 0), 1);
+    assert_int_equal(recording_check(other, 0, 0), 1);
+}
+
+/* --- a trainer that scribbles over the ring -------------------------------*/
+
+typedef void scribble(es_recorder *recorder);
+
+static es_frame *last_frame(es_recorder *recorder)
+{
+    es_ring *ring = &recorder->ring;
+    uint64_t size = es_ring_frame_size(CELLS * sizeof(float));
+    return (es_frame *)(void *)(ring->data +
+                                (ring->position - size) % ring->capacity);
+}
+
+static void break_length(es_recorder *recorder)
+{
+    last_frame(recorder)->bytes = 1u << 30;
+}
+
+static void break_type(es_recorder *recorder)
+{
+    last_frame(recorder)->type = 77;
+}
+
+static void break_series(es_recorder *recorder)
+{
+    last_frame(recorder)->series = 4000000000u;
+}
+
+static void break_size(es_recorder *recorder)
+{
+    last_frame(recorder)->series = 1;
+}
+
+static void break_strings(es_recorder *recorder)
+{
+    last_frame(recorder)->type = ES_FRAME_SERIES;
+    last_frame(recorder)->series = 4;
+}
+
+static void break_event(es_recorder *recorder)
+{
+    last_frame(recorder)->type = ES_FRAME_EVENT;
+}
+
+static void break_head(es_recorder *recorder)
+{
+    atomic_store(&recorder->ring.words->head, 3);
+}
+
+static void break_everything(es_recorder *recorder)
+{
+    memset(recorder->ring.data, 0xa5, recorder->ring.capacity);
+    atomic_fetch_add(&recorder->ring.words->head, 4096);
+}
+
+static void test_recorder_trouble__corrupt_ring_ends_the_run(void **state)
+{
+    (void)state;
+    static scribble *const scribbles[] = {
+        break_length,  break_type,  break_series, break_size,
+        break_strings, break_event, break_head,   break_everything};
+    for (size_t i = 0; i < sizeof scribbles / sizeof *scribbles; i++) {
+        const char *path = recording_path("corrupt.db");
+        es_recorder *recorder = recording_open(path);
+        int series[4];
+        char message[256];
+        recording_declare(recorder, series);
+        for (int64_t step = 0; step < 5; step++)
+            recording_push(recorder, series, 0, step);
+        kill(recorder->child.pid, SIGTERM); /* commit at once */
+        while (atomic_load(&recorder->ring.words->committed) < 5)
+            usleep(1000);
+        kill(recorder->child.pid, SIGSTOP);
+        recording_push(recorder, series, 0, 5);
+        scribbles[i](recorder);
+        kill(recorder->child.pid, SIGCONT);
+        while (recorder->ring.words->owner == recorder->owner)
+            usleep(1000);
+        assert_int_equal(recording_push(recorder, series, 0, 6), ES_EBROKEN);
+        assert_non_null(strstr(es_message(), "the ring is corrupt"));
+        es_recorder_report report;
+        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
+                         ES_EFORMAT);
+        assert_non_null(strstr(es_message(), "the ring is corrupt"));
+        assert_int_equal(report.committed, 5);
+        assert_int_equal(report.lost, 2);
+        assert_int_equal(recording_reap_all(), 0);
+        recording_check_integrity(path);
+        assert_int_equal(recording_check(path, 0, 0), 5);
+        assert_int_equal(recording_status(path), ES_RUN_FAILED);
+        assert_true(recording_event(path, "ring_corrupt", message, NULL));
+        recording_remove(path);
+    }
+}
+
+/* A frame that is well-formed for the ring; what is in it may be right, nearly
+   right, or nonsense. */
+static void write_nonsense(es_ring *ring)
+{
+    _Alignas(8) unsigned char payload[8192];
+    uint32_t number = (uint32_t)(rand() % 5);
+    es_frame frame = {.type = (uint32_t)(1 + rand() % 3),
+                      .series = number,
+                      .step = rand() % 3 ? rand() % 100 : -(int64_t)rand()};
+    es_series_frame series = {"x", NULL, rand() % 3, rand() % 2};
+    es_event_frame event = {"kind", "message", rand() % 5};
+    es_pack pack = {
+        .mode = ES_PACK_WRITE, .data = payload, .size = sizeof payload};
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (unsigned char)rand();
+    if (frame.type == ES_FRAME_SERIES)
+        es_pack_series(&pack, &series);
+    else if (frame.type == ES_FRAME_EVENT)
+        es_pack_event(&pack, &event);
+    else
+        pack.at = number < 4 ? recording_values((int)number) * 4 : 4;
+    frame.bytes = (uint32_t)(rand() % 8 ? pack.at : (unsigned)rand() % 8192);
+    if (rand() % 8 == 0)
+        frame.type = (uint32_t)rand();
+    if (rand() % 4 == 0)
+        payload[(size_t)rand() % pack.at] ^= (unsigned char)rand();
+    es_ring_write(ring, &frame, payload);
+}
+
+static void test_recorder_trouble__nonsense_never_kills_it(void **state)
+{
+    (void)state;
+    srand(4711);
+    int failed = 0, refused = 0;
+    int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
+    dup2(silence, STDERR_FILENO); /* the recorder says much of this */
+    for (int round = 0; round < 60; round++) {
+        const char *path = recording_path("nonsense.db");
+        es_recorder *recorder = recording_open(path);
+        int series[4];
+        recording_declare(recorder, series);
+        for (int i = 0; i < 2; i++)
+            write_nonsense(&recorder->ring);
+        es_status status = es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
+        if (status != ES_OK && status != ES_EFORMAT && status != ES_EARGUMENT)
+            fail_msg("%d: %s", status, es_message());
+        failed += recording_status(path) == ES_RUN_FAILED;
+        refused += recording_event(path, "refused", NULL, NULL);
+        recording_check_integrity(path);
+        recording_remove(path);
+    }
+    dup2(stream, STDERR_FILENO);
+    close(stream);
+    close(silence);
+    printf("# %d corrupt, %d refused, of 60\n", failed, refused);
+    assert_in_range(failed, 5, 55);
+    assert_in_range(refused, 5, 55);
+}
+
+/* --- a disk that is full --------------------------------------------------*/
+
+/* In a child: records under a limit on the size of files. */
+static int record_under_limit(const char *path, int64_t *steps)
+{
+    const struct rlimit limit = {400000, 400000};
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.wait_ms = 5000; /* a ring is full, too, where many processes run */
+    es_recorder *recorder;
+    int series[4], bad = 0;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (es_recorder_open(&recorder, &options) != ES_OK)
+        return 100;
+    recording_declare(recorder, series);
+    es_status status = ES_OK;
+    for (int64_t step = 0; status == ES_OK && step < 1000000; step++) {
+        status = recording_push(recorder, series, 0, step);
+        usleep(100);
+    }
+    bad += status != ES_EFULL;
+    es_recorder_report report;
+    status = es_recorder_close(recorder, ES_RUN_FINISHED, &report);
+    bad += (status != ES_EIO) * 2;
+    bad += (strstr(es_message(), path) == NULL) * 4;
+    bad += (report.pushed != report.committed + report.lost) * 8;
+    bad += (report.dropped == 0) * 16;
+    *steps = (int64_t)report.committed;
+    return bad;
+}
+
+static void
+test_recorder_trouble__file_size_limit_leaves_a_sound_file(void **state)
+{
+    (void)state;
+    const char *path = recording_path("limit.db");
+    int64_t *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(record_under_limit(path, steps));
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    recording_check_integrity(path);
+    assert_int_equal(recording_check(path, 0, 0), *steps);
+    assert_true(*steps > 100);
+    munmap(steps, sizeof *steps);
+}
+
+static void fill_disk(const char *path)
+{
+    char block[4096];
+    memset(block, 'b', sizeof block);
+    int fd = open(path, O_WRONLY | O_CREAT, 0666);
+    assert_true(fd >= 0);
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    close(fd);
+}
+
+/* Full for a while, then not: what the ring could hold is all there. */
+static void test_recorder_trouble__disk_that_has_room_again(void **state)
+{
+    (void)state;
+    const char *place = recording_path("disk");
+    assert_int_equal(mkdir(place, 0777), 0);
+    if (mount("none", place, "tmpfs", 0, "size=2m") != 0)
+        skip();
+    const char *path = recording_path("disk/run.db");
+    const char *ballast = recording_path("disk/ballast");
+    const es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    options.ring_bytes = 1 << 20;
+    es_recorder *recorder;
+    int series[4];
+    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    recording_declare(recorder, series);
+    int64_t step = 0;
+    for (; step < 100; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+    kill(recorder->child.pid, SIGTERM); /* commit at once */
+    while (atomic_load(&recorder->ring.words->committed) < 100)
+        usleep(1000);
+    fill_disk(ballast);
+    for (; step < 600; step++)
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+    usleep(300000);
+    uint64_t before = atomic_load(&recorder->ring.words->committed);
+    unlink(ballast);
+    es_recorder_report report;
+    es_status status = es_recorder_close(recorder, ES_RUN_FINISHED, &report);
+    int64_t found = recording_check(path, 0, 0);
+    umount2(place, MNT_DETACH);
+    assert_in_range(before, 100, 599);
+    assert_int_equal(status, ES_OK);
+    assert_int_equal(report.committed, 600);
+    assert_int_equal(found, 600);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECORDING_TEST(
+            test_recorder_trouble__stopped_recorder_drops_and_counts),
+        RECORDING_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_one),
+        RECORDING_TEST(test_recorder_trouble__forked_child_may_not_record),
+        RECORDING_TEST(test_recorder_trouble__forked_child_records_its_own),
+        RECORDING_TEST(test_recorder_trouble__corrupt_ring_ends_the_run),
+        RECORDING_TEST(test_recorder_trouble__nonsense_never_kills_it),
+        RECORDING_TEST(
+            test_recorder_trouble__file_size_limit_leaves_a_sound_file),
+        RECORDING_TEST(test_recorder_trouble__disk_that_has_room_again),
+    };
+    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+}

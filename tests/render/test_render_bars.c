@@ -1,0 +1,261 @@
+#include "render/figures/bars.h"
+#include "render/figures/bars_internal.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST = 14 };
+
+/* Bars with their texts and names. */
+typedef struct bundle {
+    es_bar bars[MOST * MOST];
+    char texts[MOST * MOST][16], briefs[MOST * MOST][16];
+    char group_names[MOST][40], series_names[MOST][240];
+    const char *groups[MOST], *series[MOST], *totals[MOST];
+    es_bars_panel panels[3];
+    es_bars figure;
+} bundle;
+
+static bundle *bundle_new(size_t n_groups, size_t n_series)
+{
+    bundle *b = calloc(1, sizeof *b);
+    for (size_t i = 0; i < n_groups * n_series; i++) {
+        double value = 1 + (double)((i * 37) % 83);
+        snprintf(b->texts[i], sizeof b->texts[i], "%.1f%%", value);
+        snprintf(b->briefs[i], sizeof b->briefs[i], "%.0f", value);
+        b->bars[i] = (es_bar){value, b->texts[i], b->briefs[i], NULL};
+    }
+    for (size_t i = 0; i < MOST; i++) {
+        snprintf(b->group_names[i], sizeof b->group_names[i], "group %zu", i);
+        snprintf(b->series_names[i], sizeof b->series_names[i], "run %zu", i);
+        b->groups[i] = b->group_names[i];
+        b->series[i] = b->series_names[i];
+        b->totals[i] = "123B";
+    }
+    for (size_t i = 0; i < 3; i++)
+        b->panels[i] = (es_bars_panel){.bars = b->bars, .title = "SM+LN+G"};
+    b->figure = (es_bars){.panels = b->panels,
+                          .n_panels = 1,
+                          .groups = b->groups,
+                          .n_groups = n_groups,
+                          .series = b->series,
+                          .n_series = n_series,
+                          .high = NAN,
+                          .y_text = "heads (%)",
+                          .group_text = "entropy (nats)",
+                          .note = "m = 3.87 (observed)"};
+    return b;
+}
+
+static es_picture *drawn(const es_bars *figure)
+{
+    es_picture *picture = NULL;
+    if (es_bars_draw(&picture, figure) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+/* Media by width and height; 0 0 is the natural size. */
+static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
+
+static void test_bars__every_shape(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 2, 3, 5, 7, 12};
+    for (size_t g = 0; g < 6; g++)
+        for (size_t s = 0; s < 6; s++)
+            for (size_t k = 0; k < 16; k++) {
+                bundle *b = bundle_new(counts[g], counts[s]);
+                b->figure.style.width = sizes[k % 4][0];
+                b->figure.style.height = sizes[k % 4][1];
+                b->figure.n_panels = k & 8 ? 3 : 1;
+                b->figure.stacked = k & 4;
+                b->panels[0].totals = k & 4 ? b->totals : NULL;
+                es_picture_free(drawn(&b->figure));
+                free(b);
+            }
+}
+
+/* The top of a bar stands at its value on the axis. */
+static void test_bars__heights(void **state)
+{
+    (void)state;
+    bundle *b = bundle_new(3, 2);
+    es_bars_sheet sheet;
+    es_picture *picture = drawn(&b->figure);
+    es_image image;
+    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
+    assert_true(picture_image(&image, picture, 4));
+    for (size_t i = 0; i < 6; i++) {
+        es_box place = es_bars_place(&sheet, 0, i / 2, i % 2);
+        es_color c = es_theme_category(ES_THEME_LIGHT, i % 2);
+        uint32_t color =
+            (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | (uint32_t)c.b;
+        double top = place.y + es_axis_place(&sheet.axis, b->bars[i].value);
+        int x = (int)(4 * (place.x + place.width / 2));
+        assert_int_equal(image_at(&image, x, (int)(4 * (top + 1))), color);
+        assert_int_not_equal(image_at(&image, x, (int)(4 * (top - 1))), color);
+        assert_true(picture_says(picture, b->texts[i]));
+    }
+    image_clear(&image);
+    es_bars_sheet_clear(&sheet);
+    es_picture_free(picture);
+    free(b);
+}
+
+enum { SIDE = 24, N_LOOKS = 12 };
+
+/* The series' area in grey, 0 .. 1. */
+static void look_of(double *out, es_theme theme, size_t series)
+{
+    const es_box area = {0, 0, SIDE, SIDE};
+    es_picture *picture = NULL;
+    es_image image;
+    assert_int_equal(
+        es_picture_new(&picture, SIDE, SIDE, es_theme_colors(theme)->paper),
+        ES_OK);
+    es_draw_pattern(picture, theme, series, &area);
+    assert_true(picture_image(&image, picture, 1));
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const unsigned char *rgb = image.rgb + 3 * i;
+        es_color color = {rgb[0], rgb[1], rgb[2], 255};
+        out[i] = sqrt(es_color_luminance(color));
+    }
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+/* In grey, no two of twelve series look the same. */
+static void test_bars__grey(void **state)
+{
+    (void)state;
+    static double looks[N_LOOKS][SIDE * SIDE];
+    for (size_t theme = 0; theme < 2; theme++)
+        for (size_t i = 0; i < N_LOOKS; i++) {
+            look_of(looks[i], (es_theme)theme, i);
+            for (size_t k = 0; k < i; k++) {
+                double difference = 0;
+                for (size_t p = 0; p < SIDE * SIDE; p++)
+                    difference += fabs(looks[i][p] - looks[k][p]);
+                if (!(difference > 0.06 * SIDE * SIDE))
+                    fail_msg("theme %zu: %zu and %zu are %g apart", theme, i, k,
+                             difference / (SIDE * SIDE));
+            }
+        }
+}
+
+static void test_bars__print(void **state)
+{
+    (void)state;
+    bundle *b = bundle_new(4, 2);
+    es_bars_sheet sheet;
+    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
+    assert_int_equal(sheet.print, ES_BARS_TEXT);
+    es_bars_sheet_clear(&sheet);
+    b->figure.style.width = 234;
+    b->figure.n_series = 4;
+    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
+    assert_int_equal(sheet.print, ES_BARS_BRIEF);
+    es_bars_sheet_clear(&sheet);
+    for (size_t i = 0; i < 16; i++)
+        b->bars[i].brief = b->bars[i].text = "1234567";
+    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
+    assert_int_equal(sheet.print, ES_BARS_TURNED);
+    es_bars_sheet_clear(&sheet);
+    b->figure.n_series = 12;
+    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
+    assert_int_equal(sheet.print, ES_BARS_NONE);
+    es_bars_sheet_clear(&sheet);
+    free(b);
+}
+
+/* A bar that is no number has its text alone; all of them, or all 0, too. */
+static void test_bars__special(void **state)
+{
+    (void)state;
+    static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        for (int stacked = 0; stacked < 2; stacked++) {
+            bundle *b = bundle_new(3, 2);
+            for (size_t k = 0; k < 6; k++)
+                b->bars[k] = (es_bar){values[i], "n/a", "-", NULL};
+            b->figure.stacked = stacked;
+            es_picture *picture = drawn(&b->figure);
+            assert_true(stacked || picture_says(picture, "n/a"));
+            es_picture_free(picture);
+            free(b);
+        }
+}
+
+static void test_bars__long_names(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        bundle *b = bundle_new(5, 12);
+        for (size_t i = 0; i < 12; i++) {
+            memset(b->series_names[i], 'w', 200);
+            snprintf(b->group_names[i], 40, "a group with a long name %zu", i);
+        }
+        b->figure.note = b->series_names[0];
+        b->figure.style = (es_figure_style){.title = b->series_names[1],
+                                            .width = sizes[k][0]};
+        es_picture_free(drawn(&b->figure));
+        b->figure.note = "many short words that have to be put on several "
+                         "lines, the last of which is cut where there are "
+                         "more of them than there is any room left for";
+        es_picture_free(drawn(&b->figure));
+        free(b);
+    }
+}
+
+static void test_bars__refused(void **state)
+{
+    (void)state;
+    es_picture *picture = NULL;
+    bundle *b = bundle_new(4, 3);
+    b->figure.style.width = 60;
+    b->figure.style.height = 40;
+    assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "ask for at least"));
+    b->figure.n_groups = 0;
+    assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
+    assert_null(picture);
+    free(b);
+}
+
+static void test_bars__golden(void **state)
+{
+    (void)state;
+    bundle *b = bundle_new(4, 12);
+    es_picture *picture = drawn(&b->figure);
+    assert_true(picture_is_golden(picture, "bars_grouped"));
+    es_picture_free(picture);
+    b->figure.n_series = 3;
+    b->figure.n_panels = 2;
+    b->figure.stacked = true;
+    b->panels[0].totals = b->panels[1].totals = b->totals;
+    b->figure.style.theme = ES_THEME_DARK;
+    picture = drawn(&b->figure);
+    assert_true(picture_is_golden(picture, "bars_stacked"));
+    es_picture_free(picture);
+    free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bars__every_shape),
+        cmocka_unit_test(test_bars__heights),
+        cmocka_unit_test(test_bars__grey),
+        cmocka_unit_test(test_bars__print),
+        cmocka_unit_test(test_bars__special),
+        cmocka_unit_test(test_bars__long_names),
+        cmocka_unit_test(test_bars__refused),
+        cmocka_unit_test(test_bars__golden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

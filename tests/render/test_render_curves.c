@@ -1,0 +1,413 @@
+#include "analyzer/base/value.h"
+#include "render/figures/curves.h"
+#include "render/figures/curves_internal.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/curve_bundles.h"
+#include "tests/support/pictures.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static void test_curves__two_runs(void **state)
+{
+    (void)state;
+    bundle a = bundle_new(12, 200, 0.05), b = bundle_new(6, 150, 0.05);
+    for (size_t i = 90; i < 150; i++)
+        row(&b, 5)[i] = NAN;
+    for (size_t i = 120; i < 150; i++)
+        row(&b, 4)[i] = i % 2 ? NAN : INFINITY;
+    for (size_t i = 40; i < 60; i++)
+        row(&b, 0)[i] = es_missing();
+    const es_curves_panel panels[] = {{"SM+LN+G", NULL, a.curves, 12},
+                                      {"SM", "failed", b.curves, 6}};
+    es_curves figure = figure_of(panels, 2);
+    figure.style.title = "Two runs";
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_says(picture, "11")); /* "layer" is its heading */
+    assert_false(picture_says(picture, "layer 11"));
+    assert_true(picture_is_golden(picture, "curves_two"));
+    es_picture_free(picture);
+    bundle_free(&a);
+    bundle_free(&b);
+}
+
+static void test_curves__deep_and_noisy(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(48, 3000, 0.2);
+    const es_curves_panel panel = {"GPT-2 XL", "step 3K", b.curves, 48};
+    es_curves figure = figure_of(&panel, 1);
+    figure.style.colormap = ES_COLORMAP_CIVIDIS;
+    es_picture *picture = drawn(&figure);
+    assert_int_equal(count_shapes(picture, ES_SHAPE_SPANS), 48);
+    assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 0);
+    assert_true(picture_is_golden(picture, "curves_deep"));
+    es_picture_free(picture);
+    bundle_free(&b);
+}
+
+/* The lowest value of one sample in 100,000 has its own full colour. */
+static void check_dip(double scale, size_t at)
+{
+    bundle b = bundle_new(1, 100000, 0.1);
+    for (size_t i = 0; i < b.n; i++)
+        row(&b, 0)[i] += 1;
+    row(&b, 0)[at] = 0.02f;
+    const es_curves_panel panel = {"dip", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    shot s = shot_of(&figure, scale);
+    for (double value = 0.1; value < 1.2; value += 0.1) {
+        int dark = 0;
+        for (int d = -1; d <= 1; d++) {
+            double step = (double)at + d / s.sheet.blocks[0].x_scale / scale;
+            dark += pixel(&s, 0, step, value) == color_of(&s, 0);
+        }
+        assert_in_range(dark, 1, 3);
+    }
+    double far = 6 / s.sheet.blocks[0].x_scale / scale;
+    assert_int_equal(pixel(&s, 0, (double)at - far, 0.25), 0xffffff);
+    assert_int_equal(pixel(&s, 0, (double)at + far, 0.25), 0xffffff);
+    shot_clear(&s);
+    bundle_free(&b);
+}
+
+static void test_curves__one_sample_dip_stays(void **state)
+{
+    (void)state;
+    check_dip(2, 50001);
+    check_dip(2, 77777);
+    check_dip(1, 50002);
+    check_dip(0.7, 33333);
+}
+
+/* Every column's span meets the next one's: the line is not broken. */
+static void check_spans_touch(const es_picture *picture)
+{
+    double top = NAN, bottom = NAN;
+    size_t n = 0;
+    assert_int_equal(count_shapes(picture, ES_SHAPE_SPANS), 1);
+    for (size_t i = 0; i < picture->n_numbers; i += 2) {
+        double next_top = picture->numbers[i];
+        double next_bottom = picture->numbers[i + 1];
+        if (isnan(next_top))
+            continue;
+        assert_true(next_top < next_bottom);
+        assert_true(n == 0 || (next_top <= bottom && top <= next_bottom));
+        top = next_top;
+        bottom = next_bottom;
+        n++;
+    }
+    assert_in_range(n, 660, 680);
+}
+
+static void test_curves__spans_touch(void **state)
+{
+    (void)state;
+    /* Fewer samples than columns, about as many, and more. */
+    static const size_t counts[] = {300, 700, 3000};
+    for (size_t k = 0; k < 3; k++) {
+        bundle b = bundle_new(1, counts[k], 0);
+        for (size_t i = 0; i < b.n; i++)
+            row(&b, 0)[i] = i % 2 ? 0.5f : 3.5f;
+        const es_curves_panel panel = {"comb", NULL, b.curves, 1};
+        es_curves figure = figure_of(&panel, 1);
+        es_picture *picture = drawn(&figure);
+        check_spans_touch(picture);
+        es_picture_free(picture);
+        bundle_free(&b);
+    }
+}
+
+static void test_curves__gaps_and_marks(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(1, 101, 0);
+    for (size_t i = 0; i < b.n; i++)
+        row(&b, 0)[i] = 2;
+    for (size_t i = 20; i <= 30; i++)
+        row(&b, 0)[i] = NAN;
+    for (size_t i = 50; i <= 60; i++)
+        row(&b, 0)[i] = es_missing();
+    row(&b, 0)[83] = -INFINITY;
+    const es_curves_panel panel = {"gaps", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    shot s = shot_of(&figure, 2);
+    uint32_t line = color_of(&s, 0), alarm = 0xc81e2d;
+    double below = s.sheet.blocks[0].low - 2 / s.sheet.blocks[0].y_scale;
+    assert_int_equal(pixel(&s, 0, 10, 2), line);
+    assert_int_equal(pixel(&s, 0, 40, 2), line);
+    assert_int_equal(pixel(&s, 0, 70, 2), line);
+    assert_int_not_equal(pixel(&s, 0, 25, 2), line);
+    assert_int_not_equal(pixel(&s, 0, 55, 2), line);
+    assert_int_not_equal(pixel(&s, 0, 83, 2), line);
+    assert_int_equal(pixel(&s, 0, 25, below), alarm); /* between samples too */
+    assert_int_equal(pixel(&s, 0, 28.5, below), alarm);
+    assert_int_equal(pixel(&s, 0, 83, below), alarm);
+    assert_int_equal(pixel(&s, 0, 55, below), 0xffffff); /* missing is not */
+    assert_int_equal(pixel(&s, 0, 15, below), 0xffffff);
+    shot_clear(&s);
+    bundle_free(&b);
+}
+
+static void test_curves__single_samples_are_dots(void **state)
+{
+    (void)state;
+    bundle one = bundle_new(3, 1, 0), many = bundle_new(1, 9000, 0.1);
+    const es_curves_panel panels[] = {{"one", NULL, one.curves, 3},
+                                      {"many", NULL, many.curves, 1}};
+    for (size_t i = 3000; i < 6000; i++)
+        row(&many, 0)[i] = es_missing();
+    row(&many, 0)[4500] = 1.5f; /* alone among the missing */
+    es_curves figure = figure_of(panels, 2);
+    shot s = shot_of(&figure, 2);
+    assert_int_equal(count_shapes(s.picture, ES_SHAPE_DOT), 4);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pixel(&s, 0, 0, (double)row(&one, i)[0]),
+                         color_of(&s, i));
+    assert_int_equal(pixel(&s, 1, 4500, 1.5), color_of(&s, 0));
+    shot_clear(&s);
+    bundle_free(&one);
+    bundle_free(&many);
+}
+
+static void test_curves__axes_are_shared(void **state)
+{
+    (void)state;
+    bundle a = bundle_new(2, 100, 0), b = bundle_new(2, 60, 0),
+           c = bundle_new(2, 20, 0);
+    row(&b, 1)[5] = 9;
+    const es_curves_panel panels[] = {{"a", NULL, a.curves, 2},
+                                      {"b", NULL, b.curves, 2},
+                                      {"c", NULL, c.curves, 2}};
+    es_curves figure = figure_of(panels, 2);
+    es_curves_sheet sheet;
+    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+    assert_true(sheet.blocks[0].upright.low == 0 &&
+                sheet.blocks[1].upright.high >= 9 &&
+                sheet.blocks[0].upright.high < 11);
+    assert_true(sheet.blocks[1].first == 0 && sheet.blocks[1].last == 99);
+    assert_true(sheet.blocks[0].plot.y == sheet.blocks[1].plot.y);
+    assert_true(sheet.blocks[0].plot.height == sheet.blocks[1].plot.height);
+    es_curves_sheet_clear(&sheet);
+    figure.n_panels = 3; /* c is a fifth as long: each its own */
+    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+    assert_true(sheet.blocks[0].last == 99);
+    assert_true(sheet.blocks[1].last == 59);
+    assert_true(sheet.blocks[2].last == 19);
+    es_curves_sheet_clear(&sheet);
+    bundle_free(&a);
+    bundle_free(&b);
+    bundle_free(&c);
+}
+
+static void check_scale(double first, double second, double reference,
+                        double low, double least_high)
+{
+    bundle b = bundle_new(1, 2, 0);
+    row(&b, 0)[0] = (float)first;
+    row(&b, 0)[1] = (float)second;
+    const es_curves_panel panel = {"x", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    figure.reference = reference;
+    es_curves_sheet sheet;
+    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+    const es_axis *axis = &sheet.blocks[0].upright;
+    assert_true(fabs(axis->low - low) < 1e-6);
+    assert_true(axis->high >= least_high && axis->low < axis->high);
+    es_curves_sheet_clear(&sheet);
+    bundle_free(&b);
+}
+
+static void test_curves__scale_holds_zero_where_it_is_near(void **state)
+{
+    (void)state;
+    check_scale(1, 3, NAN, 0, 3);
+    check_scale(3.6, 3.7, 3.878, 0, 3.878); /* a ceiling: entropies */
+    check_scale(2.6, 2.8, NAN, 2.586, 2.8); /* a loss */
+    check_scale(-1, 1, NAN, -1.14, 1);
+    check_scale(2.5, 2.5, NAN, 0, 2.5);
+    check_scale(0, 0, NAN, 0, 1);
+    check_scale(-2, -2, NAN, -2.14, 0);
+    check_scale(NAN, NAN, NAN, 0, 1);
+    check_scale(NAN, INFINITY, 3.878, 0, 3.878);
+}
+
+static void test_curves__legend_for_any_depth(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 2, 12, 16, 17, 24, 48, 96, 128};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        bundle b = bundle_new(counts[i], 50, 0.1);
+        const es_curves_panel panel = {"deep", NULL, b.curves, counts[i]};
+        es_curves figure = figure_of(&panel, 1);
+        shot s = shot_of(&figure, 2);
+        const es_curves_block *block = &s.sheet.blocks[0];
+        assert_true(s.sheet.legend_x > block->plot.x + block->plot.width);
+        assert_true(picture_says(s.picture, "0"));
+        assert_int_equal(s.sheet.listed, counts[i] <= 16);
+        /* The legend's first colour is the first line's. */
+        bool found = false;
+        for (int y = 0; y < s.image.height; y++)
+            found = found || image_at(&s.image, (int)(s.sheet.legend_x * 2) + 4,
+                                      y) == color_of(&s, 0);
+        assert_true(found);
+        shot_clear(&s);
+        bundle_free(&b);
+    }
+}
+
+static void test_curves__nothing_to_draw(void **state)
+{
+    (void)state;
+    bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);
+    for (size_t i = 0; i < 10; i++)
+        nan.values[i] = NAN;
+    const es_curves_panel panels[] = {{"no curves", NULL, NULL, 0},
+                                      {"no samples", NULL, empty.curves, 2},
+                                      {"no numbers", NULL, nan.curves, 2}};
+    es_curves figure = figure_of(panels, 3);
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "no samples"));
+    es_picture_free(picture);
+    figure.n_panels = 0;
+    picture = NULL;
+    assert_int_equal(es_curves_draw(&picture, &figure), ES_EUSAGE);
+    assert_null(picture);
+    bundle_free(&empty);
+    bundle_free(&nan);
+}
+
+static void test_curves__hostile_values_and_steps(void **state)
+{
+    (void)state;
+    static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
+                                    -0.0,    1e-45,    FLT_MAX,   -FLT_MAX,
+                                    DBL_MAX, -DBL_MAX, 5e-324,    3.8};
+    static const int64_t steps[] = {INT64_MIN, -1,        0, 1, 1,  INT64_MAX,
+                                    7,         INT64_MAX, 3, 2, -5, 0};
+    size_t n = sizeof values / sizeof *values;
+    bundle b = bundle_new(1, n, 0);
+    const es_curves_panel panel = {"hostile", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    memcpy(b.steps, steps, sizeof steps);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n; k++) {
+            for (size_t v = 0; v < n; v++)
+                row(&b, 0)[v] = (float)values[(v * i + k) % n];
+            for (size_t r = 0; r < n; r++) {
+                figure.reference = values[r];
+                es_picture_free(drawn(&figure));
+            }
+        }
+    }
+    bundle_free(&b);
+}
+
+static void test_curves__wide_step_labels(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(2, 60, 0.1);
+    for (size_t i = 0; i < b.n; i++)
+        b.steps[i] = 123456700 + 2 * (int64_t)i;
+    const es_curves_panel panels[] = {{"resumed", NULL, b.curves, 2},
+                                      {"again", NULL, b.curves, 2}};
+    es_curves figure = figure_of(panels, 2);
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "123.45675M"));
+    es_picture_free(picture);
+    bundle_free(&b);
+}
+
+static void test_curves__denormal_range(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(1, 3, 0);
+    memset(b.values, 0, 3 * sizeof *b.values);
+    const es_curves_panel panel = {"zeros", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    figure.reference = 5e-324;
+    es_curves_sheet sheet;
+    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+    const es_curves_block *block = &sheet.blocks[0];
+    assert_true(es_curves_y(block, 0) == block->plot.y + block->plot.height);
+    assert_true(isfinite(es_curves_y(block, 5e-324)));
+    es_curves_sheet_clear(&sheet);
+    bundle_free(&b);
+}
+
+static void test_curves__asked_size(void **state)
+{
+    (void)state;
+    static const double sizes[][2] = {
+        {510, 0}, {0, 160}, {300, 300}, {900, 170}, {3000, 2000}};
+    bundle b = bundle_new(12, 100, 0.1);
+    const es_curves_panel panels[] = {{"a", "first", b.curves, 12},
+                                      {"b", "second", b.curves, 12}};
+    es_curves figure = figure_of(panels, 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        figure.style.width = sizes[i][0];
+        figure.style.height = sizes[i][1];
+        es_picture *picture = NULL;
+        assert_int_equal(es_curves_draw(&picture, &figure), ES_OK);
+        assert_true(picture_texts_are_apart(picture));
+        if (sizes[i][0] > 0)
+            assert_true(picture->width == sizes[i][0]);
+        if (sizes[i][1] > 0)
+            assert_true(picture->height == sizes[i][1]);
+        es_picture_free(picture);
+    }
+    double width = 0, height = 0;
+    figure.style.width = 60;
+    figure.style.height = 40;
+    es_picture *picture = NULL;
+    assert_int_equal(es_curves_draw(&picture, &figure), ES_EUSAGE);
+    const char *least = strstr(es_message(), "at least");
+    assert_non_null(least);
+    assert_int_equal(sscanf(least, "at least %lfx%lf", &width, &height), 2);
+    figure.style.width = width;
+    figure.style.height = height;
+    es_picture_free(drawn(&figure));
+    bundle_free(&b);
+}
+
+static void test_curves__long_texts(void **state)
+{
+    (void)state;
+    char longest[201];
+    memset(longest, 'M', 200);
+    longest[200] = '\0';
+    bundle b = bundle_new(3, 40, 0.1);
+    b.curves[0].label = longest;
+    b.curves[1].label = "\x01\xf0\x9f\x98\x80\xff";
+    b.curves[2].label = NULL;
+    const es_curves_panel panels[] = {{longest, longest, b.curves, 3},
+                                      {longest, NULL, b.curves, 3}};
+    es_curves figure = figure_of(panels, 2);
+    figure.style.title = figure.note = figure.reference_text = longest;
+    es_picture_free(drawn(&figure));
+    bundle_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_curves__two_runs),
+        cmocka_unit_test(test_curves__deep_and_noisy),
+        cmocka_unit_test(test_curves__one_sample_dip_stays),
+        cmocka_unit_test(test_curves__spans_touch),
+        cmocka_unit_test(test_curves__gaps_and_marks),
+        cmocka_unit_test(test_curves__single_samples_are_dots),
+        cmocka_unit_test(test_curves__axes_are_shared),
+        cmocka_unit_test(test_curves__scale_holds_zero_where_it_is_near),
+        cmocka_unit_test(test_curves__legend_for_any_depth),
+        cmocka_unit_test(test_curves__nothing_to_draw),
+        cmocka_unit_test(test_curves__hostile_values_and_steps),
+        cmocka_unit_test(test_curves__wide_step_labels),
+        cmocka_unit_test(test_curves__denormal_range),
+        cmocka_unit_test(test_curves__asked_size),
+        cmocka_unit_test(test_curves__long_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

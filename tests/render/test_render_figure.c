@@ -1,0 +1,161 @@
+#include "render/figures/figure_internal.h"
+#include "tests/support/cmocka_all.h"
+
+#include <float.h>
+#include <math.h>
+
+/* 1, 2 or 5 times a power of ten. */
+static bool is_nice(double step)
+{
+    double mantissa = step / pow(10, floor(log10(step) + 1e-9));
+    return fabs(mantissa - 1) < 1e-6 || fabs(mantissa - 2) < 1e-6 ||
+           fabs(mantissa - 5) < 1e-6;
+}
+
+static void check_ticks(double low, double high, int most)
+{
+    es_ticks ticks = es_ticks_make(low, high, most);
+    double slack = 1e-6 * ticks.step;
+    assert_in_range(ticks.n, most > 2 ? 2 : 0, most);
+    assert_true(is_nice(ticks.step));
+    for (int i = 0; i < ticks.n; i++) {
+        double at = es_ticks_at(&ticks, i);
+        assert_true(at >= low - slack && at <= high + slack);
+        assert_true(fabs(at / ticks.step - round(at / ticks.step)) < 1e-4);
+    }
+}
+
+static void test_ticks__one_two_five(void **state)
+{
+    (void)state;
+    static const double ranges[][2] = {
+        {0, 3.87},  {0, 4},     {-1, 1},       {2.5, 3.1},
+        {0, 1e-6},  {0, 32000}, {-3e38, 3e38}, {1e5, 1e5 + 1},
+        {0, 1e-40}, {-7, -6.5}, {99, 12345},   {0, 9.99}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        for (int most = 3; most < 12; most++)
+            check_ticks(ranges[i][0], ranges[i][1], most);
+    es_ticks ticks = es_ticks_make(0, 3.87, 8);
+    assert_int_equal(ticks.n, 8);
+    assert_true(ticks.first == 0 && ticks.step == 0.5);
+    ticks = es_ticks_make(-0.3, 0.3, 7);
+    assert_int_equal(ticks.n, 7);
+    assert_true(es_ticks_at(&ticks, 3) == 0);
+    ticks = es_ticks_make(0, 4, 4);
+    assert_int_equal(ticks.n, 3); /* 0, 2, 4: both ends are ticks */
+}
+
+static void test_ticks__hostile_ranges(void **state)
+{
+    (void)state;
+    static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
+                                    DBL_MAX, -DBL_MAX, 5e-324,    -5e-324,
+                                    1e300,   1,        1 + 1e-16, 1e17};
+    size_t n = sizeof values / sizeof *values;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n; k++) {
+            es_ticks ticks = es_ticks_make(values[i], values[k], 8);
+            char text[ES_LABEL_MAX];
+            assert_in_range(ticks.n, 0, 8);
+            for (int t = 0; t < ticks.n; t++) {
+                assert_true(isfinite(es_ticks_at(&ticks, t)));
+                es_label_value(text, &ticks, t);
+                assert_null(strstr(text, "nan"));
+                assert_null(strstr(text, "inf"));
+            }
+        }
+    }
+    assert_int_equal(es_ticks_make(NAN, 1, 8).n, 0);
+    assert_int_equal(es_ticks_make(2, 1, 8).n, 0);
+    assert_int_equal(es_ticks_make(0, INFINITY, 8).n, 0);
+    assert_int_equal(es_ticks_make(0, 1, 0).n, 0);
+    es_ticks one = es_ticks_make(2.5, 2.5, 8);
+    assert_int_equal(one.n, 1);
+    assert_true(es_ticks_at(&one, 0) == 2.5);
+}
+
+static void check_labels(double low, double high, int most,
+                         const char *const *expected)
+{
+    es_ticks ticks = es_ticks_make(low, high, most);
+    char text[ES_LABEL_MAX];
+    for (int i = 0; i < ticks.n; i++) {
+        assert_non_null(expected[i]);
+        es_label_value(text, &ticks, i);
+        assert_string_equal(text, expected[i]);
+    }
+    assert_null(expected[ticks.n]);
+}
+
+static void test_labels__values(void **state)
+{
+    (void)state;
+    check_labels(0, 1, 5, (const char *[]){"0.0", "0.5", "1.0", NULL});
+    check_labels(-2, 2, 5, (const char *[]){"-2", "-1", "0", "1", "2", NULL});
+    check_labels(
+        0, 0.04, 5,
+        (const char *[]){"0.00", "0.01", "0.02", "0.03", "0.04", NULL});
+    check_labels(0, 3e38, 5,
+                 (const char *[]){"0", "1e+38", "2e+38", "3e+38", NULL});
+    check_labels(3.5, 3.5, 5, (const char *[]){"3.5", NULL});
+}
+
+static void test_labels__steps(void **state)
+{
+    (void)state;
+    static const struct {
+        double step;
+        const char *text;
+    } cases[] = {{0, "0"},           {400, "400"},
+                 {999, "999"},       {1000, "1K"},
+                 {2500, "2.5K"},     {32000, "32K"},
+                 {1000000, "1M"},    {2.5e6, "2.5M"},
+                 {-5000, "-5K"},     {100050, "100.05K"},
+                 {3.4e38, "3.4e+38"}};
+    char text[ES_LABEL_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_label_count(text, cases[i].step);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void test_fraction__never_leaves_the_numbers(void **state)
+{
+    (void)state;
+    assert_true(es_fraction(1, 0, 4) == 0.25);
+    assert_true(es_fraction(-1, 0, 4) == -0.25);
+    assert_true(es_fraction(0, -DBL_MAX, DBL_MAX) == 0.5);
+    assert_true(es_fraction(DBL_MAX, -DBL_MAX, DBL_MAX) == 1);
+    assert_true(es_fraction(5, 3, 3) == 0);
+    assert_true(es_fraction(5, 4, 3) == 0);
+    assert_true(es_fraction(5, NAN, 3) == 0);
+    assert_true(es_fraction(5, 0, INFINITY) == 0);
+    assert_true(es_fraction(NAN, 0, 1) == 0);
+    assert_true(es_fraction(INFINITY, 0, 1) == 1);
+    assert_true(es_fraction(-INFINITY, 0, 1) == 0);
+    assert_true(isfinite(es_fraction(1e300, 0, 5e-324)));
+}
+
+static void test_power_step(void **state)
+{
+    (void)state;
+    assert_int_equal(es_power_step(0.1), 1);
+    assert_int_equal(es_power_step(1), 1);
+    assert_int_equal(es_power_step(1.01), 2);
+    assert_int_equal(es_power_step(5), 8);
+    assert_int_equal(es_power_step(NAN), 1);
+    assert_true(es_power_step(INFINITY) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ticks__one_two_five),
+        cmocka_unit_test(test_ticks__hostile_ranges),
+        cmocka_unit_test(test_labels__values),
+        cmocka_unit_test(test_labels__steps),
+        cmocka_unit_test(test_fraction__never_leaves_the_numbers),
+        cmocka_unit_test(test_power_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

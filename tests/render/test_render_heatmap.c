@@ -1,0 +1,402 @@
+#include "analyzer/base/value.h"
+#include "render/figures/heatmap_internal.h"
+#include "tests/support/chance.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/paper.h"
+#include "tests/support/pictures.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define MOST 12288 /* 96 x 128 */
+
+/* Values in [low, high], all different, no pattern along rows or columns. */
+static void fill(float *values, int n, double low, double high)
+{
+    uint32_t x = 12345;
+    for (int i = 0; i < n; i++)
+        values[i] = (float)(low + (high - low) * congruence_unit(&x));
+}
+
+static es_heatmap figure_of(const es_heatmap_panel *panels, size_t n)
+{
+    return (es_heatmap){.panels = panels,
+                        .n_panels = n,
+                        .low = 0,
+                        .high = 3.87,
+                        .scale_text = "entropy (nats)",
+                        .note = "max = 3.87 (observed)"};
+}
+
+static es_picture *drawn(const es_heatmap *figure)
+{
+    es_picture *picture = NULL;
+    assert_int_equal(es_heatmap_draw(&picture, figure), ES_OK);
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+/* A heatmap at the program's own scale is written with a palette. */
+static void check_palette(const es_picture *picture)
+{
+    es_image image;
+    assert_true(picture_image(&image, picture, 2));
+    assert_in_range(image.n_palette, 64, 256);
+    image_clear(&image);
+}
+
+static void test_heatmap__published_models(void **state)
+{
+    (void)state;
+    float r[ES_PAPER_VALUES], sm[ES_PAPER_VALUES];
+    assert_true(es_paper_heatmap(r, "SM+R"));
+    assert_true(es_paper_heatmap(sm, "SM"));
+    const es_heatmap_panel panels[] = {{"SM+R", "step 32K", r, 12, 12},
+                                       {"SM", "step 32K", sm, 12, 12}};
+    es_heatmap figure = figure_of(panels, 2);
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "3.87"));
+    assert_true(picture_says(picture, "0.34"));
+    assert_true(picture_is_golden(picture, "heatmap_published"));
+    check_palette(picture);
+    es_picture_free(picture);
+}
+
+static void test_heatmap__mixed_shapes_and_gaps(void **state)
+{
+    (void)state;
+    float a[63], b[6], c[1] = {NAN};
+    fill(a, 63, 0, 3.87);
+    fill(b, 6, 1, 2);
+    a[0] = a[13] = a[14] = NAN;
+    a[20] = INFINITY;
+    a[31] = -INFINITY;
+    a[40] = a[62] = es_missing();
+    const es_heatmap_panel panels[] = {{"SM+LN+G", "step 400", a, 7, 9},
+                                       {"EReg(SM(t)+ScFuFFNi6)", NULL, b, 3, 2},
+                                       {NULL, "step 7", c, 1, 1}};
+    es_heatmap figure = figure_of(panels, 3);
+    figure.style.title = "Three shapes on one scale";
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_says(picture, "missing"));
+    assert_true(picture_is_golden(picture, "heatmap_mixed"));
+    es_picture_free(picture);
+}
+
+static void test_heatmap__large_model(void **state)
+{
+    (void)state;
+    static float values[MOST];
+    fill(values, MOST, 0, 3.87);
+    for (int i = 40 * 128; i < 41 * 128; i++)
+        values[i] = NAN;
+    const es_heatmap_panel panel = {"GPT-3", "step 5K", values, 96, 128};
+    es_heatmap figure = figure_of(&panel, 1);
+    figure.style.colormap = ES_COLORMAP_MAGMA;
+    es_picture *picture = drawn(&figure);
+    assert_false(picture_says(picture, "3.00"));
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_false(picture_says(picture, "missing"));
+    check_palette(picture);
+    assert_true(picture_is_golden(picture, "heatmap_96x128"));
+    es_picture_free(picture);
+}
+
+/* The pixel in the upper left of a cell, where no number is. */
+static uint32_t cell_pixel(const es_image *image, const es_heatmap_block *b,
+                           int row, int head)
+{
+    return image_at(image, (int)(2 * (b->x + head * b->cell_width)) + 3,
+                    (int)(2 * (b->y + row * b->cell_height)) + 3);
+}
+
+static void test_heatmap__one_scale_for_all_panels(void **state)
+{
+    (void)state;
+    float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, NAN};
+    b[1] = es_missing();
+    const es_heatmap_panel panels[] = {{"a", NULL, a, 2, 3},
+                                       {"b", NULL, b, 2, 1}};
+    es_heatmap figure = figure_of(panels, 2);
+    figure.high = 4;
+    es_heatmap_sheet sheet;
+    assert_int_equal(es_heatmap_lay_out(&sheet, &figure), ES_OK);
+    es_picture *picture = drawn(&figure);
+    es_image image;
+    assert_true(picture_image(&image, picture, 2));
+    const es_heatmap_block *first = &sheet.blocks[0], *second = first + 1;
+    assert_int_equal(cell_pixel(&image, first, 0, 0), 0x440154);
+    assert_int_equal(cell_pixel(&image, first, 1, 1), 0xfde725);
+    /* Row-major: the second row starts with 3, three quarters up. */
+    uint32_t three =
+        image_color(es_colormap_at(ES_COLORMAP_VIRIDIS, 95 / 127.0));
+    assert_int_equal(cell_pixel(&image, first, 1, 0), three);
+    assert_int_equal(cell_pixel(&image, second, 0, 0),
+                     cell_pixel(&image, first, 0, 2));
+    assert_int_equal(cell_pixel(&image, second, 1, 0), 0xffffff);
+    image_clear(&image);
+    es_picture_free(picture);
+    es_heatmap_sheet_clear(&sheet);
+}
+
+/* Any shape, drawn in PNG: nothing overlaps, nothing is off the page. */
+static void test_heatmap__every_shape(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {1, 128},
+                                    {96, 1},  {3, 5},   {12, 12}, {18, 12},
+                                    {6, 8},   {24, 16}, {48, 25}, {96, 96},
+                                    {1, 999}, {999, 1}, {200, 31}};
+    static float values[MOST];
+    fill(values, MOST, 0, 3.87);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const es_heatmap_panel panel = {"SM+LN+G", "step 400", values,
+                                        shapes[i][0], shapes[i][1]};
+        es_heatmap figure = figure_of(&panel, 1);
+        es_picture *picture = drawn(&figure);
+        assert_true(picture->width < 1500 && picture->height < 1500);
+        es_picture_free(picture);
+    }
+}
+
+static void test_heatmap__many_panels_wrap(void **state)
+{
+    (void)state;
+    float values[144];
+    fill(values, 144, 0, 3.87);
+    es_heatmap_panel panels[9];
+    for (size_t n = 1; n <= 9; n++) {
+        panels[n - 1] = (es_heatmap_panel){"SM+LN+R", "step 1", values,
+                                           n % 2 ? 12 : 5, n % 3 ? 12 : 7};
+        es_heatmap figure = figure_of(panels, n);
+        es_heatmap_sheet sheet;
+        assert_int_equal(es_heatmap_lay_out(&sheet, &figure), ES_OK);
+        assert_int_equal(sheet.n_rows, (n + 3) / 4);
+        assert_true(sheet.n_columns <= 4);
+        assert_true(sheet.n_columns * sheet.n_rows >= n);
+        es_heatmap_sheet_clear(&sheet);
+        es_picture_free(drawn(&figure));
+    }
+}
+
+static const double hostile[] = {
+    NAN,      INFINITY, -INFINITY, 0,       -0.0,  1,      -1,     FLT_MAX,
+    -FLT_MAX, DBL_MAX,  -DBL_MAX,  FLT_MIN, 1e-45, 1e-320, 5e-324, 3.87};
+
+#define N_HOSTILE (sizeof hostile / sizeof *hostile)
+
+static void test_heatmap__hostile_scales_and_values(void **state)
+{
+    (void)state;
+    float values[N_HOSTILE];
+    for (size_t i = 0; i < N_HOSTILE; i++)
+        values[i] = (float)hostile[i];
+    const es_heatmap_panel panel = {"hostile", NULL, values, 4, 4};
+    es_heatmap figure = figure_of(&panel, 1);
+    for (size_t low = 0; low < N_HOSTILE; low++) {
+        for (size_t high = 0; high < N_HOSTILE; high++) {
+            figure.low = hostile[low];
+            figure.high = hostile[high];
+            es_picture *picture = drawn(&figure);
+            es_image image;
+            assert_true(picture_image(&image, picture, 0.5));
+            image_clear(&image);
+            es_picture_free(picture);
+        }
+    }
+}
+
+static void test_heatmap__long_texts(void **state)
+{
+    (void)state;
+    static const char *const titles[] = {
+        "\x01\x02 control \x1b[31m characters \x7f",
+        "\xf0\x9f\x98\x80\xf0\x9f\x94\xa5 emoji",
+        "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d \xd8\xa7\xd9\x84\xd8\xb9\xd8\xb1",
+        "\xe2\x80\xae turned round",
+        "not \xff\xfe\xc3 UTF-8",
+        "\xe6\xb3\xa8\xe6\x84\x8f\xe5\x8a\x9b\xe7\x86\xb5",
+        ""};
+    char longest[201];
+    memset(longest, 'W', 200);
+    longest[200] = '\0';
+    float values[4] = {0.5f, 1, 2, 3};
+    for (size_t i = 0; i <= sizeof titles / sizeof *titles; i++) {
+        const char *title =
+            i < sizeof titles / sizeof *titles ? titles[i] : longest;
+        const es_heatmap_panel panels[] = {{title, title, values, 2, 2},
+                                           {title, title, values, 1, 3},
+                                           {title, title, values, 4, 1}};
+        es_heatmap figure = figure_of(panels, 3);
+        figure.style.title = figure.note = title;
+        es_picture *picture = drawn(&figure);
+        es_image image;
+        assert_true(picture_image(&image, picture, 1));
+        image_clear(&image);
+        es_picture_free(picture);
+    }
+}
+
+static void test_heatmap__asked_size(void **state)
+{
+    (void)state;
+    static const double sizes[][2] = {{510, 0},   {0, 200},   {300, 300},
+                                      {900, 150}, {200, 900}, {3000, 3000}};
+    float values[144];
+    fill(values, 144, 0, 3.87);
+    const es_heatmap_panel panels[] = {{"SM+R", "step 1", values, 12, 12},
+                                       {"SM", "step 1", values, 6, 7}};
+    es_heatmap figure = figure_of(panels, 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        figure.style.width = sizes[i][0];
+        figure.style.height = sizes[i][1];
+        es_picture *picture = drawn(&figure);
+        if (sizes[i][0] > 0)
+            assert_true(picture->width == sizes[i][0]);
+        if (sizes[i][1] > 0)
+            assert_true(picture->height == sizes[i][1]);
+        es_picture_free(picture);
+    }
+}
+
+static void test_heatmap__too_small_names_the_least(void **state)
+{
+    (void)state;
+    float values[144];
+    fill(values, 144, 0, 3.87);
+    const es_heatmap_panel panels[] = {{"SM+R", "step 1", values, 12, 12},
+                                       {"SM", "step 1", values, 6, 7}};
+    es_heatmap figure = figure_of(panels, 2);
+    es_picture *picture = NULL;
+    double width = 0, height = 0;
+    figure.style.width = 40;
+    figure.style.height = 30;
+    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+    assert_null(picture);
+    const char *least = strstr(es_message(), "at least");
+    assert_non_null(least);
+    assert_int_equal(sscanf(least, "at least %lfx%lf", &width, &height), 2);
+    figure.style.width = width;
+    figure.style.height = height;
+    es_picture_free(drawn(&figure));
+    figure.style.width = width - 2;
+    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+}
+
+static void test_heatmap__bad_shapes(void **state)
+{
+    (void)state;
+    float value = 1;
+    es_picture *picture = NULL;
+    es_heatmap_panel panel = {"x", NULL, &value, 0, 1};
+    es_heatmap figure = figure_of(&panel, 1);
+    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+    panel.n_layers = 1;
+    panel.n_heads = -3;
+    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+    figure.n_panels = 0;
+    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+    assert_null(picture);
+}
+
+static void test_heatmap__values_as_text(void **state)
+{
+    (void)state;
+    static const struct {
+        float value;
+        int decimals;
+        const char *text;
+    } cases[] = {{2.906f, 2, "2.91"},
+                 {-0.001f, 2, "0.00"},
+                 {-0.5f, 2, "-0.50"},
+                 {0, 2, "0.00"},
+                 {1e30f, ES_COMPACT, "1e30"},
+                 {NAN, 2, ""},
+                 {INFINITY, ES_COMPACT, ""},
+                 {12.3f, ES_COMPACT, "12"},
+                 {-0.00012f, ES_COMPACT, "-0.00012"},
+                 {-1.25e-7f, ES_COMPACT, "-1.2e-7"},
+                 {12345.6f, 0, "12346"},
+                 {0.00123f, 4, "0.0012"}};
+    char text[ES_LABEL_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_heatmap_value(text, cases[i].value, cases[i].decimals);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+/* The digits go by the largest value of all panels. */
+static void test_heatmap__decimals(void **state)
+{
+    (void)state;
+    static const struct {
+        float a[2], b;
+        int decimals;
+    } cases[] = {
+        {{0, 3}, 7, 0},
+        {{0.5f, 3}, 7, 2},
+        {{0, -0.5f}, 42, 1},
+        {{0.5f, -142}, 3, 0},
+        {{0.5f, 1234}, 3, 0},
+        {{0.5f, 3}, -2e5f, ES_COMPACT},
+        {{0.05f, 0.01f}, 0, 3},
+        {{0.005f, 0}, NAN, 4},
+        {{1e-4f, 0}, 0, ES_COMPACT},
+        {{0, 0}, 0, 2},
+        {{NAN, INFINITY}, NAN, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const es_heatmap_panel panels[] = {{"a", NULL, cases[i].a, 2, 1},
+                                           {"b", NULL, &cases[i].b, 1, 1}};
+        es_heatmap figure = figure_of(panels, 2);
+        assert_int_equal(es_heatmap_decimals(&figure), cases[i].decimals);
+    }
+}
+
+/* A decade is as long as any other, and what is below has the end's colour. */
+static void test_heatmap__logarithmic_scale(void **state)
+{
+    (void)state;
+    const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};
+    assert_int_equal(es_scale_level(&scale, 0.5), 0);
+    assert_int_equal(es_scale_level(&scale, 0), 0);
+    assert_int_equal(es_scale_level(&scale, -INFINITY), 0);
+    assert_int_equal(es_scale_level(&scale, 500), 64);
+    assert_int_equal(es_scale_level(&scale, 5e5), 127);
+    assert_int_equal(es_scale_level(&scale, 1e9), 127);
+    float values[6] = {0, 1, 20, 300, 4000, 5e5f};
+    const es_heatmap_panel panel = {"counts", NULL, values, 2, 3};
+    es_heatmap figure = figure_of(&panel, 1);
+    figure.low = 0.5;
+    figure.high = 5e5;
+    figure.logarithmic = true;
+    figure.style.height = 200;
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "1"));
+    assert_true(picture_says(picture, "1000"));
+    es_picture_free(picture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heatmap__published_models),
+        cmocka_unit_test(test_heatmap__mixed_shapes_and_gaps),
+        cmocka_unit_test(test_heatmap__large_model),
+        cmocka_unit_test(test_heatmap__one_scale_for_all_panels),
+        cmocka_unit_test(test_heatmap__every_shape),
+        cmocka_unit_test(test_heatmap__many_panels_wrap),
+        cmocka_unit_test(test_heatmap__hostile_scales_and_values),
+        cmocka_unit_test(test_heatmap__long_texts),
+        cmocka_unit_test(test_heatmap__asked_size),
+        cmocka_unit_test(test_heatmap__too_small_names_the_least),
+        cmocka_unit_test(test_heatmap__bad_shapes),
+        cmocka_unit_test(test_heatmap__values_as_text),
+        cmocka_unit_test(test_heatmap__decimals),
+        cmocka_unit_test(test_heatmap__logarithmic_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* Curves with areas, marks, categories, logarithms and limits. */
+#include "render/figures/curves.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/curve_bundles.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void test_curves__area_is_a_tint(void **state)
+{
+    (void)state;
+    float low[40], high[40];
+    bundle b = bundle_new(1, 40, 0);
+    for (size_t i = 0; i < 40; i++) {
+        row(&b, 0)[i] = 2;
+        low[i] = i == 20 ? 0.1f : 1;
+        high[i] = i == 20 ? NAN : 3;
+    }
+    b.curves[0].low = low;
+    b.curves[0].high = high;
+    const es_curves_panel panel = {"area", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    shot s = shot_of(&figure, 2);
+    uint32_t tint = pixel(&s, 0, 10, 2.7), line = color_of(&s, 0);
+    assert_int_not_equal(tint, 0xffffff);
+    assert_int_not_equal(tint, line);
+    assert_int_equal(pixel(&s, 0, 10, 1.3), tint);
+    assert_int_equal(pixel(&s, 0, 10, 2), line); /* above the area */
+    assert_int_equal(pixel(&s, 0, 10, 3.3), 0xffffff);
+    assert_int_equal(pixel(&s, 0, 10, 0.7), 0xffffff);
+    assert_int_equal(pixel(&s, 0, 20, 2.7), 0xffffff); /* no upper end */
+    assert_int_equal(pixel(&s, 0, 19.5, 0.55), 0xffffff);
+    /* The scale holds the area, and a NaN of it is no NaN of the line. */
+    assert_true(s.sheet.blocks[0].upright.high > 3);
+    assert_false(picture_says(s.picture, "NaN or infinite"));
+    shot_clear(&s);
+    bundle_free(&b);
+}
+
+static void test_curves__logarithm_keeps_zero(void **state)
+{
+    (void)state;
+    static const float values[] = {0, 1, 10, 100, 1000, 0};
+    bundle b = bundle_new(1, 6, 0);
+    memcpy(row(&b, 0), values, sizeof values);
+    const es_curves_panel panel = {"counts", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    figure.reference = NAN;
+    figure.logarithmic = true;
+    figure.y_labels = ES_LABELS_COUNT;
+    shot s = shot_of(&figure, 2);
+    const es_curves_block *block = &s.sheet.blocks[0];
+    double bottom = block->plot.y + block->plot.height;
+    double decade = es_curves_y(block, 1) - es_curves_y(block, 10);
+    assert_true(es_curves_y(block, 0) == bottom);
+    assert_true(fabs(bottom - ES_ZERO_ROOM - es_curves_y(block, 1)) < 1e-6);
+    assert_true(
+        fabs(es_curves_y(block, 10) - decade - es_curves_y(block, 100)) < 1e-6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(pixel(&s, 0, (double)i, (double)values[i]),
+                         color_of(&s, 0));
+    assert_true(picture_says(s.picture, "0"));
+    assert_true(picture_says(s.picture, "1K"));
+    shot_clear(&s);
+    row(&b, 0)[3] = -0.5f;
+    es_picture *none = NULL;
+    assert_int_equal(es_curves_draw(&none, &figure), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "no place for -0.5"));
+    bundle_free(&b);
+}
+
+static void test_curves__beyond_the_limit(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(1, 101, 0);
+    for (size_t i = 0; i < b.n; i++)
+        row(&b, 0)[i] = i == 40 ? 5e7f : 2 + (float)(i % 2);
+    const es_curves_panel panel = {"cut", NULL, b.curves, 1};
+    es_curves figure = figure_of(&panel, 1);
+    figure.reference = NAN;
+    figure.limit = 3;
+    shot s = shot_of(&figure, 2);
+    const es_curves_block *block = &s.sheet.blocks[0];
+    double top = block->upright.high, above = 2.5 / block->y_scale;
+    assert_true(top >= 3 && top < 3.5);
+    assert_true(picture_says(s.picture, "above the scale, up to 5e+07"));
+    assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
+    assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
+    shot_clear(&s);
+    figure.limit = NAN; /* and nothing is said where nothing is cut */
+    es_picture *all = drawn(&figure);
+    assert_false(picture_says(all, "above the scale, up to 5e+07"));
+    es_picture_free(all);
+    bundle_free(&b);
+}
+
+static void test_curves__every_mark_is_its_own(void **state)
+{
+    (void)state;
+    const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
+    char *svgs[ES_N_MARKS];
+    for (size_t i = 0; i < ES_N_MARKS; i++) {
+        es_picture *picture = NULL;
+        size_t n;
+        assert_int_equal(es_picture_new(&picture, 20, 20, colors->paper),
+                         ES_OK);
+        es_draw_mark(picture, colors, 10, 10, i, colors->ink);
+        svgs[i] = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+        assert_non_null(svgs[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(svgs[k], svgs[i]);
+        es_picture_free(picture);
+    }
+    for (size_t i = 0; i < ES_N_MARKS; i++)
+        free(svgs[i]);
+}
+
+/* Runs instead of layers; every second has `n_few` of the samples. */
+static bundle categories_new(size_t n_curves, size_t n_few)
+{
+    bundle b = bundle_new(n_curves, 100, 0.15);
+    for (size_t i = 0; i < n_curves; i++) {
+        b.curves[i].color = i;
+        if (i % 2)
+            b.curves[i].n = n_few;
+    }
+    return b;
+}
+
+static es_curves runs_figure(const es_curves_panel *panels, size_t n)
+{
+    es_curves figure = figure_of(panels, n);
+    figure.colors = ES_CURVES_BY_CATEGORY;
+    figure.reference = NAN;
+    figure.line_text = NULL;
+    figure.note = NULL;
+    return figure;
+}
+
+static void test_curves__categories(void **state)
+{
+    (void)state;
+    bundle b = categories_new(12, 100);
+    row(&b, 3)[70] = NAN;
+    for (size_t i = 0; i < 12; i++)
+        for (size_t k = 0; k < 100; k++)
+            row(&b, i)[k] += (float)i / 2;
+    b.curves[10].pen = ES_PEN_THIN;
+    b.curves[11].pen = ES_PEN_INK;
+    const es_curves_panel panels[] = {{"all", NULL, b.curves, 12},
+                                      {"first", "own scale", b.curves, 2}};
+    es_curves figure = runs_figure(panels, 2);
+    figure.own_scales = true;
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "layer 11"));
+    assert_true(picture_is_golden(picture, "curves_categories"));
+    es_picture_free(picture);
+    bundle_free(&b);
+}
+
+static void test_curves__own_scales(void **state)
+{
+    (void)state;
+    bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
+    row(&b, 0)[4] = 1000;
+    const es_curves_panel panels[] = {{"a", NULL, a.curves, 1},
+                                      {"b", NULL, b.curves, 1}};
+    es_curves figure = figure_of(panels, 2);
+    figure.reference = NAN;
+    figure.own_scales = true;
+    es_curves_sheet sheet;
+    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+    assert_true(sheet.blocks[0].upright.high < 5);
+    assert_true(sheet.blocks[1].upright.high >= 1000);
+    es_curves_sheet_clear(&sheet);
+    es_picture *picture = drawn(&figure);
+    assert_true(picture_says(picture, "1000"));
+    es_picture_free(picture);
+    bundle_free(&a);
+    bundle_free(&b);
+}
+
+/* Beside the panels or below their axes, whatever the page. */
+static void check_legend_is_clear(const es_curves *figure)
+{
+    es_curves_sheet sheet;
+    assert_int_equal(es_curves_lay_out(&sheet, figure), ES_OK);
+    /* Names do not take a third of a paper's column. */
+    assert_true(sheet.below || figure->style.width != 234 ||
+                figure->n_panels == 1);
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        const es_box *plot = &sheet.blocks[i].plot;
+        bool beside = sheet.legend_x >= plot->x + plot->width + ES_MARK_RADIUS;
+        bool below = sheet.legend_y >= plot->y + plot->height + ES_AXIS_FOOT;
+        assert_true(sheet.below ? below : beside);
+        assert_true(sheet.legend_y + sheet.legend_height <=
+                    sheet.height - ES_MARGIN + 1);
+    }
+    es_curves_sheet_clear(&sheet);
+}
+
+static void test_curves__legend_is_clear_of_data(void **state)
+{
+    (void)state;
+    static const double sizes[][2] = {{0, 0},     {234, 0},   {486, 0},
+                                      {480, 270}, {600, 220}, {700, 500}};
+    static const size_t counts[] = {1, 2, 6, 12, 20};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        bundle b = categories_new(counts[k], 7);
+        const es_curves_panel panels[] = {{"a", NULL, b.curves, counts[k]},
+                                          {"b", NULL, b.curves, counts[k]}};
+        for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+            es_curves figure = runs_figure(panels, 1 + i % 2);
+            figure.style.width = sizes[i / 2][0];
+            figure.style.height = sizes[i / 2][1];
+            check_legend_is_clear(&figure);
+            es_picture *picture = drawn(&figure);
+            for (size_t c = 0; c < counts[k]; c++)
+                assert_true(picture_says(picture, b.labels[c]));
+            es_picture_free(picture);
+        }
+        bundle_free(&b);
+    }
+}
+
+static void test_curves__few_samples_and_whole_numbers(void **state)
+{
+    (void)state;
+    bundle b = bundle_new(2, 4, 0);
+    b.curves[1].pen = ES_PEN_MARKS;
+    b.curves[1].color = 1;
+    const es_curves_panel panel = {"few", NULL, b.curves, 2};
+    es_curves figure = figure_of(&panel, 1);
+    figure.x_text = "layer";
+    es_picture *picture = drawn(&figure); /* by depth: each sample a dot */
+    assert_int_equal(count_shapes(picture, ES_SHAPE_DOT), 8);
+    assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 1);
+    assert_true(picture_says(picture, "layer"));
+    assert_true(picture_says(picture, "3"));
+    assert_false(picture_says(picture, "0.5"));
+    assert_false(picture_says(picture, "step"));
+    es_picture_free(picture);
+    bundle_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_curves__area_is_a_tint),
+        cmocka_unit_test(test_curves__logarithm_keeps_zero),
+        cmocka_unit_test(test_curves__beyond_the_limit),
+        cmocka_unit_test(test_curves__every_mark_is_its_own),
+        cmocka_unit_test(test_curves__categories),
+        cmocka_unit_test(test_curves__own_scales),
+        cmocka_unit_test(test_curves__legend_is_clear_of_data),
+        cmocka_unit_test(test_curves__few_samples_and_whole_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

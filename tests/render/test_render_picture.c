@@ -1,0 +1,571 @@
+#include "render/picture_internal.h"
+#include "tests/support/chance.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_color white = {255, 255, 255, 255};
+static const es_color red = {255, 0, 0, 255};
+static const es_color blue = {0, 0, 255, 255};
+
+static es_picture *blank(double width, double height)
+{
+    es_picture *picture = NULL;
+    assert_int_equal(es_picture_new(&picture, width, height, white), ES_OK);
+    return picture;
+}
+
+static es_image drawn(const es_picture *picture, double scale)
+{
+    es_image out;
+    assert_true(picture_image(&out, picture, scale));
+    return out;
+}
+
+static void test_picture__size_is_checked(void **state)
+{
+    (void)state;
+    static const double bad[] = {0,   0.99,     -5,       20000.5,
+                                 NAN, INFINITY, -INFINITY};
+    es_picture *picture = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(es_picture_new(&picture, bad[i], 10, white),
+                         ES_EUSAGE);
+        assert_int_equal(es_picture_new(&picture, 10, bad[i], white),
+                         ES_EUSAGE);
+        assert_null(picture);
+    }
+    assert_int_equal(es_picture_new(&picture, 1, 20000, white), ES_OK);
+    es_picture_free(picture);
+    es_picture_free(NULL);
+}
+
+/* Everything that takes numbers, with one of them bad each time. */
+static void append_bad(es_picture *p, double bad)
+{
+    es_picture_rect(p, bad, 1, 1, 1, red);
+    es_picture_rect(p, 1, 1, bad, 1, red);
+    es_picture_frame(p, 1, bad, 1, 1, 1, red);
+    es_picture_frame(p, 1, 1, 1, 1, bad, red);
+    es_picture_hatch(p, 1, 1, 1, bad, red, blue);
+    es_picture_line(p, 1, 1, bad, 1, 1, red);
+    es_picture_line(p, 1, 1, 5, 1, bad, red);
+    es_picture_dashed(p, 1, 1, 5, 1, 1, bad, red);
+    es_picture_polyline(p, (double[]){1, 2, 3, 4}, 2, bad, red);
+    es_picture_spans(p, bad, 1, (double[]){1, 2}, 1, red);
+    es_picture_spans(p, 1, bad, (double[]){1, 2}, 1, red);
+    es_picture_dot(p, 1, bad, 1, red);
+    es_picture_dot(p, 1, 1, bad, red);
+    es_picture_text(p, bad, 1, 8, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0, red,
+                    "text");
+    es_picture_text(p, 1, 1, bad, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0, red,
+                    "text");
+    es_picture_text(p, 1, 1, 8, ES_ALIGN_START, ES_WEIGHT_NORMAL, bad, red,
+                    "text");
+    es_picture_clip(p, 1, 1, bad, 1);
+}
+
+static void test_picture__bad_numbers_are_left_out(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    append_bad(picture, NAN);
+    append_bad(picture, INFINITY);
+    append_bad(picture, -INFINITY);
+    assert_int_equal(picture->n_shapes, 0);
+    es_picture_rect(picture, 1, 1, 0, 5, red);
+    es_picture_rect(picture, 1, 1, -2, 5, red);
+    es_picture_polyline(picture, NULL, 0, 1, red);
+    es_picture_text(picture, 1, 1, 8, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0, red,
+                    "");
+    assert_int_equal(picture->n_shapes, 0);
+    es_picture_rect(picture, 1, 1, 1, 1, red);
+    assert_int_equal(picture->n_shapes, 1);
+    es_picture_free(picture);
+}
+
+static void test_picture__large_numbers_are_brought_in(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    es_picture_rect(picture, -1e300, -1e9, 1e300, 1e300, red);
+    es_picture_line(picture, -1e300, 5, 1e300, 5, 1, blue);
+    es_picture_polyline(picture, (double[]){0, 0, 1e300, -1e300}, 2, 1, blue);
+    assert_int_equal(picture->n_shapes, 3);
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        assert_true(fabs(picture->shapes[i].x) <= 1e5);
+        assert_true(fabs(picture->shapes[i].width) <= 2e5);
+    }
+    assert_true(picture->numbers[2] == 1e5 && picture->numbers[3] == -1e5);
+    es_image image = drawn(picture, 1);
+    assert_int_equal(image_at(&image, 3, 5), 0x0000ff);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__half_bad_pair_is_a_gap(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    const double points[] = {0, 1, NAN, 2, 3, INFINITY, 4, 5};
+    es_picture_polyline(picture, points, 4, 1, red);
+    es_picture_spans(picture, 0, 1, points, 4, red);
+    assert_int_equal(picture->n_shapes, 2);
+    assert_true(picture_is_finite(picture));
+    assert_true(isnan(picture->numbers[3]) && isnan(picture->numbers[4]));
+    assert_true(picture->numbers[7] == 5);
+    es_picture_free(picture);
+}
+
+static void test_picture__out_of_memory_is_reported(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    es_picture_rect(picture, 1, 1, 1, 1, red);
+    /* Sizes that overflow: nothing is read from the array. */
+    es_picture_polyline(picture, (double[]){0, 0}, SIZE_MAX / 4, 1, red);
+    es_picture_rect(picture, 2, 2, 1, 1, red);
+    assert_int_equal(picture->n_shapes, 1);
+    FILE *out = fopen("/dev/null", "wb");
+    assert_int_equal(es_picture_write(picture, out, ES_FORMAT_PNG, 1, NULL, 0),
+                     ES_ENOMEM);
+    assert_int_equal(es_picture_write(picture, out, ES_FORMAT_SVG, 1, NULL, 0),
+                     ES_ENOMEM);
+    fclose(out);
+    es_picture_free(picture);
+
+    picture = blank(10, 10);
+    es_picture_spans(picture, 0, 1, (double[]){0, 0}, SIZE_MAX / 2 + 1, red);
+    assert_true(picture->failed);
+    es_picture_free(picture);
+}
+
+static void test_picture__rects_meet_at_pixels(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(8, 4);
+    /* 2.4 points is pixel 4.8 at scale 2, so the edge goes to pixel 5. */
+    es_picture_rect(picture, 0, 0, 2.4, 4, red);
+    es_picture_rect(picture, 2.4, 0, 3, 4, blue);
+    es_image image = drawn(picture, 2);
+    assert_int_equal(image.width, 16);
+    assert_int_equal(image.height, 8);
+    assert_int_equal(image.n_palette, 3);
+    assert_int_equal(image_at(&image, 4, 7), 0xff0000);
+    assert_int_equal(image_at(&image, 5, 0), 0x0000ff);
+    assert_int_equal(image_at(&image, 10, 0), 0x0000ff);
+    assert_int_equal(image_at(&image, 11, 0), 0xffffff);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__lines_are_sharp(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    es_picture_line(picture, 0, 5.2, 10, 5.2, 0.5, red);
+    es_picture_frame(picture, 2, 1, 5, 2, 0.5, blue);
+    es_image image = drawn(picture, 1);
+    assert_int_equal(image.n_palette, 3); /* no blends */
+    assert_int_equal(image_at(&image, 0, 5), 0xff0000);
+    assert_int_equal(image_at(&image, 9, 5), 0xff0000);
+    assert_int_equal(image_at(&image, 0, 4), 0xffffff);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__clip_and_unclip(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(10, 10);
+    es_picture_clip(picture, 2, 2, 4, 4);
+    es_picture_rect(picture, 0, 0, 10, 10, red);
+    es_picture_unclip(picture);
+    es_picture_rect(picture, 8, 8, 2, 2, blue);
+    es_image image = drawn(picture, 1);
+    assert_int_equal(image_at(&image, 1, 2), 0xffffff);
+    assert_int_equal(image_at(&image, 2, 2), 0xff0000);
+    assert_int_equal(image_at(&image, 5, 5), 0xff0000);
+    assert_int_equal(image_at(&image, 6, 5), 0xffffff);
+    assert_int_equal(image_at(&image, 9, 9), 0x0000ff);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__polyline_lifts_its_pen(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(30, 9);
+    const double points[] = {0, 4.5, 9, 4.5, NAN, NAN, 21, 4.5, 30, 4.5};
+    es_picture_polyline(picture, points, 5, 3, red);
+    es_image image = drawn(picture, 1);
+    assert_int_equal(image_at(&image, 5, 4), 0xff0000);
+    assert_int_equal(image_at(&image, 15, 4), 0xffffff);
+    assert_int_equal(image_at(&image, 25, 4), 0xff0000);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__spans_fill_their_columns(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(6, 10);
+    const double spans[] = {0, 5, NAN, NAN, 5, 10, 7, 3};
+    es_picture_spans(picture, 1, 1, spans, 4, blue);
+    es_image image = drawn(picture, 1);
+    assert_int_equal(image_at(&image, 0, 2), 0xffffff);
+    assert_int_equal(image_at(&image, 1, 4), 0x0000ff);
+    assert_int_equal(image_at(&image, 1, 5), 0xffffff);
+    assert_int_equal(image_at(&image, 2, 4), 0xffffff); /* a gap */
+    assert_int_equal(image_at(&image, 3, 9), 0x0000ff);
+    assert_int_equal(image_at(&image, 4, 5), 0xffffff); /* upside down */
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__hatch_stays_inside(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(20, 20);
+    es_picture_hatch(picture, 5, 5, 10, 10, white, red);
+    es_image image = drawn(picture, 1);
+    int inside = 0;
+    for (int y = 0; y < 20; y++) {
+        for (int x = 0; x < 20; x++) {
+            bool touched = image_at(&image, x, y) != 0xffffff;
+            bool within = x >= 5 && x < 15 && y >= 5 && y < 15;
+            assert_true(within || !touched);
+            inside += touched;
+        }
+    }
+    assert_in_range(inside, 20, 80);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+/* Leftmost and rightmost pixel that is not white. */
+static void ink_extent(const es_image *image, int *left, int *right)
+{
+    *left = image->width;
+    *right = -1;
+    for (int y = 0; y < image->height; y++) {
+        for (int x = 0; x < image->width; x++) {
+            if (image_at(image, x, y) == 0xffffff)
+                continue;
+            *left = x < *left ? x : *left;
+            *right = x > *right ? x : *right;
+        }
+    }
+}
+
+static void test_picture__text_is_aligned(void **state)
+{
+    (void)state;
+    static const es_align aligns[] = {ES_ALIGN_START, ES_ALIGN_MIDDLE,
+                                      ES_ALIGN_END};
+    double width = es_text_width("HHHH", 20, ES_WEIGHT_BOLD);
+    for (int i = 0; i < 3; i++) {
+        es_picture *picture = blank(200, 30);
+        es_picture_text(picture, 100, 25, 20, aligns[i], ES_WEIGHT_BOLD, 0, red,
+                        "HHHH");
+        es_image image = drawn(picture, 1);
+        int left, right;
+        ink_extent(&image, &left, &right);
+        assert_true(fabs(left - (100 - width * i / 2)) < 4);
+        assert_true(fabs(right - (100 + width * (2 - i) / 2)) < 4);
+        image_clear(&image);
+        es_picture_free(picture);
+    }
+}
+
+static void test_picture__text_turns(void **state)
+{
+    (void)state;
+    es_picture *picture = blank(40, 200);
+    es_picture_text(picture, 20, 190, 12, ES_ALIGN_START, ES_WEIGHT_NORMAL, 90,
+                    red, "upwards");
+    es_image image = drawn(picture, 1);
+    int left, right;
+    ink_extent(&image, &left, &right);
+    assert_true(right <= 24 && left >= 8);
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_picture__text_is_cleaned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"plain", "plain"},
+        {"h\xc3\xa9llo", "h\xc3\xa9llo"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+        {"a\tb\x7f", "a\xef\xbf\xbd"
+                     "b\xef\xbf\xbd"},
+        {"\x1b[31m", "\xef\xbf\xbd[31m"},
+        {"\xc2\x9b", "\xef\xbf\xbd"}, /* C1 */
+        {"\xff"
+         "a",
+         "\xef\xbf\xbd"
+         "a"},                                    /* no start byte */
+        {"\xc3", "\xef\xbf\xbd"},                 /* cut short */
+        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"}, /* overlong */
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* D800 */
+        {"\xf4\x90\x80\x80",
+         "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xef\xbf\xbe\xef\xbf\xbf", "\xef\xbf\xbd\xef\xbf\xbd"}, /* FFFE */
+        {"\xf0\x9f\xbf\xbe", "\xef\xbf\xbd"},                     /* 1FFFE */
+        {"\xef\xb7\x90", "\xef\xbf\xbd"},                         /* FDD0 */
+        {"\xef\xbf\xbd\xef\xb7\x8f", "\xef\xbf\xbd\xef\xb7\x8f"},
+        {"", ""},
+    };
+    char out[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(es_text_clean(NULL, cases[i].from),
+                         strlen(cases[i].to));
+        assert_int_equal(es_text_clean(out, cases[i].from),
+                         strlen(cases[i].to));
+        assert_string_equal(out, cases[i].to);
+    }
+}
+
+static void test_picture__text_width(void **state)
+{
+    (void)state;
+    double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
+    /* DejaVu's digits are 1303 of 2048 units wide. */
+    assert_true(fabs(one - 10 * 1303.0 / 2048) < 0.02);
+    assert_true(fabs(es_text_width("0000", 10, ES_WEIGHT_NORMAL) - 4 * one) <
+                1e-6);
+    assert_true(fabs(es_text_width("0", 20, ES_WEIGHT_NORMAL) - 2 * one) <
+                1e-6);
+    assert_true(es_text_width("0", 10, ES_WEIGHT_BOLD) > one);
+    assert_true(es_text_width("", 10, ES_WEIGHT_NORMAL) == 0);
+    assert_true(es_text_width("\xff\xfe", 10, ES_WEIGHT_NORMAL) > one);
+}
+
+/* No byte string at all makes Cairo refuse the picture. */
+static void test_picture__any_bytes_can_be_drawn(void **state)
+{
+    (void)state;
+    uint32_t x = 2024;
+    for (int round = 0; round < 300; round++) {
+        char text[33] = {0};
+        for (int i = 0; i < 32; i++) {
+            congruence_bits(&x);
+            /* Mostly bytes of long characters. */
+            text[i] = (char)((x >> 24) % 3 ? 0x80 | x >> 20 : x >> 20);
+        }
+        es_picture *picture = blank(300, 20);
+        es_picture_text(picture, 2, 15, 9, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+                        red, text);
+        es_image image = drawn(picture, 1);
+        image_clear(&image);
+        es_picture_free(picture);
+    }
+}
+
+static void test_picture__text_is_fitted(void **state)
+{
+    (void)state;
+    const char *text = "h\xc3\xa9\xc3\xa9\xc3\xa9 \xf0\x9f\x98\x80 \xd7\xa9\xd7"
+                       "\x9c\xd7\x95\xd7\x9d and more";
+    double whole = es_text_width(text, 9, ES_WEIGHT_BOLD);
+    char *fitted = es_text_fit(text, whole, 9, ES_WEIGHT_BOLD);
+    assert_string_equal(fitted, text);
+    free(fitted);
+    double widest = 0;
+    for (double room = 0; room < whole; room += 0.7) {
+        fitted = es_text_fit(text, room, 9, ES_WEIGHT_BOLD);
+        double width = es_text_width(fitted, 9, ES_WEIGHT_BOLD);
+        assert_true(width <= room);
+        assert_null(strstr(fitted, "\xef\xbf\xbd")); /* whole characters */
+        assert_true(width >= widest - 1e-9);         /* more room, more text */
+        widest = width;
+        if (fitted[0])
+            assert_non_null(strstr(fitted, "\xe2\x80\xa6"));
+        free(fitted);
+    }
+    assert_true(widest > 0.8 * whole);
+    fitted = es_text_fit("x", NAN, 9, ES_WEIGHT_NORMAL);
+    assert_string_equal(fitted, "");
+    free(fitted);
+}
+
+/* Hebrew and Arabic words and what is drawn of them, by code points. */
+#define SHALOM "\u05e9\u05dc\u05d5\u05dd"
+#define MOLAHS "\u05dd\u05d5\u05dc\u05e9"
+#define SALAM "\u0633\u0644\u0627\u0645" /* its lam and alef are one glyph */
+#define MALAS "\ufee1\ufefc\ufeb3"
+#define REPLACED "\ufffd"
+
+static void test_picture__leftward_text_is_turned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *clean, *drawn;
+        bool leftward;
+    } cases[] = {
+        {SHALOM, MOLAHS, true},
+        {"run " SHALOM " 12 (a)", "run 12 " MOLAHS " (a)", false},
+        {SHALOM " 12 (a)", "(a) 12 " MOLAHS, true},
+        {SHALOM " [x] 3.5", "3.5 [x] " MOLAHS, true},
+        {SALAM, MALAS, true},
+        {"1 " SALAM, MALAS " 1", true}, /* a digit is no letter */
+        /* A mark stands before the letter it belongs to. */
+        {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},
+        /* Peh of Persian, first of two; both of a pair outside the BMP. */
+        {"\u067e\u0628", "\ufe90\ufb58", true},
+        {"\U00010900\U00010901", "\U00010901\U00010900", true},
+        {"\U0001f600 " SHALOM, MOLAHS " \U0001f600", true},
+        {"a\u202egnp.exe", "aexe.png", false},
+        {"a\u200eb", "ab", false},
+        {"\u2067" SHALOM "\u2069 a", MOLAHS " a", false},
+        {SHALOM REPLACED, REPLACED MOLAHS, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(es_text_is_bidi(cases[i].clean));
+        es_drawn drawn = es_text_turn(cases[i].clean);
+        assert_non_null(drawn.text);
+        assert_string_equal(drawn.text, cases[i].drawn);
+        assert_int_equal(drawn.leftward, cases[i].leftward);
+        free(drawn.text);
+    }
+}
+
+/* What is found when a PDF is searched: a letter for each character drawn. */
+static void test_picture__turned_text_keeps_its_letters(void **state)
+{
+    (void)state;
+    es_drawn drawn = es_text_turn(SALAM " (\u200e");
+    assert_non_null(drawn.text);
+    assert_string_equal(drawn.text, ") " MALAS);
+    const char *letters = drawn.text + strlen(drawn.text) + 1;
+    assert_string_equal(letters, "( \u0645\ufefc\u0633");
+    assert_ptr_equal(drawn.text + drawn.n, letters + strlen(letters) + 1);
+    free(drawn.text);
+}
+
+static void test_picture__other_text_is_drawn_as_it_is(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",       "SM+LN+G 0.25",       "h\u00e9llo", "\u0416\u03a9",
+        "\u6f22", "\ue000\u058f\ufb00", "\U0001f680", REPLACED,
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_false(es_text_is_bidi(texts[i]));
+}
+
+/* As wide as what is drawn, and cut where reading ends. */
+static void test_picture__leftward_text_is_measured(void **state)
+{
+    (void)state;
+    double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);
+    assert_true(es_text_width(SALAM, 9, ES_WEIGHT_NORMAL) == drawn);
+    assert_true(es_drawn_width(SALAM, 9, ES_WEIGHT_NORMAL) > drawn);
+    const char *text = SHALOM " " SALAM " and more";
+    double room = es_text_width(SHALOM "\u2026", 9, ES_WEIGHT_NORMAL) + 0.1;
+    char *fitted = es_text_fit(text, room, 9, ES_WEIGHT_NORMAL);
+    assert_string_equal(fitted, SHALOM "\u2026");
+    free(fitted);
+}
+
+/* The same ink as of the turned text, for any alignment. */
+static void test_picture__leftward_text_is_placed(void **state)
+{
+    (void)state;
+    for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
+        const char *texts[] = {SALAM " 0.25", "0.25 " MALAS};
+        es_image images[2];
+        for (int i = 0; i < 2; i++) {
+            es_picture *picture = blank(200, 30);
+            es_picture_text(picture, 100, 20, 12, (es_align)align,
+                            ES_WEIGHT_NORMAL, 0, red, texts[i]);
+            if (i == 1) /* it is turned already */
+                picture->shapes[0].drawn = picture->shapes[0].first;
+            assert_true(picture_says(picture, texts[i]));
+            images[i] = drawn(picture, 1);
+            es_picture_free(picture);
+        }
+        assert_memory_equal(images[0].rgb, images[1].rgb, 200 * 30 * 3);
+        image_clear(&images[0]);
+        image_clear(&images[1]);
+    }
+}
+
+static void draw_name(es_picture *picture, const char *name, double x, double y,
+                      es_align align, es_weight weight)
+{
+    char *fitted = es_text_fit(name, 135, 10, weight);
+    assert_non_null(fitted);
+    es_picture_frame(picture, x, y, 135, 14, 0.5, blue);
+    es_picture_text(picture, align == ES_ALIGN_END ? x + 135 : x, y + 11, 10,
+                    align, weight, 0, red, fitted);
+    free(fitted);
+}
+
+/* Names that people and attackers give, each in the room of its frame. */
+static void test_picture__names_of_any_script(void **state)
+{
+    (void)state;
+    static char longest[201];
+    static const char *const names[] = {
+        longest,
+        "SM+LN+G lr=3e-4 \u03b3=0.20 \u00b5P \u2192 r\u00e9sum\u00e9",
+        "\u041e\u043f\u044b\u0442 \u2116 7, \u03b5\u03bd\u03c4\u03c1",
+        SHALOM " run 3.5 (x)",
+        "run " SHALOM " 12 (" SHALOM ")",
+        "\u05e2\u05b4\u05d1\u05e8\u05b4\u05d9\u05ea " SALAM,
+        "\u0645\u064f\u062d\u064e\u0645\u0651\u0644 SM 0.25 " SALAM SALAM,
+        "\U0001f600 \u2764\ufe0f \U0001f680 \U0001f469\u200d\U0001f4bb",
+        "\u6f22\u5b57 \u0939\u093f",
+        SHALOM " " SHALOM " " SALAM " 0.25 " SHALOM " " SHALOM " " SHALOM,
+        "a\u202egnp.exe \u2067b\u2069",
+        "\x1b[31mred\x1b[0m\r\n\t\x07 \xff\xc3",
+        "<b>&amp;</b> \"' ]]> %s%n ../..",
+    };
+    size_t n = sizeof names / sizeof *names;
+    memset(longest, 'W', 200);
+    es_picture *picture = blank(300, 20.0 * (double)n + 10);
+    for (size_t i = 0; i < n; i++) {
+        double y = 20.0 * (double)i + 10;
+        draw_name(picture, names[i], 10, y, ES_ALIGN_START, ES_WEIGHT_NORMAL);
+        draw_name(picture, names[i], 155, y, ES_ALIGN_END, ES_WEIGHT_BOLD);
+    }
+    assert_true(picture_is_golden(picture, "names"));
+    es_picture_free(picture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_picture__size_is_checked),
+        cmocka_unit_test(test_picture__bad_numbers_are_left_out),
+        cmocka_unit_test(test_picture__large_numbers_are_brought_in),
+        cmocka_unit_test(test_picture__half_bad_pair_is_a_gap),
+        cmocka_unit_test(test_picture__out_of_memory_is_reported),
+        cmocka_unit_test(test_picture__rects_meet_at_pixels),
+        cmocka_unit_test(test_picture__lines_are_sharp),
+        cmocka_unit_test(test_picture__clip_and_unclip),
+        cmocka_unit_test(test_picture__polyline_lifts_its_pen),
+        cmocka_unit_test(test_picture__spans_fill_their_columns),
+        cmocka_unit_test(test_picture__hatch_stays_inside),
+        cmocka_unit_test(test_picture__text_is_aligned),
+        cmocka_unit_test(test_picture__text_turns),
+        cmocka_unit_test(test_picture__text_is_cleaned),
+        cmocka_unit_test(test_picture__text_width),
+        cmocka_unit_test(test_picture__any_bytes_can_be_drawn),
+        cmocka_unit_test(test_picture__text_is_fitted),
+        cmocka_unit_test(test_picture__leftward_text_is_turned),
+        cmocka_unit_test(test_picture__turned_text_keeps_its_letters),
+        cmocka_unit_test(test_picture__other_text_is_drawn_as_it_is),
+        cmocka_unit_test(test_picture__leftward_text_is_measured),
+        cmocka_unit_test(test_picture__leftward_text_is_placed),
+        cmocka_unit_test(test_picture__names_of_any_script),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

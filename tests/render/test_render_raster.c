@@ -1,0 +1,295 @@
+/* Images in pictures, and the figure made of them. */
+#include "analyzer/base/value.h"
+#include "render/figures/raster_internal.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_color palette[3] = {
+    {255, 255, 255, 255}, {200, 30, 45, 255}, {10, 120, 240, 255}};
+
+static es_picture *image_picture(void)
+{
+    const uint8_t cells[6] = {0, 1, 2, 2, 7, 1}; /* 7 is no colour: 0 */
+    es_picture *picture = NULL;
+    assert_int_equal(es_picture_new(&picture, 60, 40, palette[0]), ES_OK);
+    es_picture_image(picture, 10, 5, 45, 30, cells, 3, 2, palette, 3);
+    return picture;
+}
+
+static void test_image__pixels(void **state)
+{
+    (void)state;
+    static const int wanted[2][3] = {{0, 1, 2}, {2, 0, 1}};
+    es_picture *picture = image_picture();
+    es_image image;
+    assert_true(picture_image(&image, picture, 2));
+    assert_int_equal(image.n_palette, 3); /* no blends */
+    for (int y = 0; y < 40; y++)
+        for (int x = 0; x < 60; x++) {
+            bool inside = x >= 10 && x < 55 && y >= 5 && y < 35;
+            int color = inside ? wanted[(y - 5) / 15][(x - 10) / 15] : 0;
+            assert_int_equal(image_at(&image, 2 * x, 2 * y),
+                             image_color(palette[color]));
+        }
+    image_clear(&image);
+    es_picture_free(picture);
+}
+
+static void test_image__nothing_to_show(void **state)
+{
+    (void)state;
+    const uint8_t cells[1] = {0};
+    es_picture *picture = NULL;
+    assert_int_equal(es_picture_new(&picture, 60, 40, palette[0]), ES_OK);
+    es_picture_image(picture, 1, 1, 9, 9, cells, 0, 1, palette, 1);
+    es_picture_image(picture, 1, 1, 9, 9, cells, 1, 0, palette, 1);
+    es_picture_image(picture, 1, 1, 9, 9, cells, 1, 1, palette, 0);
+    es_picture_image(picture, 1, 1, NAN, 9, cells, 1, 1, palette, 1);
+    es_picture_image(picture, 1, 1, 0, 9, cells, 1, 1, palette, 1);
+    assert_int_equal(picture->n_shapes, 0);
+    es_picture_free(picture);
+}
+
+static void test_image__svg_holds_a_png(void **state)
+{
+    (void)state;
+    es_picture *picture = image_picture();
+    size_t n;
+    char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    assert_non_null(svg);
+    /* The signature of a PNG in base 64. */
+    assert_non_null(strstr(svg, "data:image/png;base64,iVBORw0KGgo"));
+    free(svg);
+    es_picture_free(picture);
+}
+
+/* --- joining --------------------------------------------------------------*/
+
+static void test_raster__join(void **state)
+{
+    (void)state;
+    const float M = es_missing();
+    const float values[2 * 4] = {2, 1.5f, 2.25f, M, 5, 5.125f, NAN, M};
+    const float levels[2] = {2, 5};
+    const es_raster_grid grid = {values, levels, 2};
+    const struct {
+        size_t from[2], to[2];
+        float wanted;
+    } cases[] = {
+        {{0, 0}, {1, 3}, 1.5f},  /* a dip is farther than a rise */
+        {{0, 2}, {1, 4}, 2.25f}, /* anything before missing */
+        {{1, 0}, {2, 4}, NAN},   /* NaN before all */
+        {{0, 0}, {2, 2}, 1.5f},  /* each row by its own level */
+        {{0, 0}, {2, 1}, 2},     /* none farther: the first */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float got = es_raster_join(&grid, 4, cases[i].from, cases[i].to);
+        assert_true(got == cases[i].wanted ||
+                    (isnan(got) && isnan(cases[i].wanted)));
+    }
+    const size_t from[2] = {0, 3}, to[2] = {2, 4};
+    assert_true(es_is_missing(es_raster_join(&grid, 4, from, to)));
+}
+
+/* --- the figure -----------------------------------------------------------*/
+
+/* A run of L layers of H heads over n columns, falling with depth. */
+typedef struct model {
+    size_t n_layers, n_heads, n_columns;
+    float *values, *levels;
+} model;
+
+static model make_model(size_t n_layers, size_t n_heads, size_t n_columns)
+{
+    size_t n_rows = n_layers * (1 + n_heads);
+    model m = {n_layers, n_heads, n_columns,
+               malloc(n_rows * n_columns * sizeof(float)),
+               malloc(n_rows * sizeof(float))};
+    assert_true(m.values && m.levels);
+    for (size_t r = 0; r < n_rows; r++) {
+        m.levels[r] = 2;
+        for (size_t i = 0; i < n_columns; i++)
+            m.values[r * n_columns + i] =
+                (float)(1.9 + 1.9 * sin((double)(r * 7 + i * 3) / 40));
+    }
+    return m;
+}
+
+static es_raster_panel panel_of(const model *m)
+{
+    return (es_raster_panel){.title = "SM",
+                             .subtitle = "eval",
+                             .layers = {m->values, m->levels, m->n_layers},
+                             .heads = {m->values + m->n_layers * m->n_columns,
+                                       m->levels + m->n_layers,
+                                       m->n_layers * m->n_heads},
+                             .n_columns = m->n_columns,
+                             .left = -0.5,
+                             .right = (double)m->n_columns - 0.5,
+                             .last = (double)m->n_columns - 1};
+}
+
+static void free_model(model *m)
+{
+    free(m->values);
+    free(m->levels);
+}
+
+static es_picture *drawn(const es_raster_panel *panels, size_t n,
+                         es_theme theme)
+{
+    es_raster figure = {.panels = panels,
+                        .n_panels = n,
+                        .low = 0,
+                        .high = 3.8,
+                        .scale_text = "entropy (nats)",
+                        .note = "a note"};
+    es_picture *picture = NULL;
+    figure.style.theme = theme;
+    assert_int_equal(es_raster_draw(&picture, &figure), ES_OK);
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+static size_t count_color(const es_image *image, uint32_t color)
+{
+    size_t n = 0;
+    for (int y = 0; y < image->height; y++)
+        for (int x = 0; x < image->width; x++)
+            n += image_at(image, x, y) == color;
+    return n;
+}
+
+static void test_raster__golden(void **state)
+{
+    (void)state;
+    model a = make_model(3, 4, 200), b = make_model(5, 2, 40);
+    a.values[8 * 200 + 120] = NAN;
+    for (size_t r = 0; r < 15; r++)
+        for (size_t i = 20; i < 24; i++)
+            b.values[r * 40 + i] = es_missing();
+    const es_raster_panel panels[2] = {panel_of(&a), panel_of(&b)};
+    es_picture *picture = drawn(panels, 2, ES_THEME_DARK);
+    assert_true(picture_is_golden(picture, "raster_two"));
+    es_picture_free(picture);
+    free_model(&a);
+    free_model(&b);
+}
+
+/* One NaN of 2048 x 148 cells is seen in the image and at both edges; the
+ * file has a palette. */
+static void test_raster__one_nan(void **state)
+{
+    (void)state;
+    model m = make_model(4, 36, 2048);
+    es_raster_panel panel = panel_of(&m);
+    uint32_t alarm = image_color(es_theme_colors(ES_THEME_LIGHT)->alarm);
+    es_image image;
+    es_picture *clean = drawn(&panel, 1, ES_THEME_LIGHT);
+    assert_true(picture_image(&image, clean, 2));
+    assert_int_equal(count_color(&image, alarm), 0);
+    image_clear(&image);
+    es_picture_free(clean);
+    m.values[100 * 2048 + 1777] = NAN;
+    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT);
+    assert_true(picture_says(picture, "NaN or infinite"));
+    assert_true(picture_image(&image, picture, 2));
+    assert_in_range(image.n_palette, 64, 256);
+    /* The legend's square is 15 x 15 within its frame; a mark is 2 x 6. */
+    assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
+    image_clear(&image);
+    es_picture_free(picture);
+    free_model(&m);
+}
+
+static void test_raster__every_shape(void **state)
+{
+    (void)state;
+    static const size_t shapes[][3] = {{1, 1, 1},    {1, 128, 3}, {96, 1, 2048},
+                                       {96, 128, 7}, {12, 12, 1}, {2, 3, 500}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        model m = make_model(shapes[i][0], shapes[i][1], shapes[i][2]);
+        es_raster_panel panel = panel_of(&m);
+        es_picture_free(drawn(&panel, 1, ES_THEME_LIGHT));
+        for (size_t k = 0; k < shapes[i][0] * (1 + shapes[i][1]) * shapes[i][2];
+             k++)
+            m.values[k] = NAN;
+        panel.right = panel.left + 3e18;
+        panel.last = panel.right;
+        es_picture_free(drawn(&panel, 1, ES_THEME_DARK));
+        panel.heads.n_rows = 0;
+        es_picture_free(drawn(&panel, 1, ES_THEME_LIGHT));
+        free_model(&m);
+    }
+}
+
+/* However wide the columns: no tick where there was no sample. */
+static void test_raster__ticks_are_at_samples(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t n;
+        double left, right, first, last;
+        const char *there[3], *not_there[2];
+    } cases[] = {
+        {2, 200, 1000, 400, 800, {"400", "600", "800"}, {"200", "1K"}},
+        {2, 6, 10, 7, 9, {"7", "8", "9"}, {"6", "10"}},
+        {1, 499.5, 500.5, 500, 500, {"500"}, {"499.5", "500.5"}},
+        {1024, 999.5, 3047.5, 1000, 3047, {"1K", "2K", "3K"}, {"500", "3.5K"}},
+        {512, 1000, 3050, 1002, 2994, {"1.5K", "2K", "2.5K"}, {"1K", "3K"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model m = make_model(2, 3, cases[i].n);
+        es_raster_panel panel = panel_of(&m);
+        panel.left = cases[i].left;
+        panel.right = cases[i].right;
+        panel.first = cases[i].first;
+        panel.last = cases[i].last;
+        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT);
+        for (size_t k = 0; k < 3 && cases[i].there[k]; k++)
+            assert_true(picture_says(picture, cases[i].there[k]));
+        for (size_t k = 0; k < 2; k++)
+            assert_false(picture_says(picture, cases[i].not_there[k]));
+        es_picture_free(picture);
+        free_model(&m);
+    }
+}
+
+static void test_raster__refuses(void **state)
+{
+    (void)state;
+    es_picture *picture = NULL;
+    es_raster_panel panel = {.title = "none"};
+    es_raster figure = {.panels = &panel, .n_panels = 1};
+    assert_int_equal(es_raster_draw(&picture, &figure), ES_EUSAGE);
+    figure.n_panels = 0;
+    assert_int_equal(es_raster_draw(&picture, &figure), ES_EUSAGE);
+    model m = make_model(2, 3, 4);
+    panel = panel_of(&m);
+    figure.n_panels = 1;
+    figure.style.width = 30;
+    assert_int_equal(es_raster_draw(&picture, &figure), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "a raster of 30x"));
+    assert_null(picture);
+    free_model(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_image__pixels),
+        cmocka_unit_test(test_image__nothing_to_show),
+        cmocka_unit_test(test_image__svg_holds_a_png),
+        cmocka_unit_test(test_raster__join),
+        cmocka_unit_test(test_raster__golden),
+        cmocka_unit_test(test_raster__one_nan),
+        cmocka_unit_test(test_raster__every_shape),
+        cmocka_unit_test(test_raster__ticks_are_at_samples),
+        cmocka_unit_test(test_raster__refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

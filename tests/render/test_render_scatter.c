@@ -1,0 +1,212 @@
+#include "render/figures/scatter.h"
+#include "render/figures/scatter_internal.h"
+#include "tests/support/chance.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST = 150 };
+
+typedef struct bundle {
+    es_point points[MOST];
+    char labels[MOST][240];
+    es_scatter figure;
+} bundle;
+
+/* Points here and there, or with `spread` 0 all in one place. */
+static bundle *bundle_new(size_t n, double spread)
+{
+    bundle *b = calloc(1, sizeof *b);
+    uint32_t x = 7;
+    for (size_t i = 0; i < n; i++) {
+        double at[2];
+        for (int k = 0; k < 2; k++)
+            at[k] = congruence_unit(&x);
+        snprintf(b->labels[i], sizeof b->labels[i], "SM+LR(0.%zu)", i + 1);
+        b->points[i] = (es_point){1e9 * (1 + spread * at[0]),
+                                  2.5 + spread * at[1], b->labels[i]};
+    }
+    b->figure = (es_scatter){.points = b->points,
+                             .n = n,
+                             .x_counts = true,
+                             .front = true,
+                             .x_text = "FLOPs of a forward pass",
+                             .y_text = "perplexity, eval",
+                             .note = "lower left is better"};
+    return b;
+}
+
+/* Labels and points are apart too. */
+static void assert_clear(const es_scatter *figure)
+{
+    es_scatter_sheet sheet;
+    assert_int_equal(es_scatter_lay_out(&sheet, figure), ES_OK);
+    for (size_t i = 0; i < figure->n; i++)
+        for (size_t k = 0; k < figure->n; k++) {
+            const es_scatter_mark *mark = &sheet.marks[k];
+            const es_box *text = &sheet.marks[i].text;
+            if (text->width > 0 && mark->shown)
+                assert_false(mark->x > text->x - 2 && mark->y > text->y - 2 &&
+                             mark->x < text->x + text->width + 2 &&
+                             mark->y < text->y + text->height + 2);
+        }
+    es_scatter_sheet_clear(&sheet);
+}
+
+static es_picture *drawn(const es_scatter *figure)
+{
+    es_picture *picture = NULL;
+    if (es_scatter_draw(&picture, figure) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    assert_clear(figure);
+    return picture;
+}
+
+static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
+
+static void test_scatter__every_number(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 3, 7, 12, 40};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (size_t k = 0; k < 16; k++) {
+            bundle *b = bundle_new(counts[i], k & 8 ? 0 : 1);
+            b->figure.style.width = sizes[k % 4][0];
+            b->figure.style.height = sizes[k % 4][1];
+            b->figure.x_log = b->figure.y_log = k & 4;
+            es_picture_free(drawn(&b->figure));
+            free(b);
+        }
+}
+
+/* Every label is somewhere: beside its point, or in the list below. */
+static void test_scatter__all_are_named(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        bundle *b = bundle_new(40, k ? 1 : 0.001);
+        for (size_t i = 0; i < 40; i++)
+            snprintf(b->labels[i], sizeof b->labels[i], "name %zu", i);
+        es_picture *picture = drawn(&b->figure);
+        for (size_t i = 0; i < 40; i++)
+            if (!picture_says(picture, b->labels[i]))
+                fail_msg("no %s", b->labels[i]);
+        es_picture_free(picture);
+        free(b);
+    }
+}
+
+static void test_scatter__front(void **state)
+{
+    (void)state;
+    static const es_point points[] = {
+        {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},          {3, 5, "d"},
+        {4, 1, "e"},    {4, 1, "f"},   {5, NAN, "g"},        {NAN, 0, "h"},
+        {0.5, 20, "i"}, {9, 0.5, "j"}, {-INFINITY, -9, "k"}, {0.5, 25, "l"}};
+    static const bool wanted[] = {1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0};
+    const size_t n = sizeof points / sizeof *points;
+    es_scatter figure = {.points = points, .n = n, .front = true};
+    bool on_front[12];
+    es_scatter_front(on_front, &figure);
+    for (size_t i = 0; i < n; i++)
+        if (on_front[i] != wanted[i])
+            fail_msg("point %s", points[i].label);
+    es_picture_free(drawn(&figure));
+}
+
+/* What lies on the page is where the axes say. */
+static void test_scatter__places(void **state)
+{
+    (void)state;
+    static const es_point points[] = {
+        {10, 1000, "a"}, {100, 10, "b"}, {1000, 100, "c"}, {0, 5, "zero"}};
+    es_scatter figure = {
+        .points = points, .n = 4, .x_log = true, .y_log = true};
+    es_scatter_sheet sheet;
+    assert_int_equal(es_scatter_lay_out(&sheet, &figure), ES_OK);
+    const es_scatter_mark *m = sheet.marks;
+    assert_int_equal(sheet.n_shown, 3);
+    assert_true(fabs((m[2].x - m[1].x) - (m[1].x - m[0].x)) < 1e-9);
+    assert_true(fabs((m[1].y - m[2].y) - (m[2].y - m[0].y)) < 1e-9);
+    assert_true(m[1].y > m[2].y && m[2].y > m[0].y);
+    es_scatter_sheet_clear(&sheet);
+}
+
+static void test_scatter__special(void **state)
+{
+    (void)state;
+    static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        for (int logarithmic = 0; logarithmic < 2; logarithmic++) {
+            bundle *b = bundle_new(5, 1);
+            b->figure.x_log = b->figure.y_log = logarithmic;
+            for (size_t k = 0; k < 5; k++)
+                b->points[k].x = b->points[k].y = values[i];
+            es_picture *picture = drawn(&b->figure);
+            bool none = !isfinite(values[i]) || (logarithmic && values[i] <= 0);
+            assert_int_equal(picture_says(picture, "no finite values"), none);
+            es_picture_free(picture);
+            free(b);
+        }
+}
+
+static void test_scatter__long_names(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        bundle *b = bundle_new(7, 1);
+        for (size_t i = 0; i < 7; i++)
+            memset(b->labels[i], 'w', 200);
+        b->figure.style.title = b->labels[0];
+        b->figure.style.width = sizes[k][0];
+        es_picture_free(drawn(&b->figure));
+        free(b);
+    }
+}
+
+static void test_scatter__refused(void **state)
+{
+    (void)state;
+    es_picture *picture = NULL;
+    bundle *b = bundle_new(5, 1);
+    b->figure.style.width = 100;
+    b->figure.style.height = 90;
+    assert_int_equal(es_scatter_draw(&picture, &b->figure), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "ask for at least"));
+    assert_null(picture);
+    free(b);
+}
+
+static void test_scatter__golden(void **state)
+{
+    (void)state;
+    bundle *b = bundle_new(30, 1);
+    es_picture *picture = drawn(&b->figure);
+    assert_true(picture_is_golden(picture, "scatter_crowded"));
+    es_picture_free(picture);
+    b->figure.n = 5;
+    b->figure.style = (es_figure_style){.theme = ES_THEME_DARK, .width = 234};
+    picture = drawn(&b->figure);
+    assert_true(picture_is_golden(picture, "scatter_few"));
+    es_picture_free(picture);
+    free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scatter__every_number),
+        cmocka_unit_test(test_scatter__all_are_named),
+        cmocka_unit_test(test_scatter__front),
+        cmocka_unit_test(test_scatter__places),
+        cmocka_unit_test(test_scatter__special),
+        cmocka_unit_test(test_scatter__long_names),
+        cmocka_unit_test(test_scatter__refused),
+        cmocka_unit_test(test_scatter__golden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* The figure of what happened to a run. */
+#include "analyzer/base/value.h"
+#include "render/figures/timeline.h"
+#include "render/picture_internal.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { N = 80 };
+
+static const char *const lanes[] = {"nan", "collapse", "logits"};
+static const es_timeline_bar bars[] = {{0, 60, 79, ES_LEVEL_CRITICAL, "L1"},
+                                       {1, 20, 45, ES_LEVEL_CRITICAL, "L0-11"},
+                                       {1, 47, 48, ES_LEVEL_ERROR, "L3,5-7"},
+                                       {2, 40, 59, ES_LEVEL_WARNING, NULL}};
+static const es_timeline_mark marks[] = {{10, ES_LEVEL_INFO, "dropped"},
+                                         {60, ES_LEVEL_CRITICAL, "nan"},
+                                         {79, ES_LEVEL_INFO, "stop"}};
+
+static es_timeline_panel panel_of(const es_timeline_plot *plots, size_t n)
+{
+    return (es_timeline_panel){.title = "SM",
+                               .plots = plots,
+                               .n_plots = n,
+                               .bars = bars,
+                               .n_bars = 4,
+                               .marks = marks,
+                               .n_marks = 3,
+                               .order = "collapse 20, logits 40, nan 60",
+                               .first = 0,
+                               .last = 79};
+}
+
+static es_picture *drawn(const es_timeline_panel *panels, size_t n,
+                         es_theme theme, double width)
+{
+    es_timeline figure = {
+        .panels = panels, .n_panels = n, .lanes = lanes, .n_lanes = 3};
+    es_picture *picture = NULL;
+    figure.style.theme = theme;
+    figure.style.width = width;
+    assert_int_equal(es_timeline_draw(&picture, &figure), ES_OK);
+    assert_true(picture_is_finite(picture));
+    assert_true(picture_texts_are_apart(picture));
+    return picture;
+}
+
+static void test_timeline__golden(void **state)
+{
+    (void)state;
+    int64_t steps[N];
+    float entropy[N], logits[N];
+    for (int i = 0; i < N; i++) {
+        steps[i] = i;
+        entropy[i] = i < 60 ? (float)(2.5 - 0.04 * i) : NAN;
+        logits[i] = i == 30 ? es_missing() : (float)exp(0.2 * i);
+    }
+    const es_timeline_plot plots[] = {
+        {"lowest layer mean of entropy", steps, entropy, N, false},
+        {"largest logit", steps, logits, N, true}};
+    es_timeline_panel panel = panel_of(plots, 2);
+    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+    assert_true(picture_says(picture, "L0-11"));
+    assert_true(picture_says(picture, "dropped"));
+    assert_true(picture_says(picture, "stop"));
+    assert_true(picture_is_golden(picture, "timeline"));
+    es_picture_free(picture);
+}
+
+/* Whatever the values, steps and sizes: nothing overlaps, nothing is lost. */
+static void test_timeline__hostile(void **state)
+{
+    (void)state;
+    static const float kinds[] = {NAN,    INFINITY, 0,        -3,
+                                  1e-40f, 3e38f,    -INFINITY};
+    enum { LONG = 100000 };
+    int64_t *steps = malloc(LONG * sizeof *steps);
+    float *values = malloc(LONG * sizeof *values);
+    assert_true(steps && values);
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        for (int64_t i = 0; i < LONG; i++) {
+            steps[i] = i * (INT64_MAX / LONG);
+            values[i] = i % 3 ? kinds[kind] : (float)i;
+        }
+        const es_timeline_plot plots[] = {
+            {"linear", steps, values, LONG, false},
+            {"logarithmic", steps, values, LONG, true},
+            {"one", steps, values, 1, false}};
+        es_timeline_panel panels[2] = {panel_of(plots, 3), panel_of(NULL, 0)};
+        panels[0].last = (double)steps[LONG - 1];
+        es_picture_free(drawn(panels, 2, ES_THEME_DARK, 0));
+        es_picture_free(drawn(panels, 2, ES_THEME_LIGHT, 234));
+    }
+    free(steps);
+    free(values);
+}
+
+/* A dip of one sample of 100k is drawn, by few points. */
+static void test_timeline__keeps_a_dip(void **state)
+{
+    (void)state;
+    enum { LONG = 100000 };
+    int64_t *steps = malloc(LONG * sizeof *steps);
+    float *values = malloc(LONG * sizeof *values);
+    assert_true(steps && values);
+    for (int64_t i = 0; i < LONG; i++) {
+        steps[i] = i;
+        values[i] = i == 54321 ? 0.5f : 2 + (float)(i % 2);
+    }
+    const es_timeline_plot plot = {"loss", steps, values, LONG, false};
+    es_timeline_panel panel = panel_of(&plot, 1);
+    panel.last = LONG - 1;
+    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+    assert_in_range(picture->n_numbers, 1000, 8000);
+    size_t at_dip = 0;
+    double top = picture->numbers[1], low = top; /* where 3 and 2 are */
+    for (size_t i = 1; i < 100; i += 2) {
+        top = fmin(top, picture->numbers[i]);
+        low = fmax(low, picture->numbers[i]);
+    }
+    for (size_t i = 1; i < picture->n_numbers; i += 2)
+        at_dip += fabs(picture->numbers[i] - (low + 1.5 * (low - top))) < 0.01;
+    assert_int_equal(at_dip, 1);
+    es_picture_free(picture);
+    free(steps);
+    free(values);
+}
+
+/* Of a few steps each has its tick, and no part of one does. */
+static void test_timeline__few_steps(void **state)
+{
+    (void)state;
+    const int64_t steps[] = {27, 29};
+    const float values[] = {1.25f, 1.75f};
+    const es_timeline_plot plot = {"loss", steps, values, 2, false};
+    es_timeline_panel panel = {
+        .title = "SM", .plots = &plot, .n_plots = 1, .first = 27, .last = 29};
+    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+    assert_true(picture_says(picture, "27"));
+    assert_true(picture_says(picture, "28"));
+    assert_true(picture_says(picture, "29"));
+    assert_false(picture_says(picture, "27.5"));
+    es_picture_free(picture);
+}
+
+/* Nothing is half a NaN. */
+static void test_timeline__counts_are_whole(void **state)
+{
+    (void)state;
+    const int64_t steps[] = {100, 200};
+    static const float counts[][2] = {{0, 0}, {0, 1}, {0, 2}, {7, 8}};
+    static const char *const parts[] = {"0.5", "0.5", "0.5", "7.5"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const es_timeline_plot plot = {"NaN", steps, counts[i], 2, false};
+        es_timeline_panel panel = {.title = "SM",
+                                   .plots = &plot,
+                                   .n_plots = 1,
+                                   .first = 100,
+                                   .last = 200};
+        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+        assert_false(picture_says(picture, parts[i]));
+        assert_true(picture_says(picture, i == 3 ? "8" : "0"));
+        es_picture_free(picture);
+    }
+}
+
+static void test_timeline__refuses(void **state)
+{
+    (void)state;
+    es_picture *picture = NULL;
+    es_timeline figure = {.lanes = lanes, .n_lanes = 3};
+    assert_int_equal(es_timeline_draw(&picture, &figure), ES_EUSAGE);
+    es_timeline_panel panel = panel_of(NULL, 0);
+    figure.panels = &panel;
+    figure.n_panels = 1;
+    figure.style.width = 40;
+    assert_int_equal(es_timeline_draw(&picture, &figure), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "a timeline of 40x"));
+    assert_null(picture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timeline__golden),
+        cmocka_unit_test(test_timeline__hostile),
+        cmocka_unit_test(test_timeline__keeps_a_dip),
+        cmocka_unit_test(test_timeline__few_steps),
+        cmocka_unit_test(test_timeline__counts_are_whole),
+        cmocka_unit_test(test_timeline__refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+#include "render/write_internal.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/golden_text.h"
+#include "tests/support/pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_picture_note notes[] = {
+    {"Title", "a <b> & \"c\" 'd' ]]>"},
+    {"run", "h\xc3\xa9llo\n<script>alert(1)</script>"},
+    {"bad <key>", "\x01\xff\xed\xa0\x80\xef\xbf\xbe"},
+};
+
+/* Every kind of shape, and text that could be mistaken for markup. */
+static es_picture *sample(void)
+{
+    const es_color white = {255, 255, 255, 255}, red = {200, 0, 0, 255};
+    const es_color faint = {0, 51, 102, 128};
+    const double pairs[] = {10, 12, 20, 15, NAN, NAN, 30, 40, 40, 50};
+    es_picture *picture = NULL;
+    assert_int_equal(es_picture_new(&picture, 100, 80, white), ES_OK);
+    es_picture_rect(picture, 1, 1, 10, 10, red);
+    es_picture_frame(picture, 1, 1, 10, 10, 0.5, red);
+    es_picture_hatch(picture, 20, 20, 15, 9, white, red);
+    es_picture_line(picture, 0, 0, 50, 50, 1, red);
+    es_picture_dashed(picture, 0, 70, 100, 70, 1, 3, red);
+    es_picture_polyline(picture, pairs, 5, 1, red);
+    es_picture_spans(picture, 10, 2, pairs, 5, red);
+    es_picture_dot(picture, 60, 60, 2, red);
+    es_picture_clip(picture, 0, 0, 50, 50);
+    es_picture_clip(picture, 2, 2, 40.125, 50);
+    es_picture_text(picture, 5, 40, 9, ES_ALIGN_START, ES_WEIGHT_BOLD, 0, red,
+                    "surface12 <svg> & id=\"surface3\"");
+    es_picture_unclip(picture);
+    es_picture_unclip(picture);
+    es_picture_text(picture, 90, 70, 9, ES_ALIGN_END, ES_WEIGHT_NORMAL, 90, red,
+                    "Caption \x02  \xff");
+    es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+                    faint, "  0.25");
+    es_picture_clip(picture, 0, 0, 50, 50); /* again, and left open */
+    es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
+    return picture;
+}
+
+static char *written(size_t *n, const es_picture *picture, es_format format)
+{
+    char *bytes = picture_bytes(n, picture, format, 1, notes, 3);
+    assert_non_null(bytes);
+    return bytes;
+}
+
+static void test_vector__same_bytes_again(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
+        size_t n, again;
+        char *a = written(&n, picture, (es_format)format);
+        char *b = written(&again, picture, (es_format)format);
+        assert_int_equal(n, again);
+        assert_memory_equal(a, b, n);
+        free(a);
+        free(b);
+    }
+    es_picture_free(picture);
+}
+
+static void test_vector__svg_metadata_is_escaped(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n;
+    char *svg = written(&n, picture, ES_FORMAT_SVG);
+    assert_int_equal(strlen(svg), n);
+    assert_non_null(strstr(svg, "<title>a &lt;b&gt; &amp; "));
+    assert_non_null(
+        strstr(svg, "<desc>run: h\xc3\xa9llo\xef\xbf\xbd&lt;script"));
+    assert_non_null(strstr(svg, "\nbad &lt;key&gt;: \xef\xbf\xbd"));
+    assert_null(strstr(svg, "<script"));
+    assert_null(strstr(svg, "]]>"));
+    assert_null(strstr(svg, "\xef\xbf\xbe")); /* no character of XML */
+    const char *title = strstr(svg, "<title>");
+    assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<rect"));
+    assert_string_equal(svg + n - 7, "</svg>\n");
+    free(svg);
+    es_picture_free(picture);
+}
+
+static void test_vector__svg_holds_numbers_only(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n;
+    char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    assert_non_null(svg);
+    assert_null(strstr(svg, "nan"));
+    assert_null(strstr(svg, "inf"));
+    assert_null(strstr(svg, "<title>"));
+    assert_null(strstr(svg, "<desc>"));
+    assert_non_null(strstr(svg, "width=\"100pt\" height=\"80pt\""));
+    free(svg);
+    es_picture_free(picture);
+}
+
+/* Every shape as it is written, and nothing but the text as text. */
+static void test_vector__svg_is_golden(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n;
+    char *svg = written(&n, picture, ES_FORMAT_SVG);
+    assert_true(es_text_is_golden(svg, "shapes.svg"));
+    free(svg);
+    es_picture_free(picture);
+}
+
+/* In the order of reading, placed by its left and right as in PNG. */
+static void test_vector__svg_of_leftward_text(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {
+        "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"end\""
+        " direction=\"rtl\"",
+        "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"middle\""
+        " direction=\"rtl\"",
+        "<text x=\"9\" y=\"9\" font-size=\"9\" direction=\"rtl\"",
+    };
+    for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
+        es_picture *picture = NULL;
+        size_t n;
+        assert_int_equal(es_picture_new(&picture, 50, 9, (es_color){.a = 255}),
+                         ES_OK);
+        es_picture_text(picture, 9, 9, 9, (es_align)align, ES_WEIGHT_NORMAL, 0,
+                        (es_color){.a = 255}, "\u05e9\u05dc run");
+        char *svg = written(&n, picture, ES_FORMAT_SVG);
+        assert_non_null(strstr(svg, ">\u05e9\u05dc run</text>"));
+        assert_non_null(strstr(svg, wanted[align]));
+        free(svg);
+        es_picture_free(picture);
+    }
+}
+
+static void test_vector__numbers_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-0.0, "0"},
+        {0.004, "0"},
+        {-0.004, "0"},
+        {0.005, ".01"},
+        {-0.05, "-.05"},
+        {0.1, ".1"},
+        {1, "1"},
+        {10, "10"},
+        {100.5, "100.5"},
+        {-123.456, "-123.46"},
+        {99.999, "100"},
+        {1e5, "100000"},
+        {-2e5 + 0.01, "-199999.99"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_buffer b = {0};
+        es_buffer_number(&b, cases[i].x);
+        es_buffer_add(&b, "", 1);
+        assert_string_equal(b.data, cases[i].text);
+        free(b.data);
+    }
+}
+
+static void test_vector__pdf_metadata(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n;
+    char *pdf = written(&n, picture, ES_FORMAT_PDF);
+    assert_memory_equal(pdf, "%PDF-", 5);
+    assert_non_null(memmem(pdf, n, "/Title (a <b> & ", 16));
+    assert_non_null(memmem(pdf, n, "/Subject", 8));
+    assert_null(memmem(pdf, n, "/CreationDate", 13));
+    assert_non_null(memmem(pdf, n, "DejaVuSans", 10)); /* text is text */
+    assert_non_null(memmem(pdf, n, "%%EOF", 5));
+    free(pdf);
+    pdf = picture_bytes(&n, picture, ES_FORMAT_PDF, 1, NULL, 0);
+    assert_non_null(pdf);
+    assert_null(memmem(pdf, n, "/CreationDate", 13));
+    assert_null(memmem(pdf, n, "/Title", 6));
+    free(pdf);
+    es_picture_free(picture);
+}
+
+static void test_vector__full_disk(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
+        for (int buffered = 0; buffered < 2; buffered++) {
+            FILE *out = fopen("/dev/full", "wb");
+            assert_non_null(out);
+            if (!buffered)
+                setvbuf(out, NULL, _IONBF, 0);
+            assert_int_equal(
+                es_picture_write(picture, out, (es_format)format, 1, notes, 3),
+                ES_EIO);
+            assert_non_null(strstr(es_message(), "No space left"));
+            fclose(out);
+        }
+    }
+    es_picture_free(picture);
+}
+
+/* The scale is of pixels: it changes nothing here, whatever it is. */
+static void test_vector__scale_is_ignored(void **state)
+{
+    (void)state;
+    es_picture *picture = sample();
+    size_t n, m;
+    char *a = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    char *b = picture_bytes(&m, picture, ES_FORMAT_SVG, NAN, NULL, 0);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+    es_picture_free(picture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vector__same_bytes_again),
+        cmocka_unit_test(test_vector__svg_metadata_is_escaped),
+        cmocka_unit_test(test_vector__svg_holds_numbers_only),
+        cmocka_unit_test(test_vector__svg_is_golden),
+        cmocka_unit_test(test_vector__svg_of_leftward_text),
+        cmocka_unit_test(test_vector__numbers_are_short),
+        cmocka_unit_test(test_vector__pdf_metadata),
+        cmocka_unit_test(test_vector__full_disk),
+        cmocka_unit_test(test_vector__scale_is_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,242 @@
+/* Thinning for a report: what is kept of a series that is too long. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "cli/report/report.h"
+#include "cli/report/thin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES = 3 };
+
+/* Samples 0..n-1 at steps 10 k: values about 1 + k/n, changed by `change`. */
+typedef void changer(int k, float *values);
+
+static es_thin *thin(int n, size_t room, changer *change)
+{
+    es_thin *made = NULL;
+    assert_int_equal(es_thin_new(&made, VALUES, (size_t)n, room), ES_OK);
+    for (int k = 0; k < n; k++) {
+        float values[VALUES];
+        for (int i = 0; i < VALUES; i++)
+            values[i] = 1 + (float)(k + i) / (float)(n + 1);
+        if (change)
+            change(k, values);
+        es_thin_push(made, 10 * k, values);
+    }
+    es_thin_finish(made);
+    return made;
+}
+
+/* Index of a step among those kept; -1: it is not. */
+static int find(const es_thin *thin, int64_t step)
+{
+    for (size_t i = 0; i < es_thin_n(thin); i++)
+        if (es_thin_steps(thin)[i] == step)
+            return (int)i;
+    return -1;
+}
+
+static void assert_in_order(const es_thin *thin, int n)
+{
+    const int64_t *steps = es_thin_steps(thin);
+    size_t kept = es_thin_n(thin);
+    assert_int_equal(steps[0], 0);
+    assert_int_equal(steps[kept - 1], 10 * (n - 1));
+    for (size_t i = 1; i < kept; i++)
+        assert_true(steps[i - 1] < steps[i]);
+}
+
+static void test_thin__keeps_all_that_fits(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 7; n++) {
+        es_thin *made = thin(n, 7, NULL);
+        assert_int_equal(es_thin_n(made), n);
+        assert_in_order(made, n);
+        for (int k = 0; k < n; k++)
+            assert_true(es_thin_values(made)[k * VALUES + 2] ==
+                        1 + (float)(k + 2) / (float)(n + 1));
+        es_thin_free(made);
+    }
+}
+
+static void test_thin__keeps_to_its_room(void **state)
+{
+    (void)state;
+    for (int n = 5; n <= 200; n += 13)
+        for (size_t room = 0; room < 40; room += 3) {
+            es_thin *made = thin(n, room, NULL);
+            assert_true(es_thin_n(made) <=
+                        (room < ES_THIN_LEAST ? ES_THIN_LEAST : room));
+            assert_in_order(made, n);
+            es_thin_free(made);
+        }
+}
+
+static void dip(int k, float *values)
+{
+    if (k == 41)
+        values[1] = 0.25F;
+}
+
+static void peak(int k, float *values)
+{
+    if (k == 41)
+        values[2] = 9;
+    if (k == 43)
+        values[0] = 2.5F; /* a lesser one in the same group */
+}
+
+static void broken(int k, float *values)
+{
+    if (k == 41)
+        values[0] = NAN;
+    if (k == 43)
+        values[1] = -8;
+}
+
+static void infinite(int k, float *values)
+{
+    if (k == 41)
+        values[0] = -INFINITY;
+}
+
+/* NaN everywhere but at one step. */
+static void healed(int k, float *values)
+{
+    if (k != 41)
+        values[1] = NAN;
+}
+
+static void gone(int k, float *values)
+{
+    if (k % 2)
+        values[1] = es_missing();
+    if (k == 41)
+        values[0] = 0.5F;
+}
+
+static void test_thin__keeps_what_stands_out(void **state)
+{
+    (void)state;
+    changer *const changes[] = {dip, peak, broken, infinite, healed, gone};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+        /* the odd sample first, last or inside its group */
+        for (int n = 100; n < 130; n++) {
+            es_thin *made = thin(n, 25, changes[i]);
+            int at = find(made, 410);
+            assert_true(at >= 0);
+            float wanted[VALUES], *kept = wanted;
+            for (int k = 0; k < VALUES; k++)
+                wanted[k] = 1 + (float)(41 + k) / (float)(n + 1);
+            changes[i](41, kept);
+            assert_memory_equal(es_thin_values(made) + at * VALUES, wanted,
+                                sizeof wanted);
+            es_thin_free(made);
+        }
+}
+
+static void test_thin__ignores_samples_beyond(void **state)
+{
+    (void)state;
+    es_thin *made = NULL;
+    const float value = 2;
+    assert_int_equal(es_thin_new(&made, 1, 2, 10), ES_OK);
+    for (int step = 5; step < 9; step++)
+        es_thin_push(made, step, &value);
+    es_thin_finish(made);
+    assert_int_equal(es_thin_n(made), 2);
+    assert_int_equal(es_thin_steps(made)[1], 6);
+    es_thin_free(made);
+}
+
+static void assert_prints(const char *wanted, bool json, const char *from)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *stream = open_memstream(&text, &n);
+    assert_non_null(stream);
+    if (json)
+        es_report_json(stream, from, strlen(from));
+    else
+        es_report_base64(stream, from, strlen(from));
+    fclose(stream);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+/* The vectors of RFC 4648, section 10. */
+static void test_report__base64(void **state)
+{
+    (void)state;
+    assert_prints("", false, "");
+    assert_prints("Zg==", false, "f");
+    assert_prints("Zm8=", false, "fo");
+    assert_prints("Zm9v", false, "foo");
+    assert_prints("Zm9vYg==", false, "foob");
+    assert_prints("Zm9vYmFy", false, "foobar");
+    assert_prints("+/+/", false, "\xfb\xff\xbf");
+}
+
+static void test_report__json_holds_no_tag(void **state)
+{
+    (void)state;
+    assert_prints("", true, "");
+    assert_prints("{\"a\":1}", true, "{\"a\":1}");
+    assert_prints("\"\\u003c/script>\\u003c\\u003c!--\"", true,
+                  "\"</script><<!--\"");
+    assert_prints("\\u003c", true, "<");
+}
+
+/* --- shares of the page ---------------------------------------------------*/
+
+/* A report of one run whose series have these samples of 9 values. */
+static void allot(size_t *shares, const size_t *n_samples, size_t n,
+                  size_t n_values)
+{
+    es_report_series series[8] = {0};
+    es_report_run run = {.series = series, .n_series = n};
+    es_report report = {.runs = &run, .n_runs = 1};
+    for (size_t i = 0; i < n; i++) {
+        series[i].series.n_values = 9;
+        series[i].n_samples = n_samples[i];
+    }
+    es_report_allot(&report, n_values);
+    for (size_t i = 0; i < n; i++)
+        shares[i] = series[i].share;
+}
+
+static void test_report__shares(void **state)
+{
+    (void)state;
+    size_t shares[3];
+    allot(shares, (const size_t[]){10, 20, 30}, 3, 600);
+    assert_int_equal(shares[0], 100); /* each is whole */
+    assert_int_equal(shares[1], 200);
+    assert_int_equal(shares[2], 300);
+    allot(shares, (const size_t[]){10, 1000, 1000}, 3, 1100);
+    assert_int_equal(shares[0], 100);
+    assert_int_equal(shares[1], 500); /* what the small one leaves */
+    assert_int_equal(shares[2], 500);
+    allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
+    assert_int_equal(shares[1], 300); /* fits once the first has taken less */
+    assert_int_equal(shares[2], 400);
+    allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);
+    assert_true(shares[0] > 0 && shares[1] > 0 && shares[2] > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_thin__keeps_all_that_fits),
+        cmocka_unit_test(test_thin__keeps_to_its_room),
+        cmocka_unit_test(test_thin__keeps_what_stands_out),
+        cmocka_unit_test(test_thin__ignores_samples_beyond),
+        cmocka_unit_test(test_report__base64),
+        cmocka_unit_test(test_report__json_holds_no_tag),
+        cmocka_unit_test(test_report__shares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/** Table, JSON and CSV, to the byte, and what a program makes of them. */
+#include "tests/support/cmocka_all.h"
+
+#include "cli/output/output.h"
+#include "cli/runs/json.h"
+#include "cli/scan/csv.h"
+#include "cli/scan/table.h"
+#include "tests/support/golden_text.h"
+#include "tests/support/run_files.h"
+#include "tests/support/shown.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const es_max observed = {.policy = ES_MAX_OBSERVED};
+static const es_max ceiling = {.policy = ES_MAX_CEILING};
+
+/* What was printed, to be freed. */
+typedef struct page {
+    char *text;
+    size_t length;
+    FILE *stream;
+} page;
+
+static void open_page(page *out)
+{
+    out->stream = open_memstream(&out->text, &out->length);
+    assert_non_null(out->stream);
+}
+
+static char *close_page(page *written)
+{
+    assert_false(ferror(written->stream));
+    assert_int_equal(fclose(written->stream), 0);
+    return written->text;
+}
+
+static char *print_table(const es_shown *shown, es_table_options options)
+{
+    page to;
+    es_table *table;
+    open_page(&to);
+    es_assert_ok(es_table_new(&table, &options));
+    for (size_t i = 0; i < shown->n; i++)
+        es_assert_ok(es_table_add(table, shown->runs[i]));
+    es_table_print(table, to.stream);
+    es_table_free(table);
+    return close_page(&to);
+}
+
+static char *print_json(const es_shown *shown)
+{
+    page to;
+    es_json json;
+    open_page(&to);
+    es_json_begin(&json, to.stream, &shown->max, shown->observed);
+    for (size_t i = 0; i < shown->n; i++)
+        es_assert_ok(es_json_run(&json, shown->runs[i]));
+    es_json_end(&json);
+    return close_page(&to);
+}
+
+static char *print_csv(const es_shown *shown)
+{
+    page to;
+    open_page(&to);
+    es_csv_header(to.stream);
+    for (size_t i = 0; i < shown->n; i++)
+        es_assert_ok(es_csv_run(to.stream, shown->runs[i]));
+    return close_page(&to);
+}
+
+static void assert_golden(char *text, const char *name)
+{
+    assert_true(es_text_is_golden(text, name));
+    free(text);
+}
+
+static void test_outputs__published(void **state)
+{
+    es_shown shown;
+    es_shown_published(&shown, state, observed);
+    assert_golden(print_table(&shown, (es_table_options){0}),
+                  "table_published.txt");
+    assert_golden(print_json(&shown), "runs_published.json");
+    assert_golden(print_csv(&shown), "runs_published.csv");
+    es_shown_free(&shown);
+}
+
+static void test_outputs__troubled(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    assert_golden(print_table(&shown, (es_table_options){0}),
+                  "table_troubled.txt");
+    assert_golden(print_json(&shown), "runs_troubled.json");
+    assert_golden(print_csv(&shown), "runs_troubled.csv");
+    es_shown_free(&shown);
+}
+
+static void test_outputs__each_run_its_own_max(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, ceiling);
+    assert_golden(print_table(&shown, (es_table_options){0}),
+                  "table_ceiling.txt");
+    assert_golden(print_json(&shown), "runs_ceiling.json");
+    es_shown_free(&shown);
+}
+
+static void test_outputs__narrow_terminal_in_colour(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    assert_golden(
+        print_table(&shown, (es_table_options){.width = 100, .colour = true}),
+        "table_narrow.txt");
+    es_shown_free(&shown);
+}
+
+/* Files are named where the names of runs do not tell them. */
+static void test_outputs__files_are_shown_where_needed(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    size_t n = shown.n;
+    for (shown.n = 1; shown.n <= 2; shown.n++) {
+        char *table = print_table(&shown, (es_table_options){0});
+        assert_int_equal(strstr(table, "hostile.db") != NULL, shown.n == 2);
+        free(table);
+    }
+    shown.n = n;
+    es_shown_free(&shown);
+}
+
+/* Nothing that steers a terminal gets through, on any path. */
+static void test_outputs__names_cannot_steer_a_terminal(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    char *texts[] = {print_table(&shown, (es_table_options){.width = 40}),
+                     print_table(&shown, (es_table_options){0}),
+                     print_json(&shown), print_csv(&shown)};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_null(strchr(texts[i], 033));
+        assert_null(strchr(texts[i], '\r'));
+        free(texts[i]);
+    }
+    es_shown_free(&shown);
+}
+
+/* A member that is a number, or null with its state beside it. */
+static void assert_number_or_state(json_t *object, const char *name)
+{
+    char state_name[64];
+    json_t *member = json_object_get(object, name);
+    snprintf(state_name, sizeof state_name, "%s_state", name);
+    const char *said = json_string_value(json_object_get(object, state_name));
+    assert_non_null(member);
+    assert_true(json_is_number(member) || json_is_null(member));
+    assert_int_equal(json_is_null(member), said != NULL);
+    assert_true(!said || !strcmp(said, "nan") || !strcmp(said, "inf") ||
+                !strcmp(said, "-inf") || !strcmp(said, "missing"));
+}
+
+static void assert_bands(json_t *bands)
+{
+    json_t *counts = json_object_get(bands, "counts");
+    double total = json_number_value(json_object_get(bands, "nonfinite"));
+    assert_int_equal(json_array_size(counts), 4);
+    assert_int_equal(json_array_size(json_object_get(bands, "fractions")), 4);
+    for (size_t band = 0; band < 4; band++)
+        total += json_number_value(json_array_get(counts, band));
+    assert_true(total == json_number_value(json_object_get(bands, "heads")));
+    assert_number_or_state(bands, "balanced");
+    assert_number_or_state(bands, "max");
+}
+
+static void assert_schema(json_t *run)
+{
+    static const char *const numbers[] = {
+        "run",  "n_layer", "n_head",  "ctx",       "step",
+        "loss", "ppl",     "ceiling", "eval_loss", "eval_ppl"};
+    static const char *const statistics[] = {"layer", "mean", "min",
+                                             "max",   "std",  "nonfinite"};
+    static const char *const of_flags[] = {"kind",  "severity",  "stands",
+                                           "onset", "last",      "layers",
+                                           "heads", "threshold", "value"};
+    size_t index;
+    json_t *element;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        assert_number_or_state(run, numbers[i]);
+    assert_true(json_is_string(json_object_get(run, "path")));
+    assert_true(json_is_string(json_object_get(run, "name")));
+    assert_true(json_is_string(json_object_get(run, "status")));
+    assert_true(json_is_string(json_object_get(run, "phase")));
+    assert_non_null(json_object_get(run, "arch"));
+    assert_bands(json_object_get(run, "bands"));
+    json_array_foreach(
+        json_object_get(run, "layers"), index,
+        element) for (size_t i = 0; i < sizeof statistics / sizeof *statistics;
+                      i++) assert_number_or_state(element, statistics[i]);
+    json_array_foreach(
+        json_object_get(run, "flags"), index,
+        element) for (size_t i = 0; i < sizeof of_flags / sizeof *of_flags; i++)
+        assert_non_null(json_object_get(element, of_flags[i]));
+}
+
+static json_t *parse(char *text)
+{
+    json_error_t error;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        print_error("line %d: %s\n", error.line, error.text);
+    assert_non_null(root);
+    free(text);
+    return root;
+}
+
+static void test_outputs__json_is_schema_1(void **state)
+{
+    for (int policy = 0; policy <= ES_MAX_NUMBER; policy++) {
+        es_shown shown;
+        es_max max = {.policy = (es_max_policy)policy, .number = 1.5};
+        es_shown_troubled(&shown, state, max);
+        json_t *root = parse(print_json(&shown)), *run;
+        json_t *runs = json_object_get(root, "runs");
+        json_t *said = json_object_get(root, "max");
+        size_t index;
+        assert_int_equal(json_integer_value(json_object_get(root, "schema")),
+                         1);
+        assert_string_equal(json_string_value(json_object_get(said, "policy")),
+                            es_max_name(max.policy));
+        assert_number_or_state(said, "value");
+        assert_int_equal(json_array_size(runs), shown.n);
+        json_array_foreach(runs, index, run) assert_schema(run);
+        json_decref(root);
+        es_shown_free(&shown);
+    }
+}
+
+static void test_outputs__names_come_back_from_json(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    json_t *root = parse(print_json(&shown)), *run;
+    size_t index;
+    json_array_foreach(json_object_get(root, "runs"), index, run)
+        assert_string_equal(json_string_value(json_object_get(run, "name")),
+                            shown.runs[index]->name);
+    json_decref(root);
+    es_shown_free(&shown);
+}
+
+/* The configuration is printed as the object that it is. */
+static void test_outputs__a_configuration_comes_back_from_json(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    char *text = print_json(&shown);
+    assert_null(strstr(text, "\xc2\x9b")); /* CSI to a terminal */
+    assert_null(strchr(text, 0x7f));
+    json_t *root = parse(text);
+    json_t *runs = json_object_get(root, "runs");
+    json_t *config = json_object_get(json_array_get(runs, 0), "config");
+    assert_true(json_number_value(json_object_get(config, "lr")) == 1e-3);
+    assert_string_equal(json_string_value(json_object_get(config, "name")),
+                        "\"x\"\033[31m\xc2\x9b\x7f\xce\xb1");
+    assert_true(
+        json_is_null(json_object_get(json_array_get(runs, 1), "config")));
+    json_decref(root);
+    es_shown_free(&shown);
+}
+
+static void test_outputs__no_runs(void **state)
+{
+    (void)state;
+    es_shown none = {.max = observed, .observed = NAN};
+    char *table = print_table(&none, (es_table_options){0});
+    assert_string_equal(table, "");
+    free(table);
+    json_t *root = parse(print_json(&none));
+    assert_int_equal(json_array_size(json_object_get(root, "runs")), 0);
+    json_decref(root);
+    char *csv = print_csv(&none);
+    assert_non_null(strchr(csv, '\n'));
+    assert_int_equal(strchr(csv, '\n')[1], 0);
+    free(csv);
+}
+
+/* As many cells in every line as in the header, quotes respected. */
+static void test_outputs__csv_is_rectangular(void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, observed);
+    char *csv = print_csv(&shown);
+    size_t lines = 0, commas = 0, header = 0;
+    bool quoted = false;
+    for (const char *at = csv; *at; at++) {
+        quoted ^= *at == '"';
+        commas += *at == ',' && !quoted;
+        if (*at != '\n' || quoted)
+            continue;
+        if (lines++ == 0)
+            header = commas;
+        assert_int_equal(commas, header);
+        commas = 0;
+    }
+    assert_int_equal(lines, shown.n + 1);
+    assert_false(quoted);
+    free(csv);
+    es_shown_free(&shown);
+}
+
+static void test_outputs__a_pipe_is_no_terminal(void **state)
+{
+    (void)state;
+    int ends[2];
+    es_table_options options = {.width = 7, .colour = true};
+    assert_int_equal(pipe(ends), 0);
+    FILE *stream = fdopen(ends[1], "w");
+    assert_non_null(stream);
+    es_table_options_for(&options, stream);
+    assert_int_equal(options.width, 0);
+    assert_false(options.colour);
+    fclose(stream);
+    close(ends[0]);
+}
+
+static void test_outputs__a_terminal_has_colours_unless_told(void **state)
+{
+    (void)state;
+    es_table_options options;
+    int primary = posix_openpt(O_RDWR | O_NOCTTY);
+    if (primary < 0 || grantpt(primary) || unlockpt(primary))
+        skip();
+    FILE *stream = fopen(ptsname(primary), "w");
+    if (!stream)
+        skip();
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+    es_table_options_for(&options, stream);
+    assert_true(options.colour);
+    assert_true(options.width > 0);
+    setenv("NO_COLOR", "1", 1);
+    es_table_options_for(&options, stream);
+    assert_false(options.colour);
+    unsetenv("NO_COLOR");
+    setenv("TERM", "dumb", 1);
+    es_table_options_for(&options, stream);
+    assert_false(options.colour);
+    fclose(stream);
+    close(primary);
+}
+
+/* In a child: a run file under way, whose -shm another program truncates. */
+static void write_truncated(const char *path)
+{
+    es_output *output;
+    es_writer *writer;
+    int64_t run;
+    const es_run_info info = es_run_of(2, 3);
+    es_output_catch_signals();
+    if (es_output_open_run(&output, &writer, path) < 0 ||
+        es_writer_run(writer, &run, &info, 0) < 0)
+        _exit(100);
+    char command[4096];
+    snprintf(command, sizeof command, "truncate -s 0 $(dirname %s)/.*-shm",
+             path);
+    if (system(command) != 0)
+        _exit(101);
+    (void)!es_writer_run(writer, &run, &info, 0);
+    _exit(102);
+}
+
+static void test_outputs__a_truncated_index_is_an_error_line(void **state)
+{
+    const char *path = es_folder_file(state, "whole.db");
+    const char *said = es_folder_file(state, "said");
+    char command[4096], line[512] = "";
+    int status;
+    es_write_run(path, "x", 1);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(said, O_WRONLY | O_CREAT, 0666);
+        dup2(fd, STDERR_FILENO);
+        write_truncated(path);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+    FILE *file = fopen(said, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    assert_non_null(strstr(line, "entropy-scan: another program truncated"));
+    snprintf(command, sizeof command, "ls -A %s | grep -q entropy-scan",
+             (const char *)*state);
+    assert_int_not_equal(system(command), 0); /* no temporary is left */
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_outputs__published),
+        cmocka_unit_test(test_outputs__troubled),
+        cmocka_unit_test(test_outputs__each_run_its_own_max),
+        cmocka_unit_test(test_outputs__narrow_terminal_in_colour),
+        cmocka_unit_test(test_outputs__files_are_shown_where_needed),
+        cmocka_unit_test(test_outputs__names_cannot_steer_a_terminal),
+        cmocka_unit_test(test_outputs__json_is_schema_1),
+        cmocka_unit_test(test_outputs__names_come_back_from_json),
+        cmocka_unit_test(test_outputs__a_configuration_comes_back_from_json),
+        cmocka_unit_test(test_outputs__no_runs),
+        cmocka_unit_test(test_outputs__csv_is_rectangular),
+        cmocka_unit_test(test_outputs__a_pipe_is_no_terminal),
+        cmocka_unit_test(test_outputs__a_terminal_has_colours_unless_told),
+        cmocka_unit_test(test_outputs__a_truncated_index_is_an_error_line),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

@@ -1,0 +1,198 @@
+/* Which runs are shown, and in which order. */
+#include "analyzer/base/value.h"
+#include "cli/scan/where.h"
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <string.h>
+
+static char *text(const char *literal)
+{
+    return (char *)(uintptr_t)literal;
+}
+
+static es_flag collapse = {
+    .kind = ES_FLAG_COLLAPSE, .severity = ES_SEVERITY_CRITICAL, .stands = true};
+static es_flag past = {
+    .kind = ES_FLAG_LOGITS, .severity = ES_SEVERITY_ERROR, .stands = false};
+
+static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
+{
+    return (es_run_summary){.path = text("sweep/a b.db"),
+                            .name = text("seed 3"),
+                            .arch = text(arch),
+                            .status = "finished",
+                            .n_layer = 5,
+                            .n_head = 7,
+                            .ctx = ES_UNKNOWN,
+                            .step = 40,
+                            .last_step = 45,
+                            .loss = 2.5f,
+                            .ppl = 12,
+                            .eval_loss = NAN,
+                            .eval_ppl = eval_ppl,
+                            .peak = 2,
+                            .judged = true,
+                            .flags = flag,
+                            .n_flags = flag ? 1 : 0};
+}
+
+static void assert_holds(const char *where, const es_run_summary *run,
+                         bool wanted)
+{
+    es_where parsed = {.n = 0};
+    assert_int_equal(es_where_parse(&parsed, where), ES_OK);
+    if (es_where_holds(&parsed, run) != wanted)
+        fail_msg("%s is %s", where, wanted ? "false" : "true");
+}
+
+static void test_where__texts_are_patterns(void **state)
+{
+    (void)state;
+    es_run_summary run = run_of("SM+LN+G", 9, NULL);
+    assert_holds("", &run, true);
+    assert_holds("arch=SM+LN+G", &run, true);
+    assert_holds("arch=SM*", &run, true);
+    assert_holds("arch=SM", &run, false);
+    assert_holds("arch!=SM", &run, true);
+    assert_holds("arch=*+?", &run, true);
+    assert_holds("run=seed*", &run, true);
+    assert_holds("status=f*", &run, true);
+    assert_holds("phase=eval", &run, false);
+    assert_holds("path=sweep/*", &run, true);
+    run.arch = NULL;
+    assert_holds("arch=SM*", &run, false);
+    assert_holds("arch=", &run, true);
+}
+
+static void test_where__numbers_are_compared(void **state)
+{
+    (void)state;
+    es_run_summary run = run_of("SM", 9.5f, NULL);
+    assert_holds("eval_ppl<9.6", &run, true);
+    assert_holds("eval_ppl<9.5", &run, false);
+    assert_holds("eval_ppl<=9.5", &run, true);
+    assert_holds("eval_ppl>9.5", &run, false);
+    assert_holds("eval_ppl>=9.5", &run, true);
+    assert_holds("layers=5 heads=7", &run, true);
+    assert_holds("layers=7", &run, false);
+    assert_holds(" step=40\tlast_step!=40 ", &run, true);
+    assert_holds("loss>2 ppl<12", &run, false);
+}
+
+/* Neither is above, below or equal to anything. */
+static void test_where__nan_and_missing_satisfy_nothing(void **state)
+{
+    (void)state;
+    es_run_summary run = run_of("SM", NAN, NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_holds("eval_ppl<1e30", &run, false);
+        assert_holds("eval_ppl>=0", &run, false);
+        assert_holds("eval_ppl=0", &run, false);
+        assert_holds("eval_ppl!=0", &run, true);
+        run.eval_ppl = es_missing();
+    }
+    assert_holds("ctx=0", &run, false);
+    assert_holds("ctx<1000", &run, false);
+    assert_holds("balanced<=1", &run, false);
+}
+
+static void test_where__flags_are_those_that_stand(void **state)
+{
+    (void)state;
+    es_run_summary run = run_of("SM", 9, &collapse);
+    assert_holds("flag=collapse", &run, true);
+    assert_holds("flag=c*", &run, true);
+    assert_holds("flag=nan", &run, false);
+    assert_holds("flag=ok", &run, false);
+    assert_holds("flag!=collapse", &run, false);
+    assert_holds("severity>=3", &run, true);
+    assert_holds("severity=critical", &run, true);
+    assert_holds("severity>critical", &run, false);
+    assert_holds("severity=none", &run, false);
+    run = run_of("SM", 9, &past);
+    assert_holds("flag=logits", &run, false);
+    assert_holds("flag=ok", &run, true);
+    assert_holds("severity=0", &run, true);
+    run.judged = false;
+    assert_holds("flag=ok", &run, false);
+    assert_holds("severity=0", &run, false);
+}
+
+static void test_where__knows_what_needs_judging(void **state)
+{
+    (void)state;
+    es_where where = {.n = 0};
+    assert_int_equal(es_where_parse(&where, "arch=SM"), ES_OK);
+    assert_false(es_where_judges(&where));
+    assert_int_equal(es_where_parse(&where, "flag=nan"), ES_OK);
+    assert_int_equal(where.n, 2);
+    assert_true(es_where_judges(&where));
+}
+
+static void test_where__what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"arch", "arch=SM*"},          {"color=red", "eval_ppl"},
+        {"eval_ppl<low", "no number"}, {"arch<SM", "is a text"},
+        {"=3", "there are flag"},      {"step=", "no number"},
+        {"severity=bad", "nor none"},  {"step=critical", "no number"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        es_where where = {.n = 0};
+        assert_int_equal(es_where_parse(&where, wrong[i][0]), ES_EUSAGE);
+        assert_non_null(strstr(es_message(), wrong[i][1]));
+        assert_int_equal(where.n, 0);
+    }
+    char longest[ES_WHERE_TEXT + 8];
+    es_where where = {.n = 0};
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "run=", 4);
+    longest[4 + ES_WHERE_TEXT - 1] = '\0';
+    assert_int_equal(es_where_parse(&where, longest), ES_OK);
+    longest[4 + ES_WHERE_TEXT - 1] = 'x';
+    longest[4 + ES_WHERE_TEXT] = '\0';
+    assert_int_equal(es_where_parse(&where, longest), ES_EUSAGE);
+    for (int i = 1; i < ES_WHERE_MOST; i++)
+        assert_int_equal(es_where_parse(&where, "step>1"), ES_OK);
+    assert_int_equal(es_where_parse(&where, "step>1"), ES_EUSAGE);
+}
+
+static void test_order__nan_comes_last_both_ways(void **state)
+{
+    (void)state;
+    es_run_summary low = run_of("SM", 3, &collapse);
+    es_run_summary high = run_of("SM+G", 7, NULL);
+    es_run_summary none = run_of("SM", NAN, NULL);
+    es_order order = {.given = false};
+    assert_int_equal(es_order_compare(&order, &low, &high), 0);
+    assert_int_equal(es_order_parse(&order, "eval_ppl"), ES_OK);
+    assert_true(es_order_compare(&order, &low, &high) < 0);
+    assert_true(es_order_compare(&order, &high, &none) < 0);
+    assert_true(es_order_compare(&order, &none, &low) > 0);
+    assert_int_equal(es_order_compare(&order, &none, &none), 0);
+    assert_int_equal(es_order_parse(&order, "-eval_ppl"), ES_OK);
+    assert_true(es_order_compare(&order, &low, &high) > 0);
+    assert_true(es_order_compare(&order, &high, &none) < 0);
+    assert_true(es_order_compare(&order, &none, &low) > 0);
+    assert_int_equal(es_order_parse(&order, "arch"), ES_OK);
+    assert_true(es_order_compare(&order, &low, &high) < 0);
+    assert_int_equal(es_order_parse(&order, "-flag"), ES_OK);
+    assert_true(es_order_compare(&order, &low, &high) < 0);
+    assert_int_equal(es_order_parse(&order, "weight"), ES_EUSAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_where__texts_are_patterns),
+        cmocka_unit_test(test_where__numbers_are_compared),
+        cmocka_unit_test(test_where__nan_and_missing_satisfy_nothing),
+        cmocka_unit_test(test_where__flags_are_those_that_stand),
+        cmocka_unit_test(test_where__knows_what_needs_judging),
+        cmocka_unit_test(test_where__what_is_wrong_is_named),
+        cmocka_unit_test(test_order__nan_comes_last_both_ways),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,523 @@
+/* What a watcher has told: each alert once, each delivery by one process. */
+#include "store/ledger.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const actions[] = {"print", "exec"};
+
+static es_ledger *open_ledger(void **state, const char *name)
+{
+    es_ledger *ledger = NULL;
+    es_assert_ok(es_ledger_open(&ledger, es_folder_file(state, name)));
+    return ledger;
+}
+
+static bool add(es_ledger *ledger, const char *id)
+{
+    bool fresh;
+    es_assert_ok(es_ledger_add(ledger, id, "{\"a\":1}", ES_SEVERITY_ERROR,
+                               actions, 2, &fresh));
+    return fresh;
+}
+
+static void assert_counts(es_ledger *ledger, int64_t alerts, int64_t delivered,
+                          int64_t owed, int64_t failed)
+{
+    es_ledger_counts counts;
+    es_assert_ok(es_ledger_count(ledger, &counts));
+    assert_int_equal(counts.alerts, alerts);
+    assert_int_equal(counts.delivered, delivered);
+    assert_int_equal(counts.owed, owed);
+    assert_int_equal(counts.failed, failed);
+}
+
+static void test_ledger__an_alert_is_entered_once(void **state)
+{
+    es_ledger *ledger = open_ledger(state, "once.db");
+    assert_true(add(ledger, "u/alert:nan@3:critical"));
+    assert_false(add(ledger, "u/alert:nan@3:critical"));
+    assert_true(add(ledger, "u/alert:nan@4:critical"));
+    assert_counts(ledger, 2, 0, 4, 0);
+    es_ledger_close(ledger);
+    ledger = open_ledger(state, "once.db");
+    assert_false(add(ledger, "u/alert:nan@4:critical"));
+    assert_counts(ledger, 2, 0, 4, 0);
+    es_ledger_close(ledger);
+}
+
+static void test_ledger__deliveries_come_in_order(void **state)
+{
+    es_ledger *ledger = open_ledger(state, "order.db");
+    es_delivery next;
+    int64_t after = 0;
+    assert_int_equal(es_ledger_next(ledger, 0, &next), ES_DONE);
+    add(ledger, "first");
+    add(ledger, "second");
+    for (int i = 0; i < 4; i++) {
+        es_assert_ok(es_ledger_next(ledger, after, &next));
+        assert_string_equal(next.id, i < 2 ? "first" : "second");
+        assert_string_equal(next.action, actions[i % 2]);
+        assert_string_equal(next.json, "{\"a\":1}");
+        assert_int_equal(next.severity, ES_SEVERITY_ERROR);
+        assert_int_equal(next.tries, 0);
+        assert_int_equal(next.claimant, 0);
+        assert_true(next.number > after);
+        after = next.number;
+    }
+    assert_int_equal(es_ledger_next(ledger, after, &next), ES_DONE);
+    es_ledger_close(ledger);
+}
+
+static void test_ledger__a_delivery_has_one_claimant(void **state)
+{
+    es_ledger *ledger = open_ledger(state, "claim.db");
+    es_ledger *other = open_ledger(state, "claim.db");
+    es_delivery next;
+    add(ledger, "one");
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    es_assert_ok(es_ledger_claim(ledger, next.number, 0, 11));
+    assert_int_equal(es_ledger_claim(other, next.number, 0, 12), ES_DONE);
+    es_assert_ok(es_ledger_next(other, 0, &next));
+    assert_int_equal(next.claimant, 11);
+    /* 11 is found to be gone: one successor. */
+    es_assert_ok(es_ledger_claim(other, next.number, 11, 12));
+    assert_int_equal(es_ledger_claim(ledger, next.number, 11, 13), ES_DONE);
+    es_assert_ok(es_ledger_settle(other, next.number, ES_OUTCOME_AGAIN,
+                                  "connection refused"));
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    assert_int_equal(next.claimant, 0);
+    assert_int_equal(next.tries, 1);
+    es_assert_ok(es_ledger_claim(ledger, next.number, 0, 11));
+    es_assert_ok(
+        es_ledger_settle(ledger, next.number, ES_OUTCOME_DELIVERED, NULL));
+    assert_counts(ledger, 1, 1, 1, 0);
+    assert_int_equal(es_ledger_claim(ledger, next.number, 0, 11), ES_DONE);
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    es_assert_ok(es_ledger_claim(ledger, next.number, 0, 11));
+    es_assert_ok(
+        es_ledger_settle(ledger, next.number, ES_OUTCOME_FAILED, "gone"));
+    assert_counts(ledger, 1, 1, 0, 1);
+    assert_int_equal(es_ledger_next(ledger, 0, &next), ES_DONE);
+    es_ledger_close(ledger);
+    es_ledger_close(other);
+}
+
+/* Claims what it can get, and writes a byte for each. */
+static void claim_all(const char *path, int to)
+{
+    es_ledger *ledger = NULL;
+    es_delivery next;
+    int64_t after = 0;
+    if (es_ledger_open(&ledger, path) != ES_OK)
+        _exit(1);
+    while (es_ledger_next(ledger, after, &next) == ES_OK) {
+        after = next.number;
+        es_status status = next.claimant
+                               ? ES_DONE
+                               : es_ledger_claim(ledger, after, 0, getpid());
+        if (status < 0 || (status == ES_OK && write(to, "x", 1) != 1))
+            _exit(2);
+    }
+    es_ledger_close(ledger);
+    _exit(0);
+}
+
+static void test_ledger__processes_that_race_share_the_work(void **state)
+{
+    enum { CHILDREN = 4, ALERTS = 20 };
+    char id[16], bytes[3 * ALERTS];
+    int ends[2], status;
+    const char *path = es_folder_file(state, "race.db");
+    es_ledger *ledger = open_ledger(state, "race.db");
+    for (int i = 0; i < ALERTS; i++) {
+        snprintf(id, sizeof id, "alert %d", i);
+        add(ledger, id);
+    }
+    es_ledger_close(ledger);
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < CHILDREN; i++)
+        if (fork() == 0)
+            claim_all(path, ends[1]);
+    close(ends[1]);
+    for (int i = 0; i < CHILDREN; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    ssize_t n = 0, more;
+    while ((more = read(ends[0], bytes + n, sizeof bytes - (size_t)n)) > 0)
+        n += more;
+    close(ends[0]);
+    assert_int_equal(n, 2 * ALERTS);
+}
+
+/* Killed anywhere: nothing half-entered, nothing twice. */
+static void enter_for_ever(const char *path)
+{
+    es_ledger *ledger = NULL;
+    bool fresh;
+    char id[32];
+    if (es_ledger_open(&ledger, path) != ES_OK)
+        _exit(1);
+    for (int i = 0;; i++) {
+        snprintf(id, sizeof id, "alert %d", i);
+        if (es_ledger_add(ledger, id, "{}", ES_SEVERITY_ERROR, actions, 2,
+                          &fresh) != ES_OK)
+            _exit(2);
+    }
+}
+
+static void test_ledger__a_kill_leaves_alerts_whole(void **state)
+{
+    const char *path = es_folder_file(state, "kill.db");
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            enter_for_ever(path);
+        const struct timespec nap = {.tv_nsec = 3000000L * (i + 3)};
+        int status;
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        es_ledger *ledger = open_ledger(state, "kill.db");
+        es_ledger_counts counts;
+        es_assert_ok(es_ledger_count(ledger, &counts));
+        assert_int_equal(counts.owed, 2 * counts.alerts);
+        es_ledger_close(ledger);
+        assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    }
+    assert_true(atoi(es_sqlite(path, "SELECT count(*) FROM alert")) > 0);
+}
+
+static void test_ledger__files_of_others_are_left_alone(void **state)
+{
+    es_ledger *ledger = NULL;
+    size_t n_before, n_after;
+    const char *run = es_folder_file(state, "run.db");
+    es_write_run(run, "run", 3);
+    unsigned char *before = es_file_read(run, &n_before);
+    es_assert_status(ES_EFORMAT, "not a watcher's state",
+                     es_ledger_open(&ledger, run));
+    unsigned char *after = es_file_read(run, &n_after);
+    assert_int_equal(n_before, n_after);
+    assert_memory_equal(before, after, n_after);
+    assert_false(es_file_exists_beside(run, "-wal"));
+    assert_false(es_file_exists_beside(run, "-shm"));
+    free(before);
+    free(after);
+    const char *text = es_folder_file(state, "text.db");
+    es_file_write(text, "twelve bytes", 12);
+    assert_true(es_ledger_open(&ledger, text) < 0);
+    assert_true(es_ledger_open(&ledger, es_folder_file(state, "no/x.db")) < 0);
+    assert_non_null(strstr(es_message(), "no/x.db"));
+    ledger = open_ledger(state, "newer.db");
+    es_ledger_close(ledger);
+    es_sqlite(es_folder_file(state, "newer.db"), "PRAGMA user_version = 9");
+    es_assert_status(
+        ES_EVERSION, "schema 9",
+        es_ledger_open(&ledger, es_folder_file(state, "newer.db")));
+    assert_int_equal(symlink("newer.db", es_folder_file(state, "link.db")), 0);
+    assert_true(es_ledger_open(&ledger, es_folder_file(state, "link.db")) < 0);
+}
+
+static void test_ledger__a_child_opens_its_own(void **state)
+{
+    es_ledger *ledger = open_ledger(state, "fork.db");
+    add(ledger, "one");
+    pid_t child = fork();
+    if (child == 0) {
+        bool fresh;
+        es_delivery next;
+        bool refused = es_ledger_add(ledger, "two", "{}", ES_SEVERITY_ERROR,
+                                     actions, 1, &fresh) == ES_EFORK &&
+                       es_ledger_next(ledger, 0, &next) == ES_EFORK;
+        es_ledger_close(ledger);
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_counts(ledger, 1, 0, 2, 0);
+    es_ledger_close(ledger);
+}
+
+/* --- files that somebody has prepared ------------------------------------ */
+
+static void assert_refused(const char *path, es_status code, const char *words)
+{
+    es_ledger *ledger = NULL;
+    alarm(20); /* a FIFO would be waited for */
+    es_assert_status(code, words, es_ledger_open(&ledger, path));
+    alarm(0);
+    assert_null(ledger);
+}
+
+static void copy_file(const char *to, const char *from)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(from, &n);
+    es_file_write(to, bytes, n);
+    free(bytes);
+}
+
+static char *beside(const char *path, const char *suffix)
+{
+    static char name[4300];
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    return name;
+}
+
+static void run_sql(sqlite3 *handle, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* NAME as a kill within a transaction leaves it: changed, with the journal
+   that says what it was. */
+static char *make_hot(void **state, const char *name)
+{
+    sqlite3 *handle = NULL;
+    char id[16], *whole = es_folder_file(state, "whole.db");
+    char *path = es_folder_file(state, name);
+    unlink(whole);
+    es_ledger *ledger = open_ledger(state, "whole.db");
+    for (int i = 0; i < 200; i++) {
+        snprintf(id, sizeof id, "alert %d", i);
+        add(ledger, id);
+    }
+    es_ledger_close(ledger);
+    assert_int_equal(sqlite3_open(whole, &handle), SQLITE_OK);
+    run_sql(handle, "PRAGMA cache_size = 1; BEGIN IMMEDIATE;"
+                    "UPDATE alert SET json = 'half done';"
+                    "UPDATE delivery SET note = 'half done'");
+    copy_file(path, whole);
+    copy_file(beside(path, "-journal"),
+              es_folder_file(state, "whole.db-journal"));
+    run_sql(handle, "ROLLBACK");
+    sqlite3_close(handle);
+    return path;
+}
+
+static bool holds(const char *path, const char *words)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    bool found = memmem(bytes, n, words, strlen(words)) != NULL;
+    free(bytes);
+    return found;
+}
+
+static void test_ledger__a_hot_journal_is_rolled_back(void **state)
+{
+    es_delivery next;
+    char *path = make_hot(state, "hot.db");
+    assert_true(holds(path, "half done"));
+    es_ledger *ledger = open_ledger(state, "hot.db");
+    assert_false(es_file_exists_beside(path, "-journal"));
+    assert_counts(ledger, 200, 0, 400, 0);
+    es_assert_ok(es_ledger_next(ledger, 0, &next));
+    assert_string_equal(next.json, "{\"a\":1}");
+    es_ledger_close(ledger);
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
+static void put_big_endian(unsigned char *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+/* What SQLite writes at the end of a journal that is one of several. */
+static void name_super_journal(const char *journal, const char *name)
+{
+    static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9,
+                                           0x20, 0xa1, 0x63, 0xd7};
+    unsigned char page[4], after[8];
+    size_t n = strlen(name);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (unsigned char)name[i];
+    put_big_endian(page, (1u << 30) / 4096 + 1);
+    put_big_endian(after, (uint32_t)n);
+    put_big_endian(after + 4, sum);
+    FILE *file = fopen(journal, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(page, 1, 4, file), 4);
+    assert_int_equal(fwrite(name, 1, n, file), n);
+    assert_int_equal(fwrite(after, 1, 8, file), 8);
+    assert_int_equal(fwrite(magic, 1, 8, file), 8);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_ledger__a_journal_that_names_a_file_deletes_none(void **state)
+{
+    char *victim = es_folder_file(state, "victim");
+    char *path = make_hot(state, "super.db");
+    es_file_write(victim, "precious", 9);
+    name_super_journal(beside(path, "-journal"), victim);
+    assert_refused(path, ES_EIO, "-journal names a further file");
+    assert_true(es_file_exists(victim));
+    assert_true(es_file_exists_beside(path, "-journal"));
+    assert_true(holds(path, "half done"));
+}
+
+static void test_ledger__another_schema_is_refused(void **state)
+{
+    static const char *const sql[] = {
+        "CREATE TRIGGER silence BEFORE INSERT ON alert "
+        "BEGIN SELECT raise(IGNORE); END",
+        "CREATE TRIGGER endless AFTER INSERT ON alert BEGIN "
+        "INSERT INTO alert SELECT NULL, hex(randomblob(9)), '', 1, ''; END",
+        "CREATE VIEW further AS SELECT * FROM alert",
+        "CREATE TABLE further(x)",
+        "CREATE INDEX further ON alert(at)",
+        "DROP INDEX owed",
+        "DROP TABLE delivery",
+    };
+    for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
+        char *path = es_folder_file(state, "schema.db");
+        unlink(path);
+        es_ledger_close(open_ledger(state, "schema.db"));
+        es_sqlite(path, sql[i]);
+        assert_refused(path, ES_EFORMAT, "schema.db: not a watcher's state");
+    }
+}
+
+static void test_ledger__special_files_and_links_are_refused(void **state)
+{
+    char *path = es_folder_file(state, "special.db");
+    char *other = es_folder_file(state, "other.db");
+    char *journal = es_folder_file(state, "special.db-journal");
+    es_ledger_close(open_ledger(state, "other.db"));
+    assert_int_equal(link(other, path), 0);
+    assert_refused(path, ES_EIO, "special.db: is a hard link");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(path, ES_EIO, "special.db: is no regular file");
+    unlink(path);
+    es_ledger_close(open_ledger(state, "special.db"));
+    assert_int_equal(mkfifo(journal, 0600), 0);
+    assert_refused(path, ES_EIO, "-journal is no regular file");
+    unlink(journal);
+    assert_int_equal(symlink(other, journal), 0);
+    assert_refused(path, ES_EIO, "-journal is no regular file");
+    unlink(journal);
+    assert_int_equal(link(other, journal), 0);
+    assert_refused(path, ES_EIO, "-journal is a hard link");
+    unlink(journal);
+    es_file_write(beside(path, "-wal"), "", 0);
+    assert_refused(path, ES_EIO, "-wal is not ours");
+    unlink(beside(path, "-wal"));
+    es_ledger_close(open_ledger(state, "special.db"));
+}
+
+/* One look at the files is not enough: SQLite looks again. */
+static void test_ledger__a_journal_that_appears_later_is_refused(void **state)
+{
+    bool fresh;
+    char *journal = es_folder_file(state, "later.db-journal");
+    es_ledger *ledger = open_ledger(state, "later.db");
+    assert_int_equal(mkfifo(journal, 0600), 0);
+    alarm(20);
+    es_assert_status(ES_EIO, "-journal is no regular file",
+                     es_ledger_add(ledger, "x", "{}", ES_SEVERITY_ERROR,
+                                   actions, 2, &fresh));
+    alarm(0);
+    es_ledger_close(ledger);
+    unlink(journal);
+}
+
+static void test_ledger__files_of_other_users_are_refused(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    char *path = make_hot(state, "owner.db");
+    char *journal = beside(path, "-journal");
+    assert_int_equal(chown(journal, 1, 1), 0);
+    assert_refused(path, ES_EIO, "-journal belongs to another user");
+    assert_true(holds(path, "half done"));
+    unlink(journal);
+    assert_int_equal(chown(path, 1, 1), 0);
+    assert_refused(path, ES_EIO, "owner.db: belongs to another user");
+}
+
+/* Page `number` becomes an inner one of a table, all of whose children are page
+   `child`; the file may grow by it. */
+static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
+{
+    enum { SIZE = 4096, N = 250, CELLS = SIZE - 5 * N };
+    unsigned char page[SIZE] = {0x05, 0, 0, 0, N, CELLS >> 8, CELLS & 255};
+    put_big_endian(page + 8, child);
+    for (int i = 0; i < N; i++) {
+        int at = CELLS + 5 * i;
+        page[12 + 2 * i] = (unsigned char)(at >> 8);
+        page[13 + 2 * i] = (unsigned char)at;
+        put_big_endian(page + at, child);
+        page[at + 4] = (unsigned char)(i / 2); /* its key, in one byte */
+    }
+    assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
+    assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
+}
+
+/* 251^3 leaves of a dozen rows: hours, unless the steps are counted. */
+static void test_ledger__a_maze_of_pages_ends(void **state)
+{
+    es_ledger_counts counts;
+    char *path = es_folder_file(state, "maze.db");
+    es_ledger *ledger = open_ledger(state, "maze.db");
+    for (char id[2] = "a"; id[0] < 'g'; id[0]++)
+        add(ledger, id);
+    es_ledger_close(ledger);
+    uint32_t root = (uint32_t)atoi(es_sqlite(
+        path, "SELECT rootpage FROM sqlite_schema WHERE name = 'delivery'"));
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    const uint32_t end = (uint32_t)(n / 4096);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, (long)end * 4096, SEEK_SET);
+    assert_int_equal(fwrite(bytes + (root - 1) * 4096, 1, 4096, file), 4096);
+    write_inner_page(file, end + 2, end + 1);
+    write_inner_page(file, end + 3, end + 2);
+    write_inner_page(file, root, end + 3);
+    put_big_endian(bytes + 28, end + 3); /* pages of the file */
+    fseek(file, 28, SEEK_SET);
+    assert_int_equal(fwrite(bytes + 28, 1, 4, file), 4);
+    fclose(file);
+    free(bytes);
+    ledger = open_ledger(state, "maze.db");
+    es_assert_status(ES_EFORMAT, "maze.db: damaged: interrupted",
+                     es_ledger_count(ledger, &counts));
+    es_ledger_close(ledger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ledger__an_alert_is_entered_once),
+        cmocka_unit_test(test_ledger__deliveries_come_in_order),
+        cmocka_unit_test(test_ledger__a_delivery_has_one_claimant),
+        cmocka_unit_test(test_ledger__processes_that_race_share_the_work),
+        cmocka_unit_test(test_ledger__a_kill_leaves_alerts_whole),
+        cmocka_unit_test(test_ledger__files_of_others_are_left_alone),
+        cmocka_unit_test(test_ledger__a_child_opens_its_own),
+        cmocka_unit_test(test_ledger__a_hot_journal_is_rolled_back),
+        cmocka_unit_test(test_ledger__a_journal_that_names_a_file_deletes_none),
+        cmocka_unit_test(test_ledger__another_schema_is_refused),
+        cmocka_unit_test(test_ledger__special_files_and_links_are_refused),
+        cmocka_unit_test(test_ledger__a_journal_that_appears_later_is_refused),
+        cmocka_unit_test(test_ledger__files_of_other_users_are_refused),
+        cmocka_unit_test(test_ledger__a_maze_of_pages_ends),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Run files with damaged samples: shown as missing, said in one line, exit 3
+# (4 of several files) unless --salvage; never a false alert.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan runs=$PWD/samples/runs
+cd "$dir"
+
+# A healthy run: entropies and losses that fall a little, at 60 steps.
+awk 'BEGIN { print "step,layer,head,entropy,loss"
+    for (step = 0; step < 60; step++) {
+        print step ",,,," 3 - step / 100
+        for (l = 0; l < 3; l++) for (h = 0; h < 2; h++)
+            print step "," l "," h "," 1 + l / 4 + h / 8 - step / 200 ","
+    } }' >run.csv
+"$scan" import -q run.csv --ctx 64 -o sound.db || exit 1
+
+spoil() { # FILE SERIES STEP: its first value becomes a NaN
+    cp sound.db "$1"
+    sqlite3 "$1" "UPDATE sample SET value = (SELECT CAST(x'0000c07f' ||
+        substr(value, 5) AS BLOB)) WHERE step = $3 AND series_id =
+        (SELECT series_id FROM series WHERE name = '$2')"
+}
+spoil middle.db entropy 30
+spoil last.db entropy 59
+spoil loss.db loss 30
+line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
+
+# NAME CODE COMMAND...: exit code, and exactly one line, which names the damage
+says() {
+    local name=$1 want=$2 text code
+    shift 2
+    text=$("$@" 2>&1 >/dev/null </dev/null)
+    code=$?
+    if [ $code -eq "$want" ] && [ "$(grep -cE "$line" <<<"$text")" = 1 ]; then
+        pass "$name"
+    else
+        fail "$name" "exit $code, not $want: $text"
+    fi
+}
+
+printf '[rule loss]\nseries = loss\naggregate = run\nabove = 100\n[rule heads]\nseries = entropy\naggregate = layer_max\nabove = 100\n' >rules.ini
+
+json() { "$scan" --json "$@" 2>/dev/null; }
+member() { grep -o "\"$1\":\[[^]]*\]" <<<"$2" | head -1; }
+
+check 'a sound file is fine' "$scan" sound.db
+for file in middle last loss; do
+    says "$file: the table" 3 "$scan" $file.db
+    says "$file: --salvage" 0 "$scan" --salvage $file.db
+    says "$file: JSON" 3 "$scan" --json $file.db
+    says "$file: one of several" 4 "$scan" sound.db $file.db
+    says "$file: compared" 4 "$scan" --compare sound.db $file.db
+    says "$file: export" 3 "$scan" export $file.db
+    says "$file: export --salvage" 0 "$scan" export --salvage $file.db
+    says "$file: report" 3 "$scan" report -q $file.db -o $file.html
+    says "$file: a figure" 3 "$scan" -q --figure timeline,loss $file.db -o "$dir"
+    same_text "$file: no flag" '"flags":[]' "$(member flags "$(json $file.db)")"
+    same_text "$file: watch raises no alert" '' "$("$scan" watch --once \
+        --state $file.state $file.db 2>/dev/null)"
+    says "$file: watch says so" 3 "$scan" watch --once --check \
+        --state $file.state $file.db
+    says "$file: rules" 3 "$scan" --check --rules rules.ini $file.db
+    same_text "$file: rules meet no NaN" '' "$("$scan" -q --check --rules \
+        rules.ini $file.db 2>&1 | grep -v 'damaged sample')"
+done
+says 'a figure of a series that the table does not read' 3 \
+    "$scan" -q --step 0 --curves=curves.png last.db
+same_text 'JSON says which sample' \
+    '"damaged":[{"series":"entropy","phase":"train","step":30}]' \
+    "$(member damaged "$(json middle.db)")"
+same_text 'the last step, damaged, is missing: no head has a band' \
+    '"counts":[0,0,0,0]' "$(grep -o '"counts":\[[^]]*\]' <<<"$(json last.db)")"
+
+# Export: NA in the sample's place, and not another byte differs.
+"$scan" export sound.db >sound.csv
+"$scan" export --salvage loss.db >loss.csv 2>/dev/null
+same_text 'export: NA where it was' '30,,,,NA' \
+    "$(diff <(grep -v '^#' sound.csv) <(grep -v '^#' loss.csv) | sed -n 's/^> //p')"
+
+# Merge: missing values with an event, not a good checksum of a bad value.
+says 'merge' 3 "$scan" merge -q middle.db -o all.db
+"$scan" import -q run.csv --ctx 64 -o other.db # a run of its own
+says 'merge of several' 4 "$scan" merge -q other.db middle.db -o several.db
+says 'merge --salvage' 0 "$scan" merge -q --salvage middle.db -o all.db
+check 'what was merged is whole' "$scan" all.db
+same_text 'its event' 'damaged|30' \
+    "$(sqlite3 all.db "SELECT kind, step FROM event WHERE kind = 'damaged'")"
+same_text 'and missing values' a207c07fa207c07fa207c07fa207c07fa207c07fa207c07f \
+    "$(sqlite3 all.db "SELECT lower(hex(value)) FROM sample WHERE step = 30
+        AND length(value) = 24")"
+
+# --- a flipped bit: another exit code, or the same output
+flip() { # FILE BYTE BIT
+    printf "\\$(printf %o $(($(od -An -tu1 -j "$2" -N1 "$1") ^ 1 << $3)))" |
+        dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+values() { # what samples say, and what is made of it
+    "$scan" export "$1" 2>/dev/null | grep -v '^#'
+    return "${PIPESTATUS[0]}"
+}
+values sound.db >want
+size=$(stat -c %s sound.db) n=0 seen=0 silent=
+for ((byte = 4096; byte < size; byte += 211)); do
+    cp sound.db flipped.db
+    flip flipped.db $byte $((byte % 8))
+    n=$((n + 1))
+    if ! values flipped.db >got; then
+        seen=$((seen + 1))
+    elif ! cmp -s want got; then
+        silent="$silent $byte"
+    fi
+done
+if [ -z "$silent" ] && [ $seen -gt $((n / 20)) ]; then
+    pass "$n flips: $seen reported, none changed the values without a word"
+else
+    fail "of $n flips $seen were reported" "and not those at$silent"
+fi
+
+# --- schema 1
+output 'schema 1 says that it has no checksums' '"checksums":false' \
+    "$scan" --json "$runs/sm.db"
+check 'and is fine' "$scan" "$runs/sm.db" "$runs/sm-ln-g.db"
+same_text 'recorded as schema 1' 1 "$(sqlite3 "$runs/sm.db" 'PRAGMA user_version')"
+output 'schema 2 has them' '"checksums":true' "$scan" --json sound.db
+"$scan" merge -q "$runs/sm.db" -o two.db
+same_text 'merged into schema 2' 2 "$(sqlite3 two.db 'PRAGMA user_version')"
+same_text 'with the same values' "$("$scan" export "$runs/sm.db" | md5sum)" \
+    "$("$scan" export two.db | md5sum)"
+finish

@@ -1,0 +1,114 @@
+/** Streaming samples: order, ranges, live files, damage. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void test_store_cursor__streams_one_series(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 200);
+    es_reader *r = es_open_reader(path);
+    es_series s;
+    es_cursor *c = NULL;
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    int64_t step;
+    const float *values;
+    for (int64_t i = 0; i < 200; i++) {
+        es_assert_ok(es_cursor_next(c, &step, &values));
+        assert_int_equal(step, 2 * i);
+        assert_int_equal((uintptr_t)values % sizeof(float), 0);
+        es_assert_values(values, s.id, step, 6);
+    }
+    assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
+    assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
+    es_cursor_close(c);
+    es_reader_close(r);
+}
+
+/** Number of samples that a cursor from..to gives; their ends. */
+static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
+                     int64_t *first, int64_t *last)
+{
+    es_cursor *c = NULL;
+    const float *values;
+    int64_t n = 0, step;
+    es_status status;
+    es_assert_ok(es_cursor_open(&c, r, s, from, to));
+    for (; (status = es_cursor_next(c, &step, &values)) == ES_OK; n++) {
+        if (n == 0)
+            *first = step;
+        *last = step;
+    }
+    assert_int_equal(status, ES_DONE);
+    es_cursor_close(c);
+    return n;
+}
+
+static void test_store_cursor__ranges_are_inclusive(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 50);
+    es_reader *r = es_open_reader(path);
+    es_series s;
+    int64_t first = -1, last = -1;
+    es_assert_ok(es_reader_find(r, 0, "alpha", ES_PHASE_TRAIN, &s));
+    assert_int_equal(count(r, &s, 10, 20, &first, &last), 6);
+    assert_int_equal(first, 10);
+    assert_int_equal(last, 20);
+    assert_int_equal(count(r, &s, 11, 19, &first, &last), 4);
+    assert_int_equal(first, 12);
+    assert_int_equal(last, 18);
+    assert_int_equal(count(r, &s, 98, ES_STEP_LAST, &first, &last), 1);
+    assert_int_equal(count(r, &s, ES_STEP_FIRST, 0, &first, &last), 1);
+    assert_int_equal(count(r, &s, 99, 99, &first, &last), 0);
+    assert_int_equal(count(r, &s, 20, 10, &first, &last), 0);
+    assert_int_equal(count(r, &s, -5, -1, &first, &last), 0);
+    es_reader_close(r);
+}
+
+static void test_store_cursor__run_in_order_of_step_and_series(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 25);
+    es_reader *r = es_open_reader(path);
+    es_cursor *c = NULL;
+    es_assert_ok(es_cursor_open_run(&c, r, 0));
+    static const char *const order[] = {"alpha", "entropy", "loss", "loss"};
+    int64_t step;
+    const float *values;
+    es_series s;
+    for (int64_t i = 0; i < 25; i++) {
+        for (int k = 0; k < (i % 10 == 0 ? 4 : 3); k++) {
+            es_assert_ok(es_cursor_next_of_run(c, &step, &values, &s));
+            assert_int_equal(step, 2 * i);
+            assert_string_equal(s.name, order[k]);
+            assert_int_equal(s.phase, k == 3 ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+            es_assert_values(values, s.id, step, s.n_values);
+        }
+    }
+    assert_int_equal(es_cursor_next_of_run(c, &step, &values, &s), ES_DONE);
+    es_assert_status(ES_EARGUMENT, "several series",
+                     es_cursor_next(c, &step, &values));
+    es_cursor_close(c);
+    es_assert_status(ES_EARGUMENT, "no run of index 1",
+                     es_cursor_open_run(&c, r, 1));
+    assert_null(c);
+    es_reader_close(r);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_cursor__##name, es_folder_make, \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(streams_one_series),
+        TEST(ranges_are_inclusive),
+        TEST(run_in_order_of_step_and_series),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

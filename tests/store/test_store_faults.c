@@ -1,0 +1,487 @@
+/** Killed writers, full disks, damaged bytes. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/chance.h"
+#include "tests/support/run_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UUID "00000000-1111-4222-8333-444444444444"
+
+static uint64_t random_state;
+
+/** 0..n-1, the same on every run. */
+static uint64_t draw(uint64_t n)
+{
+    return splitmix_bits(&random_state) % n;
+}
+
+/* --- killed -------------------------------------------------------------- */
+
+enum { N_SERIES = 3 };
+
+/** What the child has been promised to be in the file. */
+typedef struct progress {
+    volatile int64_t committed; /* steps */
+} progress;
+
+static es_status open_run(es_writer **w, const char *path, int64_t *series,
+                          int64_t resume_step)
+{
+    static const char *const names[N_SERIES] = {"entropy", "alpha", "loss"};
+    static const es_shape shapes[N_SERIES] = {ES_SHAPE_HEAD, ES_SHAPE_LAYER,
+                                              ES_SHAPE_RUN};
+    int64_t run;
+    es_run_info info = es_run_of(3, 2);
+    info.uuid = UUID;
+    es_status status = es_writer_open(w, path, ES_FAST);
+    if (status == ES_OK)
+        status = es_writer_run(*w, &run, &info, resume_step);
+    for (int i = 0; i < N_SERIES && status == ES_OK; i++)
+        status = es_writer_series(*w, &series[i], run, names[i], shapes[i],
+                                  ES_PHASE_TRAIN, NULL);
+    return status;
+}
+
+/** A step is three samples, which land together. */
+static es_status write_step(es_writer *w, const int64_t *series, int64_t step)
+{
+    static const size_t sizes[N_SERIES] = {6, 3, 1};
+    es_status status = es_writer_begin(w);
+    for (int i = 0; i < N_SERIES && status == ES_OK; i++)
+        status = es_write_values(w, series[i], step, sizes[i]);
+    return status == ES_OK ? es_writer_commit(w) : status;
+}
+
+/** Writes step after step until it is killed; closes and resumes between. */
+static void write_for_ever(const char *path, progress *p)
+{
+    es_status status = ES_OK;
+    while (status == ES_OK) {
+        es_writer *w = NULL;
+        int64_t series[N_SERIES];
+        status = open_run(&w, path, series, p->committed);
+        for (uint64_t n = 1 + draw(40); n > 0 && status == ES_OK; n--) {
+            status = write_step(w, series, p->committed);
+            if (status == ES_OK)
+                p->committed++;
+        }
+        if (status == ES_OK)
+            status = es_writer_close(w);
+    }
+    fprintf(stderr, "# %s\n", es_message());
+    _exit(1);
+}
+
+/** Every step that was promised is whole; the one beyond is, or is not. */
+static void assert_promise_kept(const char *path, int64_t committed)
+{
+    es_reader *r = NULL;
+    es_cursor *c = NULL;
+    es_series s;
+    const float *values;
+    int64_t step, n = 0;
+    es_status status;
+    if (!es_file_exists(path)) {
+        assert_int_equal(committed, 0);
+        return;
+    }
+    es_assert_ok(es_reader_open(&r, path));
+    assert_true(committed == 0 || es_reader_n_runs(r) == 1);
+    if (es_reader_n_runs(r) == 1) {
+        es_run_info info;
+        es_assert_ok(es_cursor_open_run(&c, r, 0));
+        for (; (status = es_cursor_next_of_run(c, &step, &values, &s)) == ES_OK;
+             n++) {
+            assert_int_equal(step, n / N_SERIES);
+            es_assert_values(values, s.id, step, s.n_values);
+        }
+        assert_int_equal(status, ES_DONE);
+        es_cursor_close(c);
+        assert_int_equal(n % N_SERIES, 0);
+        assert_in_range(n / N_SERIES, committed, committed + 1);
+        es_assert_ok(es_reader_run(r, 0, &info));
+        assert_true(info.last_step == (n ? n / N_SERIES - 1 : ES_UNKNOWN));
+    }
+    es_reader_close(r);
+}
+
+static void test_store_faults__killed_at_20_random_moments(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    p->committed = 0;
+    random_state = 20;
+    /* At least 20; more where the machine hardly lets a child run. */
+    for (int i = 0; i < 20 || (i < 500 && p->committed <= 20); i++) {
+        int result;
+        useconds_t delay = (useconds_t)draw(i < 5 ? 8000 : 40000);
+        pid_t child = fork();
+        if (child == 0)
+            write_for_ever(path, p);
+        usleep(delay);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &result, 0), child);
+        assert_true(WIFSIGNALED(result));
+        assert_promise_kept(path, p->committed);
+    }
+    assert_true(p->committed > 20);
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    munmap(p, sizeof *p);
+}
+
+/* --- no room ------------------------------------------------------------- */
+
+/** Writes steps from `step` until it fails; the step that did. */
+static int64_t write_until_failure(es_writer *w, const int64_t *series,
+                                   int64_t step)
+{
+    for (int64_t last = step + 100000; step < last; step++) {
+        es_status status = write_step(w, series, step);
+        if (status < 0) {
+            es_writer_rollback(w);
+            assert_int_equal(status, ES_EIO);
+            assert_non_null(strstr(es_message(), "run.db: cannot"));
+            return step;
+        }
+    }
+    fail_msg("it never failed");
+    return -1;
+}
+
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void test_store_faults__file_size_limit_then_room_again(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t series[N_SERIES];
+    es_writer *w = NULL;
+    signal(SIGXFSZ, SIG_IGN);
+    es_assert_ok(open_run(&w, path, series, 0));
+    set_file_limit(300000);
+    int64_t failed = write_until_failure(w, series, 0);
+    assert_true(failed > 10);
+    assert_promise_kept(path, failed);
+    set_file_limit(RLIM_INFINITY);
+    for (int64_t i = failed; i < failed + 10; i++)
+        es_assert_ok(write_step(w, series, i));
+    set_file_limit(300000);
+    es_writer_abandon(w); /* the log cannot be moved into the file */
+    set_file_limit(RLIM_INFINITY);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_promise_kept(path, failed + 10);
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
+static void test_store_faults__new_file_without_room(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_writer *w = NULL;
+    signal(SIGXFSZ, SIG_IGN);
+    set_file_limit(20000);
+    es_status status = es_writer_open(&w, path, ES_DURABLE);
+    set_file_limit(RLIM_INFINITY);
+    signal(SIGXFSZ, SIG_DFL);
+    es_assert_status(ES_EIO, "run.db: cannot write: File too large", status);
+    assert_false(es_file_exists(path));
+    assert_false(es_file_exists_beside(path, "-lock"));
+}
+
+/**
+ * In a child: a small file system of its own that nobody else sees. Returns
+ * 77 where that is not allowed, else 0 or the line that failed.
+ */
+static int fill_small_disk(const char *folder)
+{
+#define EXPECT(condition)                                                      \
+    do                                                                         \
+        if (!(condition)) {                                                    \
+            fprintf(stderr, "# %s: %s\n", #condition, es_message());           \
+            return 1;                                                          \
+        }                                                                      \
+    while (0)
+    char path[4200], more[4200], filler[4200];
+    int64_t series[N_SERIES], step = 0;
+    es_writer *w = NULL;
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", folder, "tmpfs", 0, "size=400k") != 0)
+        return 77;
+    snprintf(path, sizeof path, "%s/run.db", folder);
+    snprintf(more, sizeof more, "%s/more.db", folder);
+    EXPECT(open_run(&w, path, series, 0) == ES_OK);
+    while (step < 100000 && write_step(w, series, step) == ES_OK)
+        step++;
+    EXPECT(step > 10 && step < 100000);
+    EXPECT(strstr(es_message(), "run.db: cannot write: No space left"));
+    es_writer_abandon(w);
+    snprintf(filler, sizeof filler, "%s/filler", folder);
+    FILE *file = fopen(filler, "wb");
+    EXPECT(file != NULL);
+    while (fputc('x', file) != EOF)
+        ;
+    fclose(file);
+    EXPECT(es_writer_open(&w, more, ES_FAST) == ES_EIO);
+    EXPECT(strstr(es_message(), "No space left"));
+    EXPECT(!es_file_exists(more) && !es_file_exists_beside(more, "-lock"));
+    assert_promise_kept(path, step);
+    EXPECT(strcmp(es_sqlite(path, "PRAGMA integrity_check"), "ok") == 0);
+    return 0;
+#undef EXPECT
+}
+
+static void test_store_faults__full_disk(void **state)
+{
+    int result;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fill_small_disk(*state));
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    if (WEXITSTATUS(result) == 77) {
+        print_message("# SKIP mounting a tmpfs is not allowed here\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+/* --- damaged bytes ------------------------------------------------------- */
+
+/** Fails the test if a message does not name the file. */
+static void check_message(es_status status, const char *path)
+{
+    if (status >= ES_OK)
+        return;
+    if (status == ES_EINTERNAL)
+        fail_msg("internal: %s", es_message());
+    if (strncmp(es_message(), path, strlen(path)) != 0)
+        fail_msg("\"%s\" does not name the file", es_message());
+}
+
+static void read_one_run(es_reader *r, size_t run, const char *path)
+{
+    es_cursor *c = NULL;
+    const es_event *events;
+    size_t n_events;
+    es_series s;
+    const float *values;
+    int64_t step, found, n = 0;
+    float *sample = malloc(ES_MAX_VALUES * sizeof *sample);
+    assert_non_null(sample);
+    check_message(es_reader_events(r, run, &events, &n_events), path);
+    check_message(es_reader_planned_steps(r, run, &found), path);
+    for (size_t i = 0; i < es_reader_n_series(r, run); i++) {
+        es_status status = es_reader_series(r, run, i, &s);
+        if (status == ES_OK)
+            status = es_reader_count(r, &s, &found);
+        if (status == ES_OK)
+            status = es_reader_sample(r, &s, ES_STEP_LAST, sample, s.n_values,
+                                      &found);
+        if (status == ES_OK)
+            status = es_reader_sample(r, &s, 7, sample, s.n_values, &found);
+        check_message(status, path);
+    }
+    es_status status = es_cursor_open_run(&c, r, run);
+    while (status == ES_OK) {
+        status = es_cursor_next_of_run(c, &step, &values, &s);
+        if (status == ES_OK) /* every value can be had */
+            memcpy(sample, values, s.n_values * sizeof *sample);
+        assert_true(n++ < 100000); /* no file of this size has as many */
+    }
+    check_message(status, path);
+    es_cursor_close(c);
+    free(sample);
+}
+
+/** Reads all there is; whether it could be opened. */
+static bool read_whatever(const char *path)
+{
+    es_reader *r = NULL;
+    es_run_info info;
+    es_status status = es_reader_open(&r, path);
+    check_message(status, path);
+    if (status < 0)
+        return false;
+    for (size_t run = 0; run < es_reader_n_runs(r); run++) {
+        es_assert_ok(es_reader_run(r, run, &info));
+        read_one_run(r, run, path);
+    }
+    check_message(es_reader_refresh(r), path);
+    es_reader_close(r);
+    return true;
+}
+
+/** Writes on, as a resumed run would. */
+static void write_whatever(const char *path)
+{
+    es_writer *w = NULL;
+    int64_t series[N_SERIES];
+    es_status status = open_run(&w, path, series, 30);
+    for (int64_t i = 30; i < 40 && status == ES_OK; i++)
+        status = write_step(w, series, i);
+    check_message(status, path);
+    if (status == ES_OK)
+        check_message(es_writer_close(w), path);
+    else
+        es_writer_abandon(w);
+}
+
+/** Some way of damaging n bytes, which may lose their end. */
+static size_t damage(unsigned char *bytes, size_t n)
+{
+    const size_t page = 4096;
+    size_t n_pages = n / page;
+    switch (draw(6)) {
+    case 0: /* cut */
+        return draw(n);
+    case 1: { /* a page of zeros, or of another page */
+        size_t from = draw(n_pages) * page, to = draw(n_pages) * page;
+        if (draw(2))
+            memmove(bytes + to, bytes + from, page);
+        else
+            memset(bytes + to, 0, page);
+        return n;
+    }
+    case 2: /* within the header of the file or of a page */
+        bytes[draw(n_pages) * page + draw(108)] = (unsigned char)draw(256);
+        return n;
+    case 3: { /* a run of noise */
+        size_t at = draw(n), length = 1 + draw(64);
+        for (size_t i = at; i < at + length && i < n; i++)
+            bytes[i] = (unsigned char)draw(256);
+        return n;
+    }
+    default: /* single bits */
+        for (uint64_t k = 1 + draw(8); k > 0; k--)
+            bytes[draw(n)] ^= (unsigned char)(1u << draw(8));
+        return n;
+    }
+}
+
+/** Writes 40 steps of the run with UUID, twice as many samples, an event. */
+static void write_victim(const char *path)
+{
+    es_writer *w = NULL;
+    int64_t series[N_SERIES];
+    es_assert_ok(open_run(&w, path, series, 0));
+    for (int64_t i = 0; i < 40; i++)
+        es_assert_ok(write_step(w, series, i));
+    es_assert_ok(es_writer_close(w));
+    es_write_run(path, "second", 150);
+}
+
+static void test_store_faults__damaged_files_end_cleanly(void **state)
+{
+    const char *path = es_folder_file(state, "victim.db");
+    const char *copy = es_folder_file(state, "copy.db");
+    size_t n;
+    int opened = 0, refused = 0;
+    write_victim(path);
+    assert_true(read_whatever(path));
+    unsigned char *original = es_file_read(path, &n);
+    unsigned char *bytes = malloc(n);
+    assert_non_null(bytes);
+    random_state = 1;
+    es_reader_cap_memory(64 << 20);
+    for (int i = 0; i < 500; i++) {
+        memcpy(bytes, original, n);
+        es_file_write(copy, bytes, damage(bytes, n));
+        if (read_whatever(copy))
+            opened++;
+        else
+            refused++;
+        if (i % 5 == 0)
+            write_whatever(copy);
+        for (int k = 0; k < 4; k++) {
+            static const char *const rest[] = {"-wal", "-shm", "-lock", ""};
+            char name[4200];
+            snprintf(name, sizeof name, "%s%s", copy, rest[k]);
+            unlink(name);
+        }
+    }
+    es_reader_cap_memory(0);
+    assert_true(opened > 100 && refused > 100);
+    free(bytes);
+    free(original);
+}
+
+/** Leaves run.db and run.db-wal as a killed writer does. */
+static void leave_log(const char *path)
+{
+    int result;
+    pid_t child = fork();
+    if (child == 0) {
+        es_writer *w = NULL;
+        int64_t series[N_SERIES];
+        es_status status = open_run(&w, path, series, 0);
+        for (int64_t i = 0; i < 60 && status == ES_OK; i++)
+            status = write_step(w, series, i);
+        _exit(status != ES_OK);
+    }
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+static void test_store_faults__damaged_logs_end_cleanly(void **state)
+{
+    const char *path = es_folder_file(state, "victim.db");
+    const char *log = es_folder_file(state, "victim.db-wal");
+    const char *copy = es_folder_file(state, "copy.db");
+    const char *copied_log = es_folder_file(state, "copy.db-wal");
+    const char *copied_index = es_folder_file(state, "copy.db-shm");
+    size_t n, m;
+    leave_log(path);
+    unsigned char *base = es_file_read(path, &n);
+    unsigned char *original = es_file_read(log, &m);
+    unsigned char *bytes = malloc(m);
+    assert_non_null(bytes);
+    assert_true(m > 100000);
+    random_state = 2;
+    for (int i = 0; i < 200; i++) {
+        memcpy(bytes, original, m);
+        es_file_write(copy, base, n);
+        es_file_write(copied_log, bytes, i ? damage(bytes, m) : m);
+        assert_true(read_whatever(copy)); /* a log that is broken off is none */
+        if (i == 0)
+            assert_promise_kept(copy, 60);
+        unlink(copied_index);
+    }
+    free(bytes);
+    free(original);
+    free(base);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_faults__##name, es_folder_make, \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(killed_at_20_random_moments),
+        TEST(file_size_limit_then_room_again),
+        TEST(new_file_without_room),
+        TEST(full_disk),
+        TEST(damaged_files_end_cleanly),
+        TEST(damaged_logs_end_cleanly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

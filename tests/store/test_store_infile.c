@@ -1,0 +1,144 @@
+/** Input files: nothing waits for what never comes, nothing reads for ever. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include "store/infile.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SIZE 64
+
+/* A wait for ever is a failure of this test, not of the suite. */
+static int begin(void **state)
+{
+    alarm(20);
+    return es_folder_make(state);
+}
+
+static int end(void **state)
+{
+    alarm(0);
+    return es_folder_remove(state);
+}
+
+static const char *new_fifo(void **state)
+{
+    const char *path = es_folder_file(state, "fifo");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    return path;
+}
+
+static void assert_loads(const char *path, const char *text)
+{
+    char out[SIZE];
+    size_t n;
+    es_assert_ok(es_infile_load(out, &n, sizeof out, path));
+    assert_int_equal(n, strlen(text));
+    assert_memory_equal(out, text, n);
+}
+
+static void
+test_store_infile__a_fifo_that_nobody_writes_is_refused(void **state)
+{
+    char out[SIZE];
+    size_t n;
+    const char *path = new_fifo(state);
+    es_assert_status(ES_EIO, "fifo: a FIFO that nobody writes",
+                     es_infile_load(out, &n, sizeof out, path));
+}
+
+static void
+test_store_infile__a_fifo_with_a_writer_is_read_to_its_end(void **state)
+{
+    const char *path = new_fifo(state);
+    pid_t writer = fork();
+    if (writer == 0) {
+        int fd = open(path, O_WRONLY); /* waits for the reader */
+        usleep(50000);
+        _exit(write(fd, "late", 4) == 4 ? 0 : 1);
+    }
+    /* Until the writer waits in its open there is none. */
+    char out[SIZE];
+    size_t n = 0;
+    es_status status = ES_EIO;
+    for (int i = 0; status != ES_OK && i < 1000; i++) {
+        usleep(1000);
+        status = es_infile_load(out, &n, sizeof out, path);
+    }
+    es_assert_ok(status);
+    assert_int_equal(n, 4);
+    assert_memory_equal(out, "late", 4);
+}
+
+static void test_store_infile__a_pipe_is_read_as_of_the_shell(void **state)
+{
+    int ends[2];
+    char path[64];
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    pid_t writer = fork();
+    if (writer == 0) {
+        usleep(50000);
+        _exit(write(ends[1], "a = 1\n", 6) == 6 ? 0 : 1);
+    }
+    close(ends[1]);
+    assert_loads(path, "a = 1\n");
+    assert_loads(path, ""); /* its writer has gone */
+    close(ends[0]);
+}
+
+static void
+test_store_infile__a_device_without_end_is_read_in_part(void **state)
+{
+    char out[SIZE];
+    size_t n;
+    (void)state;
+    es_assert_ok(es_infile_load(out, &n, sizeof out, "/dev/zero"));
+    assert_int_equal(n, sizeof out);
+    assert_loads("/dev/null", "");
+}
+
+static void test_store_infile__folders_and_absent_files_are_named(void **state)
+{
+    char out[SIZE];
+    size_t n;
+    es_assert_status(ES_EIO, "Is a directory",
+                     es_infile_load(out, &n, sizeof out, *state));
+    es_assert_status(
+        ES_EIO, "none: No such file",
+        es_infile_load(out, &n, sizeof out, es_folder_file(state, "none")));
+}
+
+static void
+test_store_infile__only_regular_files_are_read_in_parts(void **state)
+{
+    int fd;
+    uint64_t size;
+    const char *path = new_fifo(state);
+    es_assert_status(ES_EIO, "fifo: not a regular file",
+                     es_infile_open(&fd, &size, path));
+    close(fd);
+    es_assert_status(ES_EIO, "zero: not a regular file",
+                     es_infile_open(&fd, &size, "/dev/zero"));
+    close(fd);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_infile__##name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_fifo_that_nobody_writes_is_refused),
+        TEST(a_fifo_with_a_writer_is_read_to_its_end),
+        TEST(a_pipe_is_read_as_of_the_shell),
+        TEST(a_device_without_end_is_read_in_part),
+        TEST(folders_and_absent_files_are_named),
+        TEST(only_regular_files_are_read_in_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

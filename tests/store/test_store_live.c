@@ -1,0 +1,561 @@
+/** Files under way: locks, readers beside a writer, forks, odd paths. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include "store/outfile.h"
+#include "store/store_internal.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/** A run of 2 x 3 with one series. */
+static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
+{
+    es_writer *w = NULL;
+    es_run_info info = es_run_of(2, 3);
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, run, &info, 0));
+    es_assert_ok(es_writer_series(w, series, *run, "entropy", ES_SHAPE_HEAD,
+                                  ES_PHASE_TRAIN, NULL));
+    return w;
+}
+
+static void wait_for_success(pid_t child)
+{
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+static void assert_plain_file(const char *path)
+{
+    static const char *const rest[] = {"-wal", "-shm", "-journal", "-lock"};
+    for (int i = 0; i < 4; i++)
+        assert_false(es_file_exists_beside(path, rest[i]));
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    assert_int_equal(bytes[18], 1); /* no write-ahead log */
+    assert_int_equal(bytes[19], 1);
+    free(bytes);
+    assert_string_equal(es_sqlite(path, "PRAGMA journal_mode"), "delete");
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+}
+
+/* --- locks --------------------------------------------------------------- */
+
+/** Starts a process that holds a writer until it is killed. */
+static pid_t start_holder(const char *path, int64_t n_samples)
+{
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int64_t run, series;
+        es_writer *w = open_series(path, &run, &series);
+        for (int64_t i = 0; i < n_samples; i++)
+            if (es_write_values(w, series, i, 6) < 0)
+                _exit(1);
+        if (write(ready[1], "r", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void kill_holder(pid_t child)
+{
+    int result;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+}
+
+static void test_store_live__second_writer_is_told_the_pid(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    char words[64];
+    int64_t run, series;
+    es_writer *w = NULL;
+    pid_t holder = start_holder(path, 1);
+    snprintf(words, sizeof words, "run.db: process %ld is writing it",
+             (long)holder);
+    es_assert_status(ES_ELOCKED, words, es_writer_open(&w, path, ES_FAST));
+    assert_null(w);
+    assert_true(es_file_exists_beside(path, "-lock"));
+    es_reader *r = es_open_reader(path);
+    assert_true(es_is_written(r));
+    kill_holder(holder);
+    assert_false(es_is_written(r));
+    assert_true(es_file_exists_beside(path, "-lock")); /* nobody tidied up */
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(open_series(path, &run, &series)));
+    assert_plain_file(path);
+}
+
+static void test_store_live__unknown_is_not_unlocked(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    struct rlimit before, none = {0};
+    int64_t run, series;
+    bool written;
+    es_writer *w = open_series(path, &run, &series);
+    es_assert_ok(es_write_values(w, series, 0, 6));
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    es_status status = es_reader_is_written(r, &written);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    es_assert_status(ES_EIO, "run.db: cannot see whether it is being written",
+                     status);
+    es_assert_ok(es_reader_is_written(r, &written));
+    assert_true(written);
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(w));
+}
+
+static void test_store_live__same_process_locks_too(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series;
+    es_writer *second = NULL;
+    es_writer *w = open_series(path, &run, &series);
+    es_assert_status(ES_ELOCKED, "is writing it",
+                     es_writer_open(&second, path, ES_FAST));
+    es_assert_ok(es_write_values(w, series, 0, 6));
+    es_reader *r = es_open_reader(path);
+    assert_true(es_is_written(r)); /* asking does not let it go */
+    assert_true(es_is_written(r));
+    es_assert_ok(es_writer_close(w));
+    assert_false(es_is_written(r));
+    es_reader_close(r);
+}
+
+static void test_store_live__lock_file_of_another_kind(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *lock = es_folder_file(state, "run.db-lock");
+    const char *victim = es_folder_file(state, "victim");
+    size_t n;
+    es_writer *w = NULL;
+    es_file_write(victim, "precious", 8);
+    assert_int_equal(symlink(victim, lock), 0);
+    es_assert_status(ES_EIO, "cannot create the lock file",
+                     es_writer_open(&w, path, ES_FAST));
+    free(es_file_read(victim, &n));
+    assert_int_equal(n, 8);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(mkfifo(lock, 0666), 0);
+    es_assert_status(ES_EIO, "not a lock file",
+                     es_writer_open(&w, path, ES_FAST));
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(link(victim, lock), 0);
+    es_assert_status(ES_EIO, "not a lock file",
+                     es_writer_open(&w, path, ES_FAST));
+    free(es_file_read(victim, &n));
+    assert_int_equal(n, 8);
+    assert_int_equal(unlink(lock), 0);
+    es_file_write(lock, "not a number", 12); /* a stale one, garbled */
+    es_write_run(path, "x", 1);
+    assert_plain_file(path);
+}
+
+/* The race is between opening the lock file and locking it: its holder may
+ * remove it meanwhile, and the lock is then on a file without a name. */
+static void test_store_live__lock_has_one_holder(void **state)
+{
+    enum { N = 4, ROUNDS = 200 };
+    const char *path = es_folder_file(state, "run.db");
+    atomic_int *holder = mmap(NULL, sizeof *holder, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(holder != MAP_FAILED);
+    atomic_init(holder, 0);
+    pid_t children[N];
+    for (int i = 0; i < N; i++) {
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        for (int done = 0; done < ROUNDS;) {
+            es_lock lock = {.fd = -1};
+            es_status status = es_lock_take(&lock, path, path);
+            if (status == ES_ELOCKED)
+                continue;
+            if (status < 0)
+                _exit(2);
+            if (atomic_exchange(holder, i + 1) != 0)
+                _exit(1);
+            if (done % 8 == 0)
+                sched_yield();
+            atomic_store(holder, 0);
+            es_lock_release(&lock, true);
+            done++;
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < N; i++)
+        wait_for_success(children[i]);
+    munmap(holder, sizeof *holder);
+    assert_false(es_file_exists_beside(path, "-lock"));
+}
+
+/* Many processes want one file: at any time one has it, and all get it once
+ * the others have let go. */
+static void test_store_live__writers_take_turns(void **state)
+{
+    enum { N = 6, ROUNDS = 5 };
+    const char *path = es_folder_file(state, "run.db");
+    pid_t children[N];
+    for (int i = 0; i < N; i++) {
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        for (int done = 0; done < ROUNDS;) {
+            es_writer *w = NULL;
+            int64_t run;
+            es_run_info info = es_run_of(1, 1);
+            es_status status = es_writer_open(&w, path, ES_FAST);
+            if (status == ES_ELOCKED) {
+                usleep(1000);
+                continue;
+            }
+            if (status < 0 || es_writer_run(w, &run, &info, 0) < 0 ||
+                es_writer_close(w) < 0) {
+                fprintf(stderr, "# %s\n", es_message());
+                _exit(1);
+            }
+            done++;
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < N; i++)
+        wait_for_success(children[i]);
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(es_reader_n_runs(r), N * ROUNDS);
+    es_reader_close(r);
+    assert_plain_file(path);
+}
+
+/* --- readers beside a writer --------------------------------------------- */
+
+static void test_store_live__reader_sees_what_is_committed(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series, loss;
+    es_writer *w = open_series(path, &run, &series);
+    es_series s;
+    es_assert_ok(es_write_values(w, series, 1, 6));
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_writer_begin(w));
+    es_assert_ok(es_write_values(w, series, 2, 6));
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    assert_int_equal(s.last_step, 1);
+    es_assert_ok(es_writer_commit(w));
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    assert_int_equal(s.last_step, 2);
+    es_assert_ok(es_writer_series(w, &loss, run, "loss", ES_SHAPE_RUN,
+                                  ES_PHASE_TRAIN, NULL));
+    es_assert_ok(es_write_values(w, loss, 3, 1));
+    assert_int_equal(es_reader_n_series(r, 0), 1);
+    es_assert_ok(es_reader_refresh(r));
+    assert_int_equal(es_reader_n_series(r, 0), 2);
+    es_run_info info;
+    es_assert_ok(es_reader_run(r, 0, &info));
+    assert_int_equal(info.last_step, 3);
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(w));
+    assert_plain_file(path);
+}
+
+static void test_store_live__events_of_a_growing_run(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series;
+    const es_event *events;
+    size_t n;
+    es_writer *w = open_series(path, &run, &series);
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_reader_events(r, 0, &events, &n));
+    assert_int_equal(n, 0);
+    es_assert_ok(es_writer_event(w, run, &(es_event){.kind = "x", .step = 1}));
+    es_assert_ok(es_reader_refresh(r));
+    es_assert_ok(es_reader_events(r, 0, &events, &n));
+    assert_int_equal(n, 1);
+    es_reader_close(r);
+    es_writer_abandon(w);
+}
+
+static void test_store_live__cursor_keeps_its_state_of_the_file(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series, step, n = 0;
+    const float *values;
+    es_series s;
+    es_cursor *c = NULL;
+    es_writer *w = open_series(path, &run, &series);
+    for (int64_t i = 0; i < 50; i++)
+        es_assert_ok(es_write_values(w, series, i, 6));
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    for (int64_t i = 50; i < 2000; i++)
+        es_assert_ok(es_write_values(w, series, i, 6));
+    for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
+        es_assert_values(values, series, step, 6);
+    assert_int_equal(n, 50);
+    es_cursor_close(c);
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(w));
+}
+
+static void test_store_live__close_while_a_reader_holds_on(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series, step;
+    const float *values;
+    es_series s;
+    es_cursor *c = NULL;
+    es_writer *w = open_series(path, &run, &series);
+    for (int64_t i = 0; i < 10; i++)
+        es_assert_ok(es_write_values(w, series, i, 6));
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_assert_ok(es_cursor_next(c, &step, &values));
+    es_assert_ok(es_write_values(w, series, 10, 6));
+    es_assert_ok(es_writer_end_run(w, run, ES_RUN_FINISHED));
+    es_assert_ok(es_writer_close(w));
+    assert_false(es_file_exists_beside(path, "-lock"));
+    es_assert_ok(es_cursor_next(c, &step, &values));
+    assert_int_equal(step, 1);
+    es_cursor_close(c);
+    es_reader_close(r);
+    r = es_open_reader(path); /* in whatever mode it was left */
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    assert_int_equal(s.last_step, 10);
+    es_reader_close(r);
+    es_write_run(path, "next", 1);
+    assert_plain_file(path);
+}
+
+static void test_store_live__log_of_a_killed_writer_is_read(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_series s;
+    float values[6];
+    int64_t n, found;
+    kill_holder(start_holder(path, 40));
+    assert_true(es_file_exists_beside(path, "-wal"));
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_reader_count(r, &s, &n));
+    assert_int_equal(n, 40);
+    es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, values, 6, &found));
+    es_assert_values(values, s.id, 39, 6);
+    es_reader_close(r);
+}
+
+/** By an unprivileged reader. */
+static void test_store_live__log_in_a_folder_not_to_be_written(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    kill_holder(start_holder(path, 5));
+    assert_int_equal(unlink(es_folder_file(state, "run.db-shm")), 0);
+    assert_int_equal(chmod((char *)*state, 0555), 0);
+    pid_t child = fork();
+    if (child == 0) { /* root may write anywhere */
+        es_series s;
+        if (geteuid() == 0 && seteuid(65534) != 0)
+            _exit(2);
+        es_reader_close(es_open_series(path, "entropy", &s));
+        _exit(s.last_step != 4);
+    }
+    wait_for_success(child);
+    assert_int_equal(chmod((char *)*state, 0755), 0);
+}
+
+/* --- forks --------------------------------------------------------------- */
+
+static void test_store_live__forked_child_may_only_let_go(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series, n;
+    es_series s;
+    es_cursor *c = NULL;
+    es_writer *w = open_series(path, &run, &series);
+    es_assert_ok(es_write_values(w, series, 1, 6));
+    es_reader *r = es_open_reader(path);
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_assert_ok(es_writer_begin(w));
+    pid_t child = fork();
+    if (child == 0) {
+        es_event event = {.kind = "x"};
+        es_run_info info = es_run_of(2, 3);
+        bool refused =
+            es_write_values(w, series, 2, 6) == ES_EFORK &&
+            es_writer_begin(w) == ES_EFORK && es_writer_commit(w) == ES_EFORK &&
+            es_writer_event(w, run, &event) == ES_EFORK &&
+            es_writer_run(w, &run, &info, 0) == ES_EFORK &&
+            es_writer_end_run(w, run, ES_RUN_FAILED) == ES_EFORK &&
+            es_reader_count(r, &s, &n) == ES_EFORK &&
+            es_reader_refresh(r) == ES_EFORK &&
+            es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s) == ES_EFORK;
+        es_cursor_close(c);
+        es_reader_close(r);
+        refused = refused && es_writer_close(w) == ES_EFORK;
+        _exit(!refused);
+    }
+    wait_for_success(child);
+    child = fork();
+    if (child == 0) {
+        es_writer_abandon(w);
+        _exit(0);
+    }
+    wait_for_success(child);
+    assert_true(es_file_exists_beside(path, "-lock"));
+    assert_true(es_is_written(r));
+    es_assert_ok(es_write_values(w, series, 3, 6));
+    es_assert_ok(es_writer_commit(w));
+    es_cursor_close(c);
+    es_assert_ok(es_reader_count(r, &s, &n));
+    assert_int_equal(n, 2);
+    es_reader_close(r);
+    es_assert_ok(es_writer_close(w));
+    assert_plain_file(path);
+}
+
+/* --- paths --------------------------------------------------------------- */
+
+static void test_store_live__odd_file_names(void **state)
+{
+    static const char *const names[] = {
+        "a?mode=memory", "b#c.db", "file:x.db?vfs=none", ":memory:", "50%25.db",
+        "a b\n'\"c.db",  "-x.db",  "\xff\xfe.db"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = es_folder_file(state, names[i]);
+        es_write_run(path, "odd", 3);
+        assert_true(es_file_exists(path));
+        es_reader *r = es_open_reader(path);
+        assert_int_equal(es_reader_n_runs(r), 1);
+        es_reader_close(r);
+    }
+}
+
+static void test_store_live__relative_path_survives_chdir(void **state)
+{
+    char before[4096];
+    int64_t run, series;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir((char *)*state), 0);
+    es_writer *w = open_series("run.db", &run, &series);
+    assert_int_equal(chdir("/"), 0);
+    es_assert_ok(es_write_values(w, series, 0, 6));
+    es_assert_ok(es_writer_close(w));
+    assert_int_equal(chdir(before), 0);
+    assert_plain_file(es_folder_file(state, "run.db"));
+}
+
+static void test_store_live__writing_into_an_outfile(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_outfile *out = NULL;
+    FILE *stream = NULL;
+    es_file_write(path, "the old one", 11);
+    assert_int_equal(chmod(path, 0640), 0);
+    es_assert_ok(es_outfile_open(&out, &stream, path));
+    const char *temporary = es_outfile_temporary(out);
+    assert_non_null(temporary);
+    es_write_run(temporary, "x", 3);
+    size_t n;
+    free(es_file_read(path, &n));
+    assert_int_equal(n, 11);
+    es_assert_ok(es_outfile_close(out));
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(es_reader_n_runs(r), 1);
+    es_reader_close(r);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_plain_file(path);
+}
+
+/* 22 MiB of samples, read within 3 MiB. */
+static void test_store_live__memory_does_not_grow_with_steps(void **state)
+{
+    enum { N_STEPS = 20000, N_VALUES = 144 };
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run, series[2], found, step, n = 0;
+    es_run_info info = es_run_of(12, 12);
+    es_writer *w = NULL;
+    es_reader_cap_memory(4 << 20);
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_begin(w));
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    for (int k = 0; k < 2; k++)
+        es_assert_ok(es_writer_series(w, &series[k], run, k ? "b" : "a",
+                                      ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL));
+    for (int64_t i = 0; i < N_STEPS; i++)
+        for (int k = 0; k < 2; k++)
+            es_assert_ok(es_write_values(w, series[k], i, N_VALUES));
+    es_assert_ok(es_writer_close(w));
+    es_reader_cap_memory(3 << 20);
+    es_reader *r = es_open_reader(path);
+    es_series s;
+    es_cursor *c = NULL;
+    float values[N_VALUES];
+    const float *streamed;
+    es_assert_ok(es_reader_find(r, 0, "b", ES_PHASE_TRAIN, &s));
+    es_assert_ok(
+        es_reader_sample(r, &s, ES_STEP_LAST, values, N_VALUES, &found));
+    assert_int_equal(found, N_STEPS - 1);
+    es_assert_ok(es_cursor_open_run(&c, r, 0));
+    while (es_cursor_next_of_run(c, &step, &streamed, &s) == ES_OK)
+        n++;
+    assert_int_equal(n, 2 * N_STEPS);
+    es_cursor_close(c);
+    es_reader_close(r);
+    es_reader_cap_memory(1); /* see it work */
+    es_assert_status(ES_ENOMEM, "out of memory", es_reader_open(&r, path));
+    es_reader_cap_memory(0);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_live__##name, es_folder_make,   \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(second_writer_is_told_the_pid),
+        TEST(unknown_is_not_unlocked),
+        TEST(same_process_locks_too),
+        TEST(lock_file_of_another_kind),
+        TEST(lock_has_one_holder),
+        TEST(writers_take_turns),
+        TEST(reader_sees_what_is_committed),
+        TEST(events_of_a_growing_run),
+        TEST(cursor_keeps_its_state_of_the_file),
+        TEST(close_while_a_reader_holds_on),
+        TEST(log_of_a_killed_writer_is_read),
+        TEST(log_in_a_folder_not_to_be_written),
+        TEST(forked_child_may_only_let_go),
+        TEST(odd_file_names),
+        TEST(relative_path_survives_chdir),
+        TEST(writing_into_an_outfile),
+        TEST(memory_does_not_grow_with_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

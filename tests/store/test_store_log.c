@@ -1,0 +1,181 @@
+/** The write-ahead log beside readers: it shrinks again under readers that
+ *  come and go, and one that stays costs nothing but space. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include "store/store_internal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { N_VALUES = 1024, MANY = 4096, COMMITS = 100 };
+
+/** Two readers, of which at least one always holds a snapshot. */
+struct readers {
+    sqlite3 *handles[2];
+    int active;
+    int moves;
+};
+
+static void begin(sqlite3 *reader)
+{
+    assert_int_equal(sqlite3_exec(reader,
+                                  "BEGIN; SELECT count(*) FROM sqlite_schema",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+}
+
+static void end(sqlite3 *reader)
+{
+    assert_int_equal(sqlite3_exec(reader, "COMMIT", NULL, NULL, NULL),
+                     SQLITE_OK);
+}
+
+static void open_readers(struct readers *readers, const char *path)
+{
+    *readers = (struct readers){0};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sqlite3_open(path, &readers->handles[i]), SQLITE_OK);
+    begin(readers->handles[0]);
+}
+
+static void close_readers(struct readers *readers)
+{
+    for (int i = 0; i < 2; i++)
+        sqlite3_close(readers->handles[i]);
+}
+
+/** The second begins before the first ends. */
+static bool move_on(void *user)
+{
+    struct readers *readers = user;
+    begin(readers->handles[!readers->active]);
+    end(readers->handles[readers->active]);
+    readers->active = !readers->active;
+    readers->moves++;
+    return true;
+}
+
+static bool has_none(void *user)
+{
+    (void)user;
+    return false;
+}
+
+static es_writer *open_writer(const char *path, int64_t *series)
+{
+    int64_t run;
+    es_writer *w = NULL;
+    es_run_info info = es_run_of(32, 32);
+    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    es_assert_ok(es_writer_series(w, series, run, "entropy", ES_SHAPE_HEAD,
+                                  ES_PHASE_TRAIN, NULL));
+    return w;
+}
+
+/** A transaction of 1 MiB. */
+static void write_batch(es_writer *w, int64_t series, int64_t first)
+{
+    es_assert_ok(es_writer_begin(w));
+    for (int64_t i = 0; i < 256; i++)
+        es_assert_ok(es_write_values(w, series, first + i, N_VALUES));
+    es_assert_ok(es_writer_commit(w));
+}
+
+static void test_store_log__shrinks_under_steady_readers(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    struct readers readers;
+    int64_t series, largest = 0;
+    es_writer *w = open_writer(path, &series);
+    open_readers(&readers, path);
+    for (int64_t i = 0; i < COMMITS; i++) {
+        write_batch(w, series, i * 256);
+        move_on(&readers);
+        es_writer_tend_log(w, move_on, &readers);
+        int64_t size = es_writer_log_bytes(w);
+        largest = size > largest ? size : largest;
+    }
+    printf("# the log had %lld KiB at most\n", (long long)(largest >> 10));
+    assert_true(readers.moves > COMMITS); /* it did wait for them */
+    assert_in_range(largest, 1 << 20, 16 << 20);
+    close_readers(&readers);
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"),
+                        "25600");
+}
+
+static void test_store_log__reader_that_stays_costs_space_alone(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    struct readers readers;
+    int64_t series;
+    es_writer *w = open_writer(path, &series);
+    open_readers(&readers, path);
+    for (int64_t i = 0; i < 20; i++) {
+        write_batch(w, series, i * 256);
+        es_writer_tend_log(w, has_none, NULL);
+    }
+    assert_true(es_writer_log_bytes(w) > 20 << 20);
+    assert_false(es_writer_is_settled(w));
+    es_assert_status(ES_ELOCKED, "holds a lock on it", es_writer_settle(w));
+    end(readers.handles[0]);
+    es_assert_ok(es_writer_settle(w));
+    assert_true(es_writer_is_settled(w));
+    assert_int_equal(es_writer_log_bytes(w), 0);
+    write_batch(w, series, 20 * 256);
+    assert_false(es_writer_is_settled(w));
+    close_readers(&readers);
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"), "5376");
+}
+
+/** Without readers, a log that one large transaction made is cut again. */
+static void test_store_log__shrinks_after_a_large_transaction(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t series;
+    es_writer *w = open_writer(path, &series);
+    es_assert_ok(es_writer_begin(w));
+    for (int64_t i = 0; i < MANY; i++)
+        es_assert_ok(es_write_values(w, series, i, N_VALUES));
+    es_assert_ok(es_writer_commit(w));
+    assert_true(es_writer_log_bytes(w) > 16 << 20);
+    es_assert_ok(es_write_values(w, series, MANY, N_VALUES));
+    assert_true(es_writer_log_bytes(w) <= 5 << 20);
+    es_assert_ok(es_writer_close(w));
+}
+
+static void test_store_log__cut_log_is_not_copied_into_the_file(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *log = es_folder_file(state, "run.db-wal");
+    int64_t series;
+    es_writer *w = open_writer(path, &series);
+    write_batch(w, series, 0);
+    es_assert_ok(es_writer_settle(w));
+    write_batch(w, series, 256);
+    assert_int_equal(truncate(log, 100000), 0);
+    es_assert_status(ES_EIO, "run.db-wal: another program truncated",
+                     es_writer_close(w));
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"), "256");
+    assert_false(es_file_exists_beside(path, "-wal"));
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_log__##name, es_folder_make,    \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(shrinks_under_steady_readers),
+        TEST(reader_that_stays_costs_space_alone),
+        TEST(shrinks_after_a_large_transaction),
+        TEST(cut_log_is_not_copied_into_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

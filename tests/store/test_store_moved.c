@@ -1,0 +1,123 @@
+/** A run file that is removed, moved or replaced under its writer. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct written {
+    es_writer *writer;
+    int64_t series;
+} written;
+
+static written write_some(const char *path)
+{
+    written w = {0};
+    int64_t run;
+    es_run_info info = es_run_of(2, 3);
+    es_assert_ok(es_writer_open(&w.writer, path, ES_FAST));
+    es_assert_ok(es_writer_run(w.writer, &run, &info, 0));
+    es_assert_ok(es_writer_series(w.writer, &w.series, run, "entropy",
+                                  ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL));
+    es_assert_ok(es_write_values(w.writer, w.series, 0, 6));
+    es_assert_ok(es_writer_check_place(w.writer));
+    return w;
+}
+
+/** It goes on, and says so at the end. */
+static void finish_elsewhere(const written *w, const char *path)
+{
+    const char *words = "removed, moved or replaced";
+    es_assert_status(ES_EIO, words, es_writer_check_place(w->writer));
+    es_assert_ok(es_write_values(w->writer, w->series, 1, 6));
+    es_assert_status(ES_EIO, words, es_writer_close(w->writer));
+    assert_non_null(strstr(es_message(), path));
+}
+
+static void assert_samples(const char *path, const char *n)
+{
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"), n);
+}
+
+static void assert_nothing_beside(const char *path)
+{
+    static const char *const rest[] = {"-wal", "-shm", "-journal", "-lock"};
+    for (int i = 0; i < 4; i++)
+        assert_false(es_file_exists_beside(path, rest[i]));
+}
+
+static void test_store_moved__removed(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    written w = write_some(path);
+    assert_int_equal(unlink(path), 0);
+    finish_elsewhere(&w, path);
+    assert_false(es_file_exists(path));
+    assert_nothing_beside(path);
+}
+
+static void test_store_moved__to_another_name(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *other = es_folder_file(state, "other.db");
+    written w = write_some(path);
+    assert_int_equal(rename(path, other), 0);
+    finish_elsewhere(&w, path);
+    assert_nothing_beside(path);
+    assert_samples(other, "2");
+}
+
+/* What lies at the path now is somebody else's, with its log and its lock. */
+static void test_store_moved__another_writer_in_its_place(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    static const char *const beside[] = {"-wal", "-shm", "-lock"};
+    char name[4096];
+    written first = write_some(path);
+    assert_int_equal(unlink(path), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s%s", path, beside[i]);
+        assert_int_equal(unlink(name), 0);
+    }
+    written second = write_some(path);
+    finish_elsewhere(&first, path);
+    for (int i = 0; i < 3; i++)
+        assert_true(es_file_exists_beside(path, beside[i]));
+    assert_samples(path, "1");
+    es_assert_ok(es_write_values(second.writer, second.series, 1, 6));
+    assert_samples(path, "2");
+    es_assert_ok(es_writer_close(second.writer));
+    assert_nothing_beside(path);
+    assert_samples(path, "2");
+}
+
+/* Given up before anything was committed: only its own file is taken away. */
+static void test_store_moved__abandoned(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_writer *writer = NULL;
+    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
+    assert_int_equal(unlink(path), 0);
+    es_file_write(path, "precious", 8);
+    es_fail(ES_EIO, "kept");
+    es_writer_abandon(writer);
+    assert_string_equal(es_message(), "kept");
+    assert_true(es_file_exists(path));
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_moved__##name, es_folder_make,  \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(removed),
+        TEST(to_another_name),
+        TEST(another_writer_in_its_place),
+        TEST(abandoned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+/** Output files: whole or not at all. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include "store/outfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static es_status put(const char *path, const char *text)
+{
+    es_outfile *file = NULL;
+    FILE *stream = NULL;
+    es_status status = es_outfile_open(&file, &stream, path);
+    if (status < 0)
+        return status;
+    fputs(text, stream);
+    return es_outfile_close(file);
+}
+
+static void assert_content(const char *path, const char *text)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(path, &n);
+    assert_int_equal(n, strlen(text));
+    assert_memory_equal(bytes, text, n);
+    free(bytes);
+}
+
+/** Number of entries in a folder. */
+static int count_files(const char *path)
+{
+    int n = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    for (struct dirent *e; (e = readdir(folder));)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(folder);
+    return n;
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void test_store_outfile__appears_when_closed(void **state)
+{
+    const char *path = es_folder_file(state, "out.csv");
+    es_outfile *file = NULL;
+    FILE *stream = NULL;
+    mode_t mask = umask(027);
+    es_assert_ok(es_outfile_open(&file, &stream, path));
+    fputs("one", stream);
+    assert_false(es_file_exists(path));
+    assert_true(es_file_exists(es_outfile_temporary(file)));
+    es_assert_ok(es_outfile_close(file));
+    umask(mask);
+    assert_content(path, "one");
+    assert_int_equal(mode_of(path), 0640);
+    assert_int_equal(chmod(path, 0604), 0);
+    es_assert_ok(put(path, "two"));
+    assert_content(path, "two");
+    assert_int_equal(mode_of(path), 0604);
+    assert_int_equal(count_files(*state), 1);
+}
+
+static void test_store_outfile__abandoned_leaves_the_old_one(void **state)
+{
+    const char *path = es_folder_file(state, "out.csv");
+    es_outfile *file = NULL;
+    FILE *stream = NULL;
+    es_file_write(path, "old", 3);
+    es_assert_ok(es_outfile_open(&file, &stream, path));
+    fputs("new", stream);
+    es_outfile_abandon(file);
+    es_outfile_abandon(NULL);
+    assert_content(path, "old");
+    assert_int_equal(count_files(*state), 1);
+}
+
+static void test_store_outfile__what_cannot_be_written(void **state)
+{
+    char long_name[300];
+    memset(long_name, 'a', sizeof long_name);
+    long_name[299] = '\0';
+    es_assert_status(ES_EIO, "is a directory", put(*state, "x"));
+    es_assert_status(ES_EIO, "No such file or directory",
+                     put(es_folder_file(state, "no/such/out"), "x"));
+    es_assert_status(ES_EIO, "too long",
+                     put(es_folder_file(state, long_name), "x"));
+    es_assert_status(ES_EIO, "no output file named", put("", "x"));
+    const char *loop = es_folder_file(state, "loop");
+    assert_int_equal(symlink("loop", loop), 0);
+    es_assert_status(ES_EIO, "Too many levels of symbolic links",
+                     put(loop, "x"));
+    assert_int_equal(count_files(*state), 1);
+}
+
+static void test_store_outfile__folder_or_file_without_permission(void **state)
+{
+    const char *path = es_folder_file(state, "out");
+    const char *fresh = es_folder_file(state, "new");
+    es_file_write(path, "old", 3);
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(chmod(*state, 0555), 0);
+    pid_t child = fork();
+    if (child == 0) { /* root may write anywhere */
+        if (geteuid() == 0 && seteuid(65534) != 0)
+            _exit(2);
+        _exit(put(path, "x") != ES_EIO || put(fresh, "x") != ES_EIO ||
+              !strstr(es_message(), "Permission denied"));
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_int_equal(chmod(*state, 0755), 0);
+    assert_content(path, "old");
+}
+
+static void test_store_outfile__links_are_followed(void **state)
+{
+    const char *link = es_folder_file(state, "link");
+    const char *chain = es_folder_file(state, "chain");
+    const char *target = es_folder_file(state, "folder/target");
+    assert_int_equal(mkdir(es_folder_file(state, "folder"), 0777), 0);
+    assert_int_equal(symlink("folder/target", link), 0);
+    assert_int_equal(symlink(link, chain), 0);
+    es_assert_ok(put(chain, "first")); /* there is no target yet */
+    assert_content(target, "first");
+    es_assert_ok(put(link, "second"));
+    assert_content(target, "second");
+    struct stat st;
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(count_files(es_folder_file(state, "folder")), 1);
+}
+
+static void test_store_outfile__devices_and_fifos_are_written(void **state)
+{
+    const char *fifo = es_folder_file(state, "fifo");
+    char text[16] = "";
+    es_assert_ok(put("/dev/null", "x"));
+    es_assert_status(ES_EIO, "/dev/full: cannot write: No space left",
+                     put("/dev/full", "x"));
+    assert_int_equal(mkfifo(fifo, 0666), 0);
+    es_assert_status(ES_EIO, "fifo: a FIFO that nobody reads", put(fifo, "x"));
+    int fd = open(fifo, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    es_assert_ok(put(fifo, "through"));
+    assert_int_equal(read(fd, text, sizeof text), 7);
+    assert_string_equal(text, "through");
+    close(fd);
+    struct stat st;
+    assert_int_equal(lstat(fifo, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+}
+
+/** Runs put in a child whose standard output is fd; its status. */
+static int put_in_child(int fd, const char *path, const char *words)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGPIPE, SIG_IGN);
+        fflush(stdout);
+        if (dup2(fd, STDOUT_FILENO) < 0)
+            _exit(9);
+        es_status status = put(path, "to standard output\n");
+        bool said = status == ES_OK || strstr(es_message(), words);
+        _exit(said ? -status : 8);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    return -WEXITSTATUS(result);
+}
+
+static void test_store_outfile__standard_output(void **state)
+{
+    static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1",
+                                        "/proc/self/fd/1"};
+    const char *path = es_folder_file(state, "captured");
+    for (int i = 0; i < 4; i++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "already there\n", 14), 14);
+        assert_int_equal(put_in_child(fd, names[i], ""), ES_OK);
+        close(fd);
+        assert_content(path, "already there\nto standard output\n");
+        int full = open("/dev/full", O_WRONLY);
+        assert_int_equal(put_in_child(full, names[i], "No space left"), ES_EIO);
+        close(full);
+    }
+    assert_int_equal(count_files(*state), 1);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(
+        put_in_child(ends[1], "-", "standard output: cannot write: Broken"),
+        ES_EIO);
+    close(ends[1]);
+    es_assert_status(ES_EIO, "cannot write: Bad file descriptor",
+                     put("/dev/fd/999", "x"));
+    es_outfile *file = NULL;
+    FILE *stream = NULL;
+    es_assert_ok(es_outfile_open(&file, &stream, "-"));
+    assert_null(es_outfile_temporary(file));
+    assert_ptr_equal(stream, stdout);
+    es_outfile_abandon(file);
+}
+
+/* A file size limit stands for the full disk: the same path, any user. */
+static void test_store_outfile__no_room_leaves_the_old_one(void **state)
+{
+    const char *path = es_folder_file(state, "out");
+    es_file_write(path, "old", 3);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {10000, 10000};
+        es_outfile *file = NULL;
+        FILE *stream = NULL;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        if (es_outfile_open(&file, &stream, path) < 0)
+            _exit(1);
+        for (int i = 0; i < 100000; i++)
+            fputc('x', stream);
+        bool failed = es_outfile_close(file) == ES_EIO &&
+                      strstr(es_message(), "out: cannot write");
+        _exit(failed ? 0 : 2);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_content(path, "old");
+    assert_int_equal(count_files(*state), 1);
+}
+
+/* --- what killed processes leave ------------------------------------------ */
+
+/* What was cleaned last is remembered: begin elsewhere. */
+static void put_anew(void **state)
+{
+    const char *other = es_folder_file(state, "other");
+    assert_true(mkdir(other, 0700) == 0 || errno == EEXIST);
+    es_assert_ok(put(es_folder_file(state, "other/x"), "x"));
+    es_assert_ok(put(es_folder_file(state, "out"), "new"));
+}
+
+/* A process that begins to write `path`, until it is killed. */
+static pid_t begin_writing(const char *path)
+{
+    int ends[2];
+    char ready;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        es_outfile *file = NULL;
+        FILE *stream = NULL;
+        alarm(60); /* should the test fail first */
+        if (es_outfile_open(&file, &stream, path) < 0 ||
+            write(ends[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    return child;
+}
+
+static void kill_it(pid_t child)
+{
+    int result;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &result, 0), child);
+}
+
+static void test_store_outfile__the_dead_are_cleaned_up_after(void **state)
+{
+    pid_t alive;
+    kill_it(begin_writing(es_folder_file(state, "out")));
+    assert_int_equal(count_files(*state), 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012"), "x", 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012-wal"), "x", 1);
+    es_file_write(es_folder_file(state, ".entropy-scan.abc012-lock"), "x", 1);
+    alive = begin_writing(es_folder_file(state, "picture"));
+    put_anew(state);
+    /* out, other, and what is alive */
+    assert_int_equal(count_files(*state), 3);
+    kill_it(alive);
+    put_anew(state);
+    assert_int_equal(count_files(*state), 2);
+    assert_content(es_folder_file(state, "out"), "new");
+}
+
+static void
+test_store_outfile__nothing_else_is_taken_for_left_over(void **state)
+{
+    static const char *const names[] = {
+        ".entropy-scan.abcde",   ".entropy-scan.abcdefg",
+        ".entropy-scan.abcdeF",  ".entropy-scan.abcde6",
+        ".entropy-scan.abcdef~", "entropy-scan.abcdef",
+        ".entropy-scan.linked",  "another-name-of-it",
+        ".entropy-scan.fifoaa",  ".entropy-scan.folder",
+        ".entropy-scan.symlin",  ".entropy-scan.others"};
+    const int n = sizeof names / sizeof *names;
+    for (int i = 0; i < 7; i++)
+        es_file_write(es_folder_file(state, names[i]), "x", 1);
+    char *to = es_folder_file(state, names[7]);
+    assert_int_equal(link(es_folder_file(state, names[6]), to), 0);
+    assert_int_equal(mkfifo(es_folder_file(state, names[8]), 0600), 0);
+    assert_int_equal(mkdir(es_folder_file(state, names[9]), 0700), 0);
+    assert_int_equal(symlink(names[0], es_folder_file(state, names[10])), 0);
+    es_file_write(es_folder_file(state, names[11]), "x", 1);
+    bool root = chown(es_folder_file(state, names[11]), 65534, 65534) == 0;
+    put_anew(state);
+    assert_int_equal(count_files(*state), n - !root + 2);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_outfile__##name,                \
+                                    es_folder_make, es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(appears_when_closed),
+        TEST(abandoned_leaves_the_old_one),
+        TEST(what_cannot_be_written),
+        TEST(folder_or_file_without_permission),
+        TEST(links_are_followed),
+        TEST(devices_and_fifos_are_written),
+        TEST(standard_output),
+        TEST(no_room_leaves_the_old_one),
+        TEST(the_dead_are_cleaned_up_after),
+        TEST(nothing_else_is_taken_for_left_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

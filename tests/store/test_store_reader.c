@@ -1,0 +1,253 @@
+/** What a reader says of a run file. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/recorded.h"
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void test_store_reader__run_and_series(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "first", 30);
+    es_write_run(path, "second", 1);
+    es_reader *r = es_open_reader(path);
+    assert_string_equal(es_reader_path(r), path);
+    assert_int_equal(es_reader_n_runs(r), 2);
+    es_run_info info;
+    es_assert_ok(es_reader_run(r, 0, &info));
+    assert_string_equal(info.name, "first");
+    assert_string_equal(info.arch, "SM+LN+G");
+    assert_null(info.family);
+    assert_int_equal(info.n_layer, 3);
+    assert_int_equal(info.n_head, 2);
+    assert_int_equal(info.ctx, 128);
+    assert_true(info.vocab == ES_UNKNOWN);
+    assert_int_equal(info.status, ES_RUN_FINISHED);
+    assert_int_equal(info.last_step, 58);
+    assert_int_equal(es_planned_steps(r, 0), 5000);
+    assert_int_equal(es_reader_n_series(r, 0), 4);
+    static const struct {
+        const char *name;
+        es_phase phase;
+        es_shape shape;
+        size_t n;
+        int64_t last;
+    } expected[] = {{"alpha", ES_PHASE_TRAIN, ES_SHAPE_LAYER, 3, 58},
+                    {"entropy", ES_PHASE_TRAIN, ES_SHAPE_HEAD, 6, 58},
+                    {"loss", ES_PHASE_TRAIN, ES_SHAPE_RUN, 1, 58},
+                    {"loss", ES_PHASE_EVAL, ES_SHAPE_RUN, 1, 40}};
+    for (size_t i = 0; i < 4; i++) {
+        es_series series;
+        es_assert_ok(es_reader_series(r, 0, i, &series));
+        assert_string_equal(series.name, expected[i].name);
+        assert_int_equal(series.phase, expected[i].phase);
+        assert_int_equal(series.shape, expected[i].shape);
+        assert_int_equal(series.n_values, expected[i].n);
+        assert_int_equal(series.first_step, 0);
+        assert_int_equal(series.last_step, expected[i].last);
+    }
+    es_assert_status(ES_EARGUMENT, "it has 2", es_reader_run(r, 2, &info));
+    es_reader_close(r);
+}
+
+static void test_store_reader__samples_by_step(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 30);
+    es_reader *r = es_open_reader(path);
+    es_series s;
+    float values[6];
+    int64_t found, n;
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, values, 6, &found));
+    assert_int_equal(found, 58);
+    es_assert_values(values, s.id, 58, 6);
+    es_assert_ok(es_reader_sample(r, &s, ES_STEP_FIRST, values, 6, &found));
+    assert_int_equal(found, 0);
+    es_assert_values(values, s.id, 0, 6);
+    es_assert_ok(es_reader_sample(r, &s, 24, values, 6, &found));
+    assert_int_equal(found, 24);
+    es_assert_values(values, s.id, 24, 6);
+    es_assert_status(ES_ENOTFOUND, "it has 0 to 58, nearest 24",
+                     es_reader_sample(r, &s, 25, values, 6, &found));
+    es_assert_status(ES_ENOTFOUND, "nearest 58",
+                     es_reader_sample(r, &s, 1000, values, 6, &found));
+    es_assert_status(ES_ENOTFOUND, "nearest 0",
+                     es_reader_sample(r, &s, -3, values, 6, &found));
+    es_assert_status(ES_EARGUMENT, "6 values, not 5",
+                     es_reader_sample(r, &s, 24, values, 5, &found));
+    es_assert_ok(es_reader_count(r, &s, &n));
+    assert_int_equal(n, 30);
+    es_reader_close(r);
+}
+
+static void test_store_reader__unknown_series_names_those_there(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 1);
+    es_reader *r = es_open_reader(path);
+    es_series s;
+    es_assert_status(ES_ENOTFOUND,
+                     "no series entropie (train); there are: alpha (train), "
+                     "entropy (train), loss (train), loss (eval)",
+                     es_reader_find(r, 0, "entropie", ES_PHASE_TRAIN, &s));
+    es_assert_status(ES_ENOTFOUND, "no series entropy (eval)",
+                     es_reader_find(r, 0, "entropy", ES_PHASE_EVAL, &s));
+    es_reader_close(r);
+}
+
+static void test_store_reader__events_in_order(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "a", 30);
+    es_write_run(path, "b", 5);
+    es_reader *r = es_open_reader(path);
+    const es_event *events;
+    size_t n;
+    es_assert_ok(es_reader_events(r, 1, &events, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(events[0].step, 5);
+    es_assert_ok(es_reader_events(r, 0, &events, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(events[0].step, 30);
+    assert_string_equal(events[0].kind, "test");
+    assert_int_equal(events[0].severity, ES_SEVERITY_INFO);
+    assert_int_equal(events[0].layer, 1);
+    assert_true(events[0].head == ES_UNKNOWN);
+    assert_string_equal(events[0].message, "half-way");
+    assert_string_equal(events[0].dedupe, "half");
+    assert_non_null(events[0].at);
+    assert_null(events[0].data);
+    es_reader_close(r);
+}
+
+/* What stands in a file need not be what a writer would have taken. */
+static void
+test_store_reader__a_configuration_is_an_object_or_none(void **state)
+{
+    const struct {
+        const char *stored, *given; /* as SQL and as the reader has it */
+    } cases[] = {
+        {"'{ \"lr\" : 1e-3,\n \"of\": {\"a\": [1, \"x y\"]} }'",
+         "{\"lr\":1e-3,\"of\":{\"a\":[1,\"x y\"]}}"},
+        {"'[1]'", NULL},
+        {"'7'", NULL},
+        {"'{\"lr\":'", NULL},
+        {"'{lr: 1}'", NULL},
+        {"''", NULL},
+        {"NULL", NULL},
+    };
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "first", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sql[256], *config;
+        snprintf(sql, sizeof sql, "update run set config = %s",
+                 cases[i].stored);
+        for (char *c = sql; *c; c++) /* it goes through a shell, quoted so */
+            *c = *c == '"' ? '~' : *c;
+        es_sqlite(path, sql);
+        es_sqlite(path, "update run set config = replace(config, '~', "
+                        "char(34))");
+        es_reader *r = es_open_reader(path);
+        es_assert_ok(es_reader_config(r, 0, &config));
+        if (cases[i].given)
+            assert_string_equal(config, cases[i].given);
+        else
+            assert_null(config);
+        free(config);
+        es_assert_status(ES_EARGUMENT, "it has 1",
+                         es_reader_config(r, 1, &config));
+        es_reader_close(r);
+    }
+}
+
+/* Members as lines, and after how many to stop. */
+typedef struct members {
+    char text[1024];
+    int left;
+} members;
+
+static es_status list_member(void *user, const es_config_member *member)
+{
+    members *to = user;
+    size_t n = strlen(to->text);
+    snprintf(to->text + n, sizeof to->text - n, "%s %d %s %g\n", member->key,
+             (int)member->kind, member->text, member->number);
+    return --to->left == 0 ? es_fail(ES_EUSAGE, "enough") : ES_OK;
+}
+
+static es_reader *open_configured(void **state, const char *config)
+{
+    const char *path = es_folder_file(state, "configured.db");
+    es_run_info info = es_run_of(3, 2);
+    info.config = config;
+    es_recorded to = es_record(path, &info);
+    es_record_close(&to);
+    return es_open_reader(path);
+}
+
+static void test_store_reader__members_of_a_configuration(void **state)
+{
+    es_reader *r = open_configured(
+        state,
+        "{\"lr\":1E-2,\"seed\":9007199254740993,\"text\":\"a \\\"b\\u03b1\","
+        "\"no\":null,\"yes\":true,\"not\":false,\"of\":{\"a\":[1, \"x\"]},"
+        "\"huge\":1e999,\"\":-0.5,\"lr\":3,\"list\":[]}");
+    members all = {.left = -1};
+    es_assert_ok(es_reader_config_each(r, 0, list_member, &all));
+    assert_string_equal(all.text, "lr 2 0.01 0.01\n"
+                                  "seed 2 9007199254740993 9.0072e+15\n"
+                                  "text 3 a \"b\xce\xb1 nan\n"
+                                  "no 0 null nan\n"
+                                  "yes 1 true nan\n"
+                                  "not 1 false nan\n"
+                                  "of 4 {\"a\":[1,\"x\"]} nan\n"
+                                  "huge 2 Inf inf\n"
+                                  " 2 -0.5 -0.5\n"
+                                  "lr 2 3 3\n"
+                                  "list 4 [] nan\n");
+    members two = {.left = 2};
+    es_assert_status(ES_EUSAGE, "enough",
+                     es_reader_config_each(r, 0, list_member, &two));
+    assert_int_equal(two.left, 0);
+    es_assert_status(ES_EARGUMENT, "it has 1",
+                     es_reader_config_each(r, 1, list_member, &two));
+    es_reader_close(r);
+}
+
+static void test_store_reader__no_members_without_a_configuration(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",
+                                         "'{}'"};
+    es_write_run(path, "first", 1);
+    for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+        char sql[64];
+        members none = {.left = -1};
+        snprintf(sql, sizeof sql, "update run set config = %s", stored[i]);
+        es_sqlite(path, sql);
+        es_reader *r = es_open_reader(path);
+        es_assert_ok(es_reader_config_each(r, 0, list_member, &none));
+        assert_string_equal(none.text, "");
+        es_reader_close(r);
+    }
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_reader__##name, es_folder_make, \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(run_and_series),
+        TEST(samples_by_step),
+        TEST(unknown_series_names_those_there),
+        TEST(events_in_order),
+        TEST(a_configuration_is_an_object_or_none),
+        TEST(members_of_a_configuration),
+        TEST(no_members_without_a_configuration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

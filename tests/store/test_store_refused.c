@@ -1,0 +1,551 @@
+/** What is no run file, or not quite: refused, named, left as it was. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void reader_refuses(const char *path, es_status code, const char *words)
+{
+    es_reader *reader = NULL;
+    es_assert_status(code, words, es_reader_open(&reader, path));
+    assert_null(reader);
+    assert_non_null(strstr(es_message(), path));
+}
+
+static void writer_refuses(const char *path, es_status code, const char *words)
+{
+    es_writer *writer = NULL;
+    es_assert_status(code, words, es_writer_open(&writer, path, ES_FAST));
+    assert_null(writer);
+    assert_non_null(strstr(es_message(), path));
+    assert_false(es_file_exists_beside(path, "-lock"));
+}
+
+static void both_refuse(const char *path, es_status code, const char *words)
+{
+    reader_refuses(path, code, words);
+    writer_refuses(path, code, words);
+}
+
+/** Both refuse, and leave every byte and no litter. */
+static void refused_untouched(const char *path, es_status code,
+                              const char *words)
+{
+    static const char *const litter[] = {"-wal", "-shm", "-journal", "-lock"};
+    size_t n, m;
+    unsigned char *before = es_file_read(path, &n);
+    both_refuse(path, code, words);
+    unsigned char *after = es_file_read(path, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(before, after, n);
+    for (int i = 0; i < 4; i++)
+        assert_false(es_file_exists_beside(path, litter[i]));
+    free(before);
+    free(after);
+}
+
+/* --- not files ----------------------------------------------------------- */
+
+static void test_store_refused__what_is_no_regular_file(void **state)
+{
+    const char *path = es_folder_file(state, "thing.db");
+    reader_refuses(path, ES_EIO, "no such file");
+    assert_int_equal(mkdir(path, 0777), 0);
+    both_refuse(path, ES_EIO, "is a directory");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0666), 0);
+    both_refuse(path, ES_EIO, "is a FIFO");
+    assert_int_equal(unlink(path), 0);
+    both_refuse("/dev/null", ES_EIO, "is a special file");
+    char long_name[300];
+    memset(long_name, 'a', sizeof long_name);
+    long_name[299] = '\0';
+    reader_refuses(es_folder_file(state, long_name), ES_EIO, "too long");
+    reader_refuses(es_folder_file(state, "no/such.db"), ES_EIO,
+                   "No such file or directory");
+    writer_refuses(es_folder_file(state, "no/such.db"), ES_EIO,
+                   "No such file or directory");
+    both_refuse(es_folder_file(state, ""), ES_EIO, "names no file");
+    es_reader *reader = NULL;
+    es_assert_status(ES_EIO, "names no file", es_reader_open(&reader, ""));
+}
+
+static void test_store_refused__sockets(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = es_folder_file(state, "s.db");
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    both_refuse(path, ES_EIO, "is a socket");
+    close(fd);
+}
+
+static void test_store_refused__links_to_files_not_folders(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *link = es_folder_file(state, "link.db");
+    const char *folder = es_folder_file(state, "folder");
+    es_write_run(path, "x", 3);
+    assert_int_equal(symlink(path, link), 0);
+    both_refuse(link, ES_EIO, "symbolic link: name the file");
+    assert_int_equal(symlink(".", folder), 0);
+    es_reader *r = NULL;
+    es_assert_ok(es_reader_open(&r, es_folder_file(state, "folder/run.db")));
+    es_reader_close(r);
+}
+
+static void test_store_refused__no_permission(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_int_equal(chmod((char *)*state, 0777), 0);
+    pid_t child = fork();
+    if (child == 0) { /* root may read anything */
+        es_reader *r = NULL;
+        if (geteuid() == 0 && seteuid(65534) != 0)
+            _exit(2);
+        _exit(es_reader_open(&r, path) != ES_EIO ||
+              !strstr(es_message(), "Permission denied"));
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+/* --- not ours ------------------------------------------------------------ */
+
+static void test_store_refused__other_contents(void **state)
+{
+    const char *path = es_folder_file(state, "text.db");
+    es_file_write(path, "", 0);
+    reader_refuses(path, ES_EFORMAT, "is empty");
+    es_file_write(path, "step,layer\n", 11);
+    refused_untouched(path, ES_EFORMAT, "no SQLite database");
+    char *text = malloc(100000);
+    assert_non_null(text);
+    memset(text, 'x', 100000);
+    es_file_write(path, text, 100000);
+    refused_untouched(path, ES_EFORMAT, "no SQLite database");
+    memcpy(text, "SQLite format 3", 16);
+    es_file_write(path, text, 100000);
+    refused_untouched(path, ES_EFORMAT, "another program");
+    free(text);
+}
+
+static void test_store_refused__foreign_databases(void **state)
+{
+    const char *path = es_folder_file(state, "foreign.db");
+    es_sqlite(path, "CREATE TABLE run(a); INSERT INTO run VALUES(7)");
+    refused_untouched(path, ES_EFORMAT, "another program (application_id 0)");
+    es_sqlite(path, "PRAGMA journal_mode=WAL; INSERT INTO run VALUES(8)");
+    refused_untouched(path, ES_EFORMAT, "another program");
+    es_sqlite(path, "PRAGMA journal_mode=DELETE");
+    es_sqlite(path, "PRAGMA application_id=1162761298");
+    refused_untouched(path, ES_EFORMAT, "schema 0");
+    es_sqlite(path, "PRAGMA user_version=1");
+    refused_untouched(path, ES_EFORMAT, "its table run differs");
+    es_sqlite(path, "DROP TABLE run");
+    refused_untouched(path, ES_EFORMAT, "no table run");
+}
+
+static void test_store_refused__schema_of_the_future(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    es_sqlite(path, "PRAGMA user_version=4");
+    refused_untouched(path, ES_EVERSION,
+                      "schema 4 is newer than this program's 2: upgrade");
+    es_sqlite(path, "PRAGMA user_version=-1");
+    refused_untouched(path, ES_EFORMAT, "schema -1");
+}
+
+/** SQLite's file format, offset 44: above 4 it knows none of it. */
+static void test_store_refused__format_of_the_future(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    size_t n;
+    es_write_run(path, "x", 3);
+    unsigned char *bytes = es_file_read(path, &n);
+    bytes[47] = 9;
+    es_file_write(path, bytes, n);
+    refused_untouched(path, ES_EFORMAT, "damaged: unsupported file format");
+    free(bytes);
+}
+
+static void test_store_refused__what_could_act_on_our_tables(void **state)
+{
+    static const struct {
+        const char *make, *undo, *words;
+    } cases[] = {
+        {"CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM run; END",
+         "DROP TRIGGER t", "has the trigger t"},
+        {"CREATE INDEX i ON sample(step)", "DROP INDEX i", "has the index i"},
+        {"ALTER TABLE run ADD COLUMN more TEXT", "SELECT 1",
+         "its table run differs"},
+    };
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(es_sqlite(path, cases[i].make), "");
+        refused_untouched(path, ES_EFORMAT, cases[i].words);
+        es_sqlite(path, cases[i].undo);
+    }
+}
+
+static void test_store_refused__not_other_tables_and_views(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    assert_string_equal(
+        es_sqlite(path,
+                  "CREATE TABLE notes(text); CREATE INDEX n ON notes(text);"
+                  "CREATE VIEW entropy AS SELECT * FROM sample; ANALYZE"),
+        "");
+    es_write_run(path, "y", 3);
+    es_reader *r = NULL;
+    es_assert_ok(es_reader_open(&r, path));
+    assert_int_equal(es_reader_n_runs(r), 2);
+    es_reader_close(r);
+}
+
+static void test_store_refused__a_journal_beside(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *journal = es_folder_file(state, "run.db-journal");
+    es_write_run(path, "x", 3);
+    es_file_write(journal, "hostile", 7);
+    both_refuse(path, ES_EIO, "a rollback journal lies beside it");
+    assert_int_equal(unlink(journal), 0);
+    assert_int_equal(symlink("/nowhere", journal), 0);
+    both_refuse(path, ES_EIO, "a rollback journal lies beside it");
+}
+
+/* --- ours, but damaged --------------------------------------------------- */
+
+static void test_store_refused__numbers_out_of_bounds(void **state)
+{
+    static const struct {
+        const char *sql, *words;
+    } cases[] = {
+        {"UPDATE run SET n_layer = 0", "n_layer is out of bounds"},
+        {"UPDATE run SET n_layer = 1000000000", "n_layer is out of bounds"},
+        {"UPDATE run SET n_layer = 4096, n_head = 4096",
+         "n_head is out of bounds"},
+        {"UPDATE run SET n_layer = 3, n_head = -2", "n_head is out of bounds"},
+        {"UPDATE run SET n_head = 2, last_step = -5", "last_step is no step"},
+        {"UPDATE run SET last_step = 9223372036854775807",
+         "last_step is no step"},
+        {"UPDATE run SET last_step = 4, status = 'gone'",
+         "status is no such word"},
+        {"UPDATE run SET status = 'failed'; UPDATE series SET shape = 'cube'",
+         "shape is no such word"},
+        {"UPDATE series SET shape = 'run', phase = 'test'",
+         "phase is no such word"},
+    };
+    const char *path = es_folder_file(state, "run.db");
+    char sql[512];
+    es_write_run(path, "x", 3);
+    es_sqlite(path, "DELETE FROM series WHERE phase = 'eval'");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints=ON; %s",
+                 cases[i].sql);
+        assert_string_equal(es_sqlite(path, sql), "");
+        reader_refuses(path, ES_EFORMAT, cases[i].words);
+    }
+}
+
+/** Reads every sample; the first failure. */
+static es_status read_all(const char *path)
+{
+    es_reader *r = NULL;
+    es_cursor *c = NULL;
+    es_series s;
+    int64_t step;
+    const float *values;
+    es_assert_ok(es_reader_open(&r, path));
+    es_status status = es_cursor_open_run(&c, r, 0);
+    while (status == ES_OK)
+        status = es_cursor_next_of_run(c, &step, &values, &s);
+    if (c)
+        assert_int_equal(es_cursor_next_of_run(c, &step, &values, &s), ES_DONE);
+    es_cursor_close(c);
+    es_reader_close(r);
+    return status;
+}
+
+/* Without a checksum that is the file's end; with one see
+ * test_store_checksum.c. */
+static void test_store_refused__samples_of_another_length(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 20);
+    es_make_schema_1(path);
+    assert_int_equal(read_all(path), ES_DONE);
+    es_sqlite(path, "UPDATE sample SET value = zeroblob(23) WHERE step = 8"
+                    " AND length(value) = 24");
+    es_assert_status(ES_EFORMAT, "entropy, step 8: 23 bytes, not 24",
+                     read_all(path));
+    es_reader *r = NULL;
+    es_series s;
+    float values[6];
+    int64_t found;
+    es_assert_ok(es_reader_open(&r, path));
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_status(ES_EFORMAT, "step 8: 23 bytes, not 24",
+                     es_reader_sample(r, &s, 8, values, 6, &found));
+    es_assert_ok(es_reader_sample(r, &s, 10, values, 6, &found));
+    es_reader_close(r);
+    es_sqlite(path, "UPDATE sample SET value = x'' WHERE step = 8");
+    es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(path));
+}
+
+/* A search in it lands somewhere, and what follows does not increase. */
+static void test_store_refused__index_in_the_opposite_order(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_reader *r = NULL;
+    es_cursor *c = NULL;
+    es_series s = {.id = 1, .name = "entropy", .n_values = 6};
+    int64_t n, step;
+    const float *values;
+    es_write_run(path, "x", 20);
+    assert_string_equal(
+        es_sqlite(path, "CREATE INDEX x ON sample(series_id, step DESC);"
+                        "PRAGMA writable_schema=ON;"
+                        "UPDATE sqlite_schema SET rootpage ="
+                        " (SELECT rootpage FROM sqlite_schema WHERE name = 'x')"
+                        " WHERE name = 'sqlite_autoindex_sample_1';"
+                        "DELETE FROM sqlite_schema WHERE name = 'x'"),
+        "");
+    es_assert_ok(es_reader_open(&r, path));
+    es_assert_status(ES_EFORMAT, "damaged: steps out of order",
+                     es_reader_count(r, &s, &n));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_assert_ok(es_cursor_next(c, &step, &values));
+    es_assert_status(ES_EFORMAT, "damaged: entropy: steps out of order",
+                     es_cursor_next(c, &step, &values));
+    assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
+    es_cursor_close(c);
+    es_reader_close(r);
+}
+
+static void test_store_refused__too_many_series(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 20);
+    es_sqlite(path, "WITH RECURSIVE n(i) AS"
+                    " (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 4092)"
+                    "INSERT INTO series(run_id, name, shape, phase, unit)"
+                    " SELECT 1, 'more ' || i, 'run', 'eval', '' FROM n");
+    assert_int_equal(read_all(path), ES_DONE); /* 4096 are fine */
+    es_sqlite(path, "INSERT INTO series(run_id, name, shape, phase, unit)"
+                    " VALUES(1, 'one more', 'run', 'eval', '')");
+    reader_refuses(path, ES_EFORMAT, "has too many series");
+}
+
+static void test_store_refused__what_names_no_run(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 20);
+    es_write_run(path, "y", 20);
+    es_sqlite(path, "UPDATE series SET run_id = 77 WHERE run_id = 2");
+    reader_refuses(path, ES_EFORMAT, ": run_id names no run");
+    es_sqlite(path, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
+                    "UPDATE event SET run_id = 0 WHERE run_id = 1");
+    es_reader *r = es_open_reader(path);
+    const es_event *events = NULL;
+    size_t n;
+    es_assert_status(ES_EFORMAT, "event 1: run_id names no run",
+                     es_reader_events(r, 0, &events, &n));
+    es_reader_close(r);
+}
+
+static void test_store_refused__names_are_data(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    es_sqlite(path, "UPDATE run SET name = char(27) || '[31m/../' || char(10),"
+                    " arch = 'cut' || char(0) || 'away', family = '',"
+                    " config = '{\\\"steps\\\":' || printf('%.*c', 5000, '[')");
+    es_sqlite(path, "UPDATE series SET name = CAST(x'ff1b5b326a' AS TEXT)"
+                    " WHERE shape = 'head'");
+    es_reader *r = NULL;
+    es_run_info info;
+    es_series s;
+    es_assert_ok(es_reader_open(&r, path));
+    es_assert_ok(es_reader_run(r, 0, &info));
+    assert_string_equal(info.name, "\033[31m/../\n");
+    assert_string_equal(info.arch, "cut");
+    assert_string_equal(info.family, "");
+    assert_true(es_planned_steps(r, 0) == ES_UNKNOWN);
+    es_assert_ok(es_reader_find(r, 0, "\xff\x1b[2j", ES_PHASE_TRAIN, &s));
+    es_assert_status(ES_ENOTFOUND, "\\xff\\x1b[2j",
+                     es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    for (const char *c = es_message(); *c; c++)
+        assert_true((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f);
+    es_reader_close(r);
+}
+
+static void test_store_refused__steps_of_a_config(void **state)
+{
+    static const struct {
+        const char *config;
+        int64_t steps;
+    } cases[] = {
+        {"'{}'", ES_UNKNOWN},
+        {"NULL", ES_UNKNOWN},
+        {"'[1,2]'", ES_UNKNOWN},
+        {"'{\\\"steps\\\":12}'", 12},
+        {"'{\\\"steps\\\":-12}'", ES_UNKNOWN},
+        {"'{\\\"steps\\\":0}'", ES_UNKNOWN},
+        {"'{\\\"steps\\\":1.5}'", ES_UNKNOWN},
+        {"'{\\\"steps\\\":\\\"12\\\"}'", ES_UNKNOWN},
+        {"'{\\\"steps\\\":12'", ES_UNKNOWN},
+        {"'nonsense'", ES_UNKNOWN},
+        {"'{\\\"a\\\":{\\\"steps\\\":9}}'", ES_UNKNOWN},
+    };
+    const char *path = es_folder_file(state, "run.db");
+    char sql[256];
+    es_write_run(path, "x", 3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_reader *r = NULL;
+        int64_t none;
+        snprintf(sql, sizeof sql, "UPDATE run SET config = %s",
+                 cases[i].config);
+        assert_string_equal(es_sqlite(path, sql), "");
+        es_assert_ok(es_reader_open(&r, path));
+        assert_true(es_planned_steps(r, 0) == cases[i].steps);
+        es_assert_status(ES_EARGUMENT, "no run",
+                         es_reader_planned_steps(r, 1, &none));
+        es_reader_close(r);
+    }
+}
+
+/** Exchanges two entries of an index that has one page. */
+static void exchange_in_index(const char *path, const char *index, size_t i,
+                              size_t j)
+{
+    char sql[128];
+    unsigned char kept[2];
+    size_t n;
+    snprintf(sql, sizeof sql,
+             "SELECT (rootpage - 1) * 4096 FROM sqlite_schema WHERE name = "
+             "'%s'",
+             index);
+    size_t page = strtoul(es_sqlite(path, sql), NULL, 10);
+    unsigned char *bytes = es_file_read(path, &n);
+    assert_true(page > 0 && page + 4096 <= n && bytes[page] == 10);
+    unsigned char *entries = bytes + page + 8;
+    memcpy(kept, entries + 2 * i, 2);
+    memcpy(entries + 2 * i, entries + 2 * j, 2);
+    memcpy(entries + 2 * j, kept, 2);
+    es_file_write(path, bytes, n);
+    free(bytes);
+}
+
+/** An entry of another series in the midst of one: a scan ends there, and a
+ *  search from the end says that there is more. */
+static void test_store_refused__a_series_that_ends_early(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_cursor *c = NULL;
+    es_series s;
+    int64_t step;
+    const float *values;
+    es_write_run(path, "x", 10);
+    exchange_in_index(path, "sqlite_autoindex_sample_1", 5, 15);
+    es_reader *r = es_open_series(path, "entropy", &s);
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    for (int i = 0; i < 5; i++)
+        es_assert_ok(es_cursor_next(c, &step, &values));
+    es_assert_status(ES_EFORMAT, "samples from step 9 to 10 are lost",
+                     es_cursor_next(c, &step, &values));
+    es_cursor_close(c);
+    es_reader_close(r);
+}
+
+/** Asked for from below there is a first step, asked for from above there is
+ *  no last one. */
+static void test_store_refused__steps_out_of_order(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    float values[6];
+    int64_t found;
+    es_series series = {0};
+    es_reader *r = NULL;
+    es_write_run(path, "x", 3);
+    exchange_in_index(path, "sqlite_autoindex_sample_1", 0, 5);
+    es_assert_ok(es_reader_open(&r, path));
+    es_assert_status(ES_EFORMAT, "damaged: steps out of order",
+                     es_reader_series(r, 0, 0, &series));
+    es_assert_status(ES_EFORMAT, "damaged: steps out of order",
+                     es_reader_series(r, 0, 1, &series));
+    series.name = "alpha";
+    for (series.id = 1; series.id <= 2; series.id++) {
+        series.n_values = 6;
+        es_assert_status(ES_EFORMAT, "damaged: steps out of order",
+                         es_reader_sample(r, &series, 3, values, 6, &found));
+    }
+    es_reader_close(r);
+}
+
+static void test_store_refused__what_is_no_uuid(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    assert_string_equal(
+        es_sqlite(path, "UPDATE run SET uuid = replace(uuid, '-', ' ')"), "");
+    reader_refuses(path, ES_EFORMAT, "run 1: uuid is no uuid");
+}
+
+static void test_store_refused__series_without_a_name(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "x", 3);
+    assert_string_equal(
+        es_sqlite(path, "UPDATE series SET name = '' WHERE name = 'alpha'"),
+        "");
+    reader_refuses(path, ES_EFORMAT, "series 2: name is empty");
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_refused__##name,                \
+                                    es_folder_make, es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_no_regular_file),
+        TEST(sockets),
+        TEST(links_to_files_not_folders),
+        TEST(no_permission),
+        TEST(other_contents),
+        TEST(foreign_databases),
+        TEST(schema_of_the_future),
+        TEST(format_of_the_future),
+        TEST(what_could_act_on_our_tables),
+        TEST(not_other_tables_and_views),
+        TEST(a_journal_beside),
+        TEST(numbers_out_of_bounds),
+        TEST(samples_of_another_length),
+        TEST(steps_out_of_order),
+        TEST(a_series_that_ends_early),
+        TEST(what_is_no_uuid),
+        TEST(series_without_a_name),
+        TEST(index_in_the_opposite_order),
+        TEST(too_many_series),
+        TEST(what_names_no_run),
+        TEST(names_are_data),
+        TEST(steps_of_a_config),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

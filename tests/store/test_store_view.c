@@ -1,0 +1,453 @@
+/*
+ * Readers beside a write-ahead log: what they see of a writer at work, what
+ * they leave in the folder, and what lies there that is not SQLite's.
+ */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/run_files.h"
+
+#include "store/store_internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { L = 16, H = 24, N = L * H };
+
+/** Shared with the process that writes. */
+typedef struct progress {
+    volatile int64_t committed; /* steps; the next one may be, too */
+    volatile int stop;
+} progress;
+
+static progress *share_progress(void)
+{
+    progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    *p = (progress){0};
+    return p;
+}
+
+/** Writes steps until it is asked to stop; ends without closing. */
+static void write_steps(const char *path, progress *p, int64_t most)
+{
+    int64_t run, series;
+    es_writer *w = NULL;
+    es_run_info info = es_run_of(L, H);
+    info.uuid = "00000000-1111-4222-8333-444444444444";
+    es_status status = es_writer_open(&w, path, ES_FAST);
+    if (status == ES_OK)
+        status = es_writer_run(w, &run, &info, p->committed);
+    if (status == ES_OK)
+        status = es_writer_series(w, &series, run, "entropy", ES_SHAPE_HEAD,
+                                  ES_PHASE_TRAIN, NULL);
+    for (int64_t i = 0; i < most && status == ES_OK && !p->stop; i++) {
+        status = es_write_values(w, series, p->committed, N);
+        if (status == ES_OK)
+            p->committed++;
+    }
+    while (status == ES_OK && !p->stop)
+        usleep(1000);
+    if (status != ES_OK)
+        fprintf(stderr, "# %s\n", es_message());
+    _exit(status != ES_OK);
+}
+
+static pid_t start_writer(const char *path, progress *p, int64_t most)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that failed */
+        write_steps(path, p, most);
+    }
+    return child;
+}
+
+static void stop_writer(pid_t child, progress *p)
+{
+    int result;
+    p->stop = 1;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    p->stop = 0;
+}
+
+static void leave_log(const char *path, int64_t n_steps)
+{
+    progress *p = share_progress();
+    pid_t child = start_writer(path, p, n_steps);
+    while (p->committed < n_steps)
+        usleep(1000);
+    stop_writer(child, p);
+    munmap(p, sizeof *p);
+    assert_true(es_file_exists_beside(path, "-wal"));
+}
+
+/** Fails unless the cursor has whole steps from 0 on; their number. */
+static int64_t count_whole_steps(es_reader *r)
+{
+    es_series s;
+    es_cursor *c = NULL;
+    const float *values;
+    int64_t step, n = 0;
+    es_status status;
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    for (; (status = es_cursor_next(c, &step, &values)) == ES_OK; n++) {
+        assert_int_equal(step, n);
+        es_assert_values(values, s.id, step, N);
+    }
+    assert_int_equal(status, ES_DONE);
+    es_cursor_close(c);
+    return n;
+}
+
+static void wait_for_steps(const progress *p, int64_t n)
+{
+    for (int i = 0; p->committed < n; i++) {
+        assert_true(i < 60000);
+        usleep(1000);
+    }
+}
+
+/* --- beside a writer ----------------------------------------------------- */
+
+/** The log is moved into the file and begun again many times meanwhile. */
+static void test_store_view__each_look_is_one_state_of_the_run(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    progress *p = share_progress();
+    pid_t child = start_writer(path, p, 3000);
+    wait_for_steps(p, 1);
+    es_reader *kept = es_open_reader(path);
+    for (int i = 0; i < 40; i++) {
+        int64_t before = p->committed;
+        es_reader *r = i % 2 ? kept : es_open_reader(path);
+        if (i % 2)
+            es_assert_ok(es_reader_refresh(r));
+        int64_t n = count_whole_steps(r);
+        assert_in_range(n, before, p->committed + 1);
+        if (r != kept)
+            es_reader_close(r);
+        usleep(2000);
+    }
+    es_reader_close(kept);
+    stop_writer(child, p);
+    munmap(p, sizeof *p);
+}
+
+/** One reader holds its state; the log outgrows one page of its index. */
+static void test_store_view__a_log_of_several_index_pages(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *log = es_folder_file(state, "run.db-wal");
+    struct stat st;
+    es_series s;
+    es_cursor *c = NULL;
+    const float *values;
+    int64_t step;
+    progress *p = share_progress();
+    pid_t child = start_writer(path, p, 1700);
+    wait_for_steps(p, 20);
+    es_reader *r = es_open_series(path, "entropy", &s);
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_assert_ok(es_cursor_next(c, &step, &values));
+    wait_for_steps(p, 1700);
+    assert_int_equal(stat(log, &st), 0);
+    assert_true(st.st_size > 4200 * 4120); /* the first page: 4062 frames */
+    es_reader *second = es_open_reader(path);
+    assert_int_equal(count_whole_steps(second), 1700);
+    es_reader_close(second);
+    int64_t n = 1;
+    for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
+        es_assert_values(values, s.id, step, N);
+    assert_in_range(n, 20, 1699);
+    es_cursor_close(c);
+    es_reader_close(r);
+    stop_writer(child, p);
+    munmap(p, sizeof *p);
+}
+
+/** A reader of a crashed run, whose log is its own, is heeded by the writer
+ *  that resumes the run. */
+static void
+test_store_view__a_resumed_run_keeps_what_is_being_read(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_series s;
+    es_cursor *c = NULL;
+    const float *values;
+    int64_t step, n = 1;
+    leave_log(path, 400);
+    es_reader *r = es_open_series(path, "entropy", &s);
+    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_assert_ok(es_cursor_next(c, &step, &values));
+    progress *p = share_progress();
+    p->committed = 400;
+    pid_t child = start_writer(path, p, 1500);
+    wait_for_steps(p, 1900);
+    for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
+        es_assert_values(values, s.id, step, N);
+    assert_int_equal(n, 400);
+    es_cursor_close(c);
+    es_assert_ok(es_reader_refresh(r));
+    assert_int_equal(count_whole_steps(r), 1900);
+    es_reader_close(r);
+    stop_writer(child, p);
+    munmap(p, sizeof *p);
+}
+
+/* --- what a reader leaves ------------------------------------------------ */
+
+/** Names, sizes, times and numbers of all files of a folder, in one number. */
+static uint64_t fingerprint(const char *folder)
+{
+    uint64_t sum = 0;
+    struct dirent *entry;
+    struct stat st;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    while ((entry = readdir(d))) {
+        if (strcmp(entry->d_name, "..") == 0)
+            continue;
+        assert_int_equal(
+            fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW), 0);
+        uint64_t one = st.st_ino * 31 + (uint64_t)st.st_size;
+        one = one * 1000003 + (uint64_t)st.st_mtim.tv_nsec;
+        for (const char *at = entry->d_name; *at; at++)
+            one = one * 131 + (unsigned char)*at;
+        sum += one * one;
+    }
+    closedir(d);
+    return sum;
+}
+
+static void test_store_view__a_folder_stays_as_it_was(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *shm = es_folder_file(state, "run.db-shm");
+    leave_log(path, 30);
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = fingerprint(*state);
+        es_reader *r = es_open_reader(path);
+        assert_int_equal(count_whole_steps(r), 30);
+        es_reader_close(r);
+        assert_true(fingerprint(*state) == before);
+        if (i == 0)
+            assert_int_equal(unlink(shm), 0);
+    }
+}
+
+static void test_store_view__a_log_mode_without_a_log(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    int64_t run;
+    es_run_info info = es_run_of(L, H);
+    es_writer *w = es_open_writer(path);
+    es_assert_ok(es_writer_run(w, &run, &info, 0));
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(es_sqlite(path, "PRAGMA journal_mode=WAL"), "wal");
+    uint64_t before = fingerprint(*state);
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(es_reader_n_runs(r), 1);
+    es_reader_close(r);
+    assert_true(fingerprint(*state) == before);
+}
+
+/* --- shared memory that others cut off ----------------------------------- */
+
+static void test_store_view__shared_memory_may_be_truncated(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *shm = es_folder_file(state, "run.db-shm");
+    static const off_t sizes[] = {0, 100, 4096, 32768};
+    es_series s;
+    progress *p = share_progress();
+    pid_t child = start_writer(path, p, 30);
+    wait_for_steps(p, 30);
+    es_reader *kept = es_open_series(path, "entropy", &s);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t n;
+        assert_int_equal(truncate(shm, sizes[i]), 0);
+        es_reader *r = es_open_reader(path);
+        assert_int_equal(count_whole_steps(r), 30);
+        es_reader_close(r);
+        es_status status = es_reader_count(kept, &s, &n);
+        if (status == ES_OK)
+            assert_int_equal(n, 30);
+        else
+            es_assert_status(ES_EIO, "run.db: the index of its log", status);
+    }
+    es_reader_close(kept);
+    stop_writer(child, p);
+    munmap(p, sizeof *p);
+}
+
+/* --- what is not SQLite's ------------------------------------------------ */
+
+static void refuse_both(const char *path, const char *words)
+{
+    es_reader *r = NULL;
+    es_writer *w = NULL;
+    es_assert_status(ES_EIO, words, es_reader_open(&r, path));
+    es_assert_status(ES_EIO, words, es_writer_open(&w, path, ES_FAST));
+}
+
+static void make_hard_link(const char *victim, const char *name)
+{
+    assert_int_equal(link(victim, name), 0);
+}
+
+static void make_symbolic_link(const char *victim, const char *name)
+{
+    assert_int_equal(symlink(victim, name), 0);
+}
+
+static void make_fifo(const char *victim, const char *name)
+{
+    (void)victim;
+    assert_int_equal(mkfifo(name, 0600), 0);
+}
+
+static void test_store_view__companions_are_plain_files(void **state)
+{
+    static const char *const names[] = {"run.db-wal", "run.db-shm"};
+    static const struct {
+        void (*make)(const char *victim, const char *name);
+        const char *words;
+    } kinds[] = {{make_hard_link, "has another name"},
+                 {make_symbolic_link, "is a symbolic link"},
+                 {make_fifo, "is a special file"}};
+    const char *path = es_folder_file(state, "run.db");
+    const char *victim = es_folder_file(state, "victim");
+    static unsigned char bytes[40000];
+    char words[128];
+    size_t n;
+    memset(bytes, 'v', sizeof bytes);
+    es_write_run(path, "x", 3);
+    assert_string_equal(es_sqlite(path, "PRAGMA journal_mode=WAL"), "wal");
+    es_file_write(victim, bytes, sizeof bytes);
+    for (int i = 0; i < 6; i++) {
+        const char *name = es_folder_file(state, names[i / 3]);
+        kinds[i % 3].make(victim, name);
+        snprintf(words, sizeof words, "%s: %s", names[i / 3],
+                 kinds[i % 3].words);
+        refuse_both(path, words);
+        assert_int_equal(unlink(name), 0);
+        unsigned char *now = es_file_read(victim, &n);
+        assert_int_equal(n, sizeof bytes);
+        assert_memory_equal(now, bytes, n);
+        free(now);
+    }
+    es_reader_close(es_open_reader(path));
+}
+
+static void test_store_view__a_lock_file_with_two_names(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    const char *victim = es_folder_file(state, "victim");
+    es_writer *w = NULL;
+    size_t n;
+    es_file_write(victim, "precious", 8);
+    assert_int_equal(link(victim, es_folder_file(state, "run.db-lock")), 0);
+    es_assert_status(ES_EIO, "not a lock file",
+                     es_writer_open(&w, path, ES_FAST));
+    free(es_file_read(victim, &n));
+    assert_int_equal(n, 8);
+}
+
+static void test_store_view__a_log_without_its_run_file(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_writer *w = NULL;
+    leave_log(path, 3);
+    assert_int_equal(unlink(path), 0);
+    es_assert_status(ES_EIO, "the log of a run file that is gone",
+                     es_writer_open(&w, path, ES_FAST));
+    assert_false(es_file_exists(path));
+    assert_true(es_file_exists_beside(path, "-wal"));
+}
+
+/* --- crashes that SQLite recovers ---------------------------------------- */
+
+/** Power failed while the first page was moved into the file. */
+static void test_store_view__a_torn_first_page_with_a_whole_log(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    size_t n;
+    leave_log(path, 30);
+    unsigned char *bytes = es_file_read(path, &n);
+    for (int i = 0; i < 2; i++) {
+        memset(bytes, i ? 0xff : 0, 512);
+        es_file_write(path, bytes, n);
+        es_reader *r = es_open_reader(path);
+        assert_int_equal(count_whole_steps(r), 30);
+        es_reader_close(r);
+    }
+    free(bytes);
+    es_writer *w = es_open_writer(path);
+    es_assert_ok(es_writer_close(w));
+    assert_false(es_file_exists_beside(path, "-wal"));
+    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    es_reader *r = es_open_reader(path);
+    assert_int_equal(count_whole_steps(r), 30);
+    es_reader_close(r);
+}
+
+/** A log can make something else of a run file. */
+static void test_store_view__a_writer_checks_what_the_log_makes(void **state)
+{
+    const char *path = es_folder_file(state, "run.db");
+    sqlite3 *handle = NULL;
+    es_writer *w = NULL;
+    size_t n, m;
+    leave_log(path, 3);
+    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(
+        sqlite3_exec(handle,
+                     "CREATE TRIGGER t BEFORE INSERT ON sample BEGIN"
+                     " SELECT raise(IGNORE); END",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+    unsigned char *before = es_file_read(path, &n);
+    es_assert_status(ES_EFORMAT, "it has the trigger t",
+                     es_writer_open(&w, path, ES_FAST));
+    unsigned char *after = es_file_read(path, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(before, after, n); /* the log was not moved in */
+    assert_true(es_file_exists_beside(path, "-wal"));
+    free(before);
+    free(after);
+}
+
+int main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(test_store_view__##name, es_folder_make,   \
+                                    es_folder_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(each_look_is_one_state_of_the_run),
+        TEST(a_log_of_several_index_pages),
+        TEST(a_resumed_run_keeps_what_is_being_read),
+        TEST(a_folder_stays_as_it_was),
+        TEST(a_log_mode_without_a_log),
+        TEST(shared_memory_may_be_truncated),
+        TEST(companions_are_plain_files),
+        TEST(a_lock_file_with_two_names),
+        TEST(a_log_without_its_run_file),
+        TEST(a_torn_first_page_with_a_whole_log),
+        TEST(a_writer_checks_what_the_log_makes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+#include "tests/support/attention_problem.h"
+
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- against the reference ------------------------------------------------ */
+
+/* Element (i,c) of head h of a (B,T,columns) array. */
+static size_t place(const attention_problem *p, int columns, int b, int h,
+                    int i)
+{
+    return (size_t)((b * p->n_ctx + i) * columns + h * p->width);
+}
+
+static void gather(double *out, const attention_problem *p, const float *from,
+                   int columns, int shift, int b, int h)
+{
+    for (int i = 0; i < p->n_ctx; i++)
+        for (int c = 0; c < p->width; c++)
+            out[i * p->width + c] =
+                (double)from[place(p, columns, b, h, i) + (size_t)(shift + c)];
+}
+
+static void expect_head(const char *what, const attention_problem *p,
+                        const float *from, int columns, int shift, int b, int h,
+                        const double *want)
+{
+    size_t n = (size_t)p->n_ctx * (size_t)p->width;
+    float *got = attention_floats(n);
+    for (int i = 0; i < p->n_ctx; i++)
+        for (int c = 0; c < p->width; c++)
+            got[i * p->width + c] =
+                from[place(p, columns, b, h, i) + (size_t)(shift + c)];
+    if (p->rounding > 0)
+        es_test_expect_within(what, got, want, n, p->rounding, 1e-6);
+    else
+        es_test_expect_close(what, got, want, n);
+    free(got);
+}
+
+/* q, k, v, y, dy and their gradients, of one head in double. */
+static es_ref_head open_reference(const attention_problem *p, int b, int h,
+                                  bool entropy)
+{
+    const int d = p->n_head * p->width;
+    const size_t n = (size_t)p->n_ctx * (size_t)p->width, t = (size_t)p->n_ctx;
+    double *in = calloc(8 * n + (ATTENTION_STATISTICS + 3) * t, sizeof *in);
+    double *rows = in + 8 * n, *dentropy = rows + ATTENTION_STATISTICS * t;
+    double *temperature = dentropy + t;
+    assert_non_null(in);
+    for (int part = 0; part < 3; part++)
+        gather(in + (size_t)part * n, p, p->qkv, 3 * d, part * d, b, h);
+    gather(in + 3 * n, p, p->dy, d, 0, b, h);
+    for (size_t i = 0; i < t; i++)
+        dentropy[i] = (double)p->dentropy[(size_t)(b * p->n_head + h) * t + i];
+    for (size_t i = 0; p->temperature && i < t; i++)
+        temperature[i] = (double)p->temperature[(size_t)h * t + i];
+    return (es_ref_head){.n_ctx = p->n_ctx,
+                         .width = p->width,
+                         .t = p->temperature ? temperature : NULL,
+                         .dt = p->temperature ? temperature + t : NULL,
+                         .power = p->power,
+                         .epsilon = (double)p->epsilon,
+                         .q = in,
+                         .k = in + n,
+                         .v = in + 2 * n,
+                         .y = in + 4 * n,
+                         .entropy = rows,
+                         .lse = rows + t,
+                         .largest = rows + 2 * t,
+                         .sink = rows + 3 * t,
+                         .missing = rows + 4 * t,
+                         .dy = in + 3 * n,
+                         .dentropy = entropy ? dentropy : NULL,
+                         .dq = in + 5 * n,
+                         .dk = in + 6 * n,
+                         .dv = in + 7 * n};
+}
+
+/* One head of one sequence; dt (T) += the gradient of its temperatures. */
+static void check_head(const attention_problem *p, int b, int h, bool entropy,
+                       double *dt)
+{
+    static const char *const names[ATTENTION_STATISTICS] = {
+        "entropy", "lse", "max_logit", "sink", "missing"};
+    const int d = p->n_head * p->width;
+    const size_t t = (size_t)p->n_ctx;
+    const size_t row = (size_t)(b * p->n_head + h) * t;
+    const es_ref_head head = open_reference(p, b, h, entropy);
+    es_ref_attention(&head);
+    es_ref_attention_backward(&head);
+    expect_head("y", p, p->y, d, 0, b, h, head.y);
+    expect_head("dq", p, p->dqkv, 3 * d, 0, b, h, head.dq);
+    expect_head("dk", p, p->dqkv, 3 * d, d, b, h, head.dk);
+    expect_head("dv", p, p->dqkv, 3 * d, 2 * d, b, h, head.dv);
+    for (size_t i = 0; i < ATTENTION_STATISTICS; i++)
+        es_test_expect_close(names[i], p->rows + i * p->n_rows + row,
+                             head.entropy + i * t, t);
+    for (size_t i = 0; i < t; i++)
+        assert_int_equal(p->nonfinite[row + i], 0);
+    for (size_t i = 0; head.dt && i < t; i++)
+        dt[i] += head.dt[i];
+    free((double *)head.q);
+}
+
+void attention_check(const attention_problem *p, bool entropy)
+{
+    const size_t t = (size_t)p->n_ctx;
+    double *dt = malloc(t * sizeof *dt);
+    assert_non_null(dt);
+    for (int h = 0; h < p->n_head; h++) {
+        memset(dt, 0, t * sizeof *dt);
+        for (int b = 0; b < p->n_batch; b++)
+            check_head(p, b, h, entropy, dt);
+        if (p->dt)
+            es_test_expect_close("dt", p->dt + (size_t)h * t, dt, t);
+    }
+    free(dt);
+}
+
+/* --- what is not finite, or nothing -------------------------------------- */
+
+void attention_expect_nan_from(const attention_problem *p, int position)
+{
+    for (int i = 0; i < p->n_ctx; i++) {
+        bool bad = i >= position;
+        for (size_t a = 0; a < ATTENTION_STATISTICS; a++)
+            if (a != 1 || !p->power)
+                assert_int_equal(isnan(p->rows[a * p->n_rows + (size_t)i]) != 0,
+                                 bad);
+        assert_int_equal(p->nonfinite[i], bad ? i + 1 : 0);
+        for (int c = 0; c < p->width; c++)
+            assert_int_equal(isnan(p->y[i * p->width + c]) != 0, bad);
+    }
+}
+
+void attention_expect_nan_at(const attention_problem *p, int position)
+{
+    for (int i = 0; i < p->n_ctx; i++) {
+        const bool bad = i == position;
+        for (size_t a = 0; a < ATTENTION_STATISTICS; a++)
+            if (a != 1)
+                assert_int_equal(isnan(p->rows[a * p->n_rows + (size_t)i]) != 0,
+                                 bad);
+        assert_int_equal(p->nonfinite[i], bad ? i + 1 : 0);
+    }
+}
+
+void attention_expect_nan_value(const attention_problem *p, int position,
+                                int column)
+{
+    for (int i = 0; i < p->n_ctx; i++) {
+        assert_true(isfinite(p->rows[i]));
+        assert_int_equal(p->nonfinite[i], 0);
+        for (int c = 0; c < p->width; c++)
+            assert_int_equal(isnan(p->y[i * p->width + c]) != 0,
+                             i >= position && c == column);
+    }
+}
+
+void attention_expect_nan_temperature(const attention_problem *p, int h, int i)
+{
+    const int t = p->n_ctx, d = p->n_head * p->width;
+    for (int at = 0; at < p->n_batch * p->n_head * t; at++) {
+        const bool bad = at / t % p->n_head == h && at % t == i;
+        assert_int_equal(isnan(p->rows[at]) != 0, bad);
+        assert_int_equal(p->nonfinite[at], bad ? i + 1 : 0);
+    }
+    for (int at = 0; at < p->n_head * t; at++)
+        assert_int_equal(isnan(p->dt[at]) != 0, at == h * t + i);
+    for (int at = 0; at < p->n_batch * t * 3 * d; at++) {
+        const int row = at / (3 * d) % t, part = at % (3 * d) / d;
+        const bool reached = part == 0 ? row == i : row <= i;
+        assert_int_equal(isnan(p->dqkv[at]) != 0,
+                         at % d / p->width == h && reached);
+    }
+}
+
+void attention_expect_no_weight(const attention_problem *p)
+{
+    for (size_t i = 0; i < p->n_rows; i++) {
+        assert_true(p->rows[i] == 0 && p->rows[2 * p->n_rows + i] == 0);
+        assert_true(p->rows[3 * p->n_rows + i] == 0);
+        assert_true(p->rows[4 * p->n_rows + i] == 1);
+        assert_int_equal(p->nonfinite[i], 0);
+    }
+    for (size_t i = 0; i < p->n_values; i++)
+        assert_true(p->y[i] == 0);
+    for (size_t i = 0; i < 3 * p->n_values; i++)
+        assert_true(p->dqkv[i] == 0);
+}
+
+void attention_expect_below_floor(const attention_problem *p)
+{
+    for (int i = 1; i < 18; i++)
+        assert_int_equal(p->dt[i] == 0, i == 9 || (i >= 10 && i < 16));
+}
+
+/* --- the reference itself ------------------------------------------------- */
+
+static double objective(const es_ref_head *head)
+{
+    double sum = 0;
+    es_ref_attention(head);
+    for (int i = 0; i < head->n_ctx; i++) {
+        sum += head->dentropy[i] * head->entropy[i];
+        for (int c = 0; c < head->width; c++)
+            sum += head->dy[i * head->width + c] * head->y[i * head->width + c];
+    }
+    return sum;
+}
+
+static double objective_at(const es_ref_head *head, double *at, double value)
+{
+    const double kept = *at;
+    *at = value;
+    const double found = objective(head);
+    *at = kept;
+    return found;
+}
+
+/* Of fourth order: powers of a small score bend fast. */
+static void expect_differences(const es_ref_head *head, double *values,
+                               const double *gradient, int n)
+{
+    const double h = 1e-5;
+    for (int i = 0; i < n; i++) {
+        const double x = values[i];
+        double near = objective_at(head, &values[i], x + h) -
+                      objective_at(head, &values[i], x - h);
+        double far = objective_at(head, &values[i], x + 2 * h) -
+                     objective_at(head, &values[i], x - 2 * h);
+        double difference = (8 * near - far) / (12 * h);
+        if (!(fabs(difference - gradient[i]) <= 1e-8 * (1 + fabs(gradient[i]))))
+            fail_msg("power %d, entry %d: %.10g, not %.10g", head->power, i,
+                     gradient[i], difference);
+    }
+}
+
+/* c of each row, as it is now. */
+static void find_c(double *c, const es_ref_head *head)
+{
+    const int d = head->width;
+    for (int i = 0; i < head->n_ctx; i++) {
+        c[i] = 0;
+        for (int j = 0; j <= i; j++) {
+            double z = 0;
+            for (int k = 0; k < d; k++)
+                z += head->q[i * d + k] * head->k[j * d + k] / sqrt(d);
+            c[i] = fmax(c[i], fabs(z));
+        }
+        c[i] += 1e-6;
+    }
+}
+
+void attention_check_reference(int power, double epsilon, bool temperatures)
+{
+    enum { T = 6, D = 3, N = T * D };
+    double in[4 * N + 2 * T], out[4 * N + 6 * T], c[T];
+    uint64_t seed = 5;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        in[i] = es_test_random(&seed);
+    double *t = in + 4 * N + T, *rows = out + 4 * N;
+    for (int i = 0; i < T; i++)
+        t[i] = 0.5 + fabs(t[i]);
+    const es_ref_head head = {.n_ctx = T,
+                              .width = D,
+                              .power = power,
+                              .epsilon = epsilon,
+                              .c = c,
+                              .q = in,
+                              .k = in + N,
+                              .v = in + 2 * N,
+                              .t = temperatures ? t : NULL,
+                              .y = out,
+                              .entropy = rows,
+                              .lse = rows + T,
+                              .largest = rows + 2 * T,
+                              .sink = rows + 3 * T,
+                              .dy = in + 3 * N,
+                              .dentropy = in + 4 * N,
+                              .dq = out + N,
+                              .dk = out + 2 * N,
+                              .dv = out + 3 * N,
+                              .dt = temperatures ? rows + 4 * T : NULL};
+    find_c(c, &head);
+    es_ref_attention_backward(&head);
+    expect_differences(&head, in, head.dq, N);
+    expect_differences(&head, in + N, head.dk, N);
+    expect_differences(&head, in + 2 * N, head.dv, N);
+    if (temperatures)
+        expect_differences(&head, t, head.dt, T);
+}

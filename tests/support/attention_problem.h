@@ -1,0 +1,84 @@
+/** Heads to attend, for every variant of the kernels, and plain loops in double
+ *  to judge them by. */
+#ifndef ES_TESTS_ATTENTION_PROBLEM_H
+#define ES_TESTS_ATTENTION_PROBLEM_H
+
+#include "hooks/trainer/cpu/cpu.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/variants.h"
+
+/* entropy, lse, largest, sink, missing */
+enum { ATTENTION_STATISTICS = 5 };
+
+/** B sequences, H heads of width D. */
+typedef struct attention_problem {
+    int n_batch, n_ctx, n_head, width;
+    int power; /* 0: softmax */
+    float epsilon;
+    bool half;       /* emulates fp16 */
+    double rounding; /* what outputs and gradients may be off, relative; 0: as
+                        es_test_expect_close has it */
+    size_t n_rows, n_values; /* B H T; B H T D */
+    float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
+    float *rows; /* the statistics, each (B,H,T) */
+    int32_t *nonfinite;
+    float *temperature, *dt; /* (H,T), or NULL both */
+} attention_problem;
+
+/** Random q, k, v in [-3, 3), and gradients in [-1, 1). Softmax without
+ *  temperatures. */
+attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width);
+/** Adds temperatures in [0.5, 1.5). */
+void attention_add_temperatures(attention_problem *p);
+void attention_close(attention_problem *p);
+
+void attention_scale_queries(attention_problem *p, float factor);
+
+/** Two heads of nine temperatures, six of the second at the floor of 1e-4 and
+ *  below: as if they were 1e-4. */
+attention_problem attention_open_below_floor(void);
+
+float *attention_floats(size_t n);
+es_mem *attention_mem(void *floats_of_cpu);
+es_attention attention_shape(const attention_problem *p);
+
+/** A CPU back-end with these kernels and room for the problem. */
+es_backend *attention_backend(const es_cpu_kernels *kernels,
+                              const attention_problem *p, int n_threads);
+
+/** Forward with all statistics, and backward; `entropy`: from dentropy too. */
+void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
+                   int n_threads, bool entropy);
+
+/** After attention_run: all that it wrote, against es_ref_attention. */
+void attention_check(const attention_problem *p, bool entropy);
+
+/** For the problem of one head with its first NaN or infinity in key
+ *  `position`: earlier rows are finite, it and later ones wholly NaN. */
+void attention_expect_nan_from(const attention_problem *p, int position);
+
+/** PowerSoftmax, one head: the weights of `position` are all NaN, and no other
+ *  row's. */
+void attention_expect_nan_at(const attention_problem *p, int position);
+
+/** One head with a NaN in column c of value `position`: it reaches the outputs
+ *  from there on, and no statistic. */
+void attention_expect_nan_value(const attention_problem *p, int position,
+                                int column);
+
+/** NaN as the temperature of query i of head h: its rows, and what its weights
+ *  reach on the way back, but no other row and no other head. */
+void attention_expect_nan_temperature(const attention_problem *p, int h, int i);
+
+/** PowerSoftmax of scores that are all 0: nothing has weight. */
+void attention_expect_no_weight(const attention_problem *p);
+
+/** For attention_open_below_floor: nothing pulls at these temperatures. */
+void attention_expect_below_floor(const attention_problem *p);
+
+/** The formulas of es_ref_attention_backward by central differences of
+ *  es_ref_attention: L = sum dy y + sum w e, a small head. `temperatures`:
+ *  also theirs. */
+void attention_check_reference(int power, double epsilon, bool temperatures);
+
+#endif

@@ -1,0 +1,46 @@
+# A training in the background of a shell test: . tests/support/background.sh
+# $train is the program; `start` it with options, then wait for its progress.
+patience=2400 # times 25 ms: how long anything may take
+
+as=() # who: a command that becomes the one that follows it
+start() { # OPTION...: $trainer, its progress in $dir/progress
+    : >"$dir/progress"
+    "${as[@]}" "$train" "$@" >"$dir/result" 2>"$dir/progress" &
+    trainer=$!
+}
+
+ended() { ! kill -0 "$1" 2>/dev/null; }
+
+until_true() { # COMMAND...: false if it does not become true
+    local i
+    for ((i = 0; i < patience; i++)); do
+        "$@" && return 0
+        sleep 0.025
+    done
+    return 1
+}
+
+done_steps() { grep -c '^step ' "$dir/progress"; }
+reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
+await_step() { until_true reached "$1" && ! ended "$trainer"; }
+
+finish_training() { # also one that has ended: its exit code in $outcome
+    until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
+    wait "$trainer" 2>/dev/null
+    outcome=$?
+}
+
+exited() { # CODE
+    [ "$outcome" = "$1" ] ||
+        { echo "exit code $outcome"; grep -v '^step ' "$dir/progress"; return 1; }
+}
+said() { # REGEX on standard error
+    grep -qE -- "$1" "$dir/progress" ||
+        { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
+}
+
+# Everything that the last line says, except for the speed.
+result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
+same_result() { # as $reference
+    [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }
+}

@@ -1,0 +1,19 @@
+# Something to train on, for shell tests: . tests/support/corpus.sh
+write_source() { # FOLDER [FILES]: files of Python, the same every time
+    local i
+    mkdir -p "$1"
+    for i in $(seq "${2:-40}"); do
+        seq $((i * 7)) $((i * 13)) | sed 's/.*/x = &/' >"$1/m$i.py"
+    done
+}
+
+own_corpus() { # FILE: tokens of our own source, which only its names call Python
+    local source file code=0
+    source=$(mktemp -d)
+    for file in analyzer/*.c analyzer/base/*.c store/*.c; do
+        cp "$file" "$source/$(basename "$file" .c).py"
+    done
+    "$BUILD/entropy-corpus" -q -o "$1" "$source" || code=$?
+    rm -r "$source"
+    return $code
+}

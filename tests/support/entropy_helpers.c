@@ -1,0 +1,400 @@
+#include "tests/support/entropy_helpers.h"
+
+#include "hooks/trainer/files/npy.h"
+#include "tests/support/chance.h"
+#include "tests/support/cmocka_all.h"
+#include <dirent.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+double random_uniform(uint64_t *state)
+{
+    return (double)(splitmix_bits(state) >> 11) * 0x1p-53;
+}
+
+double random_normal(uint64_t *state)
+{
+    double radius = sqrt(-2 * log(1 - random_uniform(state)));
+    return radius * cos(6.283185307179586 * random_uniform(state));
+}
+
+float *new_normals(size_t n, double scale, uint64_t seed)
+{
+    float *out = malloc((n ? n : 1) * sizeof *out);
+    assert_non_null(out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(scale * random_normal(&seed));
+    return out;
+}
+
+#define GUARD 8 /* sentinels on either side */
+#define SENTINEL 0x5e175e17
+
+row_buffers new_rows(size_t n)
+{
+    size_t each = n + 2 * (size_t)GUARD;
+    int32_t *block = malloc(5 * each * sizeof *block);
+    assert_non_null(block);
+    for (size_t i = 0; i < 5 * each; i++)
+        block[i] = SENTINEL;
+    int32_t *first = block + GUARD;
+    return (row_buffers){.rows = {.entropy = (float *)first,
+                                  .lse = (float *)(first + each),
+                                  .max_logit = (float *)(first + 2 * each),
+                                  .sink = (float *)(first + 3 * each),
+                                  .nonfinite = first + 4 * each},
+                         .n = n,
+                         .block = block};
+}
+
+void free_rows(row_buffers *buffers)
+{
+    free(buffers->block);
+}
+
+void assert_sentinels(const row_buffers *buffers)
+{
+    size_t each = buffers->n + 2 * (size_t)GUARD;
+    const int32_t *block = buffers->block;
+    for (size_t i = 0; i < 5 * each; i++)
+        if (i % each < GUARD || i % each >= each - GUARD)
+            assert_int_equal(block[i], SENTINEL);
+}
+
+void check_close(double got, double wanted, double tolerance, const char *what,
+                 const char *file, int line)
+{
+    if (fabs(got - wanted) <= tolerance || (isnan(got) && isnan(wanted)))
+        return;
+    print_error("%s is %.17g, wanted %.17g, tolerance %.3g, off by %.3g\n",
+                what, got, wanted, tolerance, fabs(got - wanted));
+    _fail(file, line);
+}
+
+es_strides packed(const es_attention_shape *shape, int n)
+{
+    ptrdiff_t row = shape->head_width, head = n * row;
+    return (es_strides){
+        .batch = shape->n_heads * head, .head = head, .row = row};
+}
+
+/** Which query row `at` of (B,H,T) is. */
+static int query_of(const es_attention_shape *shape, size_t at)
+{
+    return (int)(at % (size_t)shape->n_queries);
+}
+
+es_ref_row reference_probs(const float *att, const es_attention_shape *shape,
+                           size_t at)
+{
+    return es_ref_row_probs(att + at * (size_t)shape->n_keys,
+                            es_visible_keys(shape, query_of(shape, at)));
+}
+
+static const float *keys_of(const float *k, const es_attention_shape *shape,
+                            size_t at)
+{
+    size_t head = at / (size_t)shape->n_queries;
+    return k + head * (size_t)shape->n_keys * (size_t)shape->head_width;
+}
+
+static float temperature_of(const float *temperature,
+                            const es_attention_shape *shape, size_t at)
+{
+    size_t n = (size_t)shape->n_heads * (size_t)shape->n_queries;
+    return es_temperature(temperature, at % n);
+}
+
+es_ref_row reference_qk(const float *q, const float *k,
+                        const float *temperature,
+                        const es_attention_shape *shape, size_t at)
+{
+    int width = shape->head_width;
+    return es_ref_row_qk(q + at * (size_t)width, keys_of(k, shape, at), width,
+                         es_visible_keys(shape, query_of(shape, at)), width,
+                         temperature_of(temperature, shape, at));
+}
+
+void assert_probs_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
+                      double mass)
+{
+    assert_int_equal(rows->nonfinite[at], wanted->nonfinite);
+    assert_close((double)rows->sink[at], wanted->sink, 0);
+    if (fabs(wanted->entropy) > (double)FLT_MAX)
+        assert_true(isinf(rows->entropy[at]));
+    else
+        assert_close((double)rows->entropy[at], wanted->entropy,
+                     5e-7 * (1 + mass));
+}
+
+void assert_qk_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
+                   double reach, int n_visible)
+{
+    double one = 5e-7 * (1 + reach), summed = one * (1 + log(n_visible));
+    assert_int_equal(rows->nonfinite[at], wanted->nonfinite);
+    assert_close((double)rows->entropy[at], wanted->entropy,
+                 summed + n_visible * 1e-9);
+    assert_close((double)rows->lse[at], wanted->lse, summed);
+    assert_close((double)rows->max_logit[at], wanted->max_logit, one);
+    assert_close((double)rows->sink[at], wanted->sink, one);
+}
+
+/** sum |a ln(a + 1e-9)| over the finite visible weights. */
+static double mass_of(const float *att, int n)
+{
+    double mass = 0;
+    for (int j = 0; j < n; j++) {
+        double summand = (double)att[j] * log(fabs((double)att[j]) + 1e-9);
+        if (isfinite(summand))
+            mass += fabs(summand);
+    }
+    return mass;
+}
+
+void assert_probs(const es_rows *rows, const float *att,
+                  const es_attention_shape *shape, int every)
+{
+    size_t n = n_rows(shape);
+    for (size_t at = 0; at < n; at += (size_t)every) {
+        es_ref_row wanted = reference_probs(att, shape, at);
+        int n_visible = es_visible_keys(shape, query_of(shape, at));
+        assert_probs_row(rows, at, &wanted,
+                         mass_of(att + at * (size_t)shape->n_keys, n_visible));
+    }
+}
+
+static double reach_of(const float *q, const float *k, int n, int width,
+                       float temperature)
+{
+    double reach = 0;
+    for (int j = 0; j < n; j++) {
+        double sum = 0;
+        for (int c = 0; c < width; c++)
+            sum += fabs((double)q[c] * (double)k[j * width + c]);
+        reach = fmax(reach, sum);
+    }
+    return reach / ((double)temperature * sqrt(width));
+}
+
+void assert_qk(const es_rows *rows, const float *q, const float *k,
+               const float *temperature, const es_attention_shape *shape,
+               int every)
+{
+    size_t n = n_rows(shape), width = (size_t)shape->head_width;
+    for (size_t at = 0; at < n; at += (size_t)every) {
+        es_ref_row wanted = reference_qk(q, k, temperature, shape, at);
+        int n_visible = es_visible_keys(shape, query_of(shape, at));
+        double reach =
+            reach_of(q + at * width, keys_of(k, shape, at), n_visible,
+                     shape->head_width, temperature_of(temperature, shape, at));
+        assert_qk_row(rows, at, &wanted, reach, n_visible);
+    }
+}
+
+/* --- variants --------------------------------------------------------------
+ */
+
+const es_kernels *variant(void **state)
+{
+    const es_kernels *set = *state;
+    if (!es_vectors_supported(set->needs))
+        skip();
+    return set;
+}
+
+size_t n_rows(const es_attention_shape *shape)
+{
+    return (size_t)shape->n_batch * (size_t)shape->n_heads *
+           (size_t)shape->n_queries;
+}
+
+size_t n_weights(const es_attention_shape *shape)
+{
+    return n_rows(shape) * (size_t)shape->n_keys;
+}
+
+size_t n_key_floats(const es_attention_shape *shape)
+{
+    return (size_t)shape->n_batch * (size_t)shape->n_heads *
+           (size_t)shape->n_keys * (size_t)shape->head_width;
+}
+
+float *new_weights(const es_attention_shape *shape, double spread,
+                   uint64_t seed)
+{
+    float *att = new_normals(n_weights(shape), spread, seed);
+    for (size_t at = 0; at < n_rows(shape); at++) {
+        float *row = att + at * (size_t)shape->n_keys;
+        int n = es_visible_keys(shape, (int)(at % (size_t)shape->n_queries));
+        double top = -INFINITY, sum = 0;
+        for (int j = 0; j < n; j++)
+            top = fmax(top, (double)row[j]);
+        for (int j = 0; j < n; j++)
+            sum += exp((double)row[j] - top);
+        for (int j = 0; j < n; j++)
+            row[j] = (float)(exp((double)row[j] - top) / sum);
+        for (int j = n; j < shape->n_keys; j++)
+            row[j] = NAN;
+    }
+    return att;
+}
+
+void run_qk(const es_kernels *set, const es_rows *rows, const float *q,
+            const float *k, const float *temperature,
+            const es_attention_shape *shape, int n_threads)
+{
+    assert_int_equal(es_entropy_qk_with(set, rows, q,
+                                        packed(shape, shape->n_queries), k,
+                                        packed(shape, shape->n_keys),
+                                        temperature, shape, n_threads),
+                     ES_OK);
+}
+
+/* B, H, T, S, D, causal: one of each, odd ones, S != T, around the sizes of
+ * tiles (8, 16, 48), of chunks (240) and parts (1024). */
+const es_attention_shape test_shapes[] = {
+    {1, 1, 1, 1, 1, true},      {1, 1, 1, 1, 64, false},
+    {2, 3, 2, 2, 3, true},      {3, 1, 7, 7, 5, true},
+    {1, 2, 15, 15, 16, true},   {2, 2, 16, 16, 17, true},
+    {1, 2, 17, 17, 80, true},   {1, 3, 33, 33, 15, true},
+    {2, 1, 47, 47, 128, true},  {1, 2, 49, 49, 64, true},
+    {1, 1, 65, 65, 1, true},    {1, 2, 5, 61, 3, false},
+    {1, 1, 9, 241, 33, false},  {2, 1, 3, 500, 20, false},
+    {1, 1, 40, 90, 12, true},   {1, 1, 90, 40, 12, true},
+    {1, 1, 260, 260, 31, true}, {1, 1, 1, 300, 7, true},
+    {1, 1, 300, 1, 7, true},    {1, 1, 12, 1, 4, false},
+    {1, 1, 1031, 13, 2, false}, {1, 1, 1030, 1030, 3, true}};
+
+const size_t n_test_shapes = sizeof test_shapes / sizeof test_shapes[0];
+
+int run_for_variants(const variant_case *cases, size_t n)
+{
+    static struct CMUnitTest tests[100];
+    static char names[100][80];
+    size_t n_variants, at = 0;
+    const es_kernels *const *all = es_kernels_all(&n_variants);
+    if (n * n_variants > 100)
+        return 1;
+    for (size_t v = 0; v < n_variants; v++)
+        for (size_t c = 0; c < n; c++, at++) {
+            snprintf(names[at], sizeof names[at], "%s, %s", cases[c].name,
+                     all[v]->name);
+            tests[at] =
+                (struct CMUnitTest){.name = names[at],
+                                    .test_func = cases[c].run,
+                                    .initial_state = (void *)(intptr_t)all[v]};
+        }
+    /* Not the macro: it would count all hundred. */
+    return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
+}
+
+/* --- ../shared/reference/entropy -------------------------------------------
+ */
+
+/** The data of FOLDER/NAME, NULL if there is no such file. */
+static void *read_array(const char *folder, const char *name, es_npy_type type,
+                        int n_dims, const size_t *dims)
+{
+    char path[2048];
+    es_npy array;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (access(path, F_OK) != 0)
+        return NULL;
+    if (es_npy_read(&array, path) ||
+        es_npy_expect(&array, path, type, n_dims, dims))
+        fail_msg("%s", es_message());
+    return array.data;
+}
+
+static bool is_causal(const char *folder)
+{
+    char path[2048], text[4096];
+    snprintf(path, sizeof path, "%s/case.json", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    bool causal = strstr(text, "\"causal\": true") != NULL;
+    assert_true(causal != (strstr(text, "\"causal\": false") != NULL));
+    return causal;
+}
+
+/** B, H, n and D or S of an array of a case. */
+static bool read_dims(size_t dims[4], const char *folder, const char *name)
+{
+    char path[2048];
+    es_npy array;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (es_npy_read(&array, path))
+        return false;
+    assert_int_equal(array.n_dims, 4);
+    memcpy(dims, array.dims, 4 * sizeof *dims);
+    es_npy_free(&array);
+    return true;
+}
+
+static entropy_case load_case(const char *folder)
+{
+    size_t a[4] = {0}, k[4] = {0};
+    entropy_case out = {.from_qk = !read_dims(a, folder, "probs.npy")};
+    if (out.from_qk) {
+        assert_true(read_dims(a, folder, "q.npy"));
+        assert_true(read_dims(k, folder, "k.npy"));
+    }
+    size_t rows[] = {a[0], a[1], a[2]};
+    out.shape = (es_attention_shape){.n_batch = (int)a[0],
+                                     .n_heads = (int)a[1],
+                                     .n_queries = (int)a[2],
+                                     .n_keys = (int)(out.from_qk ? k[2] : a[3]),
+                                     .head_width = out.from_qk ? (int)a[3] : 0,
+                                     .causal = is_causal(folder)};
+    out.att = read_array(folder, "probs.npy", ES_NPY_F4, 4, a);
+    out.q = read_array(folder, "q.npy", ES_NPY_F4, 4, a);
+    out.k = read_array(folder, "k.npy", ES_NPY_F4, 4, k);
+    out.temperature = read_array(folder, "t.npy", ES_NPY_F4, 2, rows + 1);
+    out.row_entropy =
+        read_array(folder, "out/row_entropy.npy", ES_NPY_F4, 3, rows);
+    out.entropy = read_array(folder, "out/entropy.npy", ES_NPY_F4, 1, rows + 1);
+    out.lse = read_array(folder, "out/lse.npy", ES_NPY_F4, 3, rows);
+    out.nonfinite =
+        read_array(folder, "out/nonfinite.npy", ES_NPY_I4, 1, rows + 1);
+    assert_true(out.row_entropy && out.entropy && out.nonfinite);
+    assert_true(!out.from_qk || out.lse);
+    return out;
+}
+
+static void free_case(entropy_case *loaded)
+{
+    void *blocks[] = {loaded->att,         loaded->q,           loaded->k,
+                      loaded->temperature, loaded->row_entropy, loaded->entropy,
+                      loaded->lse,         loaded->nonfinite};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        free(blocks[i]);
+}
+
+int each_entropy_case(void (*visit)(const entropy_case *, void *user),
+                      void *user)
+{
+    char place[512], folder[1024];
+    const char *shared = getenv("ES_SHARED");
+    snprintf(place, sizeof place, "%s/reference/entropy",
+             shared ? shared : "../shared");
+    DIR *dir = opendir(place);
+    int n = 0;
+    if (!dir)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(folder, sizeof folder, "%s/%s", place, entry->d_name);
+        entropy_case loaded = load_case(folder);
+        visit(&loaded, user);
+        free_case(&loaded);
+        n++;
+    }
+    closedir(dir);
+    return n;
+}

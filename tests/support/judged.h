@@ -1,0 +1,46 @@
+/** A judge whose episodes are kept, for tests. */
+#ifndef ES_TESTS_JUDGED_H
+#define ES_TESTS_JUDGED_H
+
+#include "analyzer/flags/flags.h"
+
+#define ES_JUDGED_VALUES 256 /* L*H at most */
+#define ES_JUDGED_EPISODES 512
+
+typedef struct es_judged_episode {
+    es_episode said; /* layers and heads point nowhere: use those below */
+    unsigned char layers[ES_JUDGED_VALUES], heads[ES_JUDGED_VALUES];
+} es_judged_episode;
+
+typedef struct es_judged {
+    es_judge_run run;
+    void *workspace;
+    es_judge *judge;
+    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) as they came */
+    size_t n;
+} es_judged;
+
+/** rules NULL: the default ones. Fails the test if anything does. */
+es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
+
+void es_judged_free(es_judged *judged);
+
+/** Pushes a head series' sample all of whose L*H values are `value`. */
+void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
+                        float value);
+
+/** The only episode of a kind; NULL if there is none; fails if there are
+ *  more. */
+const es_judged_episode *es_judged_only(const es_judged *judged,
+                                        es_flag_kind kind);
+
+size_t es_judged_count(const es_judged *judged, es_flag_kind kind);
+
+/** Fails the test unless the episode is there and has this span. */
+void es_judged_span(const es_judged_episode *episode, int64_t onset,
+                    int64_t last, bool stands);
+
+/** The marked ones, as "9 10 11"; borrowed until the next call. */
+const char *es_judged_list(const unsigned char *marks, size_t n);
+
+#endif

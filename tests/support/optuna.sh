@@ -1,0 +1,9 @@
+# Optuna for shell tests: . tests/support/optuna.sh; $python has it, empty if none does.
+# A python3 that is not Debian's does not see Debian's packages.
+python=''
+for candidate in python3 /usr/bin/python3; do
+    "$candidate" -c 'import optuna' 2>/dev/null || continue
+    python=$(command -v "$candidate")
+    break
+done
+no_optuna='no Optuna: apt install python3-optuna, or pip install optuna'

@@ -1,0 +1,37 @@
+/** Runs written value by value, for tests. Include cmocka first. */
+#ifndef ES_TESTS_RECORDED_H
+#define ES_TESTS_RECORDED_H
+
+#include "tests/support/run_files.h"
+
+typedef struct es_recorded {
+    es_writer *writer;
+    int64_t run;
+    size_t n_layers, n_heads;
+} es_recorded;
+
+/** Opens the file and adds the run. */
+es_recorded es_record(const char *path, const es_run_info *info);
+
+/** Adds another run to the same file. */
+void es_record_run(es_recorded *to, const es_run_info *info);
+
+/** One sample; the series is made when it is first named. Its shape follows
+ *  from n: L*H values, L, or 1 (with L = 1 or H = 1: the largest shape). */
+void es_record_sample(es_recorded *to, const char *name, es_phase phase,
+                      int64_t step, const float *values, size_t n);
+
+/** A head series' sample all of whose values are `value`. */
+void es_record_all(es_recorded *to, const char *name, int64_t step,
+                   float value);
+
+/** A value of a run series in the train phase. */
+void es_record_value(es_recorded *to, const char *name, int64_t step,
+                     float value);
+
+/** Ends the run. */
+void es_record_end(es_recorded *to, es_run_status status);
+
+void es_record_close(es_recorded *to);
+
+#endif

@@ -1,0 +1,62 @@
+#include "tests/support/reference_case.h"
+
+#include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/verify_internal.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- reading -------------------------------------------------------------- */
+
+double *es_ref_case_array(const char *dir, const char *folder, const char *name,
+                          size_t n)
+{
+    const es_verify_case it = {.dir = dir};
+    es_npy array = {0};
+    if (es_verify_array_read(&array, &it, folder, name) != ES_OK)
+        fail_msg("%s", es_message());
+    if (array.n != n)
+        fail_msg("%s/%s/%s: %zu values, not %zu", dir, folder, name, array.n,
+                 n);
+    double *out = calloc(n, sizeof *out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = es_npy_at(&array, i);
+    es_npy_free(&array);
+    return out;
+}
+
+static int32_t *whole_numbers(const es_npy *from)
+{
+    int32_t *out = calloc(from->n, sizeof *out);
+    memcpy(out, from->data, from->n * sizeof *out);
+    return out;
+}
+
+es_ref_case es_ref_case_read(const char *dir)
+{
+    es_verify_case from;
+    es_ref_case it;
+    if (es_verify_case_read(&from, dir) != ES_OK)
+        fail_msg("%s", es_message());
+    it.model = es_ref_model_new(&from.config);
+    it.tokens = whole_numbers(&from.tokens);
+    it.targets = whole_numbers(&from.targets);
+    es_verify_case_free(&from);
+    for (size_t i = 0; i < it.model->n_arrays; i++) {
+        const char *name = it.model->names[i];
+        free(it.model->values[i]);
+        it.model->values[i] =
+            es_ref_case_array(dir, es_ref_is_state(name) ? "state" : "params",
+                              name, it.model->sizes[i]);
+    }
+    return it;
+}
+
+void es_ref_case_free(es_ref_case *it)
+{
+    es_ref_model_free(it->model);
+    free(it->tokens);
+    free(it->targets);
+}

@@ -1,0 +1,154 @@
+/* Weight and spectral normalisation: spec/model.md, section 5. */
+#include "tests/support/reference_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A block of columns that is normalised on its own: q, k and v of c_attn, the
+ * whole of every other matrix. */
+typedef struct block {
+    double *w;                /* (in,stride), at its first column */
+    int n_in, n_out, stride;  /* n_out of the block alone */
+    double *g, *u, *v;        /* (out), (out), (in), or NULL */
+    bool is_weight, is_power; /* how it is normalised, if at all */
+} block;
+
+static int n_blocks(const char *module)
+{
+    return strcmp(module, "attn.c_attn") == 0 ? 3 : 1;
+}
+
+static unsigned set_of(const char *module, int which)
+{
+    if (n_blocks(module) == 3)
+        return which < 2 ? ES_NORM_QK : ES_NORM_V;
+    return strcmp(module, "attn.c_proj") == 0 ? ES_NORM_O : ES_NORM_FFN;
+}
+
+static double *vector(const es_ref_model *ref, int layer, const char *module,
+                      char letter)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.%c", module, letter);
+    return es_ref_of_layer(ref, layer, name);
+}
+
+static double *raw_weight(const es_ref_model *ref, int layer,
+                          const char *module, int *dims)
+{
+    char name[96];
+    snprintf(name, sizeof name, "h.%d.%s.weight", layer, module);
+    for (size_t i = 0; i < ref->n_arrays; i++)
+        if (strcmp(ref->names[i], name) == 0) {
+            memcpy(dims, ref->dims[i], sizeof ref->dims[i]);
+            return ref->values[i];
+        }
+    return NULL;
+}
+
+/* Block `which` of a matrix w, whose shape is dims. */
+static block block_of(const es_ref_model *ref, int layer, const char *module,
+                      double *w, const int *dims, int which)
+{
+    const es_arch *arch = &ref->config.arch;
+    const int n_in = dims[0];
+    const int n_out = dims[1] / n_blocks(module);
+    block b = {.w = w + which * n_out,
+               .n_in = n_in,
+               .n_out = n_out,
+               .stride = dims[1],
+               .is_weight = arch->weight_norm & set_of(module, which),
+               .is_power = arch->spectral_norm & set_of(module, which)};
+    if (b.is_weight)
+        b.g = vector(ref, layer, module, 'g') + which * n_out;
+    if (b.is_power) {
+        b.u = vector(ref, layer, module, 'u') + which * n_out;
+        b.v = vector(ref, layer, module, 'v') + which * n_in;
+    }
+    return b;
+}
+
+/* W[:,j] = g_j V[:,j] / |V[:,j]|. */
+static void normalise_columns(const block *b)
+{
+    for (int j = 0; j < b->n_out; j++) {
+        double squares = 0;
+        for (int i = 0; i < b->n_in; i++)
+            squares += b->w[i * b->stride + j] * b->w[i * b->stride + j];
+        for (int i = 0; i < b->n_in; i++)
+            b->w[i * b->stride + j] *= b->g[j] / sqrt(squares);
+    }
+}
+
+/* W / (v^T W u). */
+static void divide_by_sigma(const block *b)
+{
+    double sigma = 0;
+    for (int i = 0; i < b->n_in; i++)
+        for (int j = 0; j < b->n_out; j++)
+            sigma += b->v[i] * b->w[i * b->stride + j] * b->u[j];
+    for (int i = 0; i < b->n_in; i++)
+        for (int j = 0; j < b->n_out; j++)
+            b->w[i * b->stride + j] /= sigma;
+}
+
+double *es_ref_weight(const es_ref_model *ref, int layer, const char *module)
+{
+    int dims[2];
+    const double *raw = raw_weight(ref, layer, module, dims);
+    double *w = es_ref_doubles(dims[0] * dims[1]);
+    memcpy(w, raw, (size_t)(dims[0] * dims[1]) * sizeof *w);
+    for (int which = 0; which < n_blocks(module); which++) {
+        const block b = block_of(ref, layer, module, w, dims, which);
+        if (b.is_weight)
+            normalise_columns(&b);
+        if (b.is_power)
+            divide_by_sigma(&b);
+    }
+    return w;
+}
+
+static void make_unit(double *x, int n)
+{
+    double squares = 0;
+    for (int i = 0; i < n; i++)
+        squares += x[i] * x[i];
+    for (int i = 0; i < n; i++)
+        x[i] /= sqrt(squares);
+}
+
+/* v = W u / |W u|, u = W^T v / |W^T v|. */
+static void iterate(const block *b)
+{
+    for (int i = 0; i < b->n_in; i++) {
+        b->v[i] = 0;
+        for (int j = 0; j < b->n_out; j++)
+            b->v[i] += b->w[i * b->stride + j] * b->u[j];
+    }
+    make_unit(b->v, b->n_in);
+    for (int j = 0; j < b->n_out; j++) {
+        b->u[j] = 0;
+        for (int i = 0; i < b->n_in; i++)
+            b->u[j] += b->w[i * b->stride + j] * b->v[i];
+    }
+    make_unit(b->u, b->n_out);
+}
+
+void es_ref_model_iterate(es_ref_model *ref)
+{
+    static const char *const modules[] = {"attn.c_attn", "attn.c_proj",
+                                          "mlp.c_fc", "mlp.c_proj", "mlp.w"};
+    for (int layer = 0; layer < ref->config.n_layer; layer++)
+        for (int m = 0; m < 5; m++) {
+            int dims[2];
+            double *w = raw_weight(ref, layer, modules[m], dims);
+            for (int which = 0; w && which < n_blocks(modules[m]); which++) {
+                const block b =
+                    block_of(ref, layer, modules[m], w, dims, which);
+                if (b.is_power)
+                    iterate(&b);
+            }
+        }
+}

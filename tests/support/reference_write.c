@@ -1,0 +1,194 @@
+/* Cases out of the double model: the folders that the reference's README
+ * describes. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+typedef struct place {
+    const char *dir, *folder; /* folder "" is dir itself */
+    const char *name;
+} place;
+
+static FILE *create(const place *at, const char *ending)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s/%s%s", at->dir, at->folder, at->name,
+             ending);
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        fail_msg("%s: cannot be written", path);
+    return file;
+}
+
+static void make_folder(const char *dir, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (mkdir(path, 0700) != 0)
+        fail_msg("%s: cannot be made", path);
+}
+
+/* Opens NAME.npy and writes its header; dims ends with a 0. */
+static FILE *create_array(const place *at, const char *type, const int *dims)
+{
+    char shape[96] = "", header[256];
+    size_t n = 0;
+    for (; *dims; dims++)
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%d, ", *dims);
+    const int length =
+        snprintf(header, sizeof header,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                 type, shape);
+    /* Magic, version and length are 10 bytes; the whole a multiple of 64. */
+    const int padded = (10 + length + 1 + 63) / 64 * 64 - 10;
+    FILE *file = create(at, ".npy");
+    fwrite("\x93NUMPY\x01\x00", 1, 8, file);
+    fputc(padded % 256, file);
+    fputc(padded / 256, file);
+    fprintf(file, "%-*s\n", padded - 1, header);
+    return file;
+}
+
+static void close_array(FILE *file)
+{
+    assert_int_equal(fclose(file), 0);
+}
+
+static size_t product(const int *dims)
+{
+    size_t n = 1;
+    for (; *dims; dims++)
+        n *= (size_t)*dims;
+    return n;
+}
+
+/* As float32. */
+static void write_floats(const char *dir, const char *folder, const char *name,
+                         const double *values, const int *dims)
+{
+    FILE *file = create_array(&(place){dir, folder, name}, "<f4", dims);
+    for (size_t i = 0; i < product(dims); i++) {
+        const float value = (float)values[i];
+        fwrite(&value, sizeof value, 1, file);
+    }
+    close_array(file);
+}
+
+static void write_number(const char *dir, const char *name, double value)
+{
+    FILE *file = create_array(&(place){dir, "out", name}, "<f8", (int[]){1, 0});
+    fwrite(&value, sizeof value, 1, file);
+    close_array(file);
+}
+
+static void write_whole(const char *dir, const char *folder, const char *name,
+                        const int32_t *values, const int *dims)
+{
+    FILE *file = create_array(&(place){dir, folder, name}, "<i4", dims);
+    fwrite(values, sizeof *values, product(dims), file);
+    close_array(file);
+}
+
+static void write_json(const char *dir, const es_model_config *config)
+{
+    static const char *const biases[] = {"all", "qk", "none"};
+    static const char *const norms[] = {"auto", "on", "off"};
+    char arch[ES_ARCH_TEXT_MAX];
+    es_arch_print(arch, sizeof arch, &config->arch);
+    FILE *file = create(&(place){dir, "", "case"}, ".json");
+    fprintf(file,
+            "{\"arch\": \"%s\", \"family\": \"%s\", \"n_layer\": %d, "
+            "\"n_head\": %d, \"d_model\": %d, \"ctx\": %d, \"vocab\": %d, "
+            "\"batch\": %d, \"mlp_mult\": %d, \"bias\": \"%s\", "
+            "\"final_norm\": \"%s\", \"gamma\": %.17g, \"lambda\": %.17g, "
+            "\"ereg_reduce\": \"%s\", \"note\": \"\"}\n",
+            arch, config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
+            config->n_layer, config->n_head, config->d_model, config->ctx,
+            config->vocab, config->batch, config->mlp_mult,
+            biases[config->bias], norms[config->final_norm], config->gamma,
+            config->lambda,
+            config->ereg_reduce == ES_EREG_TOKEN ? "token" : "mean");
+    close_array(file);
+}
+
+/* The model's arrays that are state, or those that are not. */
+static void write_arrays(const char *dir, const char *folder,
+                         const es_ref_model *model, bool state)
+{
+    make_folder(dir, folder);
+    for (size_t i = 0; i < model->n_arrays; i++)
+        if (es_ref_is_state(model->names[i]) == state)
+            write_floats(dir, folder, model->names[i], model->values[i],
+                         (int[]){model->dims[i][0], model->dims[i][1], 0});
+}
+
+/* Means of the heads' rows; every row is finite. */
+static void write_heads(const char *dir, const es_ref_result *result,
+                        const es_model_config *config)
+{
+    const int L = config->n_layer, B = config->batch, H = config->n_head;
+    const int T = config->ctx, dims[] = {L, H, 0};
+    double *entropy = calloc((size_t)(L * H), sizeof *entropy);
+    int32_t *nonfinite = calloc((size_t)(L * H), sizeof *nonfinite);
+    for (int row = 0; row < L * B * H * T; row++) {
+        const int l = row / (B * H * T), h = row / T % H;
+        entropy[l * H + h] += result->entropy[row] / (B * T);
+    }
+    write_floats(dir, "out", "entropy", entropy, dims);
+    write_whole(dir, "out", "nonfinite", nonfinite, dims);
+    free(entropy);
+    free(nonfinite);
+}
+
+static void write_outputs(const char *dir, const es_ref_result *result,
+                          const es_model_config *config)
+{
+    make_folder(dir, "out");
+    write_number(dir, "loss", result->loss);
+    write_number(dir, "ce", result->ce);
+    write_number(dir, "ereg", result->ereg);
+    write_floats(dir, "out", "logits", result->logits,
+                 (int[]){config->batch, config->ctx, config->vocab, 0});
+    write_floats(dir, "out", "row_entropy", result->entropy,
+                 (int[]){config->n_layer, config->batch, config->n_head,
+                         config->ctx, 0});
+    write_heads(dir, result, config);
+}
+
+static void write_gradients(const char *dir, const es_ref_case *it,
+                            es_ref_result *result)
+{
+    const es_ref_model *model = it->model;
+    make_folder(dir, "grads");
+    for (size_t i = 0; i < model->n_arrays; i++) {
+        double *gradient = calloc(model->sizes[i], sizeof *gradient);
+        for (size_t j = 0; j < model->sizes[i]; j++)
+            gradient[j] = es_ref_model_gradient(model, result, it->tokens,
+                                                it->targets, i, j);
+        if (!es_ref_is_state(model->names[i]))
+            write_floats(dir, "grads", model->names[i], gradient,
+                         (int[]){model->dims[i][0], model->dims[i][1], 0});
+        free(gradient);
+    }
+}
+
+void es_ref_case_write(const char *dir, es_ref_case *it)
+{
+    const es_model_config *config = &it->model->config;
+    const int dims[] = {config->batch, config->ctx, 0};
+    es_ref_result *result = es_ref_result_new(config);
+    write_json(dir, config);
+    write_whole(dir, "", "tokens", it->tokens, dims);
+    write_whole(dir, "", "targets", it->targets, dims);
+    write_arrays(dir, "params", it->model, false);
+    write_arrays(dir, "state", it->model, true);
+    es_ref_model_iterate(it->model);
+    write_arrays(dir, "state_after", it->model, true);
+    es_ref_model_run(it->model, result, it->tokens, it->targets);
+    write_outputs(dir, result, config);
+    write_gradients(dir, it, result);
+    es_ref_result_free(result);
+}

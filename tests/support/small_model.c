@@ -1,0 +1,78 @@
+#include "tests/support/small_model.h"
+
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+
+#include <stdlib.h>
+
+es_model_config es_small_config(const char *arch)
+{
+    es_model_config config;
+    es_model_config_default(&config);
+    if (es_arch_parse(&config.arch, arch) != ES_OK)
+        fail_msg("%s", es_message());
+    config.n_layer = 2;
+    config.n_head = 3;
+    config.d_model = 12;
+    config.ctx = 5;
+    config.vocab = 11;
+    config.batch = 2;
+    config.mlp_mult = 2;
+    config.bias = ES_BIAS_ALL;
+    return config;
+}
+
+static es_status set_random(es_model *model, size_t index, uint64_t *seed)
+{
+    const es_parameter parameter = es_model_parameter(model, index);
+    float *values = malloc(parameter.n * sizeof *values);
+    es_test_fill(values, parameter.n, 0.7, seed);
+    /* Around 1: LayerNorm's weights, temperatures, alpha, beta. */
+    bool near_one =
+        strstr(parameter.name, "ln_") || strstr(parameter.name, "attn.t") ||
+        strstr(parameter.name, "alpha") || strstr(parameter.name, "beta");
+    if (near_one && !strstr(parameter.name, "bias"))
+        for (size_t i = 0; i < parameter.n; i++)
+            values[i] = 1 + 0.5f * values[i];
+    es_status status = es_model_set(model, index, values, parameter.n);
+    free(values);
+    return status;
+}
+
+es_small_model es_small_open(const es_model_config *config)
+{
+    es_small_model s = {.n = config->batch * config->ctx};
+    uint64_t seed = 3;
+    assert_true(s.n <= ES_SMALL_TOKENS);
+    if (es_model_new(&s.model, config, &es_cpu_ops, 2) != ES_OK)
+        fail_msg("%s", es_message());
+    s.config = es_model_config_of(s.model);
+    for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
+        assert_int_equal(set_random(s.model, i, &seed), ES_OK);
+    for (int i = 0; i < s.n; i++) {
+        s.tokens[i] = (i * 7 + 3) % config->vocab;
+        s.targets[i] = (i * 5 + 1) % config->vocab;
+    }
+    return s;
+}
+
+void es_small_close(es_small_model *s)
+{
+    es_model_free(s->model);
+}
+
+void es_small_forward(es_small_model *s)
+{
+    assert_int_equal(es_model_forward(s->model, &s->losses, s->tokens,
+                                      s->targets, true, true),
+                     ES_OK);
+}
+
+size_t es_small_find(const es_small_model *s, const char *name)
+{
+    for (size_t i = 0; i < es_model_n_arrays(s->model); i++)
+        if (strcmp(es_model_parameter(s->model, i).name, name) == 0)
+            return i;
+    fail_msg("no array %s", name);
+    return 0;
+}

@@ -1,0 +1,64 @@
+# TAP for shell tests: . tests/support/tap.sh; plan_dir; check ...; finish
+count=0
+
+plan_dir() { # $dir: a folder of this test's own, removed at the end
+    dir=$(mktemp -d)
+    export XDG_STATE_HOME=$dir/.state # what watchers keep: not in the real HOME
+    trap 'rm -rf "$dir"' EXIT
+}
+
+pass() {
+    count=$((count + 1))
+    echo "ok $count - $1"
+}
+
+fail() { # NAME [WHY]
+    count=$((count + 1))
+    echo "not ok $count - $1"
+    [ $# -lt 2 ] || sed 's/^/# /' <<<"$2"
+}
+
+skip() { # NAME WHY
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+check() { # NAME COMMAND...: passes if the command does
+    local name=$1 text code
+    shift
+    text=$("$@" 2>&1 </dev/null)
+    code=$?
+    if [ $code -eq 0 ]; then pass "$name"; else fail "$name" "exit $code: $text"; fi
+}
+
+same_text() { # NAME WANT GOT
+    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
+}
+
+exits() { # NAME CODE REGEX COMMAND...: exit code, and one line of error
+    local name=$1 want=$2 regex=$3 text code
+    shift 3
+    text=$("$@" 2>&1 >/dev/null </dev/null)
+    code=$?
+    if [ $code -ne "$want" ]; then
+        fail "$name" "exit $code, not $want: $text"
+    elif ! grep -qE -- "$regex" <<<"$text"; then
+        fail "$name" "no /$regex/ in: $text"
+    else
+        pass "$name"
+    fi
+}
+
+output() { # NAME REGEX COMMAND...: passes if it succeeds and prints REGEX
+    local name=$1 regex=$2 text code
+    shift 2
+    text=$("$@" 2>/dev/null </dev/null)
+    code=$?
+    if [ $code -eq 0 ] && grep -qE -- "$regex" <<<"$text"; then
+        pass "$name"
+    else
+        fail "$name" "exit $code, no /$regex/ in: $text"
+    fi
+}
+
+finish() { echo "1..$count"; }

@@ -1,0 +1,179 @@
+#include "tests/support/training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+char training_folder[] = "/tmp/es_training_XXXXXX";
+static char data[64], run_file[64];
+
+void training_write_data(unsigned shift)
+{
+    unsigned char bytes[TRAINING_N_TRAIN + TRAINING_N_HELD_OUT];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        size_t token = i % 31 == 30 ? i % TRAINING_VOCAB : 3 * (i % 5) + 1;
+        bytes[i] =
+            (unsigned char)((token + (i < TRAINING_N_TRAIN ? 0 : shift)) %
+                            TRAINING_VOCAB);
+    }
+    es_tokens_content content = {
+        TRAINING_VOCAB, 1,    TRAINING_N_TRAIN, TRAINING_N_HELD_OUT, 4, 1,
+        "bytes",        bytes};
+    FILE *file = fopen(data, "w");
+    assert_non_null(file);
+    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    assert_int_equal(fclose(file), 0);
+}
+
+es_settings training_small(void)
+{
+    es_settings s;
+    es_settings_default(&s, ES_VERB_TRAIN);
+    s.model.n_layer = 2;
+    s.model.n_head = 3;
+    s.model.d_model = 12;
+    s.model.ctx = 9;
+    s.model.batch = 5;
+    s.model.seed = 7;
+    s.train.steps = 23;
+    s.record_every = 4;
+    s.eval_every = 10;
+    s.eval_batches = 3;
+    s.after_nan = 6;
+    s.threads = 1;
+    snprintf(s.data, sizeof s.data, "%s", data);
+    return s;
+}
+
+static void on_step(void *user, const es_step *step, es_measure *measure,
+                    double tokens_per_s)
+{
+    training_seen *s = user;
+    assert_int_equal(step->step, s->n_steps);
+    assert_true(tokens_per_s > 0);
+    s->loss[s->n_steps] = step->losses.loss;
+    s->ce[s->n_steps] = step->losses.ce;
+    s->norm[s->n_steps] = step->grad_norm;
+    s->lr[s->n_steps] = step->lr;
+    s->measured[s->n_steps] = measure != NULL;
+    s->n_steps++;
+}
+
+static void on_eval(void *user, int64_t step, const es_losses *losses)
+{
+    training_seen *s = user;
+    s->eval_step[s->n_evals] = step;
+    s->eval[s->n_evals++] = losses->ce;
+}
+
+static void on_warning(void *user, const char *message)
+{
+    training_seen *s = user;
+    assert_int_equal(strcspn(message, "\n"), strlen(message));
+    s->n_warnings++;
+}
+
+static bool should_stop(void *user)
+{
+    const training_seen *s = user;
+    return s->stop_after > 0 && s->n_steps >= s->stop_after;
+}
+
+es_train_result training_resume(training_seen *out, const es_settings *settings,
+                                const es_checkpoint *from)
+{
+    es_train_result result;
+    es_train_watch watch = {on_step, on_eval, on_warning, should_stop, out};
+    if (es_train(&result, settings, from, &watch) != ES_OK)
+        fail_msg("%s", es_message());
+    return result;
+}
+
+es_train_result training_run(training_seen *out, const es_settings *settings)
+{
+    return training_resume(out, settings, NULL);
+}
+
+es_train_result training_record(training_seen *out, es_settings settings)
+{
+    unlink(run_file);
+    snprintf(settings.out, sizeof settings.out, "%s", run_file);
+    return training_run(out, &settings);
+}
+
+es_reader *training_open(es_run_info *info)
+{
+    es_reader *reader = NULL;
+    if (es_reader_open(&reader, run_file) != ES_OK ||
+        es_reader_run(reader, 0, info) != ES_OK)
+        fail_msg("%s", es_message());
+    return reader;
+}
+
+es_series training_find(es_reader *reader, const char *name, es_phase phase)
+{
+    es_series series;
+    if (es_reader_find(reader, 0, name, phase, &series) != ES_OK)
+        fail_msg("%s", es_message());
+    return series;
+}
+
+int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
+                   float *first_values)
+{
+    es_cursor *cursor = NULL;
+    const float *values;
+    int n = 0;
+    assert_int_equal(
+        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST),
+        ES_OK);
+    while (es_cursor_next(cursor, &steps[n], &values) == ES_OK) {
+        first_values[n++] = values[0];
+        assert_true(n < TRAINING_MAX_STEPS);
+    }
+    es_cursor_close(cursor);
+    return n;
+}
+
+void training_assert_steps(es_reader *reader, const char *name, es_phase phase,
+                           const int64_t *want, int n_want)
+{
+    int64_t steps[TRAINING_MAX_STEPS];
+    float values[TRAINING_MAX_STEPS];
+    es_series series = training_find(reader, name, phase);
+    int n = training_steps(reader, &series, steps, values);
+    assert_int_equal(n, n_want);
+    assert_memory_equal(steps, want, (size_t)n * sizeof *steps);
+}
+
+void training_sample(float *out, es_reader *reader, const char *name,
+                     es_phase phase, int64_t step, size_t n)
+{
+    int64_t found;
+    es_series series = training_find(reader, name, phase);
+    if (es_reader_sample(reader, &series, step, out, n, &found) != ES_OK)
+        fail_msg("%s", es_message());
+}
+
+int training_set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(training_folder))
+        return -1;
+    snprintf(data, sizeof data, "%s/x.tok", training_folder);
+    snprintf(run_file, sizeof run_file, "%s/run.db", training_folder);
+    training_write_data(0);
+    const char *build = getenv("BUILD");
+    char recorder[4096];
+    snprintf(recorder, sizeof recorder, "%s/entropy-recorder",
+             build ? build : "build");
+    return setenv("ENTROPY_RECORDER", recorder, 0);
+}
+
+int training_tear_down(void **state)
+{
+    (void)state;
+    unlink(data);
+    unlink(run_file);
+    return rmdir(training_folder);
+}

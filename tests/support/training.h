@@ -1,0 +1,65 @@
+/** Models that train in a blink, for tests of the training loop. */
+#ifndef ES_TESTS_TRAINING_H
+#define ES_TESTS_TRAINING_H
+
+#include "hooks/trainer/train.h"
+#include "store/reader.h"
+#include "tests/support/cmocka_all.h"
+
+enum {
+    TRAINING_N_TRAIN = 5003,
+    TRAINING_N_HELD_OUT = 1201,
+    TRAINING_VOCAB = 17,
+    TRAINING_MAX_STEPS = 400
+};
+
+/** A folder with the data, and the run file of training_record. */
+extern char training_folder[];
+
+/** Set-up and tear-down of a group: the folder, the recorder's program. */
+int training_set_up(void **state);
+int training_tear_down(void **state);
+
+/**
+ * Sequences that a model can learn: period 5, disturbed now and then. The
+ * held-out part has each token raised by `shift`.
+ */
+void training_write_data(unsigned shift);
+
+/** L=2 H=3 d=12 T=9 B=5, 23 steps, a record every 4, an evaluation every 10. */
+es_settings training_small(void);
+
+/** What a watch saw of a run. */
+typedef struct training_seen {
+    int n_steps, n_evals, stop_after; /* 0: never */
+    double loss[TRAINING_MAX_STEPS], ce[TRAINING_MAX_STEPS];
+    double norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
+    bool measured[TRAINING_MAX_STEPS];
+    double eval[TRAINING_MAX_STEPS];
+    int64_t eval_step[TRAINING_MAX_STEPS];
+    int n_warnings;
+} training_seen;
+
+/** Trains; recorded into a new run file, or as the settings say. */
+es_train_result training_run(training_seen *out, const es_settings *settings);
+es_train_result training_record(training_seen *out, es_settings settings);
+
+/** Goes on from a checkpoint, with what was seen before it in `out`. */
+es_train_result training_resume(training_seen *out, const es_settings *settings,
+                                const es_checkpoint *from);
+
+/** The run that training_record has made. */
+es_reader *training_open(es_run_info *info);
+es_series training_find(es_reader *reader, const char *name, es_phase phase);
+
+/** Steps and first values of all samples of a series; how many. */
+int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
+                   float *first_values);
+void training_assert_steps(es_reader *reader, const char *name, es_phase phase,
+                           const int64_t *want, int n_want);
+
+/** One sample: out (n). */
+void training_sample(float *out, es_reader *reader, const char *name,
+                     es_phase phase, int64_t step, size_t n);
+
+#endif

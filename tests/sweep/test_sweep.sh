@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# entropy-scan sweep: every run once, whatever is interrupted, doomed or broken.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/background.sh
+. tests/support/corpus.sh
+shopt -s extglob
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan
+cd "$dir"
+
+write_source src
+"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
+
+spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
+    local file=$1
+    { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
+      shift 3
+      printf '%s\n' '[train]' 'n_layer = 2' 'n-head = 3' 'd-model = 12' \
+          'ctx = 16' 'batch = 4' 'eval-batches = 2' "$@"; } >"$file"
+}
+states() { "$scan" sweep "$1" --status 2>/dev/null | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
+has_state() { states "$1" | grep -q "^$2 $3\$"; }
+begin() { # SPEC DIR [OPTION]...: in the background, $sweep
+    local file=$1 folder=$2
+    shift 2
+    "$scan" sweep "$file" -o "$folder" -j 1 "$@" >"$folder.out" 2>"$folder.err" &
+    sweep=$!
+}
+ends() { wait "$sweep" 2>/dev/null; code=$?; } # $code: its exit code
+
+# --- a folder that others have prepared
+spec links.ini SM '1 2' 'steps = 2'
+mkdir links
+echo precious >precious
+ln precious links/.sweep.lock
+exits 'a lock that is a hard link' 3 'links/.sweep.lock: not a lock file: remove it' "$scan" sweep links.ini -o links
+rm links/.sweep.lock
+ln -s ../precious links/SM_seed1.cmd
+ln -s ../precious links/SM_seed1.end
+mkfifo links/SM_seed2.{cmd,end,log}
+exits 'links and FIFOs in the place of its files are replaced' 1 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
+same_text 'what they lead to is left alone' precious "$(cat precious)"
+same_text 'the runs are there' 'SM_seed1 finished SM_seed2 finished' "$(states links | xargs)"
+
+# --- all goes well
+spec good.ini 'SM+LN+G; SM' '1 2' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
+same_text '--dry-run prints the command lines' \
+    '8 entropy-train --data x.tok --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --eval-batches 2 --steps 20 --threads 1 --arch SM+LN+G --seed 1 --lr 1e-3 --name SM+LN+G_seed1_lr1e-3 --out SM+LN+G_seed1_lr1e-3.db' \
+    "$("$scan" sweep good.ini --dry-run | awk 'NR == 1 { first = $0 } END { print NR, first }')"
+"$scan" sweep good.ini -o good -j 2 >out 2>err
+code=$?
+"$scan" good/*.db --check -q
+same_text 'the exit code is that of --check' $? $code
+check 'the runs are held against each other' grep -q '4 configurations, seeds taken together' out
+check 'the bands are drawn' test -s good/bands.png
+same_text 'every run is told of' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
+output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status
+output 'with their progress' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
+cp good/SM_seed1_lr1e-3.db kept
+"$scan" sweep good.ini -o good >out 2>err
+same_text 'nothing is run twice' 'entropy-scan: good/bands.png written' \
+    "$(grep -v 'done already' err)"
+check 'not touched at all' cmp -s kept good/SM_seed1_lr1e-3.db
+: >good/SM_seed1_lr1e-3.db-journal
+exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
+    "$scan" sweep good.ini -o good
+check 'but kept' cmp -s kept good/SM_seed1_lr1e-3.db
+exits 'and --status says so' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
+rm good/SM_seed1_lr1e-3.db-journal
+"$scan" sweep good.ini -o new -j 2 --no-stop >/dev/null 2>&1
+spec good.ini 'SM+LN+G; SM' '1 2 3' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
+"$scan" sweep good.ini -o new -j 2 >/dev/null 2>err
+same_text 'a spec that has grown runs what is new' 4 "$(grep -c 'finished at' err)"
+
+# --- a run that breaks
+spec broken.ini 'SM+XX; SM' 1 'steps = 20'
+exits 'a broken run is named with its last lines' 4 "^    entropy-train: .*part 'XX'" \
+    "$scan" sweep broken.ini -o broken -j 1
+check 'and the others are run' has_state broken SM_seed1 finished
+check 'it is said to be broken' has_state broken SM+XX_seed1 broken
+exits 'it begins again the next time, alone' 4 'SM.XX_seed1: begins' \
+    "$scan" sweep broken.ini -o broken
+spec none.ini SM 1 'steps = 20'
+sed -i '/^data/i program = /no/such/program' none.ini
+exits 'a program that is not there' 2 '/no/such/program: not a program' "$scan" sweep none.ini -o none
+sed -i 's,^program.*,program = no-such-program,' none.ini
+exits 'nor in PATH' 4 'exit code 127' "$scan" sweep none.ini -o none
+sed -i 's,^program.*,program = /bin/true,' none.ini
+exits 'a program that trains nothing' 4 'it wrote no run to its end' "$scan" sweep none.ini -o true
+
+# --- doomed runs
+spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 1e30' 'clip = 0' 'record-every = 50'
+begin doomed.ini doomed -j 2
+ends
+same_text 'a sweep of doomed runs ends' 1 $code
+check 'each is asked to stop' test "$(grep -c 'asked to stop: .*(critical)' doomed.err)" = 2
+check 'long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
+check 'no request is left' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
+check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
+output 'heads that are NaN are counted apart' ' NaN .* 0/0/0/0 NaN 6 ' "$scan" sweep doomed --status
+printf '[rule trained]\nseries = loss\naggregate = run\nabove = 0\nseverity = error\naction = %s\n' stop >own.rules
+sed 's/stop/none/' own.rules >idle.rules
+spec ruled.ini SM+LN+G 1 'steps = 100000' 'record-every = 50'
+begin ruled.ini ruled --rules own.rules
+ends
+same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
+check 'by its name' grep -q 'asked to stop: .*trained (error)' ruled.err
+same_text 'and counts in the end' 1 $code
+output 'and in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
+check 'where it is asked for' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
+spec idle.ini SM+LN+G 1 'steps = 60'
+"$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
+same_text 'one without action leaves it' 'SM+LN+G_seed1 finished' "$(states idle)"
+output 'tasks of Slurm get them' "^exec .*/entropy-scan sweep [^ ]*/sub --rules [^ ]*/own.rules --run" "$scan" sweep idle.ini -o sub --slurm --dry-run --rules own.rules
+exits 'rules that are wrong' 2 'wrong.rules:1: no section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
+spec left.ini SM 1 'steps = 400' 'after-nan = 60' 'lr = 1e30' 'clip = 0'
+"$scan" sweep left.ini -o left --no-stop >/dev/null 2>&1
+check '--no-stop leaves them to fail' has_state left SM_seed1 failed
+
+# --- interruption
+spec long.ini SM+LN+G 1 '[grid]' 'steps = 20 20000000'
+short=SM+LN+G_seed1_steps20 long=SM+LN+G_seed1_steps20000000
+begin long.ini long
+until_true has_state long $long running || fail 'the long run is begun'
+check 'a finished one beside one at work' has_state long $short finished
+output '--status while it runs' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
+exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: process $sweep on .*runs a sweep there" \
+    "$scan" sweep long.ini -o long
+kill "$sweep"
+ends
+same_text 'a signal ends it' 143 $code
+check 'and says that it goes on' grep -q 'long: interrupted: the same command goes on' long.err
+check 'the training was stopped' has_state long $long interrupted
+check 'without harm' "$scan" long/$long.db
+begin long.ini long
+until_true has_state long $long running || fail 'the long run is begun again'
+check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
+kill -9 "$sweep"
+ends
+begin long.ini long
+until_true grep -q "$long: begins" long.err || fail 'the long run is begun a third time'
+until_true has_state long $long running || fail 'and running'
+check 'a sweep that was killed takes its trainings with it' ps -p "$sweep"
+same_text 'one training is at work' 1 "$(pgrep -P "$sweep" | wc -l | tr -d ' ')"
+echo stop >long/$long.db.stop
+ends
+same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
+
+# --- checkpoints
+samples() { # RUN.db: what it recorded, but the speeds
+    sqlite3 "$1" "SELECT phase, name, step, hex(value) FROM sample
+        JOIN series USING (series_id) WHERE name <> 'tokens_per_s'
+        ORDER BY name, phase, step" | md5sum
+}
+newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
+has_later() { [[ $(newest "$1") > $2 ]]; }
+spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
+saved=SM+LN+G_seed1
+"$scan" sweep saved.ini -o whole >/dev/null 2>&1
+begin saved.ini saved
+until_true has_later saved 00000040 || fail 'a checkpoint is written'
+kill -9 $(pgrep -P "$sweep")
+ends
+check 'a training that was killed broke' grep -q "^$saved: broken.*killed by signal 9" saved.err
+from=$(newest saved)
+begin saved.ini saved
+check 'it goes on from its checkpoint' until_true grep -q "resuming saved/.*-$from.safetensors at step ${from##*(0)}" saved/$saved.log
+until_true has_later saved "$from" || fail 'it goes on'
+kill -9 "$sweep"
+ends
+begin saved.ini saved
+ends
+check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
+check 'to its end' has_state saved $saved finished
+same_text 'with the bits of a run that nobody interrupted' "$(samples whole/$saved.db)" "$(samples saved/$saved.db)"
+same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
+begin saved.ini again
+until_true has_later again 00000040 || fail 'a checkpoint is written'
+kill -9 $(pgrep -P "$sweep")
+ends
+rm again/$saved.db
+exits 'checkpoints without a run file are those of another' 4 'again/.*: is of another run' "$scan" sweep saved.ini -o again
+
+# --- hostile
+exits 'no spec' 2 'no spec' "$scan" sweep
+exits 'no folder' 2 'no folder for the runs' "$scan" sweep good.ini
+exits 'a spec that is not there' 3 'nowhere' "$scan" sweep nowhere -o x
+exits 'a wrong line' 2 '^entropy-scan: bad.ini:2: .*expected' sh -c 'printf "[sweep]\nfoo = 1\n" >bad.ini; "$0" sweep bad.ini -o x' "$scan"
+exits 'a wrong number' 2 'from 1 to 1024' "$scan" sweep good.ini -o x -j 0
+exits 'a folder of something else' 3 'not the folder of a sweep' "$scan" sweep src --status
+exits 'a folder that cannot be' 3 'x.tok.*: ' "$scan" sweep good.ini -o x.tok
+spec good.ini SM 1 'steps = 30'
+mkdir own && cp kept own/SM_seed1.db
+exits 'a run file of somebody is left alone' 3 'not of a sweep' "$scan" sweep good.ini -o own
+check 'to the byte' cmp -s kept own/SM_seed1.db
+"$scan" sweep good.ini -o changed >/dev/null 2>&1
+spec good.ini SM 1 'steps = 40'
+exits 'another command line is another run' 3 'had another command line' "$scan" sweep good.ini -o changed
+spec shell.ini 'SM; $(touch pwned)`touch pwned`' 1 'steps = 20'
+"$scan" sweep shell.ini -o shell >/dev/null 2>&1
+check 'no shell reads a value' test ! -e pwned
+finish

@@ -1,0 +1,576 @@
+/** Runs drawn on the terminal. */
+#include "tests/support/cmocka_all.h"
+
+#include "analyzer/base/value.h"
+#include "cli/terminal/heat.h"
+#include "cli/terminal/marks.h"
+#include "cli/terminal/spark.h"
+#include "cli/terminal/watched.h"
+#include "tests/support/golden_text.h"
+#include "tests/support/recorded.h"
+#include "tests/support/shown.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- what the terminal can -----------------------------------------------*/
+
+static void test_terminal__depth_follows_the_variables(void **state)
+{
+    const struct {
+        es_terminal_variables variables;
+        es_depth depth;
+    } cases[] = {
+        {{.term = "xterm", .colorterm = "truecolor", .lang = "C.UTF-8"},
+         ES_DEPTH_TRUE},
+        {{.term = "xterm", .colorterm = "24bit", .lc_all = "de_DE.utf8"},
+         ES_DEPTH_TRUE},
+        {{.term = "xterm", .colorterm = "yes", .lang = "C.UTF-8"},
+         ES_DEPTH_256},
+        {{.term = "xterm-256color", .lc_ctype = "en_GB.UTF-8", .lang = "C"},
+         ES_DEPTH_256},
+        {{.term = "xterm", .lang = "C.UTF-8@euro"}, ES_DEPTH_256},
+        {{.term = "xterm", .no_color = "", .lang = "C.UTF-8"}, ES_DEPTH_256},
+        {{.term = "xterm", .no_color = "1", .lang = "C.UTF-8"}, ES_DEPTH_ASCII},
+        {{.term = "dumb", .colorterm = "truecolor", .lang = "C.UTF-8"},
+         ES_DEPTH_ASCII},
+        {{.colorterm = "truecolor", .lang = "C.UTF-8"}, ES_DEPTH_ASCII},
+        {{.term = "vt100", .lang = "C.UTF-8"}, ES_DEPTH_ASCII},
+        {{.term = "xterm", .lc_all = "C", .lang = "C.UTF-8"}, ES_DEPTH_ASCII},
+        {{.term = "xterm", .lc_all = "", .lang = "C.UTF-8"}, ES_DEPTH_256},
+        {{.term = "xterm", .lang = "de_DE"}, ES_DEPTH_ASCII},
+        {{.term = "xterm", .lang = "de_DE.ISO-8859-1"}, ES_DEPTH_ASCII},
+        {{.term = "xterm"}, ES_DEPTH_ASCII},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(es_terminal_depth(&cases[i].variables),
+                         cases[i].depth);
+}
+
+/* xterm's cube: 16 + 36 r + 6 g + b of 0, 95, 135, 175, 215, 255. */
+static void test_terminal__cube_colour_is_the_nearest(void **state)
+{
+    static const int steps[] = {0, 95, 135, 175, 215, 255};
+    (void)state;
+    for (int channel = 0; channel < 256; channel++) {
+        int best = 0;
+        for (int i = 1; i < 6; i++)
+            if (abs(steps[i] - channel) < abs(steps[best] - channel))
+                best = i;
+        uint8_t c = (uint8_t)channel;
+        int red = es_ink_cube((es_color){c, 0, 0, 255}) - 16;
+        int blue = es_ink_cube((es_color){255, 95, c, 255}) - 16;
+        assert_int_equal(red % 36, 0);
+        assert_int_equal(abs(steps[red / 36] - channel),
+                         abs(steps[best] - channel));
+        assert_int_equal(blue / 36, 5);
+        assert_int_equal(blue / 6 % 6, 1);
+        assert_int_equal(abs(steps[blue % 6] - channel),
+                         abs(steps[best] - channel));
+    }
+}
+
+/* --- cells ----------------------------------------------------------------*/
+
+static char *row_text(const es_screen *screen, int y)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    assert_non_null(stream);
+    es_screen_print_row(screen, y, stream);
+    fclose(stream);
+    return text;
+}
+
+static void assert_row(const es_screen *screen, int y, const char *expected)
+{
+    char *text = row_text(screen, y);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void test_terminal__text_takes_its_columns(void **state)
+{
+    es_screen *screen = NULL;
+    (void)state;
+    es_assert_ok(es_screen_new(&screen, ES_DEPTH_TRUE, 10, 5));
+    assert_int_equal(es_screen_write(screen, 0, 0, 99, "模型-α", ES_PLAIN), 6);
+    es_screen_write(screen, 6, 0, 99, "|", ES_PLAIN);
+    assert_row(screen, 0, "模型-α|");
+    assert_int_equal(es_screen_write(screen, 0, 1, 3, "模型", ES_PLAIN), 2);
+    assert_row(screen, 1, "模");
+    /* an accent stays, what turns the direction or joins does not */
+    assert_int_equal(es_screen_write(screen, 0, 2, 99,
+                                     "e\xcc\x81\xe2\x80\xae"
+                                     "x\xe2\x81\xa6y\xef\xb8\x8f",
+                                     ES_PLAIN),
+                     3);
+    assert_row(screen, 2, "e\xcc\x81xy");
+    assert_int_equal(es_screen_write(screen, 8, 3, 99, "\033[31mred", ES_PLAIN),
+                     2);
+    assert_row(screen, 3, "        ?[");
+    assert_int_equal(
+        es_screen_write(screen, 0, 4, 99, "\xc2\x9b\xff\xc3", ES_PLAIN), 3);
+    assert_row(screen, 4, "???");
+    assert_int_equal(es_screen_write(screen, 0, 5, 9, "no", ES_PLAIN), 0);
+    assert_int_equal(es_screen_write(screen, 10, 0, 9, "no", ES_PLAIN), 0);
+    assert_int_equal(es_screen_write(screen, -1, 0, 9, "no", ES_PLAIN), 0);
+    es_screen_free(screen);
+}
+
+static void test_terminal__colours_only_where_they_change(void **state)
+{
+    es_screen *screen = NULL;
+    const es_style style = {.ink = es_ink_of((es_color){1, 2, 3, 255}),
+                            .paper = es_ink_of((es_color){95, 135, 255, 255})};
+    const es_depth depths[] = {ES_DEPTH_TRUE, ES_DEPTH_256, ES_DEPTH_ASCII};
+    const char *const expected[] = {
+        "a\033[0;38;2;1;2;3;48;2;95;135;255mbc\033[0;1;31md\033[0m",
+        "a\033[0;38;5;16;48;5;69mbc\033[0;1;31md\033[0m", "abcd"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        es_assert_ok(es_screen_new(&screen, depths[i], 9, 1));
+        es_screen_write(screen, 0, 0, 9, "a", ES_PLAIN);
+        es_screen_write(screen, 1, 0, 9, "bc", style);
+        es_screen_write(screen, 3, 0, 9, "d",
+                        (es_style){.ink = ES_INK_RED, .bold = true});
+        es_screen_write(screen, 4, 0, 9, "  ", ES_FAINT);
+        assert_row(screen, 0, expected[i]);
+        es_screen_free(screen);
+    }
+}
+
+/* --- heatmap --------------------------------------------------------------*/
+
+static void test_terminal__heatmap_fits_any_shape(void **state)
+{
+    static const int sizes[] = {1, 2, 3, 7, 12, 24, 95, 96, 128, 4096};
+    const int n = sizeof sizes / sizeof *sizes;
+    (void)state;
+    for (int i = 0; i < n * n * 3; i++) {
+        int n_layers = sizes[i % n], n_heads = sizes[i / n % n];
+        es_depth depth = (es_depth)(i / n / n);
+        for (int room = 1; room < 90; room += 11) {
+            es_heat_layout at = es_heat_fit(n_layers, n_heads, room,
+                                            room / 2 + 1, room % 2 == 1, depth);
+            int first, last, expected = 0;
+            assert_in_range(at.width, 1, room);
+            assert_in_range(at.height, 1, room / 2 + 1);
+            assert_true((at.width / at.columns) * at.heads_in >= n_heads);
+            for (int row = 0; row < at.height; row++, expected = last + 1) {
+                es_heat_layers_of_row(&at, row, &first, &last);
+                assert_int_equal(first, expected);
+                assert_true(last >= first);
+            }
+            assert_int_equal(expected, n_layers);
+        }
+    }
+}
+
+static void test_terminal__two_layers_share_a_row_of_half_blocks(void **state)
+{
+    const float x[6] = {0, 1, NAN, NAN, es_missing(), 1}; /* L 3, H 2 */
+    const es_heat_scale scale = {0, 1, ES_COLORMAP_VIRIDIS, true};
+    es_screen *screen = NULL;
+    (void)state;
+    es_heat_layout at = es_heat_fit(3, 2, 2, 2, false, ES_DEPTH_TRUE);
+    assert_int_equal(at.width, 2);
+    assert_int_equal(at.height, 2);
+    es_assert_ok(es_screen_new(&screen, ES_DEPTH_TRUE, 2, 2));
+    es_heat_draw(screen, 0, 0, x, &at, &scale);
+    assert_row(screen, 0,
+               "\033[0;38;2;68;1;84;48;2;230;30;30m▀"
+               "\033[0;38;2;253;231;37;48;2;230;30;30m▀\033[0m");
+    assert_row(screen, 1, " \033[0;38;2;253;231;37m▀\033[0m");
+    es_screen_free(screen);
+    at = es_heat_fit(3, 2, 4, 3, true, ES_DEPTH_ASCII);
+    es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 4, 3));
+    es_heat_draw(screen, 0, 0, x, &at, &scale);
+    assert_row(screen, 0, "..@@");
+    assert_row(screen, 1, "xxxx");
+    assert_row(screen, 2, "  @@");
+    es_screen_free(screen);
+}
+
+static void test_terminal__a_shared_place_shows_the_worst(void **state)
+{
+    const es_heat_scale ends = {0, 4, ES_COLORMAP_VIRIDIS, true};
+    const es_heat_scale top = {0, 4, ES_COLORMAP_VIRIDIS, false};
+    const float x[12] = {1, 2, 3.5F,         0.25F, /* L 2, H 6 */
+                         1, 3, es_missing(), 2.5F,  NAN, 4.0F, 1.5F, 2.5F};
+    (void)state;
+    const es_heat_layout at = {.n_layers = 2,
+                               .n_heads = 6,
+                               .columns = 1,
+                               .halves = 1,
+                               .layers_in = 2,
+                               .heads_in = 2};
+    const float broken = es_heat_place(x, &at, &ends, 0, 1);
+    assert_true(es_heat_place(x, &at, &ends, 0, 0) == 1); /* 1 2 | - 2.5 */
+    assert_true(es_heat_place(x, &at, &top, 0, 0) == 2.5F);
+    assert_true(isnan(broken) && !es_is_missing(broken)); /* 3.5 .25 | NaN 4 */
+    assert_true(es_heat_place(x, &at, &ends, 0, 2) == 1); /* 1 3 | 1.5 2.5 */
+    assert_true(es_is_missing(es_heat_place(x, &at, &ends, 1, 0)));
+}
+
+/* --- lines ----------------------------------------------------------------*/
+
+enum { COLUMNS = 40, SAMPLES = 5000 };
+
+static void spark_of(es_spark_column *columns, const int64_t *steps,
+                     const float *values, size_t n)
+{
+    es_spark_column line[COLUMNS];
+    es_spark_clear(columns, COLUMNS);
+    es_spark_add(columns, line, COLUMNS, steps[0], steps[n - 1], steps, values,
+                 n);
+}
+
+/* Wherever one sample falls, peaks or breaks, and however noisy the others
+   are: its column says so. */
+static void test_terminal__one_sample_is_always_seen(void **state)
+{
+    static int64_t steps[SAMPLES];
+    static float values[SAMPLES];
+    es_spark_column columns[COLUMNS];
+    const double unit = 4.0 / 8;
+    (void)state;
+    for (int i = 0; i < SAMPLES; i++) {
+        steps[i] = 3 * i;
+        values[i] = 2 + 0.2F * (float)sin(i * 0.7) + (float)(i % 3) * 0.05F;
+    }
+    for (int at = 0; at < SAMPLES; at += 613) {
+        float before = values[at];
+        const float odd[] = {0, 4, NAN, -INFINITY};
+        for (int k = 0; k < 4; k++) {
+            values[at] = odd[k];
+            spark_of(columns, steps, values, SAMPLES);
+            size_t i = es_spark_column_of(steps[at], steps[0],
+                                          steps[SAMPLES - 1], COLUMNS);
+            double value =
+                es_spark_value(columns, COLUMNS, i, unit,
+                               k == 0 ? ES_SPARK_FALLS : ES_SPARK_PEAKS);
+            assert_int_equal(columns[i].broken, k > 1);
+            assert_true(k > 1 || value == (double)odd[k]);
+            for (size_t other = 0; other < COLUMNS; other++) {
+                assert_true(other == i || !columns[other].broken);
+                value = es_spark_value(columns, COLUMNS, other, unit,
+                                       ES_SPARK_FALLS);
+                assert_true(other == i || fabs(value - 2.05) < 0.3);
+            }
+        }
+        values[at] = before;
+    }
+}
+
+static void test_terminal__a_fall_and_a_peak_in_one_column(void **state)
+{
+    int64_t steps[120];
+    float values[120];
+    es_spark_column columns[COLUMNS];
+    (void)state;
+    for (int i = 0; i < 120; i++) {
+        steps[i] = i;
+        values[i] = 2;
+    }
+    values[60] = 0.5F;
+    values[61] = 4;
+    spark_of(columns, steps, values, 120);
+    assert_true(es_spark_value(columns, COLUMNS, 20, 0.5, ES_SPARK_FALLS) ==
+                0.5);
+    assert_true(es_spark_value(columns, COLUMNS, 20, 0.5, ES_SPARK_PEAKS) == 4);
+}
+
+static void test_terminal__zero_missing_and_nan_differ_in_a_line(void **state)
+{
+    const int64_t steps[] = {10, 20, 30, 40, 50, 60, 69};
+    const float values[] = {0, 1, es_missing(), NAN, 0, INFINITY, 1};
+    const es_spark_scale scale = {0, 1, ES_SPARK_FALLS, false,
+                                  ES_COLORMAP_VIRIDIS};
+    es_spark_column columns[12], line[12];
+    es_screen *screen = NULL;
+    (void)state;
+    es_spark_clear(columns, 12);
+    es_spark_add(columns, line, 12, 10, 69, steps, values, 7);
+    es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 20, 1));
+    es_spark_draw(screen, 1, 0, columns, 12, &scale);
+    /* a sample lasts to the next one */
+    assert_row(screen, 0, " __##  xx__x#");
+    es_screen_free(screen);
+}
+
+/* --- whole drawings -------------------------------------------------------*/
+
+enum { MOST = 8 };
+
+typedef struct watching {
+    es_watched runs[MOST];
+    es_tui_run views[MOST];
+    size_t n;
+} watching;
+
+static void watch(watching *to, const char *path)
+{
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    es_assert_ok(es_reader_open(&reader, path));
+    for (size_t i = 0; i < es_reader_n_runs(reader); i++) {
+        assert_true(to->n < MOST);
+        to->runs[to->n] = (es_watched){.path = path, .index = i};
+        es_assert_ok(es_watched_read(&to->runs[to->n++], reader, &options));
+    }
+    es_reader_close(reader);
+}
+
+static es_tui tui_of(watching *from, es_depth depth, int width, int height)
+{
+    es_watched_set_max(from->runs, from->n);
+    for (size_t i = 0; i < from->n; i++)
+        from->views[i] = es_watched_view(&from->runs[i]);
+    return (es_tui){.runs = from->views,
+                    .n_runs = from->n,
+                    .terminal = {depth, width, height}};
+}
+
+static void forget(watching *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        es_watched_forget(&list->runs[i]);
+    list->n = 0;
+}
+
+static char *draw(const es_tui *tui)
+{
+    es_screen *screen = NULL;
+    char *text = NULL;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    assert_non_null(stream);
+    es_assert_ok(es_tui_draw(&screen, NULL, tui));
+    assert_int_equal(es_screen_width(screen), tui->terminal.width);
+    assert_true(!tui->fits || es_screen_height(screen) <= tui->terminal.height);
+    es_screen_print(screen, stream);
+    fclose(stream);
+    es_screen_free(screen);
+    return text;
+}
+
+static void assert_golden(watching *from, es_depth depth, int width,
+                          const char *name)
+{
+    const es_tui tui = tui_of(from, depth, width, 24);
+    char *text = draw(&tui);
+    assert_true(es_text_is_golden(text, name));
+    free(text);
+}
+
+static void test_terminal__published_heatmaps(void **state)
+{
+    static const char *const files[] = {"SM+LN+G.db", "SM+LN+R.db", "SM+G.db",
+                                        "SM+R.db", "SM.db"};
+    es_shown shown;
+    watching list = {.n = 0};
+    es_shown_published(&shown, state, (es_max){ES_MAX_OBSERVED, 0});
+    es_shown_free(&shown);
+    for (int i = 0; i < 5; i++)
+        watch(&list, es_folder_file(state, files[i]));
+    assert_golden(&list, ES_DEPTH_TRUE, 80, "tui_published_true.txt");
+    assert_golden(&list, ES_DEPTH_256, 100, "tui_published_256.txt");
+    assert_golden(&list, ES_DEPTH_ASCII, 48, "tui_published_ascii.txt");
+    forget(&list);
+}
+
+static void watch_troubled(watching *list, void **state)
+{
+    es_shown shown;
+    es_shown_troubled(&shown, state, (es_max){ES_MAX_OBSERVED, 0});
+    es_shown_free(&shown);
+    watch(list, es_folder_file(state, "hostile.db"));
+    watch(list, es_folder_file(state, "unknown.db"));
+    watch(list, es_folder_file(state, "two.db"));
+}
+
+static void test_terminal__troubled_runs(void **state)
+{
+    watching list = {.n = 0};
+    watch_troubled(&list, state);
+    assert_golden(&list, ES_DEPTH_TRUE, 80, "tui_troubled_true.txt");
+    assert_golden(&list, ES_DEPTH_256, 120, "tui_troubled_256.txt");
+    assert_golden(&list, ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
+    forget(&list);
+}
+
+/* L = 96, H = 128, some steps, one NaN among many. */
+static void write_deep(const char *path)
+{
+    enum { N_LAYERS = 96, N_HEADS = 128, N = N_LAYERS * N_HEADS };
+    static float x[N];
+    es_run_info info = es_run_of(N_LAYERS, N_HEADS);
+    info.name = "deep \xf0\x9f\x92\xa5 \xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d";
+    info.ctx = 128;
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < 5; step++) {
+        for (int i = 0; i < N; i++)
+            x[i] = 0.1F + (float)((i * 37 + step * 11) % 370) / 100;
+        x[50 * N_HEADS + 77] = step == 4 ? NAN : 1;
+        es_record_sample(&to, "entropy", ES_PHASE_TRAIN, step, x, N);
+    }
+    es_record_close(&to);
+}
+
+static void test_terminal__deep_and_wide(void **state)
+{
+    watching list = {.n = 0};
+    write_deep(es_folder_file(state, "deep.db"));
+    watch(&list, es_folder_file(state, "deep.db"));
+    assert_golden(&list, ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
+    forget(&list);
+}
+
+/* No size and no depth makes it fail, or print an escape sequence in ASCII,
+   or a control character of a name anywhere. */
+static void test_terminal__any_size(void **state)
+{
+    watching list = {.n = 0};
+    watch_troubled(&list, state);
+    write_deep(es_folder_file(state, "any.db"));
+    watch(&list, es_folder_file(state, "any.db"));
+    for (int width = 1; width < 260; width += width < 12 ? 1 : 17)
+        for (int height = 1; height < 80; height += height < 6 ? 1 : 13)
+            for (int k = 0; k < 6; k++) {
+                const es_tui_state said = {"live", "q quits"};
+                es_tui tui = tui_of(&list, (es_depth)(k / 2), width, height);
+                tui.fits = k % 2 == 1;
+                tui.state = tui.fits ? &said : NULL;
+                tui.first = tui.fits ? (size_t)width % list.n : 0;
+                char *text = draw(&tui);
+                for (const char *c = text; *c; c++)
+                    assert_true((unsigned char)*c >= 0x20 || *c == '\n' ||
+                                (*c == '\033' && k > 1));
+                free(text);
+            }
+    forget(&list);
+}
+
+/* --- reading on -----------------------------------------------------------*/
+
+/* Steps from..to, each of the value `value`, of a run that begins again at
+   step `from`. */
+static void write_on(const char *path, int64_t from, int64_t to, float value)
+{
+    es_run_info info = es_run_of(3, 2);
+    info.uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    info.ctx = 128;
+    es_recorded file = {.n_layers = 3, .n_heads = 2};
+    es_assert_ok(es_writer_open(&file.writer, path, ES_FAST));
+    es_assert_ok(es_writer_run(file.writer, &file.run, &info, from));
+    for (int64_t step = from; step <= to; step++) {
+        es_record_all(&file, "entropy", step, value);
+        es_record_value(&file, "loss", step, value + 1);
+        es_record_all(&file, "max_logit", step, value + 2);
+    }
+    es_record_close(&file);
+}
+
+static void read_on(es_watched *run)
+{
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    es_assert_ok(es_reader_open(&reader, run->path));
+    es_assert_ok(es_watched_read(run, reader, &options));
+    es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
+    es_reader_close(reader);
+}
+
+/* Lines of steps 0 to n - 1: `first` before step `from`, `then` from there. */
+static void assert_lines(const es_watched *run, size_t n, size_t from,
+                         float first, float then)
+{
+    const es_trace *traces[] = {run->layers.trace, run->lines[0].trace,
+                                run->lines[1].trace};
+    float values[16];
+    int64_t steps[16];
+    for (size_t k = 0; k < 3; k++) {
+        assert_int_equal(es_trace_n_points(traces[k]), n);
+        es_trace_steps(traces[k], steps);
+        es_trace_line(traces[k], k == 0 ? 2 : 0, values);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(steps[i], i);
+            assert_true(values[i] == (i < from ? first : then) + (float)k);
+        }
+    }
+    assert_true(run->values[0] == then + 1 && run->values[1] == then + 2);
+    assert_int_equal(run->judged->step, n - 1);
+}
+
+static void
+test_terminal__what_a_resumed_run_replaced_is_read_again(void **state)
+{
+    es_watched run = {.path = es_folder_file(state, "resumed.db")};
+    write_on(run.path, 0, 5, 0.5F);
+    read_on(&run);
+    assert_lines(&run, 6, 0, 0, 0.5F);
+    write_on(run.path, 6, 9, 1.5F); /* it goes on */
+    read_on(&run);
+    assert_lines(&run, 10, 6, 0.5F, 1.5F);
+    write_on(run.path, 6, 11, 2.5F); /* further than before, but others */
+    read_on(&run);
+    assert_lines(&run, 12, 6, 0.5F, 2.5F);
+    write_on(run.path, 6, 7, 3.5F); /* less far */
+    read_on(&run);
+    assert_lines(&run, 8, 6, 0.5F, 3.5F);
+    es_watched_forget(&run);
+}
+
+static void test_terminal__moving_among_the_samples(void **state)
+{
+    es_watched run = {.path = es_folder_file(state, "moved.db")};
+    es_reader *reader = NULL;
+    es_summary_options options;
+    es_summary_options_default(&options);
+    write_on(run.path, 3, 7, 0.5F);
+    read_on(&run);
+    assert_int_equal(es_watched_step(&run, 5, -1), 4);
+    assert_int_equal(es_watched_step(&run, 5, 1), 6);
+    assert_int_equal(es_watched_step(&run, 5, 100), 7);
+    assert_int_equal(es_watched_step(&run, 5, -100), 3);
+    assert_int_equal(es_watched_step(&run, ES_STEP_FIRST, 0), 3);
+    assert_int_equal(es_watched_step(&run, 1000, 0), 7);
+    es_assert_ok(es_reader_open(&reader, run.path));
+    es_assert_ok(es_watched_move(&run, reader, 4, &options));
+    assert_int_equal(es_watched_shown(&run)->step, 4);
+    assert_int_equal(run.judged->step, 7);
+    es_assert_ok(es_watched_move(&run, reader, ES_STEP_LAST, &options));
+    assert_int_equal(es_watched_shown(&run)->step, 7);
+    es_reader_close(reader);
+    es_watched_forget(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_terminal__depth_follows_the_variables),
+        cmocka_unit_test(test_terminal__cube_colour_is_the_nearest),
+        cmocka_unit_test(test_terminal__text_takes_its_columns),
+        cmocka_unit_test(test_terminal__colours_only_where_they_change),
+        cmocka_unit_test(test_terminal__heatmap_fits_any_shape),
+        cmocka_unit_test(test_terminal__two_layers_share_a_row_of_half_blocks),
+        cmocka_unit_test(test_terminal__a_shared_place_shows_the_worst),
+        cmocka_unit_test(test_terminal__one_sample_is_always_seen),
+        cmocka_unit_test(test_terminal__a_fall_and_a_peak_in_one_column),
+        cmocka_unit_test(test_terminal__zero_missing_and_nan_differ_in_a_line),
+        cmocka_unit_test(test_terminal__published_heatmaps),
+        cmocka_unit_test(test_terminal__troubled_runs),
+        cmocka_unit_test(test_terminal__deep_and_wide),
+        cmocka_unit_test(test_terminal__any_size),
+        cmocka_unit_test(
+            test_terminal__what_a_resumed_run_replaced_is_read_again),
+        cmocka_unit_test(test_terminal__moving_among_the_samples),
+    };
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+}

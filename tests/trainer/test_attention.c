@@ -1,0 +1,166 @@
+/* The fused attention against plain loops in double, every variant of the
+ * kernels that this machine can run. */
+#include "tests/support/attention_problem.h"
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void check_shape(int n_batch, int n_ctx, int n_head, int width,
+                        bool entropy)
+{
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(n_batch, n_ctx, n_head, width);
+        attention_run(&p, *kernels, 2, entropy);
+        attention_check(&p, entropy);
+        attention_close(&p);
+    }
+}
+
+static void test_attention__shapes(void **state)
+{
+    (void)state;
+    check_shape(1, 1, 1, 1, false);
+    check_shape(2, 1, 3, 4, true);
+    check_shape(1, 2, 1, 3, true);
+    check_shape(3, 5, 2, 1, false);
+    check_shape(1, 31, 1, 17, true);
+    check_shape(1, 32, 2, 16, false);
+    check_shape(2, 33, 3, 5, true);
+    check_shape(1, 71, 2, 32, true);
+    check_shape(1, 100, 1, 64, false);
+}
+
+/* y and the gradients with no statistics asked for: the same bits. */
+static void test_attention__measuring_changes_nothing(void **state)
+{
+    (void)state;
+    const es_ops *ops = &es_cpu_ops;
+    attention_problem p = attention_open(2, 37, 3, 7);
+    const es_attention shape = attention_shape(&p);
+    attention_run(&p, &es_cpu_kernels_plain, 1, false);
+    float *y = attention_floats(p.n_values);
+    memcpy(y, p.y, p.n_values * sizeof *y);
+    es_backend *cpu = attention_backend(&es_cpu_kernels_plain, &p, 2);
+    memset(p.y, 0, p.n_values * sizeof *p.y);
+    ops->attention(cpu, attention_mem(p.y), attention_mem(p.saved), NULL,
+                   attention_mem(p.qkv), &shape);
+    assert_memory_equal(y, p.y, p.n_values * sizeof *y);
+    ops->close(cpu);
+    free(y);
+    attention_close(&p);
+}
+
+/* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
+static void test_attention__peaked(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 40, 1, 8);
+        for (size_t j = 0; j < 3 * p.n_values; j++)
+            p.qkv[j] = roundf(p.qkv[j] * 8);
+        attention_run(&p, *kernels, 1, false);
+        attention_check(&p, false);
+        attention_close(&p);
+    }
+}
+
+static void test_attention__reference_by_differences(void **state)
+{
+    (void)state;
+    attention_check_reference(0, 0, true);
+}
+
+/* --- what is not finite --------------------------------------------------- */
+
+static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
+                       int column, int position, float value)
+{
+    const int d = p->n_head * p->width;
+    p->qkv[position * 3 * d + column] = value;
+    attention_run(p, kernels, 1, false);
+}
+
+static void test_attention__nan_key(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 45, 1, 5);
+        run_spoilt(&p, *kernels, 5 + 2, 37, NAN); /* k */
+        attention_expect_nan_from(&p, 37);
+        attention_close(&p);
+    }
+}
+
+/* A NaN among the values reaches the outputs, and no statistic. */
+static void test_attention__nan_value(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 45, 1, 5);
+        run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* v */
+        attention_expect_nan_value(&p, 37, 2);
+        /* Nor does it reach gradients of what never met it. */
+        for (int j = 38; j < p.n_ctx; j++)
+            assert_true(isnan(p.dqkv[j * 15 + 1]));
+        for (int j = 0; j < 37; j++)
+            assert_true(isfinite(p.dqkv[j * 15 + 1]));
+        attention_close(&p);
+    }
+}
+
+/* A query with an infinity: its scores are infinite or NaN, no other row's. */
+static void test_attention__infinite_query(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 20, 1, 4);
+        run_spoilt(&p, *kernels, 1, 11, INFINITY);
+        for (int row = 0; row < p.n_ctx; row++) {
+            assert_int_equal(isnan(p.rows[row]) != 0, row == 11);
+            assert_int_equal(p.nonfinite[row] > 0, row == 11);
+        }
+        attention_close(&p);
+    }
+}
+
+/* One score of -inf: a weight of 0 like any other, but the row is marked. */
+static void test_attention__one_minus_infinity(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 6, 1, 1);
+        for (int j = 0; j < 6; j++) {
+            p.qkv[3 * j] = 2;
+            p.qkv[3 * j + 1] = j == 3 ? -INFINITY : 1;
+        }
+        attention_run(&p, *kernels, 1, false);
+        for (int row = 0; row < 6; row++) {
+            assert_int_equal(isnan(p.rows[row]) != 0, row >= 3);
+            assert_int_equal(p.nonfinite[row], 0);
+            assert_true(isfinite(p.y[row]));
+        }
+        attention_close(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention__reference_by_differences),
+        cmocka_unit_test(test_attention__shapes),
+        cmocka_unit_test(test_attention__measuring_changes_nothing),
+        cmocka_unit_test(test_attention__peaked),
+        cmocka_unit_test(test_attention__nan_key),
+        cmocka_unit_test(test_attention__nan_value),
+        cmocka_unit_test(test_attention__infinite_query),
+        cmocka_unit_test(test_attention__one_minus_infinity),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* PowerSoftmax against plain loops in double, every variant of the kernels
+ * that this machine can run. */
+#include "analyzer/base/value.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static attention_problem open_power(int n_batch, int n_ctx, int n_head,
+                                    int width, int power, double epsilon)
+{
+    attention_problem p = attention_open(n_batch, n_ctx, n_head, width);
+    p.power = power;
+    p.epsilon = (float)epsilon;
+    return p;
+}
+
+static void test_attention_power__reference_by_differences(void **state)
+{
+    (void)state;
+    attention_check_reference(2, 1e-3, false);
+    attention_check_reference(4, 0, false);
+    attention_check_reference(6, 0.3, false);
+}
+
+/* --- rows and gradients --------------------------------------------------- */
+
+static void check_shape(int n_batch, int n_ctx, int n_head, int width,
+                        int power, double epsilon)
+{
+    EACH_VARIANT(kernels)
+    for (int entropy = 0; entropy < 2; entropy++) {
+        attention_problem p =
+            open_power(n_batch, n_ctx, n_head, width, power, epsilon);
+        attention_run(&p, *kernels, 2, entropy);
+        attention_check(&p, entropy);
+        for (size_t i = 0; i < p.n_rows; i++)
+            assert_true(es_is_missing(p.rows[p.n_rows + i])); /* lse */
+        attention_close(&p);
+    }
+}
+
+static void test_attention_power__shapes(void **state)
+{
+    (void)state;
+    check_shape(1, 1, 1, 1, 2, 1e-3);
+    check_shape(2, 1, 3, 4, 8, 0);
+    check_shape(1, 2, 1, 3, 4, 0.5);
+    check_shape(3, 5, 2, 1, 2, 0);
+    check_shape(1, 31, 1, 17, 16, 1e-3);
+    check_shape(1, 32, 2, 16, 4, 1e-3);
+    check_shape(2, 33, 3, 5, 8, 1e-3);
+    check_shape(1, 71, 2, 2, 6, 1e-3);
+    check_shape(1, 100, 1, 64, 10, 20);
+    check_shape(1, 37, 2, 8, ES_POWER_MAX, 1e-3);
+}
+
+/* The recorded entropy has 1e-9 inside the logarithm: at most 1e-9 for each
+ * key apart from the form that the kernels use. */
+static void expect_entropy(const attention_problem *p, int i)
+{
+    const double width = p->width;
+    double s[128], c = 0, sum = (double)p->epsilon, want = 0;
+    for (int j = 0; j <= i; j++) {
+        s[j] = 0;
+        for (int k = 0; k < p->width; k++)
+            s[j] += (double)p->qkv[i * 3 * p->width + k] *
+                    (double)p->qkv[(j * 3 + 1) * p->width + k] / sqrt(width);
+        c = fmax(c, fabs(s[j]));
+    }
+    for (int j = 0; j <= i; j++)
+        sum += pow(s[j] / (c + 1e-6), p->power);
+    for (int j = 0; j <= i; j++) {
+        double a = pow(s[j] / (c + 1e-6), p->power) / sum;
+        want -= a * log(a + 1e-9);
+    }
+    assert_true(fabs((double)p->rows[i] - want) <=
+                1e-9 * (i + 1) + 1e-6 * p->power * (1 + want));
+}
+
+static void test_attention_power__entropy_by_definition(void **state)
+{
+    (void)state;
+    const int powers[] = {2, 4, 8, 16};
+    for (size_t n = 0; n < 4; n++)
+        EACH_VARIANT(kernels)
+        {
+            attention_problem p =
+                open_power(1, 101, 1, 7, powers[n], n % 2 ? 0 : 1e-3);
+            attention_run(&p, *kernels, 1, false);
+            for (int i = 0; i < p.n_ctx; i++)
+                expect_entropy(&p, i);
+            attention_close(&p);
+        }
+}
+
+/* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
+static void test_attention_power__any_size_of_scores(void **state)
+{
+    (void)state;
+    const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
+    const int powers[] = {2, 16};
+    for (int n = 0; n < 24; n++)
+        EACH_VARIANT(kernels)
+        {
+            attention_problem p =
+                open_power(1, 35, 2, 3, powers[n % 2], n / 2 % 2 ? 1e-3 : 0);
+            attention_scale_queries(&p, factors[n / 4]);
+            attention_run(&p, *kernels, 1, true);
+            attention_check(&p, true);
+            attention_close(&p);
+        }
+}
+
+static void test_attention_power__same_bits_on_threads(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(2, 45, 3, 5, 4, 1e-3);
+        attention_run(&p, *kernels, 1, true);
+        float *y = attention_floats(p.n_values);
+        float *dqkv = attention_floats(3 * p.n_values);
+        memcpy(y, p.y, p.n_values * sizeof *y);
+        memcpy(dqkv, p.dqkv, 3 * p.n_values * sizeof *dqkv);
+        for (int n_threads = 2; n_threads <= 7; n_threads += 5) {
+            attention_run(&p, *kernels, n_threads, true);
+            assert_memory_equal(y, p.y, p.n_values * sizeof *y);
+            assert_memory_equal(dqkv, p.dqkv, 3 * p.n_values * sizeof *dqkv);
+        }
+        free(y);
+        free(dqkv);
+        attention_close(&p);
+    }
+}
+
+/* --- rows without scores -------------------------------------------------- */
+
+/* c = 1e-6, and nothing has weight. */
+static void test_attention_power__all_scores_zero(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(1, 37, 1, 3, 2, 1e-3);
+        attention_scale_queries(&p, 0);
+        attention_run(&p, *kernels, 1, true);
+        attention_expect_no_weight(&p);
+        attention_close(&p);
+    }
+}
+
+/* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
+static void test_attention_power__nothing_to_divide_by(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(1, 7, 1, 2, 4, 0);
+        p.qkv[5 * 6] = p.qkv[5 * 6 + 1] = 0;
+        attention_run(&p, *kernels, 1, false);
+        attention_expect_nan_at(&p, 5);
+        for (int i = 0; i < 7; i++)
+            assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
+        attention_close(&p);
+    }
+}
+
+/* --- what is not finite --------------------------------------------------- */
+
+static void test_attention_power__nan_key(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(1, 45, 1, 5, 4, 1e-3);
+        p.qkv[37 * 15 + 5 + 2] = NAN;
+        attention_run(&p, *kernels, 1, true);
+        attention_expect_nan_from(&p, 37);
+        attention_close(&p);
+    }
+}
+
+/* Infinite scores of row 11: c is infinite, and all of its weights NaN. */
+static void test_attention_power__infinite_query(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    for (int sign = -1; sign <= 1; sign += 2) {
+        attention_problem p = open_power(1, 20, 1, 4, 2, 1e-3);
+        p.qkv[11 * 12 + 1] = (float)sign * INFINITY;
+        attention_run(&p, *kernels, 1, false);
+        attention_expect_nan_at(&p, 11);
+        attention_close(&p);
+    }
+}
+
+/* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
+ * of row 5, where softmax would give a key of -inf no weight. */
+static void test_attention_power__fp16_overflow(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    for (int sign = -1; sign <= 1; sign += 2) {
+        attention_problem p = open_power(1, 7, 1, 2, 4, 1e-3);
+        p.half = true;
+        for (int j = 0; j < 7; j++)
+            p.qkv[j * 6 + 2] = p.qkv[j * 6 + 3] = (float)(sign * (j + 1));
+        p.qkv[5 * 6] = 12000;
+        p.qkv[5 * 6 + 1] = 0;
+        attention_run(&p, *kernels, 1, false);
+        for (int i = 0; i < 7; i++) {
+            assert_int_equal(isnan(p.rows[i]) != 0, i == 5);
+            assert_int_equal(p.nonfinite[i], i == 5 ? 6 : 0);
+            assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
+            assert_int_equal(isnan(p.dqkv[6 * i]) != 0, i == 5);
+        }
+        attention_close(&p);
+    }
+}
+
+/* A NaN among the values reaches the outputs, and no statistic. */
+static void test_attention_power__nan_value(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(1, 45, 1, 5, 8, 1e-3);
+        p.qkv[37 * 15 + 10 + 2] = NAN;
+        attention_run(&p, *kernels, 1, false);
+        attention_expect_nan_value(&p, 37, 2);
+        for (int j = 0; j < 37; j++)
+            assert_true(isfinite(p.dqkv[j * 15 + 1]));
+        attention_close(&p);
+    }
+}
+
+/* q, k, v of one head full of NaN: every other head has the bits of before. */
+static void test_attention_power__a_broken_head_is_alone(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_power(2, 19, 3, 5, 4, 1e-3);
+        attention_problem broken = open_power(2, 19, 3, 5, 4, 1e-3);
+        for (int i = 19; i < 38; i++)
+            for (int part = 0; part < 3; part++)
+                broken.qkv[i * 45 + part * 15 + 5 + i % 5] = NAN;
+        attention_run(&p, *kernels, 1, true);
+        attention_run(&broken, *kernels, 1, true);
+        for (int i = 0; i < 38 * 45; i++)
+            if (i / 45 < 19 || i % 15 / 5 != 1)
+                assert_true(broken.dqkv[i] == p.dqkv[i]);
+        for (int i = 0; i < 38 * 15; i++)
+            assert_int_equal(broken.y[i] == p.y[i],
+                             i / 15 < 19 || i % 15 / 5 != 1);
+        for (int i = 0; i < 6 * 19; i++)
+            assert_int_equal(broken.rows[i] == p.rows[i], i / 19 != 4);
+        attention_close(&p);
+        attention_close(&broken);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_power__reference_by_differences),
+        cmocka_unit_test(test_attention_power__shapes),
+        cmocka_unit_test(test_attention_power__entropy_by_definition),
+        cmocka_unit_test(test_attention_power__any_size_of_scores),
+        cmocka_unit_test(test_attention_power__same_bits_on_threads),
+        cmocka_unit_test(test_attention_power__all_scores_zero),
+        cmocka_unit_test(test_attention_power__nothing_to_divide_by),
+        cmocka_unit_test(test_attention_power__nan_key),
+        cmocka_unit_test(test_attention_power__infinite_query),
+        cmocka_unit_test(test_attention_power__fp16_overflow),
+        cmocka_unit_test(test_attention_power__nan_value),
+        cmocka_unit_test(test_attention_power__a_broken_head_is_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* Softmax under temperatures, every variant of the kernels that this machine
+ * can run. */
+#include "tests/support/attention_problem.h"
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static attention_problem open_tempered(int n_batch, int n_ctx, int n_head,
+                                       int width)
+{
+    attention_problem p = attention_open(n_batch, n_ctx, n_head, width);
+    attention_add_temperatures(&p);
+    return p;
+}
+
+static void check_shape(int n_batch, int n_ctx, int n_head, int width)
+{
+    EACH_VARIANT(kernels)
+    for (int entropy = 0; entropy < 2; entropy++) {
+        attention_problem p = open_tempered(n_batch, n_ctx, n_head, width);
+        attention_run(&p, *kernels, 2, entropy);
+        attention_check(&p, entropy);
+        attention_close(&p);
+    }
+}
+
+static void test_attention_temperature__shapes(void **state)
+{
+    (void)state;
+    check_shape(1, 1, 1, 1);
+    check_shape(3, 7, 2, 2);
+    check_shape(2, 33, 3, 5);
+    check_shape(1, 71, 1, 16);
+}
+
+/* As if they were 1e-4, and nothing pulls at them. */
+static void test_attention_temperature__below_the_floor(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    for (int entropy = 0; entropy < 2; entropy++) {
+        attention_problem p = attention_open_below_floor();
+        attention_run(&p, *kernels, 1, entropy);
+        attention_check(&p, entropy);
+        attention_expect_below_floor(&p);
+        attention_close(&p);
+    }
+}
+
+/* That of query 3 of head 1: its rows in both sequences, and what its weights
+ * reach on the way back, but no other row and no other head. */
+static void test_attention_temperature__nan(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_tempered(2, 7, 3, 2);
+        attention_problem spoilt = open_tempered(2, 7, 3, 2);
+        spoilt.temperature[7 + 3] = NAN;
+        attention_run(&p, *kernels, 1, true);
+        attention_run(&spoilt, *kernels, 1, true);
+        attention_expect_nan_temperature(&spoilt, 1, 3);
+        for (int i = 0; i < 3 * 7; i++)
+            assert_true(i == 10 || spoilt.dt[i] == p.dt[i]);
+        for (int i = 0; i < 2 * 7 * 18; i++)
+            assert_true(isnan(spoilt.dqkv[i]) || spoilt.dqkv[i] == p.dqkv[i]);
+        attention_close(&p);
+        attention_close(&spoilt);
+    }
+}
+
+/* Every score is 0: a flat row, and no gradient. */
+static void test_attention_temperature__infinite(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = open_tempered(1, 20, 1, 4);
+        p.temperature[16] = INFINITY;
+        attention_run(&p, *kernels, 1, true);
+        assert_true(fabs((double)p.rows[16] - log(17)) <= 1e-6);
+        assert_true(p.dt[16] == 0 && p.dt[15] != 0);
+        for (int c = 0; c < 4; c++)
+            assert_true(p.dqkv[16 * 12 + c] == 0);
+        attention_close(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_temperature__shapes),
+        cmocka_unit_test(test_attention_temperature__below_the_floor),
+        cmocka_unit_test(test_attention_temperature__nan),
+        cmocka_unit_test(test_attention_temperature__infinite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

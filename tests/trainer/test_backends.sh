@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Back-ends by name: what is found, what falls back, and what is said where a
+# library or a device is missing, is another one, or fails in mid-run.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+train=$BUILD/entropy-train
+unset ENTROPY_TRAIN_CUDA WRAPPED
+
+own_corpus "$dir/corpus.tok" || exit 1
+run=(--arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 --ctx 16 --batch 4
+    --steps 12 --record-every 1 --eval-every 6 --eval-batches 2 --threads 1
+    --seed 7 --data "$dir/corpus.tok" -q)
+
+build() { # LIBRARY FLAG...
+    local to=$1
+    shift
+    "${CC:-gcc}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -O1 -fPIC \
+        -fvisibility=hidden -fopenmp -pthread \
+        ${SAN:+-fsanitize=$SAN} "$@" -shared -o "$to" \
+        tests/backends/wrapped.c -Wl,--start-group "$BUILD"/lib/trainer.a \
+        "$BUILD"/lib/analyzer.a -Wl,--end-group -lopenblas -lm
+}
+wrapped=$dir/wrapped.so
+check 'a library can be built' build "$wrapped" || exit 1
+build "$dir/other.so" -DSTAMP=7 || exit 1
+echo 'int nothing;' >"$dir/nothing.c"
+"${CC:-gcc}" -shared -fPIC -o "$dir/nothing.so" "$dir/nothing.c"
+echo 'no library' >"$dir/text.so"
+
+by() { # LIBRARY HOW COMMAND...
+    local library=$1 how=$2
+    shift 2
+    env ENTROPY_TRAIN_CUDA="$library" WRAPPED="$how" "$@"
+}
+ask() { sqlite3 "$1" "$2"; }
+
+# --- names and precisions ----------------------------------------------------
+
+exits 'no such back-end' 2 "called 'abacus': use cpu, cuda or auto" \
+    "$train" "${run[@]}" --no-record --backend abacus
+exits 'no such precision' 2 "'fp8' is none of fp32, tf32, bf16, fp16" \
+    "$train" "${run[@]}" --no-record --precision fp8
+exits 'the CPU has fp32 alone' 2 'back-end cpu has no precision bf16' \
+    "$train" "${run[@]}" --no-record --precision bf16
+exits 'a precision that the library lacks' 2 'back-end cuda has no precision tf32' \
+    by "$wrapped" '' "$train" "${run[@]}" --no-record --backend cuda --precision tf32
+
+# --- libraries ---------------------------------------------------------------
+
+exits 'no library' 3 "absent.so: .*: no back-end cuda" \
+    by "$dir/absent.so" '' "$train" "${run[@]}" --no-record --backend cuda
+exits 'no library at all' 3 'text.so: .*: no back-end cuda' \
+    by "$dir/text.so" '' "$train" "${run[@]}" --no-record --backend cuda
+exits 'a library of something else' 3 'nothing.so: is no back-end' \
+    by "$dir/nothing.so" '' "$train" "${run[@]}" --no-record --backend cuda
+exits 'a library of another build' 3 'other.so: is of another build' \
+    by "$dir/other.so" '' "$train" "${run[@]}" --no-record --backend cuda
+exits 'verify: a library of another build' 3 'other.so: is of another build' \
+    by "$dir/other.so" '' "$train" verify --backend cuda "$dir"
+exits 'no device' 3 'CUDA: no device' \
+    by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend cuda
+
+# --- auto --------------------------------------------------------------------
+
+same() { # A B: the same numbers in two runs
+    local sql="SELECT name, phase, step, hex(value) FROM sample
+        JOIN series USING (series_id) WHERE name <> 'tokens_per_s' ORDER BY 1, 2, 3"
+    [ -n "$(ask "$1" "$sql")" ] && cmp <(ask "$1" "$sql") <(ask "$2" "$sql")
+}
+backend_of() { ask "$1" "SELECT json_extract(config, '\$.backend') FROM run"; }
+
+"$train" "${run[@]}" -o "$dir/cpu.db" || fail 'a run by the CPU'
+for how in no-device ''; do
+    name=${how:-device}
+    by "$wrapped" "$how" "$train" "${run[@]}" --backend auto -o "$dir/$name.db" \
+        >"$dir/$name.out" 2>"$dir/$name.err" || fail "auto, $name: a run"
+    check "auto, $name: the numbers of the CPU" same "$dir/cpu.db" "$dir/$name.db"
+done
+check 'auto, no device: one warning' [ "$(wc -l <"$dir/no-device.err")" = 1 ]
+check 'auto, no device: it says why' grep -q 'warning: .*CPU.*CUDA: no device' \
+    "$dir/no-device.err"
+check 'auto, device: no warning' [ ! -s "$dir/device.err" ]
+check 'auto, no device: the run says cpu' [ "$(backend_of "$dir/no-device.db")" = cpu ]
+check 'auto, device: the run says cuda' [ "$(backend_of "$dir/device.db")" = cuda ]
+exits 'auto, no device: the CPU has fp32 alone' 2 'back-end cpu has no precision fp16' \
+    by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend auto --precision fp16
+
+# --- a device that fails -----------------------------------------------------
+
+exits 'a device that fails in mid-run' 3 '^entropy-train: CUDA: an illegal address was used$' \
+    by "$wrapped" fails "$train" "${run[@]}" --backend cuda -o "$dir/fails.db" \
+    --checkpoint "$dir/saved"
+check 'it ends as failed' [ "$(ask "$dir/fails.db" 'SELECT status FROM run')" = failed ]
+check 'what was recorded is kept' [ "$(ask "$dir/fails.db" "SELECT count(*) FROM sample
+    JOIN series USING (series_id) WHERE name = 'loss' AND phase = 'train'")" -ge 3 ]
+check 'nothing that is not a number was recorded' [ "$(ask "$dir/fails.db" "SELECT count(*)
+    FROM sample WHERE hex(value) = 'FFFFFFFF'")" = 0 ]
+check 'no checkpoint of it' [ -z "$(ls "$dir"/saved/*.safetensors 2>/dev/null)" ]
+
+# --- fp16 --------------------------------------------------------------------
+
+scaled=("${run[@]}" --backend cuda --precision fp16 --name scaled)
+check 'fp16: a run' by "$wrapped" fp16 "$train" "${scaled[@]}" -o "$dir/fp16.db" \
+    --checkpoint "$dir/fp16" --checkpoint-every 5
+check 'fp16: the scale is recorded' [ "$(ask "$dir/fp16.db" "SELECT hex(value) FROM sample
+    JOIN series USING (series_id) WHERE name = 'loss_scale' AND step = 3")" = 00008047 ]
+check 'fp16: it goes on' by "$wrapped" fp16 "$train" -q -o "$dir/on.db" --checkpoint "$dir/on" \
+    --resume "$dir"/fp16/scaled-00000005.safetensors
+exits 'fp16: not by the CPU' 2 'back-end cpu has no precision fp16' \
+    by "$wrapped" fp16 "$train" -q --resume "$dir"/fp16/scaled-00000005.safetensors \
+    --backend cpu --no-record
+check 'fp32: no scale is recorded' [ "$(ask "$dir/cpu.db" "SELECT count(*) FROM series
+    WHERE name = 'loss_scale'")" = 0 ]
+finish

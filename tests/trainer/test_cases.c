@@ -1,0 +1,242 @@
+/* Cases in the reference's format, of sizes and combinations that the reference
+ * has none of: `entropy-train verify` passes them, and sees each wrong number
+ * in them. */
+#include "hooks/trainer/files/npy.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/random_models.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_FILES = 200 };
+
+static char folder[] = "/tmp/es_cases_XXXXXX";
+
+/* --- running verify ------------------------------------------------------- */
+
+/* Its exit code; what it prints goes to `folder`/output. */
+static int verify(const char *dir)
+{
+    const char *build = getenv("BUILD");
+    char command[512];
+    snprintf(command, sizeof command,
+             "%s/entropy-train verify --threads 1 '%s' >%s/output 2>&1",
+             build ? build : "build", dir, folder);
+    const int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void fail_with_output(const char *what)
+{
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "%s/output", folder);
+    FILE *file = fopen(path, "r");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = 0;
+    if (file)
+        fclose(file);
+    fail_msg("%s:\n%s", what, text);
+}
+
+static int drop(const char *path, const struct stat *about, int type,
+                struct FTW *ftw)
+{
+    (void)about;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    nftw(path, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* --- the cases ------------------------------------------------------------ */
+
+typedef struct wanted {
+    const char *arch;
+    es_family family;
+    int n_layer, n_head, d_model, ctx, vocab, batch, mlp_mult;
+    es_bias bias;
+    es_final_norm final_norm;
+} wanted;
+
+static es_model_config config_of(const wanted *w)
+{
+    es_model_config config;
+    es_model_config_default(&config);
+    if (es_arch_parse(&config.arch, w->arch) != ES_OK)
+        fail_msg("%s", es_message());
+    config.family = w->family;
+    config.n_layer = w->n_layer;
+    config.n_head = w->n_head;
+    config.d_model = w->d_model;
+    config.ctx = w->ctx;
+    config.vocab = w->vocab;
+    config.batch = w->batch;
+    config.mlp_mult = w->mlp_mult;
+    config.bias = w->bias;
+    config.final_norm = w->final_norm;
+    config.gamma = 0.1;
+    config.lambda = 0.3 / (w->batch * w->ctx);
+    if (w->n_head % 2 == 0)
+        config.ereg_reduce = ES_EREG_MEAN;
+    return config;
+}
+
+static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
+{
+    const es_model_config config = config_of(w);
+    es_ref_case it = es_random_case_of(&config, seed);
+    snprintf(dir, size, "%s/case-XXXXXX", folder);
+    if (!mkdtemp(dir))
+        fail_msg("%s: cannot be made", dir);
+    es_ref_case_write(dir, &it);
+    es_ref_case_free(&it);
+}
+
+#define GPT2 ES_FAMILY_GPT2
+#define PYTHIA ES_FAMILY_PYTHIA
+#define ALL ES_BIAS_ALL
+#define QK ES_BIAS_QK
+#define NONE ES_BIAS_NONE
+#define AUTO ES_FINAL_AUTO
+#define ON ES_FINAL_ON
+#define OFF ES_FINAL_OFF
+
+static const wanted cases[] = {
+    /* arch, family, L, H, d, T, V, B, m; the smallest there is first */
+    {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, AUTO},
+    {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, AUTO},
+    {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, AUTO},
+    {"SM(t)+ScFFN", PYTHIA, 1, 1, 2, 3, 2, 1, 1, ALL, AUTO},
+    {"PSM(2)", GPT2, 1, 1, 2, 4, 2, 1, 1, QK, AUTO},
+    {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, AUTO},
+    {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, AUTO},
+    {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, AUTO},
+    /* x = L */
+    {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
+    {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
+    {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
+     AUTO},
+    /* combinations */
+    {"EReg(SM+LN+R)", GPT2, 2, 1, 5, 1, 4, 3, 2, ALL, AUTO},
+    {"EReg(PSM(4,1e-2)+LN+GT+WNorm(QKVO,FFN))", PYTHIA, 2, 3, 9, 5, 7, 2, 1,
+     ALL, AUTO},
+    {"EReg(PSM(2)+ScFFN+WNorm(QKV)+SNorm(FFN))", GPT2, 2, 2, 8, 5, 3, 1, 3, QK,
+     ON},
+    {"SM+LN+LR(global,0.2)+WNorm(FFN)+SNorm(QKVO)", PYTHIA, 3, 2, 6, 7, 5, 1, 1,
+     ALL, OFF},
+    {"SM(t)+LN+LR(layer)+SNorm(FFN)", PYTHIA, 2, 1, 17, 5, 6, 1, 1, NONE, AUTO},
+    {"EReg(SM(t)+ScFuFFNi1+WNorm(FFN)+SNorm(QK))", GPT2, 2, 3, 6, 9, 12, 1, 4,
+     ALL, ON},
+};
+
+static void test_cases__pass(void **state)
+{
+    (void)state;
+    char dir[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_case(dir, sizeof dir, &cases[i], i + 1);
+        if (verify(dir) != 0)
+            fail_with_output(cases[i].arch);
+        remove_folder(dir);
+    }
+}
+
+/* --- planted faults ------------------------------------------------------- */
+
+static char files[MAX_FILES][128];
+static int n_files;
+
+static int collect(const char *path, const struct stat *about, int type,
+                   struct FTW *ftw)
+{
+    (void)about;
+    (void)ftw;
+    const bool compared = strstr(path, "/out/") || strstr(path, "/grads/") ||
+                          strstr(path, "/state_after/");
+    if (type == FTW_F && compared && n_files < MAX_FILES)
+        snprintf(files[n_files++], sizeof *files, "%s", path);
+    return 0;
+}
+
+/* Adds `more` to the last number of a file. */
+static void spoil(const char *path, int more)
+{
+    es_npy array = {0};
+    if (es_npy_read(&array, path) != ES_OK)
+        fail_msg("%s", es_message());
+    const double number = es_npy_at(&array, array.n - 1) + more;
+    const float single = (float)number;
+    const int32_t whole = (int32_t)number;
+    const bool is_double = array.type == ES_NPY_F8;
+    const void *bytes = is_double                 ? (const void *)&number
+                        : array.type == ES_NPY_I4 ? (const void *)&whole
+                                                  : &single;
+    const long size = is_double ? 8 : 4;
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -size, SEEK_END), 0);
+    assert_int_equal(fwrite(bytes, 1, (size_t)size, file), size);
+    assert_int_equal(fclose(file), 0);
+    es_npy_free(&array);
+}
+
+/* One number of each file in turn. */
+static void test_cases__a_wrong_number_fails(void **state)
+{
+    (void)state;
+    const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",
+                      PYTHIA,
+                      2,
+                      1,
+                      5,
+                      4,
+                      6,
+                      2,
+                      1,
+                      ALL,
+                      AUTO};
+    char dir[64];
+    write_case(dir, sizeof dir, &w, 5);
+    if (verify(dir) != 0)
+        fail_with_output("before a number was changed");
+    n_files = 0;
+    nftw(dir, collect, 8, FTW_PHYS);
+    assert_in_range(n_files, 40, MAX_FILES - 1);
+    for (int i = 0; i < n_files; i++) {
+        spoil(files[i], 1);
+        if (verify(dir) != 1)
+            fail_with_output(files[i]);
+        spoil(files[i], -1);
+    }
+    assert_int_equal(verify(dir), 0);
+    remove_folder(dir);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_folder(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases__pass),
+        cmocka_unit_test(test_cases__a_wrong_number_fails),
+    };
+    return cmocka_run_group_tests_name("cases", tests, set_up, tear_down);
+}

@@ -1,0 +1,162 @@
+#include "tests/support/cmocka_all.h"
+
+#include "hooks/trainer/model/config.h"
+
+#include <math.h>
+
+static void expect_refusal(const es_model_config *config, const char *named)
+{
+    if (es_model_config_check(config) != ES_EUSAGE)
+        fail_msg("%s was not refused", named);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s' does not name %s", es_message(), named);
+}
+
+static void test_config__defaults_are_fine(void **state)
+{
+    (void)state;
+    es_model_config model;
+    es_train_config train;
+    char text[ES_ARCH_TEXT_MAX];
+    es_model_config_default(&model);
+    es_train_config_default(&train);
+    assert_int_equal(es_model_config_check(&model), ES_OK);
+    assert_int_equal(es_train_config_check(&train), ES_OK);
+    es_arch_print(text, sizeof text, &model.arch);
+    assert_string_equal(text, "SM+LN+G");
+    assert_true(train.lr == 1e-3 && train.clip == 1 && train.warm_up == 0.05);
+    assert_true(train.beta1 == 0.9 && train.beta2 == 0.999);
+    assert_true(train.weight_decay == 0.1 && train.eps == 1e-8);
+    assert_true(model.gamma == 0.2 && model.lambda == 1e-5);
+    assert_true(model.t_init == 1 && model.theta_init == 0.5);
+}
+
+#define REFUSE(field, value, named)                                            \
+    do {                                                                       \
+        es_model_config config;                                                \
+        es_model_config_default(&config);                                      \
+        config.field = value;                                                  \
+        expect_refusal(&config, named);                                        \
+    } while (0)
+
+static void test_config__refuses(void **state)
+{
+    (void)state;
+    REFUSE(n_layer, 0, "--n-layer");
+    REFUSE(n_layer, 1000000, "--n-layer");
+    REFUSE(n_head, 0, "--n-head");
+    REFUSE(n_head, 7, "--n-head 7 does not divide --d-model 256");
+    REFUSE(d_model, -256, "--d-model");
+    REFUSE(ctx, 0, "--ctx");
+    REFUSE(vocab, 0, "--vocab");
+    REFUSE(batch, 0, "--batch");
+    REFUSE(mlp_mult, 0, "--mlp-mult");
+    REFUSE(gamma, -0.1, "--gamma");
+    REFUSE(gamma, (double)NAN, "--gamma");
+    REFUSE(lambda, (double)INFINITY, "--lambda");
+    REFUSE(t_init, 0, "--t-init");
+    REFUSE(theta_init, (double)NAN, "--theta-init");
+    REFUSE(arch.n_removed, 7, "ScFuFFNi7");
+    REFUSE(arch.n_removed, -1, "ScFuFFNi-1");
+}
+
+/* Each in its range, their product too large to be counted in an int. */
+static void test_config__micro_batch(void **state)
+{
+    (void)state;
+    es_model_config config;
+    es_model_config_default(&config);
+    config.ctx = 1 << 20;
+    config.batch = 1 << 6;
+    assert_int_equal(es_model_config_check(&config), ES_OK);
+    config.batch = 1 << 12;
+    expect_refusal(&config, "--batch 4096");
+}
+
+static void test_config__pythia_head_width(void **state)
+{
+    (void)state;
+    es_model_config config;
+    es_model_config_default(&config);
+    config.family = ES_FAMILY_PYTHIA;
+    config.n_head = config.d_model / 2;
+    assert_int_equal(es_model_config_check(&config), ES_OK);
+    config.n_head = config.d_model;
+    expect_refusal(&config, "pythia");
+    config.family = ES_FAMILY_GPT2;
+    assert_int_equal(es_model_config_check(&config), ES_OK);
+}
+
+#define REFUSE_TRAIN(field, value, named)                                      \
+    do {                                                                       \
+        es_train_config config;                                                \
+        es_train_config_default(&config);                                      \
+        config.field = value;                                                  \
+        assert_int_equal(es_train_config_check(&config), ES_EUSAGE);           \
+        if (!strstr(es_message(), named))                                      \
+            fail_msg("'%s' does not name %s", es_message(), named);            \
+    } while (0)
+
+static void test_config__refuses_train(void **state)
+{
+    (void)state;
+    REFUSE_TRAIN(steps, 0, "--steps");
+    REFUSE_TRAIN(accumulate, 0, "--accumulate");
+    REFUSE_TRAIN(lr, -1, "--lr");
+    REFUSE_TRAIN(lr, (double)NAN, "--lr");
+    REFUSE_TRAIN(beta1, 1, "--beta1");
+    REFUSE_TRAIN(beta2, -0.1, "--beta2");
+    REFUSE_TRAIN(eps, 0, "--eps");
+    REFUSE_TRAIN(weight_decay, -1, "--weight-decay");
+    REFUSE_TRAIN(clip, -1, "--clip");
+    REFUSE_TRAIN(warm_up, 1.5, "--warm-up");
+}
+
+static void test_config__schedule(void **state)
+{
+    (void)state;
+    es_train_config config;
+    es_train_config_default(&config);
+    config.steps = 200;
+    config.lr = 2;
+    /* 10 steps of warm-up, then 190 of decay. */
+    assert_true(fabs(es_schedule(&config, 0) - 0.2) <= 1e-12);
+    assert_true(fabs(es_schedule(&config, 4) - 1.0) <= 1e-12);
+    assert_true(fabs(es_schedule(&config, 9) - 2.0) <= 1e-12);
+    assert_true(fabs(es_schedule(&config, 10) - 2.0) <= 1e-12);
+    assert_true(fabs(es_schedule(&config, 105) - 1.0) <= 1e-12);
+    assert_true(fabs(es_schedule(&config, 199) - 2.0 / 190) <= 1e-12);
+    assert_true(es_schedule(&config, 200) == 0);
+    assert_true(es_schedule(&config, 5000) == 0);
+}
+
+static void test_config__schedule_edges(void **state)
+{
+    (void)state;
+    es_train_config config;
+    es_train_config_default(&config);
+    config.lr = 3;
+    config.steps = 1; /* 5 % of it is no step at all */
+    assert_true(es_schedule(&config, 0) == 3);
+    config.warm_up = 1;
+    assert_true(es_schedule(&config, 0) == 3);
+    assert_true(es_schedule(&config, 1) == 0);
+    config.warm_up = 0;
+    config.steps = 4;
+    assert_true(es_schedule(&config, 0) == 3);
+    assert_true(fabs(es_schedule(&config, 3) - 0.75) <= 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config__defaults_are_fine),
+        cmocka_unit_test(test_config__refuses),
+        cmocka_unit_test(test_config__micro_batch),
+        cmocka_unit_test(test_config__pythia_head_width),
+        cmocka_unit_test(test_config__refuses_train),
+        cmocka_unit_test(test_config__schedule),
+        cmocka_unit_test(test_config__schedule_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* --emulate fp16: the rounding itself, and attention with rounded logits. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/half.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/variants.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* --- rounding ------------------------------------------------------------- */
+
+/* The n-th number of fp16 that is not negative; 0x7c00 stands for 2^16, where
+ * the infinite one begins. */
+static double half_number(int n)
+{
+    int exponent = n >> 10, fraction = n & 1023;
+    return exponent ? ldexp(1024 + fraction, exponent - 25)
+                    : ldexp(fraction, -24);
+}
+
+static void expect_bits(const char *what, float x, float got, float want)
+{
+    uint32_t a, b;
+    memcpy(&a, &got, sizeof a);
+    memcpy(&b, &want, sizeof b);
+    if (a != b)
+        fail_msg("%s of %a is %a, not %a", what, (double)x, (double)got,
+                 (double)want);
+}
+
+/* By every implementation, and of -x. The vectors' last lanes are no whole
+ * vector. */
+static void expect_rounded(float x, float want)
+{
+    expect_bits("scalar", x, es_half_round(x), want);
+    expect_bits("scalar", -x, es_half_round(-x), -want);
+    EACH_VARIANT(kernels)
+    {
+        float values[37];
+        for (int j = 0; j < 37; j++)
+            values[j] = j % 2 ? -x : x;
+        (*kernels)->round_half(values, 36);
+        for (int j = 0; j < 36; j++)
+            expect_bits((*kernels)->name, x, values[j], j % 2 ? -want : want);
+        expect_bits("beyond the end", x, values[36], x);
+    }
+}
+
+static float after_overflow(double value)
+{
+    return value < 65536 ? (float)value : INFINITY;
+}
+
+/* Every number of fp16, and every boundary between two of them, which belongs
+ * to the even one. */
+static void test_emulate__every_boundary(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 0x7c00; n++) {
+        double here = half_number(n), next = half_number(n + 1);
+        float middle = (float)((here + next) / 2);
+        expect_rounded((float)here, (float)here);
+        expect_rounded(middle, after_overflow(n % 2 ? next : here));
+        expect_rounded(nextafterf(middle, 0), (float)here);
+        expect_rounded(nextafterf(middle, INFINITY), after_overflow(next));
+    }
+}
+
+static void test_emulate__extremes(void **state)
+{
+    (void)state;
+    assert_true(half_number(0x7bff) == 65504);
+    expect_rounded(nextafterf(65520, 0), 65504);
+    expect_rounded(65520, INFINITY);
+    expect_rounded(FLT_MAX, INFINITY);
+    expect_rounded(INFINITY, INFINITY);
+    expect_rounded(0x1p-25f, 0);
+    expect_rounded(nextafterf(0x1p-25f, 1), 0x1p-24f);
+    expect_rounded(FLT_MIN, 0);
+    expect_rounded(FLT_TRUE_MIN, 0);
+    const uint32_t payloads[] = {0x7f800001, 0x7fc00000, 0x7fffffff, 0xff800001,
+                                 0xffffffff};
+    for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+        float x;
+        memcpy(&x, &payloads[i], sizeof x);
+        assert_true(isnan(es_half_round(x)));
+        EACH_VARIANT(kernels)
+        {
+            float y = x;
+            (*kernels)->round_half(&y, 1);
+            assert_true(isnan(y));
+        }
+    }
+}
+
+/* What an unsuitable instruction might do: it drops subnormal numbers. */
+static void flushing(float *x, size_t n)
+{
+    es_cpu_kernels_plain.round_half(x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = fabsf(x[i]) < 0x1p-14f ? 0 : x[i];
+}
+
+static void test_emulate__first_use_sees_a_wrong_rounding(void **state)
+{
+    (void)state;
+    es_cpu_kernels wrong = es_cpu_kernels_plain;
+    assert_true(es_cpu_kernels_agree(&wrong));
+    wrong.round_half = flushing;
+    assert_false(es_cpu_kernels_agree(&wrong));
+}
+
+/* --- attention ------------------------------------------------------------ */
+
+/* One head, as many queries as it is wide, more than a block of them: with
+ * the identity for keys a row of queries is a row of q . k itself, which is
+ * how the double reference gets rounded ones. */
+enum { T = 35, N = T * T };
+
+typedef struct head_case {
+    float qkv[3 * N], t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N], dt[T];
+    float entropy[T], dentropy[T];
+    double q[N], k[N], v[N], identity[N], products[N]; /* of the reference */
+    double ref_t[T], ref_y[N], ref_entropy[T], lse[T], largest[T], sink[T];
+    double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N], ref_dt[T];
+} head_case;
+
+/* Eighths, so that no sum of products is rounded before it is to be. */
+static void draw_head(head_case *c)
+{
+    uint64_t seed = 5;
+    for (int i = 0; i < N; i++) {
+        float *row = c->qkv + i / T * 3 * T + i % T;
+        c->q[i] = round(96 * es_test_random(&seed)) / 8;
+        c->k[i] = round(96 * es_test_random(&seed)) / 8;
+        c->v[i] = es_test_random(&seed);
+        row[0] = (float)c->q[i];
+        row[T] = (float)c->k[i];
+        row[2 * T] = (float)c->v[i];
+        c->v[i] = (double)row[2 * T];
+        c->dy[i] = (float)es_test_random(&seed);
+        c->ref_dy[i] = (double)c->dy[i];
+        c->identity[i] = i / T == i % T;
+    }
+    for (int i = 0; i < T; i++) {
+        c->t[i] = 8 + (float)i / 8;
+        c->ref_t[i] = (double)c->t[i];
+        c->dentropy[i] = (float)es_test_random(&seed);
+        c->ref_dentropy[i] = (double)c->dentropy[i];
+    }
+}
+
+/* Rounded unless `exact`. */
+static void multiply_head(head_case *c, bool exact)
+{
+    for (int i = 0; i < T; i++)
+        for (int j = 0; j < T; j++) {
+            double sum = 0;
+            for (int d = 0; d < T; d++)
+                sum += c->q[i * T + d] * c->k[j * T + d];
+            assert_true((double)(float)sum == sum);
+            c->products[i * T + j] =
+                exact ? sum : (double)es_half_round((float)sum);
+        }
+}
+
+static void refer(head_case *c)
+{
+    const es_ref_head head = {.n_ctx = T,
+                              .width = T,
+                              .q = c->products,
+                              .k = c->identity,
+                              .v = c->v,
+                              .t = c->ref_t,
+                              .y = c->ref_y,
+                              .entropy = c->ref_entropy,
+                              .lse = c->lse,
+                              .largest = c->largest,
+                              .sink = c->sink,
+                              .dy = c->ref_dy,
+                              .dentropy = c->ref_dentropy,
+                              .dq = c->dproducts,
+                              .dk = c->dk,
+                              .dv = c->dv,
+                              .dt = c->ref_dt};
+    es_ref_attention(&head);
+    es_ref_attention_backward(&head);
+}
+
+static es_mem *mem(void *floats_of_cpu)
+{
+    return (es_mem *)floats_of_cpu;
+}
+
+/* `y` is what the way back is told of the outputs; NULL: what came out. */
+static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
+{
+    const es_ops *ops = &es_cpu_ops;
+    const es_extents largest = {T, 3 * T, T, 1, T};
+    const es_attention shape = {.n_batch = 1,
+                                .n_ctx = T,
+                                .n_head = 1,
+                                .d_model = T,
+                                .temperature = mem(c->t)};
+    const es_row_mem rows = {.entropy = mem(c->entropy)};
+    es_backend *cpu;
+    assert_int_equal(ops->open(&cpu, 2), ES_OK);
+    cpu->kernels = kernels;
+    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    ops->emulate_fp16(cpu);
+    memset(c->dt, 0, sizeof c->dt);
+    ops->attention(cpu, mem(c->y), mem(c->saved), &rows, mem(c->qkv), &shape);
+    ops->attention_backward(cpu, mem(c->dqkv), mem(c->dt), mem(c->dy),
+                            mem(y ? y : c->y), mem(c->dentropy), mem(c->qkv),
+                            mem(c->saved), &shape);
+    ops->close(cpu);
+}
+
+static void expect_gradients(head_case *c)
+{
+    float got[3][N];
+    double want[3][N] = {{0}};
+    for (int i = 0; i < N; i++) {
+        const float *row = c->dqkv + i / T * 3 * T + i % T;
+        got[0][i] = row[0], got[1][i] = row[T], got[2][i] = row[2 * T];
+        want[2][i] = c->dv[i];
+        for (int d = 0; d < T; d++) {
+            want[0][i / T * T + d] += c->dproducts[i] * c->k[i % T * T + d];
+            want[1][i % T * T + d] += c->dproducts[i] * c->q[i / T * T + d];
+        }
+    }
+    es_test_expect_close("dq", got[0], want[0], N);
+    es_test_expect_close("dk", got[1], want[1], N);
+    es_test_expect_close("dv", got[2], want[2], N);
+    es_test_expect_close("dt", c->dt, c->ref_dt, T);
+}
+
+static bool is_close(const float *got, const double *want, size_t n)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        off += pow((double)got[i] - want[i], 2);
+        size += pow(want[i], 2);
+    }
+    return sqrt(off) <= 2e-5 * sqrt(size);
+}
+
+static void test_emulate__attention(void **state)
+{
+    (void)state;
+    head_case *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    draw_head(c);
+    multiply_head(c, true);
+    refer(c);
+    double exact[T];
+    memcpy(exact, c->ref_entropy, sizeof exact);
+    multiply_head(c, false);
+    refer(c);
+    EACH_VARIANT(kernels)
+    {
+        float y[N];
+        for (int i = 0; i < N; i++)
+            y[i] = (float)c->ref_y[i];
+        run_head(c, *kernels, y);
+        es_test_expect_close("entropy", c->entropy, c->ref_entropy, T);
+        assert_false(is_close(c->entropy, exact, T));
+        expect_gradients(c);
+        for (int i = 0; i < N; i++) {
+            assert_true(c->y[i] == es_half_round(c->y[i]));
+            assert_true(fabs((double)c->y[i] - c->ref_y[i]) <=
+                        0x1.01p-11 * fabs(c->ref_y[i]) + 0x1p-20);
+        }
+    }
+    free(c);
+}
+
+/* Key 1 has a product of -infinity with query 2: no weight, no gradient, and
+ * a row that is not finite. Then +infinity: nothing is left of the row. */
+static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
+                           float size)
+{
+    memset(c->qkv + 3 * T + T, 0, T * sizeof(float)); /* k_1 */
+    c->qkv[3 * T + T] = size;
+    for (int i = 0; i < T; i++)
+        c->qkv[i * 3 * T] = i == 2 ? 300 : 0; /* q_i0 */
+    run_head(c, kernels, NULL);
+    for (int i = 0; i < T; i++) {
+        assert_int_equal(isnan(c->entropy[i]), i == 2);
+        assert_int_equal(isnan(c->dt[i]), i == 2 && size > 0);
+        for (int d = 0; d < T; d++)
+            assert_int_equal(isnan(c->y[i * T + d]), i == 2 && size > 0);
+    }
+    for (int i = 0; i < 3 * N; i++)
+        if (size < 0)
+            assert_true(isfinite(c->dqkv[i]));
+}
+
+static void test_emulate__overflowing_logits(void **state)
+{
+    (void)state;
+    head_case *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    EACH_VARIANT(kernels)
+    {
+        draw_head(c);
+        c->dentropy[2] = 0; /* as the regulariser has it */
+        check_overflow(c, *kernels, -300);
+        check_overflow(c, *kernels, 300);
+    }
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_emulate__every_boundary),
+        cmocka_unit_test(test_emulate__extremes),
+        cmocka_unit_test(test_emulate__first_use_sees_a_wrong_rounding),
+        cmocka_unit_test(test_emulate__attention),
+        cmocka_unit_test(test_emulate__overflowing_logits),
+    };
+    return cmocka_run_group_tests_name("emulate", tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* Dynamic scaling of the loss, on a CPU back-end that scales it and whose
+ * gradients overflow early. */
+#include "hooks/trainer/train_record.h"
+#include "tests/support/training.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What a gradient of a logit can hold here. A step of 5 x 9 rows with a scale
+ * of 65536 has some of 1400: three halvings are too few, four enough. */
+static float largest = 100;
+
+static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
+                     const es_mem *targets, float scale, const es_mem *control,
+                     int n_rows, int vocab, int stride)
+{
+    es_cpu_ops.cross_entropy_backward(backend, logits, lse, targets, scale,
+                                      control, n_rows, vocab, stride);
+    float *gradient = (float *)(void *)logits;
+    for (int i = 0; i < n_rows * vocab; i++)
+        if (fabsf(gradient[i]) > largest)
+            gradient[i] = copysignf(INFINITY, gradient[i]);
+}
+
+static es_ops scaling;
+
+static int set_up(void **state)
+{
+    scaling = es_cpu_ops;
+    scaling.scales_loss = true;
+    scaling.cross_entropy_backward = overflow;
+    return training_set_up(state);
+}
+
+static es_trainer *open_on(const es_settings *settings, const es_ops *ops)
+{
+    es_trainer *trainer = NULL;
+    if (es_trainer_new_on(&trainer, settings, ops) != ES_OK)
+        fail_msg("%s", es_message());
+    return trainer;
+}
+
+static es_step take(es_trainer *trainer, int64_t step)
+{
+    es_step done;
+    assert_int_equal(es_trainer_step(trainer, &done, step, false), ES_OK);
+    return done;
+}
+
+/* Parameters and moments of one model, or of two the same. */
+static void expect_same(es_model *a, es_model *b)
+{
+    for (size_t i = 0; i < es_model_n_arrays(a); i++) {
+        const size_t n = es_model_parameter(a, i).n, bytes = n * sizeof(float);
+        float *x = malloc(bytes), *y = malloc(bytes);
+        assert_true(x && y);
+        assert_int_equal(es_model_get(a, i, x, n), ES_OK);
+        assert_int_equal(es_model_get(b, i, y, n), ES_OK);
+        assert_memory_equal(x, y, bytes);
+        assert_int_equal(es_model_get_moment(a, ES_MOMENT_SECOND, i, x, n),
+                         ES_OK);
+        assert_int_equal(es_model_get_moment(b, ES_MOMENT_SECOND, i, y, n),
+                         ES_OK);
+        assert_memory_equal(x, y, bytes);
+        free(x);
+        free(y);
+    }
+}
+
+static void test_loss_scale__policy(void **state)
+{
+    (void)state;
+    es_loss_scale now = {ES_LOSS_SCALE_START, 1234};
+    now = es_loss_scale_next(now, false);
+    assert_true(now.scale == 32768 && now.good_steps == 0);
+    for (int i = 0; i < 1999; i++)
+        now = es_loss_scale_next(now, true);
+    assert_true(now.scale == 32768 && now.good_steps == 1999);
+    now = es_loss_scale_next(now, true);
+    assert_true(now.scale == 65536 && now.good_steps == 0);
+    for (int i = 0; i < 40; i++)
+        now = es_loss_scale_next(now, false);
+    assert_true(now.scale == 1);
+    for (int i = 0; i < 40 * ES_LOSS_SCALE_PATIENCE; i++)
+        now = es_loss_scale_next(now, true);
+    assert_true(now.scale == ES_LOSS_SCALE_LARGEST);
+}
+
+/* Steps that overflow leave everything alone; once the scale fits, the same
+ * happens as without: a power of two changes no bit. */
+static void check_steps(const char *arch)
+{
+    es_settings s = training_small();
+    assert_int_equal(es_arch_parse(&s.model.arch, arch), ES_OK);
+    s.model.lambda = 0.1;
+    s.train.clip = 0.25;
+    es_trainer *scaled = open_on(&s, &scaling), *fresh = open_on(&s, &scaling);
+    es_trainer *plain = open_on(&s, &es_cpu_ops);
+    int skipped = 0;
+    for (int64_t step = 0; step < 12; step++) {
+        const es_step got = take(scaled, step);
+        assert_true(got.loss_scale == ldexp(1, 16 - skipped));
+        if (got.skipped) {
+            assert_true(step == skipped);
+            assert_true(!isfinite(got.grad_norm));
+            assert_true(isfinite(got.losses.loss));
+            assert_true(es_model_n_updates(scaled->model) == 0);
+            expect_same(scaled->model, fresh->model);
+            skipped++;
+            continue;
+        }
+        const es_step want = take(plain, step);
+        assert_true(got.losses.loss == want.losses.loss);
+        assert_true(got.grad_norm == want.grad_norm);
+        expect_same(scaled->model, plain->model);
+    }
+    assert_true(skipped == 3 || skipped == 4);
+    assert_true(es_model_n_updates(scaled->model) == 12 - skipped);
+    assert_true(scaled->loss_scale.good_steps == 12 - skipped);
+    assert_false(scaled->saw_nan);
+    es_trainer_free(scaled);
+    es_trainer_free(fresh);
+    es_trainer_free(plain);
+}
+
+static void test_loss_scale__steps(void **state)
+{
+    (void)state;
+    check_steps("SM+LN+G");
+    check_steps("EReg(SM(t)+ScFuFFNi1)");
+    check_steps("SM+R+WNorm(QK)");
+}
+
+/* Gradients are told without the scale. */
+static void test_loss_scale__gradients(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    es_trainer *scaled = open_on(&s, &scaling);
+    es_trainer *plain = open_on(&s, &es_cpu_ops);
+    float x[12], y[12];
+    scaled->loss_scale.scale = 256;
+    take(scaled, 0);
+    take(plain, 0);
+    for (size_t i = 0; i < es_model_n_arrays(plain->model); i++) {
+        if (es_model_parameter(plain->model, i).n != 12)
+            continue;
+        assert_int_equal(es_model_get_gradient(scaled->model, i, x, 12), ES_OK);
+        assert_int_equal(es_model_get_gradient(plain->model, i, y, 12), ES_OK);
+        assert_memory_equal(x, y, sizeof x);
+    }
+    es_trainer_free(scaled);
+    es_trainer_free(plain);
+}
+
+/* No scale mends a loss that is not finite: it is measured the first time, and
+ * the parameters stay. */
+static void test_loss_scale__nan(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    es_trainer *trainer = open_on(&s, &scaling);
+    float bias[12] = {[3] = NAN};
+    size_t i = 0;
+    while (strcmp(es_model_parameter(trainer->model, i).name,
+                  "h.1.ln_1.bias") != 0)
+        i++;
+    assert_int_equal(es_model_set(trainer->model, i, bias, 12), ES_OK);
+    const es_step first = take(trainer, 0), second = take(trainer, 1);
+    assert_true(isnan(first.losses.loss) && first.measured && first.skipped);
+    assert_true(isnan(second.losses.loss) && !second.measured);
+    assert_true(es_model_n_updates(trainer->model) == 0);
+    take(trainer, 2);
+    es_trainer_free(trainer);
+}
+
+/* The scale at its least: what overflows even so is taken, and told. */
+static void test_loss_scale__least(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    es_trainer *trainer = open_on(&s, &scaling);
+    largest = 1e-6f;
+    trainer->loss_scale.scale = 2;
+    es_step step = take(trainer, 0);
+    assert_true(step.skipped && step.loss_scale == 2);
+    assert_true(es_model_n_updates(trainer->model) == 0);
+    step = take(trainer, 1);
+    largest = 100;
+    assert_true(!step.skipped && !isfinite(step.grad_norm));
+    assert_true(isfinite(step.losses.loss));
+    assert_true(es_model_n_updates(trainer->model) == 1);
+    assert_true(trainer->loss_scale.scale == 1);
+    es_trainer_free(trainer);
+}
+
+static void test_loss_scale__is_kept(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    es_trainer *from = open_on(&s, &scaling), *to = open_on(&s, &scaling);
+    char path[128];
+    es_checkpoint *checkpoint = NULL;
+    for (int64_t step = 0; step < 9; step++)
+        take(from, step);
+    es_checkpoint_state kept = {.step = 9,
+                                .tokens_checksum =
+                                    es_tokens_checksum(from->tokens),
+                                .loss_scale = from->loss_scale};
+    snprintf(kept.uuid, sizeof kept.uuid, "%s", from->uuid);
+    es_settings_run_name(kept.name, &s);
+    snprintf(path, sizeof path, "%s/scaled.safetensors", training_folder);
+    if (es_checkpoint_write(path, from->model, &from->settings, &kept) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(es_checkpoint_open(&checkpoint, path), ES_OK);
+    assert_int_equal(es_trainer_resume(to, checkpoint), ES_OK);
+    assert_true(to->loss_scale.scale == from->loss_scale.scale);
+    assert_true(to->loss_scale.good_steps == from->loss_scale.good_steps);
+    assert_true(to->loss_scale.scale < ES_LOSS_SCALE_START);
+    for (int64_t step = 9; step < 12; step++)
+        assert_true(take(from, step).losses.loss == take(to, step).losses.loss);
+    expect_same(from->model, to->model);
+    es_checkpoint_close(checkpoint);
+    remove(path);
+    es_trainer_free(from);
+    es_trainer_free(to);
+}
+
+static void test_loss_scale__is_recorded(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    es_run_info info;
+    es_train_record *record = NULL;
+    char path[128];
+    float value;
+    snprintf(path, sizeof path, "%s/run.db", training_folder);
+    remove(path);
+    es_trainer *trainer = open_on(&s, &scaling);
+    if (es_train_record_open(&record, trainer, path) != ES_OK)
+        fail_msg("%s", es_message());
+    for (int64_t step = 0; step < 6; step++) {
+        const es_step done = take(trainer, step);
+        es_train_record_step(record, &done, trainer->measure, 1);
+    }
+    assert_int_equal(es_train_record_close(record, ES_RUN_FINISHED), ES_OK);
+    es_trainer_free(trainer);
+    es_reader *reader = training_open(&info);
+    training_sample(&value, reader, "loss_scale", ES_PHASE_TRAIN, 0, 1);
+    assert_true(value == 65536);
+    training_sample(&value, reader, "loss_scale", ES_PHASE_TRAIN, 2, 1);
+    assert_true(value == 16384);
+    es_reader_close(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loss_scale__policy),
+        cmocka_unit_test(test_loss_scale__steps),
+        cmocka_unit_test(test_loss_scale__gradients),
+        cmocka_unit_test(test_loss_scale__nan),
+        cmocka_unit_test(test_loss_scale__least),
+        cmocka_unit_test(test_loss_scale__is_kept),
+        cmocka_unit_test(test_loss_scale__is_recorded),
+    };
+    return cmocka_run_group_tests(tests, set_up, training_tear_down);
+}

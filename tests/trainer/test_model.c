@@ -1,0 +1,438 @@
+#include "tests/support/cmocka_all.h"
+#include "tests/support/small_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void test_model__gradients_add_up(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    es_small_model s = es_small_open(&config);
+    float once[11 * 12], twice[11 * 12];
+    es_small_forward(&s);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    assert_int_equal(es_model_get_gradient(s.model, 0, once, 132), ES_OK);
+    es_model_zero_gradients(s.model);
+    for (int i = 0; i < 2; i++) {
+        es_small_forward(&s);
+        assert_int_equal(es_model_backward(s.model, 0.5), ES_OK);
+    }
+    assert_int_equal(es_model_get_gradient(s.model, 0, twice, 132), ES_OK);
+    for (int i = 0; i < 132; i++)
+        assert_true(fabsf(once[i] - twice[i]) <= 1e-6f);
+    es_small_close(&s);
+}
+
+/* --- the same bits -------------------------------------------------------- */
+
+/* Six steps of training; the losses, and the bits of all parameters. */
+static uint32_t train_bits(double losses[6], int n_threads, bool measure)
+{
+    es_model_config config = es_small_config("SM+LN+G");
+    es_train_config train;
+    es_model *model;
+    uint32_t hash = 2166136261u;
+    es_train_config_default(&train);
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, n_threads),
+                     ES_OK);
+    for (int step = 0; step < 6; step++) {
+        int32_t tokens[10], targets[10];
+        es_losses out;
+        double norm;
+        for (int i = 0; i < 10; i++) {
+            tokens[i] = (i * 3 + step) % 11;
+            targets[i] = (i + 2 * step) % 11;
+        }
+        es_model_zero_gradients(model);
+        assert_int_equal(
+            es_model_forward(model, &out, tokens, targets, true, measure),
+            ES_OK);
+        assert_int_equal(es_model_backward(model, 1), ES_OK);
+        assert_int_equal(es_model_update(model, &train, 1e-2, &norm), ES_OK);
+        losses[step] = out.loss;
+    }
+    for (size_t i = 0; i < es_model_n_arrays(model); i++) {
+        size_t n = es_model_parameter(model, i).n;
+        float *values = malloc(n * sizeof *values);
+        assert_int_equal(es_model_get(model, i, values, n), ES_OK);
+        for (size_t j = 0; j < n * sizeof *values; j++)
+            hash = (hash ^ ((unsigned char *)values)[j]) * 16777619u;
+        free(values);
+    }
+    es_model_free(model);
+    return hash;
+}
+
+static void test_model__same_bits(void **state)
+{
+    (void)state;
+    double first[6], again[6], other[6];
+    uint32_t bits = train_bits(first, 2, false);
+    assert_int_equal(train_bits(again, 2, true), bits);
+    assert_memory_equal(first, again, sizeof first);
+    train_bits(other, 1, false);
+    assert_true(fabs(first[5] - first[0]) > 1e-3);
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(first[i] - other[i]) <= 1e-5);
+}
+
+/* --- the optimiser -------------------------------------------------------- */
+
+static float value_of(const es_small_model *s, const char *name)
+{
+    size_t index = es_small_find(s, name);
+    float values[512];
+    size_t n = es_model_parameter(s->model, index).n;
+    assert_true(n <= 512);
+    assert_int_equal(es_model_get(s->model, index, values, n), ES_OK);
+    return values[n - 1];
+}
+
+/* With no gradient only the decay is left, and only of matrices. */
+static void test_model__decay(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    es_train_config train;
+    es_train_config_default(&train);
+    es_small_model s = es_small_open(&config);
+    double norm = 9;
+    static const char *const decaying[] = {
+        "wte", "wpe", "h.0.attn.c_attn.weight", "h.1.mlp.c_proj.weight"};
+    static const char *const others[] = {"h.0.ln_1.weight", "h.1.ln_2.bias",
+                                         "ln_f.weight", "h.1.attn.c_attn.bias",
+                                         "h.0.mlp.c_fc.bias"};
+    float before[4], kept[5];
+    for (size_t i = 0; i < 4; i++)
+        before[i] = value_of(&s, decaying[i]);
+    for (size_t i = 0; i < 5; i++)
+        kept[i] = value_of(&s, others[i]);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_update(s.model, &train, 0.5, &norm), ES_OK);
+    assert_true(norm == 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(fabsf(value_of(&s, decaying[i]) - 0.95f * before[i]) <
+                    1e-6f);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(value_of(&s, others[i]) == kept[i]);
+    es_small_close(&s);
+}
+
+/* A slope decays only if that is asked for. */
+static void test_model__slope_decay(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"h.1.mlp.slope", "slope"};
+    for (int i = 0; i < 4; i++) {
+        es_model_config config =
+            es_small_config(i % 2 ? "SM+LR(global)" : "SM+LR(layer)");
+        es_train_config train;
+        es_train_config_default(&train);
+        train.slope_decay = i / 2;
+        es_small_model s = es_small_open(&config);
+        double norm;
+        float before = value_of(&s, names[i % 2]);
+        es_model_zero_gradients(s.model);
+        assert_int_equal(es_model_update(s.model, &train, 0.5, &norm), ES_OK);
+        float want = i / 2 ? 0.95f * before : before;
+        assert_true(fabsf(value_of(&s, names[i % 2]) - want) < 1e-7f);
+        es_small_close(&s);
+    }
+}
+
+/* With eps far above any gradient a step is lr g / eps: linear in g. Returns
+ * the movement of one weight. */
+static double movement(double clip, double *norm)
+{
+    es_model_config config = es_small_config("SM+LN+G");
+    es_train_config train;
+    es_train_config_default(&train);
+    train.clip = clip;
+    train.beta1 = train.beta2 = train.weight_decay = 0;
+    train.eps = 1e6;
+    es_small_model s = es_small_open(&config);
+    double before = (double)value_of(&s, "ln_f.bias");
+    es_small_forward(&s);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    assert_int_equal(es_model_update(s.model, &train, 1e6, norm), ES_OK);
+    double moved = before - (double)value_of(&s, "ln_f.bias");
+    es_small_close(&s);
+    return moved;
+}
+
+static void test_model__clip(void **state)
+{
+    (void)state;
+    double norm, same;
+    double free_step = movement(0, &norm);
+    assert_true(norm > 0.5 && fabs(free_step) > 1e-3);
+    double clipped = movement(norm / 4, &same);
+    assert_true(same == norm);
+    assert_true(fabs(clipped - free_step / 4) < 1e-5 * fabs(free_step));
+    assert_true(fabs(movement(2 * norm, &same) - free_step) <
+                1e-6 * fabs(free_step));
+}
+
+/* The v part of the bias stays what it was under --bias qk. */
+static void test_model__frozen_bias(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+R");
+    es_train_config train;
+    es_train_config_default(&train);
+    config.bias = ES_BIAS_QK;
+    es_small_model s = es_small_open(&config);
+    double norm;
+    float before[36], after[36];
+    size_t index = es_small_find(&s, "h.1.attn.c_attn.bias");
+    assert_int_equal(es_model_get(s.model, index, before, 36), ES_OK);
+    es_small_forward(&s);
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    assert_int_equal(es_model_update(s.model, &train, 1e-2, &norm), ES_OK);
+    assert_int_equal(es_model_get(s.model, index, after, 36), ES_OK);
+    for (int i = 0; i < 36; i++)
+        assert_int_equal(after[i] == before[i], i >= 24);
+    es_small_close(&s);
+}
+
+static void test_model__counts_trainable(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    const size_t d = 12, per_layer = 4 * d + 3 * d * d + 3 * d + d * d + d +
+                                     2 * (2 * d * d) + 2 * d + d;
+    es_small_model s = es_small_open(&config);
+    assert_int_equal(es_model_n_parameters(s.model),
+                     11 * d + 5 * d + 2 * per_layer + 2 * d);
+    es_small_close(&s);
+    config.bias = ES_BIAS_QK;
+    s = es_small_open(&config);
+    assert_int_equal(es_model_n_parameters(s.model),
+                     11 * d + 5 * d + 2 * d +
+                         2 * (per_layer - d - d - 2 * d - d));
+    es_small_close(&s);
+}
+
+/* A sequence that repeats is learnt. */
+static void test_model__learns(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    es_train_config train;
+    es_train_config_default(&train);
+    train.steps = 150;
+    train.lr = 1e-2;
+    config.ctx = 16;
+    config.batch = 4;
+    es_model *model;
+    es_losses losses = {0}, first = {0};
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
+    for (int step = 0; step < 150; step++) {
+        int32_t tokens[64], targets[64];
+        double norm;
+        static const int32_t song[] = {1, 2, 3, 1, 5, 8, 3};
+        for (int i = 0; i < 64; i++) {
+            int at = i % 16 + i / 16 + step;
+            tokens[i] = song[at % 7];
+            targets[i] = song[(at + 1) % 7];
+        }
+        es_model_zero_gradients(model);
+        assert_int_equal(
+            es_model_forward(model, &losses, tokens, targets, true, false),
+            ES_OK);
+        assert_int_equal(es_model_backward(model, 1), ES_OK);
+        assert_int_equal(
+            es_model_update(model, &train, es_schedule(&train, step), &norm),
+            ES_OK);
+        if (step == 0)
+            first = losses;
+    }
+    /* 11 tokens, small weights: nearly uniform at first. */
+    assert_true(fabs(first.loss - log(11)) < 0.05);
+    /* The first token alone leaves doubt: 1 and 3 have two successors each. */
+    assert_true(losses.loss < 0.1);
+    es_model_free(model);
+}
+
+/* --- trouble -------------------------------------------------------------- */
+
+/* One NaN in the q columns of head 1, layer 1. */
+static void test_model__nan_weight(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    config.n_layer = 3;
+    es_small_model s = es_small_open(&config);
+    size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
+    float *weights = malloc(12 * 36 * sizeof *weights);
+    es_head_stats heads[9];
+    float count[3], rms[3];
+    assert_int_equal(es_model_get(s.model, index, weights, 12 * 36), ES_OK);
+    weights[5 * 36 + 4] = NAN;
+    assert_int_equal(es_model_set(s.model, index, weights, 12 * 36), ES_OK);
+    es_small_forward(&s);
+    assert_true(isnan(s.losses.loss));
+    es_model_head_stats(s.model, heads);
+    es_model_activation_stats(s.model, count, rms);
+    for (int h = 0; h < 9; h++) {
+        bool bad = h == 4 || h >= 6;
+        assert_int_equal(heads[h].nonfinite_rows, bad ? 10 : 0);
+        /* 1 + 2 + 3 + 4 + 5 weights of each of two sequences */
+        assert_int_equal(heads[h].nonfinite_weights, bad ? 30 : 0);
+        assert_int_equal(isnan(heads[h].entropy) != 0, bad);
+    }
+    assert_true(count[0] == 0 && isfinite(rms[0]) && rms[0] > 0);
+    assert_true(count[1] == 120 && count[2] == 120 && isnan(rms[1]));
+    free(weights);
+    es_small_close(&s);
+}
+
+/* Nothing is clipped, and the step takes the parameters along. */
+static void test_model__nan_gradient(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+G");
+    es_train_config train;
+    es_train_config_default(&train);
+    es_small_model s = es_small_open(&config);
+    double norm = 0;
+    float wte[132];
+    assert_int_equal(es_model_get(s.model, 0, wte, 132), ES_OK);
+    wte[3 * 12] = INFINITY; /* token 3 is the first of the micro-batch */
+    assert_int_equal(es_model_set(s.model, 0, wte, 132), ES_OK);
+    es_small_forward(&s);
+    assert_true(!isfinite(s.losses.loss));
+    es_model_zero_gradients(s.model);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    assert_int_equal(es_model_update(s.model, &train, 1e-3, &norm), ES_OK);
+    assert_true(!isfinite(norm));
+    assert_int_equal(es_model_get(s.model, 0, wte, 132), ES_OK);
+    assert_true(isnan(wte[3 * 12]));
+    es_small_forward(&s);
+    assert_true(isnan(s.losses.loss));
+    es_small_close(&s);
+}
+
+static void test_model__refuses(void **state)
+{
+    (void)state;
+    es_model *model = (es_model *)&model;
+    es_model_config config = es_small_config("SM");
+    config.n_head = 5;
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_EUSAGE);
+    assert_null(model);
+}
+
+static void test_model__too_large(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM");
+    es_model *model;
+    config.n_layer = 1024;
+    config.d_model = 1 << 16;
+    config.n_head = 1 << 8;
+    config.batch = 1 << 12;
+    config.ctx = 1 << 14;
+    config.mlp_mult = 64;
+    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_ENOMEM);
+    assert_null(model);
+}
+
+static void test_model__wrong_calls(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    es_small_model s = es_small_open(&config);
+    float few[3];
+    assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
+    es_small_forward(&s);
+    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
+    assert_int_equal(es_model_get(s.model, 0, few, 3), ES_EARGUMENT);
+    assert_int_equal(es_model_get(s.model, 1000, few, 3), ES_EARGUMENT);
+    s.tokens[4] = 11;
+    assert_int_equal(
+        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false),
+        ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "token 4"));
+    s.tokens[4] = 0;
+    s.targets[9] = -1;
+    assert_int_equal(
+        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false),
+        ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "target 9"));
+    es_small_close(&s);
+}
+
+static void test_model__without_targets(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM+LN+G");
+    es_small_model s = es_small_open(&config);
+    es_small_forward(&s);
+    float first = es_model_logits(s.model)[100];
+    assert_int_equal(
+        es_model_forward(s.model, &s.losses, s.tokens, NULL, false, false),
+        ES_OK);
+    assert_true(isnan(s.losses.loss) && isnan(s.losses.ce));
+    assert_true(es_model_logits(s.model)[100] == first);
+    assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
+    es_small_close(&s);
+}
+
+/* Of a model that is only looked at. */
+static void test_model__forward_only(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
+    es_small_model both = es_small_open(&config);
+    config.forward_only = true;
+    es_small_model one = es_small_open(&config);
+    es_train_config train;
+    float values[64] = {0};
+    double norm;
+    es_train_config_default(&train);
+    es_small_forward(&both);
+    es_small_forward(&one);
+    assert_true(one.losses.loss <= both.losses.loss &&
+                one.losses.loss >= both.losses.loss);
+    size_t bias = es_small_find(&one, "ln_f.bias");
+    size_t n = es_model_parameter(one.model, bias).n;
+    assert_int_equal(es_model_backward(one.model, 1), ES_EARGUMENT);
+    assert_int_equal(es_model_update(one.model, &train, 1, &norm),
+                     ES_EARGUMENT);
+    assert_int_equal(es_model_get_gradient(one.model, bias, values, n),
+                     ES_EARGUMENT);
+    assert_int_equal(
+        es_model_set_moment(one.model, ES_MOMENT_FIRST, bias, values, n),
+        ES_EARGUMENT);
+    es_model_zero_gradients(one.model);
+    es_small_close(&one);
+    es_small_close(&both);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model__forward_only),
+        cmocka_unit_test(test_model__gradients_add_up),
+        cmocka_unit_test(test_model__same_bits),
+        cmocka_unit_test(test_model__decay),
+        cmocka_unit_test(test_model__slope_decay),
+        cmocka_unit_test(test_model__clip),
+        cmocka_unit_test(test_model__frozen_bias),
+        cmocka_unit_test(test_model__counts_trainable),
+        cmocka_unit_test(test_model__learns),
+        cmocka_unit_test(test_model__nan_weight),
+        cmocka_unit_test(test_model__nan_gradient),
+        cmocka_unit_test(test_model__refuses),
+        cmocka_unit_test(test_model__too_large),
+        cmocka_unit_test(test_model__wrong_calls),
+        cmocka_unit_test(test_model__without_targets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,427 @@
+/* WNorm's and SNorm's weights and gradients against plain loops in double,
+ * with every variant of the kernels that this machine can run. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/variants.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Sizes of the columns: odd ones, one row, one column, more than a thread
+ * takes at a time; stride and first are made from them. */
+static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
+                               {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
+#define N_SIZES (sizeof sizes / sizeof *sizes)
+
+static const es_ops *ops;
+static es_backend *cpu;
+
+/* kernels NULL: those that it chooses itself. */
+static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
+{
+    const es_extents largest = {
+        .n_rows = 1, .width = 1300, .n_ctx = 1, .n_head = 1, .head_width = 1};
+    ops = &es_cpu_ops;
+    assert_int_equal(ops->open(&cpu, n_threads), ES_OK);
+    cpu->kernels = kernels ? kernels : cpu->kernels;
+    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+}
+
+static void with_all_variants(void (*check)(int n_in, int n))
+{
+    EACH_VARIANT(kernels)
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        open_cpu(n_threads, *kernels);
+        for (size_t k = 0; k < N_SIZES; k++)
+            check(sizes[k][0], sizes[k][1]);
+        ops->close(cpu);
+    }
+}
+
+static es_mem *mem(void *floats_of_cpu)
+{
+    return (es_mem *)floats_of_cpu;
+}
+
+static uint64_t seed = 5;
+
+static float *array(int n)
+{
+    float *out = malloc((size_t)n * sizeof *out);
+    assert_non_null(out);
+    es_test_fill(out, (size_t)n, 1, &seed);
+    return out;
+}
+
+static double *doubles(int n)
+{
+    double *out = calloc((size_t)n, sizeof *out);
+    assert_non_null(out);
+    return out;
+}
+
+static double *widen(const float *from, int n)
+{
+    double *out = doubles(n);
+    for (int i = 0; i < n; i++)
+        out[i] = (double)from[i];
+    return out;
+}
+
+/* --- columns inside a wider matrix ---------------------------------------- */
+
+/* Three columns stand before them and two after. */
+static es_columns columns_of(int n_in, int n)
+{
+    return (es_columns){n_in, n + 5, 3, n};
+}
+
+static int whole(const es_columns *c)
+{
+    return c->n_in * c->stride;
+}
+
+/* The columns alone, (in,n). */
+static double *cut(const float *from, const es_columns *c)
+{
+    double *out = doubles(c->n_in * c->n);
+    for (int i = 0; i < c->n_in * c->n; i++)
+        out[i] = (double)from[i / c->n * c->stride + c->first + i % c->n];
+    return out;
+}
+
+/* The columns are what they should be, the others as they were. */
+static void expect_columns(const char *what, const float *got,
+                           const double *want, const float *before,
+                           const es_columns *c)
+{
+    float *inside = malloc((size_t)(c->n_in * c->n) * sizeof *inside);
+    for (int i = 0; i < whole(c); i++) {
+        const int j = i % c->stride - c->first;
+        if (j >= 0 && j < c->n)
+            inside[i / c->stride * c->n + j] = got[i];
+        else if (!(got[i] == before[i]))
+            fail_msg("%s: touches column %d", what, j);
+    }
+    es_test_expect_close(what, inside, want, (size_t)(c->n_in * c->n));
+    free(inside);
+}
+
+static float *copy(const float *from, int n)
+{
+    float *out = malloc((size_t)n * sizeof *out);
+    memcpy(out, from, (size_t)n * sizeof *out);
+    return out;
+}
+
+/* --- WNorm ---------------------------------------------------------------- */
+
+static void check_weight_norm(int n_in, int n)
+{
+    const es_columns c = columns_of(n_in, n);
+    float *v = array(whole(&c)), *g = array(n), *w = array(whole(&c));
+    float *before = copy(w, whole(&c));
+    double *from = cut(v, &c), *scale = widen(g, n), *want = doubles(n_in * n);
+    ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
+    es_ref_weight_norm(want, from, scale, n_in, n);
+    expect_columns("weight norm", w, want, before, &c);
+    free(v), free(g), free(w), free(before);
+    free(from), free(scale), free(want);
+}
+
+static void test_normed__weight_norm(void **state)
+{
+    (void)state;
+    with_all_variants(check_weight_norm);
+}
+
+/* What the gradients are of: sum over i of dw_i w_i. */
+typedef struct objective {
+    const double *dw, *m, *g, *u, *v; /* g NULL: SNorm */
+    int n_in, n;
+} objective;
+
+static double evaluate(const objective *o)
+{
+    double sum = 0, *w = doubles(o->n_in * o->n);
+    if (o->g)
+        es_ref_weight_norm(w, o->m, o->g, o->n_in, o->n);
+    else
+        es_ref_spectral_norm(w, o->m, o->u, o->v, o->n_in, o->n);
+    for (int i = 0; i < o->n_in * o->n; i++)
+        sum += o->dw[i] * w[i];
+    free(w);
+    return sum;
+}
+
+/* Central differences at some 40 entries of x; at the others what was got
+ * stands against itself. */
+static void differences(double *want, double *got, double *x, int n,
+                        const objective *o)
+{
+    for (int i = 0; i < n; i++) {
+        const double kept = x[i], step = 1e-5;
+        want[i] = got[i];
+        if (i % (1 + n / 41))
+            continue;
+        x[i] = kept + step;
+        const double above = evaluate(o);
+        x[i] = kept - step;
+        want[i] = (above - evaluate(o)) / (2 * step);
+        x[i] = kept;
+    }
+}
+
+/* before + what the differences say, at the columns. */
+static void expect_gradient(const char *what, const float *got,
+                            const float *before, const es_columns *c, double *m,
+                            const objective *o)
+{
+    const int n = c->n_in * c->n;
+    double *was = cut(before, c), *is = cut(got, c), *want = doubles(n);
+    for (int i = 0; i < n; i++)
+        is[i] -= was[i];
+    differences(want, is, m, n, o);
+    for (int i = 0; i < n; i++)
+        want[i] += was[i];
+    expect_columns(what, got, want, before, c);
+    free(was), free(is), free(want);
+}
+
+static void check_weight_norm_backward(int n_in, int n)
+{
+    const es_columns c = columns_of(n_in, n), row = {1, n, 0, n};
+    float *v = array(whole(&c)), *g = array(n), *dw = array(whole(&c));
+    float *dv = array(whole(&c)), *dg = array(n);
+    float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
+    /* A single row leaves dv = 0, a difference of terms as 1 / |v|. */
+    for (int i = 0; i < whole(&c); i++)
+        v[i] += v[i] < 0 ? -0.5f : 0.5f;
+    double *m = cut(v, &c), *scale = widen(g, n), *along = cut(dw, &c);
+    const objective o = {.dw = along, .m = m, .g = scale, .n_in = n_in, .n = n};
+    ops->weight_norm_backward(cpu, mem(dv), mem(dg), mem(dw), mem(v), mem(g),
+                              &c);
+    expect_gradient("dv", dv, dv_before, &c, m, &o);
+    expect_gradient("dg", dg, dg_before, &row, scale, &o);
+    free(v), free(g), free(dw), free(dv), free(dg);
+    free(dv_before), free(dg_before), free(m), free(scale), free(along);
+}
+
+static void test_normed__weight_norm_backward(void **state)
+{
+    (void)state;
+    with_all_variants(check_weight_norm_backward);
+}
+
+/* --- SNorm ---------------------------------------------------------------- */
+
+static void check_spectral_norm(int n_in, int n)
+{
+    for (int n_iterations = 0; n_iterations < 4; n_iterations++) {
+        const es_columns c = columns_of(n_in, n);
+        float *m = array(whole(&c)), *w = array(whole(&c)), sigma;
+        float *u = array(n), *v = array(n_in), *before = copy(w, whole(&c));
+        double *from = cut(m, &c), *want = doubles(n_in * n);
+        double *ref_u = widen(u, n), *ref_v = widen(v, n_in);
+        for (int i = 0; i < n_iterations; i++)
+            es_ref_power_iteration(ref_u, ref_v, from, n_in, n);
+        double length = es_ref_spectral_norm(want, from, ref_u, ref_v, n_in, n);
+        ops->spectral_norm(cpu, mem(w), mem(&sigma), mem(u), mem(v), mem(m), &c,
+                           n_iterations);
+        es_test_expect_close("sigma", &sigma, &length, 1);
+        es_test_expect_close("u", u, ref_u, (size_t)n);
+        es_test_expect_close("v", v, ref_v, (size_t)n_in);
+        expect_columns("spectral norm", w, want, before, &c);
+        free(m), free(w), free(u), free(v), free(before);
+        free(from), free(want), free(ref_u), free(ref_v);
+    }
+}
+
+static void test_normed__spectral_norm(void **state)
+{
+    (void)state;
+    with_all_variants(check_spectral_norm);
+}
+
+/* The columns (3,0,4) and (8,0,-6) are orthogonal, of length 5 and 10. */
+static void check_singular_value(int n_in, int n)
+{
+    (void)n_in, (void)n;
+    const es_columns c = {3, 2, 0, 2};
+    float m[6] = {3, 8, 0, 0, 4, -6}, w[6], u[2] = {0.8f, 0.6f}, v[3], sigma;
+    const double unit[3] = {0.8, 0, -0.6}, largest = 10;
+    ops->spectral_norm(cpu, mem(w), mem(&sigma), mem(u), mem(v), mem(m), &c,
+                       20);
+    es_test_expect_close("sigma", &sigma, &largest, 1);
+    es_test_expect_close("v", v, unit, 3);
+}
+
+static void test_normed__largest_singular_value(void **state)
+{
+    (void)state;
+    with_all_variants(check_singular_value);
+}
+
+static void check_spectral_norm_backward(int n_in, int n)
+{
+    const es_columns c = columns_of(n_in, n);
+    float *m = array(whole(&c)), *w = array(whole(&c)), sigma;
+    float *u = array(n), *v = array(n_in), *dw = array(whole(&c));
+    float *dm = array(whole(&c)), *before = copy(dm, whole(&c));
+    ops->spectral_norm(cpu, mem(w), mem(&sigma), mem(u), mem(v), mem(m), &c, 2);
+    double *from = cut(m, &c), *along = cut(dw, &c);
+    double *ref_u = widen(u, n), *ref_v = widen(v, n_in);
+    const objective o = {along, from, NULL, ref_u, ref_v, n_in, n};
+    ops->spectral_norm_backward(cpu, mem(dm), mem(dw), mem(w), mem(&sigma),
+                                mem(u), mem(v), &c);
+    expect_gradient("dm", dm, before, &c, from, &o);
+    free(m), free(w), free(u), free(v), free(dw), free(dm), free(before);
+    free(from), free(along), free(ref_u), free(ref_v);
+}
+
+static void test_normed__spectral_norm_backward(void **state)
+{
+    (void)state;
+    with_all_variants(check_spectral_norm_backward);
+}
+
+/* --- neither -------------------------------------------------------------- */
+
+static void check_copy(int n_in, int n)
+{
+    const es_columns c = columns_of(n_in, n);
+    float *x = array(whole(&c)), *y = array(whole(&c));
+    float *before = copy(y, whole(&c));
+    double *want = cut(x, &c);
+    ops->copy_columns(cpu, mem(y), mem(x), &c, false);
+    expect_columns("copy", y, want, before, &c);
+    for (int i = 0; i < n_in * n; i++)
+        want[i] *= 2;
+    ops->copy_columns(cpu, mem(y), mem(x), &c, true);
+    expect_columns("copy, added", y, want, before, &c);
+    free(x), free(y), free(before), free(want);
+}
+
+static void test_normed__copy_columns(void **state)
+{
+    (void)state;
+    with_all_variants(check_copy);
+}
+
+/* --- zeros and NaN -------------------------------------------------------- */
+
+enum { ROWS = 9, WIDE = 40 };
+
+/* Column 4 is zeros, column 21 has a NaN; all others are as they should be. */
+static void check_bad_columns(int n_in, int n)
+{
+    (void)n_in, (void)n;
+    const es_columns c = {ROWS, WIDE, 0, WIDE};
+    float *v = array(ROWS * WIDE), *g = array(WIDE), *dw = array(ROWS * WIDE);
+    float w[ROWS * WIDE], dv[ROWS * WIDE] = {0}, dg[WIDE] = {0};
+    for (int i = 0; i < ROWS; i++)
+        v[i * WIDE + 4] = 0;
+    v[5 * WIDE + 21] = NAN;
+    g[7] = 0; /* a column of zeros that is none of v */
+    ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
+    ops->weight_norm_backward(cpu, mem(dv), mem(dg), mem(dw), mem(v), mem(g),
+                              &c);
+    for (int i = 0; i < ROWS * WIDE; i++) {
+        const int j = i % WIDE;
+        const bool bad = j == 4 || j == 21;
+        assert_int_equal(isnan(w[i]) != 0, bad);
+        assert_int_equal(isnan(dv[i]) != 0, bad);
+        assert_int_equal(isnan(dg[j]) != 0, bad);
+        assert_int_equal(w[i] == 0, j == 7);
+    }
+    free(v), free(g), free(dw);
+}
+
+static void test_normed__bad_columns(void **state)
+{
+    (void)state;
+    with_all_variants(check_bad_columns);
+}
+
+/* Of a matrix of zeros, or one with a NaN, nothing is left. */
+static void check_bad_matrix(int n_in, int n)
+{
+    (void)n_in, (void)n;
+    const es_columns c = {ROWS, WIDE, 0, WIDE};
+    for (int with_nan = 0; with_nan < 2; with_nan++) {
+        float *m = array(ROWS * WIDE), *u = array(WIDE), *v = array(ROWS);
+        float w[ROWS * WIDE], sigma = 1;
+        memset(m, 0, with_nan ? 0 : ROWS * WIDE * sizeof *m);
+        m[3] = with_nan ? NAN : 0;
+        ops->spectral_norm(cpu, mem(w), mem(&sigma), mem(u), mem(v), mem(m), &c,
+                           1);
+        assert_true(isnan(sigma));
+        for (int i = 0; i < ROWS * WIDE; i++)
+            assert_true(isnan(w[i]) && isnan(u[i % WIDE]) &&
+                        isnan(v[i / WIDE]));
+        free(m), free(u), free(v);
+    }
+}
+
+static void test_normed__bad_matrix(void **state)
+{
+    (void)state;
+    with_all_variants(check_bad_matrix);
+}
+
+/* --- the same bits -------------------------------------------------------- */
+
+enum { BITS_IN = 123, BITS_N = 457, BITS = BITS_IN * BITS_N };
+
+typedef struct outputs {
+    float w[2][BITS], dm[2][BITS], dg[BITS_N], u[BITS_N], v[BITS_IN], sigma;
+} outputs;
+
+static outputs *run_all(uint64_t from_seed)
+{
+    const es_columns c = {BITS_IN, BITS_N, 0, BITS_N};
+    seed = from_seed;
+    float *m = array(BITS), *dw = array(BITS), *g = array(BITS_N);
+    outputs *out = calloc(1, sizeof *out);
+    es_test_fill(out->u, BITS_N, 1, &seed);
+    ops->weight_norm(cpu, mem(out->w[0]), mem(m), mem(g), &c);
+    ops->weight_norm_backward(cpu, mem(out->dm[0]), mem(out->dg), mem(dw),
+                              mem(m), mem(g), &c);
+    ops->spectral_norm(cpu, mem(out->w[1]), mem(&out->sigma), mem(out->u),
+                       mem(out->v), mem(m), &c, 2);
+    ops->spectral_norm_backward(cpu, mem(out->dm[1]), mem(dw), mem(out->w[1]),
+                                mem(&out->sigma), mem(out->u), mem(out->v), &c);
+    free(m), free(dw), free(g);
+    return out;
+}
+
+static void test_normed__same_bits(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        open_cpu(n_threads, NULL);
+        outputs *once = run_all(77), *again = run_all(77);
+        outputs *other = run_all(78);
+        assert_memory_equal(once, again, sizeof *once);
+        assert_memory_not_equal(once, other, sizeof *once);
+        free(once), free(again), free(other);
+        ops->close(cpu);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_normed__weight_norm),
+        cmocka_unit_test(test_normed__weight_norm_backward),
+        cmocka_unit_test(test_normed__spectral_norm),
+        cmocka_unit_test(test_normed__largest_singular_value),
+        cmocka_unit_test(test_normed__spectral_norm_backward),
+        cmocka_unit_test(test_normed__copy_columns),
+        cmocka_unit_test(test_normed__bad_columns),
+        cmocka_unit_test(test_normed__bad_matrix),
+        cmocka_unit_test(test_normed__same_bits),
+    };
+    return cmocka_run_group_tests_name("normed", tests, NULL, NULL);
+}

@@ -1,0 +1,519 @@
+/* The operations of the CPU back-end but attention, each against plain loops
+ * in double, with every variant of the kernels that this machine can run. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/variants.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_ops *ops;
+static es_backend *cpu; /* three threads, variant by variant */
+
+static void with_all_variants(void (*check)(void))
+{
+    const es_extents largest = {.n_rows = 300,
+                                .width = 300,
+                                .n_ctx = 16,
+                                .n_head = 1,
+                                .head_width = 16};
+    ops = &es_cpu_ops;
+    EACH_VARIANT(kernels)
+    {
+        assert_int_equal(ops->open(&cpu, 3), ES_OK);
+        cpu->kernels = *kernels;
+        assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+        check();
+        ops->close(cpu);
+    }
+}
+
+/* A random array; freed by the caller. */
+static float *array(size_t n, double scale)
+{
+    static uint64_t seed = 11;
+    float *out = malloc(n * sizeof *out);
+    assert_non_null(out);
+    es_test_fill(out, n, scale, &seed);
+    return out;
+}
+
+static double *doubles(size_t n)
+{
+    double *out = calloc(n, sizeof *out);
+    assert_non_null(out);
+    return out;
+}
+
+static float *copy(const float *from, size_t n)
+{
+    float *out = malloc(n * sizeof *out);
+    assert_non_null(out);
+    memcpy(out, from, n * sizeof *out);
+    return out;
+}
+
+static es_mem *mem(void *floats_of_cpu)
+{
+    return (es_mem *)floats_of_cpu;
+}
+
+static void add(double *to, const float *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += (double)from[i];
+}
+
+/* --- products ------------------------------------------------------------- */
+
+static void check_linear(int n, int n_in, int n_out, bool transposed)
+{
+    size_t sy = (size_t)(n * n_out);
+    float *x = array((size_t)(n * n_in), 1), *b = array((size_t)n_out, 1);
+    float *w = array((size_t)(n_in * n_out), 1), *y = array(sy, 1);
+    float *r = array(sy, 1);
+    double *want = doubles(sy);
+    es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, transposed, 0};
+    ops->linear(cpu, mem(y), NULL, mem(x), &linear, n);
+    es_ref_linear(want, x, w, b, n, n_in, n_out, transposed);
+    es_test_expect_close("linear", y, want, sy);
+    ops->linear(cpu, mem(y), mem(r), mem(x), &linear, n);
+    add(want, r, sy);
+    es_test_expect_close("linear + residual", y, want, sy);
+    linear.bias = NULL;
+    ops->linear(cpu, mem(r), mem(r), mem(x), &linear, n);
+    for (int i = 0; i < n * n_out; i++)
+        want[i] -= (double)b[i % n_out];
+    es_test_expect_close("linear in place", r, want, sy);
+    free(x), free(b), free(w), free(y), free(r), free(want);
+}
+
+static void check_linear_input(int n, int n_in, int n_out, bool transposed)
+{
+    size_t sx = (size_t)(n * n_in);
+    float *dy = array((size_t)(n * n_out), 1), *dx = array(sx, 1);
+    float *w = array((size_t)(n_in * n_out), 1);
+    double *want = doubles(sx);
+    es_linear linear = {mem(w), NULL, n_in, n_out, 0, transposed, 0};
+    es_ref_linear(want, dy, w, NULL, n, n_out, n_in, !transposed);
+    ops->linear_backward_input(cpu, mem(dx), mem(dy), &linear, n, false);
+    es_test_expect_close("input gradient", dx, want, sx);
+    add(want, dx, sx);
+    ops->linear_backward_input(cpu, mem(dx), mem(dy), &linear, n, true);
+    es_test_expect_close("input gradient, added", dx, want, sx);
+    free(dy), free(dx), free(w), free(want);
+}
+
+/* dW[a][b] += sum x[i][a] dy[i][b], or its transpose; only the first
+ * `trained` biases have a gradient. */
+static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
+                                int trained)
+{
+    size_t sw = (size_t)(n_in * n_out);
+    float *x = array((size_t)(n * n_in), 1);
+    float *dy = array((size_t)(n * n_out), 1);
+    float *dw = array(sw, 1), *db = array((size_t)n_out, 1);
+    double *want = doubles(sw), *bias = doubles((size_t)n_out);
+    es_linear linear = {NULL, NULL, n_in, n_out, trained, transposed, 0};
+    add(want, dw, sw);
+    add(bias, db, (size_t)n_out);
+    for (int i = 0; i < n; i++)
+        for (int b = 0; b < n_out; b++) {
+            bias[b] += b < trained ? (double)dy[i * n_out + b] : 0;
+            for (int a = 0; a < n_in; a++)
+                want[transposed ? b * n_in + a : a * n_out + b] +=
+                    (double)x[i * n_in + a] * (double)dy[i * n_out + b];
+        }
+    ops->linear_backward_weight(cpu, mem(dw), mem(db), mem(x), mem(dy), &linear,
+                                n);
+    es_test_expect_close("weight gradient", dw, want, sw);
+    es_test_expect_close("bias gradient", db, bias, (size_t)n_out);
+    free(x), free(dy), free(dw), free(db), free(want), free(bias);
+}
+
+static void check_products(void)
+{
+    static const int sizes[][3] = {
+        {1, 1, 1}, {7, 3, 5}, {33, 20, 48}, {129, 17, 1}, {50, 64, 131}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int transposed = 0; transposed < 2; transposed++) {
+            const int *s = sizes[i];
+            check_linear(s[0], s[1], s[2], transposed);
+            check_linear_input(s[0], s[1], s[2], transposed);
+            check_linear_weight(s[0], s[1], s[2], transposed,
+                                (2 * s[2] + 2) / 3);
+        }
+}
+
+static void test_ops__products(void **state)
+{
+    (void)state;
+    with_all_variants(check_products);
+}
+
+/* --- activations ---------------------------------------------------------- */
+
+static const es_activation kinds[] = {
+    ES_ACT_LINEAR, ES_ACT_GELU, ES_ACT_GELU_TANH, ES_ACT_RELU, ES_ACT_LEAKY};
+
+static void check_act(es_activation kind, int n, int n_in, int n_out)
+{
+    const bool linear_act = kind == ES_ACT_LINEAR;
+    size_t sy = (size_t)(n * n_out);
+    float *x = array((size_t)(n * n_in), 1), *b = array((size_t)n_out, 1);
+    float *w = array((size_t)(n_in * n_out), 4), *pre = array(sy, 1);
+    float *post = array(sy, 1);
+    double *want = doubles(sy);
+    const es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, false, 0};
+    const es_act act = {.kind = kind, .slope = 0.3f};
+    es_ref_linear(want, x, w, b, n, n_in, n_out, false);
+    ops->linear_act(cpu, linear_act ? NULL : mem(pre), mem(post), mem(x),
+                    &linear, &act, n);
+    if (!linear_act)
+        es_test_expect_close("before", pre, want, sy);
+    for (size_t i = 0; i < sy; i++)
+        want[i] = es_ref_act(want[i], kind, (double)act.slope);
+    es_test_expect_close("after", post, want, sy);
+    free(x), free(b), free(w), free(pre), free(post), free(want);
+}
+
+/* Through y = act(pre) W, W (in,out). */
+static void check_act_backward(es_activation kind, int n, int n_in, int n_out)
+{
+    size_t sp = (size_t)(n * n_in);
+    float *dy = array((size_t)(n * n_out), 1), *pre = array(sp, 5);
+    float *w = array((size_t)(n_in * n_out), 1), *dpre = array(sp, 1);
+    float *post = array(sp, 1), slope = 0.3f, dslope = 0.5f;
+    double *want = doubles(sp), *value = doubles(sp), expected = 0.5;
+    const es_linear linear = {mem(w), NULL, n_in, n_out, 0, false, 0};
+    const es_act act = {.kind = kind, .learnt = mem(&slope)};
+    es_ref_linear(want, dy, w, NULL, n, n_out, n_in, true);
+    for (size_t i = 0; i < sp; i++) {
+        double u = (double)pre[i];
+        expected += kind == ES_ACT_LEAKY && u < 0 ? want[i] * u : 0;
+        want[i] *= es_ref_act_slope(u, kind, (double)slope);
+        value[i] = es_ref_act(u, kind, (double)slope);
+    }
+    ops->linear_backward_act(cpu, mem(dpre), mem(post), mem(&dslope), mem(dy),
+                             mem(pre), &linear, &act, n);
+    es_test_expect_close("dpre", dpre, want, sp);
+    if (kind != ES_ACT_LINEAR) {
+        es_test_expect_close("post", post, value, sp);
+        es_test_expect_close("dslope", &dslope, &expected, 1);
+    }
+    free(dy), free(pre), free(w), free(dpre), free(post);
+    free(want), free(value);
+}
+
+static void check_acts(void)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        check_act(kinds[i], 1, 1, 1);
+        check_act(kinds[i], 37, 5, 29);
+        check_act_backward(kinds[i], 1, 1, 1);
+        check_act_backward(kinds[i], 37, 29, 5);
+    }
+}
+
+static void test_ops__activations(void **state)
+{
+    (void)state;
+    with_all_variants(check_acts);
+}
+
+/* The ends of the scale, the kink, and what is not finite. */
+static void check_act_ends(void)
+{
+    const float x[] = {-INFINITY, -1e30f, -88, -20, -5,    -1e-20f,  -0.0f, 0,
+                       1e-20f,    5,      20,  88,  1e30f, INFINITY, NAN};
+    enum { N = sizeof x / sizeof *x };
+    for (size_t k = 1; k < sizeof kinds / sizeof *kinds; k++) {
+        float post[N], again[N], slope[N];
+        double want[N], derivative[N];
+        for (int i = 0; i < N; i++) {
+            slope[i] = 1;
+            want[i] = es_ref_act((double)x[i], kinds[k], 0.3);
+            derivative[i] = es_ref_act_slope((double)x[i], kinds[k], 0.3);
+        }
+        cpu->kernels->act(post, x, N, kinds[k], 0.3f);
+        cpu->kernels->act_backward(slope, again, x, N, kinds[k], 0.3f);
+        for (int i = 0; i < N; i++) {
+            assert_true(post[i] == again[i] ||
+                        (isnan(post[i]) && isnan(again[i])));
+            if (isinf(x[i])) /* may be infinity times 0 in any formula */
+                continue;
+            float small = 2e-6f * fmaxf(1, fabsf((float)want[i]));
+            assert_true(fabsf(post[i] - (float)want[i]) <= small ||
+                        (isnan(x[i]) && isnan(post[i])));
+            assert_true(fabsf(slope[i] - (float)derivative[i]) <= 2e-6f ||
+                        isnan(x[i]));
+        }
+        assert_true(post[N - 2] == INFINITY);
+    }
+}
+
+static void test_ops__activation_ends(void **state)
+{
+    (void)state;
+    with_all_variants(check_act_ends);
+}
+
+/* --- layer norm ----------------------------------------------------------- */
+
+/* sum dy y of one row, as a function of everything. */
+static double norm_objective(const float *x, const float *w, const float *b,
+                             const float *dy, int n, int width)
+{
+    double *y = doubles((size_t)width), sum = 0;
+    for (int i = 0; i < n; i++) {
+        es_ref_layer_norm(y, x + i * width, w, b, width);
+        for (int j = 0; j < width; j++)
+            sum += y[j] * (double)dy[i * width + j];
+    }
+    free(y);
+    return sum;
+}
+
+/* Central differences in float32 steps that are exact. */
+static void norm_differences(double *out, float *at, size_t n_at,
+                             const float *x, const float *w, const float *b,
+                             const float *dy, int n, int width)
+{
+    const float step = 0x1p-9f;
+    for (size_t i = 0; i < n_at; i++) {
+        float kept = roundf(at[i] * 4096) / 4096;
+        at[i] = kept + step;
+        double above = norm_objective(x, w, b, dy, n, width);
+        at[i] = kept - step;
+        double below = norm_objective(x, w, b, dy, n, width);
+        at[i] = kept;
+        out[i] += (above - below) / (2 * (double)step);
+    }
+}
+
+static void check_norm(int n, int width)
+{
+    size_t s = (size_t)(n * width), k = (size_t)width;
+    float *x = array(s, 2), *w = array(k, 1), *b = array(k, 1);
+    float *dy = array(s, 1), *dx = array(s, 1), *y = array(s, 1);
+    float *dw = array(k, 1), *db = array(k, 1);
+    float *mean = array((size_t)n, 1), *rstd = array((size_t)n, 1);
+    double *want = doubles(s), *wants = doubles(2 * k);
+    add(want, dx, s);
+    add(wants, dw, k);
+    add(wants + k, db, k);
+    norm_differences(want, x, s, x, w, b, dy, n, width);
+    norm_differences(wants, w, k, x, w, b, dy, n, width);
+    norm_differences(wants + k, b, k, x, w, b, dy, n, width);
+    ops->layer_norm(cpu, mem(y), mem(mean), mem(rstd), mem(x), mem(w), mem(b),
+                    n, width);
+    ops->layer_norm_backward(cpu, mem(dx), mem(dw), mem(db), mem(dy), mem(x),
+                             mem(mean), mem(rstd), mem(w), n, width);
+    for (size_t i = 0; i < s + 2 * k; i++) {
+        double got = (double)(i < s       ? dx[i]
+                              : i < s + k ? dw[i - s]
+                                          : db[i - s - k]);
+        double expected = i < s ? want[i] : wants[i - s];
+        assert_true(fabs(got - expected) <= 1e-3 * (1 + fabs(expected)));
+    }
+    for (int i = 0; i < n; i++)
+        es_ref_layer_norm(want + i * width, x + i * width, w, b, width);
+    es_test_expect_close("layer norm", y, want, s);
+    free(x), free(w), free(b), free(dy), free(dx), free(y), free(dw);
+    free(db), free(mean), free(rstd), free(want), free(wants);
+}
+
+static void check_norms(void)
+{
+    check_norm(1, 2);
+    check_norm(5, 7);
+    check_norm(3, 33);
+    check_norm(1, 1); /* variance 0: eps alone */
+}
+
+static void test_ops__layer_norm(void **state)
+{
+    (void)state;
+    with_all_variants(check_norms);
+}
+
+/* --- loss ----------------------------------------------------------------- */
+
+static void check_loss(int n, int vocab, double scale)
+{
+    size_t s = (size_t)(n * vocab);
+    float *x = array(s, scale), *kept = copy(x, s);
+    float *loss = array((size_t)n, 1), *lse = array((size_t)n, 1);
+    int32_t *targets = malloc((size_t)n * sizeof *targets);
+    double *want = doubles((size_t)n), *gradient = doubles(s);
+    for (int i = 0; i < n; i++) {
+        const float *row = kept + i * vocab;
+        targets[i] = i * 7 % vocab;
+        want[i] = es_ref_cross_entropy(row, targets[i], vocab);
+        for (int j = 0; j < vocab; j++)
+            gradient[i * vocab + j] =
+                0.25 *
+                (exp(-es_ref_cross_entropy(row, j, vocab)) - (j == targets[i]));
+    }
+    ops->cross_entropy(cpu, mem(loss), mem(lse), mem(x), mem(targets), n, vocab,
+                       vocab);
+    es_test_expect_close("loss", loss, want, (size_t)n);
+    es_control control = {.loss_scale = 8};
+    ops->cross_entropy_backward(cpu, mem(x), mem(lse), mem(targets), 0.03125f,
+                                mem(&control), n, vocab, vocab);
+    es_test_expect_close("dlogits", x, gradient, s);
+    free(x), free(kept), free(loss), free(lse), free(targets);
+    free(want), free(gradient);
+}
+
+static void check_losses(void)
+{
+    check_loss(1, 1, 1);
+    check_loss(19, 7, 3);
+    check_loss(5, 257, 1);
+    check_loss(3, 33, 60);
+}
+
+static void test_ops__cross_entropy(void **state)
+{
+    (void)state;
+    with_all_variants(check_losses);
+}
+
+static void check_loss_nan(void)
+{
+    float x[3][5] = {{1, 2, NAN, 0, 1}, {1, 2, 3, 4, 5}, {0, INFINITY, 0, 0}};
+    float loss[3], lse[3];
+    const int32_t targets[3] = {0, 1, 2};
+    ops->cross_entropy(cpu, mem(loss), mem(lse), mem(x), mem((void *)targets),
+                       3, 5, 5);
+    assert_true(isnan(loss[0]));
+    assert_true(isfinite(loss[1]));
+    assert_true(!isfinite(loss[2]));
+}
+
+static void test_ops__cross_entropy_nan(void **state)
+{
+    (void)state;
+    with_all_variants(check_loss_nan);
+}
+
+/* --- embedding ------------------------------------------------------------ */
+
+static void check_embed(void)
+{
+    enum { B = 3, T = 5, V = 4, D = 19, N = B * T };
+    float *wte = array(V * D, 1), *wpe = array(T * D, 1), *x = array(N * D, 1);
+    float *dwte = array(V * D, 1), *dwpe = array(T * D, 1);
+    double *want = doubles(N * D), *token = doubles(V * D);
+    double *position = doubles(T * D);
+    int32_t tokens[N];
+    add(token, dwte, V * D);
+    add(position, dwpe, T * D);
+    for (int i = 0; i < N; i++) {
+        tokens[i] = i % 3 ? 1 : i % V; /* one token many times */
+        for (int c = 0; c < D; c++)
+            want[i * D + c] =
+                (double)wte[tokens[i] * D + c] + (double)wpe[i % T * D + c];
+    }
+    ops->embed(cpu, mem(x), mem(tokens), mem(wte), mem(wpe), B, T, D);
+    es_test_expect_close("x", x, want, N * D);
+    for (int i = 0; i < N * D; i++) {
+        token[tokens[i / D] * D + i % D] += (double)x[i];
+        position[i / D % T * D + i % D] += (double)x[i];
+    }
+    ops->embed_backward(cpu, mem(dwte), mem(dwpe), mem(tokens), mem(x), B, T,
+                        D);
+    es_test_expect_close("dwte", dwte, token, V * D);
+    es_test_expect_close("dwpe", dwpe, position, T * D);
+    free(wte), free(wpe), free(x), free(dwte), free(dwpe);
+    free(want), free(token), free(position);
+}
+
+static void test_ops__embedding(void **state)
+{
+    (void)state;
+    with_all_variants(check_embed);
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+/* Kernels with one wrong entry are found out. */
+static void wrong_act(float *post, const float *x, size_t n, es_activation kind,
+                      float slope)
+{
+    es_cpu_kernels_plain.act(post, x, n, kind, slope);
+    post[n - 1] += 0.01f;
+}
+
+static void wrong_loss(float *row_loss, float *lse, const float *logits,
+                       const int32_t *targets, int n_rows, int vocab)
+{
+    es_cpu_kernels_plain.cross_entropy(row_loss, lse, logits, targets, n_rows,
+                                       vocab);
+    row_loss[3] = NAN;
+}
+
+static void wrong_attention(const es_cpu_head *head)
+{
+    es_cpu_kernels_plain.attention(head);
+    head->entropy[head->n_ctx - 1] *= 1.01f;
+}
+
+static void wrong_power(const es_cpu_head *head)
+{
+    es_cpu_kernels_plain.attention_backward(head);
+    if (head->power && head->dentropy)
+        head->dk[head->stride] += 0.01f;
+}
+
+static void test_ops__kernels_are_checked(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        assert_true(es_cpu_kernels_agree(*kernels));
+    }
+    es_cpu_kernels wrong = es_cpu_kernels_plain;
+    wrong.act = wrong_act;
+    assert_false(es_cpu_kernels_agree(&wrong));
+    wrong = es_cpu_kernels_plain;
+    wrong.cross_entropy = wrong_loss;
+    assert_false(es_cpu_kernels_agree(&wrong));
+    wrong = es_cpu_kernels_plain;
+    wrong.attention = wrong_attention;
+    assert_false(es_cpu_kernels_agree(&wrong));
+    wrong = es_cpu_kernels_plain;
+    wrong.attention_backward = wrong_power;
+    assert_false(es_cpu_kernels_agree(&wrong));
+}
+
+static void test_ops__unknown_backend(void **state)
+{
+    (void)state;
+    const es_ops *found = &es_cpu_ops;
+    assert_int_equal(es_ops_find(&found, "abacus", ES_FP32), ES_EUSAGE);
+    assert_null(found);
+    assert_non_null(strstr(es_message(), "abacus"));
+    assert_int_equal(es_ops_find(&found, "cpu", ES_BF16), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "bf16"));
+    assert_int_equal(es_ops_find(&found, "cpu", ES_FP32), ES_OK);
+    assert_ptr_equal(found, &es_cpu_ops);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops__products),
+        cmocka_unit_test(test_ops__activations),
+        cmocka_unit_test(test_ops__activation_ends),
+        cmocka_unit_test(test_ops__layer_norm),
+        cmocka_unit_test(test_ops__cross_entropy),
+        cmocka_unit_test(test_ops__cross_entropy_nan),
+        cmocka_unit_test(test_ops__embedding),
+        cmocka_unit_test(test_ops__kernels_are_checked),
+        cmocka_unit_test(test_ops__unknown_backend),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+#include "hooks/trainer/model/params.h"
+#include "hooks/trainer/model/random.h"
+#include "hooks/trainer/verify_internal.h"
+#include "tests/support/cmocka_all.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static es_model_config config_of(const char *arch)
+{
+    es_model_config config;
+    es_model_config_default(&config);
+    if (es_arch_parse(&config.arch, arch) != ES_OK)
+        fail_msg("%s", es_message());
+    config.n_layer = 2;
+    config.n_head = 4;
+    config.d_model = 12;
+    config.ctx = 5;
+    config.vocab = 7;
+    return config;
+}
+
+/* --- against the reference cases ------------------------------------------ */
+
+static int count_files(const char *dir, const char *folder)
+{
+    char path[1024];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s", dir, folder);
+    DIR *files = opendir(path);
+    for (struct dirent *at; files && (at = readdir(files));)
+        n += strstr(at->d_name, ".npy") != NULL;
+    if (files)
+        closedir(files);
+    return n;
+}
+
+/* Every array has a file of its shape, and every file is an array's. */
+static void check_case(const char *dir)
+{
+    es_verify_case it;
+    es_params params;
+    int n_state = 0;
+    if (es_verify_case_read(&it, dir) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(es_params_list(&params, &it.config), ES_OK);
+    for (size_t i = 0; i < params.n; i++) {
+        const es_param *param = &params.table[i];
+        const bool state = param->group == ES_GROUP_STATE;
+        const size_t dims[2] = {(size_t)param->dims[0], (size_t)param->dims[1]};
+        es_npy array = {0};
+        n_state += state;
+        if (es_verify_array_read(&array, &it, state ? "state" : "params",
+                                 param->name) != ES_OK ||
+            es_npy_expect(&array, param->name, ES_NPY_F4, param->n_dims,
+                          dims) != ES_OK)
+            fail_msg("%s: %s", dir, es_message());
+        assert_int_equal(array.n, param->n);
+        es_npy_free(&array);
+    }
+    assert_int_equal(count_files(dir, "state"), n_state);
+    assert_int_equal(count_files(dir, "params"), (int)params.n - n_state);
+    es_params_free(&params);
+    es_verify_case_free(&it);
+}
+
+static void test_params__reference_cases(void **state)
+{
+    (void)state;
+    const char *shared = getenv("ES_SHARED");
+    char base[512], dir[1024];
+    int n = 0;
+    snprintf(base, sizeof base, "%s/reference/train",
+             shared ? shared : "../shared");
+    DIR *cases = opendir(base);
+    if (!cases)
+        skip();
+    for (struct dirent *at; (at = readdir(cases));) {
+        if (at->d_name[0] == '.')
+            continue;
+        snprintf(dir, sizeof dir, "%s/%s", base, at->d_name);
+        check_case(dir);
+        n++;
+    }
+    closedir(cases);
+    assert_true(n >= 28);
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static const es_param *get(const es_params *params, const char *name)
+{
+    for (size_t i = 0; i < params->n; i++)
+        if (strcmp(params->table[i].name, name) == 0)
+            return &params->table[i];
+    fail_msg("no array %s", name);
+    return NULL;
+}
+
+static void test_params__order_and_places(void **state)
+{
+    (void)state;
+    es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
+    es_params params;
+    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    assert_string_equal(params.table[0].name, "wte");
+    assert_string_equal(params.table[1].name, "wpe");
+    assert_string_equal(params.table[2].name, "h.0.ln_1.weight");
+    assert_string_equal(params.table[params.n - 1].name, "ln_f.bias");
+    /* No two overlap, all are aligned and inside their group. */
+    for (size_t i = 0; i < params.n; i++) {
+        const es_param *a = &params.table[i];
+        assert_true(a->offset % 16 == 0);
+        assert_true(a->offset >= params.group[a->group]);
+        assert_true(a->offset + a->n <= params.group[a->group + 1]);
+        for (size_t j = 0; j < i; j++) {
+            const es_param *b = &params.table[j];
+            assert_true(a->offset >= b->offset + b->n ||
+                        b->offset >= a->offset + a->n);
+        }
+        assert_ptr_equal(es_params_find(&params, a->layer, a->role), a);
+    }
+    assert_null(es_params_find(&params, 0, ES_ROLE_ALPHA));
+    es_params_free(&params);
+}
+
+static void test_params__groups_and_frozen_parts(void **state)
+{
+    (void)state;
+    es_model_config config =
+        config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
+    es_params p;
+    config.bias = ES_BIAS_QK;
+    assert_int_equal(es_params_list(&p, &config), ES_OK);
+    assert_int_equal(get(&p, "wte")->group, ES_GROUP_DECAY);
+    assert_int_equal(get(&p, "h.1.mlp.c_fc.weight")->group, ES_GROUP_DECAY);
+    assert_int_equal(get(&p, "slope")->group, ES_GROUP_SLOPE);
+    assert_int_equal(get(&p, "h.0.attn.t")->group, ES_GROUP_PLAIN);
+    assert_int_equal(get(&p, "h.0.attn.c_attn.g")->group, ES_GROUP_PLAIN);
+    assert_int_equal(get(&p, "h.0.ln_2.weight")->group, ES_GROUP_PLAIN);
+    assert_int_equal(get(&p, "h.0.mlp.c_fc.u")->group, ES_GROUP_STATE);
+    assert_int_equal(get(&p, "h.0.mlp.c_fc.u")->n_trainable, 0);
+    assert_int_equal(get(&p, "h.0.attn.c_attn.bias")->n_trainable, 24);
+    assert_int_equal(get(&p, "h.0.attn.c_attn.g")->n_trainable, 24);
+    assert_int_equal(get(&p, "h.0.attn.c_attn.weight")->n_trainable, 432);
+    es_params_free(&p);
+}
+
+static void test_params__removed_ffns(void **state)
+{
+    (void)state;
+    es_model_config config = config_of("SM+LN+ScFuFFNi2");
+    es_params params;
+    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    for (size_t i = 0; i < params.n; i++)
+        assert_true(!strstr(params.table[i].name, "mlp") &&
+                    !strstr(params.table[i].name, "ln_2"));
+    es_params_free(&params);
+}
+
+/* --- the start ------------------------------------------------------------ */
+
+static void draw(float *out, const es_params *params,
+                 const es_model_config *config, const char *name)
+{
+    es_param_draw(out, get(params, name), config, 2);
+}
+
+static void test_params__start(void **state)
+{
+    (void)state;
+    es_model_config config =
+        config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
+    es_params params;
+    float out[1024];
+    config.t_init = 0.125;
+    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    draw(out, &params, &config, "h.1.attn.t");
+    assert_true(out[0] == 0.125f && out[19] == 0.125f);
+    draw(out, &params, &config, "h.1.attn.theta");
+    assert_true(out[0] == 0.5f && out[3] == 0.5f);
+    draw(out, &params, &config, "h.0.mlp.slope");
+    assert_true(out[0] == 0.25f);
+    draw(out, &params, &config, "ln_f.weight");
+    assert_true(out[0] == 1 && out[11] == 1);
+    draw(out, &params, &config, "h.0.attn.c_attn.bias");
+    assert_true(out[0] == 0 && out[35] == 0);
+    draw(out, &params, &config, "h.0.mlp.c_fc.u");
+    double norm = 0;
+    for (int i = 0; i < 48; i++)
+        norm += (double)out[i] * (double)out[i];
+    assert_true(fabs(norm - 1) < 1e-6);
+    es_params_free(&params);
+}
+
+/* Architectures that share an array start from the same one; another seed or
+ * another array is another draw. */
+static void test_params__start_belongs_to_the_name(void **state)
+{
+    (void)state;
+    es_model_config one = config_of("SM"), two = config_of("SM+LN+G");
+    es_params a, b;
+    float first[432], second[432];
+    two.n_layer = 5;
+    assert_int_equal(es_params_list(&a, &one), ES_OK);
+    assert_int_equal(es_params_list(&b, &two), ES_OK);
+    draw(first, &a, &one, "h.1.attn.c_attn.weight");
+    draw(second, &b, &two, "h.1.attn.c_attn.weight");
+    assert_memory_equal(first, second, sizeof first);
+    draw(second, &b, &two, "h.2.attn.c_attn.weight");
+    assert_memory_not_equal(first, second, sizeof first);
+    two.seed++;
+    draw(second, &b, &two, "h.1.attn.c_attn.weight");
+    assert_memory_not_equal(first, second, sizeof first);
+    es_params_free(&a);
+    es_params_free(&b);
+}
+
+/* --- random numbers ------------------------------------------------------- */
+
+/* The published known answers of Philox-4x32-10. */
+static void test_params__philox(void **state)
+{
+    (void)state;
+    uint32_t out[4];
+    es_random_block(out, (uint32_t[4]){0, 0, 0, 0}, (uint32_t[2]){0, 0});
+    assert_int_equal(out[0], 0x6627e8d5);
+    assert_int_equal(out[1], 0xe169c58d);
+    assert_int_equal(out[2], 0xbc57ac4c);
+    assert_int_equal(out[3], 0x9b00dbd8);
+    const uint32_t ones = UINT32_MAX;
+    es_random_block(out, (uint32_t[4]){ones, ones, ones, ones},
+                    (uint32_t[2]){ones, ones});
+    assert_int_equal(out[0], 0x408f276d);
+    assert_int_equal(out[1], 0x41c83b0e);
+    assert_int_equal(out[2], 0xa20bc7c6);
+    assert_int_equal(out[3], 0x6d5451fd);
+}
+
+static void test_params__normal(void **state)
+{
+    (void)state;
+    enum { N = 200001 };
+    float *out = malloc(N * sizeof *out), few[7];
+    double sum[5] = {0};
+    es_random_normal(out, N, 0.02, 42, 7, 2);
+    for (int i = 0; i < N; i++)
+        for (int k = 1; k < 5; k++)
+            sum[k] += pow((double)out[i] / 0.02, k) / N;
+    assert_true(fabs(sum[1]) < 0.01 && fabs(sum[3]) < 0.05);
+    assert_true(fabs(sum[2] - 1) < 0.02 && fabs(sum[4] - 3) < 0.1);
+    /* A shorter draw is the start of a longer one, on any threads. */
+    es_random_normal(few, 7, 0.02, 42, 7, 1);
+    assert_memory_equal(out, few, sizeof few);
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_params__reference_cases),
+        cmocka_unit_test(test_params__order_and_places),
+        cmocka_unit_test(test_params__groups_and_frozen_parts),
+        cmocka_unit_test(test_params__removed_ffns),
+        cmocka_unit_test(test_params__start),
+        cmocka_unit_test(test_params__start_belongs_to_the_name),
+        cmocka_unit_test(test_params__philox),
+        cmocka_unit_test(test_params__normal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

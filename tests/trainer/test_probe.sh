@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# An existing model probed, and trained on: what a training's evaluation said
+# of it is what the probe says.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+train=$BUILD/entropy-train
+scan=$BUILD/entropy-scan
+
+write_source "$dir/src" 90
+"$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
+data=(--data "$dir/x.tok" --threads 1)
+model=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --lr 0.03)
+
+# --- a model, and what its own evaluation says
+trained() {
+    "$train" "${data[@]}" "${model[@]}" --arch 'EReg(SM(t)+LN+G)' --steps 12 \
+        --eval-every 12 --checkpoint "$dir/saved" -o "$dir/run.db" -q
+}
+check 'a model is trained' trained
+saved=$(echo "$dir"/saved/*-00000012.safetensors)
+probe() { "$train" probe "$saved" "${data[@]}" "$@"; }
+export_of() { "$scan" export "$1" --series "$2" --phase eval -o - | grep '^12,'; }
+
+check 'it is probed' probe -o "$dir/probe.db"
+for series in loss ce ereg entropy entropy_min entropy_max nonfinite_rows \
+    nonfinite_weights max_logit sink nan_activations act_rms; do
+    same() {
+        [ -n "$(export_of "$dir/run.db" $series)" ] &&
+            [ "$(export_of "$dir/run.db" $series)" = "$(export_of "$dir/probe.db" $series)" ]
+    }
+    check "$series is what the training's evaluation saw, bit for bit" same
+done
+theta() {
+    [ "$(export_of "$dir/probe.db" theta | wc -l)" = 6 ] &&
+        [ "$(export_of "$dir/probe.db" t_max | wc -l)" = 6 ]
+}
+check 'thresholds and temperatures are recorded' theta
+output 'the run says that it is a probe' '"config":\{"verb":"probe","arch":"EReg' \
+    "$scan" "$dir/probe.db" --json
+output 'of which weights' '"init":"[^"]*-00000012.safetensors"' "$scan" "$dir/probe.db" --json
+output 'it has finished, at the checkpoint'"'"'s step, in phase eval' \
+    '"status":"finished".*"step":12,"phase":"eval"' "$scan" "$dir/probe.db" --json
+no_plan() {
+    "$scan" "$dir/probe.db" --json >"$dir/json"
+    grep -q '"batch":4' "$dir/json" && ! grep -q '"steps"' "$dir/json"
+}
+check 'it plans no steps' no_plan
+no_train() {
+    "$scan" export "$dir/probe.db" -o - | grep -v '^#' >"$dir/all"
+    "$scan" export "$dir/probe.db" --phase train -o - | grep -v '^#' >"$dir/train"
+    grep -q '^step,.*,eval:entropy' "$dir/all" && [ "$(cat "$dir/train")" = step,layer,head ]
+}
+check 'it has no series of training' no_train
+
+# --- what is printed
+output 'loss and perplexity' '^loss \(cross-entropy\) [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+' \
+    probe --no-record
+output 'each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0\.[0-9]+ +0$' probe --no-record
+output 'the ceiling' 'ceiling at T=16 is 1\.9170' probe --no-record
+output 'whose weights, and their age' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
+    probe --no-record
+output 'one micro-batch has no spread' '^loss \(cross-entropy\) [0-9.]+, perplexity' \
+    probe --no-record --batches 1
+quiet() { [ -z "$(probe --no-record -q 2>&1)" ]; }
+check '--quiet says nothing' quiet
+output '--help' 'usage: entropy-train probe CHECKPOINT' "$train" probe --help
+
+# --- half precision
+probe -q -o "$dir/half.db" --emulate fp16
+half() {
+    paste -d, <(export_of "$dir/probe.db" ce) <(export_of "$dir/half.db" ce) |
+        awk -F, '{ d = $4 / $8 - 1; ok = d != 0 && d > -0.01 && d < 0.01 } END { exit !ok }'
+}
+check 'emulated half precision is nearly the same' half
+output 'the run says that it is emulated' '"emulate":"fp16"' "$scan" "$dir/half.db" --json
+
+emulated() { # a probe emulates what the training did
+    "$train" "${data[@]}" "${model[@]}" --arch 'SM+SNorm(FFN)+R' --family pythia \
+        --emulate fp16 --steps 12 --eval-every 12 --checkpoint "$dir/other" \
+        -o "$dir/other.db" -q
+    "$train" probe "$dir"/other/*.safetensors "${data[@]}" -o "$dir/seen.db" -q
+    [ -n "$(export_of "$dir/other.db" entropy)" ] &&
+        [ "$(export_of "$dir/other.db" entropy)" = "$(export_of "$dir/seen.db" entropy)" ]
+}
+check 'another family, emulating fp16' emulated
+
+# --- spread: of two micro-batches it is sqrt(2) times one's distance
+probe -q -o "$dir/one.db" --batches 1
+probe -q -o "$dir/two.db" --batches 2
+spread() {
+    paste -d, <(export_of "$dir/one.db" entropy) <(export_of "$dir/two.db" entropy) \
+        <(export_of "$dir/two.db" entropy_std) |
+        awk -F, '{ d = $4 - $8; if (d < 0) d = -d; want = sqrt(2) * d
+                   if ($12 > 0 && $12 < 1.01 * want + 1e-6 && $12 > 0.99 * want - 1e-6) n++ }
+                 END { exit n != 6 }'
+}
+check 'entropy_std is the standard deviation' spread
+check 'ce_std is there' [ "$(export_of "$dir/two.db" ce_std | wc -l)" = 1 ]
+check 'one micro-batch has no entropy_std' [ -z "$(export_of "$dir/one.db" entropy_std 2>/dev/null)" ]
+loss() { probe --no-record "$@" 2>/dev/null | grep ^loss; }
+differs() { [ -n "$1" ] && [ -n "$2" ] && [ "$1" != "$2" ]; }
+check '--random draws other places' differs "$(loss)" "$(loss --random --seed 3)"
+check 'by the seed' differs "$(loss --random --seed 4)" "$(loss --random --seed 3)"
+check 'the same ones again' [ "$(loss --random --seed 3)" = "$(loss --random --seed 3)" ]
+repeats() {
+    probe --no-record --batches 3000 2>"$dir/messages" >/dev/null
+    grep -q 'warning: .*read more than once' "$dir/messages"
+}
+check 'data that are read twice are a warning' repeats
+output 'a shorter context' 'micro-batches of 4 x 7$' probe --no-record --ctx 7
+
+# --- a stop
+"$train" probe "$saved" "${data[@]}" --batches 1000000000 -o "$dir/stopped.db" \
+    >"$dir/printed" 2>/dev/null &
+pid=$!
+for _ in $(seq 500); do
+    [ -e "$dir/stopped.db" ] && break
+    sleep 0.01
+done
+sleep 0.3
+kill -INT $pid
+wait $pid
+code=$?
+check 'SIGINT ends with 130' [ $code = 130 ]
+check 'and prints what was seen so far' grep -q '^all ' "$dir/printed"
+output 'and the run is stopped' '"status":"stopped"' "$scan" "$dir/stopped.db" --json
+mean() { # the recorded loss is the mean over the batches that were done
+    local loss
+    loss=$(export_of "$dir/stopped.db" ce | cut -d, -f4)
+    awk -v a="$loss" -v b="$(grep -oE '^loss[^0-9]*[0-9.]+' "$dir/printed" | grep -oE '[0-9.]+$')" \
+        'BEGIN { d = a - b; exit !(a > 1 && d < 1e-4 && d > -1e-4) }'
+}
+check 'with the mean of those' mean
+
+# --- trained on
+go_on() { "$train" "${data[@]}" --init "$saved" --steps 2 --eval-every 2 "$@"; }
+check '--init starts with these weights' go_on -q -o "$dir/more.db"
+first_eval() { "$scan" export "$1" --series ce --phase eval -o - | grep "^$2," | cut -d, -f4; }
+check 'its first evaluation is the last one before' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
+check 'and it learns' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
+output 'sizes and architecture are the file'"'"'s' '^EReg\(SM\(t\)\+LN\+G\) finished after 2 steps' \
+    go_on --no-record
+output 'a dry run shows them' '^n-head = 3$' go_on --dry-run --no-record
+output 'the same may be given' 'finished after 2' go_on --no-record --n-head 3 --d-model 12 --ctx 9
+plain=$dir/plain/plain-00000001.safetensors
+"$train" "${data[@]}" "${model[@]}" --arch SM+LN+G --steps 1 --eval-every 0 \
+    --no-record --name plain --checkpoint "$dir/plain" -q
+regularised() {
+    "$train" "${data[@]}" --init "$plain" --arch 'EReg(SM+LN+G)' --steps 1 \
+        --no-record 2>&1
+}
+output 'regularisation may be added' '^EReg\(SM\+LN\+G\) finished' regularised
+output 'which is said' 'warning: .*h\.0\.attn\.theta' regularised
+exits 'another activation may not' 2 'its architecture is SM\+LN\+G, not SM\+LN\+R' \
+    "$train" "${data[@]}" --init "$plain" --arch SM+LN+R --steps 1 --no-record
+exits 'a contradiction names the option' 2 'it has --d-model 12, not 24' \
+    go_on --no-record --d-model 24
+exits 'no more positions than there are' 2 '--ctx 17: ' go_on --no-record --ctx 17
+exits '--resume and --init' 2 'exclude each other' go_on --no-record --resume "$saved"
+
+# --- trouble
+bad() { # NAME CODE REGEX WORD...
+    local name=$1 code=$2 regex=$3
+    shift 3
+    exits "$name" "$code" "$regex" "$train" probe "$@"
+    check "$name: one line" [ "$("$train" probe "$@" 2>&1 >/dev/null </dev/null | wc -l)" = 1 ]
+}
+bad 'no checkpoint' 2 'no checkpoint: name a safetensors file' "${data[@]}" --no-record
+bad 'two checkpoints' 2 'one checkpoint at a time' a b "${data[@]}" --no-record
+bad 'no data' 2 'no data' "$saved" --no-record
+bad 'no output' 2 'no output' "$saved" "${data[@]}"
+bad 'no such file' 3 'absent: ' "$dir/absent" "${data[@]}" --no-record
+bad 'not a file of weights' 3 'x.tok' "$dir/x.tok" "${data[@]}" --no-record
+head -c 2000 "$saved" >"$dir/cut.safetensors"
+bad 'cut short' 3 'cut.safetensors' "$dir/cut.safetensors" "${data[@]}" --no-record
+sed 's/h\.1\.ln_2\.bias/h.1.ln_2.boas/' "$plain" >"$dir/renamed.safetensors"
+bad 'damaged' 3 'renamed.safetensors' "$dir/renamed.safetensors" "${data[@]}" --no-record
+seq 0 99 | "$BUILD/entropy-corpus" -q --ids - --vocab 100 -o "$dir/ids.tok"
+bad 'tokens of another vocabulary' 2 'its vocabulary is 100, that of the weights .* is 256' \
+    "$saved" --data "$dir/ids.tok" --no-record
+seq 0 40 | "$BUILD/entropy-corpus" -q --ids - --vocab 256 -o "$dir/few.tok"
+bad 'too few held-out tokens' 2 'held-out tokens are too few' \
+    "$saved" --data "$dir/few.tok" --no-record
+bad 'an output that cannot be written' 3 'absent' "$saved" "${data[@]}" -o "$dir/absent/run.db"
+bad 'heads that are not its own' 2 '--n-head 3, not 4' "$saved" "${data[@]}" --no-record --n-head 4
+bad 'an option of training' 2 '--lr' "$saved" "${data[@]}" --no-record --lr 1
+finish

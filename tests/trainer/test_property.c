@@ -1,0 +1,269 @@
+/* Random architectures: the trainer against the double model, gradients
+ * against central differences.
+ *
+ *   ES_PROPERTY_SEED   the first draw's seed; the next ones follow (default 1)
+ *   ES_PROPERTY_COUNT  how many draws (default 40)
+ */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/random_models.h"
+#include "tests/support/reference_ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a float32 implementation may be off by: of the reference's README. Of
+ * gradients the absolute part is a share of the whole gradient: alpha's may
+ * be what is left of a thousand terms that cancel. */
+static const double relative = 1e-4, absolute = 1e-6, of_whole = 5e-6;
+
+typedef struct draw {
+    unsigned long long seed;
+    char arch[ES_ARCH_TEXT_MAX];
+    es_ref_case it;
+    es_ref_result *want;
+    es_model *model;
+    double norm;    /* of the whole gradient */
+    uint64_t state; /* of what the check itself draws */
+} draw;
+
+static unsigned long long first_seed = 1;
+static unsigned long long n_draws = 40;
+
+/* Everything that it takes to see the failure again. */
+static void refuse(const draw *d, const char *what, double got, double want)
+{
+    const es_model_config *config = &d->it.model->config;
+    fail_msg("%s: %.9g, not %.9g; ES_PROPERTY_SEED=%llu ES_PROPERTY_COUNT=1: "
+             "%s %s L%d H%d d%d T%d V%d B%d m%d bias %d final norm %d gamma %g "
+             "lambda %g reduce %d",
+             what, got, want, d->seed, d->arch,
+             config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
+             config->n_layer, config->n_head, config->d_model, config->ctx,
+             config->vocab, config->batch, config->mlp_mult, (int)config->bias,
+             (int)config->final_norm, config->gamma, config->lambda,
+             (int)config->ereg_reduce);
+}
+
+static void expect_number(const draw *d, const char *what, double got,
+                          double want)
+{
+    if (!(fabs(got - want) <= relative * fabs(want) + absolute))
+        refuse(d, what, got, want);
+}
+
+/* Arrays by the norm of their difference; the first bad entry is named. */
+static void expect_array(const draw *d, const char *what, const float *got,
+                         const double *want, size_t n)
+{
+    double distance = 0, norm = 0, worst = -1;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double off = fabs((double)got[i] - want[i]);
+        distance += off * off;
+        norm += want[i] * want[i];
+        if (!(off <= worst)) {
+            worst = off;
+            at = i;
+        }
+    }
+    if (!(sqrt(distance) <= relative * sqrt(norm) + absolute * sqrt((double)n)))
+        refuse(d, what, (double)got[at], want[at]);
+}
+
+static double norm_of(const float *x, size_t n)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return sqrt(squares);
+}
+
+/* --- outputs -------------------------------------------------------------- */
+
+static void set_parameters(draw *d)
+{
+    const es_ref_model *ref = d->it.model;
+    for (size_t i = 0; i < ref->n_arrays; i++) {
+        float *values = calloc(ref->sizes[i], sizeof *values);
+        for (size_t j = 0; j < ref->sizes[i]; j++)
+            values[j] = (float)ref->values[i][j];
+        if (es_model_set(d->model, i, values, ref->sizes[i]) != ES_OK)
+            fail_msg("%s", es_message());
+        free(values);
+    }
+    /* Also that the names and sizes of both are the same. */
+    es_ref_model_free(es_ref_model_copy(d->model));
+}
+
+static void check_outputs(draw *d)
+{
+    const es_ref_result *want = d->want;
+    const es_model_config *config = &d->it.model->config;
+    const size_t n = (size_t)(config->batch * config->ctx);
+    const size_t n_rows = n * (size_t)(config->n_head * config->n_layer);
+    const es_rows *rows;
+    es_losses got;
+    if (es_model_forward(d->model, &got, d->it.tokens, d->it.targets, true,
+                         true) != ES_OK)
+        fail_msg("%s", es_message());
+    rows = es_model_rows(d->model);
+    expect_number(d, "loss", got.loss, want->loss);
+    expect_number(d, "ce", got.ce, want->ce);
+    expect_number(d, "ereg", got.ereg, want->ereg);
+    expect_array(d, "logits", es_model_logits(d->model), want->logits,
+                 n * (size_t)config->vocab);
+    expect_array(d, "entropy", rows->entropy, want->entropy, n_rows);
+    expect_array(d, "sink", rows->sink, want->sink, n_rows);
+    expect_array(d, "max_logit", rows->max_logit, want->score, n_rows);
+    assert_true(!rows->missing == (config->arch.attention == ES_SOFTMAX));
+    if (rows->missing)
+        expect_array(d, "missing", rows->missing, want->missing, n_rows);
+    for (size_t i = 0; i < n_rows; i++)
+        expect_number(d, "nonfinite", rows->nonfinite[i], 0);
+}
+
+/* SNorm's u and v after the step's iteration. */
+static void check_state(draw *d)
+{
+    const es_ref_model *ref = d->it.model;
+    for (size_t i = 0; i < ref->n_arrays; i++) {
+        if (!es_ref_is_state(ref->names[i]))
+            continue;
+        float *got = calloc(ref->sizes[i], sizeof *got);
+        assert_int_equal(es_model_get(d->model, i, got, ref->sizes[i]), ES_OK);
+        expect_array(d, ref->names[i], got, ref->values[i], ref->sizes[i]);
+        free(got);
+    }
+}
+
+/* --- gradients ------------------------------------------------------------ */
+
+/* Along a random direction, which every entry is part of. */
+static void check_direction(draw *d, size_t index, const float *got)
+{
+    const es_ref_model *ref = d->it.model;
+    const size_t n = ref->sizes[index];
+    double **at = calloc(n, sizeof *at);
+    double *direction = calloc(n, sizeof *direction), along = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool frozen = es_ref_model_is_frozen(ref, index, i);
+        const double sign = es_test_random(&d->state) < 0 ? -1 : 1;
+        if (frozen && got[i] != 0)
+            refuse(d, "gradient of what does not train", (double)got[i], 0);
+        at[i] = &ref->values[index][i];
+        direction[i] = frozen ? 0 : sign;
+        along += direction[i] * (double)got[i];
+    }
+    const double want = es_ref_model_difference(
+        ref, d->want, d->it.tokens, d->it.targets, at, direction, n);
+    /* Rounding has no part in the drawing of signs: four deviations. */
+    const double limit =
+        4 * (relative * norm_of(got, n) +
+             (absolute + of_whole * d->norm) * sqrt((double)n));
+    if (!(fabs(along - want) <= limit))
+        refuse(d, ref->names[index], along, want);
+    free(at);
+    free(direction);
+}
+
+/* Single entries, eight at most. */
+static void check_entries(draw *d, size_t index, const float *got)
+{
+    const es_ref_model *ref = d->it.model;
+    const size_t n = ref->sizes[index], stride = 1 + n / 8;
+    const double limit =
+        relative * norm_of(got, n) + absolute + of_whole * d->norm;
+    const double share = (es_test_random(&d->state) + 1) / 2;
+    for (size_t i = (size_t)(share * (double)(stride < n ? stride : n)); i < n;
+         i += stride) {
+        const double want = es_ref_model_gradient(ref, d->want, d->it.tokens,
+                                                  d->it.targets, index, i);
+        if (!(fabs((double)got[i] - want) <= limit))
+            refuse(d, ref->names[index], (double)got[i], want);
+    }
+}
+
+/* A parameter's gradient; the caller frees it. */
+static float *gradient_of(const draw *d, size_t index)
+{
+    const size_t n = d->it.model->sizes[index];
+    float *got = calloc(n, sizeof *got);
+    assert_int_equal(es_model_get_gradient(d->model, index, got, n), ES_OK);
+    return got;
+}
+
+static void check_gradients(draw *d)
+{
+    const es_ref_model *ref = d->it.model;
+    es_losses again;
+    es_model_zero_gradients(d->model);
+    /* In two parts, since gradients add up; the second after a pass that has
+     * no power iteration. */
+    if (es_model_backward(d->model, 0.25) != ES_OK ||
+        es_model_forward(d->model, &again, d->it.tokens, d->it.targets, false,
+                         false) != ES_OK ||
+        es_model_backward(d->model, 0.75) != ES_OK)
+        fail_msg("%s", es_message());
+    expect_number(d, "loss of the second pass", again.loss, d->want->loss);
+    for (size_t i = 0; i < ref->n_arrays; i++) {
+        float *got = gradient_of(d, i);
+        d->norm = hypot(d->norm, norm_of(got, ref->sizes[i]));
+        free(got);
+    }
+    for (size_t i = 0; i < ref->n_arrays; i++) {
+        float *got = gradient_of(d, i);
+        check_direction(d, i, got);
+        check_entries(d, i, got);
+        free(got);
+    }
+}
+
+/* --- draws ---------------------------------------------------------------- */
+
+static void check_draw(unsigned long long seed)
+{
+    draw d = {.seed = seed, .state = seed};
+    d.it = es_random_case(d.arch, seed);
+    const es_model_config *config = &d.it.model->config;
+    if (es_model_new(&d.model, config, &es_cpu_ops, 1 + (int)(seed % 3)) !=
+        ES_OK)
+        fail_msg("%s: %s", d.arch, es_message());
+    d.want = es_ref_result_new(config);
+    set_parameters(&d);
+    es_ref_model_iterate(d.it.model);
+    es_ref_model_run(d.it.model, d.want, d.it.tokens, d.it.targets);
+    check_outputs(&d);
+    check_state(&d);
+    check_gradients(&d);
+    es_ref_result_free(d.want);
+    es_model_free(d.model);
+    es_ref_case_free(&d.it);
+}
+
+static void test_property__random_architectures(void **state)
+{
+    (void)state;
+    for (unsigned long long i = 0; i < n_draws; i++)
+        check_draw(first_seed + i);
+}
+
+static unsigned long long from_environment(const char *name,
+                                           unsigned long long otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+int main(void)
+{
+    char name[96];
+    first_seed = from_environment("ES_PROPERTY_SEED", first_seed);
+    n_draws = from_environment("ES_PROPERTY_COUNT", n_draws);
+    snprintf(name, sizeof name,
+             "test_property__random_architectures (seed %llu, %llu draws)",
+             first_seed, n_draws);
+    const struct CMUnitTest tests[] = {
+        {name, test_property__random_architectures, NULL, NULL, NULL}};
+    return cmocka_run_group_tests_name("property", tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* The double model against the reference cases: who judges the trainer has
+ * been judged. */
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_case.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int is_case(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* Both sides are double; the files hold some of it as float32, whose rounding
+ * is all that may be between them. */
+static void expect(const char *dir, const char *folder, const char *name,
+                   const double *got, size_t n, double tolerance)
+{
+    double *want = es_ref_case_array(dir, folder, name, n);
+    double distance = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        distance += (got[i] - want[i]) * (got[i] - want[i]);
+        norm += want[i] * want[i];
+    }
+    if (!(sqrt(distance) <= tolerance * (sqrt(norm) + sqrt((double)n) * 1e-3)))
+        fail_msg("%s/%s/%s: off by %g of %g", dir, folder, name, sqrt(distance),
+                 sqrt(norm));
+    free(want);
+}
+
+static void expect_heads(const char *dir, const es_ref_result *result,
+                         const es_model_config *config)
+{
+    const int B = config->batch, H = config->n_head, T = config->ctx;
+    const int n = config->n_layer * H;
+    double *heads = calloc((size_t)n, sizeof *heads);
+    for (int l = 0; l < config->n_layer; l++)
+        for (int b = 0; b < B; b++)
+            for (int h = 0; h < H; h++)
+                for (int i = 0; i < T; i++)
+                    heads[l * H + h] +=
+                        result->entropy[((l * B + b) * H + h) * T + i] /
+                        (B * T);
+    expect(dir, "out", "entropy", heads, (size_t)n, 1e-7);
+    free(heads);
+}
+
+static void expect_outputs(const char *dir, const es_ref_case *it,
+                           const es_ref_result *result)
+{
+    const es_model_config *config = &it->model->config;
+    const size_t n = (size_t)(config->batch * config->ctx);
+    expect(dir, "out", "loss", &result->loss, 1, 1e-12);
+    expect(dir, "out", "ce", &result->ce, 1, 1e-12);
+    expect(dir, "out", "ereg", &result->ereg, 1, 1e-12);
+    expect(dir, "out", "logits", result->logits, n * (size_t)config->vocab,
+           1e-7);
+    expect(dir, "out", "row_entropy", result->entropy,
+           n * (size_t)(config->n_head * config->n_layer), 1e-7);
+    expect_heads(dir, result, config);
+    for (size_t i = 0; i < it->model->n_arrays; i++)
+        if (es_ref_is_state(it->model->names[i]))
+            expect(dir, "state_after", it->model->names[i],
+                   it->model->values[i], it->model->sizes[i], 1e-7);
+}
+
+/* Two dozen entries of each array. */
+static void expect_gradient(const char *dir, const es_ref_case *it,
+                            es_ref_result *result, size_t index)
+{
+    const es_ref_model *model = it->model;
+    const char *name = model->names[index];
+    const size_t n = model->sizes[index], stride = 1 + n / 24;
+    double *want = es_ref_case_array(dir, "grads", name, n);
+    double distance = 0, norm = 0, count = 0;
+    for (size_t i = 0; i < n; i += stride, count++) {
+        double got = es_ref_model_gradient(model, result, it->tokens,
+                                           it->targets, index, i);
+        distance += (got - want[i]) * (got - want[i]);
+        norm += want[i] * want[i];
+    }
+    if (!(sqrt(distance) <= 1e-6 * sqrt(norm) + 1e-8 * sqrt(count)))
+        fail_msg("%s: gradient of %s: off by %g of %g", dir, name,
+                 sqrt(distance), sqrt(norm));
+    free(want);
+}
+
+static void expect_gradients(const char *dir, const es_ref_case *it,
+                             es_ref_result *result)
+{
+    for (size_t i = 0; i < it->model->n_arrays; i++) {
+        /* Two cases lie on the kink of ReLU on purpose, for the derivative
+         * there; a difference sees both sides of it. */
+        const bool on_kink = result->clearance <= 0 &&
+                             strstr(it->model->names[i], "c_fc.weight");
+        if (!es_ref_is_state(it->model->names[i]) && !on_kink)
+            expect_gradient(dir, it, result, i);
+    }
+}
+
+static void check_case(const char *dir)
+{
+    es_ref_case it = es_ref_case_read(dir);
+    es_ref_result *result = es_ref_result_new(&it.model->config);
+    es_ref_model_iterate(it.model);
+    es_ref_model_run(it.model, result, it.tokens, it.targets);
+    expect_outputs(dir, &it, result);
+    expect_gradients(dir, &it, result);
+    es_ref_result_free(result);
+    es_ref_case_free(&it);
+}
+
+static void test_reference_model__reference_cases(void **state)
+{
+    (void)state;
+    const char *shared = getenv("ES_SHARED");
+    char folder[512], dir[1024];
+    struct dirent **entries;
+    snprintf(folder, sizeof folder, "%s/reference/train",
+             shared ? shared : "../shared");
+    const int n = scandir(folder, &entries, is_case, alphasort);
+    if (n < 0) {
+        print_message("# no reference cases in %s: set ES_SHARED\n", folder);
+        skip();
+    }
+    assert_true(n > 0);
+    for (int i = 0; i < n; i++) {
+        snprintf(dir, sizeof dir, "%s/%s", folder, entries[i]->d_name);
+        check_case(dir);
+        free(entries[i]);
+    }
+    free(entries);
+    print_message("# %d reference cases\n", n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference_model__reference_cases),
+    };
+    return cmocka_run_group_tests_name("reference_model", tests, NULL, NULL);
+}

@@ -1,0 +1,586 @@
+/* A training that was stopped and resumed is the one that was not. */
+#include "hooks/trainer/resume.h"
+#include "tests/support/run_files.h"
+#include "tests/support/same_run.h"
+#include "tests/support/training.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STOP = 17, STEPS = 31 };
+
+/** A path in the folder of the test. */
+static const char *in_folder(const char *name)
+{
+    static char paths[8][200];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", training_folder, name);
+    return path;
+}
+
+static void remove_folder(const char *name)
+{
+    const char *path = in_folder(name);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    for (struct dirent *d; (d = readdir(folder));)
+        unlinkat(dirfd(folder), d->d_name, 0);
+    closedir(folder);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/** Recorded into NAME.db, checkpoints into the folder NAME; both are new. */
+static es_settings settings_of(const char *name)
+{
+    es_settings s = training_small();
+    s.train.steps = STEPS;
+    s.record_every = 3;
+    snprintf(s.out, sizeof s.out, "%s.db", in_folder(name));
+    snprintf(s.checkpoint, sizeof s.checkpoint, "%s", in_folder(name));
+    unlink(s.out);
+    remove_folder(name);
+    return s;
+}
+
+/** Leaves nothing of settings_of(name). */
+static void clean(const char *name)
+{
+    settings_of(name);
+}
+
+static void ignore(void *user, const char *message)
+{
+    (void)message;
+    ++*(int *)user;
+}
+
+static es_checkpoint *find(const char *path)
+{
+    es_checkpoint *found;
+    if (es_checkpoint_find(&found, path, NULL, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    return found;
+}
+
+static es_train_result resume(training_seen *out, const es_settings *settings)
+{
+    es_checkpoint *from = find(settings->checkpoint);
+    out->n_steps = (int)es_checkpoint_state_of(from)->step;
+    out->stop_after = 0;
+    es_train_result result = training_resume(out, settings, from);
+    es_checkpoint_close(from);
+    return result;
+}
+
+/** Stops after so many steps, then goes on to the end. */
+static es_train_result stop_and_resume(training_seen *out,
+                                       const es_settings *settings, int stop)
+{
+    out->stop_after = stop;
+    es_train_result result = training_run(out, settings);
+    assert_int_equal(result.status, ES_RUN_STOPPED);
+    assert_int_equal(result.saved, ES_OK);
+    return resume(out, settings);
+}
+
+static const char *checkpoint_file(const char *name, int step)
+{
+    char file[100];
+    snprintf(file, sizeof file, "%s/%s-%08d.safetensors", name, name, step);
+    return in_folder(file);
+}
+
+/** Names of the checkpoints in a folder, as "17 31". */
+static const char *steps_in(const char *name)
+{
+    static char text[256];
+    text[0] = 0;
+    for (int step = 0; step <= STEPS; step++) {
+        size_t n = strlen(text);
+        if (access(checkpoint_file(name, step), F_OK) == 0)
+            snprintf(text + n, sizeof text - n, n ? " %d" : "%d", step);
+    }
+    return text;
+}
+
+/* --- the same bits ------------------------------------------------------- */
+
+static es_reader *open_same(const char *path)
+{
+    es_reader *reader;
+    /* Speed is what no run repeats. */
+    es_sqlite(path, "UPDATE sample SET value = zeroblob(4) WHERE series_id IN "
+                    "(SELECT series_id FROM series WHERE name = "
+                    "'tokens_per_s')");
+    es_assert_ok(es_reader_open(&reader, path));
+    assert_int_equal(es_reader_n_runs(reader), 1);
+    return reader;
+}
+
+static size_t assert_same_samples(const char *a, const char *b)
+{
+    es_reader *x = open_same(a), *y = open_same(b);
+    size_t n = es_assert_same_samples(x, 0, y, 0);
+    es_reader_close(x);
+    es_reader_close(y);
+    return n;
+}
+
+static void assert_same_tensors(const char *a, const char *b)
+{
+    es_safetensors *x, *y;
+    es_assert_ok(es_safetensors_open(&x, a));
+    es_assert_ok(es_safetensors_open(&y, b));
+    assert_true(es_safetensors_count(x) > 20);
+    assert_int_equal(es_safetensors_count(x), es_safetensors_count(y));
+    for (size_t i = 0; i < es_safetensors_count(x); i++) {
+        float p[4096], q[4096];
+        const es_tensor *t = es_safetensors_at(x, i),
+                        *u = es_safetensors_at(y, i);
+        assert_string_equal(t->name, u->name);
+        assert_true(t->n == u->n && t->n <= 4096);
+        es_assert_ok(es_safetensors_read(x, t, p, 0, t->n));
+        es_assert_ok(es_safetensors_read(y, u, q, 0, u->n));
+        es_assert_bits(p, q, t->n);
+    }
+    es_safetensors_close(x);
+    es_safetensors_close(y);
+}
+
+static void assert_same_losses(const es_losses *a, const es_losses *b)
+{
+    assert_memory_equal(a, b, sizeof *a);
+    assert_true(isfinite(a->loss));
+}
+
+static void assert_resumes(const char *arch, es_family family, int stop)
+{
+    es_settings whole = settings_of("whole"), part = settings_of("part");
+    if (es_arch_parse(&whole.model.arch, arch) != ES_OK)
+        fail_msg("%s", es_message());
+    part.model.arch = whole.model.arch;
+    part.model.family = whole.model.family = family;
+    part.model.gamma = whole.model.gamma = 0.02;
+    part.model.lambda = whole.model.lambda = 1e-3;
+    part.threads = whole.threads = 2;
+    part.train.accumulate = whole.train.accumulate = 2;
+    training_seen x = {0}, y = {0};
+    es_train_result a = training_run(&x, &whole);
+    es_train_result b = stop_and_resume(&y, &part, stop);
+    assert_int_equal(b.status, ES_RUN_FINISHED);
+    assert_int_equal(b.n_steps, STEPS);
+    assert_int_equal(x.n_warnings + y.n_warnings, 0);
+    assert_memory_equal(x.loss, y.loss, sizeof x.loss);
+    assert_memory_equal(x.norm, y.norm, sizeof x.norm);
+    assert_memory_equal(x.eval, y.eval, sizeof x.eval);
+    assert_memory_equal(x.eval_step, y.eval_step, sizeof x.eval_step);
+    assert_same_losses(&a.last, &b.last);
+    assert_same_losses(&a.eval, &b.eval);
+    assert_true(assert_same_samples(whole.out, part.out) > 200);
+    assert_same_tensors(checkpoint_file("whole", STEPS),
+                        checkpoint_file("part", STEPS));
+}
+
+static void test_resume__goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
+    assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
+    assert_resumes("EReg(SM(t)+LN+LR(layer,0.2))", ES_FAMILY_PYTHIA, STOP);
+    assert_resumes("PSM(4)+LN+LR(global,0.1)", ES_FAMILY_GPT2, STOP);
+    /* Going on with an evaluation. */
+    assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
+    clean("whole");
+    clean("part");
+}
+
+static void test_resume__two_runs_record_the_same_bits(void **state)
+{
+    (void)state;
+    es_settings one = settings_of("one"), two = settings_of("two");
+    two.threads = one.threads = 2;
+    training_seen x = {0}, y = {0};
+    training_run(&x, &one);
+    training_run(&y, &two);
+    assert_true(assert_same_samples(one.out, two.out) > 200);
+    assert_same_tensors(checkpoint_file("one", STEPS),
+                        checkpoint_file("two", STEPS));
+    clean("one");
+    clean("two");
+}
+
+/* The only one of its kind; the recorder's alerts may stand beside it. */
+static const es_event *the_event(const es_event *events, size_t n,
+                                 const char *kind)
+{
+    const es_event *only = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(events[i].kind, kind) != 0)
+            continue;
+        assert_null(only);
+        only = &events[i];
+    }
+    assert_non_null(only);
+    return only;
+}
+
+static void test_resume__the_run_goes_on_in_its_file(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {0};
+    es_run_info before, after;
+    es_reader *reader;
+    const es_event *events;
+    size_t n_events;
+    out.stop_after = STOP;
+    training_run(&out, &s);
+    es_assert_ok(es_reader_open(&reader, s.out));
+    es_assert_ok(es_reader_run(reader, 0, &before));
+    assert_int_equal(before.status, ES_RUN_STOPPED);
+    char uuid[ES_UUID_SIZE];
+    snprintf(uuid, sizeof uuid, "%s", before.uuid);
+    es_reader_close(reader);
+    resume(&out, &s);
+    es_assert_ok(es_reader_open(&reader, s.out));
+    es_assert_ok(es_reader_run(reader, 0, &after));
+    assert_string_equal(after.uuid, uuid);
+    assert_int_equal(after.status, ES_RUN_FINISHED);
+    es_assert_ok(es_reader_events(reader, 0, &events, &n_events));
+    const es_event *resumed = the_event(events, n_events, "resumed");
+    assert_int_equal(resumed->step, STOP);
+    assert_int_equal(resumed->severity, ES_SEVERITY_INFO);
+    assert_non_null(strstr(resumed->message, "part-00000017.safetensors"));
+    es_reader_close(reader);
+    clean("part");
+}
+
+static void test_resume__a_later_record_is_replaced(void **state)
+{
+    (void)state;
+    es_settings whole = settings_of("whole"), part = settings_of("part");
+    training_seen x = {0}, y = {0};
+    training_run(&x, &whole);
+    /* Killed, say: the record is further than the last checkpoint. */
+    part.checkpoint_every = STOP;
+    training_run(&y, &part);
+    assert_string_equal(steps_in("part"), "17 31");
+    assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
+    y.n_evals = 2; /* at 0 and 10 */
+    resume(&y, &part);
+    assert_same_samples(whole.out, part.out);
+    assert_memory_equal(x.loss, y.loss, sizeof x.loss);
+    assert_memory_equal(x.eval, y.eval, sizeof x.eval);
+    clean("whole");
+    clean("part");
+}
+
+static void test_resume__what_was_recorded_later_is_removed(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {0};
+    s.record_every = 1;
+    s.checkpoint_every = STOP;
+    training_run(&out, &s);
+    assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
+    s.record_every = 1000; /* the last step alone */
+    resume(&out, &s);
+    assert_string_equal(
+        es_sqlite(s.out, "SELECT group_concat(step) FROM (SELECT step FROM "
+                         "sample JOIN series USING (series_id) WHERE name = "
+                         "'loss' AND phase = 'train' AND step > 13 "
+                         "ORDER BY step)"),
+        "14,15,16,30");
+    clean("part");
+}
+
+static void test_resume__under_another_name_it_is_another_run(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {0};
+    s.checkpoint_every = 10;
+    training_run(&out, &s);
+    es_checkpoint *from = find(checkpoint_file("part", 20));
+    snprintf(s.name, sizeof s.name, "branch");
+    out.n_steps = 20;
+    training_resume(&out, &s, from);
+    es_checkpoint_close(from);
+    assert_string_equal(es_sqlite(s.out,
+                                  "SELECT group_concat(name) FROM (SELECT"
+                                  " name FROM run ORDER BY run_id)"),
+                        "part,branch");
+    assert_string_equal(es_sqlite(s.out, "SELECT count(DISTINCT uuid), "
+                                         "min(last_step) FROM run"),
+                        "2|31");
+    assert_string_equal(steps_in("part"), "20 30 31");
+    assert_int_equal(
+        access(in_folder("part/branch-00000031.safetensors"), F_OK), 0);
+    clean("part");
+}
+
+static void test_resume__other_threads_are_a_warning(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    training_seen out = {.stop_after = STOP};
+    training_run(&out, &s);
+    s.threads = 2;
+    es_train_result result = resume(&out, &s);
+    assert_int_equal(result.status, ES_RUN_FINISHED);
+    assert_int_equal(out.n_warnings, 1);
+    clean("part");
+}
+
+/* --- which are kept ------------------------------------------------------ */
+
+static void test_resume__the_last_ones_are_kept(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    s.checkpoint_every = 8;
+    s.keep = 2;
+    training_seen out = {0};
+    training_run(&out, &s);
+    assert_string_equal(steps_in("part"), "24 31");
+    s = settings_of("part");
+    s.checkpoint_every = 8;
+    s.keep = 0;
+    out = (training_seen){0};
+    training_run(&out, &s);
+    assert_string_equal(steps_in("part"), "8 16 24 31");
+    s = settings_of("part");
+    out = (training_seen){.stop_after = STOP};
+    training_run(&out, &s);
+    assert_string_equal(steps_in("part"), "17");
+    clean("part");
+}
+
+static void test_resume__none_after_a_nan(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    assert_int_equal(es_arch_parse(&s.model.arch, "SM"), ES_OK);
+    s.train.lr = 1e12;
+    s.train.clip = 0;
+    s.checkpoint_every = 1;
+    s.keep = 0;
+    training_seen out = {0};
+    es_train_result result = training_run(&out, &s);
+    assert_int_equal(result.status, ES_RUN_FAILED);
+    assert_int_equal(result.saved, ES_OK);
+    assert_true(result.nan_step > 0 && result.n_steps > result.nan_step + 1);
+    es_checkpoint *newest = find(s.checkpoint);
+    int64_t step = es_checkpoint_state_of(newest)->step;
+    assert_true(step >= 1 && step <= result.nan_step);
+    assert_int_equal(step, result.saved_step);
+    es_checkpoint_close(newest);
+    clean("part");
+}
+
+static void test_resume__a_failed_checkpoint_is_a_warning(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    s.checkpoint_every = 10;
+    s.keep = 0;
+    training_seen with = {0}, without = {0};
+    /* A folder is where the file of step 20 would be. */
+    const char *path = checkpoint_file("part", 20);
+    assert_int_equal(mkdir(s.checkpoint, 0700), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    es_train_result result = training_run(&with, &s);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(result.status, ES_RUN_FINISHED);
+    assert_int_equal(result.saved, ES_EIO);
+    assert_non_null(strstr(result.unsaved, "00000020.safetensors"));
+    assert_int_equal(with.n_warnings, 1);
+    assert_string_equal(steps_in("part"), "10 30 31");
+    assert_string_equal(es_sqlite(s.out, "SELECT kind, step FROM event "
+                                         "WHERE kind = 'checkpoint'"),
+                        "checkpoint|20");
+    s.checkpoint[0] = s.out[0] = 0;
+    training_run(&without, &s);
+    assert_memory_equal(with.loss, without.loss, sizeof with.loss);
+    clean("part");
+}
+
+/* --- which is resumed ---------------------------------------------------- */
+
+static void damage(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -5, SEEK_END), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, -5, SEEK_END), 0);
+    fputc(byte ^ 64, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_resume__a_damaged_one_gives_way_to_the_one_before(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    es_checkpoint *from;
+    int n_warnings = 0;
+    s.checkpoint_every = 10;
+    training_seen out = {0};
+    training_run(&out, &s);
+    damage(checkpoint_file("part", 31));
+    es_assert_ok(es_checkpoint_find(&from, s.checkpoint, ignore, &n_warnings));
+    assert_int_equal(n_warnings, 1);
+    assert_int_equal(es_checkpoint_state_of(from)->step, 30);
+    assert_string_equal(es_checkpoint_path(from), checkpoint_file("part", 30));
+    /* The damaged one is no obstacle, and is replaced. */
+    out.n_steps = 30;
+    training_resume(&out, &s, from);
+    es_checkpoint_close(from);
+    from = find(s.checkpoint);
+    assert_int_equal(es_checkpoint_state_of(from)->step, 31);
+    es_checkpoint_close(from);
+    damage(checkpoint_file("part", 31));
+    damage(checkpoint_file("part", 30));
+    damage(checkpoint_file("part", 20));
+    es_assert_status(ES_EFORMAT, "none of its checkpoints is good",
+                     es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
+    assert_null(from);
+    clean("part");
+}
+
+static void test_resume__a_folder_must_say_which(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    es_checkpoint *from;
+    es_assert_status(ES_EIO, "No such file",
+                     es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
+    assert_int_equal(mkdir(s.checkpoint, 0700), 0);
+    es_assert_status(ES_ENOTFOUND, "holds no checkpoint",
+                     es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
+    training_seen out = {.stop_after = 2};
+    training_run(&out, &s);
+    snprintf(s.name, sizeof s.name, "a/b");
+    out = (training_seen){.stop_after = 1};
+    training_run(&out, &s);
+    assert_int_equal(access(in_folder("part/a_b-00000001.safetensors"), F_OK),
+                     0);
+    es_assert_status(ES_EUSAGE, "several runs, part and a_b",
+                     es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
+    from = find(in_folder("part/a_b-00000001.safetensors"));
+    assert_string_equal(es_checkpoint_settings(from)->name, "a/b");
+    es_checkpoint_close(from);
+    clean("part");
+}
+
+/* --- what is refused ----------------------------------------------------- */
+
+static void expect_refusal(es_status code, const char *words,
+                           const es_settings *settings,
+                           const es_checkpoint *from)
+{
+    es_train_result result;
+    es_assert_status(code, words, es_train(&result, settings, from, NULL));
+}
+
+static void test_resume__mixing_runs_up_is_refused(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    s.checkpoint_every = 10;
+    training_seen out = {0};
+    training_run(&out, &s);
+    expect_refusal(ES_EUSAGE, "is of another run", &s, NULL);
+    es_checkpoint *from = find(checkpoint_file("part", 20));
+    expect_refusal(ES_EUSAGE, "is further than step 20", &s, from);
+    assert_string_equal(steps_in("part"), "20 30 31");
+    es_checkpoint_close(from);
+    from = find(s.checkpoint);
+    s.train.steps = 30;
+    expect_refusal(ES_EUSAGE, "has done 31 steps of 30", &s, from);
+    s.train.steps = 33;
+    training_write_data(1);
+    expect_refusal(ES_EUSAGE, "x.tok: its checksum is", &s, from);
+    training_write_data(0);
+    s.model.ctx = 8;
+    expect_refusal(ES_EFORMAT, "wpe has another shape", &s, from);
+    s.model.ctx = 9;
+    training_resume(&(training_seen){.n_steps = 31}, &s, from);
+    es_checkpoint_close(from);
+    unlink(in_folder("part/part-00000033.safetensors"));
+    clean("part");
+}
+
+static void test_resume__one_training_writes_into_a_folder(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    es_checkpoint_folder *first, *second;
+    const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
+    es_assert_ok(
+        es_checkpoint_folder_open(&first, s.checkpoint, "a", uuid, 0, 1));
+    es_assert_status(
+        ES_ELOCKED, "another training",
+        es_checkpoint_folder_open(&second, s.checkpoint, "b", uuid, 0, 1));
+    assert_null(second);
+    es_checkpoint_folder_close(first);
+    es_assert_ok(
+        es_checkpoint_folder_open(&second, s.checkpoint, "b", uuid, 0, 1));
+    es_checkpoint_folder_close(second);
+    es_checkpoint_folder_close(NULL);
+    clean("part");
+}
+
+static void test_resume__left_overs_are_removed_and_nothing_else(void **state)
+{
+    (void)state;
+    es_settings s = settings_of("part");
+    es_checkpoint_folder *folder;
+    static const char begun[] = "\x50\0\0\0\0\0\0\0{\"__metadata__\":{";
+    static const char picture[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+    assert_int_equal(mkdir(s.checkpoint, 0700), 0);
+    es_file_write(in_folder("part/.entropy-scan.abcdef"), begun, sizeof begun);
+    es_file_write(in_folder("part/.entropy-scan.ghijkl"), picture,
+                  sizeof picture);
+    es_file_write(in_folder("part/mine.abcdef"), begun, sizeof begun);
+    FILE *open = fopen(in_folder("part/.entropy-scan.ghijkl"), "r");
+    es_assert_ok(es_checkpoint_folder_open(
+        &folder, s.checkpoint, "a", "01234567-89ab-4def-8123-456789abcdef", 0,
+        1));
+    assert_false(es_file_exists(in_folder("part/.entropy-scan.abcdef")));
+    assert_true(es_file_exists(in_folder("part/.entropy-scan.ghijkl")));
+    assert_true(es_file_exists(in_folder("part/mine.abcdef")));
+    fclose(open);
+    es_checkpoint_folder_close(folder);
+    clean("part");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume__goes_on_with_the_same_bits),
+        cmocka_unit_test(test_resume__two_runs_record_the_same_bits),
+        cmocka_unit_test(test_resume__the_run_goes_on_in_its_file),
+        cmocka_unit_test(test_resume__a_later_record_is_replaced),
+        cmocka_unit_test(test_resume__what_was_recorded_later_is_removed),
+        cmocka_unit_test(test_resume__under_another_name_it_is_another_run),
+        cmocka_unit_test(test_resume__other_threads_are_a_warning),
+        cmocka_unit_test(test_resume__the_last_ones_are_kept),
+        cmocka_unit_test(test_resume__none_after_a_nan),
+        cmocka_unit_test(test_resume__a_failed_checkpoint_is_a_warning),
+        cmocka_unit_test(
+            test_resume__a_damaged_one_gives_way_to_the_one_before),
+        cmocka_unit_test(test_resume__a_folder_must_say_which),
+        cmocka_unit_test(test_resume__mixing_runs_up_is_refused),
+        cmocka_unit_test(test_resume__one_training_writes_into_a_folder),
+        cmocka_unit_test(test_resume__left_overs_are_removed_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
+}

@@ -1,0 +1,288 @@
+/* Options of the trainer: command line, configuration file, JSON. */
+#include "hooks/trainer/settings/settings.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/scratch.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static es_status parse(es_settings *out, char **words)
+{
+    int n = 0;
+    while (words[n])
+        n++;
+    es_settings_default(out, ES_VERB_TRAIN);
+    return es_settings_parse(out, ES_VERB_TRAIN, n, words, NULL, NULL);
+}
+#define PARSE(out, ...)                                                        \
+    parse(out, (char *[]){"entropy-train", __VA_ARGS__, NULL})
+
+static void config(const char *text)
+{
+    es_scratch_write(text, strlen(text));
+}
+
+/** The message is one line that holds both texts. */
+static void assert_said(const char *one, const char *other)
+{
+    if (!strstr(es_message(), one) || !strstr(es_message(), other))
+        fail_msg("'%s' and '%s' not in: %s", one, other, es_message());
+}
+
+static void test_settings__every_kind_is_read(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr",
+                           "2e-4", "--seed", "9007199254740991", "--bias",
+                           "none", "--data", "a file", "-o", "run.db",
+                           "--slope-decay", "-q"),
+                     ES_OK);
+    char arch[ES_ARCH_TEXT_MAX];
+    es_arch_print(arch, sizeof arch, &s.model.arch);
+    assert_string_equal(arch, "SM+R");
+    assert_int_equal(s.model.n_layer, 3);
+    assert_true(s.train.lr == 2e-4);
+    assert_true(s.model.seed == UINT64_C(9007199254740991));
+    assert_int_equal(s.model.bias, ES_BIAS_NONE);
+    assert_string_equal(s.data, "a file");
+    assert_string_equal(s.out, "run.db");
+    assert_true(s.train.slope_decay && s.quiet && !s.no_record);
+}
+
+static void test_settings__wrong_values_name_the_option(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "--n-layer", "0"), ES_EUSAGE);
+    assert_said("--n-layer", "0");
+    assert_int_equal(PARSE(&s, "--n-layer", "3.5"), ES_EUSAGE);
+    assert_said("--n-layer", "3.5");
+    assert_int_equal(PARSE(&s, "--lr", "-1"), ES_EUSAGE);
+    assert_said("--lr", "-1");
+    assert_int_equal(PARSE(&s, "--lr", "nan"), ES_EUSAGE);
+    assert_said("--lr", "nan");
+    assert_int_equal(PARSE(&s, "--beta2", "1"), ES_EUSAGE);
+    assert_int_equal(PARSE(&s, "--bias", "some"), ES_EUSAGE);
+    assert_said("--bias", "all, qk, none");
+    assert_int_equal(PARSE(&s, "--arch", "SM+XX"), ES_EUSAGE);
+    assert_said("--arch", "XX");
+    assert_int_equal(PARSE(&s, "--arch", "PSM(3)"), ES_EUSAGE);
+    assert_said("--arch", "3");
+    assert_int_equal(PARSE(&s, "--data", ""), ES_EUSAGE);
+    assert_int_equal(PARSE(&s, "file"), ES_EUSAGE);
+    assert_said("file", "no argument");
+    assert_int_equal(PARSE(&s, "--n-layr", "3"), ES_EUSAGE);
+    assert_said("--n-layr", "--n-layer");
+}
+
+static void test_settings__a_text_that_is_too_long_is_refused(void **state)
+{
+    (void)state;
+    es_settings s;
+    char name[ES_RUN_NAME_SIZE + 1];
+    memset(name, 'n', sizeof name);
+    name[ES_RUN_NAME_SIZE] = 0;
+    assert_int_equal(PARSE(&s, "--name", name), ES_EUSAGE);
+    name[ES_RUN_NAME_SIZE - 1] = 0;
+    assert_int_equal(PARSE(&s, "--name", name), ES_OK);
+    assert_string_equal(s.name, name);
+}
+
+static void test_settings__later_options_override(void **state)
+{
+    (void)state;
+    es_settings s;
+    config("# a comment\n\n n-layer = 5   # of course\nd_model=60\r\n"
+           "name = two words \nslope-decay = true\nlr=1e-2");
+    assert_int_equal(PARSE(&s, "--d-model", "24", "--config", es_scratch_file,
+                           "--n-layer", "7"),
+                     ES_OK);
+    assert_int_equal(s.model.n_layer, 7);
+    assert_int_equal(s.model.d_model, 60);
+    assert_string_equal(s.name, "two words");
+    assert_true(s.train.slope_decay);
+    assert_true(s.train.lr == 1e-2);
+}
+
+static void test_settings__a_wrong_line_is_named(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *line, *what;
+    } cases[] = {{"lr = 1\n\nn-layer = x\n", ":3:", "n-layer"},
+                 {"lr = 1\nn-layr = 3", ":2:", "n-layr"},
+                 {"lr\n", ":1:", "name = value"},
+                 {"= 3\n", ":1:", "no such option"},
+                 {"config = other.conf\n", ":1:", "config"},
+                 {"quiet = yes\n", ":1:", "true nor false"},
+                 {"arch = SM+LN+\n", ":1:", "arch"},
+                 {"data =\n", ":1:", "data"}};
+    es_settings s;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config(cases[i].text);
+        assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
+        assert_said(es_scratch_file, cases[i].line);
+        assert_said(es_scratch_file, cases[i].what);
+    }
+    es_scratch_write("lr = 1\nseed\0 = 2\n", 17);
+    assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
+    assert_said(":2:", "NUL");
+    assert_int_equal(PARSE(&s, "--config", "/nonexistent.conf"), ES_EIO);
+    assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
+}
+
+static void test_settings__what_train_needs_is_asked_for(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "-o", "run.db"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
+    assert_said("--data", "entropy-corpus");
+    assert_int_equal(PARSE(&s, "--data", "x.tok"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
+    assert_said("--out", "--no-record");
+    assert_int_equal(PARSE(&s, "--data", "x", "--no-record", "-o", "y"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
+    assert_said("--no-record", "exclude");
+    assert_int_equal(PARSE(&s, "--data", "x.tok", "--no-record"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_OK);
+    assert_int_equal(PARSE(&s, "--dry-run"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_OK);
+    assert_int_equal(PARSE(&s, "--dry-run", "--no-record", "-o", "y"), ES_OK);
+    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
+}
+
+static void test_settings__json_holds_what_was_resolved(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123",
+                           "--lr", "3e-3", "--data", "a\"b\\\n", "--bias",
+                           "all", "--slope-decay"),
+                     ES_OK);
+    char *text = es_settings_json(&s, UINT64_C(0x0123456789abcdef));
+    assert_non_null(text);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(json);
+    assert_string_equal(json_string_value(json_object_get(json, "arch")),
+                        "SM+LN+G");
+    assert_int_equal(json_integer_value(json_object_get(json, "steps")), 123);
+    assert_true(json_number_value(json_object_get(json, "lr")) == 3e-3);
+    assert_string_equal(json_string_value(json_object_get(json, "data")),
+                        "a\"b\\\n");
+    assert_string_equal(json_string_value(json_object_get(json, "bias")),
+                        "all");
+    assert_true(json_is_true(json_object_get(json, "slope_decay")));
+    assert_string_equal(
+        json_string_value(json_object_get(json, "tokens_checksum")),
+        "0123456789abcdef");
+    assert_null(json_object_get(json, "quiet"));
+    assert_null(json_object_get(json, "help"));
+    json_decref(json);
+    free(text);
+}
+
+static void assert_slurm_job(const es_settings *settings, const char *want)
+{
+    char *text = es_settings_json_of_run(settings, 7);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    const char *job = json_string_value(json_object_get(json, "slurm_job"));
+    if (want)
+        assert_string_equal(job, want);
+    else
+        assert_null(job);
+    json_decref(json);
+    free(text);
+}
+
+static void test_settings__json_of_a_run_names_the_job_of_slurm(void **state)
+{
+    (void)state;
+    es_settings s;
+    assert_int_equal(PARSE(&s, "--arch", "SM"), ES_OK);
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    unsetenv("SLURM_ARRAY_TASK_ID");
+    unsetenv("SLURM_JOB_ID");
+    assert_slurm_job(&s, NULL);
+    setenv("SLURM_JOB_ID", "4712", 1);
+    assert_slurm_job(&s, "4712");
+    setenv("SLURM_ARRAY_JOB_ID", "4711", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "3", 1);
+    assert_slurm_job(&s, "4711_3");
+    setenv("SLURM_ARRAY_TASK_ID", "3\",\"seed\":\"4", 1);
+    assert_slurm_job(&s, "4712");
+    setenv("SLURM_JOB_ID", "", 1);
+    assert_slurm_job(&s, NULL);
+    char *text = es_settings_json(&s, 7);
+    assert_null(strstr(text, "slurm"));
+    free(text);
+}
+
+static void test_settings__json_reads_back_as_a_configuration(void **state)
+{
+    (void)state;
+    es_settings s, again;
+    assert_int_equal(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
+                           "x", "--warm-up", "0.0625"),
+                     ES_OK);
+    char *text = es_settings_json(&s, 7);
+    json_t *json = json_loads(text, 0, NULL);
+    json_object_del(json, "tokens_checksum");
+    FILE *file = fopen(es_scratch_file, "w");
+    const char *key;
+    json_t *value;
+    json_object_foreach(json, key, value)
+    {
+        char *printed = json_dumps(value, JSON_ENCODE_ANY);
+        if (json_is_string(value))
+            fprintf(file, "%s = %s\n", key, json_string_value(value));
+        else
+            fprintf(file, "%s = %s\n", key, printed);
+        free(printed);
+    }
+    fclose(file);
+    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
+    char *twice = es_settings_json(&again, 7);
+    assert_string_equal(text, twice);
+    free(twice);
+    free(text);
+    json_decref(json);
+}
+
+static void test_settings__what_is_written_reads_back(void **state)
+{
+    (void)state;
+    es_settings s, again;
+    assert_int_equal(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
+                           "--family", "pythia", "--slope-decay", "--seed",
+                           "9007199254740991", "--clip", "0"),
+                     ES_OK);
+    FILE *file = fopen(es_scratch_file, "w");
+    es_settings_write(file, &s);
+    fclose(file);
+    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
+    char *text = es_settings_json(&s, 7), *twice = es_settings_json(&again, 7);
+    assert_string_equal(text, twice);
+    free(twice);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings__every_kind_is_read),
+        cmocka_unit_test(test_settings__wrong_values_name_the_option),
+        cmocka_unit_test(test_settings__a_text_that_is_too_long_is_refused),
+        cmocka_unit_test(test_settings__later_options_override),
+        cmocka_unit_test(test_settings__a_wrong_line_is_named),
+        cmocka_unit_test(test_settings__what_train_needs_is_asked_for),
+        cmocka_unit_test(test_settings__json_holds_what_was_resolved),
+        cmocka_unit_test(test_settings__json_of_a_run_names_the_job_of_slurm),
+        cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),
+        cmocka_unit_test(test_settings__what_is_written_reads_back),
+    };
+    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+}

@@ -1,0 +1,216 @@
+/* Settings that a file of weights determines, and what a probe sees of others'
+ * models. */
+#include "hooks/trainer/probe.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/tensor_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/es_start_XXXXXX";
+static char weights[64], tokens[64], config[64];
+
+/** The weights of a reference case; held-out data that are its sequences. */
+static es_verify_case write_case(const char *name)
+{
+    static char dir[512];
+    const char *shared = getenv("ES_SHARED");
+    es_test_tensors list = {.n = 0};
+    es_verify_case it;
+    snprintf(dir, sizeof dir, "%s/reference/train/%s",
+             shared ? shared : "../shared", name);
+    if (access(dir, R_OK) != 0)
+        skip();
+    if (es_verify_case_read(&it, dir) != ES_OK)
+        fail_msg("%s", es_message());
+    es_test_tensors_of_case(&list, &it, "");
+    es_test_tensors_write(&list, weights);
+    es_test_tensors_free(&list);
+    const es_model_config *model = &it.config;
+    unsigned char bytes[256];
+    size_t n = 0, at = 0;
+    for (int b = 0; b < model->batch; b++) {
+        for (int i = 0; i < model->ctx; i++)
+            bytes[n++] = (unsigned char)((int32_t *)it.tokens.data)[at++];
+        bytes[n++] = 0; /* the target of the last one */
+    }
+    es_tokens_content content = {
+        (uint32_t)model->vocab, 1, 0, n, 0, 1, "test", bytes};
+    FILE *file = fopen(tokens, "w");
+    assert_non_null(file);
+    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    assert_int_equal(fclose(file), 0);
+    unlink(config);
+    return it;
+}
+
+/** A command line of `entropy-train probe`. */
+static es_settings parse(const char *n_head, char *option, char *value)
+{
+    char *argv[] = {"probe",     "--data", tokens, "--no-record",
+                    "--threads", "1",      option, value};
+    es_settings s;
+    es_settings_default(&s, ES_VERB_PROBE);
+    if (es_settings_parse(&s, ES_VERB_PROBE, option ? 8 : 6, argv, NULL,
+                          NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    snprintf(s.init, sizeof s.init, "%s", weights);
+    FILE *file = fopen(config, "w");
+    assert_non_null(file);
+    fprintf(file, "{%s}", n_head);
+    assert_int_equal(fclose(file), 0);
+    return s;
+}
+
+/* The reference's entropies, out of a file of its weights and its tokens. */
+static void assert_entropies(const char *name, char *ctx)
+{
+    es_verify_case it = write_case(name);
+    es_probe_result result;
+    es_npy want;
+    char text[64];
+    snprintf(text, sizeof text, "\"%s\": %d",
+             it.config.family == ES_FAMILY_GPT2 ? "n_head"
+                                                : "num_attention_heads",
+             it.config.n_head);
+    assert_int_equal(it.config.batch, 1);
+    es_settings s = parse(text, "--ctx", ctx);
+    s.model.batch = 1;
+    s.eval_batches = 1;
+    if (es_probe(&result, &s, NULL) != ES_OK)
+        fail_msg("%s", es_message());
+    assert_int_equal(es_verify_array_read(&want, &it, "out", "entropy"), 0);
+    assert_int_equal(result.n_layers, it.config.n_layer);
+    size_t n_head = (size_t)it.config.n_head;
+    for (int l = 0; l < result.n_layers; l++) {
+        double mean = 0, low = INFINITY, high = -INFINITY;
+        for (size_t h = 0; h < n_head; h++) {
+            double e = es_npy_at(&want, (size_t)l * n_head + h);
+            mean += e / (double)n_head;
+            low = fmin(low, e);
+            high = fmax(high, e);
+        }
+        assert_true(fabs(result.layers[l].entropy.mean - mean) <= 1e-5);
+        assert_true(fabs(result.layers[l].lowest - low) <= 1e-5);
+        assert_true(fabs(result.layers[l].highest - high) <= 1e-5);
+        assert_int_equal(result.layers[l].nonfinite, 0);
+        assert_true(isnan(result.layers[l].entropy.deviation));
+    }
+    es_probe_free(&result);
+    es_npy_free(&want);
+    es_verify_case_free(&it);
+}
+
+static void test_start__a_probe_of_gpt2(void **state)
+{
+    (void)state;
+    assert_entropies("g02_sm_ln_gt", "13");
+}
+
+static void test_start__a_probe_of_neox(void **state)
+{
+    (void)state;
+    assert_entropies("p01_sm_ln_g", "5");
+}
+
+static void test_start__settings_are_the_file_s(void **state)
+{
+    (void)state;
+    es_verify_case it = write_case("g02_sm_ln_gt");
+    es_settings s = parse("\"n_head\": 3", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    char arch[ES_ARCH_TEXT_MAX];
+    es_arch_print(arch, sizeof arch, &s.model.arch);
+    assert_string_equal(arch, "SM+LN+GT");
+    assert_int_equal(s.model.n_layer, 1);
+    assert_int_equal(s.model.n_head, 3);
+    assert_int_equal(s.model.d_model, 12);
+    assert_int_equal(s.model.mlp_mult, 2);
+    assert_int_equal(s.model.vocab, 7);
+    assert_int_equal(s.model.ctx, 13);
+    assert_int_equal(s.model.bias, ES_BIAS_ALL);
+    assert_int_equal(s.model.batch, 8);
+    s = parse("\"n_head\": 3", "--ctx", "4");
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(s.model.ctx, 4);
+    s = parse("\"n_head\": 3", "--n-head", "2");
+    assert_int_equal(es_start_settings(&s), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--n-head 2: "));
+    s = parse("", "--n-head", "3");
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    s = parse("", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "give --n-head"));
+    es_verify_case_free(&it);
+}
+
+static void test_start__rotary_context(void **state)
+{
+    (void)state;
+    es_verify_case it = write_case("p01_sm_ln_g");
+    es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
+    assert_int_equal(s.model.ctx, 128); /* nobody says: the default */
+    s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
+              NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(s.model.ctx, 2048);
+    s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
+              "--ctx", "4096");
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(s.model.ctx, 4096);
+    es_verify_case_free(&it);
+}
+
+/* What was taken from one file does not bind the next. */
+static void test_start__another_file(void **state)
+{
+    (void)state;
+    es_verify_case first = write_case("g02_sm_ln_gt");
+    es_settings s = parse("\"n_head\": 3", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_verify_case second = write_case("p01_sm_ln_g");
+    es_settings other = parse("\"num_attention_heads\": 2", NULL, NULL);
+    assert_int_equal(es_start_settings(&s), ES_OK);
+    assert_int_equal(es_start_settings(&other), ES_OK);
+    assert_int_equal(s.model.n_layer, other.model.n_layer);
+    assert_int_equal(s.model.d_model, 32);
+    assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
+    es_verify_case_free(&first);
+    es_verify_case_free(&second);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
+    snprintf(tokens, sizeof tokens, "%s/x.tok", folder);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(weights);
+    unlink(tokens);
+    unlink(config);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start__a_probe_of_gpt2),
+        cmocka_unit_test(test_start__a_probe_of_neox),
+        cmocka_unit_test(test_start__settings_are_the_file_s),
+        cmocka_unit_test(test_start__rotary_context),
+        cmocka_unit_test(test_start__another_file),
+    };
+    return cmocka_run_group_tests_name("start", tests, set_up, tear_down);
+}

@@ -1,0 +1,90 @@
+#include "hooks/trainer/cpu/team.h"
+#include "tests/support/cmocka_all.h"
+
+#include <time.h>
+
+enum { MAX = 16 };
+
+/* Every thread reads what the others wrote in the round before. */
+typedef struct rounds {
+    int round, n_threads;
+    int last[MAX][16]; /* [thread][0]; the rest keeps cache lines apart */
+    int n_wrong[MAX][16];
+} rounds;
+
+static void step(void *argument, es_share share)
+{
+    rounds *r = argument;
+    r->n_wrong[share.thread][0] += share.n_threads != r->n_threads;
+    r->n_wrong[share.thread][0] += r->last[share.thread][0] != r->round;
+}
+
+static void mark(void *argument, es_share share)
+{
+    rounds *r = argument;
+    int neighbour = (share.thread + 1) % share.n_threads;
+    r->last[neighbour][0] = r->round;
+}
+
+static void check_team(int n_threads, int n_rounds)
+{
+    static rounds r;
+    es_team *team;
+    r = (rounds){.n_threads = n_threads};
+    assert_int_equal(es_team_new(&team, n_threads), ES_OK);
+    assert_int_equal(es_team_n_threads(team), n_threads);
+    for (r.round = 1; r.round <= n_rounds; r.round++) {
+        es_team_run(team, mark, &r);
+        es_team_run(team, step, &r);
+    }
+    es_team_free(team);
+    for (int t = 0; t < n_threads; t++) {
+        assert_int_equal(r.last[t][0], n_rounds);
+        assert_int_equal(r.n_wrong[t][0], 0);
+    }
+}
+
+static void test_team__rounds(void **state)
+{
+    (void)state;
+    check_team(1, 1000);
+    check_team(2, 5000);
+    check_team(3, 1000);
+    check_team(MAX, 200); /* far more than processors */
+}
+
+/* Threads that have gone to sleep come back. */
+static void test_team__after_sleep(void **state)
+{
+    (void)state;
+    static rounds r;
+    es_team *team;
+    r = (rounds){.n_threads = 3};
+    assert_int_equal(es_team_new(&team, 3), ES_OK);
+    for (r.round = 1; r.round <= 5; r.round++) {
+        es_team_run(team, mark, &r);
+        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    }
+    for (int t = 0; t < 3; t++)
+        assert_int_equal(r.last[t][0], 5);
+    es_team_free(team);
+}
+
+static void test_team__unused(void **state)
+{
+    (void)state;
+    es_team *team;
+    assert_int_equal(es_team_new(&team, 4), ES_OK);
+    es_team_free(team);
+    es_team_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_team__rounds),
+        cmocka_unit_test(test_team__after_sleep),
+        cmocka_unit_test(test_team__unused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

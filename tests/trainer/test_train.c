@@ -1,0 +1,303 @@
+/* The training loop: its numbers and its record. */
+#include "analyzer/flags/bands.h"
+#include "tests/support/training.h"
+
+#include <math.h>
+
+/* --- the numbers --------------------------------------------------------- */
+
+static void test_train__same_seed_same_bits(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    s.threads = 2;
+    training_seen first = {0}, again = {0}, other = {0};
+    es_train_result result = training_run(&first, &s);
+    training_run(&again, &s);
+    assert_int_equal(result.status, ES_RUN_FINISHED);
+    assert_int_equal(first.n_steps, 23);
+    assert_memory_equal(&first, &again, sizeof first);
+    s.model.seed = 8;
+    training_run(&other, &s);
+    assert_memory_not_equal(first.loss, other.loss, sizeof first.loss);
+}
+
+static void test_train__recording_changes_no_bit(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    s.threads = 2;
+    s.record_every = 1;
+    training_seen without = {0}, with = {0};
+    training_run(&without, &s);
+    es_train_result result = training_record(&with, s);
+    assert_int_equal(result.recorded, ES_OK);
+    assert_int_equal(with.n_warnings, 0);
+    assert_true(with.measured[3] && !without.measured[3]);
+    assert_memory_equal(without.loss, with.loss, sizeof with.loss);
+    assert_memory_equal(without.norm, with.norm, sizeof with.norm);
+    assert_memory_equal(without.eval, with.eval, sizeof with.eval);
+}
+
+static void test_train__learns_what_can_be_learnt(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    s.train.steps = 300;
+    s.train.lr = 1e-2;
+    s.eval_every = 100;
+    training_seen out = {0};
+    es_train_result result = training_run(&out, &s);
+    assert_true(fabs(out.loss[0] - log(TRAINING_VOCAB)) < 0.1);
+    /* One token of 31 is a surprise, as are those after it: far below the
+     * entropy of single tokens, ln 5. */
+    assert_true(result.last.loss < 0.8);
+    assert_true(result.eval.ce < 0.8);
+    assert_int_equal(out.n_evals, 4);
+    assert_int_equal(out.eval_step[3], 300);
+    assert_true(out.eval[3] == result.eval.ce);
+}
+
+static void test_train__held_out_data_is_held_out(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    s.train.steps = 100;
+    s.train.lr = 1e-2;
+    training_seen out = {0};
+    training_write_data(1);
+    es_train_result result = training_run(&out, &s);
+    training_write_data(0);
+    /* What was trained on is learnt, the rest is worse than a guess. */
+    assert_true(result.last.loss < 1.5);
+    assert_true(result.eval.ce > log(TRAINING_VOCAB));
+}
+
+static void test_train__a_step_is_the_mean_of_its_micro_batches(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    s.train.lr = 0; /* every batch meets the same parameters */
+    s.train.steps = 12;
+    s.eval_every = 1;
+    training_seen single = {0}, threefold = {0};
+    training_run(&single, &s);
+    s.train.steps = 4;
+    s.train.accumulate = 3;
+    training_run(&threefold, &s);
+    for (int i = 0; i < 4; i++) {
+        double mean = (single.loss[3 * i] + single.loss[3 * i + 1] +
+                       single.loss[3 * i + 2]) /
+                      3;
+        assert_true(fabs(threefold.loss[i] - mean) <= 1e-12 * mean);
+        assert_true(threefold.norm[i] > 0);
+        /* A mean of gradients is no longer than the longest. */
+        assert_true(threefold.norm[i] <=
+                    1.0001 *
+                        fmax(single.norm[3 * i], fmax(single.norm[3 * i + 1],
+                                                      single.norm[3 * i + 2])));
+    }
+    assert_true(single.loss[0] != single.loss[1]);
+    assert_true(single.eval[0] == single.eval[12]);
+}
+
+static void test_train__the_schedule_is_followed(void **state)
+{
+    (void)state;
+    es_settings s = training_small();
+    training_seen out = {0};
+    training_run(&out, &s);
+    for (int i = 0; i < out.n_steps; i++)
+        assert_true(out.lr[i] == es_schedule(&s.train, i));
+    assert_true(out.lr[22] < out.lr[10]);
+}
+
+/* --- the record ---------------------------------------------------------- */
+
+static void test_train__records_the_steps_it_promises(void **state)
+{
+    (void)state;
+    const int64_t train_steps[] = {0, 4, 8, 12, 16, 20, 22};
+    const int64_t eval_steps[] = {0, 10, 20, 23};
+    static const char *const both[] = {
+        "entropy",           "entropy_min", "entropy_max", "nonfinite_rows",
+        "nonfinite_weights", "max_logit",   "sink",        "nan_activations",
+        "act_rms",           "loss",        "ce"};
+    static const char *const train_only[] = {"lr", "grad_norm", "tokens_per_s"};
+    training_seen out = {0};
+    training_record(&out, training_small());
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        training_assert_steps(reader, both[i], ES_PHASE_TRAIN, train_steps, 7);
+        training_assert_steps(reader, both[i], ES_PHASE_EVAL, eval_steps, 4);
+    }
+    for (size_t i = 0; i < sizeof train_only / sizeof *train_only; i++)
+        training_assert_steps(reader, train_only[i], ES_PHASE_TRAIN,
+                              train_steps, 7);
+    assert_int_equal(es_reader_n_series(reader, 0), 2 * 11 + 3);
+    es_reader_close(reader);
+}
+
+static void test_train__records_what_was_computed(void **state)
+{
+    (void)state;
+    training_seen out = {0};
+    training_record(&out, training_small());
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    int64_t steps[TRAINING_MAX_STEPS];
+    float values[TRAINING_MAX_STEPS];
+    const struct {
+        const char *name;
+        const double *want;
+    } series[] = {{"loss", out.loss},
+                  {"ce", out.ce},
+                  {"grad_norm", out.norm},
+                  {"lr", out.lr}};
+    for (int k = 0; k < 4; k++) {
+        es_series s = training_find(reader, series[k].name, ES_PHASE_TRAIN);
+        int n = training_steps(reader, &s, steps, values);
+        for (int i = 0; i < n; i++)
+            assert_true(values[i] == (float)series[k].want[steps[i]]);
+    }
+    es_series eval = training_find(reader, "ce", ES_PHASE_EVAL);
+    int n = training_steps(reader, &eval, steps, values);
+    for (int i = 0; i < n; i++)
+        assert_true(values[i] == (float)out.eval[i]);
+    es_reader_close(reader);
+}
+
+static void test_train__entropies_lie_where_they_must(void **state)
+{
+    (void)state;
+    enum { LH = 6, L = 2 };
+    training_seen out = {0};
+    training_record(&out, training_small());
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    float mean[LH], min[LH], max[LH], sink[LH], rows[LH], rms[L], bad[L];
+    training_sample(mean, reader, "entropy", ES_PHASE_TRAIN, 0, LH);
+    training_sample(min, reader, "entropy_min", ES_PHASE_TRAIN, 0, LH);
+    training_sample(max, reader, "entropy_max", ES_PHASE_TRAIN, 0, LH);
+    training_sample(sink, reader, "sink", ES_PHASE_TRAIN, 0, LH);
+    training_sample(rows, reader, "nonfinite_rows", ES_PHASE_TRAIN, 0, LH);
+    training_sample(rms, reader, "act_rms", ES_PHASE_TRAIN, 0, L);
+    training_sample(bad, reader, "nan_activations", ES_PHASE_TRAIN, 0, L);
+    for (int h = 0; h < LH; h++) {
+        /* Small weights: attention begins all but uniform. */
+        assert_true(mean[h] > 0.98 * es_ceiling(9));
+        assert_true(mean[h] <= es_ceiling(9) * (1 + 1e-6));
+        assert_true(min[h] <= mean[h] && mean[h] <= max[h]);
+        assert_true(min[h] < max[h]);
+        /* A uniform row i gives key 0 the weight 1/(i+1). */
+        assert_true(fabs(sink[h] - 2.828968 / 9) < 0.02);
+        assert_true(rows[h] == 0);
+    }
+    for (int l = 0; l < L; l++)
+        assert_true(rms[l] > 0 && bad[l] == 0);
+    es_reader_close(reader);
+}
+
+/* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
+static void test_train__missing_mass(void **state)
+{
+    (void)state;
+    enum { LH = 6 };
+    const int64_t eval_steps[] = {0, 10, 20, 23};
+    training_seen out = {0};
+    es_settings s = training_small();
+    assert_int_equal(es_arch_parse(&s.model.arch, "PSM(2,3)+LN+G"), ES_OK);
+    training_record(&out, s);
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    training_assert_steps(reader, "missing_mass", ES_PHASE_EVAL, eval_steps, 4);
+    float missing[LH];
+    double least = 0;
+    for (int i = 0; i < 9; i++)
+        least += 3.0 / (4 + i) / 9;
+    for (int step = 0; step <= 20; step += 4) {
+        training_sample(missing, reader, "missing_mass", ES_PHASE_TRAIN, step,
+                        LH);
+        for (int h = 0; h < LH; h++)
+            assert_true(missing[h] > least && missing[h] < 0.75 + 0.05);
+    }
+    es_reader_close(reader);
+}
+
+static void test_train__the_run_says_what_it_is(void **state)
+{
+    (void)state;
+    training_seen out = {0};
+    training_record(&out, training_small());
+    es_run_info info;
+    int64_t planned;
+    es_reader *reader = training_open(&info);
+    assert_string_equal(info.name, "run");
+    assert_string_equal(info.arch, "SM+LN+G");
+    assert_string_equal(info.family, "gpt2");
+    assert_int_equal(info.n_layer, 2);
+    assert_int_equal(info.n_head, 3);
+    assert_int_equal(info.d_model, 12);
+    assert_int_equal(info.ctx, 9);
+    assert_int_equal(info.vocab, TRAINING_VOCAB);
+    assert_int_equal(info.batch, 5);
+    assert_int_equal(info.seed, 7);
+    assert_int_equal(info.status, ES_RUN_FINISHED);
+    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    assert_int_equal(planned, 23);
+    assert_non_null(strstr(info.config, "\"vocab\":17"));
+    es_reader_close(reader);
+}
+
+static void test_train__measures_over_all_micro_batches(void **state)
+{
+    (void)state;
+    enum { LH = 6 };
+    es_settings s = training_small();
+    s.train.lr = 0;
+    s.train.steps = 2;
+    s.record_every = 1;
+    training_seen out = {0};
+    float single[2][LH], both[LH], low[2][LH], least[LH];
+    es_run_info info;
+    training_record(&out, s);
+    es_reader *reader = training_open(&info);
+    for (int i = 0; i < 2; i++) {
+        training_sample(single[i], reader, "entropy", ES_PHASE_TRAIN, i, LH);
+        training_sample(low[i], reader, "entropy_min", ES_PHASE_TRAIN, i, LH);
+    }
+    es_reader_close(reader);
+    s.train.steps = 1;
+    s.train.accumulate = 2;
+    out = (training_seen){0};
+    training_record(&out, s);
+    reader = training_open(&info);
+    training_sample(both, reader, "entropy", ES_PHASE_TRAIN, 0, LH);
+    training_sample(least, reader, "entropy_min", ES_PHASE_TRAIN, 0, LH);
+    es_reader_close(reader);
+    for (int h = 0; h < LH; h++) {
+        assert_true(single[0][h] != single[1][h]);
+        assert_true(fabs(both[h] - 0.5 * (single[0][h] + single[1][h])) < 1e-6);
+        assert_true(least[h] == fminf(low[0][h], low[1][h]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train__same_seed_same_bits),
+        cmocka_unit_test(test_train__recording_changes_no_bit),
+        cmocka_unit_test(test_train__learns_what_can_be_learnt),
+        cmocka_unit_test(test_train__held_out_data_is_held_out),
+        cmocka_unit_test(test_train__a_step_is_the_mean_of_its_micro_batches),
+        cmocka_unit_test(test_train__the_schedule_is_followed),
+        cmocka_unit_test(test_train__records_the_steps_it_promises),
+        cmocka_unit_test(test_train__records_what_was_computed),
+        cmocka_unit_test(test_train__entropies_lie_where_they_must),
+        cmocka_unit_test(test_train__missing_mass),
+        cmocka_unit_test(test_train__the_run_says_what_it_is),
+        cmocka_unit_test(test_train__measures_over_all_micro_batches),
+    };
+    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
+}

@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# entropy-train as its users meet it: results, exit codes, one line of error.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+train=$BUILD/entropy-train
+small=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1
+    --eval-batches 2 --data "$dir/x.tok")
+
+write_source "$dir/src"
+"$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
+
+# --- what it does
+result() { "$train" "${small[@]}" --steps 12 "$@" 2>"$dir/messages" | tee "$dir/result"; }
+output 'trains and says how it went' \
+    '^SM\+LN\+G finished after 12 steps, loss [0-9.]+, held-out [0-9.]+, perplexity' \
+    result -o "$dir/run.db" --record-every 1
+cp "$dir/result" "$dir/recorded"
+check 'progress goes to standard error' grep -q 'step 1/12  loss 5\.' "$dir/messages"
+check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
+result --no-record >/dev/null
+losses() { sed 's/,[^,]*$//' "$1"; } # all but the speed
+same() { [ -n "$(losses "$1")" ] && [ "$(losses "$1")" = "$(losses "$2")" ]; }
+check 'the same numbers without recording' same "$dir/recorded" "$dir/result"
+result --no-record --seed 2 >/dev/null
+differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
+check 'other numbers with another seed' differ "$dir/recorded" "$dir/result"
+quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
+check '--quiet says nothing' quiet
+output 'train is the verb meant' 'finished' \
+    "$train" train "${small[@]}" --steps 2 --no-record
+output '--help' 'usage: entropy-train .*--arch' "$train" --help
+output '--help of a verb' 'usage: entropy-train bench' "$train" bench --help
+output '--help lists the verbs' '^  probe +record the heads' "$train" --help
+output 'help VERB' 'usage: entropy-train probe' "$train" help probe
+output '--version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
+printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
+output 'a configuration file, and options over it' \
+    '^SM\+R finished after 4 steps' \
+    "$train" "${small[@]}" --config "$dir/a.conf" --steps 4 --no-record
+output '--dry-run prints what would be trained' '^arch = SM\+R$' \
+    "$train" --config "$dir/a.conf" --dry-run
+output 'with the vocabulary of the data' '^vocab = 256$' \
+    "$train" "${small[@]}" --dry-run -o "$dir/dry.db"
+check 'and makes no run file' [ ! -e "$dir/dry.db" ]
+exits 'but checks all that training would' 2 'ScFuFFNi3' \
+    "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
+exits 'the data too' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
+output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
+    "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
+left_nothing() {
+    mkdir "$dir/tmp" && TMPDIR=$dir/tmp "$train" bench --n-layer 1 --n-head 1 \
+        --d-model 4 --ctx 5 --batch 1 --pairs 5 >"$dir/bench" && rmdir "$dir/tmp" &&
+        grep -qE 'wall +recorded .* %' "$dir/bench"
+}
+check 'bench leaves nothing behind' left_nothing
+no_sqlite() {
+    readelf -d "$train" | grep -q 'NEEDED.*libc\.' &&
+        ! readelf -d "$train" | grep -qi sqlite
+}
+check 'the trainer holds no SQLite' no_sqlite
+
+# --- endings
+nan() {
+    "$train" "${small[@]}" --arch SM --lr 1e12 --clip 0 --steps 60 --after-nan 3 \
+        -o "$dir/nan.db" "$@"
+}
+exits 'a NaN ends as failed, says step and place' 1 \
+    'loss is not finite from step [0-9]+ on' nan
+says_nan() {
+    nan -o "$dir/again.db" >"$dir/result" 2>/dev/null
+    grep -qE '^SM failed after [0-9]+ steps, loss (nan|inf)' "$dir/result"
+}
+check 'and is printed without a sign' says_nan
+under_way() { # waits until the trainer that writes "messages" is at work
+    for _ in $(seq 1000); do
+        grep -q '^step 3/' "$dir/messages" && break
+        sleep 0.01
+    done
+}
+interrupt() { # SIGNAL: exit code
+    : >"$dir/messages" # of the run before
+    "$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/$1.db" \
+        >"$dir/result" 2>"$dir/messages" &
+    local pid=$!
+    under_way
+    kill -s "$1" $pid
+    wait $pid
+}
+interrupt INT
+code=$?
+check 'SIGINT ends with 130' [ $code = 130 ]
+check 'and says how far it came' grep -q 'stopped after [0-9]* steps' "$dir/result"
+interrupt TERM
+code=$?
+check 'SIGTERM ends with 143' [ $code = 143 ]
+: >"$dir/messages"
+"$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/asked.db" \
+    >"$dir/result" 2>"$dir/messages" &
+pid=$!
+under_way
+echo 'enough' >"$dir/asked.db.stop"
+for _ in $(seq 200); do
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.05
+done
+kill -9 $pid 2>/dev/null # only if it did not listen
+wait $pid
+code=$?
+check 'a request to stop ends the run in good order' [ $code = 0 ]
+check 'and it is said' grep -q 'stopped after' "$dir/result"
+status_of() { "$BUILD/entropy-scan" "$1" --json | grep -o '"status": *"[a-z]*"' | tr -d ' "' | cut -d: -f2; }
+if [ -x "$BUILD/entropy-scan" ]; then
+    check 'runs are closed as finished, failed, stopped' test \
+        "$(for run in run nan INT TERM asked; do status_of "$dir/$run.db"; done | xargs)" \
+        = 'finished failed stopped stopped stopped'
+else
+    skip 'runs are closed as finished, failed, stopped' 'no entropy-scan'
+fi
+plain() { [ -f "$1" ] && ! ls "$1"-* 2>/dev/null; }
+check 'an interrupted run is one plain file' plain "$dir/INT.db"
+
+child_of() { # PID: its entropy-recorder
+    local status
+    for status in /proc/[0-9]*/status; do
+        grep -q "^PPid:[[:space:]]*$1$" "$status" 2>/dev/null &&
+            grep -q '^Name:[[:space:]]*entropy-recorde' "$status" &&
+            basename "$(dirname "$status")"
+    done
+}
+long=("${small[@]}" --steps 8000 --eval-every 0)
+: >"$dir/messages"
+"$train" "${long[@]}" --record-every 1 --log-every 1 -o "$dir/killed.db" \
+    >"$dir/killed" 2>"$dir/messages" &
+pid=$!
+under_way
+kill -STOP $pid # or it may be over before its recorder is found
+kill -9 "$(child_of $pid)"
+kill -CONT $pid
+wait $pid
+code=$?
+check 'a killed recorder does not stop the training' \
+    grep -q 'finished after 8000 steps' "$dir/killed"
+check 'it is reported by the exit code' [ $code = 3 ]
+check 'by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
+check 'and by what was lost' \
+    grep -qE 'recording was not complete: .*[0-9]+ frames' "$dir/messages"
+"$train" "${long[@]}" --no-record >"$dir/result" 2>/dev/null
+check 'it changes no number' same "$dir/killed" "$dir/result"
+
+# --- bad input
+args=("${small[@]}" --steps 2)
+bad() { # NAME CODE REGEX OPTION...
+    local name=$1 code=$2 regex=$3
+    shift 3
+    exits "$name" "$code" "$regex" "$train" "${args[@]}" "$@"
+    lines=$("$train" "${args[@]}" "$@" 2>&1 >/dev/null </dev/null | wc -l)
+    [ "$lines" = 1 ] || fail "$name: one line" "$lines lines"
+}
+bad 'an unknown part of an architecture' 2 "XY" --no-record --arch SM+XY
+bad 'an odd power' 2 'PSM.*3|3.*even' --no-record --arch 'PSM(3)'
+bad 'heads that do not divide the width' 2 'n-head 5.*d-model 12' --no-record --n-head 5
+bad 'more removed layers than there are' 2 'ScFuFFNi9' --no-record --arch SM+ScFuFFNi9
+bad 'a context longer than the data' 2 'x.tok: .*too few' --no-record --ctx 900000
+bad 'another vocabulary' 2 'x.tok: .*vocabulary is 256, not the 300' --no-record --vocab 300
+bad 'an output in no directory' 3 'nowhere' -o "$dir/nowhere/run.db"
+bad 'an output that is a directory' 3 "$dir/src" -o "$dir/src"
+bad 'an output that is no run file' 3 'x.tok' -o "$dir/x.tok"
+bad 'an unknown option' 2 'did you mean --n-layer' --no-record --n-layr 3
+bad 'options that exclude each other' 2 '--out and --no-record' --no-record -o "$dir/y.db"
+bad 'an argument' 2 "'more'" --no-record more
+bad 'no output' 2 'give --out FILE or --no-record'
+bad 'an unknown back-end' 2 'abacus' --no-record --backend abacus
+bad 'a value that is no number' 2 '--lr' --no-record --lr fast
+bad 'a negative tolerance' 2 '--gamma: -0.1 is not between 0 and' --no-record --gamma -0.1
+printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
+bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
+bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
+exits 'a configuration without end' 2 'larger than the 1024 KiB' \
+    timeout 10 "$train" --dry-run --config <(yes 'steps = 5')
+if [ -n "${SAN:-}" ]; then
+    skip 'a device without end' 'sanitizers reserve more memory than the limit'
+else
+    exits 'a device without end' 2 '/dev/zero: larger than' \
+        bash -c 'ulimit -v 4000000; timeout 10 "$0" --dry-run --config /dev/zero' "$train"
+fi
+mkfifo "$dir/fifo.conf"
+exits 'a FIFO that nobody writes' 3 'fifo.conf: a FIFO that nobody writes' \
+    timeout 10 "$train" --dry-run --config "$dir/fifo.conf"
+output 'a configuration from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
+exits 'no data' 2 'give --data FILE' "$train" --no-record
+exits 'no such verb is an argument' 2 "'fly'" "$train" fly
+exits 'verify of nothing' 2 'no cases' "$train" verify
+exits 'verify of what is no case fails' 1 '' "$train" verify "$dir/src"
+
+data() { # NAME REGEX: x.tok is damaged
+    exits "$1" 3 "$2" "$train" "${args[@]}" --no-record
+}
+cp "$dir/x.tok" "$dir/good"
+head -c -100 "$dir/good" >"$dir/x.tok"
+data 'a token file cut short' 'x.tok: cut short'
+{ head -c 5000 "$dir/good"; printf '!'; tail -c +5002 "$dir/good"; } >"$dir/x.tok"
+data 'a damaged token file' 'x.tok: damaged'
+echo 'some text' >"$dir/x.tok"
+data 'text for a token file' 'x.tok: not a token file'
+: >"$dir/x.tok"
+data 'an empty token file' 'x.tok: not a token file'
+rm "$dir/x.tok"
+data 'no such token file' 'x.tok: No such file'
+mkfifo "$dir/x.tok"
+data 'a FIFO for a token file' 'x.tok: not a regular file'
+finish

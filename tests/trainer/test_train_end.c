@@ -1,0 +1,173 @@
+/* How a training ends: NaN, stop, refusal. And the middle that bench takes. */
+#include "hooks/trainer/bench.h"
+#include "tests/support/training.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static es_settings exploding(void)
+{
+    es_settings s = training_small();
+    if (es_arch_parse(&s.model.arch, "SM") != ES_OK)
+        fail_msg("%s", es_message());
+    s.train.lr = 1e12;
+    s.train.clip = 0;
+    s.train.steps = 100;
+    return s;
+}
+
+static void test_train__a_nan_is_recorded_and_ends_the_run(void **state)
+{
+    (void)state;
+    training_seen out = {0};
+    es_train_result result = training_record(&out, exploding());
+    assert_int_equal(result.status, ES_RUN_FAILED);
+    assert_true(result.nan_step > 0);
+    assert_true(!isfinite(out.loss[result.nan_step]));
+    assert_true(isfinite(out.loss[result.nan_step - 1]));
+    assert_int_equal(result.n_steps, result.nan_step + 1 + 6);
+    assert_int_equal(out.n_steps, result.n_steps);
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    assert_int_equal(info.status, ES_RUN_FAILED);
+    float loss, bad[2];
+    training_sample(&loss, reader, "loss", ES_PHASE_TRAIN, result.nan_step, 1);
+    assert_true(!isfinite(loss));
+    training_sample(bad, reader, "nan_activations", ES_PHASE_TRAIN,
+                    result.nan_step, 2);
+    for (int l = 0; l < 2; l++)
+        assert_true((bad[l] > 0) ==
+                    (result.nan_layer >= 0 && l >= result.nan_layer));
+    const es_event *events;
+    size_t n_events;
+    assert_int_equal(es_reader_events(reader, 0, &events, &n_events), ES_OK);
+    /* The trainer's own, which says where, and the recorder's alert. */
+    assert_int_equal(n_events, 2);
+    for (size_t i = 0; i < n_events; i++) {
+        assert_string_equal(events[i].kind, "nan");
+        assert_int_equal(events[i].step, result.nan_step);
+        assert_int_equal(events[i].severity, ES_SEVERITY_CRITICAL);
+    }
+    es_reader_close(reader);
+}
+
+static void test_train__a_nan_comes_at_the_same_step_unrecorded(void **state)
+{
+    (void)state;
+    es_settings s = exploding();
+    s.record_every = 1000;
+    training_seen with = {0}, without = {0};
+    es_train_result recorded = training_record(&with, s);
+    es_train_result result = training_run(&without, &s);
+    assert_int_equal(result.nan_step, recorded.nan_step);
+    assert_int_equal(result.nan_layer, recorded.nan_layer);
+    assert_memory_equal(with.loss, without.loss, sizeof with.loss);
+}
+
+static void test_train__nothing_after_a_nan_if_so_asked(void **state)
+{
+    (void)state;
+    es_settings s = exploding();
+    s.after_nan = 0;
+    training_seen out = {0};
+    es_train_result result = training_run(&out, &s);
+    assert_int_equal(result.n_steps, result.nan_step + 1);
+}
+
+static void test_train__a_nan_is_described(void **state)
+{
+    (void)state;
+    char text[256];
+    es_train_result r = {.nan_step = -1};
+    assert_string_equal(es_train_describe_nan(text, sizeof text, &r), "");
+    r = (es_train_result){.nan_step = 57,
+                          .nan_layer = 11,
+                          .bad_gradient_step = 57,
+                          .bad_gradient_layer = -1};
+    assert_string_equal(
+        es_train_describe_nan(text, sizeof text, &r),
+        "loss is not finite from step 57 on, first in the output of layer 11");
+    r.nan_layer = -1;
+    assert_non_null(strstr(es_train_describe_nan(text, sizeof text, &r),
+                           "the logits overflowed"));
+    r.nan_layer = 0;
+    r.bad_gradient_step = 56;
+    r.bad_gradient_layer = 3;
+    assert_non_null(strstr(es_train_describe_nan(text, sizeof text, &r),
+                           "gradient was not at step 56 already in layer 3"));
+}
+
+static void test_train__stops_when_told_to(void **state)
+{
+    (void)state;
+    training_seen out = {.stop_after = 9};
+    es_train_result result = training_record(&out, training_small());
+    assert_int_equal(result.status, ES_RUN_STOPPED);
+    assert_int_equal(result.n_steps, 9);
+    assert_int_equal(result.recorded, ES_OK);
+    es_run_info info;
+    es_reader *reader = training_open(&info);
+    assert_int_equal(info.status, ES_RUN_STOPPED);
+    const int64_t steps[] = {0, 4, 8};
+    training_assert_steps(reader, "entropy", ES_PHASE_TRAIN, steps, 3);
+    es_reader_close(reader);
+}
+
+static void test_train__what_does_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    es_train_result result;
+    es_settings s = training_small();
+    s.model.vocab = TRAINING_VOCAB + 1;
+    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--vocab"));
+    s = training_small();
+    s.model.ctx = TRAINING_N_HELD_OUT;
+    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "held-out"));
+    s.eval_every = 0;
+    s.model.ctx = TRAINING_N_TRAIN;
+    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "training"));
+    s = training_small();
+    s.model.n_head = 5;
+    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EUSAGE);
+    s = training_small();
+    snprintf(s.data, sizeof s.data, "%s/absent", training_folder);
+    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EIO);
+    s = training_small();
+    snprintf(s.out, sizeof s.out, "%s/absent/run.db", training_folder);
+    assert_true(es_train(&result, &s, NULL, NULL) < 0);
+}
+
+/* --- the bench's middle -------------------------------------------------- */
+
+static void test_bench__middle_is_the_middle(void **state)
+{
+    (void)state;
+    double x[100];
+    for (int i = 0; i < 100; i++)
+        x[i] = (i * 37) % 100 + 1;
+    es_middle m = es_middle_of(x, 100);
+    /* Binomial(100, 1/2): ranks 40 and 61 hold it with 96 %. */
+    assert_true(m.median == 50.5 && m.low == 40 && m.high == 61);
+    double few[] = {3, 1, 2};
+    m = es_middle_of(few, 3);
+    assert_true(m.median == 2 && m.low == 1 && m.high == 3);
+    m = es_middle_of(few, 1);
+    assert_true(m.median == 1 && m.low == 1 && m.high == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train__a_nan_is_recorded_and_ends_the_run),
+        cmocka_unit_test(test_train__a_nan_comes_at_the_same_step_unrecorded),
+        cmocka_unit_test(test_train__nothing_after_a_nan_if_so_asked),
+        cmocka_unit_test(test_train__a_nan_is_described),
+        cmocka_unit_test(test_train__stops_when_told_to),
+        cmocka_unit_test(test_train__what_does_not_go_together_is_refused),
+        cmocka_unit_test(test_bench__middle_is_the_middle),
+    };
+    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
+}

@@ -1,0 +1,306 @@
+#!/usr/bin/env bash
+# Real training runs, disturbed: whatever happens to the recording, the
+# training ends with the bits it would have had without, and says what is lost;
+# whatever happens to the training, what it had recorded is in a sound file.
+#
+#   ES_SEED=17  the same random moments again
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+. tests/support/background.sh
+plan_dir
+train=$PWD/$BUILD/entropy-train scan=$PWD/$BUILD/entropy-scan
+case $BUILD in /*) train=$BUILD/entropy-train scan=$BUILD/entropy-scan ;; esac
+ES_SEED=${ES_SEED:-$RANDOM}
+RANDOM=$ES_SEED
+echo "# ES_SEED=$ES_SEED"
+steps=500
+[ -z "${SAN:-}" ] || steps=200 # they are slow
+
+own_corpus "$dir/corpus.tok" || exit 1
+model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
+    --steps $steps --record-every 1 --eval-every 80 --eval-batches 2
+    --threads 1 --seed 7 --log-every 1 --data "$dir/corpus.tok")
+
+# --- a training run in the background ---------------------------------------
+
+# A moment, not only at the beginnings of steps. Drawn outside of `check`,
+# whose subshell would have a seed of its own.
+draw() {
+    moment=$((RANDOM % (steps / 2) + 1))
+    pause=0.00$((RANDOM % 10))
+}
+await_moment() { await_step "$moment" && sleep "$pause"; }
+
+find_recorder() { # $recorder: the child of $trainer that records
+    local pid
+    recorder=
+    for pid in $(cat "/proc/$trainer/task/$trainer/children" 2>/dev/null); do
+        grep -q entropy-recorde "/proc/$pid/comm" && recorder=$pid
+    done
+    [ -n "$recorder" ]
+}
+
+# --- what a run has to be ---------------------------------------------------
+
+# Frames in the order in which the trainer pushes them; speeds differ from run
+# to run.
+frames() {
+    sqlite3 "$1" "SELECT phase, name, step,
+        CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
+        FROM sample JOIN series USING (series_id)
+        ORDER BY step, phase = 'train',
+        CASE shape WHEN 'run' THEN 0 WHEN 'head' THEN 1 ELSE 2 END, series_id"
+}
+count() { # RUN.db WHERE: samples
+    sqlite3 "$1" "SELECT count(*) FROM sample JOIN series USING (series_id)
+        WHERE $2"
+}
+losses() { # none, if the recording broke off before them
+    "$scan" export "$1" --series loss --phase train -o "$dir/export" \
+        2>"$dir/complaint" && grep -v '^#' "$dir/export" && return
+    [ "$(count "$1" 1)" = 0 ] || { cat "$dir/complaint"; return 1; }
+}
+
+is_beginning() { # FILE WHOLE
+    cmp -s -n "$(stat -c %s "$1")" "$1" "$2" ||
+        { echo "$(basename "$1") is no beginning of $(basename "$2")"; return 1; }
+}
+
+sound() { # RUN.db: opens, and is a beginning of the undisturbed run
+    losses "$1" >"$dir/losses" && is_beginning "$dir/losses" "$dir/all-losses" &&
+        [ "$(sqlite3 "$1" 'PRAGMA integrity_check')" = ok ] &&
+        frames "$1" >"$dir/frames" && is_beginning "$dir/frames" "$dir/all-frames"
+}
+
+holds() { # RUN.db N: the losses of N steps or more
+    local n
+    n=$(count "$1" "name = 'loss' AND phase = 'train'")
+    [ "$n" -ge "$2" ] || { echo "$n steps, not $2"; return 1; }
+}
+
+plain() { # RUN.db: one file, nothing beside it
+    [ "$(cd "$(dirname "$1")" && echo "$(basename "$1")"*)" = "$(basename "$1")" ] ||
+        { ls "$1"*; return 1; }
+}
+
+status_is() {
+    local status
+    status=$(sqlite3 "$1" 'SELECT status FROM run')
+    [ "$status" = "$2" ] || { echo "status $status"; return 1; }
+}
+
+# --- undisturbed ------------------------------------------------------------
+
+start "${model[@]}" --no-record
+finish_training
+reference=$(result)
+finishes() { exited 0 && grep -qE 'loss [0-9.]+, held-out' <<<"$reference"; }
+check 'a run without recording' finishes
+
+start "${model[@]}" -o "$dir/whole.db"
+finish_training
+frames "$dir/whole.db" >"$dir/all-frames"
+losses "$dir/whole.db" >"$dir/all-losses"
+whole() {
+    exited 0 && same_result && plain "$dir/whole.db" &&
+        status_is "$dir/whole.db" finished && holds "$dir/whole.db" $steps
+}
+check 'recording changes no bit of the result' whole
+
+# --- kill -9 ----------------------------------------------------------------
+
+interrupted() { # the reader sees that nobody writes it any more
+    [ "$(count "$1" 1)" = 0 ] ||
+        "$scan" "$1" --json | grep -q '"status":"interrupted"'
+}
+
+recorder_killed() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_moment && find_recorder || return 1
+    kill -9 "$recorder"
+    finish_training && exited 3 && same_result &&
+        said 'warning: .*entropy-recorder .* is gone: no more is recorded' &&
+        said '[1-9][0-9]* of [0-9]+ frames are not known to be in the file' &&
+        interrupted "$1" && sound "$1"
+}
+for i in 1 2 3; do
+    draw
+    check "kill -9 of the recorder in step $moment" recorder_killed "$dir/recorder-$i.db"
+done
+again() {
+    start "${model[@]}" -o "$1"
+    finish_training && exited 0 && same_result && plain "$1" &&
+        [ "$(sqlite3 "$1" 'SELECT count(*) FROM run')" = 2 ]
+}
+check 'a file left by a killed recorder takes the next run' \
+    again "$dir/recorder-1.db"
+
+trainer_killed() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_moment && find_recorder || return 1
+    kill -9 "$trainer"
+    finish_training && exited 137 && until_true ended "$recorder" &&
+        plain "$1" && status_is "$1" failed && sound "$1" &&
+        holds "$1" "$(done_steps)"
+}
+for i in 1 2 3 4; do
+    draw
+    check "kill -9 of the trainer in step $moment" trainer_killed "$dir/trainer-$i.db"
+done
+
+# --- asked to stop ----------------------------------------------------------
+
+signalled() { # RUN.db SIGNAL CODE
+    start "${model[@]}" -o "$1"
+    await_moment || return 1
+    kill "-$2" "$trainer"
+    finish_training && exited "$3" && plain "$1" && status_is "$1" stopped &&
+        sound "$1" && holds "$1" "$(done_steps)"
+}
+draw
+check 'SIGINT: stopped, exit code 130' signalled "$dir/int.db" INT 130
+draw
+check 'SIGTERM: stopped, exit code 143' signalled "$dir/term.db" TERM 143
+
+stop_file() { # RUN.db
+    start "${model[@]}" -o "$1" --steps 1000000
+    await_step 20 || return 1
+    echo 'enough of it' >"$1.stop"
+    finish_training && exited 0 && grep -q ' stopped after ' "$dir/result" &&
+        plain "$1" && status_is "$1" stopped && holds "$1" "$(done_steps)" &&
+        [ "$(sqlite3 "$1" "SELECT message FROM event WHERE kind = 'stop'")" = 'enough of it' ]
+}
+check 'a file RUN.db.stop stops the training' stop_file "$dir/stop.db"
+
+# --- a recorder that stands still -------------------------------------------
+
+standstill() { # RUN.db
+    local before
+    start "${model[@]}" -o "$1"
+    await_step 20 && find_recorder || return 1
+    kill -STOP "$recorder"
+    before=$(done_steps)
+    sleep 1
+    [ "$(done_steps)" -gt "$before" ] || ended "$trainer" || return 1
+    kill -CONT "$recorder"
+    finish_training && exited 0 && same_result && plain "$1" &&
+        status_is "$1" finished && sound "$1" && holds "$1" $steps
+}
+check 'SIGSTOP of the recorder: the training goes on, nothing is lost' \
+    standstill "$dir/still.db"
+
+# --- the place of the file --------------------------------------------------
+
+removed() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_step 20 || return 1
+    rm "$1"
+    finish_training && exited 3 && same_result &&
+        said 'recording was not complete: .*removed.db: removed, moved or' &&
+        [ -z "$(compgen -G "$1*")" ]
+}
+check 'the run file removed: said at the end' removed "$dir/removed.db"
+
+moved() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_step 20 || return 1
+    mv "$1" "$1-elsewhere"
+    finish_training && exited 3 && same_result && said 'moved.db: removed, moved' &&
+        plain "$1-elsewhere" && sound "$1-elsewhere" && holds "$1-elsewhere" $steps
+}
+check 'the run file moved: said, and nothing is lost' moved "$dir/moved.db"
+
+# As a user who may not write there, whoever runs the test.
+closed_folder() {
+    local folder=$dir/closed as=()
+    mkdir "$folder"
+    if [ "$(id -u)" = 0 ]; then
+        as=("${nobody[@]}")
+        chown 65534 "$folder"
+        chmod 755 "$dir" "$folder"
+    fi
+    start "${model[@]}" -o "$folder/run.db"
+    await_step 20 || return 1
+    chmod 555 "$folder"
+    finish_training
+    chmod 755 "$folder"
+    exited 0 && same_result && sound "$folder/run.db" &&
+        holds "$folder/run.db" $steps && status_is "$folder/run.db" finished
+}
+nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+if [ "$(id -u)" = 0 ] && ! "${nobody[@]}" "$train" --version >/dev/null 2>&1; then
+    skip 'a folder that becomes read-only' 'no other user can run the trainer'
+else
+    check 'a folder that becomes read-only: nothing is lost' closed_folder
+fi
+
+# --- no room ----------------------------------------------------------------
+
+no_room() { # RUN.db REGEX: the recording ends early, the training does not
+    finish_training && exited 3 && same_result && said "$2" &&
+        said 'not complete: .*\([1-9][0-9]* of [0-9]+ frames are lost\)' &&
+        sound "$1"
+}
+full_disk() {
+    start "${model[@]}" -o "$1"
+    no_room "$1" 'No space left on device'
+}
+mkdir "$dir/small"
+if mount -t tmpfs -o size=300k none "$dir/small" 2>/dev/null; then
+    trap 'umount -l "$dir/small"; rm -rf "$dir"' EXIT
+    check 'a full disk' full_disk "$dir/small/run.db"
+else
+    skip 'a full disk' 'no file system of our own can be mounted'
+fi
+limited() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_step 20 && find_recorder || return 1
+    prlimit --pid "$recorder" --fsize=150000 || return 1
+    no_room "$1" 'limited.db: '
+}
+if command -v prlimit >/dev/null; then
+    check 'a limit on the size of files' limited "$dir/limited.db"
+else
+    skip 'a limit on the size of files' 'no prlimit on this machine'
+fi
+
+# --- others at the same file ------------------------------------------------
+
+two_trainers() { # RUN.db
+    start "${model[@]}" -o "$1"
+    await_step 20 && find_recorder || return 1
+    kill -STOP "$trainer" # until the second one has tried
+    "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1
+    local second=$?
+    kill -CONT "$trainer"
+    finish_training && exited 0 && same_result && plain "$1" && sound "$1" &&
+        [ $second = 3 ] && grep -q "two.db: process $recorder is writing" \
+        "$dir/second" && ! grep -q '^step ' "$dir/second"
+}
+check 'a second trainer is told who writes the file' two_trainers "$dir/two.db"
+
+readers() { # RUN.db
+    local n=0
+    start "${model[@]}" -o "$1"
+    until_true "$scan" "$1" >/dev/null 2>&1 # until something is committed
+    kill -STOP "$trainer" # or it may be over before the fifth reader
+    while [ $n -lt 5 ] || ! ended "$trainer"; do
+        [ $n -ne 5 ] || kill -CONT "$trainer"
+        "$scan" "$1" >/dev/null 2>"$dir/complaint" ||
+            { cat "$dir/complaint"; return 1; }
+        for file in "$dir/read"/*; do
+            case $file in
+            "$1" | "$1-wal" | "$1-shm" | "$1-lock") ;;
+            *) [ ! -e "$file" ] || { echo "$file"; return 1; } ;;
+            esac
+        done
+        n=$((n + 1))
+    done
+    # A reader at the very end may keep SQLite's log open, and so beside it.
+    finish_training && exited 0 && same_result && [ ! -e "$1-lock" ] &&
+        status_is "$1" finished && sound "$1" && holds "$1" $steps
+}
+mkdir "$dir/read"
+check 'readers neither fail nor disturb' readers "$dir/read/run.db"
+finish

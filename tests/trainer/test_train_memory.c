@@ -1,0 +1,93 @@
+/* The peak memory of a training step, as the kernel counts it, in a process
+ * of its own: it grows with T, not with T^2. */
+#include "tests/support/training.h"
+
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define SANITIZED 0
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+
+extern char **environ;
+
+typedef struct sizes {
+    const char *n_layer, *n_head, *d_model;
+} sizes;
+
+/* Of `steps` steps of one sequence of T tokens, the first measured; KiB. */
+static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
+{
+    const char *build = getenv("BUILD");
+    const es_settings data = training_small();
+    char program[512], length[16];
+    pid_t pid;
+    int status = -1;
+    struct rusage usage;
+    snprintf(program, sizeof program, "%s/entropy-train",
+             build ? build : "build");
+    snprintf(length, sizeof length, "%d", ctx);
+    const char *const arguments[] = {
+        program,    "--no-record",  "-q",        "--arch",    arch,
+        "--data",   data.data,      "--ctx",     length,      "--batch",
+        "1",        "--steps",      steps,       "--n-layer", s->n_layer,
+        "--n-head", s->n_head,      "--d-model", s->d_model,  "--threads",
+        "2",        "--eval-every", "0",         NULL};
+    assert_int_equal(posix_spawn(&pid, program, NULL, NULL,
+                                 (char *const *)arguments, environ),
+                     0);
+    assert_int_equal(wait4(pid, &status, 0, &usage), pid);
+    assert_int_equal(status, 0);
+    return usage.ru_maxrss;
+}
+
+/* One T x T matrix of each of two threads would add 6 MiB from 512 to 1024
+ * and 24 from 1024 to 2048: beside what is linear, 3.5 and 7, that is seen. */
+static void expect_linear(const char *arch)
+{
+    const sizes small = {"2", "4", "32"};
+    long t512 = peak(arch, &small, 512, "2");
+    long t1024 = peak(arch, &small, 1024, "2");
+    long t2048 = peak(arch, &small, 2048, "2");
+    long first = t1024 - t512, second = t2048 - t1024;
+    if (!(first > 0 && second > first && second <= 5 * first / 2))
+        fail_msg("%s: %ld, %ld, %ld KiB", arch, t512, t1024, t2048);
+}
+
+static void test_train_memory__grows_linearly(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        skip();
+    expect_linear("EReg(SM(t)+LN+G)");
+    expect_linear("EReg(PSM(4)+R)");
+}
+
+static void test_train_memory__2048_tokens_in_2_gib(void **state)
+{
+    (void)state;
+    const sizes named = {"6", "8", "256"};
+    if (SANITIZED)
+        skip();
+    long kib = peak("EReg(SM(t)+LN+G)", &named, 2048, "1");
+    if (!(kib > 0 && kib < 2L << 20))
+        fail_msg("%ld KiB", kib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train_memory__grows_linearly),
+        cmocka_unit_test(test_train_memory__2048_tokens_in_2_gib),
+    };
+    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
+}

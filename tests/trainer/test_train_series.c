@@ -1,0 +1,283 @@
+/* Which series a run has, and those that are parameters of the model. */
+#include "analyzer/base/value.h"
+#include "hooks/trainer/trainer.h"
+#include "tests/support/small_model.h"
+#include "tests/support/training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { L = 2, H = 3, LH = L * H, T = 9, STEPS = 5 };
+
+static es_settings settings_of(const char *arch, es_family family)
+{
+    es_settings s = training_small();
+    if (es_arch_parse(&s.model.arch, arch) != ES_OK)
+        fail_msg("%s", es_message());
+    s.model.family = family;
+    s.train.steps = STEPS;
+    s.train.lr = 0.03;
+    s.record_every = 2;
+    return s;
+}
+
+/* --- which series there are ----------------------------------------------- */
+
+static const char *const always[] = {
+    "entropy",           "entropy_min", "entropy_max", "nonfinite_rows",
+    "nonfinite_weights", "sink",        "max_logit",   "nan_activations",
+    "act_rms",           "loss",        "ce"};
+static const char *const sometimes[] = {"missing_mass", "theta", "t_mean",
+                                        "t_min",        "t_max", "alpha",
+                                        "beta",         "slope", "ereg"};
+
+static bool has(es_reader *reader, const char *name, es_phase phase)
+{
+    es_series series;
+    es_status status = es_reader_find(reader, 0, name, phase, &series);
+    assert_true(status == ES_OK || status == ES_ENOTFOUND);
+    return status == ES_OK && series.last_step != ES_UNKNOWN;
+}
+
+static void check_series(const char *arch, es_family family, const char *own)
+{
+    es_run_info info;
+    training_seen seen = {0};
+    training_record(&seen, settings_of(arch, family));
+    es_reader *reader = training_open(&info);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++)
+            if (!has(reader, always[i], (es_phase)phase))
+                fail_msg("%s: no %s", arch, always[i]);
+    for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++) {
+        const char *name = sometimes[i];
+        const bool wanted = strstr(own, name) != NULL;
+        const bool is_parameter =
+            strcmp(name, "missing_mass") != 0 && strcmp(name, "ereg") != 0;
+        const bool evaluated = wanted && !is_parameter;
+        if (has(reader, name, ES_PHASE_TRAIN) != wanted ||
+            has(reader, name, ES_PHASE_EVAL) != evaluated)
+            fail_msg("%s: %s should %sbe there", arch, name,
+                     wanted ? "" : "not ");
+    }
+    es_reader_close(reader);
+}
+
+static void test_train_series__of_each_architecture(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        es_family family;
+        const char *own;
+    } table[] = {
+        {"SM", ES_FAMILY_GPT2, ""},
+        {"SM+LN+G", ES_FAMILY_PYTHIA, ""},
+        {"SM+LR(0.05)", ES_FAMILY_GPT2, ""},
+        {"SM+LN+LR(layer)", ES_FAMILY_GPT2, "slope"},
+        {"SM+LR(global,0.2)", ES_FAMILY_PYTHIA, "slope"},
+        {"SM(t)+LN+R", ES_FAMILY_GPT2, "t_mean t_min t_max"},
+        {"PSM(2)+LN+G", ES_FAMILY_GPT2, "missing_mass"},
+        {"SM+WNorm(QKV)+SNorm(FFN)", ES_FAMILY_GPT2, ""},
+        {"SM+ScFFN", ES_FAMILY_GPT2, "alpha beta"},
+        {"SM+ScFuFFN", ES_FAMILY_PYTHIA, "alpha beta"},
+        {"SM+ScFuFFNi1", ES_FAMILY_GPT2, "alpha beta"},
+        {"EReg(SM+LN+R)", ES_FAMILY_GPT2, "theta ereg"},
+        {"EReg(PSM(4)+LN+LR(layer))", ES_FAMILY_GPT2,
+         "missing_mass theta slope ereg"},
+        {"EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_PYTHIA,
+         "theta t_mean t_min t_max alpha beta ereg"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        check_series(table[i].arch, table[i].family, table[i].own);
+}
+
+/* --- their values --------------------------------------------------------- */
+
+/* A parameter of the model as it is, or n missing values. */
+static void read_parameter(float *out, es_model *model, const char *name,
+                           size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = es_missing();
+    for (size_t i = 0; i < es_model_n_arrays(model); i++)
+        if (strcmp(es_model_parameter(model, i).name, name) == 0)
+            assert_int_equal(es_model_get(model, i, out, n), ES_OK);
+}
+
+static void read_layers(float *out, es_model *model, const char *name, size_t n)
+{
+    char full[64];
+    for (int layer = 0; layer < L; layer++) {
+        snprintf(full, sizeof full, "h.%d.%s", layer, name);
+        read_parameter(out + (size_t)layer * n, model, full, n);
+    }
+}
+
+/* What the run has to hold at a step, from a trainer that got there by
+ * itself: same seed, same bits. */
+static void expect_series(es_reader *reader, const char *series, int64_t step,
+                          const float *want, size_t n)
+{
+    float got[LH];
+    training_sample(got, reader, series, ES_PHASE_TRAIN, step, n);
+    if (memcmp(got, want, n * sizeof *got) != 0)
+        fail_msg("%s at step %d: %g, not %g", series, (int)step, (double)got[0],
+                 (double)want[0]);
+}
+
+static void expect_temperatures(es_reader *reader, es_model *model,
+                                int64_t step)
+{
+    float t[LH][T], mean[LH], low[LH], high[LH];
+    read_layers(t[0], model, "attn.t", H * T);
+    for (int h = 0; h < LH; h++) {
+        double sum = 0;
+        low[h] = high[h] = fmaxf(t[h][0], 1e-4f);
+        for (int i = 0; i < T; i++) {
+            sum += (double)fmaxf(t[h][i], 1e-4f);
+            low[h] = fminf(low[h], fmaxf(t[h][i], 1e-4f));
+            high[h] = fmaxf(high[h], fmaxf(t[h][i], 1e-4f));
+        }
+        mean[h] = (float)(sum / T);
+    }
+    expect_series(reader, "t_mean", step, mean, LH);
+    expect_series(reader, "t_min", step, low, LH);
+    expect_series(reader, "t_max", step, high, LH);
+    if (step > 0)
+        assert_true(low[1] < mean[1] && mean[1] < high[1]);
+}
+
+static es_trainer *open_trainer(const es_settings *settings)
+{
+    es_trainer *trainer = NULL;
+    if (es_trainer_new(&trainer, settings) != ES_OK)
+        fail_msg("%s", es_message());
+    return trainer;
+}
+
+static void expect_step(es_reader *reader, es_model *model, int64_t step)
+{
+    const es_arch *arch = &es_model_config_of(model)->arch;
+    float values[LH];
+    if (arch->entropy_reg) {
+        read_layers(values, model, "attn.theta", H);
+        expect_series(reader, "theta", step, values, LH);
+    }
+    if (arch->temperature)
+        expect_temperatures(reader, model, step);
+    if (arch->ffn != ES_FFN_TWO) {
+        read_layers(values, model, "mlp.alpha", 1);
+        expect_series(reader, "alpha", step, values, L);
+        assert_true(es_is_missing(values[1]) == (arch->n_removed > 0));
+        read_layers(values, model, "mlp.beta", 1);
+        expect_series(reader, "beta", step, values, L);
+    }
+    if (arch->activation == ES_ACT_LEAKY) {
+        read_layers(values, model, "mlp.slope", 1);
+        if (arch->slope_kind == ES_SLOPE_GLOBAL) {
+            read_parameter(values, model, "slope", 1);
+            values[1] = values[0];
+        }
+        expect_series(reader, "slope", step, values, L);
+    }
+}
+
+static void check_values(const char *arch, int accumulate)
+{
+    es_settings s = settings_of(arch, ES_FAMILY_GPT2);
+    es_run_info info;
+    es_step done;
+    training_seen seen = {0};
+    s.model.lambda = 0.1;
+    s.train.accumulate = accumulate;
+    training_record(&seen, s);
+    es_reader *reader = training_open(&info);
+    es_trainer *trainer = open_trainer(&s);
+    for (int64_t step = 0; step < STEPS; step++) {
+        if (step % 2 == 0)
+            expect_step(reader, trainer->model, step);
+        assert_int_equal(es_trainer_step(trainer, &done, step, false), ES_OK);
+    }
+    es_trainer_free(trainer);
+    es_reader_close(reader);
+}
+
+static void test_train_series__are_the_parameters_of_the_step(void **state)
+{
+    (void)state;
+    check_values("EReg(SM(t)+ScFuFFNi1)", 1);
+    check_values("EReg(SM(t)+ScFFN)", 2);
+    check_values("SM+LN+LR(layer)", 1);
+    check_values("SM+LR(global,0.2)", 2);
+}
+
+/* --- hard values ---------------------------------------------------------- */
+
+static void read_series(float *out, es_small_model *s, es_parameter_series of)
+{
+    es_outcome outcome;
+    es_model_begin(s->model, true, NULL, 0);
+    assert_int_equal(es_model_end(s->model, &outcome), ES_OK);
+    es_parameter_series_read(out, s->model, of);
+}
+
+static void test_train_series__temperatures_below_the_floor(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("SM(t)");
+    es_small_model s = es_small_open(&config);
+    float t[15], out[LH];
+    for (int i = 0; i < 15; i++)
+        t[i] = 1 + 0.25f * (float)(i % 5);
+    t[5] = 2e-5f;
+    t[6] = -3;
+    assert_int_equal(
+        es_model_set(s.model, es_small_find(&s, "h.1.attn.t"), t, 15), ES_OK);
+    read_series(out, &s, ES_PARAMETER_T_MIN);
+    assert_true(out[3] == 1 && out[4] == 1e-4f && out[5] == 1);
+    read_series(out, &s, ES_PARAMETER_T_MEAN);
+    assert_true(out[3] == 1.5f && fabsf(out[4] - 1.05004f) < 1e-6f);
+    read_series(out, &s, ES_PARAMETER_T_MAX);
+    assert_true(out[3] == 2 && out[4] == 2);
+    es_small_close(&s);
+}
+
+static void test_train_series__nan_is_not_missing(void **state)
+{
+    (void)state;
+    es_model_config config = es_small_config("EReg(SM(t)+ScFuFFNi1)");
+    es_small_model s = es_small_open(&config);
+    float t[15], out[LH];
+    for (int i = 0; i < 15; i++)
+        t[i] = 1;
+    t[7] = es_missing();
+    const float theta[3] = {0.5f, es_missing(), INFINITY}, alpha = -NAN;
+    es_model_set(s.model, es_small_find(&s, "h.0.attn.t"), t, 15);
+    es_model_set(s.model, es_small_find(&s, "h.1.attn.theta"), theta, 3);
+    es_model_set(s.model, es_small_find(&s, "h.0.mlp.alpha"), &alpha, 1);
+    for (int i = ES_PARAMETER_T_MEAN; i <= ES_PARAMETER_T_MAX; i++) {
+        read_series(out, &s, (es_parameter_series)i);
+        assert_true(out[0] == 1 && out[2] == 1);
+        assert_true(isnan(out[1]) && !es_is_missing(out[1]));
+    }
+    read_series(out, &s, ES_PARAMETER_THETA);
+    assert_true(out[3] == 0.5f && isinf(out[5]));
+    assert_true(isnan(out[4]) && !es_is_missing(out[4]));
+    read_series(out, &s, ES_PARAMETER_ALPHA);
+    assert_true(isnan(out[0]) && !es_is_missing(out[0]));
+    assert_true(es_is_missing(out[1]));
+    es_small_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train_series__of_each_architecture),
+        cmocka_unit_test(test_train_series__are_the_parameters_of_the_step),
+        cmocka_unit_test(test_train_series__temperatures_below_the_floor),
+        cmocka_unit_test(test_train_series__nan_is_not_missing),
+    };
+    return cmocka_run_group_tests_name("train_series", tests, training_set_up,
+                                       training_tear_down);
+}

@@ -1,0 +1,224 @@
+/* The statistics and the update of the CPU back-end, against plain loops in
+ * double, with every variant of the kernels that this machine can run. */
+#include "tests/support/attention_problem.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/reference_ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const es_ops *const ops = &es_cpu_ops;
+static es_backend *cpu; /* three threads, variant by variant */
+
+static void with_all_variants(void (*check)(void))
+{
+    const attention_problem p = {
+        .n_batch = 2, .n_ctx = 16, .n_head = 2, .width = 16};
+    EACH_VARIANT(kernels)
+    {
+        cpu = attention_backend(*kernels, &p, 3);
+        check();
+        ops->close(cpu);
+    }
+}
+
+/* A random array; freed by the caller. */
+static float *array(size_t n, double scale)
+{
+    static uint64_t seed = 11;
+    float *out = attention_floats(n);
+    es_test_fill(out, n, scale, &seed);
+    return out;
+}
+
+static es_mem *mem(void *numbers_of_cpu)
+{
+    return attention_mem(numbers_of_cpu);
+}
+
+static void check_statistics(void)
+{
+    enum { N = 100003 };
+    float *x = array(N, 3);
+    double want = 0, squares = 7;
+    es_layer_sums sums = {.nonfinite = 9, .squares = 5};
+    for (int i = 0; i < N; i++)
+        want += (double)x[i] * (double)x[i];
+    ops->sum_squares(cpu, mem(&squares), mem(x), N);
+    assert_true(fabs(squares - want) <= 1e-6 * want);
+    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    assert_int_equal(sums.nonfinite, 9);
+    assert_true(fabs(sums.squares - 5 - want) <= 1e-6 * want);
+    x[7] = 1e30f; /* its square is infinite in float, it is not */
+    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    assert_int_equal(sums.nonfinite, 9);
+    assert_true(fabs(sums.squares - 1e60) <= 1e-6 * 1e60);
+    x[0] = -INFINITY;
+    x[N - 1] = x[50000] = NAN;
+    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    assert_int_equal(sums.nonfinite, 12);
+    assert_true(isnan(sums.squares));
+    free(x);
+}
+
+static void test_update__statistics(void **state)
+{
+    (void)state;
+    with_all_variants(check_statistics);
+}
+
+static void check_mean(void)
+{
+    enum { N = 1001 };
+    float *x = array(N, 3);
+    double want = 2, sum = 2;
+    for (int i = 0; i < N; i++)
+        want += (double)x[i] / N;
+    ops->add_mean(cpu, mem(&sum), mem(x), N);
+    assert_true(fabs(sum - want) <= 1e-12);
+    x[N - 1] = NAN;
+    ops->add_mean(cpu, mem(&sum), mem(x), N);
+    assert_true(isnan(sum));
+    free(x);
+}
+
+static void test_update__mean(void **state)
+{
+    (void)state;
+    with_all_variants(check_mean);
+}
+
+/* Two passes of two heads, the second of which has a row that is not finite,
+ * and, in the second pass, no other. */
+static void check_rows(void)
+{
+    enum { B = 2, H = 2, T = 3 };
+    float entropy[B][H][T] = {{{1, 2, 3}, {4, NAN, 6}}, {{5, 6, 7}, {1, 1, 1}}};
+    float logit[B][H][T] = {{{1, 9, 3}, {4, 99, 6}}, {{5, 6, 7}, {-1, -1, -1}}};
+    float sink[B][H][T], missing[B][H][T];
+    int32_t nonfinite[B][H][T] = {{{0}, {0, 2, 0}}};
+    es_head_sums sums[H];
+    for (int h = 0; h < H; h++)
+        sums[h] = (es_head_sums){
+            .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
+    for (int i = 0; i < B * H * T; i++) {
+        (&sink[0][0][0])[i] = 0.5f;
+        (&missing[0][0][0])[i] = 0.25f;
+    }
+    const es_row_mem rows = {.entropy = mem(entropy),
+                             .max_logit = mem(logit),
+                             .sink = mem(sink),
+                             .nonfinite = mem(nonfinite),
+                             .missing = mem(missing)};
+    ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
+    assert_true(sums[0].entropy == 24 && sums[0].entropy_min == 2 &&
+                sums[0].entropy_max == 6 && sums[0].max_logit == 9);
+    assert_true(sums[1].entropy == 13 && sums[1].entropy_min == 1 &&
+                sums[1].entropy_max == 5 && sums[1].max_logit == 6);
+    assert_true(sums[0].sink == 3 && sums[1].missing == 1.25);
+    assert_int_equal(sums[1].finite_rows, 5);
+    assert_int_equal(sums[1].nonfinite_rows, 1);
+    assert_int_equal(sums[1].nonfinite_weights, 2);
+    for (int b = 0; b < B; b++)
+        for (int i = 0; i < T; i++)
+            entropy[b][1][i] = INFINITY;
+    ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
+    assert_true(sums[0].entropy == 48 && sums[1].entropy == 13);
+    assert_true(sums[1].entropy_min == 1 && sums[1].max_logit == 6);
+    assert_int_equal(sums[1].nonfinite_rows, 7);
+}
+
+static void test_update__rows(void **state)
+{
+    (void)state;
+    with_all_variants(check_rows);
+}
+
+static es_control clipped(double squares, double loss, float scale, float most,
+                          bool may_skip)
+{
+    es_control control = {.loss_scale = scale, .grad_scale = 7, .skips = 7};
+    ops->clip(cpu, mem(&control), mem(&squares), mem(&loss), most, may_skip);
+    return control;
+}
+
+static void check_clip(void)
+{
+    assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* no clipping */
+    assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
+    assert_true(clipped(16, 1, 1, 2, true).grad_scale == 0.5f);
+    assert_true(clipped(16, 1, 1, 2, true).skips == 0);
+    /* A norm of 4 that was 8 times too large, still too large, and not. */
+    assert_true(clipped(1024, 1, 8, 2, true).grad_scale == 0.0625f);
+    assert_true(clipped(1024, 1, 8, 4, true).grad_scale == 0.125f);
+    const double bad[] = {(double)NAN, (double)INFINITY};
+    for (int i = 0; i < 2; i++) {
+        assert_true(clipped(bad[i], 1, 1, 2, true).skips == 1);
+        assert_true(clipped(16, bad[i], 1, 2, true).skips == 1);
+        assert_true(clipped(bad[i], 1, 8, 2, false).skips == 0);
+        assert_true(clipped(bad[i], 1, 8, 2, false).grad_scale == 0.125f);
+        assert_true(clipped(16, bad[i], 1, 2, false).grad_scale == 0.5f);
+    }
+    es_control control = {.loss_scale = 1};
+    double squares = 16;
+    ops->clip(cpu, mem(&control), mem(&squares), NULL, 2, true);
+    assert_true(control.skips == 0 && control.grad_scale == 0.5f);
+}
+
+static void test_update__clip(void **state)
+{
+    (void)state;
+    with_all_variants(check_clip);
+}
+
+static void check_adamw(void)
+{
+    enum { N = 10007 };
+    float *p = array(N, 1), *m = array(N, 1), *v = array(N, 1);
+    float *g = array(N, 1);
+    double *want = calloc(3 * N, sizeof *want);
+    assert_non_null(want);
+    const es_adamw s = {0.9f, 0.99f, 1e-3f, 0.1f};
+    es_control control = {.lr = 0.01f,
+                          .correction1 = 0.4f,
+                          .correction2 = 0.2f,
+                          .grad_scale = 0.5f};
+    for (int i = 0; i < N; i++) {
+        v[i] = fabsf(v[i]);
+        double grad = 0.5 * (double)g[i];
+        double m1 =
+            (double)s.beta1 * (double)m[i] + (1 - (double)s.beta1) * grad;
+        double m2 = (double)s.beta2 * (double)v[i] +
+                    (1 - (double)s.beta2) * grad * grad;
+        want[i] = (double)p[i] * (1 - 0.01 * 0.1) -
+                  0.01 * (m1 / 0.4) / (sqrt(m2 / 0.2) + 1e-3);
+        want[N + i] = m1;
+        want[2 * N + i] = m2;
+    }
+    for (int step = 0; step < 2; step++) { /* the second one is skipped */
+        ops->adamw(cpu, mem(p), mem(m), mem(v), mem(g), N, &s, mem(&control));
+        es_test_expect_close("param", p, want, N);
+        es_test_expect_close("moment 1", m, want + N, N);
+        es_test_expect_close("moment 2", v, want + 2 * N, N);
+        control.skips = 1;
+    }
+    free(p), free(m), free(v), free(g), free(want);
+}
+
+static void test_update__adamw(void **state)
+{
+    (void)state;
+    with_all_variants(check_adamw);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_update__statistics),
+        cmocka_unit_test(test_update__mean),
+        cmocka_unit_test(test_update__rows),
+        cmocka_unit_test(test_update__clip),
+        cmocka_unit_test(test_update__adamw),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
