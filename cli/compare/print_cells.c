@@ -3,6 +3,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/output/display.h"
+#include "cli/runs/fields.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,9 +112,10 @@ void es_sheet_put_settings(es_sheet *sheet, const es_comparison *comparison,
 
 void es_sheet_add_bands(es_sheet *sheet)
 {
-    static const char *const titles[] = {"<m/4", "<m/2", "<3m/4", "<=m"};
-    for (int band = 0; band < ES_N_BANDS; band++)
-        es_sheet_number_column(sheet, titles[band]);
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_TABLE));)
+        if (field->kind == ES_FIELD_SHARE)
+            es_sheet_number_column(sheet, es_field_title(field));
 }
 
 void es_sheet_add_names(es_sheet *sheet, const es_layout *has)

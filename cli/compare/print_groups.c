@@ -2,7 +2,6 @@
 
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
-#include "cli/scan/table.h"
 #include <math.h>
 
 /* --- configurations -------------------------------------------------------*/
@@ -219,8 +218,8 @@ void es_print_notes(FILE *stream, const es_layout *has)
     const es_comparison *comparison = has->comparison;
     const es_run_summary *first = comparison->runs[0].summary;
     fputc('\n', stream);
-    es_table_print_max(stream, first->max.policy, first->m, first->unit,
-                       first->series);
+    es_summary_print_max(stream, first->max.policy, first->m, first->unit,
+                         first->series);
     note_distances(stream, comparison);
     note_onsets(stream, has);
     if (has->cut)

@@ -1,6 +1,7 @@
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/runs/fields.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
@@ -50,24 +51,21 @@ static es_status append(gathering *to, const es_config_member *member)
     return ES_OK;
 }
 
-static es_status append_text(gathering *to, const char *key, const char *text)
+static es_status append_field(gathering *to, const es_field *field)
 {
-    const es_config_member member = {
-        .key = key, .kind = ES_CONFIG_TEXT, .text = text, .number = NAN};
-    return text ? append(to, &member) : ES_OK;
-}
-
-static es_status append_number(gathering *to, const char *key, int64_t number)
-{
+    const es_run_summary *run = to->run->summary;
+    es_config_member member = {
+        .key = field->name, .kind = ES_CONFIG_TEXT, .number = NAN};
     char text[32];
-    const es_config_member member = {.key = key,
-                                     .kind = ES_CONFIG_NUMBER,
-                                     .text = text,
-                                     .number = (double)number};
-    if (number == ES_UNKNOWN)
-        return ES_OK;
-    snprintf(text, sizeof text, "%" PRId64, number);
-    return append(to, &member);
+    if (field->type == ES_FIELD_TEXT) {
+        member.text = es_field_text(field, run);
+    } else if (es_field_integer(field, run) != ES_UNKNOWN) {
+        member.kind = ES_CONFIG_NUMBER;
+        member.number = es_field_number(field, run);
+        member.text = text;
+        snprintf(text, sizeof text, "%" PRId64, es_field_integer(field, run));
+    }
+    return member.text ? append(to, &member) : ES_OK;
 }
 
 /* What the run says of itself wins over its configuration. */
@@ -79,23 +77,6 @@ static es_status append_member(void *user, const es_config_member *member)
         return ES_OK;
     }
     return append(to, member);
-}
-
-static es_status append_columns(gathering *to, const es_run_info *info)
-{
-    es_status status = append_text(to, "arch", info->arch);
-    if (!status)
-        status = append_text(to, "family", info->family);
-    const struct {
-        const char *key;
-        int64_t number;
-    } columns[] = {{"n_layer", info->n_layer}, {"n_head", info->n_head},
-                   {"d_model", info->d_model}, {"ctx", info->ctx},
-                   {"vocab", info->vocab},     {"batch", info->batch},
-                   {"seed", info->seed}};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns && !status; i++)
-        status = append_number(to, columns[i].key, columns[i].number);
-    return status;
 }
 
 static int by_key(const void *a, const void *b)
@@ -136,14 +117,13 @@ es_status es_run_settings_read(es_compared *run, es_reader *reader,
                                size_t index)
 {
     gathering to = {.run = run};
-    es_run_info info;
-    es_status status = es_reader_run(reader, index, &info);
-    if (!status)
-        status = append_columns(&to, &info);
+    es_status status;
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_SETTINGS));)
+        if ((status = append_field(&to, field)) < 0)
+            return status;
     size_t n_columns = run->n_settings;
-    if (!status)
-        status = es_reader_config_each(reader, index, append_member, &to);
-    if (status)
+    if ((status = es_reader_config_each(reader, index, append_member, &to)))
         return status;
     qsort(run->settings, run->n_settings, sizeof *run->settings, by_key);
     drop_doubles(run, n_columns);

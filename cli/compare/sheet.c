@@ -113,7 +113,7 @@ void es_sheet_put_share(es_sheet *sheet, const es_bands *bands, int band)
 {
     char **cell = next_cell(sheet);
     if (cell)
-        take(sheet, es_cell_share(cell, bands, band));
+        take(sheet, es_cell_share(cell, bands->counts[band], bands->n_heads));
 }
 
 void es_sheet_put_step(es_sheet *sheet, int64_t step)

@@ -1,3 +1,5 @@
+/* Aligned columns: each as wide as its widest cell, names shortened where a
+   terminal is too narrow. Widths are those of cli/output/display.c. */
 #include "cli/output/grid.h"
 
 #include "analyzer/base/value.h"
@@ -6,9 +8,23 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define GAP 2
 #define NARROWEST 8 /* a shortened name's columns */
+
+void es_table_options_for(es_table_options *out, FILE *stream)
+{
+    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+    struct winsize size;
+    *out = (es_table_options){0};
+    if (!isatty(fileno(stream)))
+        return;
+    bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0;
+    out->width = known && size.ws_col > 0 ? size.ws_col : 80;
+    out->colour = !(no_colour && *no_colour) && term && strcmp(term, "dumb");
+}
 
 /* --- layout ---------------------------------------------------------------*/
 
@@ -156,10 +172,10 @@ es_status es_cell_measured(char **cell, float value)
                                 : es_cell_number(cell, value);
 }
 
-es_status es_cell_share(char **cell, const es_bands *bands, int band)
+es_status es_cell_share(char **cell, size_t n, size_t n_all)
 {
-    double percent = 100 * es_bands_fraction(bands, band);
-    if (isnan(percent))
+    double percent = 100 * ((double)n / (double)n_all);
+    if (n_all == 0)
         return es_cell_print(cell, "-");
     if (percent > 0 && percent < 0.5)
         return es_cell_print(cell, "<1%%");

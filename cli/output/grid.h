@@ -3,7 +3,6 @@
 #define ES_GRID_H
 
 #include "analyzer/base/status.h"
-#include "analyzer/flags/bands.h"
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -12,6 +11,10 @@ typedef struct es_table_options {
                     nothing is shortened */
     bool colour; /* severities in colour */
 } es_table_options;
+
+/** What suits a stream: its terminal's width, colours only on a terminal and
+ *  never with NO_COLOR or TERM=dumb. */
+void es_table_options_for(es_table_options *out, FILE *stream);
 
 typedef struct es_grid_column {
     const char *title; /* safe to print; NULL: the column is not shown */
@@ -49,8 +52,7 @@ es_status es_cell_number(char **cell, double value) ES_MUST_USE;
 /** The same; "-" for missing. */
 es_status es_cell_measured(char **cell, float value) ES_MUST_USE;
 
-/** A band's share of the heads: "12%", "<1%"; "-" if there are no heads. */
-es_status es_cell_share(char **cell, const es_bands *bands,
-                        int band) ES_MUST_USE;
+/** A share of all: "12%", "<1%"; "-" of none. */
+es_status es_cell_share(char **cell, size_t n, size_t n_all) ES_MUST_USE;
 
 #endif

@@ -1,10 +1,42 @@
+/* `--json`: the fields of cli/runs/fields.c, and what of a run is a list or an
+   object: bands, layers, flags, damaged samples, configuration. */
 #include "cli/runs/json.h"
 
 #include "cli/output/json_members.h"
+#include "cli/runs/fields.h"
 #include <inttypes.h>
 #include <math.h>
 
-static void put_bands(FILE *stream, const es_run_summary *summary)
+/* The fields of an output; the comma before the first one, if it is a text, is
+   left out, for an object that begins with it. */
+static es_status put_fields(FILE *stream, const es_run_summary *summary,
+                            unsigned output)
+{
+    bool first = true;
+    for (const es_field *field = NULL; (field = es_field_next(field, output));
+         first = false) {
+        if (field->type == ES_FIELD_INTEGER) {
+            es_json_integer(stream, field->name,
+                            es_field_integer(field, summary));
+        } else if (field->type == ES_FIELD_MEASURED) {
+            es_json_measured(stream, field->name,
+                             es_field_measured(field, summary));
+        } else if (field->type == ES_FIELD_COMPUTED) {
+            es_json_number(stream, field->name, es_field_number(field, summary),
+                           "missing");
+        } else {
+            const char *text = es_field_text(field, summary);
+            es_json_name(stream, field->name, first);
+            es_status status = text ? es_json_quoted(stream, text) : ES_OK;
+            if (status < 0)
+                return status;
+            fputs(text ? "" : "null", stream);
+        }
+    }
+    return ES_OK;
+}
+
+static es_status put_bands(FILE *stream, const es_run_summary *summary)
 {
     const es_bands *bands = &summary->bands;
     fputs(",\"bands\":{\"counts\":[", stream);
@@ -12,11 +44,9 @@ static void put_bands(FILE *stream, const es_run_summary *summary)
         fprintf(stream, band ? ",%zu" : "%zu", bands->counts[band]);
     fputs("]", stream);
     es_json_fractions(stream, bands);
-    fprintf(stream, ",\"nonfinite\":%zu,\"heads\":%zu", bands->nonfinite,
-            bands->n_heads);
-    es_json_number(stream, "balanced", es_bands_balanced(bands), "missing");
-    es_json_number(stream, "max", summary->m, "missing");
+    es_status status = put_fields(stream, summary, ES_FIELD_IN_BANDS);
     fputs("}", stream);
+    return status;
 }
 
 static void put_layers(FILE *stream, const es_run_summary *summary)
@@ -89,26 +119,6 @@ static es_status put_damage(FILE *stream, const es_run_summary *summary)
     return status;
 }
 
-static es_status put_identity(FILE *stream, const es_run_summary *summary)
-{
-    es_status status;
-    es_json_name(stream, "path", true);
-    if ((status = es_json_quoted(stream, summary->path)))
-        return status;
-    es_json_integer(stream, "run", (int64_t)summary->number);
-    if ((status = es_json_text(stream, "name", summary->name)) ||
-        (status = es_json_text(stream, "arch", summary->arch)) ||
-        (status = es_json_text(stream, "status", summary->status)))
-        return status;
-    es_json_integer(stream, "n_layer", summary->n_layer);
-    es_json_integer(stream, "n_head", summary->n_head);
-    es_json_integer(stream, "ctx", summary->ctx);
-    es_json_integer(stream, "step", summary->step);
-    if ((status = es_json_text(stream, "phase", es_phase_name(summary->phase))))
-        return status;
-    return es_json_text(stream, "series", summary->series);
-}
-
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed)
 {
@@ -125,21 +135,15 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
 
 static es_status put_run(FILE *stream, const es_run_summary *summary)
 {
+    es_status status;
     fputs("{", stream);
-    es_status status = put_identity(stream, summary);
-    if (status)
+    if ((status = put_fields(stream, summary, ES_FIELD_IN_JSON)) < 0 ||
+        (status = put_bands(stream, summary)) < 0)
         return status;
-    es_json_measured(stream, "loss", summary->loss);
-    es_json_measured(stream, "ppl", summary->ppl);
-    es_json_measured(stream, "eval_loss", summary->eval_loss);
-    es_json_measured(stream, "eval_ppl", summary->eval_ppl);
-    es_json_number(stream, "ceiling", summary->ceiling, "missing");
-    put_bands(stream, summary);
     put_layers(stream, summary);
     put_flags(stream, summary);
-    es_json_integer(stream, "collapse_before_nan",
-                    es_summary_collapse_before_nan(summary));
-    if ((status = put_damage(stream, summary)))
+    if ((status = put_fields(stream, summary, ES_FIELD_IN_JSON_END)) < 0 ||
+        (status = put_damage(stream, summary)) < 0)
         return status;
     es_json_name(stream, "config", false);
     status = es_json_value(stream, summary->config ? summary->config : "null");

@@ -190,6 +190,12 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
         return status;
     if ((status = es_reader_config(reader, run, &summary->config)))
         return status;
+    summary->d_model = info.d_model;
+    summary->vocab = info.vocab;
+    summary->batch = info.batch;
+    summary->seed = info.seed;
+    if ((status = copy_text(&summary->family, info.family)))
+        return status;
     return copy_text(&summary->arch, info.arch);
 }
 
@@ -324,6 +330,7 @@ void es_summary_free(es_run_summary *summary)
     free(summary->path);
     free(summary->name);
     free(summary->arch);
+    free(summary->family);
     free(summary->config);
     free(summary->series);
     free(summary->unit);

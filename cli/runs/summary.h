@@ -15,6 +15,7 @@
 #include "analyzer/statistics/stats.h"
 #include "cli/alerts/rules/rules_file.h"
 #include "store/reader.h"
+#include <stdio.h>
 
 typedef enum es_phase_choice {
     ES_PHASE_ANY, /* train; eval if the run has the series only there */
@@ -75,10 +76,12 @@ typedef struct es_run_summary {
                            process of this machine writes it */
     char *config;       /* JSON object, from the file; NULL if unknown */
     int64_t n_layer, n_head;
-    int64_t ctx;           /* ES_UNKNOWN: no ceiling, and flags that need one
-                              are not judged */
-    int64_t planned_steps; /* or ES_UNKNOWN */
-    int64_t last_step;     /* of the run; or ES_UNKNOWN */
+    int64_t ctx;  /* ES_UNKNOWN: no ceiling, and flags that need one
+                     are not judged */
+    char *family; /* NULL if unknown */
+    int64_t d_model, vocab, batch, seed; /* or ES_UNKNOWN */
+    int64_t planned_steps;               /* the same */
+    int64_t last_step;                   /* of the run; or ES_UNKNOWN */
 
     char *series, *unit; /* what `values` are */
     es_shape shape;
@@ -166,6 +169,15 @@ bool es_summary_alarms(const es_run_summary *summary);
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);
+
+/** The same text, to be freed. ES_OK or ES_ENOMEM. */
+es_status es_summary_copy_flags(char **out,
+                                const es_run_summary *summary) ES_MUST_USE;
+
+/** The line that says what m is: its value where all runs share it, its policy,
+ *  the unit, and the series if that is not entropy. Any text: it is escaped. */
+void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
+                          const char *unit, const char *series);
 
 /**
  * How early the heads told of the run's first NaN: the steps to it from the

@@ -1,8 +1,12 @@
+/* What is said of a run in words: the flags that stand, the line about m, what
+   to call it. */
 #include "cli/runs/summary.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-
+#include "cli/output/print.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* What stands of a kind: its highest severity, and in layers (L <=
@@ -82,6 +86,42 @@ size_t es_summary_print_flags(char *out, size_t size,
     else if (to.length == 0)
         es_text_append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
     return to.length;
+}
+
+es_status es_summary_copy_flags(char **out, const es_run_summary *summary)
+{
+    const size_t size = es_summary_print_flags(NULL, 0, summary) + 1;
+    es_status status = es_alloc(out, size, 1, "flags");
+    if (status == ES_OK)
+        es_summary_print_flags(*out, size, summary);
+    return status;
+}
+
+void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
+                          const char *unit, const char *series)
+{
+    static const char *const meanings[] = {
+        [ES_MAX_OBSERVED] = "observed: the largest of all runs shown",
+        [ES_MAX_RUN] = "run: the largest of each run",
+        [ES_MAX_CEILING] = "ceiling: ln(T!)/T of each run",
+        [ES_MAX_LOGT] = "logT: ln T of each run",
+        [ES_MAX_NUMBER] = "as given",
+    };
+    if (policy != ES_MAX_OBSERVED && policy != ES_MAX_NUMBER)
+        fputs("m in", stream);
+    else if (isnan(m))
+        fputs("m unknown, in", stream);
+    else
+        fprintf(stream, "m = %.4g", m);
+    if (*unit && strcmp(unit, "-") != 0) {
+        fputc(' ', stream);
+        es_print_escaped(stream, unit, ES_ESCAPE_TERMINAL);
+    }
+    if (strcmp(series, "entropy") != 0) {
+        fputs(" of ", stream);
+        es_print_escaped(stream, series, ES_ESCAPE_TERMINAL);
+    }
+    fprintf(stream, " (%s)\n", meanings[policy]);
 }
 
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary)

@@ -237,7 +237,7 @@ static es_status reserve(scan *s)
 /* Does what is made of a run need all of them at once? */
 static bool keeps_runs(const scan *s)
 {
-    return s->comparison || s->options.order.given ||
+    return s->comparison || s->options.order.field ||
            es_figures_any(&s->options.figures);
 }
 
@@ -441,7 +441,7 @@ static void show_together(scan *s)
     es_status status = ES_OK;
     show_inputs(s);
     set_observed(s);
-    if (s->options.order.given && s->n_kept)
+    if (s->options.order.field && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof(es_run_summary *), in_order,
                 &s->options.order);
     draw_pictures(s);
@@ -519,7 +519,7 @@ static es_status show_runs(scan *s)
     es_status status = ES_OK;
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
-        !es_where_judges(&s->options.where) && !s->options.order.given &&
+        !es_where_judges(&s->options.where) && !s->options.order.field &&
         !s->options.figures.pictures[ES_FIGURE_TIMELINE].wanted;
     if (s->options.compare && s->options.text != ES_TEXT_NONE)
         status = es_comparison_new(&s->comparison, summary);

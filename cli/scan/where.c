@@ -1,3 +1,5 @@
+/* --where and --sort: reads conditions and an order, and applies them to a run.
+   What a run can be chosen by is in cli/runs/fields.c. */
 #include "cli/scan/where.h"
 
 #include "analyzer/base/text.h"
@@ -7,124 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A field is a text, or a number that may be NaN. */
-typedef struct field {
-    const char *name;
-    const char *(*text)(const es_run_summary *run);
-    double (*number)(const es_run_summary *run);
-    bool judged;
-} field;
-
-static const char *path_of(const es_run_summary *run)
+static es_status find_field(const es_field **out, const char *option,
+                            const char *name, size_t n)
 {
-    return run->path;
-}
-static const char *name_of(const es_run_summary *run)
-{
-    return run->name;
-}
-static const char *arch_of(const es_run_summary *run)
-{
-    return run->arch ? run->arch : "";
-}
-static const char *status_of(const es_run_summary *run)
-{
-    return run->status;
-}
-static const char *phase_of(const es_run_summary *run)
-{
-    return es_phase_name(run->phase);
-}
-
-static double whole(int64_t number)
-{
-    return number == ES_UNKNOWN ? NAN : (double)number;
-}
-static double step_of(const es_run_summary *run)
-{
-    return whole(run->step);
-}
-static double last_step_of(const es_run_summary *run)
-{
-    return whole(run->last_step);
-}
-static double layers_of(const es_run_summary *run)
-{
-    return whole(run->n_layer);
-}
-static double heads_of(const es_run_summary *run)
-{
-    return whole(run->n_head);
-}
-static double ctx_of(const es_run_summary *run)
-{
-    return whole(run->ctx);
-}
-static double loss_of(const es_run_summary *run)
-{
-    return (double)run->loss;
-}
-static double ppl_of(const es_run_summary *run)
-{
-    return (double)run->ppl;
-}
-static double eval_loss_of(const es_run_summary *run)
-{
-    return (double)run->eval_loss;
-}
-static double eval_ppl_of(const es_run_summary *run)
-{
-    return (double)run->eval_ppl;
-}
-static double peak_of(const es_run_summary *run)
-{
-    return run->peak;
-}
-static double balanced_of(const es_run_summary *run)
-{
-    return es_bands_balanced(&run->bands);
-}
-static double severity_of(const es_run_summary *run)
-{
-    return run->judged ? (double)es_summary_severity(run) : NAN;
-}
-
-static const field fields[] = {
-    {"flag", NULL, NULL, true}, /* as many texts as stand */
-    {"path", path_of, NULL, false},
-    {"run", name_of, NULL, false},
-    {"arch", arch_of, NULL, false},
-    {"status", status_of, NULL, false},
-    {"phase", phase_of, NULL, false},
-    {"step", NULL, step_of, false},
-    {"last_step", NULL, last_step_of, false},
-    {"layers", NULL, layers_of, false},
-    {"heads", NULL, heads_of, false},
-    {"ctx", NULL, ctx_of, false},
-    {"loss", NULL, loss_of, false},
-    {"ppl", NULL, ppl_of, false},
-    {"eval_loss", NULL, eval_loss_of, false},
-    {"eval_ppl", NULL, eval_ppl_of, false},
-    {"max", NULL, peak_of, false},
-    {"balanced", NULL, balanced_of, false},
-    {"severity", NULL, severity_of, true},
-};
-enum { FLAG = 0, N_FIELDS = sizeof fields / sizeof *fields };
-
-static int find_field(const char *name, size_t n)
-{
-    for (int i = 0; i < N_FIELDS; i++)
-        if (strlen(fields[i].name) == n && memcmp(fields[i].name, name, n) == 0)
-            return i;
-    return -1;
-}
-
-static es_status unknown_field(const char *option, const char *name, size_t n)
-{
-    char known[256];
+    char known[512];
+    if ((*out = es_field_find(name, n, ES_FIELD_IN_WHERE)))
+        return ES_OK;
     es_text list = es_text_begin(known, sizeof known);
-    for (int i = 0; i < N_FIELDS; i++)
-        es_text_append(&list, "%s%s", i ? ", " : "", fields[i].name);
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_WHERE));)
+        es_text_append(&list, "%s%s", list.length ? ", " : "", field->name);
     return es_fail(ES_EUSAGE, "%s '%.*s': there are %s", option,
                    (int)(n < 40 ? n : 40), name, known);
 }
@@ -155,7 +49,7 @@ static bool read_relation(es_where_relation *out, const char **at)
 /* A severity may be called by its name. */
 static es_status read_number(es_condition *c)
 {
-    const bool severity = fields[c->field].number == severity_of;
+    const bool severity = c->field->kind == ES_FIELD_SEVERITY;
     for (int i = 0; severity && i <= ES_SEVERITY_CRITICAL; i++)
         if (strcmp(c->text, es_severity_name((es_severity)i)) == 0) {
             c->number = i;
@@ -164,7 +58,7 @@ static es_status read_number(es_condition *c)
     if (es_double_parse(&c->number, c->text) == ES_OK)
         return ES_OK;
     return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number%s",
-                   fields[c->field].name, c->text,
+                   c->field->name, c->text,
                    severity ? ", nor none, info, warning, error or critical"
                             : "");
 }
@@ -172,7 +66,7 @@ static es_status read_number(es_condition *c)
 static es_status check_value(es_condition *c)
 {
     bool ordered = c->relation != ES_WHERE_IS && c->relation != ES_WHERE_IS_NOT;
-    bool numeric = fields[c->field].number != NULL;
+    bool numeric = c->field->type != ES_FIELD_TEXT;
     c->number = NAN;
     es_status status = numeric ? read_number(c) : ES_OK;
     if (status != ES_OK)
@@ -181,7 +75,7 @@ static es_status check_value(es_condition *c)
         return es_fail(ES_EUSAGE,
                        "--where %s: is a text: compare it by = or !=, with * "
                        "and ? for any characters",
-                       fields[c->field].name);
+                       c->field->name);
     return ES_OK;
 }
 
@@ -195,15 +89,15 @@ static es_status parse_one(es_condition *out, const char *text, size_t n)
                        "--where '%.*s': give conditions such as arch=SM* or "
                        "eval_ppl<20, with blanks between them",
                        (int)(n < 40 ? n : 40), text);
-    out->field = find_field(text, n_name);
-    if (out->field < 0)
-        return unknown_field("--where", text, n_name);
+    es_status status = find_field(&out->field, "--where", text, n_name);
+    if (status < 0)
+        return status;
     size_t n_value = n - (size_t)(at - text);
     if (n_value >= sizeof out->text)
         return es_fail(ES_EUSAGE,
                        "--where %s: a value of %zu bytes: at most "
                        "%zu",
-                       fields[out->field].name, n_value, sizeof out->text - 1);
+                       out->field->name, n_value, sizeof out->text - 1);
     memcpy(out->text, at, n_value);
     out->text[n_value] = '\0';
     return check_value(out);
@@ -228,7 +122,8 @@ es_status es_where_parse(es_where *to, const char *text)
     }
 }
 
-/* --- asking ---------------------------------------------------------------*/
+/* --- applying
+ * ---------------------------------------------------------------*/
 
 static bool any_flag(const es_run_summary *run, const char *pattern)
 {
@@ -243,11 +138,17 @@ static bool any_flag(const es_run_summary *run, const char *pattern)
     return run->judged && !stands && fnmatch(pattern, "ok", 0) == 0;
 }
 
+static const char *text_of(const es_field *field, const es_run_summary *run)
+{
+    const char *text = es_field_text(field, run);
+    return text ? text : "";
+}
+
 static bool holds_text(const es_condition *c, const es_run_summary *run)
 {
-    bool is = c->field == FLAG
+    bool is = c->field->kind == ES_FIELD_FLAGS
                   ? any_flag(run, c->text)
-                  : fnmatch(c->text, fields[c->field].text(run), 0) == 0;
+                  : fnmatch(c->text, text_of(c->field, run), 0) == 0;
     return is == (c->relation == ES_WHERE_IS);
 }
 
@@ -274,9 +175,9 @@ bool es_where_holds(const es_where *where, const es_run_summary *run)
 {
     for (size_t i = 0; i < where->n; i++) {
         const es_condition *c = &where->conditions[i];
-        bool holds = fields[c->field].number
-                         ? holds_number(c, fields[c->field].number(run))
-                         : holds_text(c, run);
+        bool holds = c->field->type == ES_FIELD_TEXT
+                         ? holds_text(c, run)
+                         : holds_number(c, es_field_number(c->field, run));
         if (!holds)
             return false;
     }
@@ -286,7 +187,7 @@ bool es_where_holds(const es_where *where, const es_run_summary *run)
 bool es_where_judges(const es_where *where)
 {
     for (size_t i = 0; i < where->n; i++)
-        if (fields[where->conditions[i].field].judged)
+        if (where->conditions[i].field->judged)
             return true;
     return false;
 }
@@ -297,13 +198,13 @@ es_status es_order_parse(es_order *out, const char *text)
 {
     bool falling = text[0] == '-';
     const char *name = text + falling;
-    int found = find_field(name, strlen(name));
-    if (found < 0)
-        return unknown_field("--sort", name, strlen(name));
-    if (found == FLAG)
-        found = find_field("severity", strlen("severity"));
-    *out = (es_order){.given = true, .falling = falling, .field = found};
-    return ES_OK;
+    const es_field *field;
+    es_status status = find_field(&field, "--sort", name, strlen(name));
+    if (status == ES_OK && field->kind == ES_FIELD_FLAGS)
+        status = find_field(&field, "--sort", "severity", strlen("severity"));
+    if (status == ES_OK)
+        *out = (es_order){.falling = falling, .field = field};
+    return status;
 }
 
 static int compare_numbers(double a, double b, bool falling)
@@ -317,11 +218,12 @@ static int compare_numbers(double a, double b, bool falling)
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b)
 {
-    const field *by = &fields[order->field];
-    if (!order->given)
+    const es_field *by = order->field;
+    if (!by)
         return 0;
-    if (by->number)
-        return compare_numbers(by->number(a), by->number(b), order->falling);
-    int sign = strcmp(by->text(a), by->text(b));
+    if (by->type != ES_FIELD_TEXT)
+        return compare_numbers(es_field_number(by, a), es_field_number(by, b),
+                               order->falling);
+    int sign = strcmp(text_of(by, a), text_of(by, b));
     return order->falling ? -sign : sign;
 }

@@ -3,7 +3,7 @@
 #ifndef ES_WHERE_H
 #define ES_WHERE_H
 
-#include "cli/runs/summary.h"
+#include "cli/runs/fields.h"
 
 typedef enum es_where_relation {
     ES_WHERE_IS,      /* = of a text: a shell pattern; of a number: equal */
@@ -19,7 +19,7 @@ typedef enum es_where_relation {
 
 /** One condition: a field, a relation, a value. */
 typedef struct es_condition {
-    int field; /* of the table in where.c */
+    const es_field *field;
     es_where_relation relation;
     char text[ES_WHERE_TEXT]; /* as it was given */
     double number;            /* of it; NaN if it is none */
@@ -34,10 +34,9 @@ typedef struct es_where {
 /**
  * Reads conditions separated by blanks and adds them.
  *
- * Texts: path, run, arch, status, phase, flag (any kind that stands; "ok" if
- * none does). Numbers: step, last_step, layers, heads, ctx, loss, ppl,
- * eval_loss, eval_ppl, max, balanced, severity (0 to 4, or by name: none to
- * critical).
+ * The fields are those of cli/runs/fields.c: texts are compared by = and !=
+ * ("flag" is any kind that stands, "ok" if none does), numbers by all
+ * relations ("severity" is 0 to 4, or none to critical).
  * ES_OK; ES_EUSAGE: the message says what was expected where.
  */
 es_status es_where_parse(es_where *to, const char *text) ES_MUST_USE;
@@ -50,8 +49,8 @@ bool es_where_judges(const es_where *where);
 
 /** An order of runs. Zero: as they come. */
 typedef struct es_order {
-    bool given, falling;
-    int field;
+    const es_field *field; /* NULL: none */
+    bool falling;
 } es_order;
 
 /** "eval_ppl" or "-eval_ppl": falling. ES_OK or ES_EUSAGE. */

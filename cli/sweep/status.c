@@ -2,7 +2,6 @@
 
 #include "cli/output/grid.h"
 #include "cli/output/print.h"
-#include "cli/scan/table.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"
 #include "cli/sweep/tell.h"

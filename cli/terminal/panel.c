@@ -3,6 +3,7 @@
 #include "analyzer/base/value.h"
 #include "cli/output/display.h"
 #include "cli/output/grid.h"
+#include "cli/runs/fields.h"
 #include "cli/terminal/marks.h"
 
 #include <stdlib.h>
@@ -117,9 +118,10 @@ static void draw_numbers(row at, const es_tui_run *run)
                  es_mark_broken_text(at.screen), broken);
         put_whole(&at, text, (es_style){.ink = ES_INK_RED, .bold = true});
     }
-    put_number(&at, "loss", run->shown->loss);
-    put_number(&at, "ppl", run->shown->ppl);
-    put_number(&at, "eval ppl", run->shown->eval_ppl);
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_PANEL));)
+        put_number(&at, es_field_title(field),
+                   es_field_measured(field, run->shown));
     if (missing > 0) {
         snprintf(text, sizeof text, "blank: %zu missing", missing);
         put_whole(&at, text, ES_FAINT);
@@ -185,7 +187,8 @@ static es_status draw_band_numbers(row at, const es_bands *bands,
         put(&at, "bands ", ES_FAINT);
     for (int band = 0; band < ES_N_BANDS; band++) {
         char *share = NULL;
-        es_status status = es_cell_share(&share, bands, band);
+        es_status status =
+            es_cell_share(&share, bands->counts[band], bands->n_heads);
         if (status != ES_OK)
             return status;
         if ((int)strlen(share) < at.room) {

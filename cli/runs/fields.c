@@ -1,0 +1,202 @@
+/* The rows of cli/runs/fields.h. A field is a member of es_run_summary, whose
+   type it has, or what a function makes of the summary. To add one: a row. A
+   field that two outputs have in different places, or under two names, has two
+   rows. */
+#include "cli/runs/fields.h"
+
+#include "analyzer/base/value.h"
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* --- computed fields ------------------------------------------------------*/
+
+static const char *phase_name(const es_run_summary *run)
+{
+    return es_phase_name(run->phase);
+}
+
+static const char *max_policy(const es_run_summary *run)
+{
+    return es_max_name(run->max.policy);
+}
+
+static double balanced(const es_run_summary *run)
+{
+    return es_bands_balanced(&run->bands);
+}
+
+static int64_t severity(const es_run_summary *run)
+{
+    return run->judged ? (int64_t)es_summary_severity(run) : ES_UNKNOWN;
+}
+
+/* --- columns that some tables do without ----------------------------------*/
+
+static bool is_unfinished(const es_run_summary *run)
+{
+    return strcmp(run->status, "finished") != 0;
+}
+
+static bool is_evaluation(const es_run_summary *run)
+{
+    return run->phase == ES_PHASE_EVAL;
+}
+
+static bool has_evaluation_beside(const es_run_summary *run)
+{
+    return run->phase != ES_PHASE_EVAL && !es_is_missing(run->eval_ppl);
+}
+
+static bool has_own_max(const es_run_summary *run)
+{
+    return run->max.policy != ES_MAX_OBSERVED &&
+           run->max.policy != ES_MAX_NUMBER;
+}
+
+/* --- rows -----------------------------------------------------------------*/
+
+#define MEMBER(name)                                                           \
+    .member = offsetof(es_run_summary, name),                                  \
+    .type = _Generic(((es_run_summary *)0)->name,                              \
+                     char *: ES_FIELD_TEXT,                                    \
+                     const char *: ES_FIELD_TEXT,                              \
+                     int64_t: ES_FIELD_INTEGER,                                \
+                     size_t: ES_FIELD_INTEGER,                                 \
+                     float: ES_FIELD_MEASURED,                                 \
+                     double: ES_FIELD_COMPUTED)
+#define TEXT(function) .type = ES_FIELD_TEXT, .text = function
+#define INTEGER(function) .type = ES_FIELD_INTEGER, .integer = function
+#define COMPUTED(function) .type = ES_FIELD_COMPUTED, .computed = function
+
+enum {
+    TABLE = ES_FIELD_IN_TABLE,
+    CSV = ES_FIELD_IN_CSV,
+    JSON = ES_FIELD_IN_JSON,
+    BANDS = ES_FIELD_IN_BANDS,
+    JSON_END = ES_FIELD_IN_JSON_END,
+    WHERE = ES_FIELD_IN_WHERE,
+    SETTINGS = ES_FIELD_IN_SETTINGS,
+    PANEL = ES_FIELD_IN_PANEL,
+};
+
+/* clang-format off: one row a field */
+static const es_field fields[] = {
+    {"flag", WHERE, .kind = ES_FIELD_FLAGS, .judged = true},
+    {"path", TABLE | CSV | JSON | WHERE, MEMBER(path), .kind = ES_FIELD_FILE,
+     .title = "file"},
+    {"run", CSV | JSON, MEMBER(number)},
+    {"run", WHERE, MEMBER(name)},
+    {"name", TABLE | CSV | JSON, MEMBER(name), .title = "run"},
+    {"arch", TABLE | CSV | JSON | WHERE | SETTINGS, MEMBER(arch)},
+    {"family", SETTINGS, MEMBER(family)},
+    {"status", TABLE | CSV | JSON | WHERE, MEMBER(status),
+     .shown = is_unfinished},
+    {"n_layer", CSV | JSON | SETTINGS, MEMBER(n_layer)},
+    {"n_head", CSV | JSON | SETTINGS, MEMBER(n_head)},
+    {"layers", WHERE, MEMBER(n_layer)},
+    {"heads", WHERE, MEMBER(n_head)},
+    {"d_model", SETTINGS, MEMBER(d_model)},
+    {"ctx", CSV | JSON | WHERE | SETTINGS, MEMBER(ctx)},
+    {"vocab", SETTINGS, MEMBER(vocab)},
+    {"batch", SETTINGS, MEMBER(batch)},
+    {"seed", SETTINGS, MEMBER(seed)},
+    {"series", CSV, MEMBER(series)},
+    {"phase", CSV | WHERE, TEXT(phase_name)},
+    {"step", TABLE | CSV | JSON | WHERE, MEMBER(step)},
+    {"phase", TABLE | JSON, TEXT(phase_name), .shown = is_evaluation},
+    {"series", JSON, MEMBER(series)},
+    {"last_step", WHERE, MEMBER(last_step)},
+    {"loss", TABLE | CSV | JSON | WHERE | PANEL, MEMBER(loss)},
+    {"ppl", TABLE | CSV | JSON | WHERE | PANEL, MEMBER(ppl)},
+    {"eval_loss", CSV | JSON | WHERE, MEMBER(eval_loss)},
+    {"eval_ppl", TABLE | CSV | JSON | WHERE | PANEL, MEMBER(eval_ppl),
+     .title = "eval ppl", .shown = has_evaluation_beside},
+    {"ceiling", CSV | JSON, MEMBER(ceiling)},
+    {"max_policy", CSV, TEXT(max_policy)},
+    {"max", CSV, MEMBER(m)},
+    {"max", WHERE, MEMBER(peak)},
+    {"band_1", TABLE | CSV, MEMBER(bands.counts[0]), .kind = ES_FIELD_SHARE,
+     .title = "<m/4"},
+    {"band_2", TABLE | CSV, MEMBER(bands.counts[1]), .kind = ES_FIELD_SHARE,
+     .title = "<m/2"},
+    {"band_3", TABLE | CSV, MEMBER(bands.counts[2]), .kind = ES_FIELD_SHARE,
+     .title = "<3m/4"},
+    {"band_4", TABLE | CSV, MEMBER(bands.counts[3]), .kind = ES_FIELD_SHARE,
+     .title = "<=m"},
+    {"nonfinite", TABLE | CSV | BANDS, MEMBER(bands.nonfinite),
+     .kind = ES_FIELD_HEADS, .title = "nan"},
+    {"heads", CSV | BANDS, MEMBER(bands.n_heads)},
+    {"balanced", CSV | BANDS | WHERE, COMPUTED(balanced)},
+    {"max", TABLE | BANDS, MEMBER(m), .title = "m", .shown = has_own_max},
+    {"severity", WHERE, INTEGER(severity), .kind = ES_FIELD_SEVERITY,
+     .judged = true},
+    {"collapse_before_nan", JSON_END, INTEGER(es_summary_collapse_before_nan)},
+    {"flags", TABLE | CSV, .kind = ES_FIELD_FLAGS},
+};
+/* clang-format on */
+
+const es_field *es_field_next(const es_field *field, unsigned output)
+{
+    const es_field *end = fields + sizeof fields / sizeof *fields;
+    for (field = field ? field + 1 : fields; field < end; field++)
+        if (field->outputs & output)
+            return field;
+    return NULL;
+}
+
+const es_field *es_field_find(const char *name, size_t n, unsigned output)
+{
+    const es_field *field = NULL;
+    while ((field = es_field_next(field, output)))
+        if (strlen(field->name) == n && memcmp(field->name, name, n) == 0)
+            break;
+    return field;
+}
+
+const char *es_field_title(const es_field *field)
+{
+    return field->title ? field->title : field->name;
+}
+
+/* --- values ---------------------------------------------------------------*/
+
+static const void *member_of(const es_field *field, const es_run_summary *run)
+{
+    return (const char *)run + field->member;
+}
+
+const char *es_field_text(const es_field *field, const es_run_summary *run)
+{
+    return field->text ? field->text(run)
+                       : *(const char *const *)member_of(field, run);
+}
+
+int64_t es_field_integer(const es_field *field, const es_run_summary *run)
+{
+    return field->integer ? field->integer(run)
+                          : *(const int64_t *)member_of(field, run);
+}
+
+float es_field_measured(const es_field *field, const es_run_summary *run)
+{
+    return *(const float *)member_of(field, run);
+}
+
+double es_field_number(const es_field *field, const es_run_summary *run)
+{
+    int64_t integer;
+    switch (field->type) {
+    case ES_FIELD_INTEGER:
+        integer = es_field_integer(field, run);
+        return integer == ES_UNKNOWN ? NAN : (double)integer;
+    case ES_FIELD_MEASURED:
+        return (double)es_field_measured(field, run);
+    case ES_FIELD_COMPUTED:
+        return field->computed ? field->computed(run)
+                               : *(const double *)member_of(field, run);
+    case ES_FIELD_TEXT:
+        break;
+    }
+    return NAN;
+}
