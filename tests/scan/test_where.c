@@ -25,6 +25,9 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_layer = 5,
                             .n_head = 7,
                             .ctx = ES_UNKNOWN,
+                            .d_model = ES_UNKNOWN,
+                            .seed = 3,
+                            .planned_steps = 50,
                             .step = 40,
                             .last_step = 45,
                             .loss = 2.5f,
@@ -76,6 +79,9 @@ static void test_where__numbers_are_compared(void **state)
     assert_holds("eval_ppl>=9.5", &run, true);
     assert_holds("layers=5 heads=7", &run, true);
     assert_holds("layers=7", &run, false);
+    assert_holds("seed=3 planned_steps>45", &run, true);
+    assert_holds("d_model>0", &run, false);
+    assert_holds("d_model!=0 family=", &run, true);
     assert_holds(" step=40\tlast_step!=40 ", &run, true);
     assert_holds("loss>2 ppl<12", &run, false);
 }
