@@ -87,13 +87,13 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
     fputs(",\"flags\":[", stream);
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
-        fprintf(stream,
-                "%s{\"kind\":\"%s\",\"severity\":\"%s\",\"stands\":%s"
-                ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"told\":%" PRId64,
-                i ? "," : "", es_flag_title(flag),
-                es_severity_name(flag->severity),
-                flag->stands ? "true" : "false", flag->onset, flag->last,
-                flag->told);
+        fprintf(
+            stream,
+            "%s{\"kind\":\"%s\",\"severity\":\"%s\",\"stands\":%s"
+            ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"alerted\":%" PRId64,
+            i ? "," : "", es_flag_title(flag), es_severity_name(flag->severity),
+            flag->stands ? "true" : "false", flag->onset, flag->last,
+            flag->alerted);
         put_places(stream, flag, summary->n_head);
         es_json_number(stream, "value", flag->value, "missing");
         es_json_number(stream, "threshold", flag->threshold, "missing");
@@ -125,7 +125,7 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
     bool shared =
         max->policy == ES_MAX_OBSERVED || max->policy == ES_MAX_NUMBER;
     *json = (es_json){.stream = stream};
-    fprintf(stream, "{\"schema\":1,\"max\":{\"policy\":\"%s\"",
+    fprintf(stream, "{\"schema\":" ES_JSON_SCHEMA ",\"max\":{\"policy\":\"%s\"",
             es_max_name(max->policy));
     es_json_number(stream, "value",
                    shared ? es_max_value(max, observed, NAN, 0) : NAN,

@@ -1,12 +1,23 @@
 /**
- * `--json`, schema 1 (design, section 5): one object, written as the runs come.
+ * `--json`: one object, written as the runs come.
+ *
+ *     {"schema":2,"max":{"policy","value"},
+ *      "runs":[{the fields of cli/runs/fields.c,
+ *        "bands":{"counts":[..4],"fractions":[..4],"nonfinite","heads",
+ *                 "balanced","max"},
+ *        "layers":[{"layer","mean","min","max","std","nonfinite"}],
+ *        "flags":[{"kind","severity","stands","onset","last","alerted",
+ *                  "layers":[..],"heads":[[layer,head],..],"value",
+ *                  "threshold"}] or null if the run was not judged,
+ *        "collapse_before_nan","checksums",
+ *        "damaged":[{"series","phase","step"}],"config":{..} or null}]}
  *
  * A number that is not finite is null, and a member beside it says why:
- * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing").
- * Beyond the design's members: a run has "series", "eval_loss", "eval_ppl",
- * "config" (the resolved configuration that the run keeps, an object, or null),
- * and its bands "max", the m they were counted with. "run" is the run's number
- * within its file, from 1; "flags" is null for a run that was not judged.
+ * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is
+ * the run's number within its file, from 1; "max" of the bands is the m that
+ * they were counted with; "alerted" is the step of the sample that the flag
+ * could first be alerted at (schema 1 called it "told"); "config" is the
+ * resolved configuration that the run keeps.
  * With --compare "comparison" follows the runs: cli/compare/compare.h.
  * Under rules of one's own "rules" follows the runs
  * (cli/alerts/rules/rules_file.h).
@@ -16,6 +27,8 @@
 
 #include "cli/runs/summary.h"
 #include <stdio.h>
+
+#define ES_JSON_SCHEMA "2"
 
 typedef struct es_json {
     FILE *stream; /* the caller checks it for errors */

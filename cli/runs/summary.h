@@ -50,7 +50,10 @@ typedef struct es_flag {
     es_severity severity;
     bool stands;
     int64_t onset, last;
-    int64_t told, foretold; /* as es_episode's */
+    int64_t alerted; /* the sample that it could first be alerted at, when it
+                        had held for long enough */
+    int64_t collapse_alerted; /* nan: the same of the collapse that held as it
+                                 came; -1: there was none */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;

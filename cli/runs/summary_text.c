@@ -129,8 +129,9 @@ int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
     for (size_t i = 0; i < summary->n_flags; i++) { /* by onset */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
-            return flag->foretold < 0 ? ES_UNKNOWN
-                                      : flag->onset - flag->foretold;
+            return flag->collapse_alerted < 0
+                       ? ES_UNKNOWN
+                       : flag->onset - flag->collapse_alerted;
     }
     return ES_UNKNOWN;
 }

@@ -47,7 +47,7 @@ exits 'which --check judges' 1 '^$' "$scan" -r tree --baseline tree/flat.db --ch
 output 'one that is elsewhere is one more' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
 output '--where leaves the baseline in' '^high \(baseline\) ' "$scan" low.db high.db --baseline high.db --where run=low
 exits 'a run that cannot be read' 4 'none\.db: no such file' "$scan" low.db none.db high.db --compare
-output 'is left out' '^{"schema":1' sh -c '"$0" low.db none.db high.db --compare --json || [ $? -eq 4 ]' "$scan"
+output 'is left out' '^{"schema":2' sh -c '"$0" low.db none.db high.db --compare --json || [ $? -eq 4 ]' "$scan"
 exits 'no run is left' 3 'none\.db: no such file' "$scan" none.db --compare
 output '-o FILE' '^high ' sh -c '"$0" low.db high.db --compare -o table.txt && cat table.txt' "$scan"
 output '-q prints nothing' '^0$' sh -c '"$0" -q low.db high.db --compare | wc -c' "$scan"

@@ -104,7 +104,7 @@ says '-q says nothing' '' "$scan" -q heat.db
 output '-q prints nothing' '^0$' sh -c '"$0" -q heat.db | wc -c' "$scan"
 output '-q leaves what was asked for' '^path,' "$scan" -q heat.db --csv
 check '-o FILE takes the table' sh -c '"$0" heat.db -o t.txt | cmp - /dev/null && grep -q SM t.txt' "$scan"
-check '-o FILE takes JSON' sh -c '"$0" heat.db --json -o t.json && grep -q "\"schema\":1" t.json' "$scan"
+check '-o FILE takes JSON' sh -c '"$0" heat.db --json -o t.json && grep -q "\"schema\":2" t.json' "$scan"
 output '-o - is standard output' 'SM' "$scan" heat.db -o -
 check 'steps: first, a number' sh -c '"$0" long.db --series loss --step first --csv | grep -q ",0,3.25," &&
     "$0" long.db --series loss --step 9 --csv | grep -q ",9,NaN,"' "$scan"

@@ -187,9 +187,9 @@ static void assert_schema(json_t *run)
         "loss", "ppl",     "ceiling", "eval_loss", "eval_ppl"};
     static const char *const statistics[] = {"layer", "mean", "min",
                                              "max",   "std",  "nonfinite"};
-    static const char *const of_flags[] = {"kind",  "severity",  "stands",
-                                           "onset", "last",      "layers",
-                                           "heads", "threshold", "value"};
+    static const char *const of_flags[] = {
+        "kind",   "severity", "stands",    "onset", "last",
+        "layers", "heads",    "threshold", "value", "alerted"};
     size_t index;
     json_t *element;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -221,7 +221,7 @@ static json_t *parse(char *text)
     return root;
 }
 
-static void test_outputs__json_is_schema_1(void **state)
+static void test_outputs__json_is_schema_2(void **state)
 {
     for (int policy = 0; policy <= ES_MAX_NUMBER; policy++) {
         es_shown shown;
@@ -232,7 +232,7 @@ static void test_outputs__json_is_schema_1(void **state)
         json_t *said = json_object_get(root, "max");
         size_t index;
         assert_int_equal(json_integer_value(json_object_get(root, "schema")),
-                         1);
+                         2);
         assert_string_equal(json_string_value(json_object_get(said, "policy")),
                             es_max_name(max.policy));
         assert_number_or_state(said, "value");
@@ -415,7 +415,7 @@ int main(void)
         cmocka_unit_test(test_outputs__narrow_terminal_in_colour),
         cmocka_unit_test(test_outputs__files_are_shown_where_needed),
         cmocka_unit_test(test_outputs__names_cannot_steer_a_terminal),
-        cmocka_unit_test(test_outputs__json_is_schema_1),
+        cmocka_unit_test(test_outputs__json_is_schema_2),
         cmocka_unit_test(test_outputs__names_come_back_from_json),
         cmocka_unit_test(test_outputs__a_configuration_comes_back_from_json),
         cmocka_unit_test(test_outputs__no_runs),

@@ -3,6 +3,7 @@
 #include "tests/support/compared.h"
 
 #include "analyzer/base/value.h"
+#include "cli/runs/json.h"
 #include "tests/support/recorded.h"
 #include <math.h>
 #include <stdio.h>
@@ -113,7 +114,7 @@ char *es_compared_json(const es_compared_files *compared)
     size_t length;
     FILE *stream = open_memstream(&text, &length);
     assert_non_null(stream);
-    fputs("{\"schema\":1", stream);
+    fputs("{\"schema\":" ES_JSON_SCHEMA, stream);
     es_assert_ok(es_comparison_json(compared->comparison, stream));
     fputs("}\n", stream);
     assert_int_equal(fclose(stream), 0);
