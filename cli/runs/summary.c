@@ -257,6 +257,22 @@ static int64_t newest_eval(const es_run_summary *summary,
     return options->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step;
 }
 
+/* Did flags or rules need this sample, and is none of its series after it? */
+static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
+                               const es_damaged *sample)
+{
+    const es_rules_file *rules = summary->rules;
+    es_series series;
+    bool judged = sample->phase == summary->phase &&
+                  es_judge_series_of(sample->series) != ES_JUDGE_OTHER;
+    for (size_t i = 0; rules && i < rules->n; i++)
+        judged = judged || strcmp(rules->rules[i].series, sample->series) == 0;
+    return judged &&
+           es_reader_find(reader, sample->run, sample->series, sample->phase,
+                          &series) == ES_OK &&
+           series.last_step == sample->step;
+}
+
 static es_status list_damaged(es_run_summary *summary, es_reader *reader,
                               size_t run)
 {
@@ -278,6 +294,9 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
                           : es_fail(ES_ENOMEM, "out of memory for a name");
         sample->series = name;
         summary->n_damaged++;
+        summary->end_damaged =
+            summary->end_damaged ||
+            (summary->judged && ends_judged_series(summary, reader, sample));
     }
     return ES_OK;
 }

@@ -117,9 +117,11 @@ typedef struct es_run_summary {
     es_damaged *damaged; /* (n_damaged) of the samples read, by step: they are
                             missing in all that is said of the run */
     size_t n_damaged;
-    es_flag *flags; /* (n_flags) by onset, then kind; every episode,
-                       judged over the whole run: flags in the phase
-                       shown, further rules in their own */
+    bool end_damaged; /* the newest sample of a series that was judged is one of
+                         them: that no flag stands is not known to be true */
+    es_flag *flags;   /* (n_flags) by onset, then kind; every episode,
+                         judged over the whole run: flags in the phase
+                         shown, further rules in their own */
     size_t n_flags;
 } es_run_summary;
 
@@ -164,11 +166,15 @@ void es_summary_set_max(es_run_summary *summary, double observed);
 /** --check: a flag of severity error or above stands. */
 bool es_summary_alarms(const es_run_summary *summary);
 
+/** The run was judged to its end, and nothing stands. */
+bool es_summary_is_ok(const es_run_summary *summary);
+
 /**
  * What stands, worst first: "collapse L9-11 (critical); overload (error)". A
- * NaN that a collapse told of: "nan L0-11 (critical, 35 steps after collapse)".
- * "ok" if nothing does, "ok (no ctx)" if then the ceiling was not known, "-"
- * if the run was not judged. Returns the length as snprintf does.
+ * NaN after a collapse: "nan L0-11 (critical, 35 steps after collapse)". If
+ * nothing stands "ok", "ok (no ctx)" where the ceiling was not known, "unknown
+ * (damaged)" where the newest samples are damaged, or "-" where the run was not
+ * judged. Returns the length as snprintf does.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);

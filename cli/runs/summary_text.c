@@ -83,6 +83,8 @@ size_t es_summary_print_flags(char *out, size_t size,
         append_kinds(&to, summary, (es_severity)severity);
     if (!summary->judged)
         es_text_append(&to, "-");
+    else if (to.length == 0 && summary->end_damaged)
+        es_text_append(&to, "unknown (damaged)");
     else if (to.length == 0)
         es_text_append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
     return to.length;
@@ -143,6 +145,12 @@ es_severity es_summary_severity(const es_run_summary *summary)
         if (summary->flags[i].stands && summary->flags[i].severity > highest)
             highest = summary->flags[i].severity;
     return highest;
+}
+
+bool es_summary_is_ok(const es_run_summary *summary)
+{
+    return summary->judged && !summary->end_damaged &&
+           es_summary_severity(summary) == ES_SEVERITY_NONE;
 }
 
 bool es_summary_alarms(const es_run_summary *summary)

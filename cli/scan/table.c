@@ -176,12 +176,11 @@ static es_status reserve(es_table *table)
 
 static const char *colour_of(const es_run_summary *summary)
 {
-    const es_severity severity = es_summary_severity(summary);
     if (!summary->judged)
         return NULL;
-    if (severity >= ES_SEVERITY_ERROR)
+    if (es_summary_alarms(summary))
         return "\033[31m";
-    return severity == ES_SEVERITY_NONE ? "\033[32m" : "\033[33m";
+    return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
 es_status es_table_add(es_table *table, const es_run_summary *summary)

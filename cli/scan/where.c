@@ -135,7 +135,8 @@ static bool any_flag(const es_run_summary *run, const char *pattern)
         if (fnmatch(pattern, es_flag_title(&run->flags[i]), 0) == 0)
             return true;
     }
-    return run->judged && !stands && fnmatch(pattern, "ok", 0) == 0;
+    return run->judged && !stands &&
+           fnmatch(pattern, es_summary_is_ok(run) ? "ok" : "unknown", 0) == 0;
 }
 
 static const char *text_of(const es_field *field, const es_run_summary *run)

@@ -35,7 +35,8 @@ typedef struct es_where {
  * Reads conditions separated by blanks and adds them.
  *
  * The fields are those of cli/runs/fields.c: texts are compared by = and !=
- * ("flag" is any kind that stands, "ok" if none does), numbers by all
+ * ("flag" is any kind that stands; if none does "ok", or "unknown" where the
+ * newest samples are damaged), numbers by all
  * relations ("severity" is 0 to 4, or none to critical).
  * ES_OK; ES_EUSAGE: the message says what was expected where.
  */

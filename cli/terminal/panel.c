@@ -131,16 +131,16 @@ static void draw_numbers(row at, const es_tui_run *run)
 static void draw_flags(row at, const es_run_summary *judged)
 {
     char text[512];
-    es_severity worst = es_summary_severity(judged);
-    es_ink ink = !judged->judged              ? ES_INK_OWN
-                 : worst >= ES_SEVERITY_ERROR ? ES_INK_RED
-                 : worst == ES_SEVERITY_NONE  ? ES_INK_GREEN
-                                              : ES_INK_YELLOW;
+    const bool stands = es_summary_severity(judged) != ES_SEVERITY_NONE;
+    es_ink ink = !judged->judged             ? ES_INK_OWN
+                 : es_summary_alarms(judged) ? ES_INK_RED
+                 : es_summary_is_ok(judged)  ? ES_INK_GREEN
+                                             : ES_INK_YELLOW;
     es_summary_print_flags(text, sizeof text, judged);
     put(&at, "flags ", ES_FAINT);
     if (at.room >= 5)
         es_display_shorten(text, (size_t)at.room);
-    put(&at, text, (es_style){.ink = ink, .bold = worst != ES_SEVERITY_NONE});
+    put(&at, text, (es_style){.ink = ink, .bold = stands});
 }
 
 /* --- below the heatmap ----------------------------------------------------*/

@@ -71,6 +71,13 @@ says 'a figure of a series that the table does not read' 3 \
 same_text 'JSON says which sample' \
     '"damaged":[{"series":"entropy","phase":"train","step":30}]' \
     "$(member damaged "$(json middle.db)")"
+shows() { "$scan" --salvage "$@" 2>/dev/null | sed -n 2p; } # the run's line of the table
+for file in middle loss; do
+    output "$file: a run that ends whole is ok" ' ok$' shows $file.db
+done
+output 'a run that ends damaged is not called ok' ' unknown \(damaged\)$' shows last.db
+same_text '--where flag=ok leaves it out' '' "$(shows --where flag=ok last.db)"
+output '--where flag=unknown finds it' ' unknown \(damaged\)$' shows --where flag=unknown last.db
 same_text 'the last step, damaged, is missing: no head has a band' \
     '"counts":[0,0,0,0]' "$(grep -o '"counts":\[[^]]*\]' <<<"$(json last.db)")"
 
