@@ -29,17 +29,13 @@ static damaged_file *file_of(const char *path)
     for (size_t i = 0; i < notes.n; i++)
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
-    char *copy = strdup(path);
-    damaged_file *files =
-        es_resize(notes.files, notes.n + 1, sizeof *notes.files);
-    if (files)
-        notes.files = files;
-    if (!files || !copy) {
-        free(copy);
+    damaged_file new = {.n = 0};
+    if (es_grow(&notes.files, notes.n + 1, sizeof *notes.files,
+                "damaged files") < 0 ||
+        es_copy_text(&new.path, path) < 0)
         return NULL;
-    }
-    files[notes.n] = (damaged_file){.path = copy};
-    return &files[notes.n++];
+    notes.files[notes.n] = new;
+    return &notes.files[notes.n++];
 }
 
 static int compare(const es_damaged *a, const es_damaged *b)
@@ -56,23 +52,20 @@ static int compare(const es_damaged *a, const es_damaged *b)
 static bool add(damaged_file *file, const es_damaged *sample)
 {
     size_t at = file->n;
+    char *name;
     while (at > 0 && compare(&file->samples[at - 1], sample) > 0)
         at--;
     if (file->n == ES_MAX_DAMAGED ||
         (at > 0 && compare(&file->samples[at - 1], sample) == 0))
         return true;
-    es_damaged *samples =
-        es_resize(file->samples, file->n + 1, sizeof *samples);
-    if (samples)
-        file->samples = samples;
-    char *name = strdup(sample->series);
-    if (!samples || !name) {
-        free(name);
+    if (es_grow(&file->samples, file->n + 1, sizeof *file->samples,
+                "damaged samples") < 0 ||
+        es_copy_text(&name, sample->series) < 0)
         return false;
-    }
-    memmove(samples + at + 1, samples + at, (file->n - at) * sizeof *samples);
-    samples[at] = *sample;
-    samples[at].series = name;
+    es_damaged *place = file->samples + at;
+    memmove(place + 1, place, (file->n - at) * sizeof *place);
+    *place = *sample;
+    place->series = name;
     file->n++;
     return true;
 }
@@ -91,7 +84,7 @@ void es_damage_close(es_reader *reader)
     es_reader_close(reader);
 }
 
-/* --- saying so ----------------------------------------------------------- */
+/* --- reporting ----------------------------------------------------------- */
 
 void es_damage_accept(void)
 {

@@ -1,3 +1,7 @@
+/* Judging: opens a cursor on each series that a flag or a rule needs, and hands
+   their samples on in the order of the steps. For the summary of a run, and for
+   `watch`, which reads a growing run again and again; of the sample judged last
+   a hash is kept, to notice a run that was resumed from before it. */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
 
@@ -56,19 +60,19 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
     (void)episode;
 }
 
-static es_status no_memory(void)
+/* A size of 0 is one that would overflow. */
+static es_status allocate(void **out, size_t size)
 {
-    return es_fail(ES_ENOMEM, "out of memory for judging a run");
+    return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
 }
 
 static es_status make_judge(es_judging *j)
 {
     const es_judging_options *o = &j->options;
     es_flag_rules flags;
-    size_t size = es_judge_size(&o->run);
-    j->judge_space = size ? malloc(size) : NULL;
-    if (!j->judge_space)
-        return no_memory();
+    es_status status = allocate(&j->judge_space, es_judge_size(&o->run));
+    if (status < 0)
+        return status;
     es_flag_rules_default(&flags);
     j->judge = es_judge_init(j->judge_space, &o->run,
                              o->rules ? &o->rules->flags : &flags,
@@ -81,10 +85,10 @@ static es_status make_judge(es_judging *j)
 static es_status make_rules(es_judging *j)
 {
     const es_judging_options *o = &j->options;
-    size_t size = es_rules_size(o->rules->rules, o->rules->n, &o->run);
-    j->rules_space = size ? malloc(size) : NULL;
-    if (!j->rules_space)
-        return no_memory();
+    es_status status = allocate(
+        &j->rules_space, es_rules_size(o->rules->rules, o->rules->n, &o->run));
+    if (status < 0)
+        return status;
     j->rules =
         es_rules_init(j->rules_space, o->rules->rules, o->rules->n, &o->run,
                       o->growing ? ignore_rule : o->rule, o->user);
@@ -123,9 +127,10 @@ static es_status make_feeds(es_judging *j)
                                         "nan_activations", "max_logit", "loss"};
     enum { N_NAMES = sizeof names / sizeof *names };
     const size_t n = n_rules(j);
-    j->feeds = es_resize(NULL, N_NAMES + n, sizeof *j->feeds);
-    if (!j->feeds)
-        return no_memory();
+    es_status status =
+        es_alloc(&j->feeds, N_NAMES + n, sizeof *j->feeds, "judging a run");
+    if (status < 0)
+        return status;
     for (size_t i = 0; j->judge && i < N_NAMES; i++)
         want(j, names[i], j->options.phase)->role =
             es_judge_series_of(names[i]);
@@ -139,23 +144,20 @@ static es_status make_feeds(es_judging *j)
 
 es_status es_judging_open(es_judging **out, const es_judging_options *options)
 {
-    es_judging *j = calloc(1, sizeof *j);
-    es_status status = ES_OK;
+    es_judging *j;
+    es_status status = es_alloc(&j, 1, sizeof *j, "judging a run");
     *out = NULL;
-    if (!j)
-        return no_memory();
+    if (status < 0)
+        return status;
     j->options = *options;
-    if (options->flag)
-        status = make_judge(j);
-    if (status == ES_OK && n_rules(j))
-        status = make_rules(j);
-    if (status == ES_OK)
-        status = make_feeds(j);
-    if (status == ES_OK)
-        *out = j;
-    else
+    if ((options->flag && (status = make_judge(j)) < 0) ||
+        (n_rules(j) && (status = make_rules(j)) < 0) ||
+        (status = make_feeds(j)) < 0) {
         es_judging_close(j);
-    return status;
+        return status;
+    }
+    *out = j;
+    return ES_OK;
 }
 
 void es_judging_close(es_judging *j)
@@ -178,19 +180,19 @@ static es_status advance(stream *from)
 }
 
 static es_status open_stream(stream *out, es_reader *reader, size_t run,
-                             const feed *of)
+                             const feed *wanted)
 {
+    const int64_t first = wanted->begun ? wanted->done : ES_STEP_FIRST;
     es_series series;
     es_status status =
-        es_reader_find(reader, run, of->name, of->phase, &series);
+        es_reader_find(reader, run, wanted->name, wanted->phase, &series);
     if (status == ES_ENOTFOUND)
-        return ES_OK; /* then it cannot tell anything */
-    if (status)
+        return ES_OK; /* then nothing can be judged by it */
+    if (status < 0)
         return status;
     out->n_values = series.n_values;
-    status = es_cursor_open(&out->cursor, reader, &series,
-                            of->begun ? of->done : ES_STEP_FIRST, ES_STEP_LAST);
-    return status ? status : advance(out);
+    status = es_cursor_open(&out->cursor, reader, &series, first, ES_STEP_LAST);
+    return status < 0 ? status : advance(out);
 }
 
 static uint64_t hash_of(const stream *at)
@@ -216,28 +218,20 @@ static es_status skip_judged(feed *from)
 }
 
 /* A rule that could never say anything is a mistake. */
-static es_status check_fit(const es_judging *j, const es_rule *rule,
-                           const feed *from)
+static es_status check_rules(es_judging *j)
 {
-    if (!from->own.cursor ||
-        es_rule_fits(rule, &j->options.run, from->own.n_values))
-        return ES_OK;
-    return es_fail(ES_EUSAGE,
-                   "rule %s: aggregate %s does not fit %s, which has %zu "
-                   "value%s a step: choose another",
-                   rule->name, es_rule_aggregate_name(rule->aggregate),
-                   rule->series, from->own.n_values,
-                   from->own.n_values == 1 ? "" : "s");
-}
-
-static es_status check_fits(es_judging *j)
-{
-    es_status status = ES_OK;
-    for (size_t i = 0; i < n_rules(j) && !status; i++) {
+    for (size_t i = 0; i < n_rules(j); i++) {
         const es_rule *rule = &j->options.rules->rules[i];
-        status = check_fit(j, rule, want(j, rule->series, phase_of(rule)));
+        const stream *own = &want(j, rule->series, phase_of(rule))->own;
+        if (own->cursor && !es_rule_fits(rule, &j->options.run, own->n_values))
+            return es_fail(ES_EUSAGE,
+                           "rule %s: aggregate %s does not fit %s, which has "
+                           "%zu value%s a step: choose another",
+                           rule->name, es_rule_aggregate_name(rule->aggregate),
+                           rule->series, own->n_values,
+                           own->n_values == 1 ? "" : "s");
     }
-    return status;
+    return ES_OK;
 }
 
 static es_status open_baseline(es_reader **out, const char *path)
@@ -254,7 +248,7 @@ static es_status open_baseline(es_reader **out, const char *path)
 static es_status open_compared(feed *from, es_reader *baseline)
 {
     es_status status = open_stream(&from->baseline, baseline, 0, from);
-    if (status || !from->baseline.cursor || !from->own.cursor ||
+    if (status < 0 || !from->baseline.cursor || !from->own.cursor ||
         from->baseline.n_values == from->own.n_values)
         return status;
     return es_fail(ES_EUSAGE,
@@ -267,17 +261,21 @@ static es_status open_compared(feed *from, es_reader *baseline)
 static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
                             es_reader *baseline)
 {
-    es_status status = ES_OK;
-    for (size_t i = 0; i < j->n_feeds && !status; i++)
-        status = open_stream(&j->feeds[i].own, reader, run, &j->feeds[i]);
-    for (size_t i = 0; i < j->n_feeds && !status; i++)
-        status = skip_judged(&j->feeds[i]);
-    if (status == ES_OK)
-        status = check_fits(j);
-    for (size_t i = 0; i < j->n_feeds && !status; i++)
-        if (j->feeds[i].compared)
-            status = open_compared(&j->feeds[i], baseline);
-    return status;
+    es_status status;
+    for (size_t i = 0; i < j->n_feeds; i++)
+        if ((status =
+                 open_stream(&j->feeds[i].own, reader, run, &j->feeds[i])) < 0)
+            return status;
+    for (size_t i = 0; i < j->n_feeds; i++)
+        if ((status = skip_judged(&j->feeds[i])) != ES_OK)
+            return status;
+    if ((status = check_rules(j)) < 0)
+        return status;
+    for (size_t i = 0; i < j->n_feeds; i++)
+        if (j->feeds[i].compared &&
+            (status = open_compared(&j->feeds[i], baseline)) < 0)
+            return status;
+    return ES_OK;
 }
 
 static void close_feeds(es_judging *j)
@@ -298,7 +296,7 @@ static es_status push_baseline(es_judging *j, feed *from, int64_t step)
     stream *baseline = &from->baseline;
     while (baseline->live && baseline->step < step) {
         es_status status = advance(baseline);
-        if (status)
+        if (status < 0)
             return status;
     }
     if (baseline->live && baseline->step == step)
@@ -317,7 +315,7 @@ static es_status push(es_judging *j, feed *from)
                       own->n_values);
     if (j->rules) {
         es_status status = push_baseline(j, from, own->step);
-        if (status)
+        if (status < 0)
             return status;
         es_rules_push(j->rules, from->name, from->phase == ES_PHASE_EVAL,
                       own->step, own->values, own->n_values);
@@ -344,7 +342,7 @@ static es_status push_all(es_judging *j)
             if (!j->feeds[i].own.live || j->feeds[i].own.step != step)
                 continue;
             es_status status = push(j, &j->feeds[i]);
-            if (status)
+            if (status < 0)
                 return status;
         }
     }
@@ -353,12 +351,14 @@ static es_status push_all(es_judging *j)
 es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
 {
     es_reader *baseline = NULL;
-    es_status status = open_baseline(
-        &baseline, j->options.rules ? j->options.rules->baseline : NULL);
-    if (status == ES_OK)
-        status = open_feeds(j, reader, run, baseline);
-    if (status == ES_OK)
-        status = push_all(j);
+    const es_rules_file *rules = j->options.rules;
+    es_status status;
+    if ((status = open_baseline(&baseline, rules ? rules->baseline : NULL)) <
+            0 ||
+        (status = open_feeds(j, reader, run, baseline)) != ES_OK)
+        goto done;
+    status = push_all(j);
+done:
     close_feeds(j);
     es_damage_close(baseline);
     return status;
@@ -366,8 +366,8 @@ es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
 
 bool es_judging_heard(const es_judging *j, size_t rule)
 {
-    const es_rule *of = &j->options.rules->rules[rule];
-    const feed *from = find_feed(j, of->series, phase_of(of));
+    const es_rule *heard = &j->options.rules->rules[rule];
+    const feed *from = find_feed(j, heard->series, phase_of(heard));
     return from && from->begun;
 }
 

@@ -42,8 +42,8 @@ es_status es_judging_open(es_judging **out,
 es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
-/** True once a sample of rule `rule`'s series came: a rule that never hears of
- *  any says nothing, whatever happens. */
+/** True once a sample of rule `rule`'s series came: without one the rule is
+ *  silent, whatever happens. */
 bool es_judging_heard(const es_judging *judging, size_t rule);
 
 /** Values that rule `rule` met and could not compare: NaN and infinities. */
@@ -52,7 +52,7 @@ uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
 /** Step of the sample judged last: for handlers. */
 int64_t es_judging_step(const es_judging *judging);
 
-/** No more samples will come. Handlers get what only the end tells. */
+/** No more samples will come. Handlers get what only the end shows. */
 void es_judging_finish(es_judging *judging);
 
 void es_judging_close(es_judging *judging); /* NULL is fine */

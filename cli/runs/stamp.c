@@ -1,3 +1,5 @@
+/* Stamps of run files, for the live view and for `watch`: the log beside a file
+   (-wal) belongs to its stamp, for a writer appends there first. */
 #include "cli/runs/stamp.h"
 
 #include <limits.h>
@@ -30,12 +32,12 @@ static bool same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool just_now(struct timespec at, double seconds)
+static bool just_now(struct timespec time, double seconds)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    double ago = (double)(now.tv_sec - at.tv_sec) +
-                 1e-9 * (double)(now.tv_nsec - at.tv_nsec);
+    double ago = (double)(now.tv_sec - time.tv_sec) +
+                 1e-9 * (double)(now.tv_nsec - time.tv_nsec);
     return ago > -seconds && ago < seconds;
 }
 

@@ -1,3 +1,5 @@
+/* Reads a run's summary: identity, the sample shown, losses, bands; flags by
+   summary_judge.c. Of other series it reads no more than the newest value. */
 #include "cli/runs/summary_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -45,7 +47,7 @@ static es_status no_sample(es_reader *reader, size_t run, const char *series)
 {
     es_run_info info;
     es_status status = es_reader_run(reader, run, &info);
-    if (status)
+    if (status < 0)
         return status;
     return es_fail(ES_ENOTFOUND, "%s: run %zu (%s) has no sample of %s yet",
                    es_reader_path(reader), run + 1, info.name, series);
@@ -77,17 +79,13 @@ static es_status find_series(es_series *out, es_reader *reader, size_t run,
 static es_status read_sample(float **values, int64_t *step, es_reader *reader,
                              const es_series *series, int64_t wanted)
 {
-    es_status status;
-    *values = es_resize(NULL, series->n_values, sizeof **values);
-    if (!*values)
-        return es_fail(ES_ENOMEM, "out of memory for a sample of %zu values",
-                       series->n_values);
-    status = es_reader_sample(reader, series, wanted, *values, series->n_values,
-                              step);
-    if (status) {
-        free(*values);
-        *values = NULL;
-    }
+    const size_t n = series->n_values;
+    es_status status = es_alloc(values, n, sizeof **values, "a sample");
+    if (status < 0 || (status = es_reader_sample(reader, series, wanted,
+                                                 *values, n, step)) == ES_OK)
+        return status;
+    free(*values);
+    *values = NULL;
     return status;
 }
 
@@ -96,10 +94,10 @@ es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
 {
     es_series series;
     float *values;
-    es_status status = find_series(&series, reader, run, options);
-    if (!status)
-        status = read_sample(&values, step, reader, &series, options->step);
-    if (status)
+    es_status status;
+    if ((status = find_series(&series, reader, run, options)) < 0 ||
+        (status = read_sample(&values, step, reader, &series, options->step)) <
+            0)
         return status;
     *out = es_largest_finite(values, series.n_values);
     free(values);
@@ -113,7 +111,7 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     es_series series;
     es_cursor *cursor;
     const float *value;
-    int64_t at;
+    int64_t found;
     *out = es_missing();
     es_status status = es_reader_find(reader, run, name, phase, &series);
     if (status)
@@ -122,13 +120,13 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
         return ES_OK;
     if (series.last_step < step)
         step = series.last_step; /* found at once, not by reading on to it */
-    status = es_reader_sample(reader, &series, step, out, 1, &at);
+    status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
     status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, step);
     if (status)
         return status;
-    while ((status = es_cursor_next(cursor, &at, &value)) == ES_OK)
+    while ((status = es_cursor_next(cursor, &found, &value)) == ES_OK)
         *out = *value;
     es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
@@ -138,23 +136,13 @@ static es_status read_loss(float *loss, float *ppl, es_reader *reader,
                            size_t run, es_phase phase, int64_t step)
 {
     float ce;
-    es_status status = newest_value(loss, reader, run, "loss", phase, step);
-    if (!status)
-        status = newest_value(&ce, reader, run, "ce", phase, step);
-    if (status)
+    es_status status;
+    if ((status = newest_value(loss, reader, run, "loss", phase, step)) < 0 ||
+        (status = newest_value(&ce, reader, run, "ce", phase, step)) < 0)
         return status;
     if (es_is_missing(ce))
         ce = *loss;
     *ppl = es_is_missing(ce) ? es_missing() : (float)exp(ce);
-    return ES_OK;
-}
-
-/* A copy of a string that may be NULL. */
-static es_status copy_text(char **out, const char *text)
-{
-    *out = text ? strdup(text) : NULL;
-    if (text && !*out)
-        return es_fail(ES_ENOMEM, "out of memory for a name");
     return ES_OK;
 }
 
@@ -173,30 +161,28 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
                                size_t run)
 {
     es_run_info info;
-    es_status status = es_reader_run(reader, run, &info);
-    if (status)
+    es_status status;
+    if ((status = es_reader_run(reader, run, &info)) < 0)
         return status;
     summary->number = run + 1;
     summary->n_in_file = es_reader_n_runs(reader);
     summary->n_layer = info.n_layer;
     summary->n_head = info.n_head;
     summary->ctx = info.ctx < 1 || info.ctx > INT_MAX ? ES_UNKNOWN : info.ctx;
-    summary->last_step = info.last_step;
-    if ((status = read_status(&summary->status, reader, &info)) ||
-        (status =
-             es_reader_planned_steps(reader, run, &summary->planned_steps)) ||
-        (status = copy_text(&summary->path, es_reader_path(reader))) ||
-        (status = copy_text(&summary->name, info.name)))
-        return status;
-    if ((status = es_reader_config(reader, run, &summary->config)))
-        return status;
     summary->d_model = info.d_model;
     summary->vocab = info.vocab;
     summary->batch = info.batch;
     summary->seed = info.seed;
-    if ((status = copy_text(&summary->family, info.family)))
+    summary->last_step = info.last_step;
+    if ((status = es_copy_text(&summary->path, es_reader_path(reader))) < 0 ||
+        (status = es_copy_text(&summary->name, info.name)) < 0 ||
+        (status = es_copy_text(&summary->arch, info.arch)) < 0 ||
+        (status = es_copy_text(&summary->family, info.family)) < 0 ||
+        (status = read_status(&summary->status, reader, &info)) < 0 ||
+        (status =
+             es_reader_planned_steps(reader, run, &summary->planned_steps)) < 0)
         return status;
-    return copy_text(&summary->arch, info.arch);
+    return es_reader_config(reader, run, &summary->config);
 }
 
 static es_status read_values(es_run_summary *summary, es_reader *reader,
@@ -205,10 +191,10 @@ static es_status read_values(es_run_summary *summary, es_reader *reader,
     es_status status;
     summary->shape = series->shape;
     summary->phase = series->phase;
-    if ((status = copy_text(&summary->series, series->name)) ||
-        (status = copy_text(&summary->unit, series->unit)) ||
+    if ((status = es_copy_text(&summary->series, series->name)) < 0 ||
+        (status = es_copy_text(&summary->unit, series->unit)) < 0 ||
         (status = read_sample(&summary->values, &summary->step, reader, series,
-                              wanted)))
+                              wanted)) < 0)
         return status;
     summary->n_rows =
         series->shape == ES_SHAPE_RUN ? 1 : (size_t)summary->n_layer;
@@ -223,10 +209,11 @@ static int ctx_of(const es_run_summary *summary)
 
 static es_status compute(es_run_summary *summary)
 {
-    size_t n_columns = summary->n_columns;
-    summary->layers = es_resize(NULL, summary->n_rows, sizeof *summary->layers);
-    if (!summary->layers)
-        return es_fail(ES_ENOMEM, "out of memory for statistics of layers");
+    const size_t n_columns = summary->n_columns;
+    es_status status = es_alloc(&summary->layers, summary->n_rows,
+                                sizeof *summary->layers, "layers");
+    if (status < 0)
+        return status;
     for (size_t row = 0; row < summary->n_rows; row++)
         es_stats_summary(&summary->layers[row],
                          summary->values + row * n_columns, n_columns, 1);
@@ -249,14 +236,6 @@ void es_summary_set_max(es_run_summary *summary, double observed)
                    summary->m);
 }
 
-/* An evaluation belongs to the model before its step; the one after the last
-   step is the result of all of them. */
-static int64_t newest_eval(const es_run_summary *summary,
-                           const es_summary_options *options)
-{
-    return options->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step;
-}
-
 /* Did flags or rules need this sample, and is none of its series after it? */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
@@ -277,21 +256,22 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
                               size_t run)
 {
     const size_t n = es_reader_n_damaged(reader);
+    es_status status;
     summary->checksums = es_reader_has_checksums(reader);
     if (!n)
         return ES_OK;
-    summary->damaged = es_resize(NULL, n, sizeof *summary->damaged);
-    if (!summary->damaged)
-        return es_fail(ES_ENOMEM, "out of memory for %zu samples", n);
+    if ((status = es_alloc(&summary->damaged, n, sizeof *summary->damaged,
+                           "damaged samples")) < 0)
+        return status;
     for (size_t i = 0; i < n; i++) {
         es_damaged *sample = &summary->damaged[summary->n_damaged];
-        es_status status = es_reader_damaged(reader, i, sample);
-        if (status == ES_OK && sample->run != run)
+        char *name;
+        if ((status = es_reader_damaged(reader, i, sample)) < 0)
+            return status;
+        if (sample->run != run)
             continue;
-        char *name = status == ES_OK ? strdup(sample->series) : NULL;
-        if (!name)
-            return status ? status
-                          : es_fail(ES_ENOMEM, "out of memory for a name");
+        if ((status = es_copy_text(&name, sample->series)) < 0)
+            return status;
         sample->series = name;
         summary->n_damaged++;
         summary->end_damaged =
@@ -304,33 +284,39 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                       const es_summary_options *options)
 {
+    /* An evaluation belongs to the model before its step; the one after the
+       last step is the result of all of them. */
+    int64_t newest_eval = ES_STEP_LAST;
     es_series series;
     es_status status;
     summary->max = options->max;
-    if ((status = es_summary_options_check(options)) ||
-        (status = read_identity(summary, reader, run)) ||
-        (status = find_series(&series, reader, run, options)) ||
-        (status = read_values(summary, reader, &series, options->step)) ||
-        (status = read_loss(&summary->loss, &summary->ppl, reader, run,
-                            summary->phase, summary->step)) ||
-        (status =
-             read_loss(&summary->eval_loss, &summary->eval_ppl, reader, run,
-                       ES_PHASE_EVAL, newest_eval(summary, options))) ||
-        (status = compute(summary)))
+    if ((status = es_summary_options_check(options)) < 0 ||
+        (status = read_identity(summary, reader, run)) < 0 ||
+        (status = find_series(&series, reader, run, options)) < 0 ||
+        (status = read_values(summary, reader, &series, options->step)) < 0)
         return status;
-    if (!options->without_flags)
-        status = es_summary_judge(summary, reader, run, options->rules);
-    return status ? status : list_damaged(summary, reader, run);
+    if (options->step != ES_STEP_LAST)
+        newest_eval = summary->step;
+    if ((status = read_loss(&summary->loss, &summary->ppl, reader, run,
+                            summary->phase, summary->step)) < 0 ||
+        (status = read_loss(&summary->eval_loss, &summary->eval_ppl, reader,
+                            run, ES_PHASE_EVAL, newest_eval)) < 0 ||
+        (status = compute(summary)) < 0 ||
+        (!options->without_flags &&
+         (status = es_summary_judge(summary, reader, run, options->rules)) < 0))
+        return status;
+    return list_damaged(summary, reader, run);
 }
 
 es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
                           const es_summary_options *options)
 {
-    es_run_summary *summary = calloc(1, sizeof *summary);
-    if (!summary)
-        return es_fail(ES_ENOMEM, "out of memory for a run's summary");
-    es_status status = load(summary, reader, run, options);
-    if (status) {
+    es_run_summary *summary;
+    es_status status =
+        es_alloc(&summary, 1, sizeof *summary, "a run's summary");
+    if (status < 0)
+        return status;
+    if ((status = load(summary, reader, run, options)) < 0) {
         es_summary_free(summary);
         return status;
     }

@@ -1,3 +1,6 @@
+/* Lines over the steps in constant memory, for --tui, the curves of
+   cli/figures and the report: an array of slots, joined four into one whenever
+   it is full. */
 #include "cli/runs/trace.h"
 
 #include "analyzer/base/checked.h"
@@ -19,9 +22,9 @@ typedef struct slot {
 } slot;
 
 struct es_trace {
-    size_t n_lines, room, n, width; /* width: steps of a full slot */
-    slot *slots;                    /* (room) */
-    span *spans;                    /* (room,n_lines) */
+    size_t n_lines, capacity, n, width; /* width: steps of a full slot */
+    slot *slots;                        /* (capacity) */
+    span *spans;                        /* (capacity,n_lines) */
 };
 
 es_status es_trace_new(es_trace **out, size_t n_lines)
@@ -35,17 +38,21 @@ es_status es_trace_new(es_trace **out, size_t n_lines)
 
 es_status es_trace_new_within(es_trace **out, size_t n_lines, size_t most)
 {
-    const size_t room = most < 2 * JOIN ? 2 * JOIN : most - most % JOIN;
-    es_trace *trace = malloc(sizeof *trace);
-    slot *slots = es_resize(NULL, room, sizeof *slots);
-    span *spans = es_resize(NULL, room * n_lines, sizeof *spans);
-    if (!trace || !slots || !spans) {
-        free(trace);
-        free(slots);
-        free(spans);
-        return es_fail(ES_ENOMEM, "out of memory for %zu curves", n_lines);
+    const size_t capacity = most < 2 * JOIN ? 2 * JOIN : most - most % JOIN;
+    es_trace *trace;
+    es_status status = es_alloc(&trace, 1, sizeof *trace, "curves");
+    if (status < 0)
+        return status;
+    trace->n_lines = n_lines;
+    trace->capacity = capacity;
+    trace->width = 1;
+    if ((status = es_alloc(&trace->slots, capacity, sizeof *trace->slots,
+                           "curves")) < 0 ||
+        (status = es_alloc(&trace->spans, capacity,
+                           n_lines * sizeof *trace->spans, "curves")) < 0) {
+        es_trace_free(trace);
+        return status;
     }
-    *trace = (es_trace){n_lines, room, 0, 1, slots, spans};
     *out = trace;
     return ES_OK;
 }
@@ -117,7 +124,7 @@ static span span_of(float value)
 
 void es_trace_push(es_trace *trace, int64_t step, const float *values)
 {
-    if (trace->n == trace->room &&
+    if (trace->n == trace->capacity &&
         trace->slots[trace->n - 1].count == trace->width)
         join(trace);
     bool open = trace->n && trace->slots[trace->n - 1].count < trace->width;

@@ -1,3 +1,4 @@
+/* Finds run files below folders, for --recursive, watch and merge. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"
@@ -14,19 +15,15 @@
 
 es_status es_paths_add(es_paths *to, const char *path)
 {
-    /* Doubled at powers of two: room needs no member of its own. */
-    if ((to->n & (to->n - 1)) == 0) {
-        char **grown =
-            es_resize(to->paths, to->n ? 2 * to->n : 1, sizeof *grown);
-        if (!grown)
-            return es_fail(ES_ENOMEM, "out of memory for %zu paths", to->n);
-        to->paths = grown;
-    }
-    char *copy = strdup(path);
-    if (!copy)
-        return es_fail(ES_ENOMEM, "out of memory for %zu paths", to->n);
-    to->paths[to->n++] = copy;
-    return ES_OK;
+    es_status status = ES_OK;
+    /* Doubled at powers of two: the capacity needs no member of its own. */
+    if ((to->n & (to->n - 1)) == 0)
+        status = es_grow(&to->paths, to->n ? 2 * to->n : 1, sizeof *to->paths,
+                         "paths");
+    if (status == ES_OK &&
+        (status = es_copy_text(&to->paths[to->n], path)) == ES_OK)
+        to->n++;
+    return status;
 }
 
 void es_paths_free(es_paths *paths)
@@ -68,9 +65,9 @@ static es_status fail_unread(const char *path)
 
 static es_status push(walk *w, const char *folder, const char *name)
 {
+    const char *slash = es_text_ends(folder, "/") ? "" : "/";
     char *path;
-    if (asprintf(&path, es_text_ends(folder, "/") ? "%s%s" : "%s/%s", folder,
-                 name) < 0)
+    if (asprintf(&path, "%s%s%s", folder, slash, name) < 0)
         return es_fail(ES_ENOMEM, "%s: out of memory", folder);
     es_status status = es_paths_add(&w->left, path);
     free(path);
@@ -126,11 +123,6 @@ static es_status walk_on(walk *w)
     return status;
 }
 
-es_status es_paths_walk(es_paths *out, size_t *n_failed, const char *folder)
-{
-    return es_paths_walk_all(out, NULL, n_failed, folder, false);
-}
-
 es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet)
 {
@@ -160,10 +152,11 @@ es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        es_status status = es_path_is_folder(inputs[i])
-                               ? es_paths_walk(out, n_failed, inputs[i])
-                               : es_paths_add(out, inputs[i]);
-        if (status != ES_OK)
+        es_status status =
+            es_path_is_folder(inputs[i])
+                ? es_paths_walk_all(out, NULL, n_failed, inputs[i], false)
+                : es_paths_add(out, inputs[i]);
+        if (status < 0)
             return status;
     }
     if (!out->n)

@@ -17,21 +17,14 @@ typedef struct es_paths {
  * regular file that ends in .db and whose name does not begin with a dot.
  *
  *   out       added to; es_paths_free it, also on failure
- *   n_failed  added to: folders that cannot be read; each has been told of on
- *             standard error, and the others are read
+ *   folders   added to as `out` is: the folders met, `folder` first; may be
+ *             NULL
+ *   n_failed  added to: folders that cannot be read; the others are
+ *   quiet     they are counted only; else each has a line on standard error
  *
  * Symbolic links are not followed, so that no file is met twice and no walk
  * is endless; other file systems are entered.
  * ES_OK; ES_EIO if the folder itself cannot be read; ES_ENOMEM.
- */
-es_status es_paths_walk(es_paths *out, size_t *n_failed,
-                        const char *folder) ES_MUST_USE;
-
-/**
- * The same, and the folders that were met, `folder` first; quiet: what cannot
- * be read is counted but not told of.
- *
- *   folders  added to as `out` is; NULL: not wanted
  */
 es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet) ES_MUST_USE;
@@ -39,9 +32,9 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
 /**
  * Appends the inputs (n), each folder as the run files below it.
  *
- *   n_failed  as for es_paths_walk
+ *   n_failed  as for es_paths_walk_all
  *
- * ES_OK; ES_ENOTFOUND: there is not one file; as es_paths_walk.
+ * ES_OK; ES_ENOTFOUND: there is not one file; as es_paths_walk_all.
  */
 es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n) ES_MUST_USE;
