@@ -47,7 +47,8 @@ static es_status write_json(FILE *out, const es_report *report,
         status = es_json_run(&json, report->runs[i].summary);
     es_json_end_runs(&json);
     if (status == ES_OK && rules && es_rules_file_is_set(rules))
-        status = es_rules_file_json(out, rules);
+        es_rules_file_json(&(es_json_writer){.stream = out, .comma = true},
+                           rules);
     es_json_end(&json);
     return status;
 }

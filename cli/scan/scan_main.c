@@ -110,16 +110,15 @@ static es_status end_comparison(scan *s)
     return status;
 }
 
-static es_status end_json(scan *s)
+static void end_json(scan *s)
 {
     const es_rules_file *rules = s->options.summary.rules;
     if (!s->json.ended)
         es_json_end_runs(&s->json);
-    es_status status = rules && es_rules_file_is_set(rules)
-                           ? es_rules_file_json(s->stream, rules)
-                           : ES_OK;
+    if (rules && es_rules_file_is_set(rules))
+        es_rules_file_json(
+            &(es_json_writer){.stream = s->stream, .comma = true}, rules);
     es_json_end(&s->json);
-    return status;
 }
 
 static es_status end_text(scan *s)
@@ -132,11 +131,9 @@ static es_status end_text(scan *s)
     if (status != ES_OK)
         return status;
     if (s->options.text == ES_TEXT_JSON)
-        status = end_json(s);
+        end_json(s);
     else if (s->table)
         es_table_print(s->table, s->stream);
-    if (status != ES_OK)
-        return status;
     status = es_output_close(s->output);
     s->output = NULL;
     return status;

@@ -5,6 +5,7 @@
 #ifndef ES_RULES_FILE_H
 #define ES_RULES_FILE_H
 
+#include "analyzer/base/json_write.h"
 #include "analyzer/flags/rules.h"
 #include <stdio.h>
 
@@ -49,11 +50,10 @@ bool es_rules_file_is_set(const es_rules_file *file);
 bool es_rules_file_sets_flags(const es_rules_file *file);
 
 /**
- * The member "rules" of `--json`, with the comma before it: thresholds by
- * section as in the file; "further": every rule with all of its keys, "end"
- * null where it is the threshold; "baseline": a path or null.
- * ES_OK or ES_ENOMEM.
+ * The member "rules" of `--json`: thresholds by section as in the file;
+ * "further": every rule with all of its keys, "end" null where it is the
+ * threshold; "baseline": a path or null.
  */
-es_status es_rules_file_json(FILE *out, const es_rules_file *file) ES_MUST_USE;
+void es_rules_file_json(es_json_writer *json, const es_rules_file *file);
 
 #endif
