@@ -90,7 +90,7 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
         fprintf(
             stream,
             "%s{\"kind\":\"%s\",\"severity\":\"%s\",\"stands\":%s"
-            ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"alerted\":%" PRId64,
+            ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"reported\":%" PRId64,
             i ? "," : "", es_flag_title(flag), es_severity_name(flag->severity),
             flag->stands ? "true" : "false", flag->onset, flag->last,
             flag->alerted);

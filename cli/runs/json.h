@@ -6,7 +6,7 @@
  *        "bands":{"counts":[..4],"fractions":[..4],"nonfinite","heads",
  *                 "balanced","max"},
  *        "layers":[{"layer","mean","min","max","std","nonfinite"}],
- *        "flags":[{"kind","severity","stands","onset","last","alerted",
+ *        "flags":[{"kind","severity","stands","onset","last","reported",
  *                  "layers":[..],"heads":[[layer,head],..],"value",
  *                  "threshold"}] or null if the run was not judged,
  *        "collapse_before_nan","checksums",
@@ -15,7 +15,7 @@
  * A number that is not finite is null, and a member beside it says why:
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is
  * the run's number within its file, from 1; "max" of the bands is the m that
- * they were counted with; "alerted" is the step of the sample that the flag
+ * they were counted with; "reported" is the step of the sample that the flag
  * could first be alerted at (schema 1 called it "told"); "config" is the
  * resolved configuration that the run keeps.
  * With --compare "comparison" follows the runs: cli/compare/compare.h.

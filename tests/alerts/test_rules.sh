@@ -57,7 +57,7 @@ exits '--check with them' 1 '^$' "$scan" -q heat.db --check --rules own.ini
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
 output 'in JSON: the kind is the name' \
-    '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"alerted":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3}' \
+    '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"reported":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3}' \
     printed_json --rules own.ini
 output 'with its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
 output 'JSON tells the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini
