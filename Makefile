@@ -157,7 +157,7 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
     $(call rooms,cli render store stats analyzer)
-	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(INI_LIBS))
+	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
 $(BUILD)/entropy-recorder: $(call rooms,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))

@@ -381,7 +381,7 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
 }
 
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
-                           es_outcome outcome, const char *note)
+                           es_delivery_outcome outcome, const char *note)
 {
     static const char *const states[] = {[ES_OUTCOME_DELIVERED] = "delivered",
                                          [ES_OUTCOME_AGAIN] = "owed",

@@ -79,16 +79,17 @@ es_status es_ledger_next(es_ledger *ledger, int64_t after,
 es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
                           int64_t claimant) ES_MUST_USE;
 
-typedef enum es_outcome {
+typedef enum es_delivery_outcome {
     ES_OUTCOME_DELIVERED,
     ES_OUTCOME_AGAIN, /* it failed, and is to be tried again */
     ES_OUTCOME_FAILED /* it failed, and will not be tried again */
-} es_outcome;
+} es_delivery_outcome;
 
 /** Settles a claimed delivery; `note` says why it failed, or NULL. ES_OK,
  *  ES_EIO, ES_ELOCKED. */
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
-                           es_outcome outcome, const char *note) ES_MUST_USE;
+                           es_delivery_outcome outcome,
+                           const char *note) ES_MUST_USE;
 
 /** How many alerts there are; how many deliveries were made, are owed, were
  *  given up. */

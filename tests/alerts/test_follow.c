@@ -47,15 +47,14 @@ typedef struct told {
     bool refuses; /* now and then */
 } told;
 
-static es_status take(void *user, const es_notice *notice)
+static es_status take(void *user, const es_alert *alert)
 {
     told *to = user;
     assert_true(to->n < N_ALERTS);
     if (to->refuses && chance_below(4) == 0)
         return es_fail(ES_EIO, "no room");
-    assert_int_equal(es_notice_stops(notice),
-                     strcmp(es_notice_title(notice), "mean") == 0);
-    to->ids[to->n++] = es_notice_id(notice);
+    assert_int_equal(alert->stops, strcmp(alert->title, "mean") == 0);
+    to->ids[to->n++] = es_alert_id(alert);
     return ES_OK;
 }
 
@@ -103,7 +102,8 @@ typedef struct growing {
 static es_status look(growing *g, es_follow *known, told *to, bool written)
 {
     es_reader *reader;
-    const es_notice about = {.path = g->path, .uuid = uuid, .written = written};
+    const es_alert about = {
+        .path = g->path, .uuid = uuid, .is_written = written};
     const es_follow_options options = {
         .rules = &g->rules, .flags = true, .handler = take, .user = to};
     es_assert_ok(es_reader_open(&reader, g->path));

@@ -143,12 +143,11 @@ static void test_labelled__synthetic_histories(void **state)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-static es_status heed(void *user, const es_notice *notice)
+static es_status heed(void *user, const es_alert *alert)
 {
-    const es_episode told = {.kind = notice->kind,
-                             .severity = notice->severity};
+    const es_episode told = {.kind = alert->kind, .severity = alert->severity};
     verdict *to = user;
-    to->step = notice->step;
+    to->step = alert->step;
     hear(to, &told);
     return ES_OK;
 }
@@ -161,7 +160,7 @@ static verdict judge_file(es_reader *reader, size_t run)
     es_summary_options options;
     es_run_summary *summary;
     es_assert_ok(es_reader_run(reader, run, &info));
-    const es_notice about = {
+    const es_alert about = {
         .path = es_reader_path(reader), .uuid = info.uuid, .name = info.name};
     es_follow follow = {0};
     const es_follow_options followed = {

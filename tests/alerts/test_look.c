@@ -11,10 +11,10 @@
 
 enum { L = 3, H = 2, LONG = 100, SHORT = 8 };
 
-static es_status take(void *user, const es_notice *notice)
+static es_status take(void *user, const es_alert *alert)
 {
     size_t *n = user;
-    *n += strcmp(es_notice_title(notice), "collapse") == 0;
+    *n += strcmp(alert->title, "collapse") == 0;
     return ES_OK;
 }
 

@@ -1,7 +1,7 @@
 #include "cli/alerts/delivery/deliver.h"
 
+#include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/claimant.h"
-#include "cli/alerts/delivery/notice.h"
 #include "cli/output/print.h"
 
 #include <errno.h>
@@ -45,18 +45,16 @@ static bool write_all(int fd, const char *text, size_t n)
 
 /* One write as far as the pipe allows it: lines of two watchers do not mix.
    `gone` becomes true if it cannot be written. */
-static es_outcome print(bool *gone, char *note, size_t size, const char *json,
-                        const es_deliver_options *options)
+static es_delivery_outcome print(bool *gone, char *note, size_t size,
+                                 const es_alert *alert,
+                                 const es_deliver_options *options)
 {
-    char *text = options->json ? strdup(json) : es_notice_member(json, "text");
+    char *text = options->json ? es_alert_json(alert) : es_alert_line(alert);
     size_t n = text ? strlen(text) : 0;
     if (!text) {
-        snprintf(note, size, "no line: out of memory, or a damaged state");
+        snprintf(note, size, "%s", es_message());
         return ES_OUTCOME_AGAIN;
     }
-    for (char *c = text; *c; c++) /* the state file is a file like others */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
     text[n] = '\n'; /* in the place of the terminating NUL */
     *gone = !write_all(STDOUT_FILENO, text, n + 1);
     if (*gone)
@@ -68,28 +66,43 @@ static es_outcome print(bool *gone, char *note, size_t size, const char *json,
 
 /* --- one delivery ---------------------------------------------------------*/
 
-static es_outcome act(es_action action, bool *gone, char *note, size_t size,
-                      const es_delivery *delivery,
-                      const es_deliver_options *options)
+static es_delivery_outcome act(es_action action, bool *gone, char *note,
+                               size_t size, const char *id,
+                               const es_alert *alert,
+                               const es_deliver_options *options)
 {
-    const char *json = delivery->json;
     switch (action) {
     case ES_ACTION_EXEC:
-        return es_deliver_exec(note, size, json, options);
+        return es_deliver_exec(note, size, alert, options);
     case ES_ACTION_WEBHOOK:
-        return es_webhook_post(note, size, &options->webhook, delivery->id,
-                               json);
+        return es_webhook_post(note, size, &options->webhook, id, alert);
     case ES_ACTION_STOP:
-        return es_deliver_stop(note, size, json);
+        return es_deliver_stop(note, size, alert);
     default:
-        return print(gone, note, size, json, options);
+        return print(gone, note, size, alert, options);
     }
+}
+
+static es_delivery_outcome read_and_act(es_action action, bool *gone,
+                                        char *note, size_t size,
+                                        const es_delivery *delivery,
+                                        const es_deliver_options *options)
+{
+    es_alert alert;
+    if (es_alert_read(&alert, delivery->json) != ES_OK) {
+        snprintf(note, size, "%s", es_message());
+        return ES_OUTCOME_AGAIN;
+    }
+    es_delivery_outcome outcome =
+        act(action, gone, note, size, delivery->id, &alert, options);
+    es_alert_free(&alert);
+    return outcome;
 }
 
 /* What was done must not be done again: a ledger that cannot be written for
    the moment is tried for a while; a damaged one does not heal. */
-static es_status settle(es_ledger *ledger, int64_t number, es_outcome outcome,
-                        const char *note)
+static es_status settle(es_ledger *ledger, int64_t number,
+                        es_delivery_outcome outcome, const char *note)
 {
     es_status status = ES_OK;
     for (int i = 0; i < SETTLE_TRIES; i++) {
@@ -107,12 +120,13 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
 {
     char note[ES_MESSAGE_MAX] = "";
     bool gone = false;
-    es_outcome outcome = ES_OUTCOME_FAILED;
+    es_delivery_outcome outcome = ES_OUTCOME_FAILED;
     if (orphan && action == ES_ACTION_EXEC)
         snprintf(note, sizeof note,
                  "the process that ran it was killed: not run again");
     else
-        outcome = act(action, &gone, note, sizeof note, delivery, options);
+        outcome =
+            read_and_act(action, &gone, note, sizeof note, delivery, options);
     /* What goes wrong again and again is told of the first time. */
     if (outcome != ES_OUTCOME_DELIVERED &&
         (outcome == ES_OUTCOME_FAILED || !delivery->tries))

@@ -11,6 +11,7 @@
 #ifndef ES_DELIVER_H
 #define ES_DELIVER_H
 
+#include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/webhook.h"
 #include <sys/types.h>
 
@@ -44,21 +45,22 @@ enum {
 pid_t es_deliver_start(es_action action, const es_deliver_options *options);
 
 /**
- * Runs a command: `json` and a line end on its standard input, its standard
- * output on our standard error.
+ * Runs a command: the alert as JSON and a line end on its standard input, its
+ * standard output on our standard error.
  *
  *   note  (size) written unless it is delivered: why not
  *
  * Delivered if it exits with 0, else failed: also when it is killed, with
  * all of its process group, because its time is up.
  */
-es_outcome es_deliver_exec(char *note, size_t size, const char *json,
-                           const es_deliver_options *options) ES_MUST_USE;
+es_delivery_outcome
+es_deliver_exec(char *note, size_t size, const es_alert *alert,
+                const es_deliver_options *options) ES_MUST_USE;
 
 /** Leaves RUN.db.stop for the recorder of the run (hooks/recorder/process);
  *  fails if the file holds another run by now. Returns as es_deliver_exec, or
  *  ES_OUTCOME_AGAIN. */
-es_outcome es_deliver_stop(char *note, size_t size,
-                           const char *json) ES_MUST_USE;
+es_delivery_outcome es_deliver_stop(char *note, size_t size,
+                                    const es_alert *alert) ES_MUST_USE;
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,16 +13,19 @@
 #include <unistd.h>
 
 /* What the command reads: a file in memory, which it may leave unread. */
-static int input_of(const char *json)
+static int input_of(const es_alert *alert)
 {
+    char *json = es_alert_json(alert);
+    size_t n = json ? strlen(json) : 0;
     int fd = memfd_create("alert", MFD_CLOEXEC);
-    size_t n = strlen(json);
-    if (fd >= 0 && write(fd, json, n) == (ssize_t)n &&
-        write(fd, "\n", 1) == 1 && lseek(fd, 0, SEEK_SET) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    if (!json || fd < 0 || write(fd, json, n) != (ssize_t)n ||
+        write(fd, "\n", 1) != 1 || lseek(fd, 0, SEEK_SET) != 0) {
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    free(json);
+    return fd;
 }
 
 /* The command leads a process group of its own and does not outlive us. */
@@ -39,10 +43,11 @@ static void become(char **command, int input)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-es_outcome es_deliver_exec(char *note, size_t size, const char *json,
-                           const es_deliver_options *options)
+es_delivery_outcome es_deliver_exec(char *note, size_t size,
+                                    const es_alert *alert,
+                                    const es_deliver_options *options)
 {
-    int code, input = input_of(json);
+    int code, input = input_of(alert);
     pid_t child = input >= 0 ? fork() : -1;
     if (child == 0)
         become(options->command, input);

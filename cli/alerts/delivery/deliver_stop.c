@@ -1,5 +1,5 @@
+#include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/deliver.h"
-#include "cli/alerts/delivery/notice.h"
 #include "store/reader.h"
 
 #include <errno.h>
@@ -56,8 +56,8 @@ static es_status find_run(const char *path, const char *uuid)
 
 /* An alert may be told of late: whoever records in its file by then may not
    be stopped for it. */
-static es_outcome stop(char *note, size_t size, const char *path,
-                       const char *uuid, const char *line)
+static es_delivery_outcome stop(char *note, size_t size, const char *path,
+                                const char *uuid, const char *line)
 {
     if (access(path, F_OK) != 0) {
         snprintf(note, size, "the run file is gone");
@@ -76,18 +76,15 @@ static es_outcome stop(char *note, size_t size, const char *path,
     return ES_OUTCOME_AGAIN;
 }
 
-es_outcome es_deliver_stop(char *note, size_t size, const char *json)
+es_delivery_outcome es_deliver_stop(char *note, size_t size,
+                                    const es_alert *alert)
 {
-    char *path = es_notice_member(json, "path");
-    char *uuid = es_notice_member(json, "run");
-    char *line = es_notice_member(json, "text");
-    es_outcome outcome = ES_OUTCOME_AGAIN;
-    if (path && uuid && line)
-        outcome = stop(note, size, path, uuid, line);
+    char *line = es_alert_line(alert);
+    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
+    if (line)
+        outcome = stop(note, size, alert->path, alert->uuid, line);
     else
-        snprintf(note, size, "no path: out of memory, or a damaged state");
-    free(path);
-    free(uuid);
+        snprintf(note, size, "%s", es_message());
     free(line);
     return outcome;
 }

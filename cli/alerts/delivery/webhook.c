@@ -1,7 +1,6 @@
 #include "cli/alerts/delivery/webhook.h"
 
-#include "cli/alerts/delivery/notice.h"
-#include "cli/output/print.h"
+#include "analyzer/base/json_write.h"
 #include "store/infile.h"
 
 #include <curl/curl.h>
@@ -97,41 +96,40 @@ es_status es_webhook_from_file(char **url, const char *path)
 /* --- what -----------------------------------------------------------------*/
 
 /* Slack reads & < > as markup. */
-static void print_slack(FILE *out, const char *line)
+static void print_for_slack(FILE *out, const char *line)
 {
-    static const char special[] = "&<>";
-    static const char *const names[] = {"&amp;", "&lt;", "&gt;"};
-    char one[2] = "";
-    fputs("{\"text\":\"", out);
-    for (; *line; line++) {
-        const char *which = strchr(special, *line);
-        one[0] = *line;
-        if (which)
-            fputs(names[which - special], out);
-        else if ((unsigned char)*line < 0x80)
-            es_print_escaped(out, one, ES_ESCAPE_JSON);
+    for (const char *c = line; *c; c++)
+        if (*c == '&')
+            fputs("&amp;", out);
+        else if (*c == '<')
+            fputs("&lt;", out);
+        else if (*c == '>')
+            fputs("&gt;", out);
         else
-            fputc(*line, out);
-    }
-    fputs("\"}", out);
+            fputc(*c, out);
 }
 
-static char *body_of(const es_webhook *to, const char *json)
+/* {"text":"run &lt;a&gt;: collapse ..."}; NULL: out of memory. */
+static char *slack_body(const es_alert *alert)
 {
-    char *body = NULL, *line;
+    char *body = NULL, *escaped = NULL, *line = es_alert_line(alert);
     size_t n;
-    if (!to->slack)
-        return strdup(json);
-    line = es_notice_member(json, "text");
-    FILE *out = line ? open_memstream(&body, &n) : NULL;
-    if (out) {
-        print_slack(out, line);
-        if (fclose(out) != 0) {
-            free(body);
-            body = NULL;
-        }
-    }
+    FILE *out = line ? open_memstream(&escaped, &n) : NULL;
+    if (out)
+        print_for_slack(out, line);
     free(line);
+    if (!out || fclose(out) != 0 || !(out = open_memstream(&body, &n)))
+        goto done;
+    es_json_writer json = {.stream = out};
+    es_json_write_object(&json, NULL);
+    es_json_write_text(&json, "text", escaped);
+    es_json_write_end(&json, "}");
+    if (fclose(out) != 0) {
+        free(body);
+        body = NULL;
+    }
+done:
+    free(escaped);
     return body;
 }
 
@@ -171,8 +169,8 @@ static bool is_final(long answer)
     return answer / 100 == 3 || answer / 100 == 4;
 }
 
-static es_outcome judge(char *note, size_t size, const char *trouble,
-                        CURLcode code, long answer)
+static es_delivery_outcome judge(char *note, size_t size, const char *trouble,
+                                 CURLcode code, long answer)
 {
     /* Once the answer's first line is there it counts, whatever follows. */
     if (answer == 0) {
@@ -206,15 +204,16 @@ static void choose_authorities(__typeof__(curl_easy_setopt) *set, CURL *handle)
         set(handle, CURLOPT_CAINFO, file);
 }
 
-static es_outcome post(char *note, size_t size, const curl_api *curl,
-                       CURL *handle, const es_webhook *to, const char *body,
-                       const struct curl_slist *headers)
+static es_delivery_outcome post(char *note, size_t size, const curl_api *curl,
+                                CURL *handle, const es_webhook *webhook,
+                                const char *body,
+                                const struct curl_slist *headers)
 {
     size_t eaten = 0;
-    long answer = 0, limit = (long)(to->timeout * 1000);
+    long answer = 0, limit = (long)(webhook->timeout * 1000);
     __typeof__(curl_easy_setopt) *set = curl->setopt;
     choose_authorities(set, handle);
-    set(handle, CURLOPT_URL, to->url);
+    set(handle, CURLOPT_URL, webhook->url);
     set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     set(handle, CURLOPT_FOLLOWLOCATION, 0L);
     set(handle, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -232,20 +231,21 @@ static es_outcome post(char *note, size_t size, const curl_api *curl,
     return judge(note, size, curl->strerror(code), code, answer);
 }
 
-es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
-                           const char *id, const char *json)
+es_delivery_outcome es_webhook_post(char *note, size_t size,
+                                    const es_webhook *webhook, const char *id,
+                                    const es_alert *alert)
 {
-    es_outcome outcome = ES_OUTCOME_AGAIN;
+    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
     const curl_api *curl = load_curl();
     if (!curl) {
         snprintf(note, size, "%s", es_message());
         return outcome;
     }
-    char *body = body_of(to, json);
+    char *body = webhook->slack ? slack_body(alert) : es_alert_json(alert);
     struct curl_slist *headers = headers_of(curl, id);
     CURL *handle = body && headers ? curl->init() : NULL;
     if (handle)
-        outcome = post(note, size, curl, handle, to, body, headers);
+        outcome = post(note, size, curl, handle, webhook, body, headers);
     else
         snprintf(note, size, "out of memory for a message");
     curl->cleanup(handle);

@@ -2,6 +2,7 @@
 #ifndef ES_WEBHOOK_H
 #define ES_WEBHOOK_H
 
+#include "cli/alerts/alert.h"
 #include "store/ledger.h"
 
 typedef struct es_webhook {
@@ -28,7 +29,8 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
  * certificate that does not convince, no libcurl, 302, 303, 307, 408, 425,
  * 429, 5xx.
  */
-es_outcome es_webhook_post(char *note, size_t size, const es_webhook *to,
-                           const char *id, const char *json) ES_MUST_USE;
+es_delivery_outcome es_webhook_post(char *note, size_t size,
+                                    const es_webhook *webhook, const char *id,
+                                    const es_alert *alert) ES_MUST_USE;
 
 #endif

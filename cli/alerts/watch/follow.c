@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One reading: a handler has no other way to its notice. */
+/* One reading: a handler has no other way to its alert. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
-    es_notice notice; /* of the run; the alerts' members change */
+    es_alert alert;   /* of the run; the alerts' members change */
     es_status status; /* the first failure of the handler */
 } reading;
 
@@ -18,18 +18,18 @@ typedef struct es_follow_reading {
 
 static void hand_on(reading *to, const es_episode *episode)
 {
-    es_notice *notice = &to->notice;
-    notice->kind = episode->kind;
-    notice->severity = episode->severity;
-    notice->onset = episode->onset;
-    notice->step = es_judging_step(to->known->judging);
-    notice->value = episode->value;
-    notice->threshold = episode->threshold;
-    notice->n_layers = 0;
+    es_alert *alert = &to->alert;
+    alert->kind = episode->kind;
+    alert->severity = episode->severity;
+    alert->onset = episode->onset;
+    alert->step = es_judging_step(to->known->judging);
+    alert->value = episode->value;
+    alert->threshold = episode->threshold;
+    alert->n_layers = 0;
     for (int l = 0; l < to->known->run.n_layers; l++)
-        if (episode->layers[l] && notice->n_layers < ES_NOTICE_LAYERS)
-            notice->layers[notice->n_layers++] = l;
-    to->status = to->options->handler(to->options->user, notice);
+        if (episode->layers[l] && alert->n_layers < ES_ALERT_LAYERS)
+            alert->layers[alert->n_layers++] = l;
+    to->status = to->options->handler(to->options->user, alert);
 }
 
 /* Nothing is counted that was not handed on: it comes again. */
@@ -39,7 +39,8 @@ static void take_flag(void *user, const es_episode *episode)
     reading *to = known->reading;
     if (to->status != ES_OK)
         return;
-    to->notice.rule = NULL;
+    to->alert.title = es_flag_name(episode->kind);
+    to->alert.stops = false;
     uint32_t n = 0;
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
@@ -55,14 +56,16 @@ static void take_rule(void *user, size_t which, const es_episode *episode)
     reading *to = known->reading;
     if (to->status != ES_OK)
         return;
-    to->notice.rule = &to->options->rules->rules[which];
+    const es_rule *rule = &to->options->rules->rules[which];
+    to->alert.title = rule->name;
+    to->alert.stops = rule->action == ES_RULE_STOP;
     uint32_t n = known->of_rules[which]++;
     if (n < ES_FOLLOW_MOST)
         hand_on(to, episode);
     else if (n == ES_FOLLOW_MOST)
         es_print_note("%s: rule %s: more than %d alerts: they are not told: "
                       "give it an end or a cool_down",
-                      to->notice.path, to->notice.rule->name, ES_FOLLOW_MOST);
+                      to->alert.path, rule->name, ES_FOLLOW_MOST);
 }
 
 /* --- the run --------------------------------------------------------------*/
@@ -156,7 +159,7 @@ static es_status read_new(es_follow *known, es_reader *reader, size_t run,
         status = es_judging_read(known->judging, reader, run);
     if (status != ES_DONE)
         return status;
-    status = begin(known, to->options, judged, phase, to->notice.uuid);
+    status = begin(known, to->options, judged, phase, to->alert.uuid);
     return status == ES_OK ? es_judging_read(known->judging, reader, run)
                            : status;
 }
@@ -165,7 +168,7 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
                           const es_run_info *info)
 {
     const reading *to = known->reading;
-    const bool written = to->notice.written;
+    const bool written = to->alert.is_written;
     es_judge_run judged;
     es_phase phase;
     es_status status = read_judged(&judged, reader, run, info);
@@ -185,17 +188,18 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
 }
 
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
-                         const es_notice *about,
+                         const es_alert *about,
                          const es_follow_options *options)
 {
-    reading now = {.known = known, .options = options, .notice = *about};
+    reading now = {.known = known, .options = options, .alert = *about};
     es_run_info info;
     es_status status = es_reader_run(reader, run, &info);
     if (status != ES_OK)
         return status;
     if (strcmp(known->uuid, about->uuid) != 0)
         es_follow_end(known);
-    if (known->over && !about->written && known->version == version_of(&info))
+    if (known->over && !about->is_written &&
+        known->version == version_of(&info))
         return ES_OK;
     known->reading = &now;
     status = read_run(known, reader, run, &info);

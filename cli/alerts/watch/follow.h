@@ -5,7 +5,7 @@
 #ifndef ES_FOLLOW_H
 #define ES_FOLLOW_H
 
-#include "cli/alerts/delivery/notice.h"
+#include "cli/alerts/alert.h"
 #include "cli/runs/judging.h"
 
 /** By kind and severity. */
@@ -27,7 +27,7 @@ typedef struct es_follow {
 typedef struct es_follow_options {
     const es_rules_file *rules; /* borrowed; NULL: the default thresholds */
     bool flags;                 /* are judged too */
-    es_notice_handler *handler;
+    es_alert_handler *handler;
     void *user;
 } es_follow_options;
 
@@ -50,7 +50,7 @@ typedef struct es_follow_options {
  * anew: nothing is lost.
  */
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
-                         const es_notice *about,
+                         const es_alert *about,
                          const es_follow_options *options) ES_MUST_USE;
 
 void es_follow_end(es_follow *known); /* leaves zero */

@@ -107,41 +107,41 @@ typedef struct run_alerts {
     int n;
 } run_alerts;
 
-static es_status hand_on(void *user, const es_notice *notice)
+static es_status hand_on(void *user, const es_alert *alert)
 {
     es_look *look = user;
-    if (notice->severity < look->least && !es_notice_stops(notice))
+    if (alert->severity < look->least && !alert->stops)
         return ES_OK;
-    es_status status = look->handler(look->user, notice);
+    es_status status = look->handler(look->user, alert);
     look->refused = status != ES_OK;
     return status;
 }
 
-static es_status count(void *user, const es_notice *notice)
+static es_status count(void *user, const es_alert *alert)
 {
     run_alerts *to = user;
     if (to->n++ >= ALERTS_MOST)
         return ES_OK;
-    to->file->counts[notice->kind][notice->severity]++;
-    return hand_on(to->look, notice);
+    to->file->counts[alert->kind][alert->severity]++;
+    return hand_on(to->look, alert);
 }
 
 static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
-                             const es_notice *about)
+                             const es_alert *about)
 {
     const es_event *events;
     size_t n;
     es_status status = es_reader_events(reader, run, &events, &n);
     for (size_t i = 0; status == ES_OK && i < n; i++) {
-        es_notice notice;
-        if (!es_notice_of_event(&notice, &events[i]))
+        es_alert alert;
+        if (!es_alert_of_event(&alert, &events[i]))
             continue;
-        notice.path = about->path;
-        notice.uuid = about->uuid;
-        notice.name = about->name;
-        notice.arch = about->arch;
-        notice.written = about->written;
-        status = count(to, &notice);
+        alert.path = about->path;
+        alert.uuid = about->uuid;
+        alert.name = about->name;
+        alert.arch = about->arch;
+        alert.is_written = about->is_written;
+        status = count(to, &alert);
     }
     return status;
 }
@@ -154,7 +154,7 @@ static bool is_due(const es_look_file *file, int64_t last, bool written)
 }
 
 static es_status judge(run_alerts *to, es_reader *reader, size_t run,
-                       const es_notice *about)
+                       const es_alert *about)
 {
     es_follow once = {.judging = NULL};
     const es_follow_options options = {
@@ -166,7 +166,7 @@ static es_status judge(run_alerts *to, es_reader *reader, size_t run,
 
 /* By the user's rules; the counts are added up by sum_up. */
 static es_status follow(es_look *look, es_look_file *file, es_reader *reader,
-                        size_t run, const es_notice *about)
+                        size_t run, const es_alert *about)
 {
     const es_follow_options options = {
         .rules = look->rules,
@@ -195,12 +195,12 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
         status = es_reader_is_written(reader, &written);
     if (status != ES_OK)
         return status;
-    const es_notice about = {
+    const es_alert about = {
         .path = path,
         .uuid = info.uuid ? info.uuid : "",
         .name = info.name,
         .arch = info.arch,
-        .written = info.status == ES_RUN_RUNNING && written,
+        .is_written = info.status == ES_RUN_RUNNING && written,
     };
     if (!look->rules || !es_rules_file_sets_flags(look->rules)) {
         status = read_events(&to, reader, run, &about);

@@ -32,7 +32,7 @@ typedef struct es_look {
     const es_rules_file *rules; /* the user's; borrowed; NULL: none */
     es_severity least;          /* what is handed on; what a rule wants to stop
                                    its run is in any case */
-    es_notice_handler *handler; /* of each alert of a file that has changed */
+    es_alert_handler *handler;  /* of each alert of a file that has changed */
     void *user;
     bool at_once; /* there is no next time: a failure is told of now */
     bool refused; /* the handler failed, not a file */

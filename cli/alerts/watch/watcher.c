@@ -60,23 +60,23 @@ static es_status open_ledger(watcher *w)
 }
 
 /* Once for each run, whatever its alerts: the id is the run's. */
-static es_status ask_to_stop(watcher *w, const es_notice *notice,
+static es_status ask_to_stop(watcher *w, const es_alert *alert,
                              const char *json)
 {
     const char *const actions[] = {es_action_name(ES_ACTION_STOP)};
     char id[ES_UUID_SIZE + 8];
     bool fresh;
     const es_severity at = w->options->stop_at;
-    bool wanted = es_notice_stops(notice) ||
-                  (at != ES_SEVERITY_NONE && notice->severity >= at);
-    if (!wanted || !notice->written)
+    bool wanted =
+        alert->stops || (at != ES_SEVERITY_NONE && alert->severity >= at);
+    if (!wanted || !alert->is_written)
         return ES_OK;
-    snprintf(id, sizeof id, "%.36s/stop", notice->uuid);
-    return es_ledger_add(w->ledger, id, json, notice->severity, actions, 1,
+    snprintf(id, sizeof id, "%.36s/stop", alert->uuid);
+    return es_ledger_add(w->ledger, id, json, alert->severity, actions, 1,
                          &fresh);
 }
 
-static es_status enter(watcher *w, const es_notice *notice, const char *id,
+static es_status enter(watcher *w, const es_alert *alert, const char *id,
                        const char *json)
 {
     const es_deliver_options *deliver = &w->options->deliver;
@@ -89,18 +89,18 @@ static es_status enter(watcher *w, const es_notice *notice, const char *id,
     if (deliver->webhook.url)
         actions[n++] = es_action_name(ES_ACTION_WEBHOOK);
     es_status status = open_ledger(w);
-    if (status == ES_OK && notice->severity >= w->options->least)
-        status = es_ledger_add(w->ledger, id, json, notice->severity, actions,
-                               n, &fresh);
+    if (status == ES_OK && alert->severity >= w->options->least)
+        status = es_ledger_add(w->ledger, id, json, alert->severity, actions, n,
+                               &fresh);
     if (status == ES_OK)
-        status = ask_to_stop(w, notice, json);
+        status = ask_to_stop(w, alert, json);
     return status;
 }
 
-static es_status take_notice(void *user, const es_notice *notice)
+static es_status take_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
-    char *json = NULL, *id = es_notice_id(notice);
+    char *json = NULL, *id = es_alert_id(alert);
     es_status status = ES_OK;
     uint64_t hash = id ? es_known_hash(&w->known, id) : 0;
     if (id && es_known_has(&w->known, hash)) {
@@ -108,11 +108,11 @@ static es_status take_notice(void *user, const es_notice *notice)
         return ES_OK;
     }
     if (id)
-        json = es_notice_json(notice);
+        json = es_alert_json(alert);
     if (!json)
         status = es_fail(ES_ENOMEM, "out of memory for an alert");
     if (status == ES_OK)
-        status = enter(w, notice, id, json);
+        status = enter(w, alert, id, json);
     if (status == ES_OK)
         es_known_add(&w->known, hash);
     free(json);
@@ -353,7 +353,7 @@ es_status es_watcher_run(es_watcher_result *out,
                        .n_roots = options->n_roots,
                        .state = options->deliver.ledger,
                        .rules = options->rules,
-                       .handler = take_notice,
+                       .handler = take_alert,
                        .user = &w,
                        .at_once = options->once};
     w.look.least = options->least;

@@ -1,0 +1,242 @@
+/* Alerts as text, as JSON, and read back: from the data of a recorder's event,
+ * and from the ledger. What is read was written by this program, but lies in
+ * files that others may have changed: jansson reads it, and every member is
+ * checked. */
+#include "cli/alerts/alert.h"
+
+#include "analyzer/base/json_write.h"
+#include "cli/output/print.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_SIZE 96
+
+/* "alert:TITLE@ONSET:SEVERITY" */
+static const char *print_key(char out[KEY_SIZE], const es_alert *alert)
+{
+    snprintf(out, KEY_SIZE, "alert:%s@%" PRId64 ":%s", alert->title,
+             alert->onset, es_severity_name(alert->severity));
+    return out;
+}
+
+/* " L9-11,14", or nothing. */
+static void print_layers(FILE *out, const es_alert *alert)
+{
+    const int *layers = alert->layers;
+    for (int i = 0; i < alert->n_layers; i++) {
+        int first = i;
+        while (i + 1 < alert->n_layers && layers[i + 1] == layers[i] + 1)
+            i++;
+        fprintf(out, "%s%d", first ? "," : " L", layers[first]);
+        if (i > first)
+            fprintf(out, "-%d", layers[i]);
+    }
+}
+
+/* "/runs/a.db (EReg): collapse L9-11 since step 130 (critical): ..." */
+static void print_line(FILE *out, const es_alert *alert)
+{
+    if (alert->line) {
+        es_print_escaped(out, alert->line, ES_ESCAPE_TERMINAL);
+        return;
+    }
+    es_print_escaped(out, alert->path, ES_ESCAPE_TERMINAL);
+    fputs(" (", out);
+    es_print_escaped(out, alert->arch ? alert->arch : alert->name,
+                     ES_ESCAPE_TERMINAL);
+    fprintf(out, "): %s", alert->title);
+    print_layers(out, alert);
+    fprintf(out, " since step %" PRId64 " (%s)", alert->onset,
+            es_severity_name(alert->severity));
+    if (isfinite(alert->value) && isfinite(alert->threshold))
+        fprintf(out, ": %.4g, threshold %.4g", alert->value, alert->threshold);
+}
+
+static void print_id(FILE *out, const es_alert *alert)
+{
+    char key[KEY_SIZE];
+    fprintf(out, "%s/%s", alert->uuid, print_key(key, alert));
+}
+
+/* What a function prints, as text to be freed. */
+static char *printed(void (*print)(FILE *, const es_alert *),
+                     const es_alert *alert)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    if (out)
+        print(out, alert);
+    if (out && fclose(out) == 0)
+        return text;
+    free(out ? text : NULL);
+    es_fail(ES_ENOMEM, "out of memory for an alert");
+    return NULL;
+}
+
+char *es_alert_id(const es_alert *alert)
+{
+    return printed(print_id, alert);
+}
+
+char *es_alert_line(const es_alert *alert)
+{
+    return printed(print_line, alert);
+}
+
+/* --- JSON -----------------------------------------------------------------*/
+
+static void put_printed(es_json_writer *json, const char *name,
+                        void (*print)(FILE *, const es_alert *),
+                        const es_alert *alert)
+{
+    char *text = printed(print, alert);
+    es_json_write_text(json, name, text);
+    free(text);
+}
+
+static void print_json(FILE *out, const es_alert *alert)
+{
+    es_json_writer json = {.stream = out};
+    es_json_write_object(&json, NULL);
+    put_printed(&json, "text", print_line, alert);
+    es_json_write_text(&json, "path", alert->path);
+    put_printed(&json, "id", print_id, alert);
+    es_json_write_text(&json, "run", alert->uuid);
+    es_json_write_text(&json, "name", alert->name);
+    es_json_write_text(&json, "arch", alert->arch);
+    es_json_write_text(&json, "kind", alert->title);
+    es_json_write_text(&json, "severity", es_severity_name(alert->severity));
+    es_json_write_integer(&json, "onset", alert->onset);
+    if (alert->step == ES_UNKNOWN)
+        es_json_write_null(&json, "step");
+    else
+        es_json_write_integer(&json, "step", alert->step);
+    es_json_write_double(&json, "value", alert->value);
+    es_json_write_double(&json, "threshold", alert->threshold);
+    es_json_write_array(&json, "layers");
+    for (int i = 0; i < alert->n_layers; i++)
+        es_json_write_integer(&json, NULL, alert->layers[i]);
+    es_json_write_end(&json, "]}");
+}
+
+char *es_alert_json(const es_alert *alert)
+{
+    return printed(print_json, alert);
+}
+
+/* --- reading --------------------------------------------------------------*/
+
+/* A double of 20 digits is printed like an integer, but is too large for
+   jansson's: then all are read as doubles. */
+static json_t *load(const char *json)
+{
+    json_t *value = json_loads(json, 0, NULL);
+    return value ? value : json_loads(json, JSON_DECODE_INT_AS_REAL, NULL);
+}
+
+static int64_t read_integer(const json_t *value)
+{
+    const double real = json_real_value(value);
+    if (json_is_integer(value))
+        return json_integer_value(value);
+    return json_is_real(value) && fabs(real) < 0x1p63 ? (int64_t)real
+                                                      : ES_UNKNOWN;
+}
+
+static double read_number(const json_t *from, const char *name)
+{
+    const json_t *value = json_object_get(from, name);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* The first of them, up to one that is no layer. */
+static void read_layers(es_alert *out, const json_t *from)
+{
+    const json_t *layers = json_object_get(from, "layers");
+    const size_t n = json_array_size(layers);
+    for (size_t i = 0; i < n && i < ES_ALERT_LAYERS; i++) {
+        int64_t layer = read_integer(json_array_get(layers, i));
+        if (layer < 0 || layer >= ES_MAX_LAYERS)
+            return;
+        out->layers[out->n_layers++] = (int)layer;
+    }
+}
+
+static void read_measures(es_alert *out, const json_t *from)
+{
+    out->value = read_number(from, "value");
+    out->threshold = read_number(from, "threshold");
+    read_layers(out, from);
+}
+
+/* Kind and severity are known words; the onset follows from the whole key. */
+static bool read_key(es_alert *out, const char *key)
+{
+    const char *onset = strchr(key, '@');
+    char again[KEY_SIZE];
+    if (!onset || (out->onset = strtoll(onset + 1, NULL, 10)) < 0)
+        return false;
+    for (out->kind = 0; out->kind < ES_N_FLAG_KINDS; out->kind++) {
+        out->title = es_flag_name(out->kind);
+        if (strcmp(print_key(again, out), key) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool es_alert_of_event(es_alert *out, const es_event *event)
+{
+    *out = (es_alert){.step = event->step, .severity = event->severity};
+    if (!event->dedupe || !read_key(out, event->dedupe))
+        return false;
+    json_t *data = event->data ? load(event->data) : NULL;
+    read_measures(out, data);
+    json_decref(data);
+    return true;
+}
+
+static es_severity read_severity(const json_t *from)
+{
+    const char *name = json_string_value(json_object_get(from, "severity"));
+    for (int i = ES_SEVERITY_INFO; name && i <= ES_SEVERITY_CRITICAL; i++)
+        if (strcmp(name, es_severity_name((es_severity)i)) == 0)
+            return (es_severity)i;
+    return ES_SEVERITY_NONE;
+}
+
+es_status es_alert_read(es_alert *out, const char *json)
+{
+    json_t *from = load(json);
+    const struct {
+        const char **out, *name;
+        bool optional;
+    } strings[] = {{&out->path, "path", false},  {&out->uuid, "run", false},
+                   {&out->title, "kind", false}, {&out->line, "text", false},
+                   {&out->name, "name", true},   {&out->arch, "arch", true}};
+    *out = (es_alert){.owner = from, .kind = ES_N_FLAG_KINDS};
+    out->severity = read_severity(from);
+    out->onset = read_integer(json_object_get(from, "onset"));
+    out->step = read_integer(json_object_get(from, "step"));
+    read_measures(out, from);
+    bool whole = out->severity != ES_SEVERITY_NONE;
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        *strings[i].out =
+            json_string_value(json_object_get(from, strings[i].name));
+        whole = whole && (*strings[i].out || strings[i].optional);
+    }
+    if (whole)
+        return ES_OK;
+    es_alert_free(out);
+    return es_fail(ES_EFORMAT, "no alert: out of memory, or a damaged state");
+}
+
+void es_alert_free(es_alert *alert)
+{
+    json_decref(alert->owner);
+    *alert = (es_alert){.owner = NULL};
+}
