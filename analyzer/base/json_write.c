@@ -64,8 +64,7 @@ static void put_string(es_json_writer *json, const char *text)
     fputc('"', json->stream);
 }
 
-/* What stands before a value. */
-static void begin(es_json_writer *json, const char *name)
+void es_json_write_name(es_json_writer *json, const char *name)
 {
     if (json->comma)
         fputc(',', json->stream);
@@ -81,7 +80,7 @@ static void begin(es_json_writer *json, const char *name)
 
 static void put(es_json_writer *json, const char *name, const char *text)
 {
-    begin(json, name);
+    es_json_write_name(json, name);
     fputs(text, json->stream);
 }
 
@@ -115,7 +114,7 @@ void es_json_write_text(es_json_writer *json, const char *name,
         es_json_write_null(json, name);
         return;
     }
-    begin(json, name);
+    es_json_write_name(json, name);
     put_string(json, text);
 }
 
@@ -143,13 +142,13 @@ void es_json_write_bool(es_json_writer *json, const char *name, bool value)
 void es_json_write_integer(es_json_writer *json, const char *name,
                            int64_t value)
 {
-    begin(json, name);
+    es_json_write_name(json, name);
     fprintf(json->stream, "%" PRId64, value);
 }
 
 void es_json_write_size(es_json_writer *json, const char *name, size_t value)
 {
-    begin(json, name);
+    es_json_write_name(json, name);
     fprintf(json->stream, "%zu", value);
 }
 
@@ -206,7 +205,7 @@ void es_json_write_measured(es_json_writer *json, const char *name, float value)
 void es_json_write_json(es_json_writer *json, const char *name,
                         const char *value)
 {
-    begin(json, name);
+    es_json_write_name(json, name);
     for (size_t n; *value; value += n) {
         bool plain = (unsigned char)*value < 0x7f;
         for (n = 1; value[n] && ((unsigned char)value[n] < 0x7f) == plain; n++)

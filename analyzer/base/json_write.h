@@ -40,6 +40,9 @@ void es_json_write_array(es_json_writer *json, const char *name);
 /** Closes what is open, by the brackets themselves: "}", "]", "]}". */
 void es_json_write_end(es_json_writer *json, const char *brackets);
 
+/** What stands before a value, which the caller prints onto the stream. */
+void es_json_write_name(es_json_writer *json, const char *name);
+
 /** The next value or bracket begins a line; its comma ends the one before. */
 void es_json_write_line(es_json_writer *json);
 

@@ -2,7 +2,6 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "cli/output/print.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -348,23 +347,15 @@ void es_about_print_series(FILE *out, const es_series *series)
     fputc('\n', out);
 }
 
-void es_about_print_json(FILE *out, const es_run_info *info)
+void es_about_put(es_json_writer *json, const es_run_info *info)
 {
-    const char *comma = "";
     for (size_t i = 0; i < N_MEMBERS; i++) {
         const member *m = &members[i];
-        bool known = m->kind == STATUS ||
-                     (m->kind == WHOLE ? *whole_of(info, m) != ES_UNKNOWN
-                                       : *text_of(info, m) != NULL);
-        if (!known)
-            continue;
-        fprintf(out, "%s\"%s\":", comma, m->key);
-        if (m->kind == WHOLE)
-            fprintf(out, "%lld", (long long)*whole_of(info, m));
-        else
-            es_print_json(out, m->kind == STATUS
-                                   ? es_run_status_name(info->status)
-                                   : *text_of(info, m));
-        comma = ",";
+        if (m->kind == STATUS)
+            es_json_write_text(json, m->key, es_run_status_name(info->status));
+        else if (m->kind == WHOLE && *whole_of(info, m) != ES_UNKNOWN)
+            es_json_write_integer(json, m->key, *whole_of(info, m));
+        else if (m->kind != WHOLE && *text_of(info, m))
+            es_json_write_text(json, m->key, *text_of(info, m));
     }
 }

@@ -13,7 +13,7 @@
 #ifndef ES_ABOUT_H
 #define ES_ABOUT_H
 
-#include "analyzer/base/status.h"
+#include "analyzer/base/json_write.h"
 #include "store/reader.h"
 #include <stdio.h>
 
@@ -57,7 +57,7 @@ void es_about_print(FILE *out, const es_run_info *info);
 void es_about_print_series(FILE *out, const es_series *series);
 
 /** The same facts as members of a JSON object: "name":"baseline",... */
-void es_about_print_json(FILE *out, const es_run_info *info);
+void es_about_put(es_json_writer *json, const es_run_info *info);
 
 /**
  * A series as the header of a column: its name, with "eval:" before it in that

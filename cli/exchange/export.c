@@ -4,7 +4,6 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/about.h"
-#include "cli/output/print.h"
 
 #include <string.h>
 
@@ -212,61 +211,69 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
 
 /* --- JSON lines -----------------------------------------------------------*/
 
-static void print_number(FILE *out, float value)
+static void put_value(es_json_writer *json, const char *name, float value)
 {
     char text[ES_FLOAT_TEXT_MAX];
     if (es_is_missing(value))
-        fputs("null", out);
+        es_json_write_null(json, name);
+    else if (isfinite(value))
+        es_json_write_number(json, name, value);
     else
-        fprintf(out, isfinite(value) ? "%s" : "\"%s\"",
-                es_float_print(text, value));
+        es_json_write_text(json, name, es_float_print(text, value));
 }
 
-/* values (n_rows,n_columns); dimensions: how many brackets deep. */
-static void print_values(FILE *out, const float *values,
-                         const es_series *series, size_t n_head)
+/* A number, a list of them, or a list of rows. */
+static void put_values(es_json_writer *json, const float *values,
+                       const es_series *series, size_t n_head)
 {
-    size_t row = series->shape == ES_SHAPE_HEAD ? n_head : series->n_values;
-    const char *open = series->shape == ES_SHAPE_HEAD    ? "[["
-                       : series->shape == ES_SHAPE_LAYER ? "["
-                                                         : "";
-    fputs(open, out);
-    for (size_t i = 0; i < series->n_values; i++) {
-        if (i)
-            fputs(i % row ? "," : "],[", out);
-        print_number(out, values[i]);
+    const bool by_head = series->shape == ES_SHAPE_HEAD;
+    const char *name = "value";
+    if (series->shape != ES_SHAPE_RUN) {
+        es_json_write_array(json, name);
+        name = NULL;
     }
-    fputs(*open ? open[1] ? "]]" : "]" : "", out);
+    for (size_t i = 0; i < series->n_values; i++) {
+        if (by_head && i % n_head == 0)
+            es_json_write_array(json, NULL);
+        put_value(json, name, values[i]);
+        if (by_head && (i + 1) % n_head == 0)
+            es_json_write_end(json, "]");
+    }
+    if (series->shape != ES_SHAPE_RUN)
+        es_json_write_end(json, "]");
 }
 
-static void print_about(const export *e)
+static void put_about(const export *e)
 {
-    fputs("{\"run\":{", e->out);
-    es_about_print_json(e->out, &e->info);
-    fputs("},\"series\":[", e->out);
+    es_json_writer json = {.stream = e->out};
+    es_json_write_object(&json, NULL);
+    es_json_write_object(&json, "run");
+    es_about_put(&json, &e->info);
+    es_json_write_end(&json, "}");
+    es_json_write_array(&json, "series");
     for (size_t i = 0; i < e->n_columns; i++) {
         const es_series *series = &e->columns[i].series;
-        fputs(i ? ",{\"name\":" : "{\"name\":", e->out);
-        es_print_json(e->out, series->name);
-        fprintf(e->out, ",\"phase\":\"%s\",\"shape\":\"%s\",\"unit\":",
-                es_phase_name(series->phase), es_shape_name(series->shape));
-        es_print_json(e->out, series->unit);
-        fputc('}', e->out);
+        es_json_write_object(&json, NULL);
+        es_json_write_text(&json, "name", series->name);
+        es_json_write_text(&json, "phase", es_phase_name(series->phase));
+        es_json_write_text(&json, "shape", es_shape_name(series->shape));
+        es_json_write_text(&json, "unit", series->unit);
+        es_json_write_end(&json, "}");
     }
-    fputs("]}\n", e->out);
+    es_json_write_end(&json, "]}\n");
 }
 
-static void print_sample(const export *e, int64_t step, const float *values,
-                         const es_series *series)
+static void put_sample(const export *e, int64_t step, const float *values,
+                       const es_series *series)
 {
-    fputs("{\"uuid\":", e->out);
-    es_print_json(e->out, e->info.uuid);
-    fprintf(e->out, ",\"step\":%lld,\"series\":", (long long)step);
-    es_print_json(e->out, series->name);
-    fprintf(e->out,
-            ",\"phase\":\"%s\",\"value\":", es_phase_name(series->phase));
-    print_values(e->out, values, series, (size_t)e->info.n_head);
-    fputs("}\n", e->out);
+    es_json_writer json = {.stream = e->out};
+    es_json_write_object(&json, NULL);
+    es_json_write_text(&json, "uuid", e->info.uuid);
+    es_json_write_integer(&json, "step", step);
+    es_json_write_text(&json, "series", series->name);
+    es_json_write_text(&json, "phase", es_phase_name(series->phase));
+    put_values(&json, values, series, (size_t)e->info.n_head);
+    es_json_write_end(&json, "}\n");
 }
 
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
@@ -281,11 +288,11 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
     if (status == ES_OK)
         status = es_cursor_open_run(&cursor, reader, run);
     if (status == ES_OK)
-        print_about(&e);
+        put_about(&e);
     while (status == ES_OK && !ferror(out)) {
         status = es_cursor_next_of_run(cursor, &step, &values, &series);
         if (status == ES_OK && find(&e, &series))
-            print_sample(&e, step, values, &series);
+            put_sample(&e, step, values, &series);
     }
     es_cursor_close(cursor);
     finish(&e);

@@ -14,6 +14,7 @@
 #ifndef ES_REPORT_H
 #define ES_REPORT_H
 
+#include "analyzer/base/json_write.h"
 #include "cli/runs/summary.h"
 #include <stdio.h>
 
@@ -85,7 +86,8 @@ es_status es_report_write(FILE *out, es_report *report,
                           const es_report_options *options) ES_MUST_USE;
 
 /** The samples of one series: its JSON element's text. Returns as above. */
-es_status es_report_write_series(FILE *out, es_reader *reader, size_t run,
+es_status es_report_write_series(es_json_writer *json, es_reader *reader,
+                                 size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
 /** n bytes in base64 (RFC 4648), without line ends. */

@@ -27,28 +27,30 @@ void es_report_base64(FILE *out, const void *bytes, size_t n)
 }
 
 /* Exact in the page, where every number is a double. */
-static void put_step(FILE *out, int64_t step)
+static void put_step(es_json_writer *json, int64_t step)
 {
-    bool exact = step <= INT64_C(1) << 53;
-    fprintf(out, exact ? "%" PRId64 : "\"%" PRId64 "\"", step);
+    if (step <= INT64_C(1) << 53)
+        es_json_write_integer(json, NULL, step);
+    else
+        es_json_write_format(json, NULL, "%" PRId64, step);
 }
 
 /* "steps":[..],"values":"..": n steps, n_values numbers. */
-static void put_numbers(FILE *out, const int64_t *steps, size_t n,
+static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
                         const float *values, size_t n_values)
 {
-    fputs("\"steps\":[", out);
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            fputc(',', out);
-        put_step(out, steps[i]);
-    }
-    fputs("],\"values\":\"", out);
-    es_report_base64(out, values, n_values * sizeof *values);
-    fputc('"', out);
+    es_json_write_array(json, "steps");
+    for (size_t i = 0; i < n; i++)
+        put_step(json, steps[i]);
+    es_json_write_end(json, "]");
+    es_json_write_name(json, "values");
+    fputc('"', json->stream);
+    es_report_base64(json->stream, values, n_values * sizeof *values);
+    fputc('"', json->stream);
 }
 
-static es_status put_curve(FILE *out, const es_trace *trace, size_t n_lines)
+static es_status put_curve(es_json_writer *json, const es_trace *trace,
+                           size_t n_lines)
 {
     size_t n = es_trace_n_points(trace);
     int64_t *steps = es_resize(NULL, n, sizeof *steps);
@@ -57,9 +59,9 @@ static es_status put_curve(FILE *out, const es_trace *trace, size_t n_lines)
         es_trace_steps(trace, steps);
         for (size_t i = 0; i < n_lines; i++)
             es_trace_line(trace, i, values + i * n);
-        fputs(",\"curve\":{", out);
-        put_numbers(out, steps, n, values, n * n_lines);
-        fputc('}', out);
+        es_json_write_object(json, "curve");
+        put_numbers(json, steps, n, values, n * n_lines);
+        es_json_write_end(json, "}");
     }
     free(steps);
     free(values);
@@ -150,8 +152,8 @@ static es_status read_samples(taking *t, es_reader *reader, size_t run,
     return status == ES_DONE ? ES_OK : status;
 }
 
-es_status es_report_write_series(FILE *out, es_reader *reader, size_t run,
-                                 const es_report_series *s)
+es_status es_report_write_series(es_json_writer *json, es_reader *reader,
+                                 size_t run, const es_report_series *s)
 {
     taking t = {0};
     es_status status = start(&t, s);
@@ -159,10 +161,10 @@ es_status es_report_write_series(FILE *out, es_reader *reader, size_t run,
         status = read_samples(&t, reader, run, s);
     if (status == ES_OK) {
         size_t n = es_thin_n(t.thin);
-        put_numbers(out, es_thin_steps(t.thin), n, es_thin_values(t.thin),
+        put_numbers(json, es_thin_steps(t.thin), n, es_thin_values(t.thin),
                     n * s->series.n_values);
         if (t.trace)
-            status = put_curve(out, t.trace, s->n_rows);
+            status = put_curve(json, t.trace, s->n_rows);
     }
     finish(&t);
     return status;

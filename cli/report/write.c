@@ -1,7 +1,6 @@
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/output/display.h"
 #include "cli/output/print.h"
 #include "cli/report/page.h"
 #include "cli/runs/damage.h"
@@ -20,18 +19,6 @@ void es_report_json(FILE *out, const char *json, size_t n)
             fputs("\\u003c", out);
         i += plain;
     }
-}
-
-static es_status put_text(FILE *out, const char *name, const char *text)
-{
-    char *escaped = es_display_escape(text, ES_ESCAPE_JSON);
-    if (!escaped)
-        return ES_ENOMEM;
-    fprintf(out, "\"%s\":\"", name);
-    es_report_json(out, escaped, strlen(escaped));
-    fputc('"', out);
-    free(escaped);
-    return ES_OK;
 }
 
 /* --- what the page says of all runs ---------------------------------------*/
@@ -68,14 +55,15 @@ static es_status print_summary(char **text, size_t *n, const es_report *report,
     return status;
 }
 
-static void put_colours(FILE *out)
+static void put_colours(es_json_writer *json)
 {
-    fputs("\"colours\":\"", out);
+    es_json_write_name(json, "colours");
+    fputc('"', json->stream);
     for (int i = 0; i < 256; i++) {
         es_color colour = es_colormap_at(ES_COLORMAP_VIRIDIS, i / 255.0);
-        fprintf(out, "%02x%02x%02x", colour.r, colour.g, colour.b);
+        fprintf(json->stream, "%02x%02x%02x", colour.r, colour.g, colour.b);
     }
-    fputc('"', out);
+    fputc('"', json->stream);
 }
 
 static const char *title_of_run(const es_report *report, size_t run)
@@ -100,21 +88,22 @@ static const char *title_of(const es_report *report,
 }
 
 /* {"title","program","titles":[..],"colours":"rrggbb.."} */
-static es_status put_about(FILE *out, const es_report *report,
-                           const es_report_options *options)
+static void put_about(FILE *out, const es_report *report,
+                      const es_report_options *options)
 {
-    fputs("{", out);
-    es_status status = put_text(out, "title", title_of(report, options));
-    fputs(",\"program\":\"entropy-scan " ES_VERSION "\",\"runs\":[", out);
-    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
-        fputs(i ? ",{" : "{", out);
-        status = put_text(out, "title", title_of_run(report, i));
-        fputc('}', out);
+    es_json_writer json = {.stream = out, .in_html = true};
+    es_json_write_object(&json, NULL);
+    es_json_write_text(&json, "title", title_of(report, options));
+    es_json_write_text(&json, "program", "entropy-scan " ES_VERSION);
+    es_json_write_array(&json, "runs");
+    for (size_t i = 0; i < report->n_runs; i++) {
+        es_json_write_object(&json, NULL);
+        es_json_write_text(&json, "title", title_of_run(report, i));
+        es_json_write_end(&json, "}");
     }
-    fputs("],", out);
-    put_colours(out);
-    fputs("}", out);
-    return status;
+    es_json_write_end(&json, "]");
+    put_colours(&json);
+    es_json_write_end(&json, "}");
 }
 
 /* --- series ---------------------------------------------------------------*/
@@ -122,23 +111,21 @@ static es_status put_about(FILE *out, const es_report *report,
 static es_status put_series(FILE *out, es_reader *reader, size_t run,
                             const es_report_run *of, const es_report_series *s)
 {
-    fprintf(out,
-            "\n<script type=\"application/json\" class=\"series\">"
-            "{\"run\":%zu,",
-            run);
-    es_status status = put_text(out, "name", s->name);
-    fputc(',', out);
-    if (status == ES_OK)
-        status = put_text(out, "unit", s->unit);
-    fprintf(out,
-            ",\"phase\":\"%s\",\"shape\":\"%s\",\"rows\":%zu,"
-            "\"columns\":%zu,\"samples\":%zu,",
-            es_phase_name(s->series.phase), es_shape_name(s->series.shape),
-            s->n_rows, s->n_columns, s->n_samples);
-    if (status == ES_OK)
-        status =
-            es_report_write_series(out, reader, of->summary->number - 1, s);
-    fputs("}</script>", out);
+    es_json_writer json = {.stream = out, .in_html = true};
+    fputs("\n<script type=\"application/json\" class=\"series\">", out);
+    es_json_write_object(&json, NULL);
+    es_json_write_size(&json, "run", run);
+    es_json_write_text(&json, "name", s->name);
+    es_json_write_text(&json, "unit", s->unit ? s->unit : "");
+    es_json_write_text(&json, "phase", es_phase_name(s->series.phase));
+    es_json_write_text(&json, "shape", es_shape_name(s->series.shape));
+    es_json_write_size(&json, "rows", s->n_rows);
+    es_json_write_size(&json, "columns", s->n_columns);
+    es_json_write_size(&json, "samples", s->n_samples);
+    es_status status =
+        es_report_write_series(&json, reader, of->summary->number - 1, s);
+    es_json_write_end(&json, "}");
+    fputs("</script>", out);
     return status;
 }
 
@@ -182,7 +169,7 @@ static es_status fill(const filling *f, const char *name, size_t n)
         es_print_escaped(f->out, title_of(f->report, f->options),
                          ES_ESCAPE_XML);
     else if (is(name, n, "about"))
-        status = put_about(f->out, f->report, f->options);
+        put_about(f->out, f->report, f->options);
     else if (is(name, n, "summary"))
         es_report_json(f->out, f->summary, f->n_summary);
     else if (is(name, n, "series"))

@@ -1,9 +1,8 @@
 #include "hooks/recorder/process/alert.h"
 
-#include "analyzer/base/text.h"
+#include "analyzer/base/json_write.h"
 #include "store/reader.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +10,6 @@
 #define MOST_LAYERS 64 /* named in an event */
 
 /* --- what an event says ---------------------------------------------------*/
-
-/* "[9,10,11]": the first of the marked layers. */
-static void list_layers(char *out, size_t size, const unsigned char *marks,
-                        int n_layers)
-{
-    es_text list = es_text_begin(out, size);
-    int listed = 0;
-    es_text_append(&list, "[");
-    for (int l = 0; l < n_layers && listed < MOST_LAYERS; l++)
-        if (marks[l])
-            es_text_append(&list, "%s%d", listed++ ? "," : "", l);
-    es_text_append(&list, "]");
-}
 
 /* The only marked layer, or ES_UNKNOWN. */
 static int64_t single_layer(const unsigned char *marks, int n_layers)
@@ -38,24 +24,40 @@ static int64_t single_layer(const unsigned char *marks, int n_layers)
     return single;
 }
 
-/* As JSON has it. */
-static const char *number(char out[ES_FLOAT_TEXT_MAX], double x)
+/* {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}: the first of the
+   marked layers. NULL: out of memory. */
+static char *print_data(const es_episode *episode, int n_layers)
 {
-    return isfinite(x) ? es_double_print(out, x) : "null";
+    char *data = NULL;
+    size_t size;
+    int n_listed = 0;
+    es_json_writer json = {.stream = open_memstream(&data, &size)};
+    if (!json.stream)
+        return NULL;
+    es_json_write_object(&json, NULL);
+    es_json_write_integer(&json, "onset", episode->onset);
+    es_json_write_double(&json, "value", episode->value);
+    es_json_write_double(&json, "threshold", episode->threshold);
+    es_json_write_array(&json, "layers");
+    for (int l = 0; l < n_layers && n_listed < MOST_LAYERS; l++)
+        if (episode->layers[l]) {
+            es_json_write_integer(&json, NULL, l);
+            n_listed++;
+        }
+    es_json_write_end(&json, "]}");
+    if (fclose(json.stream) == 0)
+        return data;
+    free(data);
+    return NULL;
 }
 
 static es_status write_event(es_alerts *alerts, const es_episode *of)
 {
-    char layers[MOST_LAYERS * 8], data[MOST_LAYERS * 8 + 128];
-    char value[ES_FLOAT_TEXT_MAX], threshold[ES_FLOAT_TEXT_MAX];
     char message[128], dedupe[96];
     const char *kind = es_flag_name(of->kind);
-    list_layers(layers, sizeof layers, of->layers, alerts->n_layers);
-    snprintf(data, sizeof data,
-             "{\"onset\":%lld,\"value\":%s,\"threshold\":%s,"
-             "\"layers\":%s}",
-             (long long)of->onset, number(value, of->value),
-             number(threshold, of->threshold), layers);
+    char *data = print_data(of, alerts->n_layers);
+    if (!data)
+        return es_fail(ES_ENOMEM, "out of memory for an alert");
     snprintf(message, sizeof message,
              "%s since step %lld: %.4g, threshold %.4g", kind,
              (long long)of->onset, of->value, of->threshold);
@@ -69,7 +71,9 @@ static es_status write_event(es_alerts *alerts, const es_episode *of)
                             .message = message,
                             .data = data,
                             .dedupe = dedupe};
-    return es_writer_event(alerts->writer, alerts->run_id, &event);
+    es_status status = es_writer_event(alerts->writer, alerts->run_id, &event);
+    free(data);
+    return status;
 }
 
 static void tell(void *user, const es_episode *episode)

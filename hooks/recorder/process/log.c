@@ -32,12 +32,11 @@ static es_status open_again(es_session *session)
 static es_status go_on(es_session *session, es_severity severity,
                        const char *message, uint64_t lost)
 {
-    char data[64];
-    snprintf(data, sizeof data, "{\"lost\":%llu}", (unsigned long long)lost);
     session->n_opened++;
     es_status status = open_again(session);
     if (status == ES_OK)
-        status = es_session_note(session, "log", severity, message, data);
+        status = es_session_note_number(session, "log", severity, message,
+                                        "lost", (int64_t)lost);
     if (status == ES_OK)
         return ES_OK;
     es_session_keep_trouble(session, status);
@@ -85,7 +84,7 @@ static void look_for_name(es_session *session)
 
 static void look_at_size(es_session *session)
 {
-    char message[256], data[64];
+    char message[256];
     long long size = es_writer_log_bytes(session->writer);
     if (session->log_told || size <= LOG_MOST)
         return;
@@ -94,9 +93,9 @@ static void look_at_size(es_session *session)
              "the write-ahead log has %lld MiB: a program reads the file "
              "without ever letting go of it: end that program",
              size >> 20);
-    snprintf(data, sizeof data, "{\"bytes\":%lld}", size);
     fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
-    (void)!es_session_note(session, "log", ES_SEVERITY_WARNING, message, data);
+    (void)!es_session_note_number(session, "log", ES_SEVERITY_WARNING, message,
+                                  "bytes", size);
 }
 
 void es_session_look_at_log(es_session *session)

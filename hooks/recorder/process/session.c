@@ -1,5 +1,7 @@
 #include "hooks/recorder/process/session.h"
 
+#include "analyzer/base/json_write.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -233,6 +235,22 @@ es_status es_session_note(es_session *session, const char *kind,
     return es_writer_event(session->writer, session->run_id, &event);
 }
 
+es_status es_session_note_number(es_session *session, const char *kind,
+                                 es_severity severity, const char *message,
+                                 const char *name, int64_t number)
+{
+    char data[128] = "";
+    FILE *out = fmemopen(data, sizeof data, "w");
+    if (!out)
+        return es_fail(ES_ENOMEM, "out of memory for an event");
+    es_json_writer json = {.stream = out};
+    es_json_write_object(&json, NULL);
+    es_json_write_integer(&json, name, number);
+    es_json_write_end(&json, "}");
+    fclose(out);
+    return es_session_note(session, kind, severity, message, data);
+}
+
 /* Writing goes on: a file that was moved is still complete. */
 static void look_for_file(es_session *session)
 {
@@ -316,13 +334,13 @@ static es_run_status final_status(const es_session *session)
 static es_status note_count(es_session *session, const char *kind, uint64_t n,
                             const char *why)
 {
-    char message[ES_MESSAGE_MAX + 64], data[64];
+    char message[ES_MESSAGE_MAX + 64];
     if (n == 0)
         return ES_OK;
     snprintf(message, sizeof message, "%llu frames %s", (unsigned long long)n,
              why);
-    snprintf(data, sizeof data, "{\"%s\":%llu}", kind, (unsigned long long)n);
-    return es_session_note(session, kind, ES_SEVERITY_WARNING, message, data);
+    return es_session_note_number(session, kind, ES_SEVERITY_WARNING, message,
+                                  kind, (int64_t)n);
 }
 
 static es_status note_death(es_session *session)

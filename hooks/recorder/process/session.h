@@ -94,6 +94,11 @@ es_status es_session_note(es_session *session, const char *kind,
                           es_severity severity, const char *message,
                           const char *data) ES_MUST_USE;
 
+/** The same with the data {"NAME":NUMBER}. */
+es_status es_session_note_number(es_session *session, const char *kind,
+                                 es_severity severity, const char *message,
+                                 const char *name, int64_t number) ES_MUST_USE;
+
 /**
  * When es_writer_log_is_broken: counts what was in the log as lost, opens the
  * file again as it was before, and goes on. ES_OK; else session->writer is

@@ -1,5 +1,6 @@
 #include "hooks/trainer/settings/settings_internal.h"
 
+#include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -60,18 +61,21 @@ static bool is_text(es_setting_kind kind)
            kind == ES_SETTING_ARCH;
 }
 
-static void print_member(FILE *out, const es_settings *settings,
-                         const es_setting *setting)
+static void put_member(es_json_writer *json, const es_settings *settings,
+                       const es_setting *setting)
 {
-    char value[ES_SETTING_TEXT_MAX], escaped[6 * ES_SETTING_TEXT_MAX];
+    char name[64], value[ES_SETTING_TEXT_MAX];
     es_setting_print(value, sizeof value, settings, setting);
     if (!*value)
         return; /* a text that was not given */
-    es_text_escape(escaped, sizeof escaped, value, ES_ESCAPE_JSON);
-    fputc('"', out);
-    for (const char *c = setting->name; *c; c++)
-        fputc(*c == '-' ? '_' : *c, out);
-    fprintf(out, is_text(setting->kind) ? "\":\"%s\"," : "\":%s,", escaped);
+    snprintf(name, sizeof name, "%s", setting->name);
+    for (char *c = name; *c; c++)
+        if (*c == '-')
+            *c = '_';
+    if (is_text(setting->kind))
+        es_json_write_text(json, name, value);
+    else
+        es_json_write_json(json, name, value);
 }
 
 static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
@@ -79,19 +83,21 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
+    es_json_writer json = {.stream = open_memstream(&text, &size)};
+    if (!json.stream)
         return NULL;
-    fputc('{', out);
+    es_json_write_object(&json, NULL);
     if (settings->verb == ES_VERB_PROBE)
-        fputs("\"verb\":\"probe\",", out);
+        es_json_write_text(&json, "verb", "probe");
     for (size_t i = 0; i < es_setting_count; i++)
         if (is_kept(&es_setting_table[i], settings))
-            print_member(out, settings, &es_setting_table[i]);
+            put_member(&json, settings, &es_setting_table[i]);
     if (*slurm_job)
-        fprintf(out, "\"slurm_job\":\"%s\",", slurm_job);
-    fprintf(out, "\"tokens_checksum\":\"%016" PRIx64 "\"}", tokens_checksum);
-    if (fclose(out) != 0) {
+        es_json_write_text(&json, "slurm_job", slurm_job);
+    es_json_write_format(&json, "tokens_checksum", "%016" PRIx64,
+                         tokens_checksum);
+    es_json_write_end(&json, "}");
+    if (fclose(json.stream) != 0) {
         free(text);
         return NULL;
     }
