@@ -189,7 +189,7 @@ static void assert_schema(json_t *run)
                                              "max",   "std",  "nonfinite"};
     static const char *const of_flags[] = {
         "kind",   "severity", "stands",    "onset", "last",
-        "layers", "heads",    "threshold", "value", "alerted"};
+        "layers", "heads",    "threshold", "value", "reported"};
     size_t index;
     json_t *element;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
