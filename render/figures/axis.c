@@ -1,6 +1,5 @@
 #include "render/figures/axis.h"
 
-#include "render/figures/figure_internal.h"
 #include <math.h>
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
@@ -207,7 +206,7 @@ void es_draw_across(es_picture *picture, const es_colors *colors,
                         colors->ink, text);
 }
 
-double es_upright_room(const es_axis *axis, const char *text)
+double es_upright_width(const es_axis *axis, const char *text)
 {
     return es_axis_label_width(axis) + 5 + (text ? ES_LABEL_SIZE + 5 : 0);
 }
@@ -231,7 +230,7 @@ void es_draw_upright(es_picture *picture, const es_colors *colors,
                     0.5, colors->muted);
     if (labelled && text)
         es_picture_text(
-            picture, plot->x - es_upright_room(axis, text) + ES_LABEL_SIZE - 1,
+            picture, plot->x - es_upright_width(axis, text) + ES_LABEL_SIZE - 1,
             plot->y + plot->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
             ES_WEIGHT_NORMAL, 90, colors->ink, text);
 }

@@ -96,6 +96,6 @@ void es_draw_upright(es_picture *picture, const es_colors *colors,
                      const char *text);
 
 /** What es_draw_upright takes to the left of the plot. */
-double es_upright_room(const es_axis *axis, const char *text);
+double es_upright_width(const es_axis *axis, const char *text);
 
 #endif

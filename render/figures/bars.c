@@ -1,3 +1,4 @@
+/* Bars in groups, side by side or stacked, with their texts. */
 #include "render/figures/bars_internal.h"
 
 #include <math.h>
@@ -19,11 +20,11 @@ static void draw_text_above(es_picture *picture, const es_bars_sheet *sheet,
     double across = turned ? size : width, up = turned ? width : size;
     /* No grid line through a number. */
     es_picture_rect(picture, middle - across / 2, bar->y - ES_BARS_GAP - up,
-                    across, up + 1, sheet->colors->paper);
+                    across, up + 1, sheet->page.colors->paper);
     es_picture_text(picture, turned ? middle + 0.36 * size : middle,
                     bar->y - ES_BARS_GAP, size,
                     turned ? ES_ALIGN_START : ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
-                    turned ? 90 : 0, sheet->colors->ink, text);
+                    turned ? 90 : 0, sheet->page.colors->ink, text);
 }
 
 static void draw_bar(es_picture *picture, const es_bars_sheet *sheet,
@@ -88,7 +89,8 @@ static void draw_stack(es_picture *picture, const es_bars_sheet *sheet,
     if (totals && totals[group] && sheet->print != ES_BARS_NONE)
         es_draw_fitted(picture, area.x + area.width / 2, top - ES_BARS_GAP,
                        sheet->value_size, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
-                       sheet->colors->ink, totals[group], sheet->pitch - 1);
+                       sheet->page.colors->ink, totals[group],
+                       sheet->pitch - 1);
 }
 
 /* --- the rest -------------------------------------------------------------*/
@@ -104,30 +106,27 @@ static void draw_labels(es_picture *picture, const es_bars_sheet *sheet,
             if (sheet->labels[g].lines[i])
                 es_picture_text(picture, x, bottom + 10.5 + 9.0 * i,
                                 ES_SMALL_SIZE, ES_ALIGN_MIDDLE,
-                                ES_WEIGHT_NORMAL, 0, sheet->colors->ink,
+                                ES_WEIGHT_NORMAL, 0, sheet->page.colors->ink,
                                 sheet->labels[g].lines[i]);
     }
     if (figure->group_text)
-        es_draw_fitted(picture, plot->x + plot->width / 2,
-                       bottom + sheet->foot - 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                       ES_WEIGHT_NORMAL, sheet->colors->ink, figure->group_text,
-                       plot->width);
+        es_draw_fitted(
+            picture, plot->x + plot->width / 2, bottom + sheet->page.foot - 2,
+            ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
+            sheet->page.colors->ink, figure->group_text, plot->width);
 }
 
-static void draw_panel(es_picture *picture, const es_bars_sheet *sheet,
-                       size_t i)
+es_status es_bars_draw_panel(es_picture *picture, const es_page *page, size_t i)
 {
+    const es_bars_sheet *sheet = page->chart;
     const es_bars *figure = sheet->figure;
-    const es_bars_panel *panel = &figure->panels[i];
-    const es_box *plot = &sheet->plots[i];
+    const es_box *plot = &page->panels[i].plot;
     es_axis axis = sheet->axis;
     double bottom = plot->y + plot->height;
     axis.start += plot->y;
     axis.end += plot->y;
-    es_draw_titles(picture, sheet->colors, plot->x, plot->y - 6, plot->width,
-                   sheet->head, panel->title, panel->subtitle);
-    es_draw_upright(picture, sheet->colors, plot, &axis,
-                    i % sheet->n_columns == 0, figure->y_text);
+    es_draw_upright(picture, page->colors, plot, &axis,
+                    es_page_is_first(page, i), figure->y_text);
     for (size_t g = 0; g < figure->n_groups; g++) {
         if (figure->stacked)
             draw_stack(picture, sheet, i, g);
@@ -135,35 +134,17 @@ static void draw_panel(es_picture *picture, const es_bars_sheet *sheet,
             draw_bar(picture, sheet, i, g, s);
     }
     es_picture_line(picture, plot->x, bottom, plot->x + plot->width, bottom,
-                    0.5, sheet->colors->muted);
+                    0.5, page->colors->muted);
     draw_labels(picture, sheet, plot);
-}
-
-static void draw_sheet(es_picture *picture, const es_bars_sheet *sheet)
-{
-    const es_bars *figure = sheet->figure;
-    double left = sheet->plots[0].x;
-    es_draw_page_title(picture, sheet->colors, left, sheet->legend.width,
-                       figure->style.title);
-    es_draw_legend(picture, &sheet->legend, left, ES_MARGIN + sheet->top);
-    for (size_t i = 0; i < figure->n_panels; i++)
-        draw_panel(picture, sheet, i);
-    es_draw_note(picture, sheet->colors->muted, left,
-                 sheet->height - ES_MARGIN - sheet->footer + ES_NOTE_LINE + 5,
-                 sheet->legend.width, figure->note);
+    return ES_OK;
 }
 
 es_status es_bars_draw(es_picture **out, const es_bars *figure)
 {
     es_bars_sheet sheet;
-    es_picture *picture = NULL;
     es_status status = es_bars_lay_out(&sheet, figure);
     if (status == ES_OK)
-        status = es_picture_new(&picture, sheet.width, sheet.height,
-                                sheet.colors->paper);
-    if (status == ES_OK)
-        draw_sheet(picture, &sheet);
-    status = es_figure_finish(out, picture, &figure->style, status);
+        status = es_page_draw(out, &sheet.page);
     es_bars_sheet_clear(&sheet);
     return status;
 }

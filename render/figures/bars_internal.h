@@ -1,10 +1,10 @@
-/** Where everything of a figure of bars goes. */
+/** A figure of bars laid out. */
 #ifndef ES_BARS_INTERNAL_H
 #define ES_BARS_INTERNAL_H
 
 #include "render/figures/bars.h"
-#include "render/figures/figure_internal.h"
 #include "render/figures/legend.h"
+#include "render/figures/page.h"
 
 /** How the texts above bars are printed. */
 typedef enum es_bars_print {
@@ -20,20 +20,11 @@ typedef struct es_bars_label {
 } es_bars_label;
 
 typedef struct es_bars_sheet {
+    es_page page;
     const es_bars *figure;
-    const es_colors *colors;
-    es_box *plots; /* (n_panels) */
-    size_t n_rows, n_columns;
-    double width, height; /* of the page */
-    double top;           /* height of the figure's title */
-    double head;          /* of the panels' titles */
-    double foot;          /* below a plot */
-    double footer;        /* below the panels: the note */
-    double label_room;    /* left of the first column */
-    double most;          /* largest bar or stack */
-    es_axis axis;         /* of a plot at y = 0 .. its height */
+    double most;  /* largest bar or stack */
+    es_axis axis; /* of a plot at y = 0 .. its height */
     es_legend legend;
-    double legend_height;
     es_bars_label *labels; /* (n_groups) */
     double pitch;          /* from group to group */
     double bar;            /* from bar to bar within one */
@@ -65,5 +56,9 @@ es_status es_bars_lay_out(es_bars_sheet *out,
                           const es_bars *figure) ES_MUST_USE;
 
 void es_bars_sheet_clear(es_bars_sheet *sheet);
+
+/** Draws the bars of panel i, and the groups' labels. */
+es_status es_bars_draw_panel(es_picture *picture, const es_page *page,
+                             size_t i) ES_MUST_USE;
 
 #endif

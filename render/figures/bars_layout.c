@@ -1,3 +1,7 @@
+/*
+ * Where everything of a figure of bars goes: the scale, the labels of the
+ * groups on one line or two, and how the bars' texts are printed.
+ */
 #include "render/figures/bars_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +22,7 @@
 #define BETWEEN 0.8      /* of a bar, between groups */
 #define STACK_SHARE 0.74 /* of a group's room */
 #define MOST_TICKS 7
-#define TICK_ROOM 18.0
+#define TICK_HEIGHT 18.0
 #define LARGEST_VALUE 7.0
 #define LEAST_VALUE 5.0
 #define LABEL_LINE 9.0
@@ -40,7 +44,7 @@ es_box es_bars_place(const es_bars_sheet *sheet, size_t panel, size_t group,
                      size_t series)
 {
     const es_bars *figure = sheet->figure;
-    const es_box *plot = &sheet->plots[panel];
+    const es_box *plot = &sheet->page.panels[panel].plot;
     double left = plot->x + sheet->pitch * (double)group;
     double n = figure->stacked ? 1 : (double)figure->n_series;
     left += (sheet->pitch - n * sheet->bar) / 2;
@@ -96,7 +100,7 @@ static double natural_width(const es_bars *figure)
 static void set_scale(es_bars_sheet *sheet, double height, double room)
 {
     double high = sheet->figure->high;
-    int most = (int)fmin(MOST_TICKS, height / TICK_ROOM);
+    int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
     if (!(isfinite(high) && high > 0))
         high = sheet->most;
     high *= height / fmax(height - room, height / 2);
@@ -107,29 +111,7 @@ static void set_scale(es_bars_sheet *sheet, double height, double room)
         ticks->n--;
 }
 
-static void measure(es_bars_sheet *sheet)
-{
-    const es_bars *figure = sheet->figure;
-    sheet->most = largest(figure);
-    for (size_t i = 0; i < figure->n_panels; i++)
-        sheet->head = fmax(sheet->head, es_head(figure->panels[i].title,
-                                                figure->panels[i].subtitle));
-    sheet->top = figure->style.title ? ES_TITLE_SIZE + 9 : 0;
-    set_scale(sheet, ONE_HEIGHT, 0);
-    sheet->label_room = es_upright_room(&sheet->axis, figure->y_text);
-    sheet->legend = (es_legend){.theme = figure->style.theme,
-                                .names = figure->series,
-                                .n = figure->n_series};
-}
-
 /* --- labels of the groups -------------------------------------------------*/
-
-static void free_label(es_bars_label *label)
-{
-    free(label->lines[0]);
-    free(label->lines[1]);
-    *label = (es_bars_label){{NULL, NULL}};
-}
 
 static bool fits(const char *text, double width)
 {
@@ -158,7 +140,6 @@ static bool break_label(es_bars_label *out, const char *text, double width)
 {
     size_t n = fits(text, width) ? 0 : first_line(text, width);
     char *line = n ? strndup(text, n) : NULL;
-    free_label(out);
     if (n && !line)
         return false;
     out->lines[0] =
@@ -191,74 +172,41 @@ static double foot(const es_bars_sheet *sheet)
 
 /* --- the page -------------------------------------------------------------*/
 
-static double place_across(void *user, double factor)
+static double width_of(es_page *page, size_t i, double factor)
 {
-    es_bars_sheet *sheet = user;
+    es_bars_sheet *sheet = page->chart;
     const es_bars *figure = sheet->figure;
     double width = floor(2 * factor * natural_width(figure)) / 2;
-    double x = ceil(2 * (ES_MARGIN + sheet->label_room)) / 2;
+    (void)i;
     sheet->pitch = width / (double)figure->n_groups;
     sheet->bar = figure->stacked
                      ? sheet->pitch * STACK_SHARE
                      : sheet->pitch / ((double)figure->n_series + BETWEEN);
-    for (size_t column = 0; column < sheet->n_columns; column++) {
-        for (size_t i = column; i < figure->n_panels; i += sheet->n_columns) {
-            sheet->plots[i].x = x;
-            sheet->plots[i].width = width;
-        }
-        x += width + (column + 1 < sheet->n_columns ? ES_GUTTER : 0);
-    }
-    sheet->legend.width = x - ES_MARGIN - sheet->label_room;
-    sheet->legend_height = es_legend_height(&sheet->legend);
-    size_t n_lines = es_note_lines(figure->note, sheet->legend.width);
-    sheet->footer = n_lines ? 8 + ES_NOTE_LINE * (double)n_lines : 0;
-    sheet->foot = foot(sheet);
-    return x + ES_MARGIN;
+    return width;
 }
 
-static double place_rows(es_bars_sheet *sheet, double height)
+static double height_of(es_page *page, size_t i, double factor)
 {
-    size_t n = sheet->figure->n_panels;
-    double y = ES_MARGIN + sheet->top + sheet->legend_height;
-    for (size_t row = 0; row < sheet->n_rows; row++) {
-        y += sheet->head + (row == 0 && sheet->head == 0 ? 4 : 0);
-        for (size_t i = row * sheet->n_columns;
-             i < n && i < (row + 1) * sheet->n_columns; i++) {
-            sheet->plots[i].y = y;
-            sheet->plots[i].height = height;
-        }
-        y += height + sheet->foot + (row + 1 < sheet->n_rows ? 12 : 0);
-    }
-    return y + sheet->footer + ES_MARGIN;
-}
-
-static double place_down(void *user, double factor)
-{
-    es_bars_sheet *sheet = user;
-    double natural = sheet->figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
+    double natural = page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
     /* A width alone changes the height less: bars are compared by it. */
-    double high = sheet->figure->style.height > 0 ? factor : sqrt(factor);
-    return place_rows(sheet, floor(2 * high * natural) / 2);
+    double high = page->style->height > 0 ? factor : sqrt(factor);
+    (void)i;
+    return floor(2 * high * natural) / 2;
 }
 
-static es_status place(es_bars_sheet *sheet)
+static void arrange(es_page *page)
 {
-    const es_figure_style *style = &sheet->figure->style;
-    double natural = natural_width(sheet->figure);
-    const es_layout layout = {sheet,          place_across,
-                              place_down,     LEAST_PLOT / natural,
-                              "bars",         sheet->figure->n_panels,
-                              &sheet->n_rows, &sheet->n_columns};
-    es_extent needed;
-    es_status status = es_layout_fit(&needed, &layout, style);
-    if (status != ES_OK)
-        return status;
-    sheet->width = style->width > 0 ? style->width : ceil(needed.width);
-    sheet->height = style->height > 0 ? style->height : ceil(needed.height);
-    /* What the lines of text did not take belongs to the plots. */
-    place_rows(sheet, sheet->plots[0].height + (sheet->height - needed.height) /
-                                                   (double)sheet->n_rows);
-    return ES_OK;
+    es_bars_sheet *sheet = page->chart;
+    sheet->legend.width = page->plots.width;
+    page->above = es_legend_height(&sheet->legend);
+    page->foot = foot(sheet);
+}
+
+static void draw_legend(es_picture *picture, const es_page *page)
+{
+    const es_bars_sheet *sheet = page->chart;
+    es_draw_legend(picture, &sheet->legend, page->plots.x,
+                   page->plots.y - page->air - page->head - page->above);
 }
 
 /* --- the texts of the bars ------------------------------------------------*/
@@ -294,7 +242,7 @@ static void choose_print(es_bars_sheet *sheet)
                        : ES_BARS_NONE;
 }
 
-static double text_room(const es_bars_sheet *sheet)
+static double text_height(const es_bars_sheet *sheet)
 {
     const es_bars *figure = sheet->figure;
     if (figure->stacked)
@@ -307,39 +255,62 @@ static double text_room(const es_bars_sheet *sheet)
     return sheet->value_size + 2 * ES_BARS_GAP;
 }
 
-static es_status check(const es_bars *figure)
+static es_status describe(es_bars_sheet *sheet)
 {
-    if (figure->n_panels && figure->n_groups && figure->n_series)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "bars need at least one run, group and series");
+    const es_bars *figure = sheet->figure;
+    es_status status;
+    if (!figure->n_groups || !figure->n_series)
+        return es_fail(ES_EUSAGE, "bars need at least one group and series");
+    if ((status = es_page_begin(&sheet->page, figure->n_panels)) < 0 ||
+        (status = es_alloc(&sheet->labels, figure->n_groups,
+                           sizeof *sheet->labels, "bars")) < 0)
+        return status;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        sheet->page.panels[i].title = figure->panels[i].title;
+        sheet->page.panels[i].subtitle = figure->panels[i].subtitle;
+    }
+    sheet->most = largest(figure);
+    set_scale(sheet, ONE_HEIGHT, 0);
+    sheet->page.left =
+        ceil(2 * es_upright_width(&sheet->axis, figure->y_text)) / 2;
+    return ES_OK;
 }
 
 es_status es_bars_lay_out(es_bars_sheet *out, const es_bars *figure)
 {
-    *out = (es_bars_sheet){.figure = figure,
-                           .colors = es_theme_colors(figure->style.theme)};
-    es_status status = check(figure);
-    if (status != ES_OK)
-        return status;
-    out->plots = calloc(figure->n_panels, sizeof *out->plots);
-    out->labels = calloc(figure->n_groups, sizeof *out->labels);
-    if (!out->plots || !out->labels)
-        return es_fail(ES_ENOMEM, "bars: out of memory");
-    measure(out);
-    status = place(out);
-    if (status != ES_OK)
+    es_status status;
+    *out = (es_bars_sheet){
+        .figure = figure,
+        .legend = {.theme = figure->style.theme,
+                   .names = figure->series,
+                   .n = figure->n_series},
+        .page = {.name = "a figure of bars",
+                 .style = &figure->style,
+                 .chart = out,
+                 .width = width_of,
+                 .height = height_of,
+                 .arrange = arrange,
+                 .draw = es_bars_draw_panel,
+                 .draw_legend = draw_legend,
+                 .least_factor = LEAST_PLOT / natural_width(figure),
+                 .title_gap = 6,
+                 .note = figure->note,
+                 .long_note = true}};
+    if ((status = describe(out)) < 0 ||
+        (status = es_page_lay_out(&out->page)) < 0)
         return status;
     choose_print(out);
-    set_scale(out, out->plots[0].height, text_room(out));
+    set_scale(out, out->page.panels[0].plot.height, text_height(out));
     return break_labels(out);
 }
 
 void es_bars_sheet_clear(es_bars_sheet *sheet)
 {
-    for (size_t i = 0; sheet->labels && i < sheet->figure->n_groups; i++)
-        free_label(&sheet->labels[i]);
+    for (size_t i = 0; sheet->labels && i < sheet->figure->n_groups; i++) {
+        free(sheet->labels[i].lines[0]);
+        free(sheet->labels[i].lines[1]);
+    }
     free(sheet->labels);
-    free(sheet->plots);
     sheet->labels = NULL;
-    sheet->plots = NULL;
+    es_page_clear(&sheet->page);
 }

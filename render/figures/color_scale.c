@@ -1,15 +1,15 @@
 #include "render/figures/color_scale.h"
 
-#include "render/figures/figure_internal.h"
+#include "render/picture_internal.h"
 #include <math.h>
 
 #define BAR_WIDTH 10.0
 #define MOST_TICKS 8
-#define TICK_ROOM 16.0
+#define TICK_HEIGHT 16.0
 
 bool es_scale_is_there(const es_color_scale *scale)
 {
-    return isfinite(scale->low) && isfinite(scale->high) &&
+    return scale && isfinite(scale->low) && isfinite(scale->high) &&
            scale->low <= scale->high;
 }
 
@@ -38,7 +38,7 @@ es_color es_scale_color(const es_color_scale *scale, double value)
  * the decades within. */
 static es_axis axis_of(const es_color_scale *scale, double y, double height)
 {
-    int room = (int)fmin(MOST_TICKS, height / TICK_ROOM);
+    int room = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
     es_axis axis = {.low = scale->low,
                     .high = scale->high,
                     .logarithmic = scale->logarithmic,
@@ -57,13 +57,13 @@ static es_axis axis_of(const es_color_scale *scale, double y, double height)
     return axis;
 }
 
-double es_bar_room(const es_color_scale *scale, const char *text)
+double es_bar_width(const es_color_scale *scale, const char *text)
 {
     if (!es_scale_is_there(scale))
         return 0;
     double widest = 0; /* whatever the height leaves of the ticks */
     for (int most = 2; most <= MOST_TICKS; most++) {
-        es_axis axis = axis_of(scale, 0, most * TICK_ROOM);
+        es_axis axis = axis_of(scale, 0, most * TICK_HEIGHT);
         widest = fmax(widest, es_axis_label_width(&axis));
     }
     return ES_BAR_GAP + BAR_WIDTH + 5 + widest + (text ? 6 + ES_LABEL_SIZE : 0);
@@ -113,21 +113,7 @@ void es_draw_bar(es_picture *picture, const es_colors *colors,
     if (bar->text)
         es_picture_text(
             picture,
-            bar->x - ES_BAR_GAP + es_bar_room(bar->scale, bar->text) - 2,
+            bar->x - ES_BAR_GAP + es_bar_width(bar->scale, bar->text) - 2,
             bar->y + bar->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
             ES_WEIGHT_NORMAL, 90, colors->ink, bar->text);
-}
-
-double es_draw_swatch(es_picture *picture, const es_colors *colors, double x,
-                      double y, bool hatched, const char *text)
-{
-    if (hatched)
-        es_picture_hatch(picture, x, y - ES_SWATCH + 1, ES_SWATCH, ES_SWATCH,
-                         colors->hatched, colors->hatching);
-    es_picture_frame(picture, x, y - ES_SWATCH + 1, ES_SWATCH, ES_SWATCH, 0.5,
-                     colors->muted);
-    es_picture_text(picture, x + ES_SWATCH + 4, y, ES_SMALL_SIZE,
-                    ES_ALIGN_START, ES_WEIGHT_NORMAL, 0, colors->ink, text);
-    return x + ES_SWATCH + 4 +
-           es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 14;
 }

@@ -13,6 +13,7 @@ typedef struct es_color_scale {
     es_colormap map;
 } es_color_scale;
 
+/** False too for NULL. */
 bool es_scale_is_there(const es_color_scale *scale);
 
 /** Which of es_colormap_levels(scale->map) colours a value has; 0 of a NaN. */
@@ -32,19 +33,12 @@ typedef struct es_color_bar {
 #define ES_BAR_GAP 18.0 /* between the plots and a bar */
 
 /** What a bar takes with its gap, labels and text; 0 if there is no scale. */
-double es_bar_room(const es_color_scale *scale, const char *text);
+double es_bar_width(const es_color_scale *scale, const char *text);
 
 /** The least height at which a bar's text is no longer than the bar. */
 double es_bar_least_height(const es_color_scale *scale, const char *text);
 
 void es_draw_bar(es_picture *picture, const es_colors *colors,
                  const es_color_bar *bar);
-
-#define ES_SWATCH 8.0
-
-/** A square and what it means, (x, y) on the text's baseline: hatched, or
- *  empty. Returns where the next one may begin. */
-double es_draw_swatch(es_picture *picture, const es_colors *colors, double x,
-                      double y, bool hatched, const char *text);
 
 #endif

@@ -1,9 +1,9 @@
-/** Where everything of a figure of curves goes. */
+/** A figure of curves laid out: scales, legend, lines. */
 #ifndef ES_CURVES_INTERNAL_H
 #define ES_CURVES_INTERNAL_H
 
 #include "render/figures/curves.h"
-#include "render/figures/figure_internal.h"
+#include "render/figures/page.h"
 #include <math.h>
 
 /** What the values of a scale's panels are. */
@@ -28,17 +28,12 @@ typedef struct es_curves_block {
 } es_curves_block;
 
 typedef struct es_curves_sheet {
+    es_page page;
     const es_curves *figure;
-    const es_colors *colors;
     es_curves_block *blocks; /* (n_panels) */
-    size_t n_rows, n_columns;
-    double width, height; /* of the page */
-    double top;           /* height of the figure's title */
-    double head;          /* of the panels' titles */
-    double footer;        /* below the panels and the legend */
-    double label_room;    /* left of a column that has labels */
-    double legend_x, legend_y, legend_height, legend_room;
-    double entry_width, legend_width; /* of the legend below */
+    double legend_x, legend_y, legend_height;
+    double legend_width;   /* beside the panels; 0: there is no legend */
+    double entry_width;    /* of the legend below */
     const es_curve *named; /* (n_named) of the panel with the most curves */
     size_t n_named;
     size_t n_categories; /* above every curve's `color` */
@@ -47,13 +42,13 @@ typedef struct es_curves_sheet {
     bool below;          /* it does */
     bool listed;         /* beside them: it is a list; otherwise a bar */
     bool nonfinite;      /* there are marks to explain */
-    bool stacked;        /* in two lines */
     double beyond;       /* the largest value above the limit, or NaN */
+    char beyond_text[64];
 } es_curves_sheet;
 
-#define ES_REFERENCE_ROOM 11.0 /* above the line, for its text */
-#define ES_ZERO_ROOM 11.0      /* below the decades, for zeros */
-#define ES_LEGEND_LINE 11.0    /* height of an entry */
+#define ES_REFERENCE_HEIGHT 11.0 /* above the line, for its text */
+#define ES_ZERO_HEIGHT 11.0      /* below the decades, for zeros */
+#define ES_LEGEND_LINE 11.0      /* height of an entry */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
 #define ES_LISTED_MOST 16 /* entries by depth; more are a bar */
@@ -110,9 +105,9 @@ void es_curves_sheet_clear(es_curves_sheet *sheet);
 void es_curves_measure_legend(es_curves_sheet *sheet);
 
 /** Height of the legend below plots of that width. */
-double es_curves_legend_height(es_curves_sheet *sheet, double width);
+double es_curves_legend_height(const es_curves_sheet *sheet, double width);
 
-void es_curves_draw_legend(es_picture *picture, const es_curves_sheet *sheet);
+void es_curves_draw_legend(es_picture *picture, const es_page *page);
 
 /** What the values and the x of all panels span. ES_OK or ES_EUSAGE. */
 es_status es_curves_measure_panels(es_curves_sheet *sheet) ES_MUST_USE;

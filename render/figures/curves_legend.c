@@ -43,9 +43,9 @@ es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
                         size_t i)
 {
     const double paler = 0.35;
-    es_color paper = sheet->colors->paper;
+    es_color paper = sheet->page.colors->paper;
     if (curve->pen == ES_PEN_INK)
-        return sheet->colors->ink;
+        return sheet->page.colors->ink;
     if (sheet->figure->colors == ES_CURVES_BY_DEPTH)
         return depth_color(sheet, i);
     es_color own = es_theme_category(sheet->figure->style.theme, curve->color);
@@ -145,7 +145,7 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
-    if (style->width > 0 && sheet->legend_room > share * style->width)
+    if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;
     return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
 }
@@ -169,7 +169,7 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
             fmax(widest, fmin(LEGEND_MOST,
                               es_text_width(figure->line_text, ES_LABEL_SIZE,
                                             ES_WEIGHT_NORMAL)));
-    sheet->legend_room = ES_LEGEND_GAP + widest;
+    sheet->legend_width = ES_LEGEND_GAP + widest;
     sheet->movable = sheet->n_entries <= ES_LISTED_MOST ||
                      figure->colors == ES_CURVES_BY_CATEGORY;
     sheet->below = belongs_below(sheet);
@@ -183,11 +183,10 @@ static size_t in_a_line(const es_curves_sheet *sheet, double width)
     return (size_t)fmax(1, ceil(n / ceil(n / fmax(most, 1))));
 }
 
-double es_curves_legend_height(es_curves_sheet *sheet, double width)
+double es_curves_legend_height(const es_curves_sheet *sheet, double width)
 {
     size_t n = in_a_line(sheet, width);
     size_t lines = (sheet->n_entries + n - 1) / n;
-    sheet->legend_width = width;
     return (double)(lines + (sheet->figure->line_text ? 1 : 0)) *
            ES_LEGEND_LINE;
 }
@@ -203,10 +202,10 @@ static void draw_entry(es_picture *picture, const es_curves_sheet *sheet,
     es_picture_line(picture, x, middle, x + ES_LEGEND_SWATCH, middle,
                     fmax(1.6, es_curve_width(curve, 1)), color);
     if (es_curve_is_marked(sheet, curve))
-        es_draw_mark(picture, sheet->colors, x + ES_LEGEND_SWATCH / 2, middle,
-                     curve->color, color);
+        es_draw_mark(picture, sheet->page.colors, x + ES_LEGEND_SWATCH / 2,
+                     middle, curve->color, color);
     es_draw_fitted(picture, name, middle + 0.36 * ES_SMALL_SIZE, ES_SMALL_SIZE,
-                   ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->colors->ink,
+                   ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->page.colors->ink,
                    es_curve_name(sheet->figure, curve), right - name);
 }
 
@@ -217,7 +216,7 @@ static void draw_list(es_picture *picture, const es_curves_sheet *sheet,
         if (!is_entry(sheet, i))
             continue;
         draw_entry(picture, sheet, i, sheet->legend_x, y,
-                   sheet->width - ES_MARGIN);
+                   sheet->page.width_points - ES_MARGIN);
         y += ES_LEGEND_LINE;
     }
 }
@@ -226,14 +225,15 @@ static void draw_list(es_picture *picture, const es_curves_sheet *sheet,
 static void draw_below(es_picture *picture, const es_curves_sheet *sheet,
                        double y)
 {
-    size_t n = in_a_line(sheet, sheet->legend_width), at = 0;
+    size_t n = in_a_line(sheet, sheet->page.plots.width), at = 0;
     double each = sheet->entry_width + ENTRY_GAP;
     for (size_t i = 0; i < sheet->n_named; i++) {
         if (!is_entry(sheet, i))
             continue;
         double x = sheet->legend_x + (double)(at % n) * each;
         draw_entry(picture, sheet, i, x, y + (double)(at / n) * ES_LEGEND_LINE,
-                   fmin(x + sheet->entry_width + 1, sheet->width - ES_MARGIN));
+                   fmin(x + sheet->entry_width + 1,
+                        sheet->page.width_points - ES_MARGIN));
         at++;
     }
 }
@@ -254,25 +254,26 @@ static void draw_bar(es_picture *picture, const es_curves_sheet *sheet,
             continue;
         double middle = top + each / 2;
         es_picture_line(picture, right, middle, right + 2.5, middle, 0.5,
-                        sheet->colors->muted);
+                        sheet->page.colors->muted);
         es_draw_fitted(picture, right + 5, middle + 0.36 * ES_SMALL_SIZE,
                        ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL,
-                       sheet->colors->ink,
+                       sheet->page.colors->ink,
                        es_curve_name(sheet->figure, &sheet->named[i]),
-                       sheet->width - ES_MARGIN - right - 5);
+                       sheet->page.width_points - ES_MARGIN - right - 5);
     }
 }
 
-void es_curves_draw_legend(es_picture *picture, const es_curves_sheet *sheet)
+void es_curves_draw_legend(es_picture *picture, const es_page *page)
 {
+    const es_curves_sheet *sheet = page->chart;
     double y = sheet->legend_y;
-    if (sheet->legend_room == 0)
+    if (sheet->legend_width == 0)
         return;
     if (sheet->figure->line_text) {
         es_draw_fitted(picture, sheet->legend_x, y + 7, ES_LABEL_SIZE,
-                       ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->colors->ink,
-                       sheet->figure->line_text,
-                       sheet->width - ES_MARGIN - sheet->legend_x);
+                       ES_ALIGN_START, ES_WEIGHT_NORMAL,
+                       sheet->page.colors->ink, sheet->figure->line_text,
+                       sheet->page.width_points - ES_MARGIN - sheet->legend_x);
         y += ES_LEGEND_LINE + 2;
     }
     if (sheet->below)

@@ -93,7 +93,7 @@ static void draw_dots(const canvas *p, const pen *line)
 
 static void draw_mark(const canvas *p, const pen *line, size_t i)
 {
-    es_draw_mark(p->picture, p->sheet->colors, sample_x(p, line->curve, i),
+    es_draw_mark(p->picture, p->sheet->page.colors, sample_x(p, line->curve, i),
                  sample_y(p, line->curve, i), line->curve->color, line->color);
 }
 
@@ -358,7 +358,7 @@ static void draw_ends(const canvas *p)
         double x = end_of(p, color) - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
             es_draw_mark(
-                p->picture, p->sheet->colors, x, y, color,
+                p->picture, p->sheet->page.colors, x, y, color,
                 es_theme_category(p->sheet->figure->style.theme, color));
     }
 }
@@ -369,14 +369,14 @@ static void draw_edges(const canvas *p)
     const es_box *plot = &p->block->plot;
     for (size_t i = 0; i < panel->n_curves; i++)
         note_edge(p, &panel->curves[i], is_broken);
-    draw_edge(p, plot->y + plot->height + 1, p->sheet->colors->alarm);
+    draw_edge(p, plot->y + plot->height + 1, p->sheet->page.colors->alarm);
     if (p->sheet->figure->colors == ES_CURVES_BY_CATEGORY)
         draw_ends(p);
     if (isnan(p->sheet->beyond))
         return;
     for (size_t i = 0; i < panel->n_curves; i++)
         note_edge(p, &panel->curves[i], is_beyond);
-    draw_edge(p, plot->y - EDGE_HEIGHT - 1, p->sheet->colors->muted);
+    draw_edge(p, plot->y - EDGE_HEIGHT - 1, p->sheet->page.colors->muted);
 }
 
 es_status es_curves_draw_lines(es_picture *picture,
@@ -384,16 +384,18 @@ es_status es_curves_draw_lines(es_picture *picture,
                                const es_curves_block *block)
 {
     canvas p = {.picture = picture, .sheet = sheet, .block = block};
-    es_status status = ES_OK;
+    es_status status;
     p.n_columns = (size_t)ceil(block->plot.width / COLUMN);
-    p.pairs = es_resize(NULL, PATH_MOST * p.n_columns, 2 * sizeof *p.pairs);
-    p.wide = es_resize(NULL, p.n_columns, 2 * sizeof *p.wide);
-    p.marked = calloc(p.n_columns, sizeof *p.marked);
-    if (p.pairs && p.wide && p.marked) {
-        draw_within(&p);
-        draw_edges(&p);
-    } else
-        status = es_fail(ES_ENOMEM, "curves: out of memory");
+    if ((status = es_alloc(&p.pairs, PATH_MOST * p.n_columns,
+                           2 * sizeof *p.pairs, "curves")) < 0 ||
+        (status = es_alloc(&p.wide, p.n_columns, 2 * sizeof *p.wide,
+                           "curves")) < 0 ||
+        (status =
+             es_alloc(&p.marked, p.n_columns, sizeof *p.marked, "curves")) < 0)
+        goto done;
+    draw_within(&p);
+    draw_edges(&p);
+done:
     free(p.pairs);
     free(p.wide);
     free(p.marked);

@@ -5,7 +5,7 @@
 
 #define AIR 0.07 /* above the values, as a share of their range */
 #define MOST_TICKS 8
-#define TICK_ROOM 15.0
+#define TICK_HEIGHT 15.0
 #define INSET 4.0 /* the first and last sample are clear of the edges */
 
 static const es_curves_range nothing = {INFINITY, -INFINITY, INFINITY, false};
@@ -69,7 +69,6 @@ static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
         sheet->named = panel->curves;
         sheet->n_named = panel->n_curves;
     }
-    sheet->head = fmax(sheet->head, es_head(panel->title, panel->subtitle));
 }
 
 static void share_range(es_curves_sheet *sheet)
@@ -164,7 +163,7 @@ es_status es_curves_measure_panels(es_curves_sheet *sheet)
 /* No more ticks than have room for their labels. */
 static int most_ticks(double height)
 {
-    int room = (int)fmin(MOST_TICKS, height / TICK_ROOM);
+    int room = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
     return room > 2 ? room : 2;
 }
 
@@ -173,8 +172,9 @@ static void set_linear(es_curves_block *b, const es_curves *figure)
 {
     double low = b->range.least, high = b->range.most;
     double height = b->plot.height, bottom = b->plot.y + height, share = AIR;
-    if (figure->reference_text && height > 2 * ES_REFERENCE_ROOM)
-        share = fmax(share, ES_REFERENCE_ROOM / (height - ES_REFERENCE_ROOM));
+    if (figure->reference_text && height > 2 * ES_REFERENCE_HEIGHT)
+        share =
+            fmax(share, ES_REFERENCE_HEIGHT / (height - ES_REFERENCE_HEIGHT));
     double air = (high - low) * share;
     if (isfinite(high + air) && isfinite(low - air)) {
         high += high > 0 ? air : 0;
@@ -197,7 +197,7 @@ static void set_logarithmic(es_curves_block *b, es_labels labels)
     double least = b->range.smallest;
     if (labels == ES_LABELS_COUNT)
         least = fmin(least, 1); /* counts begin at one */
-    double height = b->plot.height - (b->range.zeros ? ES_ZERO_ROOM : 0);
+    double height = b->plot.height - (b->range.zeros ? ES_ZERO_HEIGHT : 0);
     b->y0 = b->plot.y + height;
     b->upright = es_axis_make(least, b->range.most, true, b->y0, b->plot.y,
                               most_ticks(height));

@@ -1,7 +1,96 @@
+/*
+ * Heatmaps: a panel of cells for each run, its numbers, its labels and small
+ * plots beside it. Neighbouring cells of one colour are one rectangle.
+ */
 #include "render/figures/heatmap_internal.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include <math.h>
+
+/* What the content wants, in points. */
+#define CELL_WIDTH 24.0
+#define CELL_HEIGHT 20.0
+#define PLOT_WIDTH 288.0
+#define PLOT_HEIGHT 240.0
+#define LEAST_CELL 3.0
+#define LARGEST_PLOT 1200.0
+#define SIDE_WIDTH 72.0
+#define LEAST_FACTOR 0.05 /* of all that, when a size is requested */
+#define FOOT 24.0         /* below a plot: column labels and "head" */
+
+/* --- layout ---------------------------------------------------------------*/
+
+/* A cell of n that share a plot. Whole half points where it has several. */
+static double scaled_cell(int n, double cell, double plot, double factor)
+{
+    double least = fmin(LEAST_CELL, LARGEST_PLOT / n);
+    double size = factor * fmax(least, fmin(cell, plot / n));
+    return size >= 3 ? floor(2 * size + 1e-6) / 2 : size;
+}
+
+static double width_of(es_page *page, size_t i, double factor)
+{
+    es_heatmap_sheet *sheet = page->chart;
+    es_heatmap_block *b = &sheet->blocks[i];
+    size_t n_sides = sheet->figure->n_sides;
+    int n = b->panel->n_heads;
+    b->cell_width = scaled_cell(n, CELL_WIDTH, PLOT_WIDTH, factor);
+    b->side_width = n_sides ? fmax(SIDE_WIDTH * fmin(1.5, factor),
+                                   es_heatmap_side_width(b->sides, n_sides))
+                            : 0;
+    return b->cell_width * n + (double)n_sides * (ES_SIDE_GAP + b->side_width);
+}
+
+static double height_of(es_page *page, size_t i, double factor)
+{
+    es_heatmap_sheet *sheet = page->chart;
+    es_heatmap_block *b = &sheet->blocks[i];
+    int n = b->panel->n_layers;
+    b->cell_height = scaled_cell(n, CELL_HEIGHT, PLOT_HEIGHT, factor);
+    return b->cell_height * n;
+}
+
+static es_status check(const es_heatmap *figure)
+{
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        const es_heatmap_panel *panel = &figure->panels[i];
+        if (panel->n_layers < 1 || panel->n_heads < 1)
+            return es_fail(ES_EUSAGE,
+                           "a heatmap of %d layers and %d heads: there must "
+                           "be one of each",
+                           panel->n_layers, panel->n_heads);
+    }
+    return ES_OK;
+}
+
+static double label_width(int largest)
+{
+    char text[ES_LABEL_MAX];
+    snprintf(text, sizeof text, "%d", largest);
+    return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 4;
+}
+
+static void describe_panels(es_heatmap_sheet *sheet)
+{
+    const es_heatmap *figure = sheet->figure;
+    es_page_special special = {false, false};
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        const es_heatmap_panel *panel = &figure->panels[i];
+        sheet->blocks[i].panel = panel;
+        if (figure->n_sides)
+            sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
+        sheet->page.panels[i] =
+            (es_page_panel){.title = panel->title,
+                            .subtitle = panel->subtitle,
+                            .left = label_width(panel->n_layers - 1)};
+        es_page_find_special(&special, panel->values,
+                             (size_t)panel->n_layers * (size_t)panel->n_heads);
+    }
+    es_page_explain(&sheet->page, special, ES_SWATCH_HATCHED);
+}
+
+/* --- drawing --------------------------------------------------------------*/
 
 typedef enum paint_kind { PAINT_COLOR, PAINT_HATCH, PAINT_BLANK } paint_kind;
 
@@ -40,13 +129,14 @@ static void draw_run(es_picture *picture, const es_heatmap_sheet *sheet,
     if (row + 1 < b->panel->n_layers)
         height += lap;
     if (paint_of(value) == PAINT_HATCH)
-        es_picture_hatch(picture, x, y, width, height, sheet->colors->hatched,
-                         sheet->colors->hatching);
+        es_picture_hatch(picture, x, y, width, height,
+                         sheet->page.colors->hatched,
+                         sheet->page.colors->hatching);
     else
         es_picture_rect(picture, x, y, width, height,
                         paint_of(value) == PAINT_COLOR
                             ? es_scale_color(&sheet->scale, (double)value)
-                            : sheet->colors->paper);
+                            : sheet->page.colors->paper);
 }
 
 static void draw_cells(es_picture *picture, const es_heatmap_sheet *sheet,
@@ -93,9 +183,8 @@ static void draw_column_labels(es_picture *picture, const es_colors *colors,
 {
     char text[ES_LABEL_MAX];
     double bottom = b->y + b->panel->n_layers * b->cell_height;
-    snprintf(text, sizeof text, "%d", b->panel->n_heads - 1);
-    double wanted = es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 4;
-    int step = es_power_step(wanted / b->cell_width);
+    int step =
+        es_power_step(label_width(b->panel->n_heads - 1) / b->cell_width);
     for (int head = 0; head < b->panel->n_heads; head += step) {
         double x = b->x + (head + 0.5) * b->cell_width;
         snprintf(text, sizeof text, "%d", head);
@@ -127,71 +216,78 @@ static void draw_row_labels(es_picture *picture, const es_colors *colors,
                         colors->ink, text);
     }
     if (named)
-        es_picture_text(picture, b->x - b->left - 6,
+        es_picture_text(picture, b->x - label_width(b->panel->n_layers - 1) - 6,
                         b->y + b->panel->n_layers * b->cell_height / 2,
                         ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
                         colors->ink, "layer");
 }
 
-static void draw_block(es_picture *picture, const es_heatmap_sheet *sheet,
-                       size_t i)
+static es_status draw_block(es_picture *picture, const es_page *page, size_t i)
 {
+    const es_heatmap_sheet *sheet = page->chart;
     const es_heatmap_block *b = &sheet->blocks[i];
-    es_draw_titles(picture, sheet->colors, b->x, b->y - 5, b->room, sheet->head,
-                   b->panel->title, b->panel->subtitle);
     draw_cells(picture, sheet, b);
     es_picture_frame(picture, b->x, b->y, b->panel->n_heads * b->cell_width,
                      b->panel->n_layers * b->cell_height, 0.5,
-                     sheet->colors->muted);
+                     page->colors->muted);
     if (b->printed)
         draw_values(picture, sheet, b);
-    es_heatmap_draw_sides(picture, sheet->colors, b);
-    draw_column_labels(picture, sheet->colors, b);
-    draw_row_labels(picture, sheet->colors, b, i % sheet->n_columns == 0);
+    es_heatmap_draw_sides(picture, sheet, b);
+    draw_column_labels(picture, page->colors, b);
+    draw_row_labels(picture, page->colors, b, es_page_is_first(page, i));
+    return ES_OK;
 }
 
-static void draw_footer(es_picture *picture, const es_heatmap_sheet *sheet)
+es_status es_heatmap_lay_out(es_heatmap_sheet *out, const es_heatmap *figure)
 {
-    double left = sheet->blocks[0].x;
-    double x = left, y = sheet->height - ES_MARGIN - 2;
-    if (sheet->figure->note) {
-        es_draw_fitted(picture, left, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, sheet->colors->muted,
-                       sheet->figure->note, sheet->width - left - ES_MARGIN);
-        y -= 15;
+    es_status status;
+    *out = (es_heatmap_sheet){.figure = figure,
+                              .scale = {figure->low, figure->high,
+                                        figure->logarithmic,
+                                        figure->style.colormap},
+                              .page = {.name = "a heatmap",
+                                       .style = &figure->style,
+                                       .chart = out,
+                                       .width = width_of,
+                                       .height = height_of,
+                                       .draw = draw_block,
+                                       .least_factor = LEAST_FACTOR,
+                                       .left = ES_LABEL_SIZE + 6, /* "layer" */
+                                       .foot = FOOT,
+                                       .title_gap = 5,
+                                       .scale = &out->scale,
+                                       .scale_text = figure->scale_text,
+                                       .note = figure->note}};
+    if ((status = check(figure)) < 0 ||
+        (status = es_page_begin(&out->page, figure->n_panels)) < 0 ||
+        (status = es_alloc(&out->blocks, figure->n_panels, sizeof *out->blocks,
+                           "a heatmap")) < 0)
+        return status;
+    describe_panels(out);
+    if ((status = es_page_lay_out(&out->page)) < 0)
+        return status;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        out->blocks[i].x = out->page.panels[i].plot.x;
+        out->blocks[i].y = out->page.panels[i].plot.y;
     }
-    if (sheet->nonfinite)
-        x = es_draw_swatch(picture, sheet->colors, x, y, true,
-                           "NaN or infinite");
-    if (sheet->missing)
-        es_draw_swatch(picture, sheet->colors, x, y, false, "missing");
+    out->decimals = es_heatmap_decimals(figure);
+    es_heatmap_size_values(out);
+    return ES_OK;
 }
 
-static void draw_sheet(es_picture *picture, const es_heatmap_sheet *sheet)
+void es_heatmap_sheet_clear(es_heatmap_sheet *sheet)
 {
-    double left = sheet->blocks[0].x;
-    es_draw_page_title(picture, sheet->colors, left,
-                       sheet->width - left - ES_MARGIN,
-                       sheet->figure->style.title);
-    for (size_t i = 0; i < sheet->figure->n_panels; i++)
-        draw_block(picture, sheet, i);
-    es_draw_bar(picture, sheet->colors,
-                &(es_color_bar){&sheet->scale, sheet->figure->scale_text,
-                                sheet->bar_x, sheet->bar_y, sheet->bar_height});
-    draw_footer(picture, sheet);
+    es_page_clear(&sheet->page);
+    free(sheet->blocks);
+    sheet->blocks = NULL;
 }
 
 es_status es_heatmap_draw(es_picture **out, const es_heatmap *figure)
 {
     es_heatmap_sheet sheet;
-    es_picture *picture = NULL;
     es_status status = es_heatmap_lay_out(&sheet, figure);
     if (status == ES_OK)
-        status = es_picture_new(&picture, sheet.width, sheet.height,
-                                sheet.colors->paper);
-    if (status == ES_OK)
-        draw_sheet(picture, &sheet);
-    status = es_figure_finish(out, picture, &figure->style, status);
+        status = es_page_draw(out, &sheet.page);
     es_heatmap_sheet_clear(&sheet);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define DOT_RADIUS 1.8
-#define TICK_ROOM 26.0
+#define TICK_WIDTH 26.0
 
 static void draw_grid(es_picture *picture, const es_colors *colors,
                       const es_box *plot, const es_axis *axis)
@@ -20,7 +20,7 @@ static void draw_grid(es_picture *picture, const es_colors *colors,
 static es_axis make_axis(const es_heatmap_side *side, const es_box *plot)
 {
     double start = plot->x + 3, end = plot->x + plot->width - 3;
-    int most = (int)fmax(2, plot->width / TICK_ROOM);
+    int most = (int)fmax(2, plot->width / TICK_WIDTH);
     es_axis axis;
     for (int i = 0; i < 4; i++) {
         axis = es_axis_make(side->low, side->high, false, start, end, most + i);
@@ -47,11 +47,23 @@ static void draw_values(es_picture *picture, const es_colors *colors,
     }
 }
 
-void es_heatmap_draw_sides(es_picture *picture, const es_colors *colors,
+/* Their texts may reach into the gaps. */
+double es_heatmap_side_width(const es_heatmap_side *sides, size_t n)
+{
+    double widest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (sides[i].text)
+            widest = fmax(widest, es_title_width(sides[i].text, ES_LABEL_SIZE,
+                                                 ES_WEIGHT_NORMAL));
+    return fmax(0, widest + 4 - ES_SIDE_GAP);
+}
+
+void es_heatmap_draw_sides(es_picture *picture, const es_heatmap_sheet *sheet,
                            const es_heatmap_block *b)
 {
+    const es_colors *colors = sheet->page.colors;
     double x = b->x + b->panel->n_heads * b->cell_width;
-    for (size_t i = 0; i < b->n_sides; i++) {
+    for (size_t i = 0; i < sheet->figure->n_sides; i++) {
         const es_heatmap_side *side = &b->sides[i];
         x += ES_SIDE_GAP;
         const es_box plot = {x, b->y, b->side_width,

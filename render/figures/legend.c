@@ -1,6 +1,6 @@
 #include "render/figures/legend.h"
 
-#include "render/figures/figure_internal.h"
+#include "render/figures/title.h"
 #include <math.h>
 #include <string.h>
 

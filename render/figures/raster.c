@@ -1,14 +1,39 @@
-#include "render/figures/raster_internal.h"
+/*
+ * Rasters: two images for each run, its layers and its heads over the steps.
+ * Cells that a device could not show apart are joined so that neither a NaN
+ * nor the most extreme value is lost.
+ */
+#include "render/figures/raster.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "render/figures/page.h"
 #include <math.h>
-#include <stdlib.h>
 
+/* What the content wants, in points. */
+#define PLOT_WIDTH 330.0
+#define LAYER_HEIGHT 7.0
+#define LAYERS_LEAST 40.0
+#define LAYERS_MOST 120.0
+#define HEAD_HEIGHT 1.5
+#define HEADS_LEAST 40.0
+#define HEADS_MOST 260.0
+#define LEAST_FACTOR 0.08
+#define MARK 3.0       /* width of the marks at the edges */
+#define GAP 9.0        /* between the images */
 #define LEAST_BAND 5.0 /* height of a layer's heads that is set apart */
 
 /* Colours of an image after those of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
+
+/* The figure on its page. */
+typedef struct raster_sheet {
+    es_page page;
+    const es_raster *figure;
+    es_color_scale scale;
+    double left;   /* width of the labels of the layers */
+    double factor; /* of the images' natural heights */
+} raster_sheet;
 
 /* An image being made of a grid. */
 typedef struct image {
@@ -118,38 +143,36 @@ static void draw_marks(es_picture *picture, const es_colors *colors,
         while (to < im->n_columns &&
                has_alarm(im, to, im->n_columns, im->n_rows))
             to++;
-        es_picture_rect(picture, box->x + (double)i * width,
-                        box->y - ES_RASTER_MARK - 1,
-                        to > i ? fmax(1, (double)(to - i) * width) : 0,
-                        ES_RASTER_MARK, colors->alarm);
+        es_picture_rect(picture, box->x + (double)i * width, box->y - MARK - 1,
+                        to > i ? fmax(1, (double)(to - i) * width) : 0, MARK,
+                        colors->alarm);
     }
     for (size_t i = 0, to; i < im->n_rows; i = to + 1) {
         to = i;
         while (to < im->n_rows &&
                has_alarm(im, to * im->n_columns, 1, im->n_columns))
             to++;
-        es_picture_rect(picture, box->x + box->width + 1,
-                        box->y + (double)i * height, ES_RASTER_MARK,
-                        to > i ? fmax(1, (double)(to - i) * height) : 0,
-                        colors->alarm);
+        es_picture_rect(
+            picture, box->x + box->width + 1, box->y + (double)i * height, MARK,
+            to > i ? fmax(1, (double)(to - i) * height) : 0, colors->alarm);
     }
 }
 
-static void paint(es_picture *picture, const es_raster_sheet *sheet,
+static void paint(es_picture *picture, const raster_sheet *sheet,
                   const image *im)
 {
     es_color palette[256];
     for (int i = 0; i < im->n_levels; i++)
         palette[i] = es_scale_level_color(&sheet->scale, i);
-    palette[im->n_levels + BLANK] = sheet->colors->paper;
-    palette[im->n_levels + ALARM] = sheet->colors->alarm;
+    palette[im->n_levels + BLANK] = sheet->page.colors->paper;
+    palette[im->n_levels + ALARM] = sheet->page.colors->alarm;
     es_picture_image(picture, im->box->x, im->box->y, im->box->width,
                      im->box->height, im->cells, im->n_columns, im->n_rows,
                      palette, (size_t)im->n_levels + N_SPECIAL);
-    draw_marks(picture, sheet->colors, im);
+    draw_marks(picture, sheet->page.colors, im);
 }
 
-static es_status draw_grid(es_picture *picture, const es_raster_sheet *sheet,
+static es_status draw_grid(es_picture *picture, const raster_sheet *sheet,
                            const es_raster_grid *grid, size_t n_columns,
                            const es_box *box)
 {
@@ -159,19 +182,20 @@ static es_status draw_grid(es_picture *picture, const es_raster_sheet *sheet,
                 .n_columns = fewer(n_columns, box->width),
                 .n_rows = fewer(grid->n_rows, box->height),
                 .n_levels = es_colormap_levels(sheet->scale.map)};
-    im.cells = es_resize(NULL, im.n_columns * im.n_rows, 1);
-    if (!im.cells)
-        return es_fail(ES_ENOMEM, "raster: out of memory");
+    es_status status =
+        es_alloc(&im.cells, im.n_columns * im.n_rows, 1, "a raster");
+    if (status < 0)
+        return status;
     fill(&im, &sheet->scale);
     paint(picture, sheet, &im);
     es_picture_frame(picture, box->x, box->y, box->width, box->height, 0.5,
-                     sheet->colors->muted);
+                     sheet->page.colors->muted);
     free(im.cells);
     return ES_OK;
 }
 
 /* Numbers of the layers beside a box of as many bands, and its name. */
-static void draw_layers(es_picture *picture, const es_raster_sheet *sheet,
+static void draw_layers(es_picture *picture, const raster_sheet *sheet,
                         const es_box *box, size_t n_layers, bool labelled,
                         const char *text)
 {
@@ -182,16 +206,16 @@ static void draw_layers(es_picture *picture, const es_raster_sheet *sheet,
         double y = box->y + ((double)i + 0.5) * band;
         snprintf(label, sizeof label, "%zu", i);
         es_picture_line(picture, box->x - 2.5, y, box->x, y, 0.5,
-                        sheet->colors->muted);
+                        sheet->page.colors->muted);
         es_picture_text(picture, box->x - 4, y + 0.36 * ES_SMALL_SIZE,
                         ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                        sheet->colors->ink, label);
+                        sheet->page.colors->ink, label);
     }
     if (labelled)
         es_picture_text(picture, box->x - sheet->left + ES_LABEL_SIZE,
                         box->y + box->height / 2, ES_LABEL_SIZE,
                         ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
-                        sheet->colors->ink, text);
+                        sheet->page.colors->ink, text);
 }
 
 /* The longest of the names that the height has room for. */
@@ -204,107 +228,147 @@ static const char *heads_text(const es_box *box)
 
 /* Between the layers' heads, where that hides none of them and the lines are
  * not half of what there is to see. */
-static void draw_separators(es_picture *picture, const es_raster_sheet *sheet,
-                            const es_raster_block *b)
+static void draw_separators(es_picture *picture, const raster_sheet *sheet,
+                            const es_raster_panel *panel, const es_box *heads)
 {
-    size_t n_layers = b->panel->layers.n_rows;
-    double band = b->heads.height / (double)n_layers;
-    if (b->heads.height / (double)b->panel->heads.n_rows < 1 ||
-        band < LEAST_BAND)
+    size_t n_layers = panel->layers.n_rows;
+    double band = heads->height / (double)n_layers;
+    if (heads->height / (double)panel->heads.n_rows < 1 || band < LEAST_BAND)
         return;
     for (size_t i = 1; i < n_layers; i++)
-        es_picture_line(picture, b->heads.x, b->heads.y + (double)i * band,
-                        b->heads.x + b->heads.width,
-                        b->heads.y + (double)i * band, 0.5,
-                        sheet->colors->paper);
+        es_picture_line(picture, heads->x, heads->y + (double)i * band,
+                        heads->x + heads->width, heads->y + (double)i * band,
+                        0.5, sheet->page.colors->paper);
 }
 
-static void draw_steps(es_picture *picture, const es_raster_sheet *sheet,
-                       const es_raster_block *b)
+static void draw_steps(es_picture *picture, const raster_sheet *sheet,
+                       const es_raster_panel *panel, const es_box *plot)
 {
-    const es_box *lowest = b->heads.height > 0 ? &b->heads : &b->layers;
-    const es_raster_panel *panel = b->panel;
     double whole = panel->last - panel->first + 1; /* no parts of a step */
-    double most = fmin(fmin(8, lowest->width / 40), whole);
-    es_axis axis = es_axis_make(panel->left, panel->right, false, lowest->x,
-                                lowest->x + lowest->width, 2);
+    double most = fmin(fmin(8, plot->width / 40), whole);
+    es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,
+                                plot->x + plot->width, 2);
     axis.ticks = es_ticks_make(panel->first, panel->last, (int)fmax(most, 1));
     axis.labels = ES_LABELS_COUNT;
-    es_draw_across(picture, sheet->colors, lowest, &axis, "step");
+    es_draw_across(picture, sheet->page.colors, plot, &axis, "step");
 }
 
-static es_status draw_block(es_picture *picture, const es_raster_sheet *sheet,
-                            size_t i)
+static double clamp(double x, double low, double high)
 {
-    const es_raster_block *b = &sheet->blocks[i];
-    const es_raster_panel *panel = b->panel;
-    bool labelled = i % sheet->n_columns == 0;
-    es_draw_titles(picture, sheet->colors, b->layers.x,
-                   b->layers.y - ES_RASTER_MARK - 5, b->layers.width,
-                   sheet->head - ES_RASTER_MARK - 3, panel->title,
-                   panel->subtitle);
+    return fmin(fmax(x, low), high);
+}
+
+static double layers_height(const es_raster_panel *panel)
+{
+    return clamp((double)panel->layers.n_rows * LAYER_HEIGHT, LAYERS_LEAST,
+                 LAYERS_MOST);
+}
+
+static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
+{
+    const raster_sheet *sheet = page->chart;
+    const es_raster_panel *panel = &sheet->figure->panels[i];
+    const es_box *plot = &page->panels[i].plot;
+    es_box layers = *plot, heads = *plot;
+    bool first = es_page_is_first(page, i);
+    layers.height = sheet->factor * layers_height(panel);
+    heads.y += layers.height + GAP;
+    heads.height -= layers.height + GAP;
     es_status status =
-        draw_grid(picture, sheet, &panel->layers, panel->n_columns, &b->layers);
-    draw_layers(picture, sheet, &b->layers, panel->layers.n_rows, labelled,
-                b->layers.height >= 28 ? "layer" : "");
+        draw_grid(picture, sheet, &panel->layers, panel->n_columns, &layers);
+    draw_layers(picture, sheet, &layers, panel->layers.n_rows, first,
+                layers.height >= 28 ? "layer" : "");
     if (status == ES_OK && panel->heads.n_rows) {
-        status = draw_grid(picture, sheet, &panel->heads, panel->n_columns,
-                           &b->heads);
-        draw_separators(picture, sheet, b);
-        draw_layers(picture, sheet, &b->heads, panel->layers.n_rows, labelled,
-                    heads_text(&b->heads));
+        status =
+            draw_grid(picture, sheet, &panel->heads, panel->n_columns, &heads);
+        draw_separators(picture, sheet, panel, &heads);
+        draw_layers(picture, sheet, &heads, panel->layers.n_rows, first,
+                    heads_text(&heads));
     }
-    draw_steps(picture, sheet, b);
+    draw_steps(picture, sheet, panel, plot);
     return status;
 }
 
-static void draw_footer(es_picture *picture, const es_raster_sheet *sheet)
+/* --- layout ---------------------------------------------------------------*/
+
+static double width_of(es_page *page, size_t i, double factor)
 {
-    const es_colors *colors = sheet->colors;
-    double left = sheet->blocks[0].layers.x, x = left;
-    double y = sheet->height - ES_MARGIN - 2;
-    if (sheet->figure->note) {
-        es_draw_fitted(picture, left, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, colors->muted, sheet->figure->note,
-                       sheet->width - left - ES_MARGIN);
-        y -= 15;
-    }
-    if (sheet->nonfinite) {
-        es_picture_rect(picture, x, y - ES_SWATCH + 1, ES_SWATCH, ES_SWATCH,
-                        colors->alarm);
-        x = es_draw_swatch(picture, colors, x, y, false, "NaN or infinite");
-    }
-    if (sheet->missing)
-        es_draw_swatch(picture, colors, x, y, false, "missing");
+    (void)page, (void)i;
+    return factor * PLOT_WIDTH;
 }
 
-static es_status draw_sheet(es_picture *picture, const es_raster_sheet *sheet)
+static double height_of(es_page *page, size_t i, double factor)
 {
-    double left = sheet->blocks[0].layers.x;
-    es_status status = ES_OK;
-    es_draw_page_title(picture, sheet->colors, left,
-                       sheet->width - left - ES_MARGIN,
-                       sheet->figure->style.title);
-    for (size_t i = 0; i < sheet->figure->n_panels && status == ES_OK; i++)
-        status = draw_block(picture, sheet, i);
-    es_draw_bar(picture, sheet->colors,
-                &(es_color_bar){&sheet->scale, sheet->figure->scale_text,
-                                sheet->bar_x, sheet->bar_y, sheet->bar_height});
-    draw_footer(picture, sheet);
-    return status;
+    raster_sheet *sheet = page->chart;
+    const es_raster_panel *panel = &sheet->figure->panels[i];
+    double n_heads = (double)panel->heads.n_rows;
+    double heads = clamp(n_heads * HEAD_HEIGHT, HEADS_LEAST, HEADS_MOST);
+    sheet->factor = factor;
+    return factor * layers_height(panel) +
+           (n_heads > 0 ? GAP + factor * heads : 0);
+}
+
+static void describe_panels(raster_sheet *sheet)
+{
+    es_page *page = &sheet->page;
+    es_page_special special = {false, false};
+    char label[ES_LABEL_MAX];
+    for (size_t i = 0; i < page->n_panels; i++) {
+        const es_raster_panel *panel = &sheet->figure->panels[i];
+        es_page_find_special(&special, panel->layers.values,
+                             panel->layers.n_rows * panel->n_columns);
+        es_page_find_special(&special, panel->heads.values,
+                             panel->heads.n_rows * panel->n_columns);
+        snprintf(label, sizeof label, "%zu", panel->layers.n_rows);
+        sheet->left = fmax(
+            sheet->left, es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
+    }
+    sheet->left += 5 + ES_LABEL_SIZE + 5; /* the turned text */
+    for (size_t i = 0; i < page->n_panels; i++) {
+        const es_raster_panel *panel = &sheet->figure->panels[i];
+        page->panels[i] = (es_page_panel){.title = panel->title,
+                                          .subtitle = panel->subtitle,
+                                          .left = sheet->left};
+    }
+    es_page_explain(page, special, ES_SWATCH_ALARM);
+}
+
+static es_status check(const es_raster *figure)
+{
+    for (size_t i = 0; i < figure->n_panels; i++)
+        if (!figure->panels[i].n_columns || !figure->panels[i].layers.n_rows)
+            return es_fail(ES_EUSAGE, "a raster needs a layer and a step");
+    return ES_OK;
 }
 
 es_status es_raster_draw(es_picture **out, const es_raster *figure)
 {
-    es_raster_sheet sheet;
-    es_picture *picture = NULL;
-    es_status status = es_raster_lay_out(&sheet, figure);
-    if (status == ES_OK)
-        status = es_picture_new(&picture, sheet.width, sheet.height,
-                                sheet.colors->paper);
-    if (status == ES_OK)
-        status = draw_sheet(picture, &sheet);
-    status = es_figure_finish(out, picture, &figure->style, status);
-    es_raster_sheet_clear(&sheet);
+    raster_sheet sheet = {.figure = figure,
+                          .scale = {figure->low, figure->high,
+                                    figure->logarithmic,
+                                    figure->style.colormap},
+                          .page = {.name = "a raster",
+                                   .style = &figure->style,
+                                   .chart = &sheet,
+                                   .width = width_of,
+                                   .height = height_of,
+                                   .draw = draw_panel,
+                                   .least_factor = LEAST_FACTOR,
+                                   .right = MARK + 2,
+                                   .foot = ES_AXIS_FOOT,
+                                   .air = MARK + 3,
+                                   .title_gap = MARK + 5,
+                                   .scale = &sheet.scale,
+                                   .scale_text = figure->scale_text,
+                                   .note = figure->note}};
+    es_status status;
+    if ((status = check(figure)) < 0 ||
+        (status = es_page_begin(&sheet.page, figure->n_panels)) < 0)
+        goto done;
+    describe_panels(&sheet);
+    if ((status = es_page_lay_out(&sheet.page)) == ES_OK)
+        status = es_page_draw(out, &sheet.page);
+done:
+    es_page_clear(&sheet.page);
     return status;
 }

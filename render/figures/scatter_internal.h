@@ -1,9 +1,8 @@
-/** Where everything of a figure of points goes. */
+/** A figure of points laid out: marks, and what stands for their labels. */
 #ifndef ES_SCATTER_INTERNAL_H
 #define ES_SCATTER_INTERNAL_H
 
-#include "render/figures/figure_internal.h"
-#include "render/figures/legend.h"
+#include "render/figures/page.h"
 #include "render/figures/scatter.h"
 
 /** What stands for a label. */
@@ -24,18 +23,12 @@ typedef struct es_scatter_mark {
 } es_scatter_mark;
 
 typedef struct es_scatter_sheet {
+    es_page page;
     const es_scatter *figure;
-    const es_colors *colors;
     es_scatter_mark *marks; /* (n) */
     bool *on_front;         /* (n) */
     size_t n_shown;
-    double width, height; /* of the page */
-    double top;           /* above the plot */
-    double footer;        /* below the plot's foot: numbers and note */
-    double label_room;
-    es_box plot;
     es_axis x_axis, y_axis;
-    double number_height; /* of the list of numbered labels */
 } es_scatter_sheet;
 
 #define ES_POINT_RADIUS 2.8

@@ -1,3 +1,4 @@
+/* Where the labels of points stand, and the list of those that are numbers. */
 #include "render/figures/scatter_internal.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static es_box dot_of(const es_scatter_mark *mark)
 
 static bool is_free(const es_scatter_sheet *sheet, const es_box *box)
 {
-    if (!is_within(box, &sheet->plot))
+    if (!is_within(box, &sheet->page.plots))
         return false;
     for (size_t i = 0; i < sheet->figure->n; i++) {
         const es_scatter_mark *mark = &sheet->marks[i];
@@ -146,7 +147,7 @@ static void place_label(es_scatter_sheet *sheet, size_t i, int *n_numbers)
     es_scatter_mark *mark = &sheet->marks[i];
     double width = es_title_width(sheet->figure->points[i].label,
                                   ES_SCATTER_SIZE, ES_WEIGHT_NORMAL);
-    bool long_one = width > fmin(MOST_LABEL, sheet->plot.width / 2);
+    bool long_one = width > fmin(MOST_LABEL, sheet->page.plots.width / 2);
     if (!long_one && try_ring(sheet, mark, width, ES_POINT_RADIUS + AWAY))
         mark->kind = ES_SCATTER_BESIDE;
     else if (!long_one && place_away(sheet, mark, width))
@@ -179,10 +180,10 @@ static void draw_entry(es_picture *picture, const es_scatter_sheet *sheet,
     if (sheet->marks[i].number)
         snprintf(number, sizeof number, "%d", sheet->marks[i].number);
     es_picture_text(picture, x + NUMBER_ROOM - 5, y, ES_SCATTER_SIZE,
-                    ES_ALIGN_END, ES_WEIGHT_NORMAL, 0, sheet->colors->muted,
-                    number);
+                    ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
+                    sheet->page.colors->muted, number);
     es_draw_fitted(picture, x + NUMBER_ROOM, y, ES_SCATTER_SIZE, ES_ALIGN_START,
-                   ES_WEIGHT_NORMAL, sheet->colors->ink,
+                   ES_WEIGHT_NORMAL, sheet->page.colors->ink,
                    sheet->figure->points[i].label, width - NUMBER_ROOM + 0.5);
 }
 

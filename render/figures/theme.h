@@ -1,8 +1,17 @@
-/** The colours of a figure's page, and of what it sets apart. */
+/** How figures look: the colours of a page, those that tell things apart, and
+ *  the sizes of letters and margins. */
 #ifndef ES_THEME_H
 #define ES_THEME_H
 
 #include "render/picture.h"
+
+/* Sizes in points. */
+#define ES_TITLE_SIZE 11.0
+#define ES_PANEL_TITLE_SIZE 9.0
+#define ES_LABEL_SIZE 8.5
+#define ES_SMALL_SIZE 7.5
+#define ES_MARGIN 10.0
+#define ES_GUTTER 18.0 /* between panels */
 
 typedef enum es_theme { ES_THEME_LIGHT, ES_THEME_DARK } es_theme;
 

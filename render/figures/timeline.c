@@ -1,9 +1,13 @@
+/*
+ * Timelines: of each run small plots over the steps, and below them a lane for
+ * each kind of flag and one for events, on the same axis.
+ */
 #include "render/figures/timeline.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "render/figures/figure_internal.h"
+#include "render/figures/page.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What the content wants, in points. */
@@ -14,80 +18,62 @@
 #define LANE 13.0
 #define BAR 9.0
 #define LEFT 52.0
-#define ORDER_ROOM 15.0
+#define ORDER_LINE 15.0
 #define LEAST_FACTOR 0.3
 #define COLUMN 0.5 /* width that a long series is reduced to */
 #define TICKS 3
 
-typedef struct block {
-    const es_timeline_panel *panel;
-    double x, y; /* of the first plot */
-} block;
-
-typedef struct sheet {
+typedef struct timeline_sheet {
+    es_page page;
     const es_timeline *figure;
-    const es_colors *colors;
-    block *blocks;
-    size_t n_rows, n_columns;
-    double head, top;
-    double plot_width, plot_height;
-} sheet;
+    double plot_height; /* of each small plot */
+} timeline_sheet;
 
-static es_color level_color(const sheet *s, es_timeline_level level)
+/* One panel being drawn. */
+typedef struct timeline_block {
+    const es_timeline_panel *panel;
+    const timeline_sheet *sheet;
+    const es_colors *colors;
+    es_box plot; /* all of it: small plots, then lanes */
+    es_axis steps;
+} timeline_block;
+
+static es_color level_color(const timeline_sheet *s, es_timeline_level level)
 {
     static const es_color warning[] = {{230, 159, 0, 255}, {240, 200, 90, 255}};
     static const es_color error[] = {{213, 94, 0, 255}, {235, 130, 50, 255}};
     es_theme theme = s->figure->style.theme;
     switch (level) {
     case ES_LEVEL_CRITICAL:
-        return s->colors->alarm;
+        return s->page.colors->alarm;
     case ES_LEVEL_ERROR:
         return error[theme];
     case ES_LEVEL_WARNING:
         return warning[theme];
     default:
-        return s->colors->muted;
+        return s->page.colors->muted;
     }
 }
 
 /* --- where everything goes ------------------------------------------------*/
 
-static double lanes_height(const sheet *s)
+static double lanes_height(const timeline_sheet *s)
 {
     return (double)(s->figure->n_lanes + 1) * LANE; /* the last: events */
 }
 
-static double plots_height(const sheet *s, const es_timeline_panel *panel)
+static double width_of(es_page *page, size_t i, double factor)
 {
-    return (double)panel->n_plots * (s->plot_height + PLOT_GAP) + LANES_GAP;
+    (void)page, (void)i;
+    return factor * PLOT_WIDTH;
 }
 
-static double across(void *user, double factor)
+static double height_of(es_page *page, size_t i, double factor)
 {
-    sheet *s = user;
-    double width = LEFT + factor * PLOT_WIDTH;
-    s->plot_width = factor * PLOT_WIDTH;
-    for (size_t i = 0; i < s->figure->n_panels; i++)
-        s->blocks[i].x =
-            ES_MARGIN + LEFT + (double)(i % s->n_columns) * (width + ES_GUTTER);
-    return 2 * ES_MARGIN + (double)s->n_columns * (width + ES_GUTTER) -
-           ES_GUTTER;
-}
-
-static double down(void *user, double factor)
-{
-    sheet *s = user;
-    double y = ES_MARGIN + s->top, end = y;
+    timeline_sheet *s = page->chart;
     s->plot_height = factor * PLOT_HEIGHT;
-    for (size_t i = 0; i < s->figure->n_panels; i++) {
-        block *b = &s->blocks[i];
-        if (i % s->n_columns == 0 && i > 0)
-            y = end + 12;
-        b->y = y + s->head;
-        end = fmax(end, b->y + plots_height(s, b->panel) + lanes_height(s) +
-                            ES_AXIS_FOOT + ORDER_ROOM);
-    }
-    return end + ES_MARGIN;
+    return (double)s->figure->panels[i].n_plots * (s->plot_height + PLOT_GAP) +
+           LANES_GAP + lanes_height(s);
 }
 
 /* --- a plot ---------------------------------------------------------------*/
@@ -132,7 +118,7 @@ static void draw_line(es_picture *picture, const es_timeline_plot *plot,
                       const es_axis *steps, const es_axis *values,
                       es_color color)
 {
-    double *points = malloc(4 * (plot->n + 1) * sizeof *points);
+    double *points = es_resize(NULL, plot->n + 1, 4 * sizeof *points);
     size_t n = 0, from = 0;
     if (!points) {
         picture->failed = true;
@@ -169,9 +155,8 @@ static void draw_line(es_picture *picture, const es_timeline_plot *plot,
 }
 
 /* What is not finite, at the foot: neighbours are one mark. */
-static void draw_nonfinite(es_picture *picture, const sheet *s,
-                           const es_timeline_plot *plot, const es_axis *steps,
-                           const es_box *box)
+static void draw_nonfinite(es_picture *picture, const timeline_block *b,
+                           const es_timeline_plot *plot, const es_box *box)
 {
     for (size_t i = 0, to; i < plot->n; i = to + 1) {
         to = i;
@@ -180,42 +165,41 @@ static void draw_nonfinite(es_picture *picture, const sheet *s,
             to++;
         if (to == i)
             continue;
-        double x = es_axis_place(steps, (double)plot->steps[i]);
-        double end = es_axis_place(steps, (double)plot->steps[to - 1]);
+        double x = es_axis_place(&b->steps, (double)plot->steps[i]);
+        double end = es_axis_place(&b->steps, (double)plot->steps[to - 1]);
         es_picture_rect(picture, fmin(x, box->x + box->width - 1.5),
                         box->y + box->height - 4, fmax(1.5, end - x), 4,
-                        s->colors->alarm);
+                        b->colors->alarm);
     }
 }
 
-static void draw_plot(es_picture *picture, const sheet *s,
-                      const es_timeline_plot *plot, const es_axis *steps,
-                      const es_box *box)
+static void draw_plot(es_picture *picture, const timeline_block *b,
+                      const es_timeline_plot *plot, const es_box *box)
 {
     es_axis values = value_axis(plot, box);
-    es_draw_upright(picture, s->colors, box, &values, true, NULL);
-    draw_line(picture, plot, steps, &values, s->colors->ink);
-    draw_nonfinite(picture, s, plot, steps, box);
+    es_draw_upright(picture, b->colors, box, &values, true, NULL);
+    draw_line(picture, plot, &b->steps, &values, b->colors->ink);
+    draw_nonfinite(picture, b, plot, box);
     es_draw_fitted(picture, box->x, box->y - 4, ES_SMALL_SIZE, ES_ALIGN_START,
-                   ES_WEIGHT_NORMAL, s->colors->muted, plot->text, box->width);
+                   ES_WEIGHT_NORMAL, b->colors->muted, plot->text, box->width);
 }
 
 /* --- lanes ----------------------------------------------------------------*/
 
-static void draw_lane(es_picture *picture, const sheet *s, const block *b,
+static void draw_lane(es_picture *picture, const timeline_block *b,
                       double middle, const char *name)
 {
-    es_picture_line(picture, b->x, middle, b->x + s->plot_width, middle, 0.5,
-                    s->colors->grid);
-    es_draw_fitted(picture, b->x - 5, middle + 0.36 * ES_SMALL_SIZE,
+    es_picture_line(picture, b->plot.x, middle, b->plot.x + b->plot.width,
+                    middle, 0.5, b->colors->grid);
+    es_draw_fitted(picture, b->plot.x - 5, middle + 0.36 * ES_SMALL_SIZE,
                    ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL,
-                   s->colors->ink, name, LEFT - 10);
+                   b->colors->ink, name, LEFT - 10);
 }
 
 /* A text on its bar, or after it, if that has room before `limit`. */
-static void draw_bar_text(es_picture *picture, const sheet *s, const char *text,
-                          double x, double end, double y, double limit,
-                          es_color fill)
+static void draw_bar_text(es_picture *picture, const es_colors *colors,
+                          const char *text, double x, double end, double y,
+                          double limit, es_color fill)
 {
     double width = es_text_width(text, ES_SMALL_SIZE - 0.5, ES_WEIGHT_NORMAL);
     bool inside = width + 6 <= end - x;
@@ -224,166 +208,147 @@ static void draw_bar_text(es_picture *picture, const sheet *s, const char *text,
     es_picture_text(picture, inside ? x + 3 : end + 3,
                     y + 0.36 * (ES_SMALL_SIZE - 0.5), ES_SMALL_SIZE - 0.5,
                     ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
-                    inside ? es_text_on(fill) : s->colors->ink, text);
+                    inside ? es_text_on(fill) : colors->ink, text);
 }
 
-static void draw_bars(es_picture *picture, const sheet *s, const block *b,
-                      const es_axis *steps, double y)
+static void draw_bars(es_picture *picture, const timeline_block *b, double y)
 {
     const es_timeline_panel *panel = b->panel;
     for (size_t i = 0; i < panel->n_bars; i++) {
         const es_timeline_bar *bar = &panel->bars[i];
         double middle = y + ((double)bar->lane + 0.5) * LANE;
-        double x = es_axis_place(steps, bar->from);
-        double end = fmax(es_axis_place(steps, bar->to), x + 2);
-        double limit = b->x + s->plot_width;
+        double x = es_axis_place(&b->steps, bar->from);
+        double end = fmax(es_axis_place(&b->steps, bar->to), x + 2);
+        double limit = b->plot.x + b->plot.width;
         if (i + 1 < panel->n_bars && bar[1].lane == bar->lane)
-            limit = es_axis_place(steps, bar[1].from) - 2;
-        es_color fill = level_color(s, bar->level);
+            limit = es_axis_place(&b->steps, bar[1].from) - 2;
+        es_color fill = level_color(b->sheet, bar->level);
         es_picture_rect(picture, x, middle - BAR / 2, end - x, BAR, fill);
         if (bar->text)
-            draw_bar_text(picture, s, bar->text, x, end, middle, limit, fill);
+            draw_bar_text(picture, b->colors, bar->text, x, end, middle, limit,
+                          fill);
     }
 }
 
 /* A mark's text stands right of it, or left where the page ends, if the
  * marks beside leave room. */
-static void draw_marks(es_picture *picture, const sheet *s, const block *b,
-                       const es_axis *steps, double middle)
+static void draw_marks(es_picture *picture, const timeline_block *b,
+                       double middle)
 {
     const es_timeline_panel *panel = b->panel;
-    double taken = b->x, size = ES_SMALL_SIZE - 0.5;
+    double taken = b->plot.x, size = ES_SMALL_SIZE - 0.5;
     for (size_t i = 0; i < panel->n_marks; i++) {
         const es_timeline_mark *mark = &panel->marks[i];
-        double x = es_axis_place(steps, mark->step);
+        double x = es_axis_place(&b->steps, mark->step);
         double width = es_text_width(mark->text, size, ES_WEIGHT_NORMAL) + 6;
         double limit = i + 1 < panel->n_marks
-                           ? es_axis_place(steps, mark[1].step) - 3
-                           : b->x + s->plot_width;
+                           ? es_axis_place(&b->steps, mark[1].step) - 3
+                           : b->plot.x + b->plot.width;
         bool right = x + width <= limit, left = x - width >= taken;
-        es_picture_dot(picture, x, middle, 2.5, level_color(s, mark->level));
+        es_picture_dot(picture, x, middle, 2.5,
+                       level_color(b->sheet, mark->level));
         if (right || left)
             es_picture_text(picture, right ? x + 5 : x - 5,
                             middle + 0.36 * size, size,
                             right ? ES_ALIGN_START : ES_ALIGN_END,
-                            ES_WEIGHT_NORMAL, 0, s->colors->ink, mark->text);
+                            ES_WEIGHT_NORMAL, 0, b->colors->ink, mark->text);
         taken = right ? x + width + 4 : x + 5;
     }
 }
 
 /* Through the plots and the lanes, not through the names between them. */
-static void draw_onset(es_picture *picture, const sheet *s, const block *b,
-                       double x, es_color color)
+static void draw_onset(es_picture *picture, const timeline_block *b, double x,
+                       es_color color)
 {
-    double y = b->y;
+    double y = b->plot.y, height = b->sheet->plot_height;
     for (size_t i = 0; i < b->panel->n_plots; i++) {
         y += PLOT_GAP;
-        es_picture_dashed(picture, x, y, x, y + s->plot_height, 0.6, 2, color);
-        y += s->plot_height;
+        es_picture_dashed(picture, x, y, x, y + height, 0.6, 2, color);
+        y += height;
     }
     y += LANES_GAP;
-    es_picture_dashed(picture, x, y, x, y + lanes_height(s), 0.6, 2, color);
+    es_picture_dashed(picture, x, y, x, b->plot.y + b->plot.height, 0.6, 2,
+                      color);
 }
 
-static void draw_onsets(es_picture *picture, const sheet *s, const block *b,
-                        const es_axis *steps)
+static void draw_onsets(es_picture *picture, const timeline_block *b)
 {
     for (size_t i = 0; i < b->panel->n_bars; i++) {
         const es_timeline_bar *bar = &b->panel->bars[i];
         if (i > 0 && bar[-1].lane == bar->lane)
             continue; /* the first is what the others follow from */
-        draw_onset(picture, s, b, es_axis_place(steps, bar->from),
-                   level_color(s, bar->level));
+        draw_onset(picture, b, es_axis_place(&b->steps, bar->from),
+                   level_color(b->sheet, bar->level));
     }
 }
 
-static void draw_block(es_picture *picture, const sheet *s, const block *b)
+static void draw_lanes(es_picture *picture, const timeline_block *b, double y)
 {
-    const es_timeline_panel *panel = b->panel;
-    double y = b->y;
-    double lanes = b->y + plots_height(s, panel);
-    double bottom = lanes + lanes_height(s);
+    const es_timeline *figure = b->sheet->figure;
+    for (size_t i = 0; i <= figure->n_lanes; i++)
+        draw_lane(picture, b, y + ((double)i + 0.5) * LANE,
+                  i < figure->n_lanes ? figure->lanes[i] : "events");
+    draw_bars(picture, b, y);
+    draw_marks(picture, b, y + ((double)figure->n_lanes + 0.5) * LANE);
+}
+
+static es_axis step_axis(const es_timeline_panel *panel, const es_box *plot)
+{
     double whole = panel->last - panel->first + 1; /* no parts of a step */
-    double most = fmin(fmin(8, s->plot_width / 40), whole);
-    es_axis steps = es_axis_make(panel->first, panel->last, false, b->x,
-                                 b->x + s->plot_width, (int)most);
+    double most = fmin(fmin(8, plot->width / 40), whole);
+    es_axis steps = es_axis_make(panel->first, panel->last, false, plot->x,
+                                 plot->x + plot->width, (int)most);
     steps.labels = ES_LABELS_COUNT;
-    es_draw_titles(picture, s->colors, b->x, b->y - 4, s->plot_width, s->head,
-                   panel->title, panel->subtitle);
-    draw_onsets(picture, s, b, &steps);
-    for (size_t i = 0; i < panel->n_plots; i++) {
-        const es_box box = {b->x, y + PLOT_GAP, s->plot_width, s->plot_height};
-        draw_plot(picture, s, &panel->plots[i], &steps, &box);
+    return steps;
+}
+
+static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
+{
+    const timeline_sheet *s = page->chart;
+    const es_timeline_panel *panel = &s->figure->panels[i];
+    const es_box *plot = &page->panels[i].plot;
+    const timeline_block b = {panel, s, page->colors, *plot,
+                              step_axis(panel, plot)};
+    double y = plot->y, bottom = y + plot->height;
+    draw_onsets(picture, &b);
+    for (size_t k = 0; k < panel->n_plots; k++) {
+        const es_box box = {plot->x, y + PLOT_GAP, plot->width, s->plot_height};
+        draw_plot(picture, &b, &panel->plots[k], &box);
         y += PLOT_GAP + s->plot_height;
     }
-    for (size_t i = 0; i <= s->figure->n_lanes; i++)
-        draw_lane(picture, s, b, lanes + ((double)i + 0.5) * LANE,
-                  i < s->figure->n_lanes ? s->figure->lanes[i] : "events");
-    draw_bars(picture, s, b, &steps, lanes);
-    draw_marks(picture, s, b, &steps,
-               lanes + ((double)s->figure->n_lanes + 0.5) * LANE);
-    const es_box all = {b->x, b->y, s->plot_width, bottom - b->y};
-    es_draw_across(picture, s->colors, &all, &steps, "step");
+    draw_lanes(picture, &b, y + LANES_GAP);
+    es_draw_across(picture, page->colors, plot, &b.steps, "step");
     if (panel->order)
-        es_draw_fitted(picture, b->x + s->plot_width,
+        es_draw_fitted(picture, plot->x + plot->width,
                        bottom + ES_AXIS_FOOT + 11, ES_SMALL_SIZE, ES_ALIGN_END,
-                       ES_WEIGHT_NORMAL, s->colors->ink, panel->order,
-                       s->plot_width + LEFT - 5);
-}
-
-/* --- the figure -----------------------------------------------------------*/
-
-static void measure(sheet *s)
-{
-    const es_timeline *figure = s->figure;
-    s->top = figure->style.title ? ES_TITLE_SIZE + 9 : 0;
-    for (size_t i = 0; i < figure->n_panels; i++) {
-        const es_timeline_panel *panel = &figure->panels[i];
-        s->blocks[i].panel = panel;
-        s->head = fmax(s->head, es_head(panel->title, panel->subtitle));
-    }
-}
-
-static es_status draw(es_picture **out, sheet *s)
-{
-    es_figure_style style = s->figure->style;
-    es_picture *picture = NULL;
-    es_extent needed;
-    if (!style.most_columns)
-        style.most_columns = 2;
-    const es_layout layout = {.sheet = s,
-                              .across = across,
-                              .down = down,
-                              .least_factor = LEAST_FACTOR,
-                              .what = "a timeline",
-                              .n_panels = s->figure->n_panels,
-                              .n_rows = &s->n_rows,
-                              .n_columns = &s->n_columns};
-    es_status status = es_layout_fit(&needed, &layout, &style);
-    if (status == ES_OK)
-        status = es_picture_new(
-            &picture, style.width > 0 ? style.width : ceil(needed.width),
-            style.height > 0 ? style.height : ceil(needed.height),
-            s->colors->paper);
-    if (status == ES_OK)
-        es_draw_page_title(picture, s->colors, ES_MARGIN + LEFT,
-                           needed.width - LEFT - 2 * ES_MARGIN, style.title);
-    for (size_t i = 0; status == ES_OK && i < s->figure->n_panels; i++)
-        draw_block(picture, s, &s->blocks[i]);
-    return es_figure_finish(out, picture, &style, status);
+                       ES_WEIGHT_NORMAL, page->colors->ink, panel->order,
+                       plot->width + LEFT - 5);
+    return ES_OK;
 }
 
 es_status es_timeline_draw(es_picture **out, const es_timeline *figure)
 {
-    sheet s = {.figure = figure,
-               .colors = es_theme_colors(figure->style.theme)};
-    if (!figure->n_panels)
-        return es_fail(ES_EUSAGE, "a timeline needs at least one run");
-    s.blocks = calloc(figure->n_panels, sizeof *s.blocks);
-    if (!s.blocks)
-        return es_fail(ES_ENOMEM, "timeline: out of memory");
-    measure(&s);
-    es_status status = draw(out, &s);
-    free(s.blocks);
+    timeline_sheet s = {.figure = figure,
+                        .page = {.name = "a timeline",
+                                 .style = &figure->style,
+                                 .chart = &s,
+                                 .width = width_of,
+                                 .height = height_of,
+                                 .draw = draw_panel,
+                                 .least_factor = LEAST_FACTOR,
+                                 .most_columns = 2,
+                                 .foot = ES_AXIS_FOOT + ORDER_LINE,
+                                 .title_gap = 4}};
+    es_status status = es_page_begin(&s.page, figure->n_panels);
+    for (size_t i = 0; status == ES_OK && i < figure->n_panels; i++)
+        s.page.panels[i] =
+            (es_page_panel){.title = figure->panels[i].title,
+                            .subtitle = figure->panels[i].subtitle,
+                            .left = LEFT};
+    if (status == ES_OK)
+        status = es_page_lay_out(&s.page);
+    if (status == ES_OK)
+        status = es_page_draw(out, &s.page);
+    es_page_clear(&s.page);
     return status;
 }

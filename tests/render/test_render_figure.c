@@ -1,4 +1,4 @@
-#include "render/figures/figure_internal.h"
+#include "render/figures/page.h"
 #include "tests/support/cmocka_all.h"
 
 #include <float.h>

@@ -174,9 +174,9 @@ static void test_heatmap__many_panels_wrap(void **state)
         es_heatmap figure = figure_of(panels, n);
         es_heatmap_sheet sheet;
         assert_int_equal(es_heatmap_lay_out(&sheet, &figure), ES_OK);
-        assert_int_equal(sheet.n_rows, (n + 3) / 4);
-        assert_true(sheet.n_columns <= 4);
-        assert_true(sheet.n_columns * sheet.n_rows >= n);
+        assert_int_equal(sheet.page.n_rows, (n + 3) / 4);
+        assert_true(sheet.page.n_columns <= 4);
+        assert_true(sheet.page.n_columns * sheet.page.n_rows >= n);
         es_heatmap_sheet_clear(&sheet);
         es_picture_free(drawn(&figure));
     }

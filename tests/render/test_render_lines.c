@@ -53,7 +53,7 @@ static void test_curves__logarithm_keeps_zero(void **state)
     double bottom = block->plot.y + block->plot.height;
     double decade = es_curves_y(block, 1) - es_curves_y(block, 10);
     assert_true(es_curves_y(block, 0) == bottom);
-    assert_true(fabs(bottom - ES_ZERO_ROOM - es_curves_y(block, 1)) < 1e-6);
+    assert_true(fabs(bottom - ES_ZERO_HEIGHT - es_curves_y(block, 1)) < 1e-6);
     assert_true(
         fabs(es_curves_y(block, 10) - decade - es_curves_y(block, 100)) < 1e-6);
     for (size_t i = 0; i < 6; i++)
@@ -194,7 +194,7 @@ static void check_legend_is_clear(const es_curves *figure)
         bool below = sheet.legend_y >= plot->y + plot->height + ES_AXIS_FOOT;
         assert_true(sheet.below ? below : beside);
         assert_true(sheet.legend_y + sheet.legend_height <=
-                    sheet.height - ES_MARGIN + 1);
+                    sheet.page.height_points - ES_MARGIN + 1);
     }
     es_curves_sheet_clear(&sheet);
 }

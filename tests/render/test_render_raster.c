@@ -1,6 +1,7 @@
 /* Images in pictures, and the figure made of them. */
 #include "analyzer/base/value.h"
-#include "render/figures/raster_internal.h"
+#include "render/figures/raster.h"
+#include "render/picture_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/pictures.h"
 

@@ -1,0 +1,429 @@
+/*
+ * Pages of panels, as page.h says. Widths and heights are solved one after the
+ * other by bisection over the factor of the natural size: charts need not
+ * know how margins, texts and plots share a page.
+ */
+#include "render/figures/page.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "render/figures/legend.h"
+#include <math.h>
+
+#define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
+#define TITLE_LINE 13.0
+#define SUBTITLE_LINE 11.0
+#define BARE_AIR 4.0 /* above plots without titles */
+#define ROW_GAP 12.0
+#define LEAST_BAR 80.0
+#define LEAST_PAGE 190.0
+#define TITLE_MOST 150.0 /* a narrow panel is widened for its title */
+#define KEY_LINE 12.0
+#define SWATCH 8.0
+#define KEY_TEXT (SWATCH + 4) /* from a key's swatch to its text */
+#define KEY_GAP 14.0
+#define CUT_NOTE 14.0 /* height of a note of one line */
+#define NOTE_GAP 8.0  /* before one of several */
+
+es_status es_page_begin(es_page *page, size_t n)
+{
+    page->colors = es_theme_colors(page->style->theme);
+    page->n_panels = n;
+    if (!n)
+        return es_fail(ES_EUSAGE, "%s needs at least one run", page->name);
+    return es_alloc(&page->panels, n, sizeof *page->panels, "the panels");
+}
+
+void es_page_clear(es_page *page)
+{
+    free(page->panels);
+    page->panels = NULL;
+}
+
+bool es_page_is_first(const es_page *page, size_t i)
+{
+    return i % page->n_columns == 0;
+}
+
+void es_page_add_key(es_page *page, es_page_key key)
+{
+    if (page->n_keys < ES_PAGE_KEYS)
+        page->keys[page->n_keys++] = key;
+}
+
+void es_page_find_special(es_page_special *found, const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(values[i]))
+            continue;
+        if (es_is_missing(values[i]))
+            found->missing = true;
+        else
+            found->nonfinite = true;
+    }
+}
+
+void es_page_explain(es_page *page, es_page_special found,
+                     es_page_swatch swatch)
+{
+    if (found.nonfinite)
+        es_page_add_key(page, (es_page_key){swatch, "NaN or infinite"});
+    if (found.missing)
+        es_page_add_key(page, (es_page_key){ES_SWATCH_BLANK, "missing"});
+}
+
+/* --- margins --------------------------------------------------------------*/
+
+static double title_width(const es_page_panel *panel)
+{
+    double title =
+        panel->title
+            ? es_title_width(panel->title, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD)
+            : 0;
+    return panel->subtitle
+               ? fmax(title, es_title_width(panel->subtitle, ES_SMALL_SIZE,
+                                            ES_WEIGHT_NORMAL))
+               : title;
+}
+
+static double title_height(const es_page_panel *panel)
+{
+    return (panel->title && *panel->title ? TITLE_LINE : 0) +
+           (panel->subtitle && *panel->subtitle ? SUBTITLE_LINE : 0);
+}
+
+/* Top of the first row: below the page's title and a legend. */
+static double rows_top(const es_page *page)
+{
+    return ES_MARGIN + (page->style->title ? ES_TITLE_SIZE + 9 : 0) +
+           page->above;
+}
+
+static double key_width(const es_page_key *key)
+{
+    return KEY_TEXT +
+           es_text_width(key->text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + KEY_GAP;
+}
+
+/* Keys that do not fit beside each other stand in lines of their own. */
+static bool keys_fit(const es_page *page, double width)
+{
+    double wanted = -KEY_GAP;
+    for (size_t i = 0; i < page->n_keys; i++)
+        wanted += key_width(&page->keys[i]);
+    return wanted <= width;
+}
+
+static double note_height(const es_page *page)
+{
+    if (!page->note)
+        return 0;
+    if (!page->long_note)
+        return CUT_NOTE;
+    size_t n_lines = es_note_lines(page->note, page->plots.width);
+    return n_lines ? NOTE_GAP + ES_NOTE_LINE * (double)n_lines : 0;
+}
+
+static void measure_footer(es_page *page, double width)
+{
+    size_t n_lines = page->n_keys == 0 ? 0
+                     : keys_fit(page, width - page->plots.x - ES_MARGIN)
+                         ? 1
+                         : page->n_keys;
+    page->footer =
+        note_height(page) + (n_lines ? 3 + KEY_LINE * (double)n_lines : 0);
+}
+
+/* --- the grid -------------------------------------------------------------*/
+
+/* Widest plot of a column, and no narrower than its titles want; places the
+   column behind x and returns its right edge. */
+static double place_column(es_page *page, size_t column, double x,
+                           double factor)
+{
+    double left = 0, width = 0;
+    for (size_t i = column; i < page->n_panels; i += page->n_columns) {
+        es_page_panel *panel = &page->panels[i];
+        double titles = fmin(title_width(panel), TITLE_MOST);
+        panel->plot.width = page->width(page, i, factor);
+        left = fmax(left, panel->left);
+        width = fmax(width, fmax(panel->plot.width, fmin(1, factor) * titles));
+    }
+    for (size_t i = column; i < page->n_panels; i += page->n_columns) {
+        page->panels[i].plot.x = x + left;
+        page->panels[i].width = width;
+    }
+    return x + left + width;
+}
+
+/* Puts the columns where they go; returns the width that the page needs. */
+static double place_across(es_page *page, double factor)
+{
+    double x = ES_MARGIN + page->left;
+    for (size_t column = 0; column < page->n_columns; column++)
+        x = place_column(page, column, x + (column ? ES_GUTTER : 0), factor);
+    page->plots.x = page->panels[0].plot.x;
+    page->plots.width = x - page->plots.x;
+    page->bar.x = x + page->right + ES_BAR_GAP;
+    double width = x + page->right + ES_MARGIN +
+                   es_bar_width(page->scale, page->scale_text);
+    if (page->arrange)
+        page->arrange(page);
+    measure_footer(page, page->style->width > 0 ? page->style->width : width);
+    return width;
+}
+
+/* The same from top to bottom. */
+static double place_down(es_page *page, double factor)
+{
+    double y = rows_top(page), end = y;
+    page->plots.y = y + page->head + page->air;
+    for (size_t row = 0; row < page->n_rows; row++) {
+        y += page->head + page->air;
+        for (size_t k = 0; k < page->n_columns; k++) {
+            size_t i = row * page->n_columns + k;
+            if (i == page->n_panels)
+                break;
+            es_box *plot = &page->panels[i].plot;
+            plot->y = y;
+            plot->height = page->height(page, i, factor);
+            end = fmax(end, y + plot->height);
+        }
+        y = end + page->foot + (row + 1 < page->n_rows ? ROW_GAP : 0);
+    }
+    page->plots.height = end - page->plots.y;
+    if (es_scale_is_there(page->scale)) {
+        double least = es_bar_least_height(page->scale, page->scale_text);
+        page->bar.y = page->plots.y;
+        page->bar.height =
+            fmax(fmax(page->plots.height, least), fmin(1, factor) * LEAST_BAR);
+        y = fmax(y, page->bar.y + page->bar.height + 6);
+    }
+    return y + page->below + page->footer + ES_MARGIN;
+}
+
+/* The largest factor, to a part in a million, for which `place` needs no more
+ * than `wanted` points; 0 if none. Leaves the page placed at it. */
+static double solve_factor(es_page *page, double wanted,
+                           double (*place)(es_page *page, double factor))
+{
+    double low = 0, high = 1;
+    while (high < 1e6 && place(page, high) <= wanted)
+        high *= 2;
+    for (int i = 0; i < 50; i++) {
+        double half = low + (high - low) / 2;
+        if (place(page, half) <= wanted)
+            low = half;
+        else
+            high = half;
+    }
+    place(page, low);
+    return low;
+}
+
+/* Makes n columns; returns the smaller factor of both sizes requested. */
+static double try_columns(es_page *page, size_t n)
+{
+    const es_figure_style *style = page->style;
+    double factor = INFINITY;
+    page->n_columns = n;
+    page->n_rows = (page->n_panels + n - 1) / n;
+    if (style->width > 0)
+        factor = solve_factor(page, style->width, place_across);
+    else
+        place_across(page, 1);
+    if (style->height > 0)
+        factor = fmin(factor, solve_factor(page, style->height, place_down));
+    return factor;
+}
+
+/* As few rows as leave the panels a comfortable size; none is much shorter
+ * than the others. */
+static void choose_columns(es_page *page)
+{
+    size_t n = page->n_panels;
+    size_t most = page->style->most_columns ? page->style->most_columns
+                  : page->most_columns      ? page->most_columns
+                                            : 4;
+    size_t n_rows = (n + most - 1) / most, best = (n + n_rows - 1) / n_rows;
+    double largest = try_columns(page, best);
+    while (++n_rows <= n && largest < COMFORTABLE) {
+        size_t n_columns = (n + n_rows - 1) / n_rows;
+        double factor = try_columns(page, n_columns);
+        if (factor > largest) {
+            largest = factor;
+            best = n_columns;
+        }
+    }
+    page->n_columns = best;
+    page->n_rows = (n + best - 1) / best;
+}
+
+static es_status too_small(es_page *page)
+{
+    const es_figure_style *style = page->style;
+    double width = ceil(place_across(page, page->least_factor));
+    double height = ceil(place_down(page, page->least_factor));
+    return es_fail(ES_EUSAGE,
+                   "%s of %.0fx%.0f points has no room for its content: ask "
+                   "for at least %.0fx%.0f",
+                   page->name, style->width > 0 ? style->width : width,
+                   style->height > 0 ? style->height : height, width, height);
+}
+
+/* What the factors leave of the size is shared between both sides. */
+static void center(es_page *page, double width, double height)
+{
+    double dx = floor((page->width_points - width) / 2);
+    double dy = floor((page->height_points - height) / 2);
+    for (size_t i = 0; i < page->n_panels; i++) {
+        page->panels[i].plot.x += dx;
+        page->panels[i].plot.y += dy;
+    }
+    page->plots.x += dx;
+    page->plots.y += dy;
+    page->bar.x += dx;
+    page->bar.y += dy;
+}
+
+es_status es_page_lay_out(es_page *page)
+{
+    const es_figure_style *style = page->style;
+    double across = 1, down = 1;
+    page->head = 0;
+    for (size_t i = 0; i < page->n_panels; i++)
+        page->head = fmax(page->head, title_height(&page->panels[i]));
+    if (page->head + page->air == 0)
+        page->air = BARE_AIR;
+    choose_columns(page);
+    if (style->width > 0)
+        across = down = solve_factor(page, style->width, place_across);
+    if (style->height > 0)
+        down = solve_factor(page, style->height, place_down);
+    if (style->height > 0 && !(style->width > 0)) {
+        place_across(page, across = down); /* texts take other lines there */
+        down = solve_factor(page, style->height, place_down);
+    }
+    if (fmin(across, down) < 0.999 * page->least_factor)
+        return too_small(page);
+    double width = place_across(page, across);
+    double height = place_down(page, down);
+    page->width_points =
+        style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
+    page->height_points = style->height > 0 ? style->height : ceil(height);
+    center(page, width, height);
+    return ES_OK;
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+/* The titles of a row stand where its highest ones do. */
+static void draw_titles(es_picture *picture, const es_page *page,
+                        const es_page_panel *panel)
+{
+    double x = panel->plot.x, y = panel->plot.y - page->title_gap;
+    if (panel->subtitle)
+        es_draw_fitted(picture, x, y, ES_SMALL_SIZE, ES_ALIGN_START,
+                       ES_WEIGHT_NORMAL, page->colors->muted, panel->subtitle,
+                       panel->width);
+    if (panel->title)
+        es_draw_fitted(picture, x, y - page->head + TITLE_LINE,
+                       ES_PANEL_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
+                       page->colors->ink, panel->title, panel->width);
+}
+
+static void draw_swatch(es_picture *picture, const es_colors *colors, double x,
+                        double y, const es_page_key *key)
+{
+    const double top = y - SWATCH + 1;
+    switch (key->swatch) {
+    case ES_SWATCH_EDGE_ALARM:
+    case ES_SWATCH_EDGE_MUTED:
+        es_picture_rect(picture, x, y - 4, SWATCH, 4,
+                        key->swatch == ES_SWATCH_EDGE_ALARM ? colors->alarm
+                                                            : colors->muted);
+        return;
+    case ES_SWATCH_HATCHED:
+        es_picture_hatch(picture, x, top, SWATCH, SWATCH, colors->hatched,
+                         colors->hatching);
+        break;
+    case ES_SWATCH_ALARM:
+        es_picture_rect(picture, x, top, SWATCH, SWATCH, colors->alarm);
+        break;
+    case ES_SWATCH_BLANK:
+        break;
+    }
+    es_picture_frame(picture, x, top, SWATCH, SWATCH, 0.5, colors->muted);
+}
+
+/* (x, y): on the baseline of the last line. */
+static void draw_keys(es_picture *picture, const es_page *page, double y)
+{
+    double left = page->plots.x, right = page->width_points - ES_MARGIN;
+    bool beside = keys_fit(page, right - left);
+    double x = left;
+    if (!beside)
+        y -= KEY_LINE * (double)(page->n_keys - 1);
+    for (size_t i = 0; i < page->n_keys; i++) {
+        const es_page_key *key = &page->keys[i];
+        draw_swatch(picture, page->colors, x, y, key);
+        es_draw_fitted(picture, x + KEY_TEXT, y, ES_SMALL_SIZE, ES_ALIGN_START,
+                       ES_WEIGHT_NORMAL, page->colors->ink, key->text,
+                       right - x - KEY_TEXT);
+        x += beside ? key_width(key) : 0;
+        y += beside ? 0 : KEY_LINE;
+    }
+}
+
+static void draw_footer(es_picture *picture, const es_page *page)
+{
+    double left = page->plots.x, y = page->height_points - ES_MARGIN - 2;
+    if (page->note && page->long_note)
+        es_draw_note(picture, page->colors->muted, left,
+                     y + 2 - page->footer + NOTE_GAP - 3 + ES_NOTE_LINE,
+                     page->plots.width, page->note);
+    else if (page->note)
+        es_draw_fitted(picture, left, y, ES_SMALL_SIZE, ES_ALIGN_START,
+                       ES_WEIGHT_NORMAL, page->colors->muted, page->note,
+                       page->width_points - left - ES_MARGIN);
+    draw_keys(picture, page, page->note ? y - CUT_NOTE - 1 : y);
+}
+
+/* Everything but the paper. */
+static es_status draw_all(es_picture *picture, const es_page *page)
+{
+    double left = page->plots.x;
+    if (page->style->title)
+        es_draw_fitted(picture, left, ES_MARGIN + ES_TITLE_SIZE - 1,
+                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
+                       page->colors->ink, page->style->title,
+                       page->width_points - left - ES_MARGIN);
+    for (size_t i = 0; i < page->n_panels; i++) {
+        draw_titles(picture, page, &page->panels[i]);
+        es_status status = page->draw(picture, page, i);
+        if (status < 0)
+            return status;
+    }
+    if (page->draw_legend)
+        page->draw_legend(picture, page);
+    es_draw_bar(picture, page->colors,
+                &(es_color_bar){page->scale, page->scale_text, page->bar.x,
+                                page->bar.y, page->bar.height});
+    draw_footer(picture, page);
+    return page->style->zoom > 0 ? es_picture_zoom(picture, page->style->zoom)
+                                 : ES_OK;
+}
+
+es_status es_page_draw(es_picture **out, const es_page *page)
+{
+    es_picture *picture = NULL;
+    es_status status = es_picture_new(&picture, page->width_points,
+                                      page->height_points, page->colors->paper);
+    if (status == ES_OK)
+        status = draw_all(picture, page);
+    if (status == ES_OK)
+        *out = picture;
+    else
+        es_picture_free(picture);
+    return status;
+}
