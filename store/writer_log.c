@@ -6,6 +6,8 @@
    files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
+#include "analyzer/base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,13 +270,6 @@ bool es_writer_is_settled(const es_writer *writer)
     return writer->log.settled;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /** Of one attempt to empty the log. */
 typedef struct patience {
     int64_t deadline;
@@ -287,7 +282,7 @@ static int wait_for_readers(void *user, int n_waits)
     const struct timespec nap = {.tv_nsec = 1000000};
     const patience *left = user;
     (void)n_waits;
-    if (now_ms() >= left->deadline || !left->has_time(left->user))
+    if (es_now_ms() >= left->deadline || !left->has_time(left->user))
         return 0;
     nanosleep(&nap, NULL);
     return 1;
@@ -297,7 +292,7 @@ void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user)
 {
     es_log *log = &writer->log;
-    int64_t now = now_ms();
+    int64_t now = es_now_ms();
     if (log->broken || log->n_frames < EMPTY_FRAMES || now < log->retry)
         return;
     patience left = {now + PATIENCE_MS, has_time, user};
@@ -311,5 +306,5 @@ void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
         log->pause = LONGEST_PAUSE_MS;
     if (status == ES_OK)
         log->pause = 0;
-    log->retry = now_ms() + log->pause;
+    log->retry = es_now_ms() + log->pause;
 }

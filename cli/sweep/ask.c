@@ -1,46 +1,36 @@
 #include "cli/sweep/ask.h"
 
-#include "cli/output/wait.h"
+#include "analyzer/base/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ANSWER_MOST ((off_t)64 << 20) /* bytes */
 
 /* What it prints goes to files in memory: nobody has to read along. */
-static es_status start(pid_t *child, char *const argv[], int text, int trouble)
+static es_status run(int *code, char *const argv[], int text, int trouble,
+                     double limit)
 {
-    posix_spawn_file_actions_t files;
-    if (posix_spawn_file_actions_init(&files) != 0)
-        return es_fail(ES_ENOMEM, "out of memory to run %s", argv[0]);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
-                                     O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, text, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, trouble, STDERR_FILENO);
-    int reason = posix_spawnp(child, argv[0], &files, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (reason == 0)
-        return ES_OK;
-    return es_fail(reason == ENOENT ? ES_ENOTFOUND : ES_EIO,
-                   "%s cannot be run: %s", argv[0], strerror(reason));
-}
-
-/* False: the time was up. */
-static bool wait_for(int *code, pid_t child, double limit)
-{
-    int how;
-    bool in_time = es_wait_ended(&how, child, child, limit);
-    *code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-    return in_time;
+    es_process child;
+    es_process_end end;
+    int error = es_process_start(
+        &child, &(es_process_options){
+                    .argv = argv, .streams = {ES_STREAM_NULL, text, trouble}});
+    if (error)
+        return es_fail(error == ENOENT ? ES_ENOTFOUND : ES_EIO,
+                       "%s cannot be run: %s", argv[0], strerror(error));
+    bool in_time =
+        es_process_wait_or_kill(&end, &child, (int64_t)(limit * 1000));
+    es_process_free(&child);
+    *code = end.code;
+    return in_time ? ES_OK
+                   : es_fail(ES_EIO, "%s does not answer within %g s", argv[0],
+                             limit);
 }
 
 static char *text_of(int fd)
@@ -87,18 +77,14 @@ static es_status take_answer(es_sweep_answer *out, int text, int trouble,
 
 es_status es_sweep_ask(es_sweep_answer *out, char *const argv[], double limit)
 {
-    pid_t child;
     int text = memfd_create("text", MFD_CLOEXEC);
     int trouble = memfd_create("trouble", MFD_CLOEXEC);
     *out = (es_sweep_answer){.text = NULL};
-    es_status status =
-        text >= 0 && trouble >= 0
-            ? start(&child, argv, text, trouble)
-            : es_fail(ES_EIO, "%s cannot be run: %s", argv[0], strerror(errno));
-    if (status == ES_OK && !wait_for(&out->code, child, limit))
+    es_status status;
+    if (text < 0 || trouble < 0)
         status =
-            es_fail(ES_EIO, "%s does not answer within %g s", argv[0], limit);
-    if (status == ES_OK)
+            es_fail(ES_EIO, "%s cannot be run: %s", argv[0], strerror(errno));
+    else if ((status = run(&out->code, argv, text, trouble, limit)) == ES_OK)
         status = take_answer(out, text, trouble, argv[0]);
     if (text >= 0)
         close(text);

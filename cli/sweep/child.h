@@ -2,10 +2,10 @@
 #ifndef ES_SWEEP_CHILD_H
 #define ES_SWEEP_CHILD_H
 
+#include "analyzer/base/process.h"
 #include "cli/sweep/plan.h"
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 /**
  * Where the program is: `program` itself if it has a '/'; else beside this
@@ -24,12 +24,12 @@ es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
  *
  * ES_OK; ES_EIO, ES_ENOMEM. A program that is not there is exit code 127.
  */
-es_status es_sweep_child_start(pid_t *out, const char *program,
+es_status es_sweep_child_start(es_process *out, const char *program,
                                const char *folder, const es_sweep_run *run,
                                bool goes_on) ES_MUST_USE;
 
 /** False: it runs still. `why` is written: "" if the training did what it had
- *  to, even if that ended in NaN; else what it died of. */
-bool es_sweep_child_ended(char *why, size_t size, pid_t child);
+ *  to, even if that ended in NaN; else what it died of. Ended, it is freed. */
+bool es_sweep_child_ended(char *why, size_t size, es_process *child);
 
 #endif

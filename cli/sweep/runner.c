@@ -15,8 +15,8 @@
 /* A run at work. */
 typedef struct worker {
     const es_sweep_run *run;
-    pid_t pid; /* 0: idle */
-    int lock;  /* es_sweep_folder_take_run's, while at work */
+    es_process child; /* pid 0: idle */
+    int lock;         /* es_sweep_folder_take_run's, while at work */
     bool asked_to_stop;
     int64_t written; /* when and how long its files are, to see a change */
     es_sweep_view view;
@@ -79,7 +79,7 @@ static void draw(runner *of)
     const char **names = calloc(n_at_once, sizeof *names);
     const es_sweep_view **views = calloc(n_at_once, sizeof *views);
     for (size_t i = 0; names && views && i < n_at_once; i++)
-        if (of->workers[i].pid) {
+        if (of->workers[i].child.pid) {
             names[n] = of->workers[i].run->name;
             views[n++] = &of->workers[i].view;
         }
@@ -102,7 +102,7 @@ static es_status start(runner *of, worker *at)
     if (status == ES_OK)
         status = es_sweep_folder_clear(job->folder, name, goes_on);
     if (status == ES_OK)
-        status = es_sweep_child_start(&at->pid, job->program, job->folder,
+        status = es_sweep_child_start(&at->child, job->program, job->folder,
                                       at->run, goes_on);
     if (status != ES_OK)
         return status;
@@ -134,7 +134,7 @@ static es_status begin(runner *of, worker *at, const es_sweep_run *run)
     }
     if (status == ES_OK && !es_sweep_is_done(at->view.stage))
         status = start(of, at);
-    if (!at->pid && at->lock >= 0)
+    if (!at->child.pid && at->lock >= 0)
         close(at->lock);
     return status;
 }
@@ -143,7 +143,7 @@ static es_status fill_worker(runner *of, worker *at)
 {
     es_status status = ES_OK;
     const es_sweep_plan *plan = of->job->plan;
-    while (!at->pid && of->next < plan->n && status == ES_OK) {
+    while (!at->child.pid && of->next < plan->n && status == ES_OK) {
         size_t next = of->next++;
         if (!of->done[next])
             status = begin(of, at, &plan->runs[next]);
@@ -164,7 +164,6 @@ static void end(runner *of, worker *at, const char *why, bool told)
 {
     const char *folder = of->job->folder, *name = at->run->name;
     char *stop = es_sweep_path(folder, name, ".db.stop");
-    at->pid = 0;
     of->n_working--;
     if (stop)
         unlink(stop); /* it ended before it was asked */
@@ -190,16 +189,16 @@ static void reap(runner *of, bool told)
     char why[128];
     for (size_t i = 0; i < of->job->n_at_once; i++) {
         worker *at = &of->workers[i];
-        if (at->pid && es_sweep_child_ended(why, sizeof why, at->pid))
+        if (at->child.pid && es_sweep_child_ended(why, sizeof why, &at->child))
             end(of, at, why, told);
     }
 }
 
-static void signal_all(const runner *of, int number)
+static void signal_all(runner *of, int number)
 {
     for (size_t i = 0; i < of->job->n_at_once; i++)
-        if (of->workers[i].pid)
-            kill(of->workers[i].pid, number);
+        if (of->workers[i].child.pid)
+            es_process_signal(&of->workers[i].child, number);
 }
 
 /* --- the loop -------------------------------------------------------------*/
@@ -236,7 +235,7 @@ static es_status work(runner *of, const sigset_t *set)
         of->result->signal = wait_for_signal(set);
         reap(of, of->result->signal != 0);
         for (size_t i = 0; i < of->job->n_at_once; i++)
-            if (of->workers[i].pid)
+            if (of->workers[i].child.pid)
                 look(of, &of->workers[i]);
     }
     stop_all(of, set);

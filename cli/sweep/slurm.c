@@ -1,5 +1,6 @@
 #include "cli/sweep/slurm.h"
 
+#include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
 #include "cli/sweep/ask.h"
@@ -108,12 +109,10 @@ static es_status find_path(char out[PATH_MAX], const char *path)
 
 static es_status find_self(char out[PATH_MAX])
 {
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    if (n < 0)
-        return es_fail(ES_EIO, "cannot tell where this program is: %s",
-                       strerror(errno));
-    out[n] = '\0';
-    return ES_OK;
+    return es_process_self(out)
+               ? ES_OK
+               : es_fail(ES_EIO, "cannot find where this program is: %s",
+                         strerror(errno));
 }
 
 static void print_head(FILE *stream, const es_sweep_submission *given, size_t n,

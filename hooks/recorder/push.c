@@ -65,7 +65,7 @@ static es_status write_when_room(es_recorder *recorder, const es_frame *frame,
             break;
     }
     if (is_gone(recorder) || es_recorder_hear(recorder, 0) ||
-        es_child_has_ended(&recorder->child, 0))
+        es_process_has_ended(&recorder->child, 0))
         return say_why(recorder);
     return es_fail(ES_EFULL,
                    "%s: the ring is full: entropy-recorder (pid %d) does not "

@@ -85,7 +85,7 @@ static void free_recorder(es_recorder *recorder)
     if (recorder->mine)
         munmap(recorder->mine, 1);
     es_held_close(&recorder->control);
-    es_child_free(&recorder->child);
+    es_process_free(&recorder->child);
     for (size_t i = 0; i < recorder->n_declared; i++)
         free(recorder->declared[i].name);
     free(recorder->declared);
@@ -129,7 +129,7 @@ static es_status new_recorder(es_recorder **out,
     es_recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder)
         return es_fail(ES_ENOMEM, "out of memory");
-    recorder->control.fd = recorder->child.handle.fd = -1;
+    recorder->control.fd = -1;
     recorder->n_layer = options->run->n_layer;
     recorder->n_head = options->run->n_head;
     recorder->wait_ms = options->wait_ms < 0 ? 0
@@ -212,8 +212,8 @@ static es_status start(es_recorder *recorder,
     }
     recorder->control = es_held_take(sockets[0]);
     const int fds[] = {ring, hello, sockets[1], trainer};
-    status =
-        es_child_start(&recorder->child, options->program, options->path, fds);
+    status = es_recorder_start(&recorder->child, options->program,
+                               options->path, fds);
 done:
     close_fd(ring);
     close_fd(hello);
@@ -232,8 +232,8 @@ static es_status await_opening(es_recorder *recorder)
         return ES_OK;
     }
     if (answer == ES_SILENT)
-        es_child_kill(&recorder->child);
-    es_child_reap(&recorder->child, REAP_MS, how, sizeof how);
+        es_process_signal(&recorder->child, SIGKILL);
+    es_recorder_reap(how, sizeof how, &recorder->child, REAP_MS);
     if (answer == ES_ANSWERED)
         return es_fail((es_status)recorder->reply.code, "%s",
                        recorder->reply.text);
@@ -278,7 +278,7 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     while (!es_recorder_hear(recorder, SLICE_MS)) {
         /* Looked at first: its last words come before its end. */
         bool ended = es_recorder_is_gone(recorder) ||
-                     es_child_has_ended(&recorder->child, 0);
+                     es_process_has_ended(&recorder->child, 0);
         if (ended && !es_recorder_hear(recorder, 0))
             return ES_HUNG_UP;
         uint64_t tail = atomic_load(&words->tail);
@@ -348,8 +348,8 @@ static es_status end(es_recorder *recorder, es_run_status status,
     es_ring_close(&recorder->ring, (uint32_t)status);
     es_answer answer = await_end(recorder, status);
     char how[64];
-    es_child_reap(&recorder->child, answer == ES_SILENT ? 0 : REAP_MS, how,
-                  sizeof how);
+    es_recorder_reap(how, sizeof how, &recorder->child,
+                     answer == ES_SILENT ? 0 : REAP_MS);
     *report = count(recorder);
     if (answer == ES_ANSWERED)
         return judge(recorder, report);

@@ -2,34 +2,10 @@
 #ifndef ES_RECORDER_INTERNAL_H
 #define ES_RECORDER_INTERNAL_H
 
+#include "analyzer/base/process.h"
 #include "hooks/recorder/recorder.h"
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
-#include <sys/types.h>
-
-/**
- * A descriptor in a process that is not ours: the host may close every one
- * that it does not know, and its own files get the numbers.
- */
-typedef struct es_held {
-    int fd; /* -1: none */
-    dev_t device;
-    ino_t inode;
-} es_held;
-
-es_held es_held_take(int fd);
-
-/** Whether the number still is what it was. */
-bool es_held_is_ours(const es_held *held);
-
-/** Closes it if it is ours. */
-void es_held_close(es_held *held);
-
-/** The recorder process, as its parent holds it. */
-typedef struct es_child {
-    pid_t pid;
-    es_held handle; /* pidfd */
-} es_child;
 
 /**
  * Starts the recorder program in a session of its own, with default signals
@@ -41,26 +17,18 @@ typedef struct es_child {
  *
  * ES_OK or ES_EBROKEN.
  */
-es_status es_child_start(es_child *out, const char *program, const char *path,
-                         const int fds[ES_FD_END - ES_FD_RING]) ES_MUST_USE;
+es_status es_recorder_start(es_process *out, const char *program,
+                            const char *path,
+                            const int fds[ES_FD_END - ES_FD_RING]) ES_MUST_USE;
 
 /**
  * Waits for its end, at most `ms` milliseconds, and leaves no zombie.
  *
- *   how  (size) written: "was killed by signal 9", "ended with code 3",
- *        "is gone" if the host program reaped it before us, "does not
- *        answer" if it still runs
+ *   out  (size) written: "was killed by signal 9", "ended with exit code 3",
+ *        "is gone: no exit code" if the host program reaped it before us,
+ *        "does not answer" if it still runs
  */
-void es_child_reap(es_child *child, int64_t ms, char *how, size_t size);
-
-/** Lets go of the handle of a process that may still run. */
-void es_child_free(es_child *child);
-
-/** Waits for its end, at most `ms` milliseconds. */
-bool es_child_has_ended(es_child *child, int64_t ms);
-
-/** Kills it. */
-void es_child_kill(es_child *child);
+void es_recorder_reap(char *out, size_t size, es_process *process, int64_t ms);
 
 typedef struct es_declared {
     char *name;
@@ -74,7 +42,7 @@ struct es_recorder {
     uint32_t owner;      /* what words->owner holds while the recorder lives */
     unsigned char *mine; /* a page with a 1, which a forked child finds as 0 */
     es_held control;     /* socket; after opening only its end says something */
-    es_child child;
+    es_process child;
     char *path;
     int64_t n_layer, n_head;
     int64_t wait_ms, answer_ms;

@@ -28,13 +28,6 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-int64_t es_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Not FUTEX_PRIVATE: the two sides are different processes. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
 {

@@ -17,6 +17,7 @@
 #ifndef ES_RING_H
 #define ES_RING_H
 
+#include "analyzer/base/clock.h"
 #include "analyzer/base/status.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -175,8 +176,5 @@ void es_ring_wake(es_ring *ring);
  * capacity: until the bell or the time.
  */
 void es_ring_wait(es_ring *ring, uint32_t bell, size_t bytes, int64_t ms);
-
-/** Milliseconds of the monotonic clock. */
-int64_t es_now_ms(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* Back-ends by name: the CPU's is part of the program, the device's a library
  * that is loaded when it is asked for, so that a program built with it starts
  * on machines that have no driver. */
+#include "analyzer/base/process.h"
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <dlfcn.h>
@@ -27,8 +28,7 @@ static es_status no_precision(const char *name, es_precision precision)
 /* The folder of the running program; "" if nobody knows. */
 static void find_program(char folder[PATH_MAX])
 {
-    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    folder[n > 0 ? n : 0] = 0;
+    es_process_self(folder);
     char *slash = strrchr(folder, '/');
     folder[slash ? slash - folder : 0] = 0;
 }

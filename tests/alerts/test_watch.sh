@@ -46,7 +46,7 @@ same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 
 exits 'a command that fails is given up' 3 'given.db: deliveries given up: 1, still owed: 0' "$scan" watch --once runs --state given.db --exec false
 exits 'which is told' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
 exits 'and not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
-exits 'one that is ended by a signal' 3 'exec: .*ended by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
+exits 'one that is ended by a signal' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
 exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
 exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
 exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec "sh -c 'echo noise >noise.db'"

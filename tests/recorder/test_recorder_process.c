@@ -112,9 +112,9 @@ static void test_recorder_process__another_program(void **state)
 {
     (void)state;
     assert_null(open_with(recording_path("p.db"), "/bin/true"));
-    assert_non_null(strstr(es_message(), "ended with code 0"));
+    assert_non_null(strstr(es_message(), "ended with exit code 0"));
     assert_null(open_with(recording_path("p.db"), "/bin/false"));
-    assert_non_null(strstr(es_message(), "ended with code 1"));
+    assert_non_null(strstr(es_message(), "ended with exit code 1"));
     const char *script = recording_path("suicide");
     make_script(script, "#!/bin/sh\nkill -SEGV $$\n", 0755);
     assert_null(open_with(recording_path("p.db"), script));

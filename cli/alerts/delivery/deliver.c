@@ -184,27 +184,31 @@ static int deliver_all(es_ledger *ledger, es_action action,
     return code;
 }
 
+struct order {
+    es_action action;
+    const es_deliver_options *options;
+};
+
 /* In a session of its own: what a terminal sends to the watcher must not end
    it between claim and settlement. */
-static int be_the_child(es_action action, const es_deliver_options *options)
+static int be_the_child(void *argument)
 {
+    const struct order *order = argument;
     es_ledger *ledger = NULL;
-    setsid();
     signal(SIGPIPE, SIG_IGN);
-    es_status status = es_ledger_open(&ledger, options->ledger);
+    es_status status = es_ledger_open(&ledger, order->options->ledger);
     if (status != ES_OK) {
         es_print_note("%s", es_message());
         return ES_DELIVER_AGAIN;
     }
-    int code = deliver_all(ledger, action, options);
+    int code = deliver_all(ledger, order->action, order->options);
     es_ledger_close(ledger);
     return code;
 }
 
-pid_t es_deliver_start(es_action action, const es_deliver_options *options)
+int es_deliver_start(es_process *out, es_action action,
+                     const es_deliver_options *options)
 {
-    pid_t child = fork();
-    if (child == 0)
-        _exit(be_the_child(action, options));
-    return child;
+    struct order order = {action, options};
+    return es_process_fork(out, be_the_child, &order);
 }

@@ -11,9 +11,9 @@
 #ifndef ES_DELIVER_H
 #define ES_DELIVER_H
 
+#include "analyzer/base/process.h"
 #include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/webhook.h"
-#include <sys/types.h>
 
 typedef enum es_action {
     ES_ACTION_PRINT,
@@ -40,9 +40,10 @@ enum {
     ES_DELIVER_GONE   /* standard output cannot be written */
 };
 
-/** Starts a process that makes the deliveries of this action; its pid, or -1
- *  and errno. The caller must have no ledger and no run file open. */
-pid_t es_deliver_start(es_action action, const es_deliver_options *options);
+/** Starts a process that makes the deliveries of this action. 0 or an errno.
+ *  The caller must have no ledger and no run file open. */
+int es_deliver_start(es_process *out, es_action action,
+                     const es_deliver_options *options);
 
 /**
  * Runs a command: the alert as JSON and a line end on its standard input, its

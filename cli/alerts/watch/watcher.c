@@ -6,15 +6,12 @@
 #include "cli/alerts/watch/known.h"
 #include "cli/output/print.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,10 +21,9 @@
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
-    pid_t pid;    /* 0: none */
-    int fd;       /* pidfd */
-    int tries;    /* that failed, one after the other */
-    double again; /* not before; monotonic seconds */
+    es_process process; /* pid 0: none */
+    int tries;          /* that failed, one after the other */
+    double again;       /* not before; monotonic seconds */
 } worker;
 
 typedef struct watcher {
@@ -182,29 +178,25 @@ static void start_workers(watcher *w)
     double now = seconds(CLOCK_MONOTONIC);
     for (int i = 0; i < ES_N_ACTIONS; i++) {
         worker *of = &w->workers[i];
-        if (!w->owes[i] || of->pid || now < of->again || !can_do(w, i))
+        if (!w->owes[i] || of->process.pid || now < of->again || !can_do(w, i))
             continue;
         w->owes[i] = false;
-        pid_t pid = es_deliver_start((es_action)i, &w->options->deliver);
-        if (pid < 0) {
-            es_print_note("no process for a delivery: %s", strerror(errno));
+        int error =
+            es_deliver_start(&of->process, (es_action)i, &w->options->deliver);
+        if (error) {
+            es_print_note("no process for a delivery: %s", strerror(error));
             of->again = now + 1;
             w->owes[i] = true;
-            continue;
         }
-        of->pid = pid;
-        of->fd = pidfd_open(pid, 0);
     }
 }
 
 /* 1, 2, 4 ... seconds after a failure. */
-static void end_worker(watcher *w, int action, int code)
+static void end_worker(watcher *w, int action, const es_process_end *end)
 {
     worker *of = &w->workers[action];
-    if (of->fd >= 0)
-        close(of->fd);
-    of->pid = 0;
-    int how = WIFEXITED(code) ? WEXITSTATUS(code) : ES_DELIVER_AGAIN;
+    es_process_free(&of->process);
+    int how = end->lost || end->signal ? ES_DELIVER_AGAIN : end->code;
     w->output_gone = w->output_gone || how == ES_DELIVER_GONE;
     if (how == ES_DELIVER_DONE) {
         of->tries = 0;
@@ -219,15 +211,10 @@ static void end_worker(watcher *w, int action, int code)
 static void end_workers(watcher *w, bool wait)
 {
     for (int i = 0; i < ES_N_ACTIONS; i++) {
-        int code;
-        pid_t pid = w->workers[i].pid;
-        pid_t done = 0;
-        if (pid)
-            while ((done = waitpid(pid, &code, wait ? 0 : WNOHANG)) < 0 &&
-                   errno == EINTR)
-                ;
-        if (pid && done == pid)
-            end_worker(w, i, code);
+        es_process_end end;
+        es_process *process = &w->workers[i].process;
+        if (process->pid && es_process_wait(&end, process, wait ? -1 : 0))
+            end_worker(w, i, &end);
     }
 }
 
@@ -247,8 +234,10 @@ static bool wait_for(watcher *w, double deadline, bool listen)
     struct pollfd fds[ES_N_ACTIONS + 1];
     for (int i = 0; i < ES_N_ACTIONS; i++) {
         const worker *of = &w->workers[i];
-        fds[i] = (struct pollfd){.fd = of->pid ? of->fd : -1, .events = POLLIN};
-        if (w->owes[i] && !of->pid && of->again > 0)
+        const es_process *process = &of->process;
+        fds[i] = (struct pollfd){.fd = process->pid ? process->handle.fd : -1,
+                                 .events = POLLIN};
+        if (w->owes[i] && !process->pid && of->again > 0)
             deadline = fmin(deadline, of->again);
     }
     fds[ES_N_ACTIONS] =

@@ -1,0 +1,262 @@
+/* Starting, watching and ending processes, for all programs and for the
+   library in a host program. A program is started by vfork: the host may have
+   hundreds of gigabytes mapped, and what posix_spawn does not offer (a signal
+   at the parent's death) is a call more in the child. */
+#include "analyzer/base/process.h"
+
+#include "analyzer/base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FIRST_PASSED 3
+#define MOST_PASSED 8
+
+/* --- starting ------------------------------------------------------------- */
+
+/* Handlers are the caller's functions: none may run in the child. */
+static void set_signals(es_process_place place, const sigset_t *mask)
+{
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction now;
+        if (sigaction(number, NULL, &now) == 0 &&
+            (place != ES_PLACE_CALLER || now.sa_handler != SIG_IGN))
+            signal(number, SIG_DFL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, place == ES_PLACE_CALLER ? mask : &none, NULL);
+}
+
+/* Out of the way of all numbers that are given out, first. */
+static bool set_descriptors(const es_process_options *options)
+{
+    int n = FIRST_PASSED + (int)options->n_passed;
+    int lifted[FIRST_PASSED + MOST_PASSED];
+    for (int i = 0; i < n; i++) {
+        int fd = i < FIRST_PASSED ? options->streams[i]
+                                  : options->passed[i - FIRST_PASSED];
+        if (fd == ES_STREAM_NULL)
+            fd = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        lifted[i] = fd == ES_STREAM_INHERIT
+                        ? fd
+                        : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PASSED + n);
+        bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays so */
+        if (lifted[i] == -1 && !is_closed)
+            return false;
+    }
+    for (int i = 0; i < n; i++)
+        if (lifted[i] >= 0 && dup2(lifted[i], i) < 0)
+            return false;
+    if (options->n_passed > 0)
+        closefrom(n);
+    return true;
+}
+
+/* In the child, which shares the caller's memory until it executes. */
+static int become(const es_process_options *options, pid_t parent,
+                  const sigset_t *mask)
+{
+    if (options->place == ES_PLACE_SESSION)
+        setsid();
+    if (options->place == ES_PLACE_GROUP)
+        setpgid(0, 0);
+    if (options->death_signal) {
+        prctl(PR_SET_PDEATHSIG, options->death_signal);
+        if (getppid() != parent)
+            return ESRCH;
+    }
+    if (!set_descriptors(options))
+        return errno;
+    set_signals(options->place, mask);
+    execvp(options->program ? options->program : options->argv[0],
+           options->argv);
+    return errno;
+}
+
+static void hold(es_process *out, pid_t pid, es_process_place place)
+{
+    *out = (es_process){
+        .pid = pid, .handle = es_held_take(pidfd_open(pid, 0)), .place = place};
+    out->watched = out->handle.fd >= 0;
+}
+
+int es_process_start(es_process *out, const es_process_options *options)
+{
+    *out = (es_process){.pid = 0};
+    if (options->n_passed > MOST_PASSED)
+        return EINVAL;
+    sigset_t all, mask;
+    int cancel;
+    volatile int error = 0; /* the child's, too */
+    pid_t parent = getpid();
+    sigfillset(&all);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        error = become(options, parent, &mask);
+        _exit(error == ENOENT ? 127 : 126);
+    }
+    if (pid < 0)
+        error = errno;
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    pthread_setcancelstate(cancel, &cancel);
+    if (pid < 0)
+        return error;
+    hold(out, pid, options->place);
+    out->error = error;
+    if (!error || options->as_shell)
+        return 0;
+    es_process_end end;
+    es_process_wait(&end, out, -1);
+    es_process_free(out);
+    return error;
+}
+
+int es_process_fork(es_process *out, int (*main)(void *), void *argument)
+{
+    *out = (es_process){.pid = 0};
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        _exit(main(argument));
+    }
+    if (pid < 0)
+        return errno;
+    hold(out, pid, ES_PLACE_SESSION);
+    return 0;
+}
+
+/* --- its pidfd ------------------------------------------------------------ */
+
+/* Before Linux 6.9 every pidfd has the inode of all anonymous files. A process
+   that somebody else has reaped has the number -1. */
+static bool is_handle_of(int fd, pid_t pid)
+{
+    char path[64], line[256];
+    int number = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "Pid: %d", &number) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return number == pid || number == -1;
+}
+
+/* A new one if the host closed the first. */
+static int handle_of(es_process *process)
+{
+    es_held *handle = &process->handle;
+    if (process->watched &&
+        (!es_held_is_ours(handle) || !is_handle_of(handle->fd, process->pid)))
+        *handle = es_held_take(pidfd_open(process->pid, 0));
+    return handle->fd;
+}
+
+void es_process_free(es_process *process)
+{
+    if (process->pid && is_handle_of(process->handle.fd, process->pid))
+        es_held_close(&process->handle);
+    *process = (es_process){.pid = 0};
+}
+
+/* --- ending --------------------------------------------------------------- */
+
+void es_process_signal(es_process *process, int number)
+{
+    int fd = handle_of(process);
+    if (fd >= 0)
+        pidfd_send_signal(fd, number, NULL, 0);
+    else if (!process->watched)
+        kill(process->pid, number);
+}
+
+bool es_process_has_ended(es_process *process, int64_t ms)
+{
+    struct pollfd end = {.fd = handle_of(process), .events = POLLIN};
+    if (end.fd < 0)
+        return true;
+    int64_t deadline = es_now_ms() + ms;
+    for (;;) {
+        int64_t left = deadline - es_now_ms();
+        int slice = left <= 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+        int n = poll(&end, 1, slice);
+        if (n > 0 || (n == 0 && left <= slice) || (n < 0 && errno != EINTR))
+            return n > 0;
+    }
+}
+
+bool es_process_wait(es_process_end *end, es_process *process, int64_t ms)
+{
+    siginfo_t info = {0};
+    if (ms > 0 && !es_process_has_ended(process, ms))
+        return false;
+    int fd = handle_of(process), failed = -1;
+    /* By pidfd: never another child of the host, whatever it reaps itself. */
+    if (fd >= 0 || !process->watched)
+        while ((failed = waitid(fd >= 0 ? P_PIDFD : P_PID,
+                                (id_t)(fd >= 0 ? fd : process->pid), &info,
+                                WEXITED | (ms == 0 ? WNOHANG : 0))) != 0 &&
+               errno == EINTR)
+            ;
+    if (!failed && info.si_pid == 0)
+        return false;
+    int status = info.si_status;
+    bool exited = info.si_code == CLD_EXITED;
+    *end = failed   ? (es_process_end){.lost = true}
+           : exited ? (es_process_end){.code = status}
+                    : (es_process_end){.code = 128 + status, .signal = status};
+    return true;
+}
+
+bool es_process_wait_or_kill(es_process_end *end, es_process *process,
+                             int64_t ms)
+{
+    if (es_process_wait(end, process, ms))
+        return true;
+    if (process->place == ES_PLACE_CALLER)
+        es_process_signal(process, SIGKILL);
+    else
+        kill(-process->pid, SIGKILL);
+    es_process_wait(end, process, -1);
+    return false;
+}
+
+void es_process_end_text(char *out, size_t size, const es_process_end *end)
+{
+    if (end->lost)
+        snprintf(out, size, "no exit code");
+    else if (end->signal)
+        snprintf(out, size, "killed by signal %d", end->signal);
+    else
+        snprintf(out, size, "exit code %d", end->code);
+}
+
+/* --- programs beside each other ------------------------------------------- */
+
+bool es_process_self(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+bool es_process_beside(char out[PATH_MAX], const char *file, const char *tail)
+{
+    const char *slash = strrchr(file, '/');
+    if (!slash)
+        return false;
+    int n = snprintf(out, PATH_MAX, "%.*s%s", (int)(slash - file), file, tail);
+    return n > 0 && n < PATH_MAX && access(out, X_OK) == 0;
+}

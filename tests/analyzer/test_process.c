@@ -1,0 +1,171 @@
+/* analyzer/base/process: what a child begins with, how its end is reported,
+   and that nothing is left behind. */
+#include "analyzer/base/process.h"
+#include "tests/support/cmocka_all.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int n_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* What a shell command prints, and how it ends, as text. */
+static void run(char *out, size_t size, const char *command,
+                es_process_options options, int64_t ms)
+{
+    es_process child;
+    es_process_end end;
+    char text[64];
+    int file = memfd_create("out", MFD_CLOEXEC), before = n_descriptors();
+    char *argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char *)command, NULL};
+    options.argv = options.argv ? options.argv : argv;
+    options.streams[0] = ES_STREAM_NULL;
+    options.streams[1] = options.streams[2] = file;
+    assert_int_equal(es_process_start(&child, &options), 0);
+    bool in_time = es_process_wait_or_kill(&end, &child, ms);
+    es_process_end_text(text, sizeof text, &end);
+    ssize_t n = pread(file, out, size - 1, 0);
+    snprintf(out + n, size - (size_t)n, "%s%s", in_time ? "" : "late, ", text);
+    es_process_free(&child);
+    assert_int_equal(n_descriptors(), before);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    close(file);
+}
+
+static void test_process__an_end_is_reported_as_it_was(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *expected;
+        int64_t ms;
+        es_process_place place;
+    } cases[] = {
+        {"exit 3", "exit code 3", -1, ES_PLACE_CALLER},
+        {"echo a", "a\nexit code 0", 10000, ES_PLACE_GROUP},
+        {"kill -9 $$", "killed by signal 9", 10000, ES_PLACE_SESSION},
+        {"sleep 100", "late, killed by signal 9", 50, ES_PLACE_CALLER},
+        {"sleep 100; :", "late, killed by signal 9", 50, ES_PLACE_GROUP},
+        {"read x || echo none", "none\nexit code 0", -1, ES_PLACE_CALLER},
+    };
+    char out[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run(out, sizeof out, cases[i].command,
+            (es_process_options){.place = cases[i].place}, cases[i].ms);
+        assert_string_equal(out, cases[i].expected);
+    }
+}
+
+static void test_process__a_group_of_its_own_has_default_signals(void **state)
+{
+    (void)state;
+    char out[256];
+    signal(SIGUSR1, SIG_IGN);
+    run(out, sizeof out, "kill -USR1 $$; echo on",
+        (es_process_options){.place = ES_PLACE_GROUP}, -1);
+    assert_string_equal(out, "killed by signal 10");
+    run(out, sizeof out, "kill -USR1 $$; echo on",
+        (es_process_options){.place = ES_PLACE_CALLER}, -1);
+    assert_string_equal(out, "on\nexit code 0");
+    signal(SIGUSR1, SIG_DFL);
+}
+
+static void test_process__only_passed_descriptors_are_inherited(void **state)
+{
+    (void)state;
+    char out[256];
+    int file = open("/dev/zero", O_RDONLY); /* not close-on-exec */
+    const int passed[] = {STDERR_FILENO, STDIN_FILENO, file};
+    assert_int_equal(dup2(file, 40), 40);
+    run(out, sizeof out,
+        "readlink /proc/$$/fd/5; [ -e /proc/$$/fd/40 ] || echo closed",
+        (es_process_options){.passed = passed, .n_passed = 3}, -1);
+    assert_string_equal(out, "/dev/zero\nclosed\nexit code 0");
+    close(file);
+    close(40);
+}
+
+static void test_process__a_program_that_is_missing(void **state)
+{
+    (void)state;
+    char out[256], *argv[] = {(char[]){"/nonexistent/program"}, NULL};
+    es_process child;
+    es_process_options options = {.argv = argv};
+    assert_int_equal(es_process_start(&child, &options), ENOENT);
+    assert_int_equal(child.pid, 0);
+    options.program = "/dev/null";
+    assert_int_equal(es_process_start(&child, &options), EACCES);
+    options.as_shell = true;
+    run(out, sizeof out, NULL, options, -1);
+    assert_string_equal(out, "exit code 126");
+    options.program = NULL;
+    run(out, sizeof out, NULL, options, -1);
+    assert_string_equal(out, "exit code 127");
+}
+
+/* A host that closes the pidfd, gives its number to a file of its own, or reaps
+   our child. */
+static void test_process__a_host_may_take_what_is_ours(void **state)
+{
+    (void)state;
+    char text[64],
+        *argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit 4"}, NULL};
+    const es_process_options options = {.argv = argv};
+    for (int reaps = 0; reaps < 2; reaps++) {
+        es_process child;
+        es_process_end end;
+        assert_int_equal(es_process_start(&child, &options), 0);
+        int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        assert_true(dup2(file, child.handle.fd) >= 0);
+        int number = child.handle.fd;
+        if (reaps)
+            assert_int_equal(waitpid(child.pid, NULL, 0), child.pid);
+        assert_true(es_process_wait(&end, &child, 10000));
+        es_process_end_text(text, sizeof text, &end);
+        assert_string_equal(text, reaps ? "no exit code" : "exit code 4");
+        es_process_free(&child);
+        assert_true(fcntl(number, F_GETFD) >= 0); /* the host's file stays */
+        close(number);
+        close(file);
+    }
+}
+
+static int add_one(void *number)
+{
+    return *(int *)number + (getsid(0) == getpid());
+}
+
+static void test_process__a_copy_ends_with_what_its_function_returns(void **s)
+{
+    (void)s;
+    es_process child;
+    es_process_end end;
+    int number = 41;
+    assert_int_equal(es_process_fork(&child, add_one, &number), 0);
+    assert_true(es_process_wait(&end, &child, -1));
+    assert_int_equal(end.code, 42);
+    es_process_free(&child);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_process__an_end_is_reported_as_it_was),
+        cmocka_unit_test(test_process__a_group_of_its_own_has_default_signals),
+        cmocka_unit_test(test_process__only_passed_descriptors_are_inherited),
+        cmocka_unit_test(test_process__a_program_that_is_missing),
+        cmocka_unit_test(test_process__a_host_may_take_what_is_ours),
+        cmocka_unit_test(
+            test_process__a_copy_ends_with_what_its_function_returns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
