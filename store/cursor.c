@@ -1,6 +1,9 @@
+/* Samples in order of step: of one series by a query, of a whole run by as many
+   queries merged with a heap. What is damaged is handed out as missing values
+   or is an error. */
 #include "store/reader_internal.h"
 
-#include "analyzer/base/value.h"
+#include "analyzer/base/checked.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
@@ -71,14 +74,10 @@ static es_status take_values(lane *l, es_reader *reader)
         l->values = bytes;
         return ES_OK;
     }
-    if (!l->copy)
-        l->copy = malloc(n * sizeof *l->copy);
-    if (!l->copy)
-        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
-    if (bytes)
-        memcpy(l->copy, bytes, n * sizeof *l->copy);
-    for (size_t i = 0; !bytes && i < n; i++)
-        l->copy[i] = es_missing();
+    if (!l->copy &&
+        (status = es_alloc(&l->copy, n, sizeof *l->copy, "a sample")) < 0)
+        return status;
+    es_value_copy(l->copy, bytes, n);
     l->values = l->copy;
     return ES_OK;
 }
@@ -140,21 +139,18 @@ static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
 static es_status create(es_cursor **out, es_reader *reader, size_t n_lanes)
 {
     *out = NULL;
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0)
+    es_status status;
+    es_cursor *cursor;
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = es_alloc(out, 1, sizeof **out, "a cursor")) < 0)
         return status;
-    es_cursor *cursor = calloc(1, sizeof *cursor);
-    if (cursor) {
-        cursor->reader = reader;
-        cursor->lanes = calloc(n_lanes + 1, sizeof *cursor->lanes);
-        cursor->heap = calloc(n_lanes + 1, sizeof *cursor->heap);
-    }
-    if (!cursor || !cursor->lanes || !cursor->heap) {
-        es_cursor_close(cursor);
-        return es_fail(ES_ENOMEM, "out of memory");
-    }
-    *out = cursor;
-    return ES_OK;
+    cursor = *out;
+    cursor->reader = reader;
+    if ((status = es_alloc(&cursor->lanes, n_lanes, sizeof *cursor->lanes,
+                           "a cursor's series")) < 0)
+        return status;
+    return es_alloc(&cursor->heap, n_lanes, sizeof *cursor->heap,
+                    "a cursor's series");
 }
 
 static es_status add_lane(es_cursor *cursor, const es_series *series,
@@ -170,10 +166,9 @@ static es_status add_lane(es_cursor *cursor, const es_series *series,
 es_status es_cursor_open(es_cursor **out, es_reader *reader,
                          const es_series *series, int64_t from, int64_t to)
 {
-    es_status status = create(out, reader, 1);
-    if (status == ES_OK)
-        status = add_lane(*out, series, from, to);
-    if (status < 0) {
+    es_status status;
+    if ((status = create(out, reader, 1)) < 0 ||
+        (status = add_lane(*out, series, from, to)) < 0) {
         es_cursor_close(*out);
         *out = NULL;
     }

@@ -4,6 +4,7 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,14 @@ es_status es_value_find(const void **bytes, es_reader *reader,
         return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
     *bytes = NULL;
     return note(reader, series, step);
+}
+
+void es_value_copy(float *values, const void *bytes, size_t n)
+{
+    if (bytes)
+        memcpy(values, bytes, n * sizeof *values);
+    for (size_t i = 0; !bytes && i < n; i++)
+        values[i] = es_missing();
 }
 
 bool es_reader_has_checksums(const es_reader *reader)

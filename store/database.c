@@ -1,21 +1,30 @@
+/* A connection to a run file or a watcher's state, for readers and writers:
+   where the file is, what may lie beside it, opening it so that nothing in it
+   is trusted, and SQLite's errors as one line each. */
 #include "store/store_internal.h"
 
+#include "analyzer/base/checked.h"
+
 #include <errno.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *es_join(const char *a, const char *b)
+#define LONGEST_SUFFIX 16 /* bytes; "-journal" has 8 */
+
+const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix)
 {
-    size_t n = strlen(a), m = strlen(b);
-    char *joined = malloc(n + m + 1);
-    if (!joined)
-        return NULL;
-    memcpy(joined, a, n);
-    memcpy(joined + n, b, m + 1);
-    return joined;
+    if (snprintf(out, PATH_MAX, "%s%s", file, suffix) >= PATH_MAX)
+        out[0] = '\0';
+    return out;
+}
+
+int es_beside_stat(struct stat *st, const char *file, const char *suffix)
+{
+    char path[PATH_MAX];
+    return lstat(es_beside(path, file, suffix), st) == 0 ? 0 : errno;
 }
 
 /* --- where the file is --------------------------------------------------- */
@@ -40,8 +49,9 @@ static es_status resolve(char **out, const char *path)
         return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
     if (strcmp(absolute, "/") != 0)
         strncat(absolute, "/", sizeof absolute - strlen(absolute) - 1);
-    *out = es_join(absolute, name);
-    return *out ? ES_OK : es_fail(ES_ENOMEM, "out of memory");
+    if (strlen(absolute) + strlen(name) + LONGEST_SUFFIX >= PATH_MAX)
+        return es_fail(ES_EIO, "%s: %s", path, strerror(ENAMETOOLONG));
+    return es_copy_text(out, strcat(absolute, name));
 }
 
 static es_status fail_kind(const char *path, mode_t mode)
@@ -102,15 +112,12 @@ static es_status check_companions(const es_database *database, bool orphans)
     struct stat st;
     es_status status = ES_OK;
     for (size_t i = 0; i < 3 && status == ES_OK; i++) {
-        char *file = es_join(database->file, suffixes[i]);
-        if (!file)
-            return es_fail(ES_ENOMEM, "out of memory");
-        if (lstat(file, &st) == 0)
+        int error = es_beside_stat(&st, database->file, suffixes[i]);
+        if (!error)
             status = check_companion(database, suffixes[i], &st, orphans);
-        else if (errno != ENOENT)
+        else if (error != ENOENT)
             status = es_fail(ES_EIO, "%s%s: %s", database->path, suffixes[i],
-                             strerror(errno));
-        free(file);
+                             strerror(error));
     }
     return status;
 }
@@ -118,10 +125,8 @@ static es_status check_companions(const es_database *database, bool orphans)
 es_status es_database_locate(es_database *database, const char *path)
 {
     database->owner = getpid();
-    database->path = strdup(path);
-    if (!database->path)
-        return es_fail(ES_ENOMEM, "out of memory");
-    return resolve(&database->file, path);
+    es_status status = es_copy_text(&database->path, path);
+    return status < 0 ? status : resolve(&database->file, path);
 }
 
 es_status es_database_inspect(const es_database *database, int64_t *size)
@@ -225,15 +230,6 @@ es_status es_database_check_owner(const es_database *database)
 
 /* --- opening ------------------------------------------------------------- */
 
-static bool has_log(const es_database *database)
-{
-    struct stat st;
-    char *log = es_join(database->file, "-wal");
-    bool there = log && lstat(log, &st) == 0;
-    free(log);
-    return there;
-}
-
 /**
  * Reads the header before SQLite has, through its own file handle: one clear
  * message for what is no run file. With a log beside it the first page may be
@@ -243,6 +239,7 @@ static es_status check_header(const es_database *database)
 {
     static const char magic[16] = "SQLite format 3";
     sqlite3_file *file = NULL;
+    struct stat log;
     unsigned char header[100];
     sqlite3_int64 size = 0;
     sqlite3_file_control(database->handle, "main", SQLITE_FCNTL_FILE_POINTER,
@@ -253,7 +250,7 @@ static es_status check_header(const es_database *database)
     if (rc == SQLITE_OK && size == 0)
         return es_fail(ES_EFORMAT, "%s: is empty: not a run file",
                        database->path);
-    if (rc == SQLITE_OK && has_log(database))
+    if (rc == SQLITE_OK && es_beside_stat(&log, database->file, "-wal") == 0)
         return ES_OK;
     if (rc == SQLITE_OK)
         rc = file->pMethods->xRead(file, header, sizeof header, 0);

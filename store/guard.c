@@ -7,7 +7,6 @@
 #include "store/store_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,12 +39,9 @@ static int check_file(es_guard *guard, const char *path, const char *suffix)
 static int check_absent(es_guard *guard, const char *suffix)
 {
     struct stat st;
-    char *path = es_join(guard->file, suffix);
-    if (!path)
-        return SQLITE_NOMEM;
-    bool there = lstat(path, &st) == 0;
-    free(path);
-    return there ? refuse(guard, suffix, "is not ours: remove it") : SQLITE_OK;
+    return es_beside_stat(&st, guard->file, suffix) == 0
+               ? refuse(guard, suffix, "is not ours: remove it")
+               : SQLITE_OK;
 }
 
 /* What follows the name of the file in `path`; NULL: it is another file. */

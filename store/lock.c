@@ -1,4 +1,9 @@
+/* The writer's lock of a run file, and which of them this process holds: a
+   reader in the process that writes must not close a descriptor of the file.
+   An open-file-description lock, so that threads count as others. */
 #include "store/store_internal.h"
+
+#include "analyzer/base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,11 +126,10 @@ static es_status write_pid(int fd, const char *path)
 
 es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
 {
-    char *path = es_join(file, SUFFIX);
-    if (!path)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = ES_DONE;
+    char path[PATH_MAX];
     int fd = -1;
+    es_status status = ES_DONE;
+    es_beside(path, file, SUFFIX);
     for (int i = 0; i < N_TRIES && status == ES_DONE; i++) {
         status = open_lock_file(&fd, path);
         if (status == ES_OK)
@@ -135,11 +139,13 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
     }
     if (status == ES_DONE)
         status = es_fail(ES_EIO, "%s: somebody keeps removing it", path);
-    if (status < 0) {
-        free(path);
+    if (status < 0)
+        return status;
+    *lock = (es_lock){.fd = fd, .owner = getpid()};
+    if ((status = es_copy_text(&lock->path, path)) < 0) {
+        close(fd);
         return status;
     }
-    *lock = (es_lock){.fd = fd, .path = path, .owner = getpid()};
     list(lock);
     status = write_pid(fd, path);
     if (status < 0)
@@ -163,12 +169,10 @@ void es_lock_release(es_lock *lock, bool remove)
 es_status es_lock_check(bool *held, const char *file, const char *shown)
 {
     struct flock lock = whole_file(F_RDLCK);
-    char *path = es_join(file, SUFFIX);
+    char path[PATH_MAX];
     *held = false;
-    if (!path)
-        return es_fail(ES_ENOMEM, "%s: out of memory", shown);
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    free(path);
+    int fd = open(es_beside(path, file, SUFFIX),
+                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
         return ES_OK; /* a symbolic link is no lock of ours */
     bool known = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;

@@ -1,7 +1,6 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/text.h"
-#include "analyzer/base/value.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,18 +40,16 @@ static es_status open_reader(es_reader *reader, const char *path)
 {
     int64_t size = 0;
     es_database *database = &reader->database;
-    es_status status = es_database_locate(database, path);
-    if (status == ES_OK)
-        status = es_database_inspect(database, &size);
-    if (status == ES_OK && size < 0)
-        status = es_fail(ES_EIO, "%s: no such file", path);
-    if (status == ES_OK)
-        status = es_database_open(database, false);
-    if (status == ES_OK)
-        status = prepare(reader);
-    if (status == ES_OK)
-        status = es_contents_load(&reader->contents, database);
-    return status;
+    es_status status;
+    if ((status = es_database_locate(database, path)) < 0 ||
+        (status = es_database_inspect(database, &size)) < 0)
+        return status;
+    if (size < 0)
+        return es_fail(ES_EIO, "%s: no such file", path);
+    if ((status = es_database_open(database, false)) < 0 ||
+        (status = prepare(reader)) < 0)
+        return status;
+    return es_contents_load(&reader->contents, database);
 }
 
 es_status es_reader_open(es_reader **out, const char *path)
@@ -233,10 +230,9 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
     sqlite3_stmt *s = NULL;
     if (!run)
         return ES_EARGUMENT;
-    es_status status = es_database_check_owner(&reader->database);
-    if (status == ES_OK)
-        status = es_database_prepare(&reader->database, &s, sql);
-    if (status < 0)
+    es_status status;
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = es_database_prepare(&reader->database, &s, sql)) < 0)
         return status;
     es_bind_text(s, 1, run->info.config);
     int rc = SQLITE_DONE;
@@ -254,11 +250,12 @@ es_status es_reader_events(es_reader *reader, size_t index,
     const es_stored_run *run = find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
-    es_status status = es_database_check_owner(&reader->database);
-    if (status == ES_OK && !reader->events.loaded)
-        status = es_events_load(&reader->events, &reader->contents,
-                                &reader->database);
-    if (status < 0)
+    es_status status;
+    if ((status = es_database_check_owner(&reader->database)) < 0)
+        return status;
+    if (!reader->events.loaded &&
+        (status = es_events_load(&reader->events, &reader->contents,
+                                 &reader->database)) < 0)
         return status;
     *n = run->n_events;
     *events = run->n_events ? reader->events.events + run->first_event : NULL;
@@ -291,16 +288,16 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
 static es_status find_ends(es_reader *reader, int64_t series_id, int64_t *first,
                            int64_t *last)
 {
-    es_status status = es_reader_find_step(reader, ES_SQL_STEP_UP, series_id, 0,
-                                           ES_MAX_STEP, first);
-    if (status == ES_OK)
-        status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series_id, 0,
-                                     ES_MAX_STEP, last);
-    if (status == ES_OK &&
-        (*first > *last || (*first == ES_UNKNOWN && *last != ES_UNKNOWN)))
-        status = es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
-                         reader->database.path);
-    return status;
+    es_status status;
+    if ((status = es_reader_find_step(reader, ES_SQL_STEP_UP, series_id, 0,
+                                      ES_MAX_STEP, first)) < 0 ||
+        (status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series_id, 0,
+                                      ES_MAX_STEP, last)) < 0)
+        return status;
+    if (*first > *last || (*first == ES_UNKNOWN && *last != ES_UNKNOWN))
+        return es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
+                       reader->database.path);
+    return ES_OK;
 }
 
 size_t es_reader_n_series(const es_reader *reader, size_t run)
@@ -436,10 +433,8 @@ static es_status read_sample(es_reader *reader, const es_series *series,
     es_status status = es_database_status(&reader->database, rc);
     if (status == ES_OK && rc == SQLITE_ROW)
         status = es_value_find(&bytes, reader, s, 0, series, step);
-    if (status == ES_OK && bytes)
-        memcpy(values, bytes, n * sizeof *values);
-    for (size_t i = 0; status == ES_OK && !bytes && i < n; i++)
-        values[i] = es_missing();
+    if (status == ES_OK)
+        es_value_copy(values, bytes, n);
     sqlite3_reset(s);
     if (status == ES_OK && rc != SQLITE_ROW)
         return fail_no_step(reader, series, step);

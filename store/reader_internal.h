@@ -97,6 +97,9 @@ es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step) ES_MUST_USE;
 
+/** values (n): what es_value_find found; missing values for NULL. */
+void es_value_copy(float *values, const void *bytes, size_t n);
+
 /** Replaces the events (n) of a run by those and one for each of its damaged
  *  samples, in order of step. ES_OK, ES_ENOMEM. */
 es_status es_damage_add_events(es_reader *reader, size_t run,

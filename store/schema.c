@@ -130,13 +130,12 @@ es_status es_schema_check_id(const es_database *database, uint32_t id)
 static es_status check_version(es_database *database)
 {
     int64_t version = 0, id = 0;
-    es_status status =
-        es_database_integer(database, "PRAGMA application_id", &id);
-    if (status == ES_OK)
-        status = es_schema_check_id(database, (uint32_t)id);
-    if (status == ES_OK)
-        status = es_database_integer(database, "PRAGMA user_version", &version);
-    if (status < 0)
+    es_status status;
+    if ((status = es_database_integer(database, "PRAGMA application_id", &id)) <
+            0 ||
+        (status = es_schema_check_id(database, (uint32_t)id)) < 0 ||
+        (status = es_database_integer(database, "PRAGMA user_version",
+                                      &version)) < 0)
         return status;
     if (version > ES_SCHEMA_VERSION)
         return es_fail(ES_EVERSION,

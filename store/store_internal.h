@@ -4,10 +4,12 @@
 
 #include "analyzer/base/status.h"
 #include "store/run.h"
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* Samples are bound and handed out as they lie in memory. */
@@ -98,6 +100,12 @@ void es_database_finalise_all(const es_database *database,
 /** One integer from a query without parameters. */
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
+
+/** The path of FILE-suffix; "", which no file has, if that is too long. */
+const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
+
+/** lstat of FILE-suffix; 0 or an errno. */
+int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 
 /* --- view.c -------------------------------------------------------------- */
 
@@ -194,9 +202,6 @@ es_status es_lock_check(bool *held, const char *file,
 bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
-
-/** a followed by b, malloc'd; NULL: out of memory. */
-char *es_join(const char *a, const char *b);
 
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);
 

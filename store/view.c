@@ -244,15 +244,11 @@ static void forget_pages(view_file *view)
 static int open_shm(view_file *view)
 {
     struct stat st;
-    char *path = es_join(view->path, "-shm");
-    if (!path)
-        return SQLITE_NOMEM;
-    view->shm = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    int reason = errno;
-    free(path);
-    errno = reason;
+    char path[PATH_MAX];
+    view->shm = open(es_beside(path, view->path, "-shm"),
+                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (view->shm < 0)
-        return reason == ENOENT ? SQLITE_OK : SQLITE_CANTOPEN;
+        return errno == ENOENT ? SQLITE_OK : SQLITE_CANTOPEN;
     if (fstat(view->shm, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
         return SQLITE_OK;
     close(view->shm);

@@ -225,14 +225,16 @@ static bool has_moved(const es_writer *writer)
 
 es_status es_writer_check_place(const es_writer *writer)
 {
-    es_status status = es_database_check_owner(&writer->database);
-    if (status == ES_OK && has_moved(writer))
-        status = es_fail(ES_EIO,
-                         "%s: removed, moved or replaced while it was "
-                         "written: what was recorded is in the old file, if "
-                         "that is still somewhere",
-                         writer->database.path);
-    return status;
+    es_status status;
+    if ((status = es_database_check_owner(&writer->database)) < 0)
+        return status;
+    if (has_moved(writer))
+        return es_fail(ES_EIO,
+                       "%s: removed, moved or replaced while it was "
+                       "written: what was recorded is in the old file, if "
+                       "that is still somewhere",
+                       writer->database.path);
+    return ES_OK;
 }
 
 /** Another file lies where ours was: the log beside it may be its own, and
@@ -270,13 +272,9 @@ static es_status settle(es_writer *writer)
  *  file is what it was at the last whole checkpoint. */
 static void remove_log(const es_writer *writer)
 {
-    static const char *const tails[] = {"-wal", "-shm"};
-    for (int i = 0; i < 2; i++) {
-        char *name = es_join(writer->database.file, tails[i]);
-        if (name)
-            unlink(name);
-        free(name);
-    }
+    char path[PATH_MAX];
+    unlink(es_beside(path, writer->database.file, "-wal"));
+    unlink(es_beside(path, writer->database.file, "-shm"));
 }
 
 /** `remove`: take the file away too. */

@@ -9,7 +9,6 @@
 #include "analyzer/base/clock.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -168,10 +167,7 @@ static es_status check_all(es_writer *writer)
 
 static bool find(const es_writer *writer, struct stat *st)
 {
-    char *name = es_join(writer->database.file, "-wal");
-    bool found = name && lstat(name, st) == 0;
-    free(name);
-    return found;
+    return es_beside_stat(st, writer->database.file, "-wal") == 0;
 }
 
 bool es_writer_log_is_away(const es_writer *writer)

@@ -228,10 +228,9 @@ es_status es_writer_run(es_writer *writer, int64_t *run_id,
                         const es_run_info *info, int64_t resume_step)
 {
     bool own;
-    es_status status = check_info(writer, info);
-    if (status == ES_OK)
-        status = es_writer_enter(writer, &own);
-    if (status < 0)
+    es_status status;
+    if ((status = check_info(writer, info)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
         return status;
     status = find_or_add_run(writer, run_id, info, resume_step);
     return es_writer_leave(writer, own, status);

@@ -102,11 +102,11 @@ static es_status find_or_add_series(es_writer *writer, int64_t *series_id,
                                     es_shape shape, es_phase phase,
                                     const char *unit)
 {
-    es_status status = find_series(writer, series_id, run, name, shape, phase);
-    if (status == ES_OK && !*series_id)
-        status =
-            add_series(writer, series_id, run->id, name, shape, phase, unit);
-    if (status < 0)
+    es_status status;
+    if ((status = find_series(writer, series_id, run, name, shape, phase)) < 0)
+        return status;
+    if (!*series_id && (status = add_series(writer, series_id, run->id, name,
+                                            shape, phase, unit)) < 0)
         return status;
     return know_series(
         writer,
@@ -133,14 +133,12 @@ es_status es_writer_series(es_writer *writer, int64_t *series_id,
     if ((unsigned)shape > ES_SHAPE_HEAD || (unsigned)phase > ES_PHASE_EVAL)
         return es_fail(ES_EARGUMENT, "%s: series %s: no such shape or phase",
                        writer->database.path, name);
-    es_status status =
-        es_writer_check_text(writer, "a series' name", name, ES_MAX_NAME);
-    if (status == ES_OK)
-        status =
-            es_writer_check_text(writer, "a series' unit", unit, ES_MAX_NAME);
-    if (status == ES_OK)
-        status = es_writer_enter(writer, &own);
-    if (status < 0)
+    es_status status;
+    if ((status = es_writer_check_text(writer, "a series' name", name,
+                                       ES_MAX_NAME)) < 0 ||
+        (status = es_writer_check_text(writer, "a series' unit", unit,
+                                       ES_MAX_NAME)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
         return status;
     status =
         find_or_add_series(writer, series_id, run, name, shape, phase, unit);

@@ -68,15 +68,13 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
 
 static es_status prepare(es_session *session, unsigned char **strings)
 {
-    es_status status = es_ring_attach(&session->ring, ES_FD_RING);
-    if (status == ES_OK)
-        status = read_hello(&session->hello, strings);
-    if (status == ES_OK)
-        status = es_watch_start(&session->watch, &session->ring,
-                                (pid_t)session->hello.trainer);
-    if (status == ES_OK)
-        status = es_session_open(session);
-    return status;
+    es_status status;
+    if ((status = es_ring_attach(&session->ring, ES_FD_RING)) < 0 ||
+        (status = read_hello(&session->hello, strings)) < 0 ||
+        (status = es_watch_start(&session->watch, &session->ring,
+                                 (pid_t)session->hello.trainer)) < 0)
+        return status;
+    return es_session_open(session);
 }
 
 /* To the greeting. */

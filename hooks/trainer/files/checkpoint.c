@@ -113,14 +113,16 @@ static es_status check_version(const es_checkpoint *checkpoint)
                        "%s: not a checkpoint of entropy-train, which alone"
                        " can be resumed",
                        path);
-    es_status status = take_whole(&version, checkpoint,
-                                  ES_CHECKPOINT_VERSION_TEXT, 1, INT_MAX);
-    if (status == ES_OK && version > ES_CHECKPOINT_VERSION)
-        status = es_fail(ES_EVERSION,
-                         "%s: version %" PRId64 " is newer than this program's"
-                         " %d: upgrade entropy-train",
-                         path, version, ES_CHECKPOINT_VERSION);
-    return status;
+    es_status status;
+    if ((status = take_whole(&version, checkpoint, ES_CHECKPOINT_VERSION_TEXT,
+                             1, INT_MAX)) < 0)
+        return status;
+    if (version > ES_CHECKPOINT_VERSION)
+        return es_fail(ES_EVERSION,
+                       "%s: version %" PRId64 " is newer than this program's"
+                       " %d: upgrade entropy-train",
+                       path, version, ES_CHECKPOINT_VERSION);
+    return ES_OK;
 }
 
 static es_status take_config(es_checkpoint *checkpoint)
@@ -277,13 +279,12 @@ static es_status load_part(es_model *model, float **values,
 {
     es_parameter parameter = es_model_parameter(model, array);
     const es_tensor *tensor = NULL;
-    es_status status = find_tensor(&tensor, checkpoint, &parameter, part);
-    if (status == ES_OK)
-        status = read_tensor(values, checkpoint, tensor);
-    if (status == ES_OK)
-        status = es_checkpoint_check_finite(es_checkpoint_path(checkpoint),
-                                            tensor->name, *values, tensor->n);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = find_tensor(&tensor, checkpoint, &parameter, part)) < 0 ||
+        (status = read_tensor(values, checkpoint, tensor)) < 0 ||
+        (status =
+             es_checkpoint_check_finite(es_checkpoint_path(checkpoint),
+                                        tensor->name, *values, tensor->n)) < 0)
         return status;
     if (part == ES_PART_VALUE)
         return es_model_set(model, array, *values, tensor->n);

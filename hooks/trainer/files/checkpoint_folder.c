@@ -309,12 +309,11 @@ es_status es_checkpoint_folder_save(es_checkpoint_folder *folder,
                                     const es_checkpoint_state *state)
 {
     char path[ES_PATH_SIZE];
-    es_status status = path_of(path, folder, state->step);
-    if (status == ES_OK)
-        status = es_checkpoint_write(path, model, settings, state);
-    if (status == ES_OK)
-        status = remove_old(folder, state->step);
-    return status;
+    es_status status;
+    if ((status = path_of(path, folder, state->step)) < 0 ||
+        (status = es_checkpoint_write(path, model, settings, state)) < 0)
+        return status;
+    return remove_old(folder, state->step);
 }
 
 /* --- finding ------------------------------------------------------------- */

@@ -243,14 +243,12 @@ static es_status open_checked(es_tokens *tokens)
     if (size < HEADER)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
-    status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path);
-    if (status == ES_OK)
-        status = header_read(tokens, header);
-    if (status == ES_OK)
-        status = check_size(tokens, size);
-    if (status == ES_OK)
-        status = check_tokens(tokens, header, size - HEADER);
-    return status;
+    if ((status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path)) <
+            0 ||
+        (status = header_read(tokens, header)) < 0 ||
+        (status = check_size(tokens, size)) < 0)
+        return status;
+    return check_tokens(tokens, header, size - HEADER);
 }
 
 es_status es_tokens_open(es_tokens **out, const char *path)

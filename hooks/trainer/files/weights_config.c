@@ -243,18 +243,16 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
 static es_status take_all(es_weights *weights, int n_head, const json_t *from,
                           const char *path)
 {
-    es_status status = check_type(weights, from, path);
-    if (status == ES_OK)
-        status = check_sizes(weights, from, path);
-    if (status == ES_OK)
-        status = check_rules(weights, from, path);
-    if (status == ES_OK)
-        status = take_activation(weights, from, path);
-    if (status == ES_OK && is_neox(weights))
-        status = take_size(&weights->config.ctx, from, ctx_names.neox, path);
-    if (status == ES_OK)
-        status = take_heads(weights, n_head, from, path);
-    return status;
+    es_status status;
+    if ((status = check_type(weights, from, path)) < 0 ||
+        (status = check_sizes(weights, from, path)) < 0 ||
+        (status = check_rules(weights, from, path)) < 0 ||
+        (status = take_activation(weights, from, path)) < 0)
+        return status;
+    if (is_neox(weights) && (status = take_size(&weights->config.ctx, from,
+                                                ctx_names.neox, path)) < 0)
+        return status;
+    return take_heads(weights, n_head, from, path);
 }
 
 es_status es_weights_read_config(es_weights *weights, int n_head)

@@ -259,10 +259,11 @@ static es_status check_tied(const es_weights *weights)
     bool same = head->n == wte->n;
     for (size_t at = 0; same && at < wte->n; at += CHUNK) {
         size_t n = wte->n - at < CHUNK ? wte->n - at : CHUNK;
-        es_status status = es_safetensors_read(weights->file, wte, ours, at, n);
-        if (status == ES_OK)
-            status = es_safetensors_read(weights->file, head, other, at, n);
-        if (status != ES_OK)
+        es_status status;
+        if ((status = es_safetensors_read(weights->file, wte, ours, at, n)) <
+                0 ||
+            (status = es_safetensors_read(weights->file, head, other, at, n)) <
+                0)
             return status;
         same = memcmp(ours, other, n * sizeof *ours) == 0;
     }
