@@ -5,10 +5,13 @@
  */
 #include "store/infile.h"
 
+#include "analyzer/base/checked.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,17 +115,30 @@ es_status es_infile_stream(FILE **out, const char *path)
     return status;
 }
 
-es_status es_infile_load(char *out, size_t *n, size_t size, const char *path)
+es_status es_infile_load(char **out, size_t *n, const char *path,
+                         const es_infile_limit *limit)
 {
     FILE *stream;
-    *n = 0;
+    *out = NULL;
     es_status status = es_infile_stream(&stream, path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
+    if ((status = es_alloc(out, limit->bytes + 1, 1, path)) < 0)
+        goto done;
     errno = 0;
-    *n = fread(out, 1, size, stream);
+    *n = fread(*out, 1, limit->bytes + 1, stream);
     if (ferror(stream))
         status = fail_read(path);
+    else if (*n > limit->bytes)
+        status = es_fail(limit->code, "%s: larger than the %zu KiB of %s", path,
+                         limit->bytes >> 10, limit->kind);
+    else
+        (*out)[*n] = '\0';
+done:
+    if (status < 0) {
+        free(*out);
+        *out = NULL;
+    }
     fclose(stream);
     return status;
 }

@@ -42,15 +42,21 @@ es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,
  */
 es_status es_infile_stream(FILE **out, const char *path) ES_MUST_USE;
 
+/** How large a text may be, and what is said of a larger one. */
+typedef struct es_infile_limit {
+    size_t bytes;
+    const char *kind; /* "a rules file" */
+    es_status code;   /* of a larger one */
+} es_infile_limit;
+
 /**
- * The first bytes of such a file.
+ * All of such a file.
  *
- *   out   (size) bytes
- *   n     written: fewer than `size` are all of the file
+ *   out   (n) bytes and a NUL, to be freed; NULL on failure
  *
- * ES_OK; es_infile_stream's; ES_EIO if it cannot be read.
+ * ES_OK; es_infile_stream's; ES_EIO if it cannot be read; limit->code.
  */
-es_status es_infile_load(char *out, size_t *n, size_t size,
-                         const char *path) ES_MUST_USE;
+es_status es_infile_load(char **out, size_t *n, const char *path,
+                         const es_infile_limit *limit) ES_MUST_USE;
 
 #endif

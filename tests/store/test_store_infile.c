@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SIZE 64
+static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 
 /* A wait for ever is a failure of this test, not of the suite. */
 static int begin(void **state)
@@ -34,21 +34,22 @@ static const char *new_fifo(void **state)
 
 static void assert_loads(const char *path, const char *text)
 {
-    char out[SIZE];
+    char *out;
     size_t n;
-    es_assert_ok(es_infile_load(out, &n, sizeof out, path));
+    es_assert_ok(es_infile_load(&out, &n, path, &limit));
     assert_int_equal(n, strlen(text));
-    assert_memory_equal(out, text, n);
+    assert_string_equal(out, text);
+    free(out);
 }
 
 static void
 test_store_infile__a_fifo_that_nobody_writes_is_refused(void **state)
 {
-    char out[SIZE];
+    char *out;
     size_t n;
     const char *path = new_fifo(state);
     es_assert_status(ES_EIO, "fifo: a FIFO that nobody writes",
-                     es_infile_load(out, &n, sizeof out, path));
+                     es_infile_load(&out, &n, path, &limit));
 }
 
 static void
@@ -62,16 +63,17 @@ test_store_infile__a_fifo_with_a_writer_is_read_to_its_end(void **state)
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
     /* Until the writer waits in its open there is none. */
-    char out[SIZE];
+    char *out;
     size_t n = 0;
     es_status status = ES_EIO;
     for (int i = 0; status != ES_OK && i < 1000; i++) {
         usleep(1000);
-        status = es_infile_load(out, &n, sizeof out, path);
+        status = es_infile_load(&out, &n, path, &limit);
     }
     es_assert_ok(status);
     assert_int_equal(n, 4);
-    assert_memory_equal(out, "late", 4);
+    assert_string_equal(out, "late");
+    free(out);
 }
 
 static void test_store_infile__a_pipe_is_read_as_of_the_shell(void **state)
@@ -92,26 +94,26 @@ static void test_store_infile__a_pipe_is_read_as_of_the_shell(void **state)
     close(ends[0]);
 }
 
-static void
-test_store_infile__a_device_without_end_is_read_in_part(void **state)
+static void test_store_infile__a_device_without_end_is_refused(void **state)
 {
-    char out[SIZE];
+    char *out;
     size_t n;
     (void)state;
-    es_assert_ok(es_infile_load(out, &n, sizeof out, "/dev/zero"));
-    assert_int_equal(n, sizeof out);
+    es_assert_status(ES_EUSAGE, "/dev/zero: larger than the 63 KiB of a test",
+                     es_infile_load(&out, &n, "/dev/zero", &limit));
+    assert_null(out);
     assert_loads("/dev/null", "");
 }
 
 static void test_store_infile__folders_and_absent_files_are_named(void **state)
 {
-    char out[SIZE];
+    char *out;
     size_t n;
     es_assert_status(ES_EIO, "Is a directory",
-                     es_infile_load(out, &n, sizeof out, *state));
+                     es_infile_load(&out, &n, *state, &limit));
     es_assert_status(
         ES_EIO, "none: No such file",
-        es_infile_load(out, &n, sizeof out, es_folder_file(state, "none")));
+        es_infile_load(&out, &n, es_folder_file(state, "none"), &limit));
 }
 
 static void
@@ -136,7 +138,7 @@ int main(void)
         TEST(a_fifo_that_nobody_writes_is_refused),
         TEST(a_fifo_with_a_writer_is_read_to_its_end),
         TEST(a_pipe_is_read_as_of_the_shell),
-        TEST(a_device_without_end_is_read_in_part),
+        TEST(a_device_without_end_is_refused),
         TEST(folders_and_absent_files_are_named),
         TEST(only_regular_files_are_read_in_parts),
     };

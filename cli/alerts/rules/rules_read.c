@@ -414,17 +414,12 @@ bool es_rules_file_is_set(const es_rules_file *file)
 
 es_status es_rules_file_read(es_rules_file *out, const char *path)
 {
+    static const es_infile_limit limit = {ES_RULES_FILE_BYTES, "a rules file",
+                                          ES_EUSAGE};
     size_t n;
-    es_status status;
+    char *text;
     es_rules_file_default(out);
-    char *text = malloc(ES_RULES_FILE_BYTES + 1);
-    if (!text)
-        return es_fail(ES_ENOMEM, "out of memory for a rules file");
-    status = es_infile_load(text, &n, ES_RULES_FILE_BYTES + 1, path);
-    if (status == ES_OK && n > ES_RULES_FILE_BYTES)
-        status =
-            es_fail(ES_EUSAGE, "%s: larger than the %d KiB of a rules file",
-                    path, ES_RULES_FILE_BYTES >> 10);
+    es_status status = es_infile_load(&text, &n, path, &limit);
     if (status == ES_OK)
         status = es_rules_file_parse(out, path, text, n);
     free(text);

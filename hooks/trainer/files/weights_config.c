@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_BYTES (1 << 20)
-
 /** A size of the model, by its two names. */
 typedef struct size_names {
     const char *gpt2, *neox;
@@ -72,22 +70,18 @@ static char *path_beside(const char *path)
 /** *out stays NULL if there is no such file. */
 static es_status load(json_t **out, const char *path)
 {
+    static const es_infile_limit limit = {1 << 20, "a configuration",
+                                          ES_EFORMAT};
     json_error_t error;
     size_t n;
+    char *text;
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return ES_OK;
-    char *text = malloc(MAX_BYTES + 1);
-    if (!text)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    es_status status = es_infile_load(text, &n, MAX_BYTES + 1, path);
-    if (status == ES_OK && n > MAX_BYTES)
-        status = es_fail(ES_EFORMAT, "%s: larger than %d KiB", path,
-                         MAX_BYTES >> 10);
-    if (status == ES_OK)
-        *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    free(text);
-    if (status != ES_OK)
+    es_status status = es_infile_load(&text, &n, path, &limit);
+    if (status < 0)
         return status;
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    free(text);
     if (!*out)
         return es_fail(ES_EFORMAT, "%s: line %d: %s", path, error.line,
                        error.text);

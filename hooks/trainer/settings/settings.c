@@ -199,14 +199,11 @@ static es_status read_lines(es_settings *settings, char *text, size_t n,
 
 es_status es_settings_read(es_settings *settings, const char *path)
 {
+    static const es_infile_limit limit = {ES_SETTINGS_FILE_MAX, "settings",
+                                          ES_EUSAGE};
     size_t n;
-    char *text = malloc(ES_SETTINGS_FILE_MAX + 1);
-    if (!text)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    es_status status = es_infile_load(text, &n, ES_SETTINGS_FILE_MAX + 1, path);
-    if (status == ES_OK && n > ES_SETTINGS_FILE_MAX)
-        status = es_fail(ES_EUSAGE, "%s: larger than the %d KiB of settings",
-                         path, ES_SETTINGS_FILE_MAX >> 10);
+    char *text;
+    es_status status = es_infile_load(&text, &n, path, &limit);
     if (status == ES_OK)
         status = read_lines(settings, text, n, path);
     free(text);
