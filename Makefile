@@ -75,7 +75,6 @@ PROCESS_SRC = $(call in,hooks/recorder/process)
 RECORDER_SRC = $(filter-out $(PROCESS_SRC),$(call in,hooks/recorder))
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,$(call in,hooks/trainer))
 CLI_SRC = $(filter-out cli/program/main.c,$(call in,cli))
-CORPUS_SRC = $(call in,samples/corpus)
 SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
@@ -172,9 +171,9 @@ $(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC
     $(call rooms,store analyzer)
 	$(call link,$(SQLITE_LIBS))
 
-$(BUILD)/entropy-corpus: $(call objects,$(CORPUS_SRC)) \
-    $(call rooms,trainer store analyzer)
-	$(call link,)
+$(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
+	@mkdir -p $(@D)
+	$(Q)sed 's/@VERSION@/$(VERSION)/' $< >$@ && chmod 755 $@
 
 # It records and reads; the entropy kernels, and OpenMP with them, stay out.
 LIBRARY_SRC = $(filter-out analyzer/entropy/%,$(ANALYZER_SRC)) $(STORE_SRC) \

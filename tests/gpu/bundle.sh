@@ -25,18 +25,18 @@ to=$(mktemp -d)
 trap 'rm -rf "$to"' EXIT
 mkdir -p "$to/lib" "$to/tests" "$to/shared/reference"
 
-programs=(entropy-train entropy-recorder entropy-scan entropy-corpus
-    gpu-bench-attention)
+programs=(entropy-train entropy-recorder entropy-scan gpu-bench-attention)
 for program in "${programs[@]}"; do
     strip -o "$to/$program" "$BUILD/$program"
 done
+cp "$BUILD/entropy-corpus" "$to/"
 for program in "$BUILD"/tests/test_cuda_* "$BUILD"/tests/lib*cuda*.so; do
     strip -o "$to/tests/$(basename "$program")" "$program"
 done
 strip -o "$to/libentropytrain_cuda.so" "$PLUGINS/libentropytrain_cuda.so"
 probe=tests/libcuda_probe.so
 [ ! -e "$PLUGINS/$probe" ] || strip -o "$to/$probe" "$PLUGINS/$probe"
-for program in "$to"/entropy-* "$to"/gpu-bench-attention "$to"/tests/test_*; do
+for program in "$to"/entropy-{train,recorder,scan} "$to"/gpu-bench-attention "$to"/tests/test_*; do
     ldd "$program"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/lib(c|m|pthread|dl|rt|stdc\+\+|gcc_s|cuda[a-z]*|cublas[A-Za-z]*)\.so' |

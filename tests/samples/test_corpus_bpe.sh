@@ -5,6 +5,7 @@ set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 corpus=$BUILD/entropy-corpus
+python() { /usr/bin/python3 "$@"; } # the one that Debian's modules are of
 train=$BUILD/entropy-train
 
 number() { od -An -tu8 -j"$2" -N8 "$1" | tr -d ' '; }
@@ -107,10 +108,16 @@ for i in $(seq 60); do
     printf 'def function_%d(argument):\n    """Number %d."""\n' "$i" $((i * 77)) 
     printf '    for number in range(%d):\n        print(number,  argument)\n\n' "$i"
 done | split -l 9 --additional-suffix=.py - "$dir/src/m"
-exits 'without the programs: the package is named' 3 'spm_train: .*install .*sentencepiece' \
-    env PATH="$dir/none" "$corpus" --tokenizer bpe --vocab 400 -o "$dir/x.tok" "$dir/src"
-if ! command -v spm_train >/dev/null; then
-    skip 'byte-pair tokens' 'the Debian package sentencepiece is not installed'
+fake() { # PYTHON: the module that is found in place of sentencepiece
+    echo "$1" >"$dir/none/sentencepiece.py"
+}
+faked() { PYTHONPATH=$dir/none TMPDIR=$dir/t "$corpus" "$@"; }
+mkdir "$dir/t"
+fake 'raise ImportError'
+exits 'a missing library is named with its package' 3 'sentencepiece: .*install .*python3-sentencepiece' \
+    faked --tokenizer bpe --vocab 400 -o "$dir/x.tok" "$dir/src"
+if ! python -c 'import sentencepiece' 2>/dev/null; then
+    skip 'byte-pair tokens' 'the Debian package python3-sentencepiece is not installed'
     finish
     exit
 fi
@@ -137,14 +144,19 @@ named() {
         tokenizer "$dir/p.tok" | grep -qxE 'sentencepiece 500 [0-9a-f]{8}'
 }
 check 'the token file says of which model its tokens are' named
-decode() { ids "$1" | spm_decode --model="$2" --input_format=id | head -c -1; }
+decode() { # TOKENS MODEL: the text of the tokens
+    ids "$1" | python -c 'import sentencepiece, sys
+model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
+ids = [int(i) for i in sys.stdin.read().split()]
+sys.stdout.buffer.write(model.decode(ids).encode())' "$2"
+}
 lossless() {
     "$corpus" -q -o "$dir/b.tok" "$dir/src" &&
         decode "$dir/p.tok" "$dir/p.tok.model" | cmp - <(bytes "$dir/b.tok") &&
         [ "$(number "$dir/p.tok" 40)" = "$(number "$dir/b.tok" 40)" ] &&
         [ "$(number "$dir/p.tok" 48)" = "$(number "$dir/b.tok" 48)" ]
 }
-check 'spm_decode gives back every byte' lossless
+check 'the library decodes every byte' lossless
 split_holds() { # where the training part ends in bytes and in tokens
     local n
     n=$(number "$dir/p.tok" 24)
@@ -156,7 +168,7 @@ check 'the parts are those of the bytes' split_holds
 shorter() { [ "$(ids "$dir/p.tok" | wc -w)" -lt $(($(number "$dir/b.tok" 24) / 2)) ]; }
 check 'there are fewer tokens than bytes' shorter
 again() {
-    mkdir "$dir/t" && cp -r "$dir/src" "$dir/copy" &&
+    cp -r "$dir/src" "$dir/copy" &&
         TMPDIR="$dir/t" bpe "$dir/again.tok" -j 3 "$dir/copy" &&
         cmp "$dir/p.tok" "$dir/again.tok" && cmp "$dir/p.tok.model" "$dir/again.tok.model" &&
         [ -z "$(ls -A "$dir/t")" ]
@@ -189,58 +201,64 @@ batches() { # more text than one process gets, in the same order
 }
 check 'several processes: the documents stay in order' batches
 
-exits 'more pieces than the text has' 3 'spm_train: .*too high' \
+exits 'more pieces than the text has' 3 'sentencepiece: .*too high' \
     "$corpus" --tokenizer bpe --vocab 50000 -o "$dir/x.tok" "$dir/src"
 exits 'a sample of nothing' 3 '--sample 1: ' \
     "$corpus" --tokenizer bpe --sample 1 -o "$dir/x.tok" "$dir/src"
-exits 'fewer pieces than the bytes' 3 'spm_train: .*required_chars' \
+exits 'fewer pieces than the bytes' 3 'sentencepiece: .*required_chars' \
     "$corpus" --tokenizer bpe --vocab 100 -o "$dir/x.tok" "$dir/src"
 exits 'a model that is none' 3 'not a sentencepiece model' \
     "$corpus" --model "$dir/src/white.py" -o "$dir/x.tok" "$dir/src"
 head -c 2000 "$dir/p.tok.model" >"$dir/short.model"
-exits 'a model cut short' 3 'spm_export_vocab: ' \
+exits 'a model cut short' 3 'short.model: sentencepiece: ' \
     "$corpus" --model "$dir/short.model" -o "$dir/x.tok" "$dir/src"
 exits 'no such model' 3 'nowhere: ' "$corpus" --model "$dir/nowhere" -o "$dir/x.tok" "$dir/src"
-other() { # OPTION...: a model with other options than ours
-    cat "$dir"/src/m*.py | spm_train --input=/dev/stdin --model_prefix="$dir/other" \
-        --model_type=bpe --vocab_size=350 --minloglevel=2 "$@" >"$dir/log" 2>&1
+other() { # KEYWORDS: a model with other options than ours
+    cat "$dir"/src/m*.py >"$dir/other.txt" && python -c "import sentencepiece
+sentencepiece.SentencePieceTrainer.train(input='$dir/other.txt', minloglevel=2,
+    model_prefix='$dir/other', model_type='bpe', vocab_size=350, $1)" >"$dir/log" 2>&1
 }
-other --byte_fallback=true
+other byte_fallback=True
 exits 'a model that normalises' 3 'other.model: does not keep the text of .*src/' \
     "$corpus" --model "$dir/other.model" -o "$dir/x.tok" "$dir/src"
-other --hard_vocab_limit=false
+other hard_vocab_limit=False
 exits 'a model without bytes' 3 'byte fallback' \
     "$corpus" --model "$dir/other.model" -o "$dir/x.tok" "$dir/src"
-fake() { # SCRIPT: another spm_encode
-    rm -rf "$dir/bin" && mkdir "$dir/bin"
-    { echo '#!/bin/sh'; cat <<<"$1"; } >"$dir/bin/spm_encode"
-    chmod +x "$dir/bin/spm_encode"
+broken() { # NAME REGEX STATEMENT: an encoder that fails; it encodes `lines`
+    fake "import os, sys, time
+sys.path.remove('$dir/none')
+this = sys.modules.pop('sentencepiece')
+from sentencepiece import SentencePieceProcessor as Processor
+sys.modules['sentencepiece'] = this
+class SentencePieceProcessor(Processor):
+    def encode(self, lines, **options):
+        encoded = Processor.encode(self, lines, **options)
+        $3
+        return encoded"
+    [ -z "$2" ] || exits "$1" 3 "$2" \
+        faked --model "$dir/p.tok.model" -o "$dir/x.tok" "$dir/src"
 }
-broken() { # NAME REGEX SCRIPT
-    fake "$3"
-    exits "$1" 3 "$2" env PATH="$dir/bin:$PATH" TMPDIR="$dir/t" \
-        "$corpus" --model "$dir/p.tok.model" -o "$dir/x.tok" "$dir/src"
-}
-broken 'an encoder that is killed' 'spm_encode: ended by signal 9' 'kill -9 $$'
-broken 'an encoder that fails' 'spm_encode: exit code 7: no luck' 'echo no luck >&2; exit 7'
-broken 'an encoder that says nothing' 'does not keep the text' 'exit 0'
-broken 'an encoder that says what is no id' 'does not keep the text' 'yes word | head -100'
+broken 'an encoder that is killed' 'sentencepiece: ended by signal 9' 'os.kill(os.getpid(), 9)'
+broken 'an encoder that fails' 'sentencepiece: exit code 1: no luck' 'raise RuntimeError("no luck")'
+broken 'an encoder that says nothing' 'does not keep the text' 'encoded = []'
+broken 'an encoder that loses a token' 'does not keep the text' 'encoded[0].pop()'
 broken 'an encoder that takes a tab for a newline' 'does not keep the text' \
-    "$(command -v spm_encode) \"\$@\" | sed -E 's/(^| )10( |\$)/\111\2/g'"
-broken 'an encoder that says too large an id' 'does not keep the text' 'yes 500 | head -100'
-stopped() { # SIGTERM while spm_encode runs: it ends, too
-    fake 'echo $$ >"$0.pid"; exec sleep 60'
-    PATH="$dir/bin:$PATH" TMPDIR="$dir/t" "$corpus" --model "$dir/p.tok.model" \
+    'encoded = [[11 if i == 10 else i for i in line] for line in encoded]'
+broken 'an encoder that says too large an id' 'does not keep the text' 'encoded[0][0] = 500'
+broken 'an encoder that says a negative id' 'does not keep the text' 'encoded[0][0] = -1'
+broken '' '' "open('$dir/pid', 'w').write(str(os.getpid())); time.sleep(60)"
+stopped() { # SIGTERM while a process encodes: it ends, too
+    PYTHONPATH=$dir/none TMPDIR="$dir/t" "$corpus" --model "$dir/p.tok.model" \
         -o "$dir/x.tok" "$dir/src" 2>"$dir/messages" &
     local pid=$! i
     for i in $(seq 200); do
-        [ -s "$dir/bin/spm_encode.pid" ] && break
+        [ -s "$dir/pid" ] && break
         sleep 0.05
     done
     kill -TERM $pid
     wait $pid
-    [ $? = 143 ] && grep -q 'spm_encode: stopped by signal 15' "$dir/messages" &&
-        ! kill -0 "$(cat "$dir/bin/spm_encode.pid")" 2>/dev/null
+    [ $? = 143 ] && grep -q 'stopped by signal 15' "$dir/messages" &&
+        ! kill -0 "$(cat "$dir/pid")" 2>/dev/null
 }
 check 'SIGTERM ends it and its children' stopped
 absent() { [ ! -e "$dir/x.tok" ] && [ ! -e "$dir/x.tok.model" ] && [ -z "$(ls -A "$dir/t")" ]; }
