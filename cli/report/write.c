@@ -26,16 +26,13 @@ void es_report_json(FILE *out, const char *json, size_t n)
 static es_status write_json(FILE *out, const es_report *report,
                             const es_report_options *options)
 {
-    const es_rules_file *rules = options->summary.rules;
     es_json json;
     es_status status = ES_OK;
     es_json_begin(&json, out, &options->summary.max, report->observed);
     for (size_t i = 0; status == ES_OK && i < report->n_runs; i++)
         status = es_json_run(&json, report->runs[i].summary);
-    es_json_end_runs(&json);
-    if (status == ES_OK && rules && es_rules_file_is_set(rules))
-        es_rules_file_json(&(es_json_writer){.stream = out, .comma = true},
-                           rules);
+    if (status == ES_OK)
+        es_json_rules(&json, options->summary.rules);
     es_json_end(&json);
     return status;
 }

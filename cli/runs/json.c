@@ -166,13 +166,21 @@ es_status es_json_line(FILE *stream, const es_run_summary *summary)
 
 void es_json_end_runs(es_json *json)
 {
-    fputs("\n]", json->stream);
+    if (!json->ended)
+        fputs("\n]", json->stream);
     json->ended = true;
+}
+
+void es_json_rules(es_json *json, const es_rules_file *rules)
+{
+    es_json_end_runs(json);
+    if (rules && es_rules_file_is_set(rules))
+        es_rules_file_json(
+            &(es_json_writer){.stream = json->stream, .comma = true}, rules);
 }
 
 void es_json_end(es_json *json)
 {
-    if (!json->ended)
-        es_json_end_runs(json);
+    es_json_end_runs(json);
     fputs("}\n", json->stream);
 }

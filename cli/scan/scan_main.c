@@ -1,4 +1,7 @@
-/* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check */
+/* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Under the policy
+   observed a table, JSON or CSV takes two passes over the files, so that no
+   more than one run is in memory: the first finds the largest value. Pictures,
+   --sort and --compare need all runs at once, and one pass. */
 #include "analyzer/base/checked.h"
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
@@ -36,7 +39,7 @@ typedef struct scan {
     es_run_summary **kept; /* (n_kept) for pictures and the comparison; then
                               printed */
     size_t n_kept;
-    es_comparison *comparison; /* NULL: not asked for */
+    es_comparison *comparison; /* NULL: no --compare */
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
     size_t n_left_out;         /* of those shown: by --where */
     int output_code;           /* exit code of the first output that failed */
@@ -57,11 +60,11 @@ typedef struct scan {
 static es_status begin_text(scan *s)
 {
     es_table_options table;
+    es_status status;
     if (s->options.text == ES_TEXT_NONE)
         return ES_OK;
-    es_status status =
-        es_output_open(&s->output, &s->stream, s->options.text_file);
-    if (status != ES_OK)
+    if ((status =
+             es_output_open(&s->output, &s->stream, s->options.text_file)) < 0)
         return status;
     if (s->options.text == ES_TEXT_JSON)
         es_json_begin(&s->json, s->stream, &s->options.summary.max,
@@ -70,73 +73,58 @@ static es_status begin_text(scan *s)
         es_csv_header(s->stream);
     else if (s->options.text == ES_TEXT_TABLE && !s->comparison) {
         es_table_options_for(&table, s->stream);
-        status = es_table_new(&s->table, &table);
+        return es_table_new(&s->table, &table);
     }
-    return status;
-}
-
-/* Whoever reads the lines need not wait for the next one. */
-static es_status add_line(scan *s, const es_run_summary *summary)
-{
-    es_status status = es_json_line(s->stream, summary);
-    fflush(s->stream);
-    return status;
+    return ES_OK;
 }
 
 static es_status add_text(scan *s, const es_run_summary *summary)
 {
-    if (s->options.text == ES_TEXT_JSON)
-        return es_json_run(&s->json, summary);
-    if (s->options.text == ES_TEXT_JSON_LINES)
-        return add_line(s, summary);
-    if (s->options.text == ES_TEXT_CSV)
-        return es_csv_run(s->stream, summary);
-    if (s->options.text == ES_TEXT_TABLE && !s->comparison)
-        return es_table_add(s->table, summary);
-    return ES_OK;
-}
-
-static es_status end_comparison(scan *s)
-{
-    es_table_options table;
     es_status status = ES_OK;
     if (s->options.text == ES_TEXT_JSON) {
-        es_json_end_runs(&s->json);
-        status = es_comparison_json(s->comparison, s->stream);
-    } else if (s->options.text == ES_TEXT_TABLE) {
-        es_table_options_for(&table, s->stream);
-        status = es_comparison_print(s->comparison, s->stream, &table);
+        status = es_json_run(&s->json, summary);
+    } else if (s->options.text == ES_TEXT_JSON_LINES) {
+        status = es_json_line(s->stream, summary);
+        fflush(s->stream); /* its reader need not wait for the next one */
+    } else if (s->options.text == ES_TEXT_CSV) {
+        status = es_csv_run(s->stream, summary);
+    } else if (s->table) {
+        status = es_table_add(s->table, summary);
     }
     return status;
 }
 
-static void end_json(scan *s)
+static es_status end_json(scan *s)
 {
-    const es_rules_file *rules = s->options.summary.rules;
-    if (!s->json.ended)
-        es_json_end_runs(&s->json);
-    if (rules && es_rules_file_is_set(rules))
-        es_rules_file_json(
-            &(es_json_writer){.stream = s->stream, .comma = true}, rules);
+    es_status status;
+    es_json_end_runs(&s->json);
+    if (s->comparison &&
+        (status = es_comparison_json(s->comparison, s->stream)) < 0)
+        return status;
+    es_json_rules(&s->json, s->options.summary.rules);
     es_json_end(&s->json);
+    return ES_OK;
 }
 
 static es_status end_text(scan *s)
 {
+    es_table_options table;
     es_status status = ES_OK;
     if (!s->output)
         return ES_OK;
-    if (s->comparison)
-        status = end_comparison(s);
-    if (status != ES_OK)
-        return status;
-    if (s->options.text == ES_TEXT_JSON)
-        end_json(s);
-    else if (s->table)
+    if (s->options.text == ES_TEXT_JSON) {
+        status = end_json(s);
+    } else if (s->table) {
         es_table_print(s->table, s->stream);
-    status = es_output_close(s->output);
+    } else if (s->comparison && s->options.text == ES_TEXT_TABLE) {
+        es_table_options_for(&table, s->stream);
+        status = es_comparison_print(s->comparison, s->stream, &table);
+    }
+    if (status < 0)
+        return status;
+    es_output *output = s->output;
     s->output = NULL;
-    return status;
+    return es_output_close(output);
 }
 
 /* --- runs -----------------------------------------------------------------*/
@@ -144,11 +132,12 @@ static es_status end_text(scan *s)
 /* Opens an input that has a run. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
-    es_status status = es_reader_open(out, path);
-    *n_runs = status == ES_OK ? es_reader_n_runs(*out) : 0;
-    if (status == ES_OK && !*n_runs)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
-    return status;
+    es_status status;
+    *n_runs = 0;
+    if ((status = es_reader_open(out, path)) < 0)
+        return status;
+    *n_runs = es_reader_n_runs(*out);
+    return *n_runs ? ES_OK : es_fail(ES_ENOTFOUND, "%s: has no run", path);
 }
 
 /* What fails is reported and counted; the others go on. */
@@ -165,15 +154,18 @@ static bool is_baseline(const scan *s)
 
 /* --- first pass -----------------------------------------------------------*/
 
-/* Whether --where lets the run through takes its whole summary. */
-static es_status find_chosen_peak(scan *s, found *out, es_reader *reader,
-                                  size_t run)
+/* The peak of a run, and whether --where admits it, which takes its whole
+   summary. */
+static es_status read_found(found *out, const scan *s, es_reader *reader,
+                            size_t run)
 {
-    es_run_summary *summary = NULL;
     es_summary_options options = s->options.summary;
+    es_run_summary *summary;
+    if (s->options.where.n == 0)
+        return es_summary_peak(&out->peak, &out->step, reader, run, &options);
     options.without_flags = !es_where_judges(&s->options.where);
     es_status status = es_summary_load(&summary, reader, run, &options);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     out->left_out =
         !is_baseline(s) && !es_where_holds(&s->options.where, summary);
@@ -185,17 +177,14 @@ static es_status find_chosen_peak(scan *s, found *out, es_reader *reader,
 
 static es_status find_peak(scan *s, es_reader *reader, size_t run)
 {
-    found *grown = es_resize(s->found, s->n_found + 1, sizeof *grown);
-    if (!grown)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n_found + 1);
-    s->found = grown;
-    found *out = &grown[s->n_found++];
+    es_status status =
+        es_grow(&s->found, s->n_found + 1, sizeof *s->found, "runs");
+    if (status < 0)
+        return status;
+    found *out = &s->found[s->n_found++];
     *out = (found){.failed = false};
-    es_status status = s->options.where.n > 0
-                           ? find_chosen_peak(s, out, reader, run)
-                           : es_summary_peak(&out->peak, &out->step, reader,
-                                             run, &s->options.summary);
-    out->failed = status != ES_OK;
+    status = read_found(out, s, reader, run);
+    out->failed = status < 0;
     if (status == ES_OK && !out->left_out)
         s->observed = es_peak_of(s->observed, out->peak);
     return status;
@@ -204,10 +193,10 @@ static es_status find_peak(scan *s, es_reader *reader, size_t run)
 /* The largest value of the runs that the second pass is to show. */
 static es_status find_peaks(scan *s)
 {
-    s->n_runs = calloc(s->options.n_inputs, sizeof *s->n_runs);
-    if (!s->n_runs)
-        return es_fail(ES_ENOMEM, "out of memory for %zu files",
-                       s->options.n_inputs);
+    es_status status =
+        es_alloc(&s->n_runs, s->options.n_inputs, sizeof *s->n_runs, "files");
+    if (status < 0)
+        return status;
     for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
         es_reader *reader = NULL;
         size_t *n = &s->n_runs[s->input];
@@ -221,34 +210,25 @@ static es_status find_peaks(scan *s)
     return ES_OK;
 }
 
-static es_status reserve(scan *s)
-{
-    es_run_summary **kept =
-        es_resize(s->kept, s->n_kept + 1, sizeof(es_run_summary *));
-    if (!kept)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n_kept + 1);
-    s->kept = kept;
-    return ES_OK;
-}
-
-/* Does what is made of a run need all of them at once? */
+/* Does some output need all runs at once? */
 static bool keeps_runs(const scan *s)
 {
     return s->comparison || s->options.order.field ||
            es_figures_any(&s->options.figures);
 }
 
-/* The summary is kept, and *summary NULL then, or printed. */
-static es_status take(scan *s, es_reader *reader, size_t run,
-                      es_run_summary **summary)
+/* The summary is printed, or kept, and *summary is NULL then. */
+static es_status show_summary(scan *s, es_reader *reader, size_t run,
+                              es_run_summary **summary)
 {
+    es_status status;
     if (!keeps_runs(s))
         return add_text(s, *summary);
-    es_status status = reserve(s);
-    if (status == ES_OK && s->comparison)
-        status = es_comparison_add(s->comparison, reader, run, *summary,
-                                   is_baseline(s));
-    if (status != ES_OK)
+    if ((status = es_grow(&s->kept, s->n_kept + 1, sizeof *s->kept, "runs")) <
+            0 ||
+        (s->comparison &&
+         (status = es_comparison_add(s->comparison, reader, run, *summary,
+                                     is_baseline(s))) < 0))
         return status;
     s->kept[s->n_kept++] = *summary;
     *summary = NULL;
@@ -264,23 +244,23 @@ static void note_heard(scan *s, const es_run_summary *summary)
         };
 }
 
-/* A rule without a series to judge is silent; a misspelled one, too; and one
+/* A rule without a series to judge is silent; so is a misspelled one, and one
    of which the values are NaN. */
-static void tell_unheard(const scan *s)
+static void report_unheard(const scan *s)
 {
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
         const es_rule *rule = &s->options.rules.rules[i];
-        if (s->heard[i].nonfinite > 0)
+        const struct heard *heard = &s->heard[i];
+        const char *phase = rule->eval ? "eval" : "train";
+        if (heard->nonfinite > 0)
             es_print_note("rule %s: %" PRIu64 " value%s of %s (%s) not "
                           "compared: NaN or infinite",
-                          rule->name, s->heard[i].nonfinite,
-                          s->heard[i].nonfinite == 1 ? "" : "s", rule->series,
-                          rule->eval ? "eval" : "train");
-        if (!s->heard[i].any)
-            es_print_note("rule %s: not judged: no run has a sample of %s "
-                          "(%s)",
-                          rule->name, rule->series,
-                          rule->eval ? "eval" : "train");
+                          rule->name, heard->nonfinite,
+                          heard->nonfinite == 1 ? "" : "s", rule->series,
+                          phase);
+        if (!heard->any)
+            es_print_note("rule %s: not judged: no run has a sample of %s (%s)",
+                          rule->name, rule->series, phase);
     }
 }
 
@@ -293,21 +273,18 @@ static bool is_as_before(const es_run_summary *summary, const found *before)
 
 /* The sample that the first pass found, though the run may have grown since:
    m may be too small for another. */
-static es_status load(es_run_summary **out, scan *s, es_reader *reader,
+static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
                       size_t run, const found *before)
 {
     es_summary_options options = s->options.summary;
-    es_status status = es_summary_load(out, reader, run, &options);
-    if (status != ES_OK || !before || is_as_before(*out, before))
-        return status;
-    es_summary_free(*out);
-    *out = NULL;
-    options.step = before->step;
-    status = es_summary_load(out, reader, run, &options);
-    if (status != ES_OK || is_as_before(*out, before))
-        return status;
-    es_summary_free(*out);
-    *out = NULL;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        es_status status = es_summary_load(out, reader, run, &options);
+        if (status < 0 || !before || is_as_before(*out, before))
+            return status;
+        es_summary_free(*out);
+        *out = NULL;
+        options.step = before->step;
+    }
     return es_fail(ES_EIO, "%s: changed while it was read",
                    es_reader_path(reader));
 }
@@ -317,9 +294,9 @@ static es_status show(scan *s, es_reader *reader, size_t run,
                       const found *before)
 {
     es_run_summary *summary = NULL;
-    const bool asked = !is_baseline(s) || !s->options.baseline_added;
+    const bool is_input = !is_baseline(s) || !s->options.baseline_added;
     es_status status = load(&summary, s, reader, run, before);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     s->n_shown++;
     note_heard(s, summary);
@@ -327,20 +304,19 @@ static es_status show(scan *s, es_reader *reader, size_t run,
             ? before->left_out
             : !is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
         s->n_left_out++;
-        es_summary_free(summary);
-        return ES_OK;
+    } else {
+        es_summary_set_max(summary, s->observed);
+        s->alarms = s->alarms || (is_input && es_summary_alarms(summary));
+        status = show_summary(s, reader, run, &summary);
     }
-    es_summary_set_max(summary, s->observed);
-    s->alarms = s->alarms || (asked && es_summary_alarms(summary));
-    status = take(s, reader, run, &summary);
     es_summary_free(summary);
     return status;
 }
 
-static bool all_failed(const found *of, size_t n)
+static bool all_failed(const found *runs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!of[i].failed)
+        if (!runs[i].failed)
             return false;
     return true;
 }
@@ -379,12 +355,10 @@ static void show_inputs(scan *s)
 
 /* --- outputs --------------------------------------------------------------*/
 
-/* A failing output is told of; the others are made all the same. */
-static void tell_output(scan *s, es_status status)
+/* A failing output is reported; the others are made all the same. */
+static void note_output(scan *s, es_status status)
 {
-    if (status == ES_OK)
-        return;
-    int code = es_command_exit(status);
+    int code = status < 0 ? es_command_exit(status) : 0;
     if (!s->output_code)
         s->output_code = code;
 }
@@ -407,7 +381,7 @@ static void draw_pictures(scan *s)
         if (!job.options->pictures[i].wanted)
             continue;
         es_status status = es_figure_make(&n_failed, &job, (es_figure_kind)i);
-        tell_output(s, status);
+        note_output(s, status);
         if (status == ES_OK)
             s->n_failed += n_failed;
     }
@@ -423,51 +397,47 @@ static int in_order(const void *a, const void *b, void *order)
     return sign ? sign : (x->number > y->number) - (x->number < y->number);
 }
 
-/* All runs are known: they need no pass of their own for the largest value. */
-static void set_observed(scan *s)
+static es_status print_together(scan *s)
 {
+    es_status status;
+    if ((s->comparison &&
+         (status = es_comparison_finish(s->comparison,
+                                        (const es_run_summary *const *)s->kept,
+                                        s->options.baseline)) < 0) ||
+        (status = begin_text(s)) < 0)
+        return status;
+    for (size_t i = 0; i < s->n_kept; i++)
+        if ((status = add_text(s, s->kept[i])) < 0)
+            return status;
+    return end_text(s);
+}
+
+/* All runs are kept: they need no pass of their own for the largest value.
+   Pictures come first: a reader of the table may close its pipe early. */
+static void show_together(scan *s)
+{
+    show_inputs(s);
     for (size_t i = 0; i < s->n_kept; i++)
         s->observed = es_peak_of(s->observed, s->kept[i]->peak);
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_set_max(s->kept[i], s->observed);
-}
-
-/* Pictures come first: a reader of the table may close its pipe early. */
-static void show_together(scan *s)
-{
-    es_status status = ES_OK;
-    show_inputs(s);
-    set_observed(s);
     if (s->options.order.field && s->n_kept)
-        qsort_r(s->kept, s->n_kept, sizeof(es_run_summary *), in_order,
+        qsort_r(s->kept, s->n_kept, sizeof *s->kept, in_order,
                 &s->options.order);
     draw_pictures(s);
-    if (s->comparison)
-        status = es_comparison_finish(s->comparison,
-                                      (const es_run_summary *const *)s->kept,
-                                      s->options.baseline);
-    if (status == ES_OK)
-        status = begin_text(s);
-    for (size_t i = 0; status == ES_OK && i < s->n_kept; i++)
-        status = add_text(s, s->kept[i]);
-    if (status == ES_OK)
-        status = end_text(s);
-    tell_output(s, status);
+    note_output(s, print_together(s));
 }
 
 /* A run that fails in the second pass alone has still counted for m. */
-static void show_one_by_one(scan *s)
+static es_status show_one_by_one(scan *s)
 {
-    es_status status = ES_OK;
-    if (s->options.summary.max.policy == ES_MAX_OBSERVED)
-        status = find_peaks(s);
-    if (status == ES_OK)
-        status = begin_text(s);
-    if (status == ES_OK) {
-        show_inputs(s);
-        status = end_text(s);
-    }
-    tell_output(s, status);
+    es_status status;
+    if ((s->options.summary.max.policy == ES_MAX_OBSERVED &&
+         (status = find_peaks(s)) < 0) ||
+        (status = begin_text(s)) < 0)
+        return status;
+    show_inputs(s);
+    return end_text(s);
 }
 
 static void show_on_terminal(scan *s)
@@ -478,7 +448,7 @@ static void show_on_terminal(scan *s)
                                      .summary = s->options.summary,
                                      .colormap = s->options.figures.colormap,
                                      .follow = s->options.follow};
-    tell_output(s, es_show(&result, &options));
+    note_output(s, es_show(&result, &options));
     s->n_shown = result.n_shown;
     s->n_failed = s->options.n_unreadable + result.n_failed;
     s->alarms = result.alarms;
@@ -513,25 +483,23 @@ static es_status show_runs(scan *s)
 {
     s->n_failed += s->options.n_unreadable;
     es_summary_options *summary = &s->options.summary;
-    es_status status = ES_OK;
+    es_status status;
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
         !es_where_judges(&s->options.where) && !s->options.order.field &&
         !s->options.figures.pictures[ES_FIGURE_TIMELINE].wanted;
-    if (s->options.compare && s->options.text != ES_TEXT_NONE)
-        status = es_comparison_new(&s->comparison, summary);
-    if (status != ES_OK)
+    if (s->options.compare && s->options.text != ES_TEXT_NONE &&
+        (status = es_comparison_new(&s->comparison, summary)) < 0)
         return status;
-    if (!summary->without_flags && s->options.rules.n) {
-        s->heard = calloc(s->options.rules.n, sizeof *s->heard);
-        if (!s->heard)
-            return es_fail(ES_ENOMEM, "out of memory for rules");
-    }
+    if (!summary->without_flags && s->options.rules.n &&
+        (status = es_alloc(&s->heard, s->options.rules.n, sizeof *s->heard,
+                           "rules")) < 0)
+        return status;
     if (keeps_runs(s))
         show_together(s);
     else
-        show_one_by_one(s);
-    tell_unheard(s);
+        note_output(s, show_one_by_one(s));
+    report_unheard(s);
     if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet)
         es_print_note("--where: none of %zu run%s is such", s->n_shown,
                       s->n_shown == 1 ? "" : "s");
@@ -543,14 +511,14 @@ int es_scan_main(int argc, char **argv)
     scan s = {.observed = NAN};
     es_status status = es_scan_options_parse(&s.options, argc, argv);
     int code;
-    if (status == ES_OK) {
+    if (status != ES_OK) {
+        code = es_command_exit(status);
+    } else {
         if (s.options.tui)
             show_on_terminal(&s);
         else
-            tell_output(&s, show_runs(&s));
+            note_output(&s, show_runs(&s));
         code = es_damage_exit(exit_code(&s), s.options.n_inputs);
-    } else {
-        code = es_command_exit(status);
     }
     finish(&s);
     return code;
