@@ -104,11 +104,12 @@ static es_status our_schema(char **out)
 {
     es_database database = {.path = "memory", .state = true};
     int rc = sqlite3_open(":memory:", &database.handle);
-    es_status status = es_database_status(&database, rc);
-    if (status == ES_OK)
-        status = es_database_execute(&database, schema);
-    if (status == ES_OK)
-        status = read_schema(out, &database);
+    es_status status;
+    if ((status = es_database_status(&database, rc)) < 0 ||
+        (status = es_database_execute(&database, schema)) < 0)
+        goto done;
+    status = read_schema(out, &database);
+done:
     sqlite3_close(database.handle);
     return status;
 }
@@ -153,13 +154,14 @@ static es_status make_or_check(es_ledger *ledger)
     es_status status = es_database_execute(database, "BEGIN IMMEDIATE");
     if (status != ES_OK)
         return status;
-    status = es_database_integer(database, "PRAGMA application_id", &id);
-    if (status == ES_OK)
-        status = read_schema(&found, database);
-    if (status == ES_OK)
-        status = id || found[0] ? check(ledger, id, found) : create(ledger);
-    if (status == ES_OK)
-        status = es_database_execute(database, "COMMIT");
+    if ((status = es_database_integer(database, "PRAGMA application_id", &id)) <
+            0 ||
+        (status = read_schema(&found, database)) < 0 ||
+        (status = id || found[0] ? check(ledger, id, found) : create(ledger)) <
+            0)
+        goto done;
+    status = es_database_execute(database, "COMMIT");
+done:
     free(found);
     return status;
 }

@@ -66,10 +66,9 @@ static es_status start(export *e, FILE *out, es_reader *reader, size_t run,
                        const es_export_options *options)
 {
     *e = (export){.out = out};
-    es_status status = check_names(reader, run, options);
-    if (status == ES_OK)
-        status = es_reader_run(reader, run, &e->info);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = check_names(reader, run, options)) < 0 ||
+        (status = es_reader_run(reader, run, &e->info)) < 0)
         return status;
     size_t n = es_reader_n_series(reader, run);
     e->columns = es_resize(NULL, n, sizeof *e->columns);

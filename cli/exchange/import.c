@@ -239,10 +239,9 @@ static es_status look(guess *out, es_lines *lines)
 es_status es_import_detect(es_import_format *out, es_lines *lines)
 {
     guess found = {0};
-    es_status status = look(&found, lines);
-    if (status == ES_OK)
-        status = es_lines_rewind(lines);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = look(&found, lines)) < 0 ||
+        (status = es_lines_rewind(lines)) < 0)
         return status;
     if (found.is_long)
         *out = ES_IMPORT_LONG;

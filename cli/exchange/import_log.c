@@ -87,11 +87,10 @@ static es_status next_entry(es_import *import, entry *out)
     if (status != ES_OK)
         return status;
     out->line = line.number;
-    status = parse_whole(&out->step, import, &line, found.step, INT64_MAX - 1);
-    if (status == ES_OK)
-        status = parse_whole(&out->layer, import, &line, found.layer,
-                             ES_MAX_LAYERS - 1);
-    if (status != ES_OK)
+    if ((status = parse_whole(&out->step, import, &line, found.step,
+                              INT64_MAX - 1)) < 0 ||
+        (status = parse_whole(&out->layer, import, &line, found.layer,
+                              ES_MAX_LAYERS - 1)) < 0)
         return status;
     size_t n = strcspn(found.value, " \t,;");
     status = n ? es_float_parse(&out->value, found.value, n)
@@ -186,10 +185,9 @@ static es_status hand_on(es_import *import, step_row *row)
 es_status es_import_log(es_import *import)
 {
     int64_t n_layer;
-    es_status status = count_layers(import, &n_layer);
-    if (status == ES_OK)
-        status = begin(import, n_layer);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = count_layers(import, &n_layer)) < 0 ||
+        (status = begin(import, n_layer)) < 0)
         return status;
     step_row row = {.n = (size_t)import->about.info.n_layer};
     row.values = es_resize(NULL, row.n, sizeof *row.values);

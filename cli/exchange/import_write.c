@@ -114,10 +114,9 @@ static es_status write_file(es_imported *about, es_lines *lines,
 {
     es_output *output = NULL;
     target t = {.about = about};
-    es_status status = es_output_check_run_file(path);
-    if (status == ES_OK)
-        status = es_output_open_run(&output, &t.writer, path);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_output_check_run_file(path)) < 0 ||
+        (status = es_output_open_run(&output, &t.writer, path)) < 0)
         return status;
     t.output = output;
     status = write_run(&t, lines, options);

@@ -87,9 +87,9 @@ es_status es_lines_open(es_lines **out, const char *path)
     bool standard = strcmp(path, "-") == 0;
     es_status status =
         standard ? spool_stdin(&stream) : open_regular(&stream, path);
-    if (status == ES_OK)
-        status = es_lines_new(out, stream, standard ? "standard input" : path);
-    return status;
+    return status < 0
+               ? status
+               : es_lines_new(out, stream, standard ? "standard input" : path);
 }
 
 const char *es_lines_name(const es_lines *lines)

@@ -46,8 +46,7 @@ es_status es_json_run(es_json *json, const es_run_summary *summary) ES_MUST_USE;
 es_status es_json_line(FILE *stream, const es_run_summary *summary) ES_MUST_USE;
 /** Only where members follow the runs (cli/output/json_members.h). */
 void es_json_end_runs(es_json *json);
-/** The member "rules", if there are rules of one's own; NULL: none. ES_OK or
- *  ES_ENOMEM. */
+/** The member "rules", if there are rules of one's own; NULL: none. */
 void es_json_rules(es_json *json, const es_rules_file *rules);
 void es_json_end(es_json *json);
 

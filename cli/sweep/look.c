@@ -119,12 +119,10 @@ static es_status look_into(es_sweep_view *out, es_reader *reader,
     es_run_info info;
     if (es_reader_n_runs(reader) == 0)
         return ES_OK;
-    es_status status = es_reader_run(reader, 0, &info);
-    if (status == ES_OK)
-        status = find_stage(&out->stage, reader, &info);
-    if (status == ES_OK)
-        status = es_reader_planned_steps(reader, 0, &out->planned);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_reader_run(reader, 0, &info)) < 0 ||
+        (status = find_stage(&out->stage, reader, &info)) < 0 ||
+        (status = es_reader_planned_steps(reader, 0, &out->planned)) < 0)
         return status;
     out->step = info.last_step;
     return judge(out, reader, rules);

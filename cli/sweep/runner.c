@@ -97,14 +97,12 @@ static es_status start(runner *of, worker *at)
     const es_sweep_job *job = of->job;
     const char *name = at->run->name;
     bool goes_on;
-    es_status status =
-        es_sweep_folder_can_resume(&goes_on, job->folder, at->run);
-    if (status == ES_OK)
-        status = es_sweep_folder_clear(job->folder, name, goes_on);
-    if (status == ES_OK)
-        status = es_sweep_child_start(&at->child, job->program, job->folder,
-                                      at->run, goes_on);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_sweep_folder_can_resume(&goes_on, job->folder, at->run)) <
+            0 ||
+        (status = es_sweep_folder_clear(job->folder, name, goes_on)) < 0 ||
+        (status = es_sweep_child_start(&at->child, job->program, job->folder,
+                                       at->run, goes_on)) < 0)
         return status;
     of->n_working++;
     if (es_sweep_look(&at->view, job->folder, name, job->rules) != ES_OK)

@@ -161,10 +161,9 @@ static es_status write_script(const char *path,
 {
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status = es_sweep_make_way(path);
-    if (status == ES_OK)
-        status = es_outfile_open(&file, &stream, path);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_sweep_make_way(path)) < 0 ||
+        (status = es_outfile_open(&file, &stream, path)) < 0)
         return status;
     return es_outfile_finish(file,
                              es_sweep_print_script(stream, given, runs, n));

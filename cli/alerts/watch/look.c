@@ -190,10 +190,9 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
     es_run_info info;
     run_alerts to = {.look = look, .file = file};
     bool written;
-    es_status status = es_reader_run(reader, run, &info);
-    if (status == ES_OK)
-        status = es_reader_is_written(reader, &written);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_reader_run(reader, run, &info)) < 0 ||
+        (status = es_reader_is_written(reader, &written)) < 0)
         return status;
     const es_alert about = {
         .path = path,

@@ -158,10 +158,9 @@ es_status es_state_choose(char **out, const char *root)
 {
     char folder[PATH_MAX], place[PATH_MAX + 32], name[ES_STATE_NAME_MAX];
     char host[256] = "";
-    es_status status = watched_folder(folder, root);
-    if (status == ES_OK)
-        status = take_folder(place, sizeof place);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = watched_folder(folder, root)) < 0 ||
+        (status = take_folder(place, sizeof place)) < 0)
         return status;
     gethostname(host, sizeof host - 1);
     es_state_name(name, host, folder);
