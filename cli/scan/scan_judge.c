@@ -33,7 +33,7 @@ static es_status check_tui(const es_scan_gathered *g)
                     to->compare || es_figures_any(&to->figures)))
         return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
                                   "nothing else: leave out the other outputs");
-    if (to->tui && (to->where.n || to->order.field))
+    if (to->tui && (to->where.n || to->order.given))
         return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
                                   "they are named: leave out --where, --sort");
     return ES_OK;

@@ -213,7 +213,7 @@ static es_status find_peaks(scan *s)
 /* Does some output need all runs at once? */
 static bool keeps_runs(const scan *s)
 {
-    return s->comparison || s->options.order.field ||
+    return s->comparison || s->options.order.given ||
            es_figures_any(&s->options.figures);
 }
 
@@ -421,7 +421,7 @@ static void show_together(scan *s)
         s->observed = es_peak_of(s->observed, s->kept[i]->peak);
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_set_max(s->kept[i], s->observed);
-    if (s->options.order.field && s->n_kept)
+    if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof *s->kept, in_order,
                 &s->options.order);
     draw_pictures(s);
@@ -486,7 +486,7 @@ static es_status show_runs(scan *s)
     es_status status;
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
-        !es_where_judges(&s->options.where) && !s->options.order.field &&
+        !es_where_judges(&s->options.where) && !s->options.order.given &&
         !s->options.figures.pictures[ES_FIGURE_TIMELINE].wanted;
     if (s->options.compare && s->options.text != ES_TEXT_NONE &&
         (status = es_comparison_new(&s->comparison, summary)) < 0)
@@ -511,14 +511,14 @@ int es_scan_main(int argc, char **argv)
     scan s = {.observed = NAN};
     es_status status = es_scan_options_parse(&s.options, argc, argv);
     int code;
-    if (status != ES_OK) {
-        code = es_command_exit(status);
-    } else {
+    if (status == ES_OK) {
         if (s.options.tui)
             show_on_terminal(&s);
         else
             note_output(&s, show_runs(&s));
         code = es_damage_exit(exit_code(&s), s.options.n_inputs);
+    } else {
+        code = es_command_exit(status);
     }
     finish(&s);
     return code;

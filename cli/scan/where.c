@@ -204,7 +204,7 @@ es_status es_order_parse(es_order *out, const char *text)
     if (status == ES_OK && field->kind == ES_FIELD_FLAGS)
         status = find_field(&field, "--sort", "severity", strlen("severity"));
     if (status == ES_OK)
-        *out = (es_order){.falling = falling, .field = field};
+        *out = (es_order){.given = true, .falling = falling, .field = field};
     return status;
 }
 
@@ -220,7 +220,7 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b)
 {
     const es_field *by = order->field;
-    if (!by)
+    if (!order->given)
         return 0;
     if (by->type != ES_FIELD_TEXT)
         return compare_numbers(es_field_number(by, a), es_field_number(by, b),

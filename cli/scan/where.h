@@ -50,8 +50,8 @@ bool es_where_judges(const es_where *where);
 
 /** An order of runs. Zero: as they come. */
 typedef struct es_order {
-    const es_field *field; /* NULL: none */
-    bool falling;
+    bool given, falling;
+    const es_field *field;
 } es_order;
 
 /** "eval_ppl" or "-eval_ppl": falling. ES_OK or ES_EUSAGE. */

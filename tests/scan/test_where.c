@@ -171,7 +171,7 @@ static void test_order__nan_comes_last_both_ways(void **state)
     es_run_summary low = run_of("SM", 3, &collapse);
     es_run_summary high = run_of("SM+G", 7, NULL);
     es_run_summary none = run_of("SM", NAN, NULL);
-    es_order order = {.field = NULL};
+    es_order order = {.given = false};
     assert_int_equal(es_order_compare(&order, &low, &high), 0);
     assert_int_equal(es_order_parse(&order, "eval_ppl"), ES_OK);
     assert_true(es_order_compare(&order, &low, &high) < 0);
