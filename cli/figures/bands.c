@@ -1,3 +1,4 @@
+/* The share of heads in each quarter of the largest entropy, of every run. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -13,11 +14,6 @@ enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16 };
 typedef struct shares {
     char texts[N_GROUPS][SHARE_MAX], briefs[N_GROUPS][SHARE_MAX];
 } shares;
-
-es_status es_fits_bands(const es_run_summary *run)
-{
-    return es_fits_heads(run, "a figure of bands");
-}
 
 static bool any_nonfinite(const es_drawing *drawing)
 {
@@ -82,20 +78,48 @@ static const char *meaning_of(es_max_policy policy)
     return meanings[policy];
 }
 
-static es_status draw(es_picture **out, const es_drawing *drawing, es_bar *bars,
-                      const char **names, shares *texts)
+static void print_note(char *out, size_t size, const es_drawing *drawing,
+                       bool same_step)
+{
+    es_max_policy policy = drawing->runs[0]->max.policy;
+    if (any_m(drawing))
+        snprintf(out, size, "m%s: %s%s", drawing->note + strlen("max"),
+                 meaning_of(policy), same_step ? "" : "; steps differ");
+    else
+        snprintf(out, size, "m (%s) is unknown", es_max_name(policy));
+}
+
+static bool is_one_step(const es_drawing *drawing)
+{
+    const es_run_summary *first = drawing->runs[0];
+    for (size_t i = 1; i < drawing->n; i++)
+        if (drawing->runs[i]->step != first->step ||
+            drawing->runs[i]->phase != first->phase)
+            return false;
+    return true;
+}
+
+es_status es_draw_bands(es_picture **out, const es_drawing *drawing)
 {
     static const char *const groups[N_GROUPS] = {
         "[0,m/4)", "[m/4,m/2)", "[m/2,3m/4)", "[3m/4,m]", "NaN or infinite"};
-    size_t n_groups = ES_N_BANDS + (any_nonfinite(drawing) ? 1 : 0);
-    const es_run_summary *first = drawing->runs[0];
     char note[1024], subtitle[ES_CAPTION_MAX];
+    bool same_step = is_one_step(drawing);
+    es_bar *bars = NULL;
+    const char **names = NULL;
+    shares *texts = NULL;
+    es_status status;
+    if ((status = es_alloc(&bars, drawing->n, N_GROUPS * sizeof *bars,
+                           "bands")) < 0 ||
+        (status = es_alloc(&names, drawing->n, sizeof *names, "bands")) < 0 ||
+        (status = es_alloc(&texts, drawing->n, sizeof *texts, "bands")) < 0)
+        goto done;
     es_bars_panel panel = {.bars = bars};
     es_bars figure = {.style = drawing->style,
                       .panels = &panel,
                       .n_panels = 1,
                       .groups = groups,
-                      .n_groups = n_groups,
+                      .n_groups = ES_N_BANDS + any_nonfinite(drawing),
                       .series = names,
                       .n_series = drawing->n,
                       .high = NAN,
@@ -103,33 +127,14 @@ static es_status draw(es_picture **out, const es_drawing *drawing, es_bar *bars,
                       .y_text = "heads (%)",
                       .group_text = drawing->axis,
                       .note = note};
-    bool same = true;
-    make_bars(bars, texts, drawing, n_groups);
-    for (size_t i = 0; i < drawing->n; i++) {
-        const es_run_summary *run = drawing->runs[i];
-        names[i] = es_summary_title(run, drawing->runs, drawing->n);
-        same = same && run->step == first->step && run->phase == first->phase;
-    }
-    if (same)
-        panel.subtitle = es_drawing_step(subtitle, first);
-    if (any_m(drawing))
-        snprintf(note, sizeof note, "m%s: %s%s", drawing->note + strlen("max"),
-                 meaning_of(first->max.policy), same ? "" : "; steps differ");
-    else
-        snprintf(note, sizeof note, "m (%s) is unknown",
-                 es_max_name(first->max.policy));
-    return es_bars_draw(out, &figure);
-}
-
-es_status es_draw_bands(es_picture **out, const es_drawing *drawing)
-{
-    es_bar *bars = es_resize(NULL, drawing->n, N_GROUPS * sizeof *bars);
-    const char **names = es_resize(NULL, drawing->n, sizeof *names);
-    shares *texts = es_resize(NULL, drawing->n, sizeof *texts);
-    es_status status =
-        bars && names && texts
-            ? draw(out, drawing, bars, names, texts)
-            : es_fail(ES_ENOMEM, "out of memory for %zu runs", drawing->n);
+    make_bars(bars, texts, drawing, figure.n_groups);
+    for (size_t i = 0; i < drawing->n; i++)
+        names[i] = es_drawing_title(drawing, i);
+    if (same_step)
+        panel.subtitle = es_drawing_step(subtitle, drawing->runs[0]);
+    print_note(note, sizeof note, drawing, same_step);
+    status = es_bars_draw(out, &figure);
+done:
     free(bars);
     free(names);
     free(texts);

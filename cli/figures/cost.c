@@ -1,6 +1,8 @@
+/* What the model of a run costs, and how many tokens it read. */
 #include "cli/figures/cost.h"
 
 #include "cli/figures/source.h"
+#include "cli/runs/damage.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,23 +25,35 @@ static es_status take(void *user, const es_config_member *member)
 }
 
 static es_status lacks(const es_run_summary *run, const char *figure,
-                       const char *what)
+                       const char *name)
 {
     return es_fail(ES_ENOTFOUND,
                    "%s: %s needs the run's %s, which the file "
                    "does not say",
-                   run->path, figure, what);
+                   run->path, figure, name);
 }
 
-static es_status read_shape(es_run_shape *out, es_reader *reader,
-                            const es_run_summary *run, const char *figure)
+/* The run, and one number of its configuration. */
+static es_status read_run(es_run_info *info, factor *f,
+                          const es_run_summary *run, es_reader **reader)
 {
+    es_status status;
+    if ((status = es_source_open(reader, run)) < 0 ||
+        (status = es_reader_run(*reader, run->number - 1, info)) < 0)
+        return status;
+    return es_reader_config_each(*reader, run->number - 1, take, f);
+}
+
+es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
+                            const char *figure)
+{
+    es_reader *reader = NULL;
     es_run_info info;
     factor mult = {"mlp_mult", PAPERS_MULT};
-    es_status status = es_reader_run(reader, run->number - 1, &info);
-    if (status == ES_OK)
-        status = es_reader_config_each(reader, run->number - 1, take, &mult);
-    if (status != ES_OK)
+    *out = (es_run_shape){.ctx = 0};
+    es_status status = read_run(&info, &mult, run, &reader);
+    es_damage_close(reader);
+    if (status < 0)
         return status;
     if (!run->arch)
         return lacks(run, figure, "architecture");
@@ -60,39 +74,14 @@ static es_status read_shape(es_run_shape *out, es_reader *reader,
     return ES_OK;
 }
 
-static es_status open_run(es_reader **out, const es_run_summary *run)
-{
-    es_status status = es_reader_open(out, run->path);
-    if (status == ES_OK && es_reader_n_runs(*out) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
-    return status;
-}
-
-es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
-                            const char *figure)
-{
-    es_reader *reader = NULL;
-    *out = (es_run_shape){.ctx = 0};
-    es_status status = open_run(&reader, run);
-    if (status == ES_OK)
-        status = read_shape(out, reader, run, figure);
-    es_reader_close(reader);
-    return status;
-}
-
 es_status es_tokens_a_step(double *out, const es_run_summary *run)
 {
     es_reader *reader = NULL;
     es_run_info info = {.batch = ES_UNKNOWN, .ctx = ES_UNKNOWN};
     factor accumulate = {"accumulate", 1};
-    es_status status = open_run(&reader, run);
-    if (status == ES_OK)
-        status = es_reader_run(reader, run->number - 1, &info);
-    if (status == ES_OK)
-        status =
-            es_reader_config_each(reader, run->number - 1, take, &accumulate);
-    es_reader_close(reader);
-    if (status != ES_OK)
+    es_status status = read_run(&info, &accumulate, run, &reader);
+    es_damage_close(reader);
+    if (status < 0)
         return status;
     if (info.batch < 1 || info.ctx < 1)
         return es_fail(ES_ENOTFOUND,
@@ -107,7 +96,7 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run)
 
 /* The step that the summary's eval_ppl is of: not the last one of the run if
    an earlier step is shown. */
-static int64_t find_step(const es_lines *lines, float ppl)
+static int64_t find_step(const es_run_lines *lines, float ppl)
 {
     for (size_t i = lines->n; i-- > 0;) {
         float here = (float)exp((double)lines->values[i]);
@@ -120,7 +109,7 @@ static int64_t find_step(const es_lines *lines, float ppl)
 /* Tokens up to the evaluation that eval_ppl is of. */
 static es_status count_tokens(double *out, const es_run_summary *run)
 {
-    es_lines lines = {0};
+    es_run_lines lines = {0};
     double a_step;
     es_status status = es_tokens_a_step(&a_step, run);
     if (status != ES_OK)
@@ -140,27 +129,20 @@ static es_status count_tokens(double *out, const es_run_summary *run)
 es_status es_run_cost(double *out, const es_run_summary *run, es_cost cost)
 {
     es_run_shape shape;
-    es_flops flops;
     if (cost == ES_COST_TOKENS)
         return count_tokens(out, run);
     es_status status = es_run_shape_read(&shape, run, "a cost");
-    if (status != ES_OK)
+    if (status < 0)
         return status;
-    switch (cost) {
-    case ES_COST_FLOPS:
-        flops = es_flops_forward(&shape.shape, shape.ctx);
+    if (cost == ES_COST_FLOPS) {
+        es_flops flops = es_flops_forward(&shape.shape, shape.ctx);
         *out = flops.ffn + flops.attention;
-        return ES_OK;
-    case ES_COST_PARAMS:
+    } else if (cost == ES_COST_PARAMS) {
         *out = es_cost_weights(&shape.shape);
-        return ES_OK;
-    case ES_COST_NONLINEAR:
+    } else {
         *out = es_cost_nonlinear(&shape.shape, shape.ctx);
-        return ES_OK;
-    case ES_COST_TOKENS:
-        break;
     }
-    return es_fail(ES_EINTERNAL, "cost %d is not handled", (int)cost);
+    return ES_OK;
 }
 
 const char *es_cost_text(es_cost cost)

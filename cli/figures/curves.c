@@ -1,3 +1,4 @@
+/* Every layer over the steps, or the heads of one layer. */
 #include "cli/figures/panels.h"
 
 #include <math.h>
@@ -5,7 +6,7 @@
 #include <string.h>
 
 static es_status read_spread(es_panel *panel, const es_run_summary *run,
-                             es_spread spread)
+                             es_heads_spread spread)
 {
     bool range = spread == ES_SPREAD_RANGE;
     if (spread == ES_SPREAD_NONE || run->shape != ES_SHAPE_HEAD)
@@ -43,12 +44,10 @@ static es_status load(es_panel *panel, const es_run_summary *run,
     if (options->by_head)
         status = es_lines_read_heads(&panel->lines, run, run->series,
                                      run->phase, options->layer);
-    else
-        status = es_lines_read(&panel->lines, run, run->series, run->phase,
-                               ES_REDUCE_MEAN);
-    if (status == ES_OK && !options->by_head)
+    else if ((status = es_lines_read(&panel->lines, run, run->series,
+                                     run->phase, ES_REDUCE_MEAN)) == ES_OK)
         status = read_spread(panel, run, options->spread);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     set_subtitle(panel, run, options);
     return es_panel_name(panel, options->by_head             ? "head"

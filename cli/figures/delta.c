@@ -1,8 +1,7 @@
 /* How much every other run differs from the baseline, head by head. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/figures/drawing.h"
-#include "render/figures/heatmap.h"
+#include "cli/figures/heads.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,31 +38,26 @@ static float subtract(float a, float b)
 }
 
 static es_status fill(difference *d, es_heatmap_panel *panel,
-                      const es_drawing *drawing, const es_run_summary *run)
+                      const es_drawing *drawing, size_t i)
 {
+    const es_run_summary *run = drawing->runs[i];
     const es_run_summary *base = drawing->runs[find_base(drawing)];
     size_t n = run->n_rows * run->n_columns;
     char step[ES_CAPTION_MAX];
-    es_status status = check(run, base);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = check(run, base)) < 0 ||
+        (status = es_alloc(&d->values, n, sizeof *d->values, "a delta")) < 0)
         return status;
-    d->values = es_resize(NULL, n, sizeof *d->values);
-    if (!d->values)
-        return es_fail(ES_ENOMEM, "out of memory for %zu heads", n);
-    for (size_t i = 0; i < n; i++)
-        d->values[i] = subtract(run->values[i], base->values[i]);
+    for (size_t k = 0; k < n; k++)
+        d->values[k] = subtract(run->values[k], base->values[k]);
     es_drawing_step(step, run);
     if (run->step == base->step)
         snprintf(d->caption, sizeof d->caption, "%s", step);
     else
         snprintf(d->caption, sizeof d->caption, "%s, minus step %lld", step,
                  (long long)base->step);
-    *panel = (es_heatmap_panel){
-        .title = es_summary_title(run, drawing->runs, drawing->n),
-        .subtitle = d->caption,
-        .values = d->values,
-        .n_layers = (int)run->n_rows,
-        .n_heads = (int)run->n_columns};
+    *panel = es_drawing_heads(drawing, i, d->caption);
+    panel->values = d->values;
     return ES_OK;
 }
 
@@ -81,7 +75,6 @@ static double largest(const es_heatmap_panel *panels, size_t n)
 static es_status draw(es_picture **out, const es_drawing *drawing,
                       const es_heatmap_panel *panels, size_t n)
 {
-    const es_run_summary *base = drawing->runs[find_base(drawing)];
     char note[512], axis[sizeof drawing->axis + 16];
     double most = largest(panels, n);
     es_heatmap figure = {.style = drawing->style,
@@ -96,28 +89,31 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
                                 : ES_COLORMAP_DIVERGING;
     snprintf(axis, sizeof axis, "difference of %s", drawing->axis);
     snprintf(note, sizeof note, "each minus %s",
-             es_summary_title(base, drawing->runs, drawing->n));
+             es_drawing_title(drawing, find_base(drawing)));
     return es_heatmap_draw(out, &figure);
 }
 
 es_status es_draw_delta(es_picture **out, const es_drawing *drawing)
 {
     size_t n = drawing->n - 1, base = find_base(drawing);
-    es_status status = ES_OK;
+    difference *differences = NULL;
+    es_heatmap_panel *panels = NULL;
+    es_status status;
     if (!n)
         return es_fail(ES_ENOTFOUND,
                        "%s: a delta needs two runs, one of which (--baseline, "
                        "or the first) is subtracted from the others",
                        drawing->runs[0]->path);
-    difference *differences = calloc(n, sizeof *differences);
-    es_heatmap_panel *panels = calloc(n, sizeof *panels);
-    if (!differences || !panels)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu panels", n);
-    for (size_t i = 0; i < n && status == ES_OK; i++)
-        status = fill(&differences[i], &panels[i], drawing,
-                      drawing->runs[i < base ? i : i + 1]);
-    if (status == ES_OK)
-        status = draw(out, drawing, panels, n);
+    if ((status = es_alloc(&differences, n, sizeof *differences, "a delta")) <
+            0 ||
+        (status = es_alloc(&panels, n, sizeof *panels, "a delta")) < 0)
+        goto done;
+    for (size_t i = 0; i < n; i++)
+        if ((status = fill(&differences[i], &panels[i], drawing,
+                           i < base ? i : i + 1)) < 0)
+            goto done;
+    status = draw(out, drawing, panels, n);
+done:
     for (size_t i = 0; differences && i < n; i++)
         free(differences[i].values);
     free(differences);

@@ -1,3 +1,7 @@
+/*
+ * From runs to picture files: which runs a figure can show, what is said
+ * beside it, where it is written.
+ */
 #include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"
@@ -21,6 +25,11 @@ char *es_drawing_step(char *out, const es_run_summary *run)
     snprintf(out, ES_CAPTION_MAX, "step %lld%s", (long long)run->step,
              run->phase == ES_PHASE_EVAL ? ", eval" : "");
     return out;
+}
+
+const char *es_drawing_title(const es_drawing *drawing, size_t i)
+{
+    return es_summary_title(drawing->runs[i], drawing->runs, drawing->n);
 }
 
 /* "run-heatmap.png" in the current directory or the folder asked for, after the
@@ -129,19 +138,20 @@ static es_status write_picture(const es_picture *picture,
     const es_picture_request *request = &job->options->pictures[kind];
     char name[PATH_MAX];
     size_t most = drawing->n * NOTES_A_RUN + NOTES_OF_ALL;
-    es_picture_note *notes = es_resize(NULL, most, sizeof *notes);
-    char(*texts)[NOTE_MAX] = es_resize(NULL, most, sizeof *texts);
+    es_picture_note *notes = NULL;
+    char(*texts)[NOTE_MAX] = NULL;
     const char *path = request->file ? request->file : name;
-    es_status status = request->file ? ES_OK : name_file(name, job, kind);
-    if (status == ES_OK && (!notes || !texts))
-        status = es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (status == ES_OK)
-        status = es_output_check_text(path, job->inputs, job->n_inputs);
-    if (status == ES_OK)
-        status = write_to(picture, path, request->format, notes,
-                          make_notes(notes, texts, drawing));
-    if (status == ES_OK && !job->quiet && strcmp(path, "-") != 0)
+    es_status status;
+    if ((!request->file && (status = name_file(name, job, kind)) < 0) ||
+        (status = es_alloc(&notes, most, sizeof *notes, "the notes")) < 0 ||
+        (status = es_alloc(&texts, most, sizeof *texts, "the notes")) < 0 ||
+        (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0 ||
+        (status = write_to(picture, path, request->format, notes,
+                           make_notes(notes, texts, drawing))) < 0)
+        goto done;
+    if (!job->quiet && strcmp(path, "-") != 0)
         es_print_note("%s written", path);
+done:
     free(notes);
     free(texts);
     return status;
@@ -176,18 +186,42 @@ static es_figure_style style_of(const es_figure_options *options,
     return style;
 }
 
+/* Messages that were printed: all figures that read a file would repeat what
+   is wrong with it. */
+typedef struct reports {
+    char **messages;
+    size_t n;
+} reports;
+
+/* Prints es_message, unless it was printed before. */
+static void report(reports *printed)
+{
+    const char *message = es_message();
+    for (size_t i = 0; i < printed->n; i++)
+        if (strcmp(printed->messages[i], message) == 0)
+            return;
+    es_print_note("%s", message);
+    char *copy = strdup(message); /* without memory it may be printed twice */
+    if (copy && es_grow(&printed->messages, printed->n + 1, sizeof copy,
+                        "messages") == ES_OK)
+        printed->messages[printed->n++] = copy;
+    else
+        free(copy);
+}
+
 /* Leaves out, and reports, the runs that the figure cannot show. --all draws
    what there is: a run without the series is no failure. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
-                             const es_figure_job *job, es_figure_kind kind)
+                             reports *printed, const es_figure_job *job,
+                             es_figure_kind kind)
 {
-    es_figure_fits *fits = es_figure_entry_of(kind)->fits;
     size_t n_left_out = 0;
-    drawing->runs = es_resize(NULL, job->n, sizeof(es_run_summary *));
-    if (!drawing->runs)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", job->n);
+    es_status status =
+        es_alloc(&drawing->runs, job->n, sizeof(es_run_summary *), "the runs");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < job->n; i++) {
-        es_status status = fits ? fits(job->runs[i]) : ES_OK;
+        status = es_figure_fit(kind, job->runs[i]);
         if (status == ES_OK) {
             drawing->runs[drawing->n++] = job->runs[i];
             continue;
@@ -196,34 +230,28 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
             return status;
         if (status == ES_ENOTFOUND && !job->options->pictures[kind].by_name)
             continue;
-        es_print_note("%s", es_message());
+        report(printed);
         ++*n_failed;
     }
     return drawing->n ? ES_OK : es_fail(ES_EARGUMENT, "no run to draw");
 }
 
-static es_status draw(es_picture **out, es_drawing *drawing,
-                      es_figure_kind kind)
-{
-    print_max(drawing->note, sizeof drawing->note, drawing);
-    print_axis(drawing->axis, sizeof drawing->axis, drawing->runs[0]);
-    return es_figure_entry_of(kind)->draw(out, drawing);
-}
-
-es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
-                         es_figure_kind kind)
+static es_status make(size_t *n_failed, reports *printed,
+                      const es_figure_job *job, es_figure_kind kind)
 {
     const es_picture_request *request = &job->options->pictures[kind];
     es_picture *picture = NULL;
     es_drawing drawing = {.options = job->options,
                           .baseline = job->baseline,
                           .style = style_of(job->options, request->format)};
-    *n_failed = 0;
-    es_status status = choose_runs(&drawing, n_failed, job, kind);
-    if (status == ES_OK)
-        status = draw(&picture, &drawing, kind);
-    if (status == ES_OK)
+    es_status status;
+    if ((status = choose_runs(&drawing, n_failed, printed, job, kind)) < 0)
+        goto done;
+    print_max(drawing.note, sizeof drawing.note, &drawing);
+    print_axis(drawing.axis, sizeof drawing.axis, drawing.runs[0]);
+    if ((status = es_figure_entry_of(kind)->draw(&picture, &drawing)) == ES_OK)
         status = write_picture(picture, &drawing, job, kind);
+done:
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
             es_print_note("no %s: %s", es_figure_name(kind), es_message());
@@ -232,4 +260,27 @@ es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
     es_picture_free(picture);
     free(drawing.runs);
     return status;
+}
+
+es_status es_figures_make(size_t *n_failed, const es_figure_job *job)
+{
+    es_status first = ES_OK;
+    reports printed = {NULL, 0};
+    *n_failed = 0;
+    for (int i = 0; i < ES_N_FIGURES && job->n; i++) {
+        size_t n = 0;
+        if (!job->options->pictures[i].wanted)
+            continue;
+        es_status status = make(&n, &printed, job, (es_figure_kind)i);
+        if (status == ES_OK) {
+            *n_failed += n;
+            continue;
+        }
+        report(&printed);
+        first = first == ES_OK ? status : first;
+    }
+    for (size_t i = 0; i < printed.n; i++)
+        free(printed.messages[i]);
+    free(printed.messages);
+    return first;
 }

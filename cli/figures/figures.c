@@ -1,25 +1,17 @@
+/* The table of figures, and what the command line says of them. */
 #include "cli/figures/figures.h"
 
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
+#include "cli/figures/source.h"
 
 #include <string.h>
 
 static const es_figure_entry entries[ES_N_FIGURES] = {
-    [ES_FIGURE_HEATMAP] = {"heatmap", es_fits_heatmap, es_draw_heatmap},
-    [ES_FIGURE_CURVES] = {"curves", NULL, es_draw_curves},
-    [ES_FIGURE_DELTA] = {"delta", es_fits_heatmap, es_draw_delta},
-    [ES_FIGURE_BANDS] = {"bands", es_fits_bands, es_draw_bands},
-    [ES_FIGURE_THRESHOLDS] = {"thresholds", es_fits_thresholds,
-                              es_draw_thresholds},
-    [ES_FIGURE_NANS] = {"nans", es_fits_nans, es_draw_nans},
-    [ES_FIGURE_SCALES] = {"scales", es_fits_scales, es_draw_scales},
-    [ES_FIGURE_SLOPES] = {"slopes", es_fits_slopes, es_draw_slopes},
-    [ES_FIGURE_LOSS] = {"loss", es_fits_loss, es_draw_loss},
-    [ES_FIGURE_FLOPS] = {"flops", es_fits_flops, es_draw_flops},
-    [ES_FIGURE_PARETO] = {"pareto", es_fits_pareto, es_draw_pareto},
-    [ES_FIGURE_RASTER] = {"raster", es_fits_raster, es_draw_raster},
-    [ES_FIGURE_TIMELINE] = {"timeline", NULL, es_draw_timeline},
+#define ENTRY(kind, name, label, needs, series, other, help)                   \
+    {#name, label, series, other, es_fits_##needs, es_draw_##name},
+    ES_FIGURES(ENTRY)
+#undef ENTRY
 };
 
 const es_figure_entry *es_figure_entry_of(es_figure_kind kind)
@@ -32,23 +24,47 @@ const char *es_figure_name(es_figure_kind kind)
     return entries[kind].name;
 }
 
-/* --- which ----------------------------------------------------------------*/
-
-void es_figures_want_one(es_figure_options *to, es_figure_kind kind,
-                         const char *file)
+es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
 {
-    to->pictures[kind].wanted = true;
-    to->pictures[kind].by_name = true;
-    if (file)
-        to->pictures[kind].file = file;
+    return entries[kind].fits(run, &entries[kind]);
 }
 
-void es_figures_want_all(es_figure_options *to, const char *folder)
+/* --- what they need -------------------------------------------------------*/
+
+es_status es_fits_any(const es_run_summary *run, const es_figure_entry *figure)
+{
+    (void)run, (void)figure;
+    return ES_OK;
+}
+
+es_status es_fits_series(const es_run_summary *run,
+                         const es_figure_entry *figure)
+{
+    es_status status = ES_ENOTFOUND;
+    if (figure->other)
+        status = es_source_has(run, figure->other, figure->label);
+    return status == ES_ENOTFOUND
+               ? es_source_has(run, figure->series, figure->label)
+               : status;
+}
+
+/* --- which ----------------------------------------------------------------*/
+
+void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
+                         const char *file)
+{
+    options->pictures[kind].wanted = true;
+    options->pictures[kind].by_name = true;
+    if (file)
+        options->pictures[kind].file = file;
+}
+
+void es_figures_want_all(es_figure_options *options, const char *folder)
 {
     for (int i = 0; i < ES_N_FIGURES; i++)
-        to->pictures[i].wanted = true;
+        options->pictures[i].wanted = true;
     if (folder)
-        to->folder = folder;
+        options->folder = folder;
 }
 
 static es_status unknown(const char *name, size_t n)
@@ -61,7 +77,7 @@ static es_status unknown(const char *name, size_t n)
                    (int)(n < 40 ? n : 40), name, known);
 }
 
-es_status es_figures_want(es_figure_options *to, const char *list)
+es_status es_figures_want(es_figure_options *options, const char *list)
 {
     const char *name = list;
     for (;;) {
@@ -72,7 +88,7 @@ es_status es_figures_want(es_figure_options *to, const char *list)
             kind++;
         if (kind == ES_N_FIGURES)
             return unknown(name, n);
-        es_figures_want_one(to, (es_figure_kind)kind, NULL);
+        es_figures_want_one(options, (es_figure_kind)kind, NULL);
         if (!name[n])
             return ES_OK;
         name += n + 1;
@@ -89,53 +105,60 @@ bool es_figures_any(const es_figure_options *options)
 
 /* --- where ----------------------------------------------------------------*/
 
+/* Index of the name; -1 if it is none of n. */
+static int find_name(const char *text, const char *const *names, int n)
+{
+    int i = 0;
+    while (i < n && strcmp(text, names[i]) != 0)
+        i++;
+    return i < n ? i : -1;
+}
+
 es_status es_cost_parse(es_cost *out, const char *text)
 {
     static const char *const names[] = {"flops", "params", "nonlinear",
                                         "tokens"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (es_cost)i;
-            return ES_OK;
-        }
-    return es_fail(ES_EUSAGE,
-                   "--cost '%.40s': flops, params, nonlinear or tokens", text);
+    int i = find_name(text, names, 4);
+    if (i < 0)
+        return es_fail(ES_EUSAGE,
+                       "--cost '%.40s': flops, params, nonlinear or tokens",
+                       text);
+    *out = (es_cost)i;
+    return ES_OK;
 }
 
 es_status es_medium_parse(es_medium *out, const char *text)
 {
     static const char *const names[] = {"screen", "column", "page", "slide"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (es_medium)i;
-            return ES_OK;
-        }
-    return es_fail(ES_EUSAGE, "--for '%.40s': screen, column, page or slide",
-                   text);
+    int i = find_name(text, names, 4);
+    if (i < 0)
+        return es_fail(ES_EUSAGE,
+                       "--for '%.40s': screen, column, page or slide", text);
+    *out = (es_medium)i;
+    return ES_OK;
 }
 
-es_status es_spread_parse(es_spread *out, const char *text)
+es_status es_spread_parse(es_heads_spread *out, const char *text)
 {
     static const char *const names[] = {"none", "range", "quartiles"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (es_spread)i;
-            return ES_OK;
-        }
-    return es_fail(ES_EUSAGE, "--spread '%.40s': none, range or quartiles",
-                   text);
+    int i = find_name(text, names, 3);
+    if (i < 0)
+        return es_fail(ES_EUSAGE, "--spread '%.40s': none, range or quartiles",
+                       text);
+    *out = (es_heads_spread)i;
+    return ES_OK;
 }
 
-es_status es_figures_set_size(es_figure_options *to, const char *text)
+es_status es_figures_set_size(es_figure_options *options, const char *text)
 {
     char width[32];
     const char *x = strchr(text, 'x');
     size_t n = x ? (size_t)(x - text) : 0;
     if (n && n < sizeof width) {
         snprintf(width, sizeof width, "%.*s", (int)n, text);
-        if (es_double_parse(&to->width, width) == ES_OK &&
-            es_double_parse(&to->height, x + 1) == ES_OK && to->width >= 1 &&
-            to->height >= 1)
+        if (es_double_parse(&options->width, width) == ES_OK &&
+            es_double_parse(&options->height, x + 1) == ES_OK &&
+            options->width >= 1 && options->height >= 1)
             return ES_OK;
     }
     return es_fail(ES_EUSAGE,
@@ -144,19 +167,19 @@ es_status es_figures_set_size(es_figure_options *to, const char *text)
                    text);
 }
 
-bool es_figures_place(es_figure_options *to, const char *output)
+bool es_figures_place(es_figure_options *options, const char *output)
 {
     es_picture_request *nameless = NULL;
     size_t n = 0;
     for (int i = 0; i < ES_N_FIGURES; i++)
-        if (to->pictures[i].wanted && !to->pictures[i].file) {
-            nameless = &to->pictures[i];
+        if (options->pictures[i].wanted && !options->pictures[i].file) {
+            nameless = &options->pictures[i];
             n++;
         }
     if (n == 1)
         nameless->file = output;
     else if (n > 1)
-        to->folder = output;
+        options->folder = output;
     return n > 0;
 }
 
@@ -189,14 +212,16 @@ static es_status set_format(es_picture_request *picture,
     return ES_OK;
 }
 
-es_status es_figures_set_format(es_figure_options *to, const es_format *format)
+es_status es_figures_set_format(es_figure_options *options,
+                                const es_format *format)
 {
-    es_status status = ES_OK;
-    for (int i = 0; i < ES_N_FIGURES && status == ES_OK; i++)
-        if (to->pictures[i].wanted) {
-            status = set_format(&to->pictures[i], format);
-            if (status == ES_OK)
-                status = check_size(to, to->pictures[i].format);
-        }
-    return status;
+    for (int i = 0; i < ES_N_FIGURES; i++) {
+        es_picture_request *picture = &options->pictures[i];
+        es_status status;
+        if (picture->wanted &&
+            ((status = set_format(picture, format)) < 0 ||
+             (status = check_size(options, picture->format)) < 0))
+            return status;
+    }
+    return ES_OK;
 }

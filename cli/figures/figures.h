@@ -2,24 +2,15 @@
 #ifndef ES_FIGURES_H
 #define ES_FIGURES_H
 
+#include "cli/figures/list.h"
 #include "cli/runs/summary.h"
 #include "render/figures/figure.h"
 
+/** ES_FIGURE_HEATMAP and so on, in the order of the list. */
 typedef enum es_figure_kind {
-    ES_FIGURE_HEATMAP,
-    ES_FIGURE_CURVES,
-    ES_FIGURE_DELTA,
-    ES_FIGURE_BANDS,
-    ES_FIGURE_THRESHOLDS,
-    ES_FIGURE_NANS,
-    ES_FIGURE_SCALES,
-    ES_FIGURE_SLOPES,
-    ES_FIGURE_LOSS,
-    ES_FIGURE_FLOPS,
-    ES_FIGURE_PARETO,
-    ES_FIGURE_RASTER,
-    ES_FIGURE_TIMELINE,
-    ES_N_FIGURES
+#define ES_FIGURE_KIND(kind, name, label, needs, series, other, help)          \
+    ES_FIGURE_##kind,
+    ES_FIGURES(ES_FIGURE_KIND) ES_N_FIGURES
 } es_figure_kind;
 
 /** Where a figure is to be put down, which gives it its width. */
@@ -47,11 +38,11 @@ typedef struct es_picture_request {
 } es_picture_request;
 
 /** What is shaded about the mean of a layer's heads. */
-typedef enum es_spread {
+typedef enum es_heads_spread {
     ES_SPREAD_NONE,
     ES_SPREAD_RANGE,    /* from the least to the largest finite value */
     ES_SPREAD_QUARTILES /* between the quartiles */
-} es_spread;
+} es_heads_spread;
 
 /** Strings are argv's. Zero is a good default for every member. */
 typedef struct es_figure_options {
@@ -62,8 +53,8 @@ typedef struct es_figure_options {
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
-    es_spread spread; /* curves */
-    bool by_head;     /* curves: the heads of `layer` instead */
+    es_heads_spread spread; /* curves */
+    bool by_head;           /* curves: the heads of `layer` instead */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss */
     bool perplexity;  /* loss: exp of it */
@@ -74,14 +65,15 @@ typedef struct es_figure_options {
 /** "heatmap": the name of --figure. */
 const char *es_figure_name(es_figure_kind kind);
 
-/** Asks for the figures of a list: "heatmap,loss". ES_OK or ES_EUSAGE. */
-es_status es_figures_want(es_figure_options *to, const char *list) ES_MUST_USE;
+/** Requests the figures of a list: "heatmap,loss". ES_OK or ES_EUSAGE. */
+es_status es_figures_want(es_figure_options *options,
+                          const char *list) ES_MUST_USE;
 
-/** Asks for every figure, into `folder`, which may be NULL. */
-void es_figures_want_all(es_figure_options *to, const char *folder);
+/** Requests every figure, into `folder`, which may be NULL. */
+void es_figures_want_all(es_figure_options *options, const char *folder);
 
-/** Asks for one figure; file may be NULL. */
-void es_figures_want_one(es_figure_options *to, es_figure_kind kind,
+/** Requests one figure; file may be NULL. */
+void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
                          const char *file);
 
 bool es_figures_any(const es_figure_options *options);
@@ -93,10 +85,10 @@ es_status es_cost_parse(es_cost *out, const char *text) ES_MUST_USE;
 es_status es_medium_parse(es_medium *out, const char *text) ES_MUST_USE;
 
 /** none|range|quartiles. ES_OK or ES_EUSAGE. */
-es_status es_spread_parse(es_spread *out, const char *text) ES_MUST_USE;
+es_status es_spread_parse(es_heads_spread *out, const char *text) ES_MUST_USE;
 
 /** "1200x800": width and height. ES_OK or ES_EUSAGE. */
-es_status es_figures_set_size(es_figure_options *to,
+es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
 
 /**
@@ -105,38 +97,39 @@ es_status es_figures_set_size(es_figure_options *to,
  *
  * Returns true if it was used.
  */
-bool es_figures_place(es_figure_options *to, const char *output);
+bool es_figures_place(es_figure_options *options, const char *output);
 
 /** Chooses each figure's format: `format`, or else by its file's name. ES_OK;
  *  ES_EUSAGE if they contradict each other, or nothing says it. */
-es_status es_figures_set_format(es_figure_options *to,
+es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format) ES_MUST_USE;
 
-/**
- * Draws one figure of all runs and writes it; says so on standard error
- * unless `quiet`.
- *
- *   inputs    (n_inputs) what no output may replace
- *   runs      (n) in order; their m is final
- *   n_failed  written: runs that could not be shown and were left out; each
- *             has been told of on standard error
- *
- * ES_OK, also where a figure that only --all asks for has nothing to show:
- * that is said; ES_ENOTFOUND (no run is left); ES_EUSAGE (no room in the size
- * asked for); ES_EIO, ES_ENOMEM.
- */
+/** Figures to be made, and what of. */
 typedef struct es_figure_job {
     const es_figure_options *options;
-    char *const *inputs;
+    char *const *inputs; /* (n_inputs) what no output may replace */
     size_t n_inputs;
-    const es_run_summary *const *runs;
+    const es_run_summary *const *runs; /* (n) in order; their m is final */
     size_t n;
     const char *baseline; /* input of the run that a delta goes from; NULL: the
                              first run's */
     bool quiet;
 } es_figure_job;
 
-es_status es_figure_make(size_t *n_failed, const es_figure_job *job,
-                         es_figure_kind kind) ES_MUST_USE;
+/**
+ * Draws the figures that are wanted, each of all runs, and writes them; says
+ * so on standard error unless `quiet`. What fails is reported there too, and
+ * the other figures are made; a message that several figures would give, such
+ * as that a file cannot be read, is given once.
+ *
+ *   n_failed  written: runs that could not be shown and were left out
+ *
+ * A figure that only --all requests and that has nothing to show is no
+ * failure: that is said. ES_OK, or the first failure, which is reported:
+ * ES_ENOTFOUND (no run is left); ES_EUSAGE (the size is too small); ES_EIO,
+ * ES_ENOMEM.
+ */
+es_status es_figures_make(size_t *n_failed,
+                          const es_figure_job *job) ES_MUST_USE;
 
 #endif

@@ -1,3 +1,4 @@
+/* What a forward pass costs, by context length: FFN and attention. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -32,10 +33,11 @@ typedef struct stacks {
     es_run_shape shape;
 } stacks;
 
-es_status es_fits_flops(const es_run_summary *run)
+es_status es_fits_flops(const es_run_summary *run,
+                        const es_figure_entry *figure)
 {
     es_run_shape shape;
-    return es_run_shape_read(&shape, run, "a figure of FLOPs");
+    return es_run_shape_read(&shape, run, figure->label);
 }
 
 static void fill(stacks *s)
@@ -109,8 +111,7 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
     return ES_OK;
 }
 
-static es_status draw(es_picture **out, const es_drawing *drawing, stacks *all,
-                      es_bars_panel *panels)
+es_status es_draw_flops(es_picture **out, const es_drawing *drawing)
 {
     static const char *const groups[N_LENGTHS] = {"128", "256", "512", "1K",
                                                   "2K",  "4K",  "8K"};
@@ -118,7 +119,6 @@ static es_status draw(es_picture **out, const es_drawing *drawing, stacks *all,
         [FFN] = "FFN", [ATTENTION] = "attention"};
     es_bars figure = {
         .style = drawing->style,
-        .panels = panels,
         .groups = groups,
         .n_groups = N_LENGTHS,
         .series = series,
@@ -133,23 +133,21 @@ static es_status draw(es_picture **out, const es_drawing *drawing, stacks *all,
                 "2\u00a0d\u00b2, removed 0; attention "
                 "8\u00a0d\u00b2\u00a0+\u00a02\u00a0T\u00a0d\u00a0+"
                 "\u00a0d\u00a0(T\u00a0+\u00a01)."};
-    es_status status = gather(all, &figure.n_panels, drawing);
+    stacks *all = NULL;
+    es_bars_panel *panels = NULL;
+    es_status status;
+    if ((status = es_alloc(&all, drawing->n, sizeof *all, "FLOPs")) < 0 ||
+        (status = es_alloc(&panels, drawing->n, sizeof *panels, "FLOPs")) < 0 ||
+        (status = gather(all, &figure.n_panels, drawing)) < 0)
+        goto done;
     for (size_t i = 0; i < figure.n_panels; i++)
         panels[i] = (es_bars_panel){.title = all[i].archs[0],
                                     .subtitle = all[i].subtitle,
                                     .bars = all[i].bars,
                                     .totals = all[i].totals};
-    return status == ES_OK ? es_bars_draw(out, &figure) : status;
-}
-
-es_status es_draw_flops(es_picture **out, const es_drawing *drawing)
-{
-    stacks *all = es_resize(NULL, drawing->n, sizeof *all);
-    es_bars_panel *panels = es_resize(NULL, drawing->n, sizeof *panels);
-    es_status status =
-        all && panels
-            ? draw(out, drawing, all, panels)
-            : es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
+    figure.panels = panels;
+    status = es_bars_draw(out, &figure);
+done:
     free(all);
     free(panels);
     return status;

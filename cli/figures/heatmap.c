@@ -1,8 +1,11 @@
-#include "render/figures/heatmap.h"
+/* The heads of every run at one step, in colours; which runs have heads. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
+#include "cli/figures/heads.h"
 #include "cli/figures/scale.h"
+#include "cli/figures/source.h"
+#include "cli/runs/damage.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,22 +16,24 @@ static es_status list_head_series(char *out, size_t size,
 {
     es_reader *reader = NULL;
     es_text list = es_text_begin(out, size);
-    es_status status = es_reader_open(&reader, run->path);
-    if (status != ES_OK)
-        return status;
+    es_status status = es_source_open(&reader, run);
+    if (status < 0)
+        goto done;
     for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
         es_series series;
         status = es_reader_series(reader, run->number - 1, i, &series);
-        if (status != ES_OK)
+        if (status < 0)
             break;
         if (series.shape == ES_SHAPE_HEAD && series.last_step != ES_UNKNOWN)
             es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
     }
-    es_reader_close(reader);
+done:
+    es_damage_close(reader);
     return status;
 }
 
-es_status es_fits_heads(const es_run_summary *run, const char *figure)
+es_status es_fits_heads(const es_run_summary *run,
+                        const es_figure_entry *figure)
 {
     char names[512];
     if (run->shape == ES_SHAPE_HEAD)
@@ -40,17 +45,12 @@ es_status es_fits_heads(const es_run_summary *run, const char *figure)
         return es_fail(ES_ENOTFOUND,
                        "%s: no series of it has a value for each head, which "
                        "%s needs: try --curves",
-                       run->path, figure);
+                       run->path, figure->label);
     return es_fail(ES_ENOTFOUND,
                    "%s: series %s has one value a %s: %s needs one of each "
                    "head: %s",
-                   run->path, run->series, es_shape_name(run->shape), figure,
-                   names);
-}
-
-es_status es_fits_heatmap(const es_run_summary *run)
-{
-    return es_fits_heads(run, "a heatmap");
+                   run->path, run->series, es_shape_name(run->shape),
+                   figure->label, names);
 }
 
 static es_value_range range_of(const es_drawing *drawing)
@@ -80,25 +80,35 @@ static void set_scale(es_heatmap *figure, const es_drawing *drawing,
     figure->logarithmic = scale.logarithmic;
 }
 
-static es_status draw(es_picture **out, const es_drawing *drawing,
-                      es_heatmap_panel *panels,
-                      char (*captions)[ES_CAPTION_MAX])
+es_heatmap_panel es_drawing_heads(const es_drawing *drawing, size_t i,
+                                  const char *subtitle)
+{
+    const es_run_summary *run = drawing->runs[i];
+    return (es_heatmap_panel){.title = es_drawing_title(drawing, i),
+                              .subtitle = subtitle,
+                              .values = run->values,
+                              .n_layers = (int)run->n_rows,
+                              .n_heads = (int)run->n_columns};
+}
+
+es_status es_draw_heatmap(es_picture **out, const es_drawing *drawing)
 {
     char note[sizeof drawing->note + 64];
+    es_heatmap_panel *panels = NULL;
+    char(*captions)[ES_CAPTION_MAX] = NULL;
     es_heatmap figure = {.style = drawing->style,
-                         .panels = panels,
                          .n_panels = drawing->n,
                          .scale_text = drawing->axis,
                          .note = drawing->note};
-    for (size_t i = 0; i < drawing->n; i++) {
-        const es_run_summary *run = drawing->runs[i];
-        panels[i] = (es_heatmap_panel){
-            .title = es_summary_title(run, drawing->runs, drawing->n),
-            .subtitle = es_drawing_step(captions[i], run),
-            .values = run->values,
-            .n_layers = (int)run->n_rows,
-            .n_heads = (int)run->n_columns};
-    }
+    es_status status;
+    if ((status = es_alloc(&panels, drawing->n, sizeof *panels, "a heatmap")) <
+            0 ||
+        (status = es_alloc(&captions, drawing->n, sizeof *captions,
+                           "a heatmap")) < 0)
+        goto done;
+    for (size_t i = 0; i < drawing->n; i++)
+        panels[i] = es_drawing_heads(
+            drawing, i, es_drawing_step(captions[i], drawing->runs[i]));
     es_value_range range = range_of(drawing);
     set_scale(&figure, drawing, &range);
     if (figure.logarithmic) {
@@ -106,18 +116,9 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
                  drawing->note, range.zero ? ", the lowest is 0" : "");
         figure.note = note;
     }
-    return es_heatmap_draw(out, &figure);
-}
-
-es_status es_draw_heatmap(es_picture **out, const es_drawing *drawing)
-{
-    es_heatmap_panel *panels = es_resize(NULL, drawing->n, sizeof *panels);
-    char(*captions)[ES_CAPTION_MAX] =
-        es_resize(NULL, drawing->n, sizeof *captions);
-    es_status status =
-        panels && captions
-            ? draw(out, drawing, panels, captions)
-            : es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
+    figure.panels = panels;
+    status = es_heatmap_draw(out, &figure);
+done:
     free(panels);
     free(captions);
     return status;

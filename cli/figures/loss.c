@@ -16,18 +16,13 @@ enum { LINE_LEAST = 4 }; /* samples below which a line would say too much */
 
 /* A run's two lines. */
 typedef struct pair {
-    es_lines train, eval; /* one line each, or none */
+    es_run_lines train, eval; /* one line each, or none */
     char label[ES_CAPTION_MAX];
 } pair;
 
-es_status es_fits_loss(const es_run_summary *run)
-{
-    return es_source_has(run, "loss", "loss");
-}
-
 /* --- over tokens ----------------------------------------------------------*/
 
-static void count_tokens(es_lines *lines, double a_step)
+static void count_tokens(es_run_lines *lines, double a_step)
 {
     for (size_t i = 0; i < lines->n; i++)
         lines->steps[i] = (int64_t)fmin((double)lines->steps[i] * a_step, 9e18);
@@ -37,7 +32,7 @@ static void count_tokens(es_lines *lines, double a_step)
 
 /* A regulariser in the loss is no perplexity: its own part, where it was
  * recorded. */
-static es_status read_phase(es_lines *out, const es_run_summary *run,
+static es_status read_phase(es_run_lines *out, const es_run_summary *run,
                             es_phase phase, bool perplexity)
 {
     es_status status = ES_ENOTFOUND;
@@ -53,27 +48,27 @@ static es_status read_phase(es_lines *out, const es_run_summary *run,
     return ES_OK;
 }
 
-static es_status load(pair *p, const es_run_summary *run,
-                      const es_drawing *drawing)
+static es_status load(pair *p, const es_drawing *drawing, size_t i)
 {
     const es_figure_options *options = drawing->options;
+    const es_run_summary *run = drawing->runs[i];
     double tokens = 1;
-    snprintf(p->label, sizeof p->label, "%.60s",
-             es_summary_title(run, drawing->runs, drawing->n));
-    es_status status =
-        read_phase(&p->train, run, ES_PHASE_TRAIN, options->perplexity);
-    if (status == ES_OK)
-        status = read_phase(&p->eval, run, ES_PHASE_EVAL, options->perplexity);
-    if (status == ES_OK && options->tokens)
-        status = es_tokens_a_step(&tokens, run);
+    es_status status;
+    snprintf(p->label, sizeof p->label, "%.60s", es_drawing_title(drawing, i));
+    if ((status = read_phase(&p->train, run, ES_PHASE_TRAIN,
+                             options->perplexity)) < 0 ||
+        (status = read_phase(&p->eval, run, ES_PHASE_EVAL,
+                             options->perplexity)) < 0 ||
+        (options->tokens && (status = es_tokens_a_step(&tokens, run)) < 0))
+        return status;
     count_tokens(&p->train, tokens);
     count_tokens(&p->eval, tokens);
-    return status;
+    return ES_OK;
 }
 
 /* --- drawing --------------------------------------------------------------*/
 
-static size_t gather(float *out, const es_lines *lines)
+static size_t gather(float *out, const es_run_lines *lines)
 {
     size_t n = lines->n_lines ? lines->n : 0;
     if (n)
@@ -92,9 +87,11 @@ static es_status choose_limit(double *out, const pair *pairs, size_t n)
     es_distribution all;
     for (size_t i = 0; i < n; i++)
         n_values += pairs[i].train.n + pairs[i].eval.n;
-    float *values = es_resize(NULL, 2 * n_values, sizeof *values);
-    if (!values)
-        return es_fail(ES_ENOMEM, "out of memory for %zu values", n_values);
+    float *values = NULL;
+    es_status status =
+        es_alloc(&values, n_values, 2 * sizeof *values, "the loss");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < n; i++) {
         at += gather(values + at, &pairs[i].train);
         at += gather(values + at, &pairs[i].eval);
@@ -113,7 +110,7 @@ static es_status choose_limit(double *out, const pair *pairs, size_t n)
     return ES_OK;
 }
 
-static es_curve curve_of(const es_lines *lines, size_t color, es_pen pen)
+static es_curve curve_of(const es_run_lines *lines, size_t color, es_pen pen)
 {
     return (es_curve){.x = lines->steps,
                       .values = lines->values,
@@ -163,25 +160,28 @@ static es_status draw(es_picture **out, const es_drawing *drawing,
                         .colors = ES_CURVES_BY_CATEGORY,
                         .reference = NAN,
                         .note = note_of(pairs, drawing->n)};
-    es_status status = ES_OK;
-    if (!figure.logarithmic)
-        status = choose_limit(&figure.limit, pairs, drawing->n);
+    es_status status;
+    if (!figure.logarithmic &&
+        (status = choose_limit(&figure.limit, pairs, drawing->n)) < 0)
+        return status;
     make_curves(curves, pairs, drawing->n);
-    return status == ES_OK ? es_curves_draw(out, &figure) : status;
+    return es_curves_draw(out, &figure);
 }
 
 es_status es_draw_loss(es_picture **out, const es_drawing *drawing)
 {
     size_t n = drawing->n;
-    pair *pairs = calloc(n, sizeof *pairs);
-    es_curve *curves = calloc(2 * n, sizeof *curves);
-    es_status status = ES_OK;
-    if (!pairs || !curves)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu runs", n);
-    for (size_t i = 0; status == ES_OK && i < n; i++)
-        status = load(&pairs[i], drawing->runs[i], drawing);
-    if (status == ES_OK)
-        status = draw(out, drawing, pairs, curves);
+    pair *pairs = NULL;
+    es_curve *curves = NULL;
+    es_status status;
+    if ((status = es_alloc(&pairs, n, sizeof *pairs, "the loss")) < 0 ||
+        (status = es_alloc(&curves, n, 2 * sizeof *curves, "the loss")) < 0)
+        goto done;
+    for (size_t i = 0; i < n; i++)
+        if ((status = load(&pairs[i], drawing, i)) < 0)
+            goto done;
+    status = draw(out, drawing, pairs, curves);
+done:
     for (size_t i = 0; pairs && i < n; i++) {
         es_lines_clear(&pairs[i].train);
         es_lines_clear(&pairs[i].eval);

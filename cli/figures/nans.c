@@ -6,29 +6,21 @@
 
 static const char activations[] = "nan_activations", rows[] = "nonfinite_rows";
 
-/* Imported runs may have but the rows of attention. */
-es_status es_fits_nans(const es_run_summary *run)
-{
-    es_status status = es_source_has(run, rows, "nans");
-    return status == ES_ENOTFOUND ? es_source_has(run, activations, "nans")
-                                  : status;
-}
-
 static es_status load(es_panel *panel, const es_run_summary *run,
                       const es_figure_options *options)
 {
-    const char *what = "activations";
+    const char *subtitle = "activations";
     (void)options;
     es_status status = es_lines_read_either(&panel->lines, run, activations,
                                             run->phase, ES_REDUCE_SUM);
-    if (status == ES_ENOTFOUND) {
-        what = "attention rows, summed over the heads";
+    if (status == ES_ENOTFOUND) { /* of an imported run */
+        subtitle = "attention rows, summed over the heads";
         status = es_lines_read_either(&panel->lines, run, rows, run->phase,
                                       ES_REDUCE_SUM);
     }
     if (status != ES_OK)
         return status;
-    snprintf(panel->subtitle, sizeof panel->subtitle, "%s", what);
+    snprintf(panel->subtitle, sizeof panel->subtitle, "%s", subtitle);
     return es_panel_name(panel, "layer");
 }
 

@@ -1,3 +1,4 @@
+/* Figures with a panel of lines for each run: reading, naming, drawing. */
 #include "cli/figures/panels.h"
 
 #include "analyzer/base/checked.h"
@@ -25,13 +26,15 @@ static void set_area(es_curve *curve, const es_panel *panel, size_t i)
 
 es_status es_panel_name(es_panel *panel, const char *word)
 {
-    const es_lines *lines = &panel->lines;
+    const es_run_lines *lines = &panel->lines;
     size_t n = lines->n_lines;
     panel->n_curves = n;
-    panel->curves = es_resize(NULL, n, sizeof *panel->curves);
-    panel->labels = es_resize(NULL, n, sizeof *panel->labels);
-    if (!panel->curves || !panel->labels)
-        return es_fail(ES_ENOMEM, "out of memory for %zu curves", n);
+    es_status status;
+    if ((status = es_alloc(&panel->curves, n, sizeof *panel->curves,
+                           "curves")) < 0 ||
+        (status =
+             es_alloc(&panel->labels, n, sizeof *panel->labels, "curves")) < 0)
+        return status;
     for (size_t i = 0; i < n; i++) {
         if (lines->shape == ES_SHAPE_RUN)
             snprintf(panel->labels[i], sizeof panel->labels[i], "%.60s", word);
@@ -47,35 +50,31 @@ es_status es_panel_name(es_panel *panel, const char *word)
     return ES_OK;
 }
 
-static void show(es_curves_panel *list, const es_panel *panels,
-                 const es_drawing *drawing)
-{
-    for (size_t i = 0; i < drawing->n; i++)
-        list[i] = (es_curves_panel){
-            .title =
-                es_summary_title(drawing->runs[i], drawing->runs, drawing->n),
-            .subtitle = *panels[i].subtitle ? panels[i].subtitle : NULL,
-            .curves = panels[i].curves,
-            .n_curves = panels[i].n_curves};
-}
-
 es_status es_panels_draw(es_picture **out, const es_drawing *drawing,
                          es_panel_load *load, es_curves *figure)
 {
-    es_panel *panels = calloc(drawing->n, sizeof *panels);
-    es_curves_panel *list = calloc(drawing->n, sizeof *list);
-    es_status status = ES_OK;
-    if (!panels || !list)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
-    for (size_t i = 0; status == ES_OK && i < drawing->n; i++)
-        status = load(&panels[i], drawing->runs[i], drawing->options);
-    if (status == ES_OK) {
-        show(list, panels, drawing);
-        figure->style = drawing->style;
-        figure->panels = list;
-        figure->n_panels = drawing->n;
-        status = es_curves_draw(out, figure);
+    es_panel *panels = NULL;
+    es_curves_panel *list = NULL;
+    es_status status;
+    if ((status = es_alloc(&panels, drawing->n, sizeof *panels, "panels")) <
+            0 ||
+        (status = es_alloc(&list, drawing->n, sizeof *list, "panels")) < 0)
+        goto done;
+    for (size_t i = 0; i < drawing->n; i++) {
+        es_panel *panel = &panels[i];
+        if ((status = load(panel, drawing->runs[i], drawing->options)) < 0)
+            goto done;
+        list[i] = (es_curves_panel){
+            .title = es_drawing_title(drawing, i),
+            .subtitle = *panel->subtitle ? panel->subtitle : NULL,
+            .curves = panel->curves,
+            .n_curves = panel->n_curves};
     }
+    figure->style = drawing->style;
+    figure->panels = list;
+    figure->n_panels = drawing->n;
+    status = es_curves_draw(out, figure);
+done:
     for (size_t i = 0; panels && i < drawing->n; i++)
         es_panel_clear(&panels[i]);
     free(panels);

@@ -8,7 +8,7 @@
 
 /** One run's lines. Zero is empty; es_panel_clear it. */
 typedef struct es_panel {
-    es_lines lines, low, high;      /* the latter two: areas, if read */
+    es_run_lines lines, low, high;  /* the latter two: areas, if read */
     es_curve *curves;               /* (n_curves) */
     char (*labels)[ES_CAPTION_MAX]; /* (n_curves) */
     size_t n_curves;

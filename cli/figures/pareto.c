@@ -1,3 +1,4 @@
+/* Perplexity on held-out data against what it costs, a point for each run. */
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/checked.h"
@@ -20,11 +21,12 @@ typedef struct plan {
     es_text said; /* in note */
 } plan;
 
-es_status es_fits_pareto(const es_run_summary *run)
+es_status es_fits_pareto(const es_run_summary *run,
+                         const es_figure_entry *figure)
 {
     es_run_shape shape;
     if (!es_is_missing(run->eval_ppl))
-        return es_run_shape_read(&shape, run, "a figure of costs");
+        return es_run_shape_read(&shape, run, figure->label);
     return es_fail(ES_ENOTFOUND,
                    "%s: a figure of perplexity against cost needs an "
                    "evaluation, a series ce or loss of the phase eval, which "
@@ -169,11 +171,10 @@ es_status es_draw_pareto(es_picture **out, const es_drawing *drawing)
 {
     plan p = {.drawing = drawing};
     p.said = es_text_begin(p.note, sizeof p.note);
-    p.points = es_resize(NULL, drawing->n, sizeof *p.points);
     es_status status =
-        p.points
-            ? draw(out, &p)
-            : es_fail(ES_ENOMEM, "out of memory for %zu points", drawing->n);
+        es_alloc(&p.points, drawing->n, sizeof *p.points, "the points");
+    if (status == ES_OK)
+        status = draw(out, &p);
     free(p.points);
     return status;
 }

@@ -1,3 +1,5 @@
+/* Colour scales that suit a series: where they begin, and when they are
+ * logarithmic. */
 #include "cli/figures/scale.h"
 
 #include <string.h>

@@ -20,13 +20,6 @@ typedef struct scales {
     size_t n, most;
 } scales;
 
-es_status es_fits_scales(const es_run_summary *run)
-{
-    es_status status = es_source_has(run, names[BETA], "scales");
-    return status == ES_ENOTFOUND ? es_source_has(run, names[ALPHA], "scales")
-                                  : status;
-}
-
 static void clear(scales *s)
 {
     for (size_t i = 0; s->slices && i < N_SCALES * s->n; i++)
@@ -39,17 +32,21 @@ static void clear(scales *s)
 
 static es_status allocate(scales *s, const es_drawing *drawing)
 {
+    es_status status;
     s->n = drawing->n;
     for (size_t i = 0; i < s->n; i++) {
         size_t n = (size_t)drawing->runs[i]->n_layer;
         s->most = n > s->most ? n : s->most;
     }
-    s->slices = calloc(N_SCALES * s->n, sizeof *s->slices);
-    s->curves = calloc(N_SCALES * s->n, sizeof *s->curves);
-    s->labels = calloc(s->n, sizeof *s->labels);
-    s->layers = es_resize(NULL, s->most, sizeof *s->layers);
-    if (!s->slices || !s->curves || !s->labels || !s->layers)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", s->n);
+    if ((status = es_alloc(&s->slices, s->n, N_SCALES * sizeof *s->slices,
+                           "scales")) < 0 ||
+        (status = es_alloc(&s->curves, s->n, N_SCALES * sizeof *s->curves,
+                           "scales")) < 0 ||
+        (status = es_alloc(&s->labels, s->n, sizeof *s->labels, "scales")) <
+            0 ||
+        (status = es_alloc(&s->layers, s->most, sizeof *s->layers, "scales")) <
+            0)
+        return status;
     for (size_t i = 0; i < s->most; i++)
         s->layers[i] = (int64_t)i;
     return ES_OK;
@@ -63,7 +60,7 @@ static es_status read_scale(scales *s, size_t scale, size_t i,
     es_status status =
         es_slice_read(slice, run, names[scale], run->phase, run->step);
     if (status == ES_ENOTFOUND) {
-        es_status has = es_source_has(run, names[scale], "scales");
+        es_status has = es_source_has(run, names[scale], "a figure of scales");
         status = has == ES_ENOTFOUND ? ES_OK : has == ES_OK ? status : has;
     }
     bool fits = status == ES_OK && slice->values && slice->n_columns == 1;
@@ -81,9 +78,8 @@ static es_status load(scales *s, const es_drawing *drawing)
     for (size_t i = 0; status == ES_OK && i < s->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         snprintf(s->labels[i], sizeof s->labels[i], "%.60s",
-                 es_summary_title(run, drawing->runs, drawing->n));
-        status = read_scale(s, ALPHA, i, run);
-        if (status == ES_OK)
+                 es_drawing_title(drawing, i));
+        if ((status = read_scale(s, ALPHA, i, run)) == ES_OK)
             status = read_scale(s, BETA, i, run);
     }
     return status;
@@ -102,14 +98,16 @@ es_status es_draw_scales(es_picture **out, const es_drawing *drawing)
                         .colors = ES_CURVES_BY_CATEGORY,
                         .reference = NAN};
     es_status status = load(&s, drawing);
+    if (status < 0)
+        goto done;
     es_drawing_step(step, drawing->runs[0]);
     for (size_t k = 0; k < N_SCALES; k++)
         panels[k] = (es_curves_panel){.title = names[k],
                                       .subtitle = step,
                                       .curves = s.curves + k * s.n,
                                       .n_curves = s.n};
-    if (status == ES_OK)
-        status = es_curves_draw(out, &figure);
+    status = es_curves_draw(out, &figure);
+done:
     clear(&s);
     return status;
 }

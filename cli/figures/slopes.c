@@ -4,13 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-es_status es_fits_slopes(const es_run_summary *run)
-{
-    return es_source_has(run, "slope", "slopes");
-}
-
 /* Bit by bit, so that a NaN is like a NaN. */
-static bool all_alike(const es_lines *lines)
+static bool all_alike(const es_run_lines *lines)
 {
     for (size_t i = 1; i < lines->n_lines; i++)
         if (memcmp(lines->values, lines->values + i * lines->n,

@@ -1,3 +1,7 @@
+/*
+ * Reads series of a run for figures: a sample of one, or all its steps joined
+ * to lines, heads reduced to a number a layer where that is requested.
+ */
 #include "cli/figures/source.h"
 
 #include "analyzer/base/checked.h"
@@ -27,19 +31,31 @@ static es_status find(source *from, const es_run_summary *run, const char *name,
     return status;
 }
 
+es_status es_source_open(es_reader **out, const es_run_summary *run)
+{
+    es_status status = es_reader_open(out, run->path);
+    if (status == ES_OK && es_reader_n_runs(*out) < run->number)
+        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    return status;
+}
+
 static es_status open_source(source *from, const es_run_summary *run,
                              const char *name, es_phase phase)
 {
     *from = (source){0};
-    es_status status = es_reader_open(&from->reader, run->path);
-    if (status == ES_OK && es_reader_n_runs(from->reader) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    es_status status = es_source_open(&from->reader, run);
     return status == ES_OK ? find(from, run, name, phase) : status;
 }
 
-static es_phase other_phase(es_phase phase)
+/* In the other phase where the series is only there. */
+static es_status open_either(source *from, const es_run_summary *run,
+                             const char *name, es_phase phase)
 {
-    return phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
+    es_status status = open_source(from, run, name, phase);
+    if (status == ES_ENOTFOUND && from->reader)
+        status = find(from, run, name,
+                      phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+    return status;
 }
 
 /* --- one sample -----------------------------------------------------------*/
@@ -52,27 +68,26 @@ static void shape_slice(es_slice *out, const es_run_summary *run,
     out->n_columns = series->n_values / out->n_rows;
 }
 
-static es_status read_at(es_slice *out, source *from, int64_t step)
+/* The newest sample up to `step`, by reading those before it. */
+static es_status read_newest(es_slice *out, source *from, int64_t step)
 {
     es_cursor *cursor = NULL;
     const float *values;
-    size_t n = from->series.n_values;
+    bool found = false;
     es_status status = es_cursor_open(&cursor, from->reader, &from->series,
                                       ES_STEP_FIRST, step);
-    bool found = false;
     while (status == ES_OK &&
            (status = es_cursor_next(cursor, &out->step, &values)) == ES_OK) {
-        memcpy(out->values, values, n * sizeof *values);
+        memcpy(out->values, values, from->series.n_values * sizeof *values);
         found = true;
     }
     es_cursor_close(cursor);
-    if (status == ES_DONE)
-        status = found ? ES_OK
-                       : es_fail(ES_ENOTFOUND,
-                                 "%s: series %s begins after step %lld",
-                                 es_reader_path(from->reader),
-                                 from->series.name, (long long)step);
-    return status;
+    if (status != ES_DONE)
+        return status;
+    return found ? ES_OK
+                 : es_fail(ES_ENOTFOUND, "%s: series %s begins after step %lld",
+                           es_reader_path(from->reader), from->series.name,
+                           (long long)step);
 }
 
 es_status es_slice_read(es_slice *out, const es_run_summary *run,
@@ -80,22 +95,19 @@ es_status es_slice_read(es_slice *out, const es_run_summary *run,
 {
     source from;
     *out = (es_slice){0};
-    es_status status = open_source(&from, run, series, phase);
-    if (status == ES_ENOTFOUND && from.reader)
-        status = find(&from, run, series, other_phase(phase));
-    if (status == ES_OK) {
-        shape_slice(out, run, &from.series);
-        out->values =
-            es_resize(NULL, from.series.n_values, sizeof *out->values);
-        if (!out->values)
-            status = es_fail(ES_ENOMEM, "out of memory for %zu values",
-                             from.series.n_values);
-    }
-    if (status == ES_OK)
-        status = es_reader_sample(from.reader, &from.series, step, out->values,
-                                  from.series.n_values, &out->step);
-    if (status == ES_ENOTFOUND && out->values)
-        status = read_at(out, &from, step);
+    es_status status = open_either(&from, run, series, phase);
+    if (status < 0)
+        goto done;
+    size_t n = from.series.n_values;
+    shape_slice(out, run, &from.series);
+    if ((status = es_alloc(&out->values, n, sizeof *out->values, "a sample")) <
+        0)
+        goto done;
+    status = es_reader_sample(from.reader, &from.series, step, out->values, n,
+                              &out->step);
+    if (status == ES_ENOTFOUND)
+        status = read_newest(out, &from, step);
+done:
     es_damage_close(from.reader);
     return status;
 }
@@ -168,78 +180,79 @@ typedef struct picking {
     size_t first, n_lines, n_columns;
 } picking;
 
-static float reduce_row(const float *row, const picking *how, float *scratch)
+static float reduce_row(const float *row, const picking *picks, float *scratch)
 {
-    size_t n = how->n_columns;
+    size_t n = picks->n_columns;
     if (n == 1)
         return *row;
-    double sum = how->reduction == ES_REDUCE_MEAN ? sum_of(row, n) : NAN;
+    double sum = picks->reduction == ES_REDUCE_MEAN ? sum_of(row, n) : NAN;
     return isfinite(sum) ? (float)(sum / (double)n)
-                         : reduce(row, n, how->reduction, scratch);
+                         : reduce(row, n, picks->reduction, scratch);
 }
 
-static void pick(float *line, const picking *how, const float *values,
+static void pick(float *line, const picking *picks, const float *values,
                  float *scratch)
 {
-    for (size_t i = 0; i < how->n_lines; i++)
-        line[i] =
-            reduce_row(values + how->first + i * how->n_columns, how, scratch);
+    for (size_t i = 0; i < picks->n_lines; i++)
+        line[i] = reduce_row(values + picks->first + i * picks->n_columns,
+                             picks, scratch);
 }
 
 static es_status push_all(es_trace *trace, es_cursor *cursor,
-                          const picking *how)
+                          const picking *picks)
 {
     int64_t step;
     const float *values;
+    float *line = NULL, *scratch = NULL;
     es_status status;
-    float *line = es_resize(NULL, how->n_lines, sizeof *line);
-    float *scratch = es_resize(NULL, how->n_columns, sizeof *scratch);
-    status = line && scratch ? ES_OK
-                             : es_fail(ES_ENOMEM, "out of memory for %zu lines",
-                                       how->n_lines);
-    while (status == ES_OK &&
-           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
-        pick(line, how, values, scratch);
+    if ((status = es_alloc(&line, picks->n_lines, sizeof *line, "lines")) < 0 ||
+        (status = es_alloc(&scratch, picks->n_columns, sizeof *scratch,
+                           "lines")) < 0)
+        goto done;
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        pick(line, picks, values, scratch);
         es_trace_push(trace, step, line);
     }
+done:
     free(line);
     free(scratch);
     return status == ES_DONE ? ES_OK : status;
 }
 
-static es_status unfold(es_lines *out, const es_trace *trace)
+static es_status unfold(es_run_lines *out, const es_trace *trace)
 {
+    es_status status;
     out->n = es_trace_n_points(trace);
-    out->steps = es_resize(NULL, out->n, sizeof *out->steps);
-    out->values = es_resize(NULL, out->n * out->n_lines, sizeof *out->values);
-    if (!out->steps || !out->values)
-        return es_fail(ES_ENOMEM, "out of memory for %zu lines", out->n_lines);
+    if ((status = es_alloc(&out->steps, out->n, sizeof *out->steps, "lines")) <
+            0 ||
+        (status = es_alloc(&out->values, out->n,
+                           out->n_lines * sizeof *out->values, "lines")) < 0)
+        return status;
     es_trace_steps(trace, out->steps);
     for (size_t i = 0; i < out->n_lines; i++)
         es_trace_line(trace, i, out->values + i * out->n);
     return ES_OK;
 }
 
-static es_status read_lines(es_lines *out, source *from, const picking *how)
+static es_status read_lines(es_run_lines *out, source *from,
+                            const picking *picks)
 {
     es_trace *trace = NULL;
     es_cursor *cursor = NULL;
+    es_status status;
     out->shape = from->series.shape;
-    out->n_lines = how->n_lines;
-    es_status status = es_trace_new(&trace, out->n_lines);
-    if (status == ES_OK)
-        status = es_cursor_open(&cursor, from->reader, &from->series,
-                                ES_STEP_FIRST, ES_STEP_LAST);
-    if (status == ES_OK)
-        status = push_all(trace, cursor, how);
-    es_cursor_close(cursor);
-    if (status == ES_OK)
+    out->n_lines = picks->n_lines;
+    if ((status = es_trace_new(&trace, out->n_lines)) == ES_OK &&
+        (status = es_cursor_open(&cursor, from->reader, &from->series,
+                                 ES_STEP_FIRST, ES_STEP_LAST)) == ES_OK &&
+        (status = push_all(trace, cursor, picks)) == ES_OK)
         status = unfold(out, trace);
+    es_cursor_close(cursor);
     es_trace_free(trace);
     return status;
 }
 
-static es_status read_reduced(es_lines *out, source *from,
+static es_status read_reduced(es_run_lines *out, source *from,
                               const es_run_summary *run, es_reduction reduction)
 {
     es_slice shape = {0};
@@ -251,37 +264,33 @@ static es_status read_reduced(es_lines *out, source *from,
                                  .n_columns = n});
 }
 
-/* either: of the other phase if there is none of this one. */
-static es_status read_series(es_lines *out, const es_run_summary *run,
-                             const char *series, es_phase phase,
-                             es_reduction reduction, bool either)
+es_status es_lines_read(es_run_lines *out, const es_run_summary *run,
+                        const char *series, es_phase phase,
+                        es_reduction reduction)
 {
     source from;
-    *out = (es_lines){0};
+    *out = (es_run_lines){0};
     es_status status = open_source(&from, run, series, phase);
-    if (either && status == ES_ENOTFOUND && from.reader)
-        status = find(&from, run, series, other_phase(phase));
     if (status == ES_OK)
         status = read_reduced(out, &from, run, reduction);
     es_damage_close(from.reader);
     return status;
 }
 
-es_status es_lines_read(es_lines *out, const es_run_summary *run,
-                        const char *series, es_phase phase,
-                        es_reduction reduction)
-{
-    return read_series(out, run, series, phase, reduction, false);
-}
-
-es_status es_lines_read_either(es_lines *out, const es_run_summary *run,
+es_status es_lines_read_either(es_run_lines *out, const es_run_summary *run,
                                const char *series, es_phase phase,
                                es_reduction reduction)
 {
-    return read_series(out, run, series, phase, reduction, true);
+    source from;
+    *out = (es_run_lines){0};
+    es_status status = open_either(&from, run, series, phase);
+    if (status == ES_OK)
+        status = read_reduced(out, &from, run, reduction);
+    es_damage_close(from.reader);
+    return status;
 }
 
-static es_status read_heads(es_lines *out, source *from,
+static es_status read_heads(es_run_lines *out, source *from,
                             const es_run_summary *run, int64_t layer)
 {
     if (from->series.shape != ES_SHAPE_HEAD)
@@ -302,11 +311,11 @@ static es_status read_heads(es_lines *out, source *from,
                                  .n_columns = 1});
 }
 
-es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
+es_status es_lines_read_heads(es_run_lines *out, const es_run_summary *run,
                               const char *series, es_phase phase, int64_t layer)
 {
     source from;
-    *out = (es_lines){0};
+    *out = (es_run_lines){0};
     es_status status = open_source(&from, run, series, phase);
     if (status == ES_OK)
         status = read_heads(out, &from, run, layer);
@@ -314,17 +323,17 @@ es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
     return status;
 }
 
-void es_lines_clear(es_lines *lines)
+void es_lines_clear(es_run_lines *lines)
 {
     free(lines->steps);
     free(lines->values);
-    *lines = (es_lines){0};
+    *lines = (es_run_lines){0};
 }
 
 /* --- what there is --------------------------------------------------------*/
 
 /* "alpha, beta, entropy": the series of a run that have samples, by name; of
-   two phases one is told. */
+   two phases one is listed. */
 static es_status list_series(char *out, size_t size, es_reader *reader,
                              const es_run_summary *run)
 {
@@ -345,22 +354,16 @@ static es_status list_series(char *out, size_t size, es_reader *reader,
 }
 
 es_status es_source_has(const es_run_summary *run, const char *series,
-                        const char *figure)
+                        const char *label)
 {
     source from;
     char names[1024];
-    es_status status = open_source(&from, run, series, ES_PHASE_TRAIN);
-    if (status == ES_ENOTFOUND && from.reader)
-        status = find(&from, run, series, ES_PHASE_EVAL);
-    if (status == ES_ENOTFOUND && from.reader) {
-        status = list_series(names, sizeof names, from.reader, run);
-        if (status == ES_OK)
-            status = es_fail(ES_ENOTFOUND,
-                             "%s: a figure of %s needs the series %s: the "
-                             "run has %s",
-                             run->path, figure, series,
-                             *names ? names : "none with a sample");
-    }
+    es_status status = open_either(&from, run, series, ES_PHASE_TRAIN);
+    if (status == ES_ENOTFOUND && from.reader &&
+        (status = list_series(names, sizeof names, from.reader, run)) == ES_OK)
+        status = es_fail(
+            ES_ENOTFOUND, "%s: %s needs the series %s: the run has %s",
+            run->path, label, series, *names ? names : "none with a sample");
     es_damage_close(from.reader);
     return status;
 }

@@ -4,6 +4,11 @@
 
 #include "cli/runs/summary.h"
 
+/** Opens the file of a run, which may have been replaced since it was read;
+ *  es_damage_close *out in every case. es_reader_open's errors; ES_EIO. */
+es_status es_source_open(es_reader **out,
+                         const es_run_summary *run) ES_MUST_USE;
+
 /** Which lines a series becomes. */
 typedef enum es_reduction {
     ES_REDUCE_NONE, /* each value of a sample its own: 1, L or L*H lines */
@@ -16,12 +21,12 @@ typedef enum es_reduction {
 } es_reduction;
 
 /** A series over its steps. es_lines_clear it. */
-typedef struct es_lines {
+typedef struct es_run_lines {
     size_t n_lines, n; /* points of each line */
     int64_t *steps;    /* (n) increasing */
     float *values;     /* (n_lines,n) NaN, infinite, missing as recorded */
     es_shape shape;    /* of the series */
-} es_lines;
+} es_run_lines;
 
 /**
  * Reads a series of a run over all its steps. Long ones are joined as
@@ -33,7 +38,7 @@ typedef struct es_lines {
  * ES_OK; ES_ENOTFOUND (the message names the series that there are); ES_EIO,
  * ES_EFORMAT, ES_ENOMEM.
  */
-es_status es_lines_read(es_lines *out, const es_run_summary *run,
+es_status es_lines_read(es_run_lines *out, const es_run_summary *run,
                         const char *series, es_phase phase,
                         es_reduction reduction) ES_MUST_USE;
 
@@ -41,16 +46,16 @@ es_status es_lines_read(es_lines *out, const es_run_summary *run,
  * The heads of one layer, each a line, of a series that has a value for each.
  * Returns as es_lines_read; ES_ENOTFOUND too if the run has no such layer.
  */
-es_status es_lines_read_heads(es_lines *out, const es_run_summary *run,
+es_status es_lines_read_heads(es_run_lines *out, const es_run_summary *run,
                               const char *series, es_phase phase,
                               int64_t layer) ES_MUST_USE;
 
 /** As es_lines_read, in the other phase where the series is only there. */
-es_status es_lines_read_either(es_lines *out, const es_run_summary *run,
+es_status es_lines_read_either(es_run_lines *out, const es_run_summary *run,
                                const char *series, es_phase phase,
                                es_reduction reduction) ES_MUST_USE;
 
-void es_lines_clear(es_lines *lines);
+void es_lines_clear(es_run_lines *lines);
 
 /** One sample of a series. es_slice_clear it. */
 typedef struct es_slice {
@@ -76,10 +81,10 @@ void es_slice_clear(es_slice *slice);
 
 /**
  * ES_OK if the run has a sample of the series in either phase; otherwise
- * ES_ENOTFOUND, and the message says what `figure` needs and which series
- * there are.
+ * ES_ENOTFOUND, and the message says what the figure called `label` needs and
+ * which series there are.
  */
 es_status es_source_has(const es_run_summary *run, const char *series,
-                        const char *figure) ES_MUST_USE;
+                        const char *label) ES_MUST_USE;
 
 #endif

@@ -1,8 +1,10 @@
+/* A series as rows over columns of time, in two passes over its samples. */
 #include "cli/figures/steps.h"
-#include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "cli/figures/source.h"
+#include "cli/runs/damage.h"
 #include "render/figures/raster.h"
 
 #include <math.h>
@@ -181,11 +183,14 @@ static es_status make_columns(pass *p)
     es_steps *steps = p->steps;
     set_columns(p);
     size_t n = steps->n_rows * steps->n_columns;
-    steps->values = es_resize(NULL, n, sizeof *steps->values);
-    steps->levels = es_resize(NULL, steps->n_rows, sizeof *steps->levels);
-    p->starts = es_resize(NULL, steps->n_columns, sizeof *p->starts);
-    if (!steps->values || !steps->levels || !p->starts)
-        return es_fail(ES_ENOMEM, "out of memory for %zu cells", n);
+    es_status status;
+    if ((status = es_alloc(&steps->values, n, sizeof *steps->values,
+                           "a raster")) < 0 ||
+        (status = es_alloc(&steps->levels, steps->n_rows, sizeof *steps->levels,
+                           "a raster")) < 0 ||
+        (status = es_alloc(&p->starts, steps->n_columns, sizeof *p->starts,
+                           "a raster")) < 0)
+        return status;
     for (size_t i = 0; i < n; i++)
         steps->values[i] = es_missing();
     for (size_t i = 0; i < steps->n_rows; i++)
@@ -234,24 +239,25 @@ static es_status read_series(pass *p, es_reader *reader,
                              const es_series *series)
 {
     size_t n_rows = p->steps->n_rows;
-    p->line = es_resize(NULL, n_rows, sizeof *p->line);
-    p->survey->sums = calloc(n_rows, sizeof *p->survey->sums);
-    p->survey->n_finite = calloc(n_rows, sizeof *p->survey->n_finite);
-    if (!p->line || !p->survey->sums || !p->survey->n_finite)
-        return es_fail(ES_ENOMEM, "out of memory for %zu rows", n_rows);
-    es_status status =
-        each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look);
-    if (status == ES_OK && !p->survey->n)
-        status = es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
-                         es_reader_path(reader), series->name);
-    if (status == ES_OK)
-        status = make_columns(p);
-    if (status == ES_OK)
-        status =
-            each(p, reader, series, p->survey->first, p->survey->last, put);
-    if (status == ES_OK)
-        fill_gaps(p);
-    return status;
+    survey *found = p->survey;
+    es_status status;
+    if ((status = es_alloc(&p->line, n_rows, sizeof *p->line, "a raster")) <
+            0 ||
+        (status = es_alloc(&found->sums, n_rows, sizeof *found->sums,
+                           "a raster")) < 0 ||
+        (status = es_alloc(&found->n_finite, n_rows, sizeof *found->n_finite,
+                           "a raster")) < 0 ||
+        (status = each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look)) <
+            0)
+        return status;
+    if (!found->n)
+        return es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
+                       es_reader_path(reader), series->name);
+    if ((status = make_columns(p)) < 0 ||
+        (status = each(p, reader, series, found->first, found->last, put)) < 0)
+        return status;
+    fill_gaps(p);
+    return ES_OK;
 }
 
 es_status es_steps_read(es_steps *out, const es_run_summary *run)
@@ -261,18 +267,16 @@ es_status es_steps_read(es_steps *out, const es_run_summary *run)
     survey s = {0};
     *out = (es_steps){.n_layers = (size_t)run->n_layer};
     pass p = {.steps = out, .survey = &s};
-    es_status status = es_reader_open(&reader, run->path);
-    if (status == ES_OK && es_reader_n_runs(reader) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
-    if (status == ES_OK)
-        status = es_reader_find(reader, run->number - 1, run->series,
-                                run->phase, &series);
-    if (status == ES_OK) {
-        if (series.shape == ES_SHAPE_HEAD)
-            out->n_heads = (size_t)run->n_head;
-        out->n_rows = out->n_layers * (1 + out->n_heads);
-        status = read_series(&p, reader, &series);
-    }
+    es_status status;
+    if ((status = es_source_open(&reader, run)) < 0 ||
+        (status = es_reader_find(reader, run->number - 1, run->series,
+                                 run->phase, &series)) < 0)
+        goto done;
+    if (series.shape == ES_SHAPE_HEAD)
+        out->n_heads = (size_t)run->n_head;
+    out->n_rows = out->n_layers * (1 + out->n_heads);
+    status = read_series(&p, reader, &series);
+done:
     es_damage_close(reader);
     free(p.line);
     free(p.starts);

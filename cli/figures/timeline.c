@@ -7,6 +7,7 @@
 #include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
+#include "cli/runs/damage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ enum { N_PLOTS = sizeof plots / sizeof *plots };
 
 /* What one panel shows. */
 typedef struct run_lines {
-    es_lines lines[N_PLOTS]; /* the first of each is the plot's */
+    es_run_lines lines[N_PLOTS]; /* the first of each is the plot's */
     es_timeline_plot plots[N_PLOTS];
     es_timeline_bar *bars;
     es_timeline_mark *marks;
@@ -45,7 +46,7 @@ typedef struct run_lines {
 
 /* Into the first line the lowest or largest of all; NaN if one is: the layer
  * that broke is what matters. */
-static void reduce(es_lines *lines, bool lowest)
+static void reduce(es_run_lines *lines, bool lowest)
 {
     for (size_t i = 0; i < lines->n; i++) {
         float best = lines->values[i];
@@ -71,7 +72,7 @@ static es_status load_plots(run_lines *r, es_timeline_panel *panel,
                             const es_run_summary *run)
 {
     for (size_t i = 0; i < N_PLOTS; i++) {
-        es_lines *lines = &r->lines[i];
+        es_run_lines *lines = &r->lines[i];
         es_status status = es_lines_read_either(lines, run, plots[i].series,
                                                 run->phase, plots[i].heads);
         if (status == ES_ENOTFOUND) /* what the run lacks is left out */
@@ -122,10 +123,12 @@ static es_status load_flags(run_lines *r, es_timeline_panel *panel,
 {
     bool seen[ES_N_FLAG_KINDS] = {false};
     size_t length = 0;
-    r->bars = es_resize(NULL, run->n_flags, sizeof *r->bars);
-    r->bar_texts = es_resize(NULL, run->n_flags, sizeof *r->bar_texts);
-    if (!r->bars || !r->bar_texts)
-        return es_fail(ES_ENOMEM, "out of memory for %zu flags", run->n_flags);
+    es_status status;
+    if ((status = es_alloc(&r->bars, run->n_flags, sizeof *r->bars,
+                           "the flags")) < 0 ||
+        (status = es_alloc(&r->bar_texts, run->n_flags, sizeof *r->bar_texts,
+                           "the flags")) < 0)
+        return status;
     for (size_t lane = 0; lane < ES_N_FLAG_KINDS; lane++)
         for (size_t i = 0; i < run->n_flags; i++) {
             const es_flag *flag = &run->flags[i];
@@ -160,13 +163,14 @@ static es_status add_events(run_lines *r, es_timeline_panel *panel,
     const es_event *events;
     size_t n;
     es_status status = es_reader_events(reader, run->number - 1, &events, &n);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     const size_t n_marks = n + run->n_damaged;
-    r->marks = es_resize(NULL, n_marks, sizeof *r->marks);
-    r->mark_texts = es_resize(NULL, n_marks, sizeof *r->mark_texts);
-    if (!r->marks || !r->mark_texts)
-        return es_fail(ES_ENOMEM, "out of memory for %zu events", n);
+    if ((status = es_alloc(&r->marks, n_marks, sizeof *r->marks,
+                           "the events")) < 0 ||
+        (status = es_alloc(&r->mark_texts, n_marks, sizeof *r->mark_texts,
+                           "the events")) < 0)
+        return status;
     for (size_t i = 0; i < n; i++) {
         double step = (double)events[i].step;
         if (events[i].step == ES_UNKNOWN) /* at the end, as far as is known */
@@ -198,12 +202,10 @@ static es_status load_events(run_lines *r, es_timeline_panel *panel,
                              const es_run_summary *run)
 {
     es_reader *reader = NULL;
-    es_status status = es_reader_open(&reader, run->path);
-    if (status == ES_OK && es_reader_n_runs(reader) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+    es_status status = es_source_open(&reader, run);
     if (status == ES_OK)
         status = add_events(r, panel, reader, run);
-    es_reader_close(reader);
+    es_damage_close(reader);
     if (status == ES_OK)
         qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);
     return status;
@@ -212,19 +214,19 @@ static es_status load_events(run_lines *r, es_timeline_panel *panel,
 /* --- the figure -----------------------------------------------------------*/
 
 static es_status load(run_lines *r, es_timeline_panel *panel,
-                      const es_run_summary *run, const es_drawing *drawing)
+                      const es_drawing *drawing, size_t i)
 {
-    *panel = (es_timeline_panel){
-        .title = es_summary_title(run, drawing->runs, drawing->n),
-        .plots = r->plots,
-        .order = r->order,
-        .first = INFINITY,
-        .last = -INFINITY};
-    es_status status = load_plots(r, panel, run);
-    if (status == ES_OK)
-        status = load_flags(r, panel, run);
-    if (status == ES_OK)
-        status = load_events(r, panel, run);
+    const es_run_summary *run = drawing->runs[i];
+    es_status status;
+    *panel = (es_timeline_panel){.title = es_drawing_title(drawing, i),
+                                 .plots = r->plots,
+                                 .order = r->order,
+                                 .first = INFINITY,
+                                 .last = -INFINITY};
+    if ((status = load_plots(r, panel, run)) < 0 ||
+        (status = load_flags(r, panel, run)) < 0 ||
+        (status = load_events(r, panel, run)) < 0)
+        return status;
     if (!(panel->first < panel->last)) { /* one step, or none */
         double step = panel->first <= panel->last ? panel->first : 0;
         panel->first = step - 0.5;
@@ -232,7 +234,7 @@ static es_status load(run_lines *r, es_timeline_panel *panel,
     }
     panel->bars = r->bars;
     panel->marks = r->marks;
-    return status;
+    return ES_OK;
 }
 
 static void clear(run_lines *r)
@@ -248,22 +250,25 @@ static void clear(run_lines *r)
 es_status es_draw_timeline(es_picture **out, const es_drawing *drawing)
 {
     const char *lanes[ES_N_FLAG_KINDS];
-    run_lines *runs = calloc(drawing->n, sizeof *runs);
-    es_timeline_panel *panels = calloc(drawing->n, sizeof *panels);
-    es_timeline figure = {.style = drawing->style,
-                          .panels = panels,
-                          .n_panels = drawing->n,
-                          .lanes = lanes,
-                          .n_lanes = ES_N_FLAG_KINDS};
-    es_status status = ES_OK;
+    run_lines *runs = NULL;
+    es_timeline_panel *panels = NULL;
+    es_status status;
+    if ((status = es_alloc(&runs, drawing->n, sizeof *runs, "a timeline")) <
+            0 ||
+        (status = es_alloc(&panels, drawing->n, sizeof *panels, "a timeline")) <
+            0)
+        goto done;
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         lanes[i] = es_flag_name((es_flag_kind)i);
-    if (!runs || !panels)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu panels", drawing->n);
-    for (size_t i = 0; i < drawing->n && status == ES_OK; i++)
-        status = load(&runs[i], &panels[i], drawing->runs[i], drawing);
-    if (status == ES_OK)
-        status = es_timeline_draw(out, &figure);
+    for (size_t i = 0; i < drawing->n; i++)
+        if ((status = load(&runs[i], &panels[i], drawing, i)) < 0)
+            goto done;
+    status = es_timeline_draw(out, &(es_timeline){.style = drawing->style,
+                                                  .panels = panels,
+                                                  .n_panels = drawing->n,
+                                                  .lanes = lanes,
+                                                  .n_lanes = ES_N_FLAG_KINDS});
+done:
     for (size_t i = 0; runs && i < drawing->n; i++)
         clear(&runs[i]);
     free(runs);

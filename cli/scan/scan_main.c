@@ -376,15 +376,10 @@ static void draw_pictures(scan *s)
                         : NULL,
         .quiet = s->options.quiet,
     };
-    for (int i = 0; i < ES_N_FIGURES && s->n_kept; i++) {
-        size_t n_failed = 0;
-        if (!job.options->pictures[i].wanted)
-            continue;
-        es_status status = es_figure_make(&n_failed, &job, (es_figure_kind)i);
-        note_output(s, status);
-        if (status == ES_OK)
-            s->n_failed += n_failed;
-    }
+    size_t n_failed = 0;
+    int code = es_exit_code(es_figures_make(&n_failed, &job));
+    s->n_failed += n_failed;
+    s->output_code = s->output_code ? s->output_code : code;
 }
 
 static int in_order(const void *a, const void *b, void *order)

@@ -153,7 +153,7 @@ static void test_bands__needs_heads(void **state)
     es_assert_status(ES_ENOTFOUND,
                      "series loss has one value a run: a figure of bands needs "
                      "one of each head: entropy",
-                     es_fits_bands(run));
+                     es_figure_fit(ES_FIGURE_BANDS, run));
     es_summary_free(run);
 }
 
@@ -254,14 +254,17 @@ static void test_flops__lacks(void **state)
         {{"g", "SM", NULL, 3, ES_UNKNOWN, 8, 1}, "needs the run's d_model"}};
     for (size_t i = 0; i < 3; i++) {
         es_run_summary *run = record(state, &cases[i].m);
-        es_assert_status(ES_ENOTFOUND, cases[i].words, es_fits_flops(run));
-        es_assert_status(ES_ENOTFOUND, cases[i].words, es_fits_pareto(run));
+        es_assert_status(ES_ENOTFOUND, cases[i].words,
+                         es_figure_fit(ES_FIGURE_FLOPS, run));
+        es_assert_status(ES_ENOTFOUND, cases[i].words,
+                         es_figure_fit(ES_FIGURE_PARETO, run));
         es_summary_free(run);
     }
     const model never = {"h", "SM", NULL, 3, 96, 8, 0};
     es_run_summary *run = record(state, &never);
-    es_assert_ok(es_fits_flops(run));
-    es_assert_status(ES_ENOTFOUND, "needs an evaluation", es_fits_pareto(run));
+    es_assert_ok(es_figure_fit(ES_FIGURE_FLOPS, run));
+    es_assert_status(ES_ENOTFOUND, "needs an evaluation",
+                     es_figure_fit(ES_FIGURE_PARETO, run));
     es_summary_free(run);
 }
 

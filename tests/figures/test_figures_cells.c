@@ -146,7 +146,7 @@ static void test_cells__thresholds(void **state)
         write_run(state, "ereg.db", H, "theta", theta), "theta")};
     es_drawing drawing = drawing_of(runs, 1);
     double dots[2 * L][2];
-    es_assert_ok(es_fits_thresholds(runs[0]));
+    es_assert_ok(es_figure_fit(ES_FIGURE_THRESHOLDS, runs[0]));
     es_picture *picture = drawn(es_draw_thresholds, &drawing);
     assert_true(picture_says(picture, "0.80"));
     assert_true(picture_says(picture, "step 40"));
@@ -167,7 +167,7 @@ static void test_cells__thresholds_need_theta(void **state)
     es_run_summary *run = es_loaded_series(
         write_run(state, "plain.db", H, "entropy", values), "entropy");
     es_assert_status(ES_ENOTFOUND, "needs the series theta",
-                     es_fits_thresholds(run));
+                     es_figure_fit(ES_FIGURE_THRESHOLDS, run));
     assert_non_null(strstr(es_message(), "the run has entropy"));
     es_summary_free(run);
 }
@@ -286,7 +286,7 @@ static void test_cells__raster(void **state)
         es_loaded_series(write_long_run(state, "drawn.db"), "entropy");
     const es_run_summary *runs[1] = {run};
     es_drawing drawing = drawing_of(runs, 1);
-    es_assert_ok(es_fits_raster(run));
+    es_assert_ok(es_figure_fit(ES_FIGURE_RASTER, run));
     es_picture *picture = drawn(es_draw_raster, &drawing);
     assert_true(picture_says(picture, "heads"));
     assert_true(picture_says(picture, "10K"));
@@ -294,7 +294,8 @@ static void test_cells__raster(void **state)
     assert_true(picture_says(picture, "missing"));
     es_picture_free(picture);
     run->shape = ES_SHAPE_RUN;
-    es_assert_status(ES_ENOTFOUND, "one value a run", es_fits_raster(run));
+    es_assert_status(ES_ENOTFOUND, "one value a run",
+                     es_figure_fit(ES_FIGURE_RASTER, run));
     es_summary_free(run);
 }
 

@@ -234,8 +234,8 @@ static es_status draw(es_picture **out, const pair *p, size_t figure,
                           .note = "max = 3.87 (observed)",
                           .axis = "entropy (nats)"};
     assert_non_null(entry);
-    for (size_t i = 0; entry->fits && i < drawing.n; i++) {
-        es_status status = entry->fits(runs[i]);
+    for (size_t i = 0; i < drawing.n; i++) {
+        es_status status = entry->fits(runs[i], entry);
         if (status != ES_OK)
             return status;
     }

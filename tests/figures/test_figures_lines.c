@@ -241,7 +241,7 @@ static void test_lines__nans(void **state)
                         .reference = NAN};
     show(&s, "entropy", 2, paths);
     for (size_t i = 0; i < 2; i++)
-        es_assert_ok(es_fits_nans(s.runs[i]));
+        es_assert_ok(es_figure_fit(ES_FIGURE_NANS, s.runs[i]));
     assert_draws(es_draw_nans, &s, &figure);
     figure.logarithmic = s.options.logarithmic = true;
     assert_draws(es_draw_nans, &s, &figure);
@@ -280,7 +280,7 @@ static void test_lines__scales(void **state)
                                  {"beta", "step 30", curves + 2, 2}};
     show(&s, "entropy", 2, paths); /* of which step 30 is the last */
     for (size_t i = 0; i < 2; i++)
-        es_assert_ok(es_fits_scales(s.runs[i]));
+        es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
     assert_draws(es_draw_scales, &s,
                  &(es_curves){.panels = panels,
                               .n_panels = 2,
@@ -478,12 +478,13 @@ static void test_lines__what_a_run_lacks(void **state)
     finish(&r);
     show(&s, "entropy", 1, &path);
     es_assert_status(ES_ENOTFOUND, "a figure of nans needs the series nan_act",
-                     es_fits_nans(s.runs[0]));
+                     es_figure_fit(ES_FIGURE_NANS, s.runs[0]));
     es_assert_status(ES_ENOTFOUND, "a figure of scales needs the series alpha",
-                     es_fits_scales(s.runs[0]));
+                     es_figure_fit(ES_FIGURE_SCALES, s.runs[0]));
     es_assert_status(ES_ENOTFOUND, "a figure of slopes needs the series slope",
-                     es_fits_slopes(s.runs[0]));
-    es_assert_status(ES_ENOTFOUND, "has entropy", es_fits_loss(s.runs[0]));
+                     es_figure_fit(ES_FIGURE_SLOPES, s.runs[0]));
+    es_assert_status(ES_ENOTFOUND, "has entropy",
+                     es_figure_fit(ES_FIGURE_LOSS, s.runs[0]));
     hide(&s);
 }
 

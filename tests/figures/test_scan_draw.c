@@ -10,6 +10,8 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { L = 2, H = 3, N = L * H };
 
@@ -209,11 +211,76 @@ static void test_scan__curves(void **state)
                                   .reference = NAN});
 }
 
+/* --- --all ----------------------------------------------------------------*/
+
+/* Standard error while every figure of the runs is made, to be freed. */
+static char *make_all(size_t *n_failed, es_status *status, char *folder,
+                      const es_run_summary *const *runs, size_t n)
+{
+    char *said = NULL, input[] = "a.db", *inputs[] = {input};
+    size_t size = 0;
+    FILE *stream = tmpfile();
+    int before = dup(STDERR_FILENO);
+    es_figure_options options = {.title = NULL};
+    const es_figure_job job = {.options = &options,
+                               .inputs = inputs,
+                               .n_inputs = 1,
+                               .runs = runs,
+                               .n = n,
+                               .quiet = true};
+    es_figures_want_all(&options, folder);
+    assert_true(stream && before >= 0 && dup2(fileno(stream), 2) == 2);
+    *status = es_figures_make(n_failed, &job);
+    fflush(stderr);
+    assert_int_equal(dup2(before, 2), 2);
+    close(before);
+    rewind(stream);
+    assert_true(getdelim(&said, &size, '\0', stream) > 0);
+    fclose(stream);
+    return said;
+}
+
+static size_t count(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text++)
+        n++;
+    return n;
+}
+
+static void test_all__an_unreadable_file_is_reported_once(void **state)
+{
+    char *folder = es_folder_file(state, "figures");
+    const char *paths[2] = {es_folder_file(state, "b.db"),
+                            es_folder_file(state, "gone.db")};
+    es_run_summary *runs[2];
+    for (size_t i = 0; i < 2; i++) {
+        write_run(paths[i]);
+        runs[i] = es_loaded_run(paths[i], 0);
+        es_summary_set_max(runs[i], runs[i]->peak);
+    }
+    assert_int_equal(unlink(paths[1]), 0);
+    for (size_t first = 0; first < 2; first++) { /* beside another; alone */
+        size_t n_failed;
+        es_status status;
+        char *said =
+            make_all(&n_failed, &status, folder,
+                     (const es_run_summary *const *)runs + first, 2 - first);
+        assert_true(status < 0 || n_failed > 0);
+        assert_int_equal(count(said, "gone.db: "), 1);
+        assert_int_equal(count(said, "\n"), 1);
+        free(said);
+    }
+    es_summary_free(runs[0]);
+    es_summary_free(runs[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scan__heatmap_scale),
         cmocka_unit_test(test_scan__curves),
+        cmocka_unit_test(test_all__an_unreadable_file_is_reported_once),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

@@ -1,0 +1,55 @@
+/** The figures of entropy-scan: one row for each. */
+#ifndef ES_FIGURE_LIST_H
+#define ES_FIGURE_LIST_H
+
+/*
+ * FIGURE(KIND, name, label, needs, series, other, help)
+ *
+ *   KIND           ES_FIGURE_KIND
+ *   name           of --figure; es_draw_<name> draws it
+ *   label          what messages call it
+ *   needs          es_fits_<needs> says which runs it can show: any, heads
+ *                  (the series shown has a value of each head), series (the
+ *                  run has `series` or `other`), or a function of its own
+ *   help           its lines in --help
+ */
+#define ES_FIGURES(FIGURE)                                                     \
+    FIGURE(HEATMAP, heatmap, "a heatmap", heads, NULL, NULL,                   \
+           "heatmap     layers by heads at one step")                          \
+    FIGURE(CURVES, curves, "a figure of curves", any, NULL, NULL,              \
+           "curves      every layer over the steps")                           \
+    FIGURE(DELTA, delta, "a delta", heads, NULL, NULL,                         \
+           "delta       heatmap of every run minus the first, or\n"            \
+           "              minus the --baseline")                               \
+    FIGURE(BANDS, bands, "a figure of bands", heads, NULL, NULL,               \
+           "bands       share of heads in each quarter of the largest "        \
+           "entropy")                                                          \
+    FIGURE(THRESHOLDS, thresholds, "a figure of thresholds", series, "theta",  \
+           NULL,                                                               \
+           "thresholds  learnt thresholds, with the layers' mean and "         \
+           "variance")                                                         \
+    FIGURE(NANS, nans, "a figure of nans", series, "nan_activations",          \
+           "nonfinite_rows",                                                   \
+           "nans        NaN and infinities of every layer over the steps")     \
+    FIGURE(SCALES, scales, "a figure of scales", series, "alpha", "beta",      \
+           "scales      alpha and beta of every layer at one step")            \
+    FIGURE(SLOPES, slopes, "a figure of slopes", series, "slope", NULL,        \
+           "slopes      learnable slopes over the steps")                      \
+    FIGURE(LOSS, loss, "a figure of loss", series, "loss", NULL,               \
+           "loss        train and eval loss of all runs")                      \
+    FIGURE(FLOPS, flops, "a figure of FLOPs", flops, NULL, NULL,               \
+           "flops       shares of FFN and attention over context lengths")     \
+    FIGURE(PARETO, pareto, "a figure of costs", pareto, NULL, NULL,            \
+           "pareto      perplexity on held-out data against --cost")           \
+    FIGURE(RASTER, raster, "a raster", raster, NULL, NULL,                     \
+           "raster      every layer and every head over the steps, in "        \
+           "colours")                                                          \
+    FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
+           "timeline    flags and events, and what they follow from")
+
+/** Their lines for --help, each with its line end. */
+#define ES_FIGURE_HELP_LINE(kind, name, label, needs, series, other, help)     \
+    "  " help "\n"
+#define ES_FIGURES_HELP ES_FIGURES(ES_FIGURE_HELP_LINE)
+
+#endif
