@@ -3,43 +3,23 @@
 #include "hooks/trainer/cpu/cpu.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/processor.h"
 
 #include <cblas.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ALIGNMENT 64
 
-static int count_processors(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return CPU_COUNT(&set);
-}
-
-static bool has_avx512(void)
-{
-    return __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
 /* The widest that runs here and agrees with the plain kernels. */
 static const es_cpu_kernels *choose_kernels(void)
 {
-    if (has_avx512() && es_cpu_kernels_agree(&es_cpu_kernels_avx512))
+    if (es_vectors_supported(ES_VECTORS_AVX512) &&
+        es_cpu_kernels_agree(&es_cpu_kernels_avx512))
         return &es_cpu_kernels_avx512;
-    if (has_avx2() && es_cpu_kernels_agree(&es_cpu_kernels_avx2))
+    if (es_vectors_supported(ES_VECTORS_AVX2) &&
+        es_cpu_kernels_agree(&es_cpu_kernels_avx2))
         return &es_cpu_kernels_avx2;
     return &es_cpu_kernels_plain;
 }
@@ -50,7 +30,7 @@ static es_status open_backend(es_backend **out, int n_threads)
     es_backend *backend = calloc(1, sizeof *backend);
     if (!backend)
         return es_fail(ES_ENOMEM, "out of memory for the CPU back-end");
-    backend->n_threads = n_threads > 0 ? n_threads : count_processors();
+    backend->n_threads = n_threads > 0 ? n_threads : es_count_processors();
     backend->kernels = choose_kernels();
     es_status status = es_team_new(&backend->team, backend->n_threads);
     if (status != ES_OK) {
