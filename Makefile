@@ -175,9 +175,8 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< >$@ && chmod 755 $@
 
-# It records and reads; the entropy kernels, and OpenMP with them, stay out.
-LIBRARY_SRC = $(filter-out analyzer/entropy/%,$(ANALYZER_SRC)) $(STORE_SRC) \
-    $(RECORDER_SRC)
+# It records, reads and computes attention entropy, with POSIX threads.
+LIBRARY_SRC = $(ANALYZER_SRC) $(STORE_SRC) $(RECORDER_SRC)
 $(LIBRARY): $(call objects,$(LIBRARY_SRC))
 	$(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(notdir $@) \
 	    -o $@ $^ -Wl,--as-needed $(SQLITE_LIBS) -lm
@@ -395,7 +394,8 @@ LIB = $(DESTDIR)$(PREFIX)/lib
 INCLUDE = $(DESTDIR)$(PREFIX)/include/entropyscan
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-PUBLIC_HEADERS = analyzer/base/status.h analyzer/flags/flags.h store/run.h \
+PUBLIC_HEADERS = analyzer/base/status.h analyzer/base/value.h \
+    analyzer/entropy/entropy.h analyzer/flags/flags.h store/run.h \
     store/reader.h hooks/recorder/recorder.h
 
 install: all

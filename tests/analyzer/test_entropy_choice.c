@@ -2,6 +2,7 @@
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,119 +10,121 @@
 static void test_entropy_choice__all_agree(void **state)
 {
     size_t n;
-    const es_kernels *const *all = es_kernels_all(&n);
+    const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
     (void)state;
     assert_int_equal(n, 3);
     assert_int_equal(all[n - 1]->needs, ES_VECTORS_PLAIN);
     for (size_t i = 0; i < n; i++)
         if (es_vectors_supported(all[i]->needs))
-            assert_true(es_kernels_agree(all[i]));
+            assert_true(es_entropy_kernels_agree(all[i]));
 }
 
 static void test_entropy_choice__fastest_supported(void **state)
 {
     size_t n, i = 0;
-    const es_kernels *const *all = es_kernels_all(&n);
+    const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
     (void)state;
     while (!es_vectors_supported(all[i]->needs))
         i++;
-    assert_ptr_equal(es_kernels_choose(all, n), all[i]);
+    assert_ptr_equal(es_entropy_kernels_choose(all, n), all[i]);
     assert_string_equal(es_entropy_variant(), all[i]->name);
-    assert_ptr_equal(es_kernels_choose(all + n - 1, 1), all[n - 1]);
+    assert_ptr_equal(es_entropy_kernels_choose(all + n - 1, 1), all[n - 1]);
 }
 
 /* Kernels with one fault each, in one row, as a broken compiler or machine
  * might have it. */
 
-static void probs_one_row_off(const es_probs_part *part)
+static void probs_one_row_off(const es_entropy_part *part)
 {
-    es_kernels_plain.probs(part);
+    es_entropy_kernels_plain.probs(part);
     part->rows.entropy[part->end - 1] += 2e-4F;
 }
 
-static void probs_counts_nothing(const es_probs_part *part)
+static void probs_counts_nothing(const es_entropy_part *part)
 {
-    es_kernels_plain.probs(part);
+    es_entropy_kernels_plain.probs(part);
     for (int i = part->first; i < part->end; i++)
         part->rows.nonfinite[i] = 0;
 }
 
-static void probs_hides_nan(const es_probs_part *part)
+static void probs_hides_nan(const es_entropy_part *part)
 {
-    es_kernels_plain.probs(part);
+    es_entropy_kernels_plain.probs(part);
     for (int i = part->first; i < part->end; i++)
         if (isnan(part->rows.entropy[i]))
             part->rows.entropy[i] = 0;
 }
 
-static void probs_sees_masked(const es_probs_part *part)
+static void probs_sees_masked(const es_entropy_part *part)
 {
-    es_attention_shape shape = *part->shape;
-    es_probs_part all = *part;
-    shape.causal = false;
-    all.shape = &shape;
-    es_kernels_plain.probs(&all);
+    es_entropy_keys keys = *part->keys;
+    es_entropy_part all = *part;
+    keys.causal = false;
+    all.keys = &keys;
+    es_entropy_kernels_plain.probs(&all);
 }
 
-static void probs_does_nothing(const es_probs_part *part)
+static void probs_does_nothing(const es_entropy_part *part)
 {
     (void)part;
 }
 
-static void qk_one_row_off(const es_qk_part *part, float *scratch)
+static void qk_one_row_off(const es_entropy_part *part, float *scratch)
 {
-    es_kernels_plain.qk(part, scratch);
+    es_entropy_kernels_plain.qk(part, scratch);
     part->rows.entropy[part->first] *= 1.001F;
     part->rows.entropy[part->first] += 1e-3F;
 }
 
-static void qk_lse_off(const es_qk_part *part, float *scratch)
+static void qk_lse_off(const es_entropy_part *part, float *scratch)
 {
-    es_kernels_plain.qk(part, scratch);
+    es_entropy_kernels_plain.qk(part, scratch);
     part->rows.lse[part->end / 2] += 1e-3F;
 }
 
-static void qk_logit_off(const es_qk_part *part, float *scratch)
+static void qk_logit_off(const es_entropy_part *part, float *scratch)
 {
-    es_kernels_plain.qk(part, scratch);
+    es_entropy_kernels_plain.qk(part, scratch);
     part->rows.max_logit[1] += 1e-3F;
 }
 
-static void qk_sink_off(const es_qk_part *part, float *scratch)
+static void qk_sink_off(const es_entropy_part *part, float *scratch)
 {
-    es_kernels_plain.qk(part, scratch);
+    es_entropy_kernels_plain.qk(part, scratch);
     part->rows.sink[1] += 1e-3F;
 }
 
-static void qk_drops_last_key(const es_qk_part *part, float *scratch)
+static void qk_drops_last_key(const es_entropy_part *part, float *scratch)
 {
-    es_attention_shape shape = *part->shape;
-    es_qk_part fewer = *part;
-    shape.n_keys--;
-    fewer.shape = &shape;
-    es_kernels_plain.qk(&fewer, scratch);
+    es_entropy_keys keys = *part->keys;
+    es_entropy_part fewer = *part;
+    keys.n--;
+    fewer.keys = &keys;
+    es_entropy_kernels_plain.qk(&fewer, scratch);
 }
 
 static void test_entropy_choice__faults_are_found(void **state)
 {
-    void (*probs[])(const es_probs_part *) = {
+    void (*probs[])(const es_entropy_part *) = {
         probs_one_row_off, probs_counts_nothing, probs_hides_nan,
         probs_sees_masked, probs_does_nothing};
-    void (*qk[])(const es_qk_part *, float *) = {qk_one_row_off, qk_lse_off,
-                                                 qk_logit_off, qk_sink_off,
-                                                 qk_drops_last_key};
+    void (*qk[])(const es_entropy_part *,
+                 float *) = {qk_one_row_off, qk_lse_off, qk_logit_off,
+                             qk_sink_off, qk_drops_last_key};
     (void)state;
     for (int i = 0; i < 10; i++) {
-        es_kernels faulty = es_kernels_plain;
+        es_entropy_kernels faulty = es_entropy_kernels_plain;
         if (i < 5)
             faulty.probs = probs[i];
         else
             faulty.qk = qk[i - 5];
-        const es_kernels *const sets[] = {&faulty, &es_kernels_plain};
-        assert_false(es_kernels_agree(&faulty));
-        assert_ptr_equal(es_kernels_choose(sets, 2), &es_kernels_plain);
+        const es_entropy_kernels *const sets[] = {&faulty,
+                                                  &es_entropy_kernels_plain};
+        assert_false(es_entropy_kernels_agree(&faulty));
+        assert_ptr_equal(es_entropy_kernels_choose(sets, 2),
+                         &es_entropy_kernels_plain);
     }
-    assert_true(es_kernels_agree(&es_kernels_plain));
+    assert_true(es_entropy_kernels_agree(&es_entropy_kernels_plain));
 }
 
 static void *ask_for_variant(void *unused)
@@ -149,8 +152,9 @@ static void test_entropy_choice__scratch(void **state)
     (void)state;
     for (int width = 1; width <= ES_QK_WIDTH_MAX; width++)
         for (int n_keys = 1; n_keys < 1 << 20; n_keys = n_keys * 3 + 1) {
-            es_attention_shape shape = {1, 1, 1 << 20, n_keys, width, true};
-            int block = es_qk_block(&shape);
+            es_attention_shape shape =
+                SHAPE(1, 1, 1 << 20, n_keys, width, true);
+            int block = es_qk_block(n_keys, width);
             assert_true(es_qk_scratch(&shape) * sizeof(float) < 1 << 20);
             assert_true(block % 16 == 0 && block > 0);
             assert_true(block >= n_keys || block % ES_QK_CHUNK == 0 ||
@@ -158,26 +162,38 @@ static void test_entropy_choice__scratch(void **state)
         }
 }
 
-static void test_entropy_choice__empty_shapes(void **state)
+static void test_entropy_choice__bad_shapes_are_refused(void **state)
 {
-    (void)state;
-    row_buffers got = new_rows(1), untouched = new_rows(1);
+    const es_attention_shape good = SHAPE(1, 4, 1, 1, 1, true);
+    es_attention_shape bad[13];
+    row_buffers got = new_rows(4), untouched = new_rows(4);
     const float x = 1;
-    es_strides at = {1, 1, 1};
-    for (int i = 0; i < 5; i++) {
-        es_attention_shape shape = {1, 1, 1, 1, 1, true};
-        int *sizes[] = {&shape.n_batch, &shape.n_heads, &shape.n_queries,
-                        &shape.n_keys, &shape.head_width};
-        *sizes[i] = -(i % 2);
-        if (i < 4)
-            es_entropy_probs(&got.rows, &x, &shape, 1);
-        assert_int_equal(
-            es_entropy_qk(&got.rows, &x, at, &x, at, NULL, &shape, 1),
-            ES_EARGUMENT);
-        es_ref_entropy_qk(&got.rows, &x, &x, NULL, &shape);
-        assert_memory_equal(got.rows.entropy, untouched.rows.entropy, 4);
-        assert_memory_equal(got.rows.lse, untouched.rows.lse, 4);
+    const es_entropy_input in = {.data = &x};
+    (void)state;
+    for (int i = 0; i < 13; i++)
+        bad[i] = good;
+    bad[0].n_batch = 0;
+    bad[1].n_heads = -1;
+    bad[2].n_queries = 0;
+    bad[3].n_keys = -1;
+    bad[4].n_keys = INT_MAX;
+    bad[5].n_queries = (1 << 30) + 1;
+    bad[6].n_kv_heads = 3;
+    bad[7].n_kv_heads = -2;
+    bad[8].n_kv_heads = 8;
+    bad[9].query_offset = -1;
+    bad[10].query_offset = INT_MAX;
+    bad[11].head_width = 0;
+    bad[12].head_width = -1;
+    for (int i = 0; i < 13; i++) {
+        assert_int_equal(es_entropy_probs(&got.rows, &in, &bad[i], 1),
+                         i < 11 ? ES_EARGUMENT : ES_OK);
+        if (i < 11)
+            assert_same_rows(&got, &untouched);
+        assert_int_equal(es_entropy_qk(&got.rows, &in, &in, NULL, &bad[i], 1),
+                         ES_EARGUMENT);
     }
+    assert_string_equal(es_message(), "attention entropy: a size is below 1");
     free_rows(&untouched);
     free_rows(&got);
 }
@@ -185,18 +201,20 @@ static void test_entropy_choice__empty_shapes(void **state)
 /** The public functions: what the chosen kernels give. */
 static void test_entropy_choice__public(void **state)
 {
-    es_attention_shape shape = {2, 1, 40, 40, 8, true};
+    es_attention_shape shape = SHAPE(2, 1, 40, 40, 8, true);
     float *q = new_normals(2 * 40 * 8, 1, 1),
           *k = new_normals(2 * 40 * 8, 1, 2);
     float *att = new_normals(2 * 40 * 40, 0.1, 3);
+    const es_entropy_input weights = weights_at(att, &shape);
+    const es_entropy_input queries = queries_at(q, &shape);
+    const es_entropy_input keys = keys_at(k, &shape);
     row_buffers got = new_rows(80);
     (void)state;
     for (int i = 0; i < 2 * 40 * 40; i++)
         att[i] = fabsf(att[i]);
-    es_entropy_probs(&got.rows, att, &shape, 0);
+    assert_int_equal(es_entropy_probs(&got.rows, &weights, &shape, 0), ES_OK);
     assert_probs(&got.rows, att, &shape, 1);
-    assert_int_equal(es_entropy_qk(&got.rows, q, packed(&shape, 40), k,
-                                   packed(&shape, 40), NULL, &shape, 0),
+    assert_int_equal(es_entropy_qk(&got.rows, &queries, &keys, NULL, &shape, 0),
                      ES_OK);
     assert_qk(&got.rows, q, k, NULL, &shape, 1);
     assert_sentinels(&got);
@@ -215,7 +233,7 @@ int main(void)
         cmocka_unit_test(test_entropy_choice__fastest_supported),
         cmocka_unit_test(test_entropy_choice__faults_are_found),
         cmocka_unit_test(test_entropy_choice__scratch),
-        cmocka_unit_test(test_entropy_choice__empty_shapes),
+        cmocka_unit_test(test_entropy_choice__bad_shapes_are_refused),
         cmocka_unit_test(test_entropy_choice__public),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 static void test_entropy_kernels__exp2(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     float x[4096], y[4096];
     for (int i = 0; i < 4096; i++)
         x[i] = -126 + (float)i * (253.9F / 4095);
@@ -27,7 +27,7 @@ static void test_entropy_kernels__exp2(void **state)
 
 static void test_entropy_kernels__log2(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     float x[4096], y[4096];
     for (int i = 0; i < 4096; i++)
         x[i] = (float)exp2(-125 + i * (252.0 / 4095));
@@ -54,13 +54,13 @@ static void test_entropy_kernels__log2(void **state)
 
 static void test_entropy_kernels__probs_shapes(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     const double spreads[] = {0, 1, 4, 12};
     for (size_t i = 0; i < n_test_shapes; i++) {
         const es_attention_shape *shape = &test_shapes[i];
         float *att = new_weights(shape, spreads[i % 4], i);
         row_buffers got = new_rows(n_rows(shape));
-        es_entropy_probs_with(set, &got.rows, att, shape, 1);
+        run_probs(set, &got.rows, att, shape, 1);
         assert_probs(&got.rows, att, shape, 1);
         assert_sentinels(&got);
         free_rows(&got);
@@ -70,7 +70,7 @@ static void test_entropy_kernels__probs_shapes(void **state)
 
 static void test_entropy_kernels__qk_shapes(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     const double scales[] = {1, 0.01, 6, 0};
     for (size_t i = 0; i < n_test_shapes; i++) {
         const es_attention_shape *shape = &test_shapes[i];
@@ -90,10 +90,10 @@ static void test_entropy_kernels__qk_shapes(void **state)
 /** Wide heads: many blocks of keys, and beyond what is packed. */
 static void test_entropy_kernels__qk_wide(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     const int widths[] = {600, ES_QK_WIDTH_MAX, ES_QK_WIDTH_MAX + 1};
     for (int i = 0; i < 3; i++) {
-        es_attention_shape shape = {1, 1, 5, 330, widths[i], false};
+        es_attention_shape shape = SHAPE(1, 1, 5, 330, widths[i], false);
         size_t width = (size_t)shape.head_width;
         float *q = new_normals(5 * width, 1, 5),
               *k = new_normals(330 * width, 1, 6);
@@ -109,8 +109,8 @@ static void test_entropy_kernels__qk_wide(void **state)
 
 static void test_entropy_kernels__long_rows(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 3, 4096, 64, false};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 3, 4096, 64, false);
     for (int i = 0; i < 3; i++) {
         float *q = new_normals(3 * 64, (double[]){0, 1, 100}[i], 11);
         float *k = new_normals(4096 * 64, i == 2 ? 100 : 1, 12);
@@ -118,7 +118,7 @@ static void test_entropy_kernels__long_rows(void **state)
         row_buffers got = new_rows(3);
         run_qk(set, &got.rows, q, k, NULL, &shape, 1);
         assert_qk(&got.rows, q, k, NULL, &shape, 1);
-        es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+        run_probs(set, &got.rows, att, &shape, 1);
         assert_probs(&got.rows, att, &shape, 1);
         free_rows(&got);
         free(att);
@@ -130,15 +130,15 @@ static void test_entropy_kernels__long_rows(void **state)
 /** T = 4096, causal: rows from all parts, every 97th compared. */
 static void test_entropy_kernels__long_context(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 4096, 4096, 64, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 4096, 4096, 64, true);
     float *q = new_normals(4096 * 64, 1, 21);
     float *k = new_normals(4096 * 64, 1, 22);
     float *att = new_weights(&shape, 3, 23);
     row_buffers got = new_rows(4096);
     run_qk(set, &got.rows, q, k, NULL, &shape, 0);
     assert_qk(&got.rows, q, k, NULL, &shape, 97);
-    es_entropy_probs_with(set, &got.rows, att, &shape, 0);
+    run_probs(set, &got.rows, att, &shape, 0);
     assert_probs(&got.rows, att, &shape, 97);
     free_rows(&got);
     free(att);
@@ -152,7 +152,7 @@ static void test_entropy_kernels__long_context(void **state)
 /** Rows of 21 weights, each of a kind that something could trip over. */
 static void test_entropy_kernels__probs_values(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     const float pairs[][2] = {
         {0, 0},           {-0.0F, 0},      {1, 0},         {0, 1},
         {1e-41F, 1e-45F}, {1e-9F, 1e-10F}, {0.5F, 3},      {200, 1e4F},
@@ -161,11 +161,11 @@ static void test_entropy_kernels__probs_values(void **state)
         {0.99999994F, 0}, {1.0000001F, 0}, {-1e-3F, 1e-3F}};
     enum { ROWS = sizeof pairs / sizeof pairs[0], KEYS = 21 };
     float att[ROWS * KEYS];
-    es_attention_shape shape = {1, 1, ROWS, KEYS, 0, false};
+    es_attention_shape shape = SHAPE(1, 1, ROWS, KEYS, 0, false);
     row_buffers got = new_rows(ROWS);
     for (int i = 0; i < ROWS * KEYS; i++)
         att[i] = pairs[i / KEYS][i % KEYS % 2];
-    es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+    run_probs(set, &got.rows, att, &shape, 1);
     assert_probs(&got.rows, att, &shape, 1);
     assert_true(got.rows.entropy[0] == 0 && !signbit(got.rows.entropy[0]));
     assert_sentinels(&got);
@@ -175,13 +175,13 @@ static void test_entropy_kernels__probs_values(void **state)
 /** Many weights near the 1e-9 of the logarithm, which then decides. */
 static void test_entropy_kernels__probs_epsilon(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     static float att[2 * 4096];
-    es_attention_shape shape = {1, 1, 2, 4096, 0, false};
+    es_attention_shape shape = SHAPE(1, 1, 2, 4096, 0, false);
     row_buffers got = new_rows(2);
     for (int i = 0; i < 2 * 4096; i++)
         att[i] = i < 4096 ? 1e-9F : 3e-10F;
-    es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+    run_probs(set, &got.rows, att, &shape, 1);
     assert_probs(&got.rows, att, &shape, 1);
     assert_close((double)got.rows.entropy[0], 4096e-9 * -log(2e-9), 5e-7);
     free_rows(&got);
@@ -191,14 +191,14 @@ static void test_entropy_kernels__probs_epsilon(void **state)
  *  is, counted, and of no consequence to the other rows. */
 static void test_entropy_kernels__probs_damage(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 35, 35, 0, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 35, 35, 0, true);
     float *att = new_weights(&shape, 1, 31);
     row_buffers got = new_rows(35);
     for (int j = 0; j < 35; j++) {
         float *weight = &att[34 * 35 + j], saved = *weight;
         *weight = (float[]){NAN, INFINITY, -INFINITY}[j % 3];
-        es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+        run_probs(set, &got.rows, att, &shape, 1);
         assert_probs(&got.rows, att, &shape, 1);
         assert_int_equal(got.rows.nonfinite[34], 1);
         assert_true(isnan(got.rows.entropy[34]));
@@ -212,8 +212,8 @@ static void test_entropy_kernels__probs_damage(void **state)
 /** The same for keys: key j is no business of the rows before it. */
 static void test_entropy_kernels__qk_damage(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 35, 35, 6, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 35, 35, 6, true);
     float *q = new_normals(35 * 6, 1, 41), *k = new_normals(35 * 6, 1, 42);
     row_buffers got = new_rows(35);
     for (int j = 0; j < 35; j++) {
@@ -241,8 +241,8 @@ static void test_entropy_kernels__qk_damage(void **state)
 /** A score of -inf alone, infinite products, scores of 1e4 and of 1e37. */
 static void test_entropy_kernels__qk_values(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 6, 19, 1, false};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 6, 19, 1, false);
     float q[6] = {1, 1e4F, -1e4F, 1e37F, FLT_MAX, 0}, k[19];
     row_buffers got = new_rows(6);
     for (int j = 0; j < 19; j++)
@@ -269,8 +269,8 @@ static void test_entropy_kernels__qk_values(void **state)
 
 static void test_entropy_kernels__temperature(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {2, 3, 7, 7, 5, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(2, 3, 7, 7, 5, true);
     float *q = new_normals(n_rows(&shape) * 5, 0.1, 51);
     float *k = new_normals(n_key_floats(&shape), 0.1, 52);
     float t[21];
@@ -314,7 +314,7 @@ static void compare_arrays(const float *got, const float *wanted, size_t n)
 
 static void check_case(const entropy_case *loaded, void *user)
 {
-    const es_kernels *set = user;
+    const es_entropy_kernels *set = user;
     const es_attention_shape *shape = &loaded->shape;
     size_t n = n_rows(shape);
     row_buffers got = new_rows(n);
@@ -326,7 +326,7 @@ static void check_case(const entropy_case *loaded, void *user)
         assert_qk(&got.rows, loaded->q, loaded->k, loaded->temperature, shape,
                   1);
     } else {
-        es_entropy_probs_with(set, &got.rows, loaded->att, shape, 2);
+        run_probs(set, &got.rows, loaded->att, shape, 2);
         assert_probs(&got.rows, loaded->att, shape, 1);
     }
     compare_arrays(got.rows.entropy, loaded->row_entropy, n);
@@ -342,7 +342,7 @@ static void check_case(const entropy_case *loaded, void *user)
 
 static void test_entropy_kernels__files(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     if (each_entropy_case(check_case, (void *)(intptr_t)set) == 0) {
         print_message("# no reference files: set ES_SHARED\n");
         skip();

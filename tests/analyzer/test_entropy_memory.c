@@ -39,7 +39,7 @@ static void release(guarded *block)
  *  above the diagonal. */
 static void test_entropy_memory__reads_no_further(void **state)
 {
-    const es_kernels *set = variant(state);
+    const es_entropy_kernels *set = variant(state);
     for (size_t i = 0; i < n_test_shapes; i++) {
         const es_attention_shape *shape = &test_shapes[i];
         size_t n = n_rows(shape) * (size_t)shape->head_width;
@@ -48,7 +48,7 @@ static void test_entropy_memory__reads_no_further(void **state)
         guarded a = guard(att, n_weights(shape)), q = guard(numbers, n);
         guarded k = guard(numbers + n, n_key_floats(shape));
         row_buffers got = new_rows(n_rows(shape));
-        es_entropy_probs_with(set, &got.rows, a.data, shape, 1);
+        run_probs(set, &got.rows, a.data, shape, 1);
         assert_probs(&got.rows, att, shape, 7);
         run_qk(set, &got.rows, q.data, k.data, NULL, shape, 1);
         assert_qk(&got.rows, q.data, k.data, NULL, shape, 7);
@@ -63,8 +63,8 @@ static void test_entropy_memory__reads_no_further(void **state)
 
 static void test_entropy_memory__outputs_not_wanted(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 2, 19, 19, 4, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 2, 19, 19, 4, true);
     float *q = new_normals(n_rows(&shape) * 4, 1, 61);
     float *att = new_weights(&shape, 1, 62);
     row_buffers got = new_rows(n_rows(&shape)), all = new_rows(n_rows(&shape));
@@ -74,7 +74,7 @@ static void test_entropy_memory__outputs_not_wanted(void **state)
                         .max_logit = wanted & 4 ? got.rows.max_logit : NULL,
                         .sink = wanted & 8 ? got.rows.sink : NULL,
                         .nonfinite = wanted & 16 ? got.rows.nonfinite : NULL};
-        es_entropy_probs_with(set, &some, att, &shape, 1);
+        run_probs(set, &some, att, &shape, 1);
         run_qk(set, &some, q, q, NULL, &shape, 1);
     }
     run_qk(set, &all.rows, q, q, NULL, &shape, 1);
@@ -93,12 +93,12 @@ static void test_entropy_memory__outputs_not_wanted(void **state)
 /** Scores that only Q,K have stay as they are when rows come from weights. */
 static void test_entropy_memory__probs_leave_scores(void **state)
 {
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {1, 1, 5, 5, 0, true};
+    const es_entropy_kernels *set = variant(state);
+    es_attention_shape shape = SHAPE(1, 1, 5, 5, 0, true);
     float *att = new_weights(&shape, 1, 63);
     row_buffers got = new_rows(5), untouched = new_rows(5);
     att[0] = NAN;
-    es_entropy_probs_with(set, &got.rows, att, &shape, 1);
+    run_probs(set, &got.rows, att, &shape, 1);
     assert_memory_equal(got.rows.lse, untouched.rows.lse, 5 * 4);
     assert_memory_equal(got.rows.max_logit, untouched.rows.max_logit, 5 * 4);
     free_rows(&untouched);
@@ -106,39 +106,11 @@ static void test_entropy_memory__probs_leave_scores(void **state)
     free(att);
 }
 
-/** q and k as they lie in a packed projection (B,T,3 H D). */
-static void test_entropy_memory__strides(void **state)
-{
-    const es_kernels *set = variant(state);
-    es_attention_shape shape = {2, 3, 21, 21, 5, true};
-    ptrdiff_t row = 3 * 3 * 5;
-    es_strides at = {.batch = 21 * row, .head = 5, .row = row};
-    float *projected = new_normals((size_t)(2 * 21 * row), 1, 71);
-    float *q = new_normals(2 * 3 * 21 * 5, 0, 0), *k = new_normals(630, 0, 0);
-    row_buffers got = new_rows(n_rows(&shape)), all = new_rows(n_rows(&shape));
-    for (int n = 0; n < 630; n++) {
-        int c = n % 5, i = n / 5 % 21, h = n / 105 % 3, b = n / 315;
-        q[n] = projected[(b * 21 + i) * row + h * 5 + c];
-        k[n] = projected[(b * 21 + i) * row + 15 + h * 5 + c];
-    }
-    assert_int_equal(es_entropy_qk_with(set, &got.rows, projected, at,
-                                        projected + 15, at, NULL, &shape, 1),
-                     ES_OK);
-    run_qk(set, &all.rows, q, k, NULL, &shape, 1);
-    assert_memory_equal(got.rows.entropy, all.rows.entropy, 126 * 4);
-    assert_memory_equal(got.rows.lse, all.rows.lse, 126 * 4);
-    free_rows(&all);
-    free_rows(&got);
-    free(k);
-    free(q);
-    free(projected);
-}
-
 static void test_entropy_memory__threads_agree(void **state)
 {
-    const es_kernels *set = variant(state);
-    const es_attention_shape cases[] = {{2, 3, 50, 50, 9, true},
-                                        {1, 1, 2100, 2100, 4, true}};
+    const es_entropy_kernels *set = variant(state);
+    const es_attention_shape cases[] = {SHAPE(2, 3, 50, 50, 90, true),
+                                        SHAPE(1, 1, 2100, 2100, 4, true)};
     for (int c = 0; c < 2; c++) {
         const es_attention_shape *shape = &cases[c];
         size_t n = n_rows(shape), bytes = n * sizeof(float);
@@ -151,9 +123,8 @@ static void test_entropy_memory__threads_agree(void **state)
             assert_memory_equal(one.rows.entropy, more.rows.entropy, bytes);
             assert_memory_equal(one.rows.lse, more.rows.lse, bytes);
             assert_memory_equal(one.rows.sink, more.rows.sink, bytes);
-            es_entropy_probs_with(set, &one.rows, att, shape, 1);
-            es_entropy_probs_with(set, &more.rows, att, shape,
-                                  (int[]){0, 2, 3, 7}[i]);
+            run_probs(set, &one.rows, att, shape, 1);
+            run_probs(set, &more.rows, att, shape, (int[]){0, 2, 3, 7}[i]);
             assert_memory_equal(one.rows.entropy, more.rows.entropy, bytes);
         }
         free_rows(&more);
@@ -172,7 +143,6 @@ int main(void)
          test_entropy_memory__outputs_not_wanted},
         {"test_entropy_memory__probs_leave_scores",
          test_entropy_memory__probs_leave_scores},
-        {"test_entropy_memory__strides", test_entropy_memory__strides},
         {"test_entropy_memory__threads_agree",
          test_entropy_memory__threads_agree},
     };

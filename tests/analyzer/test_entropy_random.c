@@ -1,12 +1,13 @@
-/* Random shapes, scales, temperatures and damage: every variant against the
-   reference. A failure names its round; rounds depend on nothing else. */
+/* Random shapes, masks, layouts, scales, temperatures and damage: every variant
+   against the reference. A failure names its round; rounds depend on nothing
+   else. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUNDS 120
+#define ROUNDS 300
 
 static int random_int(uint64_t *seed, int low, int high)
 {
@@ -16,7 +17,7 @@ static int random_int(uint64_t *seed, int low, int high)
 static es_attention_shape random_shape(uint64_t *seed)
 {
     es_attention_shape shape = {.n_batch = random_int(seed, 1, 2),
-                                .n_heads = random_int(seed, 1, 3),
+                                .n_heads = random_int(seed, 1, 4),
                                 .n_queries = random_int(seed, 1, 70),
                                 .n_keys = random_int(seed, 1, 70),
                                 .head_width = random_int(seed, 1, 40),
@@ -25,6 +26,10 @@ static es_attention_shape random_shape(uint64_t *seed)
         shape.n_keys += 300;
     if (random_uniform(seed) < 0.5)
         shape.n_queries = shape.n_keys;
+    if (random_uniform(seed) < 0.3)
+        shape.query_offset = random_int(seed, 0, shape.n_keys + 5);
+    if (random_uniform(seed) < 0.3)
+        shape.n_kv_heads = shape.n_heads % 2 ? 1 : shape.n_heads / 2;
     return shape;
 }
 
@@ -59,43 +64,94 @@ static float *random_weights(size_t n, uint64_t *seed)
     return out;
 }
 
-/** Everything of one round, packed. */
+/** For each sequence: hides keys at both ends, or any. */
+static unsigned char *random_mask(const es_attention_shape *shape,
+                                  uint64_t *seed)
+{
+    size_t n_keys = (size_t)shape->n_keys;
+    unsigned char *mask = malloc((size_t)shape->n_batch * n_keys);
+    assert_non_null(mask);
+    for (int b = 0; b < shape->n_batch; b++) {
+        bool any = random_uniform(seed) < 0.5;
+        int first = random_int(seed, 0, shape->n_keys);
+        int end = random_int(seed, first, shape->n_keys);
+        for (int j = 0; j < shape->n_keys; j++)
+            mask[(size_t)b * n_keys + (size_t)j] =
+                any ? random_uniform(seed) < 0.6 : j >= first && j < end;
+    }
+    return mask;
+}
+
+/** The upper halves of n numbers, in place. */
+static void make_bf16(float *numbers, size_t n)
+{
+    const uint16_t *halves = (const uint16_t *)(const void *)numbers;
+    uint16_t *out = (uint16_t *)(void *)numbers;
+    for (size_t i = 0; i < n; i++)
+        out[i] = halves[2 * i + 1];
+}
+
+/** Everything of one round. */
 typedef struct inputs {
     es_attention_shape shape;
     size_t n_rows;
-    float *att, *q, *k, *temperature;
+    float *numbers[3];
+    es_entropy_input att, q, k;
+    float *temperature;
+    unsigned char *mask;
 } inputs;
+
+/** In one of three: (B,N,H,W) instead of (B,H,N,W), and bfloat16. */
+static void lay_out(es_entropy_input *input, float *numbers, size_t n_numbers,
+                    int n_heads, int n, int width, uint64_t *seed)
+{
+    if (random_uniform(seed) < 0.33)
+        input->strides = es_strides_bthd(n_heads, n, width);
+    if (random_uniform(seed) < 0.33) {
+        make_bf16(numbers, n_numbers);
+        input->type = ES_ENTROPY_BF16;
+    }
+}
 
 static inputs random_inputs(uint64_t seed)
 {
     inputs out = {.shape = random_shape(&seed)};
-    size_t heads = (size_t)out.shape.n_batch * (size_t)out.shape.n_heads;
-    size_t width = (size_t)out.shape.head_width;
-    size_t n_keys = (size_t)out.shape.n_keys;
-    out.n_rows = heads * (size_t)out.shape.n_queries;
-    out.att = random_weights(out.n_rows * n_keys, &seed);
-    out.q = random_numbers(out.n_rows * width, &seed);
-    out.k = random_numbers(heads * n_keys * width, &seed);
+    es_attention_shape *shape = &out.shape;
+    const int n_kv = shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads;
+    const int t = shape->n_queries, s = shape->n_keys, d = shape->head_width;
+    out.n_rows = n_rows(shape);
+    const size_t sizes[3] = {n_weights(shape), out.n_rows * (size_t)d,
+                             n_key_floats(shape)};
+    out.numbers[0] = random_weights(sizes[0], &seed);
+    out.numbers[1] = random_numbers(sizes[1], &seed);
+    out.numbers[2] = random_numbers(sizes[2], &seed);
+    out.att = weights_at(out.numbers[0], shape);
+    out.q = queries_at(out.numbers[1], shape);
+    out.k = keys_at(out.numbers[2], shape);
+    lay_out(&out.att, out.numbers[0], sizes[0], shape->n_heads, t, s, &seed);
+    lay_out(&out.q, out.numbers[1], sizes[1], shape->n_heads, t, d, &seed);
+    lay_out(&out.k, out.numbers[2], sizes[2], n_kv, s, d, &seed);
     out.temperature = random_numbers(out.n_rows, &seed);
     if (random_uniform(&seed) < 0.5) {
         free(out.temperature);
         out.temperature = NULL;
     }
+    if (random_uniform(&seed) < 0.4)
+        shape->key_mask = out.mask = random_mask(shape, &seed);
     return out;
 }
 
-static void run_round(const es_kernels *set, const inputs *in)
+static void run_round(const es_entropy_kernels *set, const inputs *in)
 {
-    const es_attention_shape *shape = &in->shape;
     row_buffers got = new_rows(in->n_rows);
-    es_entropy_probs_with(set, &got.rows, in->att, shape, 1);
-    assert_probs(&got.rows, in->att, shape, 1);
-    assert_int_equal(es_entropy_qk_with(set, &got.rows, in->q,
-                                        packed(shape, shape->n_queries), in->k,
-                                        packed(shape, shape->n_keys),
-                                        in->temperature, shape, 1),
+    assert_int_equal(
+        es_entropy_with(set, &got.rows, &in->att, NULL, NULL, &in->shape, 1),
+        ES_OK);
+    assert_entropy(&got.rows, &in->att, NULL, NULL, &in->shape, 1);
+    assert_int_equal(es_entropy_with(set, &got.rows, &in->q, &in->k,
+                                     in->temperature, &in->shape, 1),
                      ES_OK);
-    assert_qk(&got.rows, in->q, in->k, in->temperature, shape, 1);
+    assert_entropy(&got.rows, &in->q, &in->k, in->temperature, &in->shape, 1);
     assert_sentinels(&got);
     free_rows(&got);
 }
@@ -103,7 +159,7 @@ static void run_round(const es_kernels *set, const inputs *in)
 static void test_entropy_random__rounds(void **state)
 {
     size_t n;
-    const es_kernels *const *all = es_kernels_all(&n);
+    const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
     (void)state;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         inputs in = random_inputs(round);
@@ -112,10 +168,10 @@ static void test_entropy_random__rounds(void **state)
                 print_message("# round %d, %s\n", (int)round, all[i]->name);
                 run_round(all[i], &in);
             }
+        free(in.mask);
         free(in.temperature);
-        free(in.k);
-        free(in.q);
-        free(in.att);
+        for (int i = 0; i < 3; i++)
+            free(in.numbers[i]);
     }
 }
 

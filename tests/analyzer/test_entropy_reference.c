@@ -11,7 +11,14 @@
 
 static double entropy_of(const float *att, int n)
 {
-    return es_ref_row_probs(att, n).entropy;
+    return es_ref_row_probs((es_numbers){.data = att}, n, NULL).entropy;
+}
+
+static es_ref_row row_qk(const float *q, const float *k, ptrdiff_t k_row, int n,
+                         int width, float temperature)
+{
+    return es_ref_row_qk((es_numbers){.data = q}, (es_numbers){.data = k},
+                         k_row, n, NULL, width, temperature);
 }
 
 static void test_entropy_reference__closed_forms(void **state)
@@ -44,12 +51,14 @@ static void test_entropy_reference__not_finite(void **state)
                              {NAN, INFINITY, NAN, 1}};
     const int counts[] = {1, 1, 1, 3};
     for (int i = 0; i < 4; i++) {
-        es_ref_row row = es_ref_row_probs(rows[i], 4);
+        es_ref_row row =
+            es_ref_row_probs((es_numbers){.data = rows[i]}, 4, NULL);
         assert_true(isnan(row.entropy) && isnan(row.sink));
         assert_int_equal(row.nonfinite, counts[i]);
     }
     /* A negative weight is finite, its logarithm is not. */
-    es_ref_row row = es_ref_row_probs((float[]){0.5F, -0.25F}, 2);
+    es_ref_row row = es_ref_row_probs(
+        (es_numbers){.data = (float[]){0.5F, -0.25F}}, 2, NULL);
     assert_true(isnan(row.entropy));
     assert_int_equal(row.nonfinite, 0);
     assert_close(row.sink, 0.5, 0);
@@ -62,8 +71,9 @@ static void test_entropy_reference__nan_is_not_missing(void **state)
     float entropy, sink;
     float att = es_missing();
     es_rows rows = {.entropy = &entropy, .sink = &sink};
-    es_attention_shape shape = {1, 1, 1, 1, 0, true};
-    es_ref_entropy_probs(&rows, &att, &shape);
+    es_attention_shape shape = SHAPE(1, 1, 1, 1, 0, true);
+    es_entropy_input in = {.data = &att};
+    es_ref_entropy(&rows, &in, NULL, NULL, &shape);
     assert_true(isnan(entropy) && !es_is_missing(entropy));
     assert_true(isnan(sink) && !es_is_missing(sink));
 }
@@ -73,7 +83,7 @@ static void test_entropy_reference__flat_scores(void **state)
     (void)state;
     const float q[3] = {0}, k[12] = {1, -2, 3, 4, 5, -6, 7, 8, 9};
     for (int n = 1; n <= 4; n++) {
-        es_ref_row row = es_ref_row_qk(q, k, 3, n, 3, 1);
+        es_ref_row row = row_qk(q, k, 3, n, 3, 1);
         assert_close(row.entropy, -log(1.0 / n + EPSILON), 1e-15);
         assert_close(row.lse, log(n), 1e-15);
         assert_close(row.max_logit, 0, 0);
@@ -90,7 +100,7 @@ static void test_entropy_reference__two_scores(void **state)
         float t = (float[]){1, 40, 0.5F}[i];
         double low = 5 / ((double)t * sqrt(2)), gap = 195 / 5 * low;
         double a = 1 / (1 + exp(gap)), b = 1 / (1 + exp(-gap));
-        es_ref_row row = es_ref_row_qk(q, k, 4, 2, 2, t);
+        es_ref_row row = row_qk(q, k, 4, 2, 2, t);
         assert_close(row.max_logit, low + gap, 1e-12);
         assert_close(row.lse, low + gap + log1p(exp(-gap)), 1e-12);
         assert_close(row.sink, a, 1e-14);
@@ -108,13 +118,13 @@ static void test_entropy_reference__scores_not_finite(void **state)
                              {0, 0, -INFINITY, 0},
                              {0, 0, FLT_MAX, FLT_MAX}};
     for (int i = 0; i < 4; i++) {
-        es_ref_row row = es_ref_row_qk(q, keys[i], 2, 2, 2, 1);
+        es_ref_row row = row_qk(q, keys[i], 2, 2, 2, 1);
         assert_true(isnan(row.entropy) && isnan(row.lse));
         assert_true(isnan(row.max_logit) && isnan(row.sink));
         assert_int_equal(row.nonfinite, 2);
     }
-    assert_int_equal(es_ref_row_qk(q, keys[0], 2, 1, 2, 1).nonfinite, 0);
-    assert_int_equal(es_ref_row_qk(q, keys[0], 2, 1, 2, NAN).nonfinite, 1);
+    assert_int_equal(row_qk(q, keys[0], 2, 1, 2, 1).nonfinite, 0);
+    assert_int_equal(row_qk(q, keys[0], 2, 1, 2, NAN).nonfinite, 1);
 }
 
 static void test_entropy_reference__temperature_floor(void **state)
@@ -131,12 +141,19 @@ static void test_entropy_reference__temperature_floor(void **state)
 static void test_entropy_reference__visible_keys(void **state)
 {
     (void)state;
-    es_attention_shape shape = {1, 1, 5, 3, 0, true};
-    const int causal[] = {1, 2, 3, 3, 3};
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(es_visible_keys(&shape, i), causal[i]);
-    shape.causal = false;
-    assert_int_equal(es_visible_keys(&shape, 0), 3);
+    /* Three keys from some position on: offset, rows, limits. */
+    const int limits[][7] = {
+        {0, 1, 2, 3, 3, 3},       {2, 3, 3, 3, 3, 3},
+        {-2, 0, 0, 1, 2, 3},      {-1, 0, 1, 2, 3, 3},
+        {1 << 30, 3, 3, 3, 3, 3}, {-(1 << 30), 0, 0, 0, 0, 0}};
+    es_entropy_keys keys = {.n = 3, .causal = true};
+    for (int c = 0; c < 6; c++) {
+        keys.offset = limits[c][0];
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(es_visible_keys(&keys, i), limits[c][i + 1]);
+    }
+    keys.causal = false;
+    assert_int_equal(es_visible_keys(&keys, 0), 3);
 }
 
 #define HALF_ULP (0.5 * (double)FLT_EPSILON)
@@ -148,36 +165,27 @@ static void check_rounded(double got, float wanted)
     assert_close(got, value, HALF_ULP * fabs(value) + 1e-13);
 }
 
-static void check_case_rows(const row_buffers *got, const entropy_case *loaded)
-{
-    const es_attention_shape *shape = &loaded->shape;
-    for (size_t at = 0; at < got->n; at++) {
-        es_ref_row row = loaded->from_qk
-                             ? reference_qk(loaded->q, loaded->k,
-                                            loaded->temperature, shape, at)
-                             : reference_probs(loaded->att, shape, at);
-        check_rounded(row.entropy, loaded->row_entropy[at]);
-        assert_close((double)got->rows.entropy[at], row.entropy,
-                     HALF_ULP * fabs(row.entropy));
-        if (loaded->from_qk)
-            check_rounded(row.lse, loaded->lse[at]);
-    }
-}
-
 static void check_case(const entropy_case *loaded, void *user)
 {
     const es_attention_shape *shape = &loaded->shape;
-    row_buffers got = new_rows((size_t)shape->n_batch * (size_t)shape->n_heads *
-                               (size_t)shape->n_queries);
+    const es_entropy_input keys = keys_at(loaded->k, shape);
+    const es_entropy_input *k = loaded->from_qk ? &keys : NULL;
+    const es_entropy_input in = loaded->from_qk
+                                    ? queries_at(loaded->q, shape)
+                                    : weights_at(loaded->att, shape);
+    row_buffers got = new_rows(n_rows(shape));
     es_head_stats heads[8];
     (void)user;
     assert_true(shape->n_heads <= 8);
-    if (loaded->from_qk)
-        es_ref_entropy_qk(&got.rows, loaded->q, loaded->k, loaded->temperature,
-                          shape);
-    else
-        es_ref_entropy_probs(&got.rows, loaded->att, shape);
-    check_case_rows(&got, loaded);
+    es_ref_entropy(&got.rows, &in, k, loaded->temperature, shape);
+    for (size_t i = 0; i < got.n; i++) {
+        es_ref_row row = reference_row(&in, k, loaded->temperature, shape, i);
+        check_rounded(row.entropy, loaded->row_entropy[i]);
+        assert_close((double)got.rows.entropy[i], row.entropy,
+                     HALF_ULP * fabs(row.entropy));
+        if (k)
+            check_rounded(row.lse, loaded->lse[i]);
+    }
     es_rows_reduce(heads, &got.rows, shape->n_batch, shape->n_heads,
                    shape->n_queries);
     for (int h = 0; h < shape->n_heads; h++) {

@@ -58,7 +58,7 @@ enum { N_LINES = sizeof lines / sizeof lines[0] };
 static limits best[N_WAYS];
 static float *weights, *queries, *keys, *out;
 static es_rows rows;
-static const es_kernels *kernels;
+static const es_entropy_kernels *kernels;
 static int threads[N_WAYS] = {1, 0};
 
 static double now(int way)
@@ -92,7 +92,12 @@ static float *new_floats(size_t n, float scale)
 
 static es_attention_shape shape_of(int n)
 {
-    return (es_attention_shape){n >= 512 ? 1 : B, H, n, n, D, true};
+    return (es_attention_shape){.n_batch = n >= 512 ? 1 : B,
+                                .n_heads = H,
+                                .n_queries = n,
+                                .n_keys = n,
+                                .head_width = D,
+                                .causal = true};
 }
 
 static double n_visible(const es_attention_shape *shape)
@@ -171,7 +176,10 @@ static double exp_seconds(int way, double n)
 /** Few heads: the reference takes its time. */
 static es_attention_shape reference_shape(const line *l)
 {
-    return (es_attention_shape){1, l->n > 256 ? 1 : 4, l->n, l->n, D, true};
+    es_attention_shape shape = shape_of(l->n);
+    shape.n_batch = 1;
+    shape.n_heads = l->n > 256 ? 1 : 4;
+    return shape;
 }
 
 /** Weights of round `round`, as far from the last ones as there is room. */
@@ -182,12 +190,20 @@ static const float *cold_weights(const es_attention_shape *shape, int round)
     return weights + (size_t)round % (N_WEIGHTS / n) * n;
 }
 
-static void run_qk(const line *l, int way)
+static es_entropy_input input_of(const float *data, int n, int width)
+{
+    return (es_entropy_input){.data = data,
+                              .strides = es_strides_bhtd(H, n, width)};
+}
+
+static void run(const line *l, const float *att, int way)
 {
     es_attention_shape shape = shape_of(l->n);
-    ptrdiff_t head = (ptrdiff_t)l->n * D;
-    es_strides at = {H * head, head, D};
-    if (es_entropy_qk(&rows, queries, at, keys, at, NULL, &shape, threads[way]))
+    es_entropy_input weights_in = input_of(att, l->n, l->n);
+    es_entropy_input q = input_of(queries, l->n, D);
+    es_entropy_input k = input_of(keys, l->n, D);
+    if (l->from_qk ? es_entropy_qk(&rows, &q, &k, NULL, &shape, threads[way])
+                   : es_entropy_probs(&rows, &weights_in, &shape, threads[way]))
         exit(3);
 }
 
@@ -196,12 +212,9 @@ static void measure_ours(line *l, int way, int round)
     es_attention_shape shape = shape_of(l->n);
     const float *att = cold_weights(&shape, round + way * N_ROUNDS);
     if (l->from_qk)
-        run_qk(l, way);
+        run(l, att, way);
     double start = now(way);
-    if (l->from_qk)
-        run_qk(l, way);
-    else
-        es_entropy_probs(&rows, att, &shape, threads[way]);
+    run(l, att, way);
     keep_best(&l->ours[way], way, start);
 }
 
@@ -209,10 +222,10 @@ static void measure_reference(line *l)
 {
     es_attention_shape shape = reference_shape(l);
     double start = now(ONE);
-    if (l->from_qk)
-        es_ref_entropy_qk(&rows, queries, keys, NULL, &shape);
-    else
-        es_ref_entropy_probs(&rows, weights, &shape);
+    es_entropy_input in =
+        l->from_qk ? input_of(queries, l->n, D) : input_of(weights, l->n, l->n);
+    es_entropy_input k = input_of(keys, l->n, D);
+    es_ref_entropy(&rows, &in, l->from_qk ? &k : NULL, NULL, &shape);
     keep_best(&l->reference, ONE, start);
 }
 
@@ -287,7 +300,7 @@ static void print_report(void)
 static void set_up(void)
 {
     size_t n = (size_t)B * H * MOST, n_out = (size_t)SQUARE * SQUARE, n_sets;
-    const es_kernels *const *all = es_kernels_all(&n_sets);
+    const es_entropy_kernels *const *all = es_entropy_kernels_all(&n_sets);
     threads[ALL] = omp_get_num_procs();
     weights = new_floats(N_WEIGHTS, 2.0F / MOST);
     queries = new_floats(n * D, 2);

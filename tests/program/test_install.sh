@@ -16,6 +16,15 @@ check 'it records with the installed recorder' \
 check 'the run can be shown' "$dir/prefix/bin/entropy-scan" "$dir/run.db"
 output 'the run is finished' '"status":"finished"' \
     "$dir/prefix/bin/entropy-scan" "$dir/run.db" --json
+check 'a C program computes attention entropy with it' \
+    $CC $sanitize samples/embed/entropy.c -o "$dir/entropy" \
+    $(pkg-config --cflags --libs entropyscan)
+head -c $((2 * 4 * 3 * 8 * 4)) /dev/zero >"$dir/zeros.f32"
+output 'rows of equal scores have the entropy of their lengths' \
+    '^head 2: 0.7945 nats, 0.7945 to 0.7945$' \
+    "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 8
+exits 'files that are too short are refused' 3 'zeros.f32: not 216 float32' \
+    "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 9
 echo '#include <entropyscan.h>
 int main() { return es_message()[0]; }' >"$dir/main.cpp"
 check 'the headers are C++ too' g++ -fsyntax-only -Wall -Wextra -Werror \

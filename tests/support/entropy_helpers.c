@@ -1,5 +1,8 @@
+/* What the tests of the entropy module share: random inputs, guarded outputs,
+   comparison with the double reference, and the reference files. */
 #include "tests/support/entropy_helpers.h"
 
+#include "analyzer/base/value.h"
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
@@ -74,132 +77,190 @@ void check_close(double got, double wanted, double tolerance, const char *what,
     _fail(file, line);
 }
 
-es_strides packed(const es_attention_shape *shape, int n)
+/* --- inputs that lie packed ------------------------------------------------
+ */
+
+static int n_key_heads(const es_attention_shape *shape)
 {
-    ptrdiff_t row = shape->head_width, head = n * row;
-    return (es_strides){
-        .batch = shape->n_heads * head, .head = head, .row = row};
+    return shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads;
 }
 
-/** Which query row `at` of (B,H,T) is. */
-static int query_of(const es_attention_shape *shape, size_t at)
+es_entropy_input weights_at(const float *att, const es_attention_shape *shape)
 {
-    return (int)(at % (size_t)shape->n_queries);
+    return (es_entropy_input){
+        .data = att,
+        .strides =
+            es_strides_bhtd(shape->n_heads, shape->n_queries, shape->n_keys)};
 }
 
-es_ref_row reference_probs(const float *att, const es_attention_shape *shape,
-                           size_t at)
+es_entropy_input queries_at(const float *q, const es_attention_shape *shape)
 {
-    return es_ref_row_probs(att + at * (size_t)shape->n_keys,
-                            es_visible_keys(shape, query_of(shape, at)));
+    return (es_entropy_input){.data = q,
+                              .strides = es_strides_bhtd(shape->n_heads,
+                                                         shape->n_queries,
+                                                         shape->head_width)};
 }
 
-static const float *keys_of(const float *k, const es_attention_shape *shape,
-                            size_t at)
+es_entropy_input keys_at(const float *k, const es_attention_shape *shape)
 {
-    size_t head = at / (size_t)shape->n_queries;
-    return k + head * (size_t)shape->n_keys * (size_t)shape->head_width;
+    return (es_entropy_input){.data = k,
+                              .strides = es_strides_bhtd(n_key_heads(shape),
+                                                         shape->n_keys,
+                                                         shape->head_width)};
 }
 
-static float temperature_of(const float *temperature,
-                            const es_attention_shape *shape, size_t at)
+/* --- comparison with the reference -----------------------------------------
+ */
+
+/** One row of a call: its numbers and the keys that it sees. */
+typedef struct row_inputs {
+    es_numbers in, k;
+    ptrdiff_t k_row;
+    int n; /* keys up to its last one */
+    const unsigned char *mask;
+    float temperature;
+    int width;
+} row_inputs;
+
+static row_inputs inputs_of(const es_entropy_input *in,
+                            const es_entropy_input *k, const float *temperature,
+                            const es_attention_shape *shape, size_t position)
 {
-    size_t n = (size_t)shape->n_heads * (size_t)shape->n_queries;
-    return es_temperature(temperature, at % n);
+    const size_t n_queries = (size_t)shape->n_queries;
+    const size_t head = position / n_queries;
+    const int b = (int)(head / (size_t)shape->n_heads);
+    const int h = (int)(head % (size_t)shape->n_heads);
+    const int i = (int)(position % n_queries);
+    const int end = shape->query_offset + i + 1;
+    row_inputs row = {
+        .in = es_numbers_from(es_entropy_head(in, b, h), i * in->strides.row),
+        .n = shape->causal && end < shape->n_keys ? end : shape->n_keys,
+        .temperature = es_temperature(
+            temperature, position % ((size_t)shape->n_heads * n_queries)),
+        .width = shape->head_width};
+    if (shape->key_mask)
+        row.mask = shape->key_mask + (ptrdiff_t)b * shape->n_keys;
+    if (k) {
+        row.k =
+            es_entropy_head(k, b, h / (shape->n_heads / n_key_heads(shape)));
+        row.k_row = k->strides.row;
+    }
+    return row;
 }
 
-es_ref_row reference_qk(const float *q, const float *k,
-                        const float *temperature,
-                        const es_attention_shape *shape, size_t at)
+es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
+                         const float *temperature,
+                         const es_attention_shape *shape, size_t position)
 {
-    int width = shape->head_width;
-    return es_ref_row_qk(q + at * (size_t)width, keys_of(k, shape, at), width,
-                         es_visible_keys(shape, query_of(shape, at)), width,
-                         temperature_of(temperature, shape, at));
-}
-
-void assert_probs_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
-                      double mass)
-{
-    assert_int_equal(rows->nonfinite[at], wanted->nonfinite);
-    assert_close((double)rows->sink[at], wanted->sink, 0);
-    if (fabs(wanted->entropy) > (double)FLT_MAX)
-        assert_true(isinf(rows->entropy[at]));
-    else
-        assert_close((double)rows->entropy[at], wanted->entropy,
-                     5e-7 * (1 + mass));
-}
-
-void assert_qk_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
-                   double reach, int n_visible)
-{
-    double one = 5e-7 * (1 + reach), summed = one * (1 + log(n_visible));
-    assert_int_equal(rows->nonfinite[at], wanted->nonfinite);
-    assert_close((double)rows->entropy[at], wanted->entropy,
-                 summed + n_visible * 1e-9);
-    assert_close((double)rows->lse[at], wanted->lse, summed);
-    assert_close((double)rows->max_logit[at], wanted->max_logit, one);
-    assert_close((double)rows->sink[at], wanted->sink, one);
+    row_inputs row = inputs_of(in, k, temperature, shape, position);
+    return k ? es_ref_row_qk(row.in, row.k, row.k_row, row.n, row.mask,
+                             row.width, row.temperature)
+             : es_ref_row_probs(row.in, row.n, row.mask);
 }
 
 /** sum |a ln(a + 1e-9)| over the finite visible weights. */
-static double mass_of(const float *att, int n)
+static double mass_of(const row_inputs *row)
 {
     double mass = 0;
-    for (int j = 0; j < n; j++) {
-        double summand = (double)att[j] * log(fabs((double)att[j]) + 1e-9);
-        if (isfinite(summand))
+    for (int j = 0; j < row->n; j++) {
+        double a = (double)es_number(row->in, j);
+        double summand = a * log(fabs(a) + 1e-9);
+        if ((!row->mask || row->mask[j]) && isfinite(summand))
             mass += fabs(summand);
     }
     return mass;
 }
 
-void assert_probs(const es_rows *rows, const float *att,
-                  const es_attention_shape *shape, int every)
+/** The largest sum |q_c k_c| / (t sqrt(D)) of visible keys, and how many. */
+static double reach_of(const row_inputs *row, int *n_visible)
 {
-    size_t n = n_rows(shape);
+    double reach = 0;
+    *n_visible = 0;
+    for (int j = 0; j < row->n; j++) {
+        double sum = 0;
+        if (row->mask && !row->mask[j])
+            continue;
+        ++*n_visible;
+        for (int c = 0; c < row->width; c++)
+            sum += fabs((double)es_number(row->in, c) *
+                        (double)es_number(row->k, j * row->k_row + c));
+        reach = fmax(reach, sum);
+    }
+    return reach / ((double)row->temperature * sqrt(row->width));
+}
+
+static void assert_probs_row(const es_rows *rows, size_t position,
+                             const es_ref_row *wanted, double mass)
+{
+    assert_close((double)rows->sink[position], wanted->sink, 0);
+    if (fabs(wanted->entropy) > (double)FLT_MAX)
+        assert_true(isinf(rows->entropy[position]));
+    else
+        assert_close((double)rows->entropy[position], wanted->entropy,
+                     5e-7 * (1 + mass));
+}
+
+static void assert_qk_row(const es_rows *rows, size_t position,
+                          const es_ref_row *wanted, const row_inputs *inputs)
+{
+    int n_visible;
+    double one = 5e-7 * (1 + reach_of(inputs, &n_visible));
+    double summed = one * (1 + log(n_visible));
+    assert_close((double)rows->entropy[position], wanted->entropy,
+                 summed + n_visible * 1e-9);
+    assert_close((double)rows->lse[position], wanted->lse, summed);
+    assert_close((double)rows->max_logit[position], wanted->max_logit, one);
+    assert_close((double)rows->sink[position], wanted->sink, one);
+}
+
+void assert_entropy(const es_rows *rows, const es_entropy_input *in,
+                    const es_entropy_input *k, const float *temperature,
+                    const es_attention_shape *shape, int every)
+{
+    const size_t n = n_rows(shape);
     for (size_t at = 0; at < n; at += (size_t)every) {
-        es_ref_row wanted = reference_probs(att, shape, at);
-        int n_visible = es_visible_keys(shape, query_of(shape, at));
-        assert_probs_row(rows, at, &wanted,
-                         mass_of(att + at * (size_t)shape->n_keys, n_visible));
+        row_inputs row = inputs_of(in, k, temperature, shape, at);
+        es_ref_row wanted = reference_row(in, k, temperature, shape, at);
+        assert_int_equal(rows->nonfinite[at], wanted.nonfinite);
+        assert_int_equal(es_is_missing(rows->entropy[at]), wanted.unseen);
+        assert_int_equal(es_is_missing(rows->sink[at]), wanted.unseen);
+        if (k) {
+            assert_int_equal(es_is_missing(rows->lse[at]), wanted.unseen);
+            assert_qk_row(rows, at, &wanted, &row);
+        } else {
+            assert_probs_row(rows, at, &wanted, mass_of(&row));
+        }
     }
 }
 
-static double reach_of(const float *q, const float *k, int n, int width,
-                       float temperature)
+void assert_probs(const es_rows *rows, const float *att,
+                  const es_attention_shape *shape, int every)
 {
-    double reach = 0;
-    for (int j = 0; j < n; j++) {
-        double sum = 0;
-        for (int c = 0; c < width; c++)
-            sum += fabs((double)q[c] * (double)k[j * width + c]);
-        reach = fmax(reach, sum);
-    }
-    return reach / ((double)temperature * sqrt(width));
+    const es_entropy_input in = weights_at(att, shape);
+    assert_entropy(rows, &in, NULL, NULL, shape, every);
 }
 
 void assert_qk(const es_rows *rows, const float *q, const float *k,
                const float *temperature, const es_attention_shape *shape,
                int every)
 {
-    size_t n = n_rows(shape), width = (size_t)shape->head_width;
-    for (size_t at = 0; at < n; at += (size_t)every) {
-        es_ref_row wanted = reference_qk(q, k, temperature, shape, at);
-        int n_visible = es_visible_keys(shape, query_of(shape, at));
-        double reach =
-            reach_of(q + at * width, keys_of(k, shape, at), n_visible,
-                     shape->head_width, temperature_of(temperature, shape, at));
-        assert_qk_row(rows, at, &wanted, reach, n_visible);
-    }
+    const es_entropy_input in = queries_at(q, shape), keys = keys_at(k, shape);
+    assert_entropy(rows, &in, &keys, temperature, shape, every);
+}
+
+void assert_same_rows(const row_buffers *got, const row_buffers *wanted)
+{
+    const size_t each = wanted->n + 2 * (size_t)GUARD;
+    assert_int_equal(got->n, wanted->n);
+    assert_memory_equal(got->block, wanted->block, 5 * each * sizeof(int32_t));
 }
 
 /* --- variants --------------------------------------------------------------
  */
 
-const es_kernels *variant(void **state)
+const es_entropy_kernels *variant(void **state)
 {
-    const es_kernels *set = *state;
+    const es_entropy_kernels *set = *state;
     if (!es_vectors_supported(set->needs))
         skip();
     return set;
@@ -218,7 +279,7 @@ size_t n_weights(const es_attention_shape *shape)
 
 size_t n_key_floats(const es_attention_shape *shape)
 {
-    return (size_t)shape->n_batch * (size_t)shape->n_heads *
+    return (size_t)shape->n_batch * (size_t)n_key_heads(shape) *
            (size_t)shape->n_keys * (size_t)shape->head_width;
 }
 
@@ -228,7 +289,9 @@ float *new_weights(const es_attention_shape *shape, double spread,
     float *att = new_normals(n_weights(shape), spread, seed);
     for (size_t at = 0; at < n_rows(shape); at++) {
         float *row = att + at * (size_t)shape->n_keys;
-        int n = es_visible_keys(shape, (int)(at % (size_t)shape->n_queries));
+        int end =
+            shape->query_offset + (int)(at % (size_t)shape->n_queries) + 1;
+        int n = shape->causal && end < shape->n_keys ? end : shape->n_keys;
         double top = -INFINITY, sum = 0;
         for (int j = 0; j < n; j++)
             top = fmax(top, (double)row[j]);
@@ -242,31 +305,38 @@ float *new_weights(const es_attention_shape *shape, double spread,
     return att;
 }
 
-void run_qk(const es_kernels *set, const es_rows *rows, const float *q,
+void run_probs(const es_entropy_kernels *set, const es_rows *rows,
+               const float *att, const es_attention_shape *shape, int n_threads)
+{
+    const es_entropy_input in = weights_at(att, shape);
+    assert_int_equal(
+        es_entropy_with(set, rows, &in, NULL, NULL, shape, n_threads), ES_OK);
+}
+
+void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
             const float *k, const float *temperature,
             const es_attention_shape *shape, int n_threads)
 {
-    assert_int_equal(es_entropy_qk_with(set, rows, q,
-                                        packed(shape, shape->n_queries), k,
-                                        packed(shape, shape->n_keys),
-                                        temperature, shape, n_threads),
-                     ES_OK);
+    const es_entropy_input in = queries_at(q, shape), keys = keys_at(k, shape);
+    assert_int_equal(
+        es_entropy_with(set, rows, &in, &keys, temperature, shape, n_threads),
+        ES_OK);
 }
 
 /* B, H, T, S, D, causal: one of each, odd ones, S != T, around the sizes of
  * tiles (8, 16, 48), of chunks (240) and parts (1024). */
 const es_attention_shape test_shapes[] = {
-    {1, 1, 1, 1, 1, true},      {1, 1, 1, 1, 64, false},
-    {2, 3, 2, 2, 3, true},      {3, 1, 7, 7, 5, true},
-    {1, 2, 15, 15, 16, true},   {2, 2, 16, 16, 17, true},
-    {1, 2, 17, 17, 80, true},   {1, 3, 33, 33, 15, true},
-    {2, 1, 47, 47, 128, true},  {1, 2, 49, 49, 64, true},
-    {1, 1, 65, 65, 1, true},    {1, 2, 5, 61, 3, false},
-    {1, 1, 9, 241, 33, false},  {2, 1, 3, 500, 20, false},
-    {1, 1, 40, 90, 12, true},   {1, 1, 90, 40, 12, true},
-    {1, 1, 260, 260, 31, true}, {1, 1, 1, 300, 7, true},
-    {1, 1, 300, 1, 7, true},    {1, 1, 12, 1, 4, false},
-    {1, 1, 1031, 13, 2, false}, {1, 1, 1030, 1030, 3, true}};
+    SHAPE(1, 1, 1, 1, 1, true),      SHAPE(1, 1, 1, 1, 64, false),
+    SHAPE(2, 3, 2, 2, 3, true),      SHAPE(3, 1, 7, 7, 5, true),
+    SHAPE(1, 2, 15, 15, 16, true),   SHAPE(2, 2, 16, 16, 17, true),
+    SHAPE(1, 2, 17, 17, 80, true),   SHAPE(1, 3, 33, 33, 15, true),
+    SHAPE(2, 1, 47, 47, 128, true),  SHAPE(1, 2, 49, 49, 64, true),
+    SHAPE(1, 1, 65, 65, 1, true),    SHAPE(1, 2, 5, 61, 3, false),
+    SHAPE(1, 1, 9, 241, 33, false),  SHAPE(2, 1, 3, 500, 20, false),
+    SHAPE(1, 1, 40, 90, 12, true),   SHAPE(1, 1, 90, 40, 12, true),
+    SHAPE(1, 1, 260, 260, 31, true), SHAPE(1, 1, 1, 300, 7, true),
+    SHAPE(1, 1, 300, 1, 7, true),    SHAPE(1, 1, 12, 1, 4, false),
+    SHAPE(1, 1, 1031, 13, 2, false), SHAPE(1, 1, 1030, 1030, 3, true)};
 
 const size_t n_test_shapes = sizeof test_shapes / sizeof test_shapes[0];
 
@@ -275,7 +345,7 @@ int run_for_variants(const variant_case *cases, size_t n)
     static struct CMUnitTest tests[100];
     static char names[100][80];
     size_t n_variants, at = 0;
-    const es_kernels *const *all = es_kernels_all(&n_variants);
+    const es_entropy_kernels *const *all = es_entropy_kernels_all(&n_variants);
     if (n * n_variants > 100)
         return 1;
     for (size_t v = 0; v < n_variants; v++)

@@ -32,32 +32,36 @@ void assert_sentinels(const row_buffers *buffers);
 void check_close(double got, double wanted, double tolerance, const char *what,
                  const char *file, int line);
 
-/** Strides of packed (B,H,n,D). */
-es_strides packed(const es_attention_shape *shape, int n);
+/** B, H, T, S, D, causal. */
+#define SHAPE(b, h, t, s, d, is_causal)                                        \
+    {                                                                          \
+        .n_batch = b, .n_heads = h, .n_queries = t, .n_keys = s,               \
+        .head_width = d, .causal = is_causal                                   \
+    }
 
-/** Row at (b,h,i) by the double reference, from packed inputs. */
-es_ref_row reference_probs(const float *att, const es_attention_shape *shape,
-                           size_t at);
-es_ref_row reference_qk(const float *q, const float *k,
-                        const float *temperature,
-                        const es_attention_shape *shape, size_t at);
+/** Packed float32: (B,H,T,S), (B,H,T,D), (B,n_kv_heads,S,D). */
+es_entropy_input weights_at(const float *att, const es_attention_shape *shape);
+es_entropy_input queries_at(const float *q, const es_attention_shape *shape);
+es_entropy_input keys_at(const float *k, const es_attention_shape *shape);
 
-/**
- * Row `at` of the fast form against the reference, within what entropy.h
- * promises. The q, k form needs the largest sum |q_c k_c| / (t sqrt(D)) of the
- * row as `reach`.
- */
-void assert_probs_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
-                      double mass);
-void assert_qk_row(const es_rows *rows, size_t at, const es_ref_row *wanted,
-                   double reach, int n_visible);
+/** Row number `position` by the double reference; k is NULL for weights. */
+es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
+                         const float *temperature,
+                         const es_attention_shape *shape, size_t position);
 
-/** All rows, by the two above. */
+/** Compares the fast form with the reference, within what entropy.h promises,
+ *  in one row of `every`. */
+void assert_entropy(const es_rows *rows, const es_entropy_input *in,
+                    const es_entropy_input *k, const float *temperature,
+                    const es_attention_shape *shape, int every);
 void assert_probs(const es_rows *rows, const float *att,
                   const es_attention_shape *shape, int every);
 void assert_qk(const es_rows *rows, const float *q, const float *k,
                const float *temperature, const es_attention_shape *shape,
                int every);
+
+/** The same bits in all outputs. */
+void assert_same_rows(const row_buffers *got, const row_buffers *wanted);
 
 /** Number of (b,h,i); of weights; of floats in k. */
 size_t n_rows(const es_attention_shape *shape);
@@ -68,8 +72,11 @@ size_t n_key_floats(const es_attention_shape *shape);
 float *new_weights(const es_attention_shape *shape, double spread,
                    uint64_t seed);
 
-/** es_entropy_qk_with for packed inputs; has to succeed. */
-void run_qk(const es_kernels *set, const es_rows *rows, const float *q,
+/** es_entropy_with for packed inputs; has to succeed. */
+void run_probs(const es_entropy_kernels *set, const es_rows *rows,
+               const float *att, const es_attention_shape *shape,
+               int n_threads);
+void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
             const float *k, const float *temperature,
             const es_attention_shape *shape, int n_threads);
 
@@ -88,7 +95,7 @@ typedef struct variant_case {
 int run_for_variants(const variant_case *cases, size_t n);
 
 /** The variant under test; skips the test if the machine lacks it. */
-const es_kernels *variant(void **state);
+const es_entropy_kernels *variant(void **state);
 
 /** One folder of ../shared/reference/entropy. */
 typedef struct entropy_case {

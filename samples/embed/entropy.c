@@ -1,0 +1,71 @@
+/*
+ * Attention entropy of queries and keys that you have, in C: the mean over
+ * each head's causal rows, without the weights ever being formed.
+ *
+ *     cc entropy.c -o entropy $(pkg-config --cflags --libs entropyscan)
+ *     ./entropy q.f32 k.f32 BATCH LENGTH HEADS WIDTH
+ *
+ * The files hold float32 numbers (BATCH,LENGTH,HEADS,WIDTH), as
+ * numpy.ndarray.tofile writes them. entropyscan/analyzer/entropy/entropy.h is
+ * the manual: bfloat16, masks, decoding with a cache, grouped heads.
+ */
+#include <entropyscan.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static float *read_numbers(const char *path, size_t n)
+{
+    float *numbers = malloc(n * sizeof *numbers);
+    FILE *file = fopen(path, "rb");
+    if (!numbers || !file || fread(numbers, sizeof *numbers, n, file) != n) {
+        fprintf(stderr, "%s: not %zu float32 numbers\n", path, n);
+        exit(3);
+    }
+    fclose(file);
+    return numbers;
+}
+
+int main(int argc, char **argv)
+{
+    int sizes[4] = {0};
+    for (int i = 0; i < 4 && argc == 7; i++)
+        sizes[i] = atoi(argv[i + 3]);
+    const int batch = sizes[0], length = sizes[1], heads = sizes[2];
+    const int width = sizes[3];
+    if (batch < 1 || length < 1 || heads < 1 || width < 1) {
+        fprintf(stderr, "usage: %s Q.f32 K.f32 BATCH LENGTH HEADS WIDTH\n",
+                argv[0]);
+        return 2;
+    }
+    const size_t n_rows = (size_t)batch * (size_t)heads * (size_t)length;
+    const size_t n = n_rows * (size_t)width;
+    const es_attention_shape shape = {.n_batch = batch,
+                                      .n_heads = heads,
+                                      .n_queries = length,
+                                      .n_keys = length,
+                                      .head_width = width,
+                                      .causal = true};
+    const es_strides strides = es_strides_bthd(heads, length, width);
+    float *q = read_numbers(argv[1], n), *k = read_numbers(argv[2], n);
+    const es_entropy_input queries = {.data = q, .strides = strides};
+    const es_entropy_input keys = {.data = k, .strides = strides};
+    float *entropy = malloc(n_rows * sizeof *entropy);
+    es_head_stats *means = malloc((size_t)heads * sizeof *means);
+    es_rows rows = {.entropy = entropy};
+    if (!entropy || !means ||
+        es_entropy_qk(&rows, &queries, &keys, NULL, &shape, 0) < 0) {
+        fprintf(stderr, "%s: %s\n", argv[0],
+                entropy && means ? es_message() : "out of memory");
+        return 3;
+    }
+    es_rows_reduce(means, &rows, batch, heads, length);
+    for (int h = 0; h < heads; h++)
+        printf("head %d: %.4f nats, %.4f to %.4f\n", h, means[h].entropy,
+               means[h].entropy_min, means[h].entropy_max);
+    free(means);
+    free(entropy);
+    free(k);
+    free(q);
+    return 0;
+}
