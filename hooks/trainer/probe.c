@@ -17,7 +17,7 @@ typedef struct probe {
     es_probe_result *result;
     es_losses losses;
     size_t n_layers, n_heads; /* n_heads: of the whole model */
-    es_head_stats *stats;     /* (L,H) of one batch */
+    double *entropies;        /* (L,H) of one batch */
     sums *heads;              /* (L,H) entropies */
     sums *layers;             /* (L + 1): mean over heads; of the whole model */
     sums ce;
@@ -41,16 +41,15 @@ static es_spread spread_of(const sums *s, int64_t n)
 }
 
 /** Mean of the finite values of heads first .. first + n - 1. */
-static double mean_entropy(const es_head_stats *stats, size_t n)
+static double mean_entropy(const double *entropies, size_t n)
 {
     double sum = 0;
     size_t finite = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(stats[i].entropy))
-            continue;
-        sum += stats[i].entropy;
-        finite++;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(entropies[i])) {
+            sum += entropies[i];
+            finite++;
+        }
     return finite > 0 ? sum / (double)finite : (double)NAN;
 }
 
@@ -58,13 +57,13 @@ static void add_batch(probe *p, const es_losses *losses)
 {
     int64_t n = ++p->result->n_batches;
     size_t each = p->n_heads / p->n_layers;
-    es_model_head_stats(p->trainer->model, p->stats);
+    es_model_heads(p->entropies, p->trainer->model, ES_HEAD_ENTROPY);
     add(&p->ce, losses->ce, n);
     for (size_t h = 0; h < p->n_heads; h++)
-        add(&p->heads[h], p->stats[h].entropy, n);
+        add(&p->heads[h], p->entropies[h], n);
     for (size_t l = 0; l < p->n_layers; l++)
-        add(&p->layers[l], mean_entropy(p->stats + l * each, each), n);
-    add(&p->layers[p->n_layers], mean_entropy(p->stats, p->n_heads), n);
+        add(&p->layers[l], mean_entropy(p->entropies + l * each, each), n);
+    add(&p->layers[p->n_layers], mean_entropy(p->entropies, p->n_heads), n);
 }
 
 /* --- the pass --------------------------------------------------------------
@@ -75,13 +74,13 @@ static es_status make_room(probe *p)
     const es_model_config *config = &p->trainer->settings.model;
     p->n_layers = (size_t)config->n_layer;
     p->n_heads = p->n_layers * (size_t)config->n_head;
-    p->stats = calloc(p->n_heads, sizeof *p->stats);
+    p->entropies = calloc(p->n_heads, sizeof *p->entropies);
     p->heads = calloc(p->n_heads, sizeof *p->heads);
     p->layers = calloc(p->n_layers + 1, sizeof *p->layers);
     p->deviations = calloc(p->n_heads, sizeof *p->deviations);
     p->result->layers = calloc(p->n_layers + 1, sizeof *p->result->layers);
     p->result->n_layers = config->n_layer;
-    if (!p->stats || !p->heads || !p->layers || !p->deviations ||
+    if (!p->entropies || !p->heads || !p->layers || !p->deviations ||
         !p->result->layers)
         return es_fail(ES_ENOMEM, "out of memory for %zu heads", p->n_heads);
     return ES_OK;
@@ -150,26 +149,40 @@ static void record_all(probe *p)
                           result->start.step, &deviation, 1);
 }
 
+/** One series of n heads in one number. */
+static double reduce(const float *values, size_t n, es_head_series series)
+{
+    const es_head_reduction by = es_head_reduction_of(series);
+    double sum = 0, finite = 0, largest = NAN;
+    for (size_t i = 0; i < n; i++) {
+        sum += isfinite(values[i]) ? (double)values[i] : 0;
+        finite += isfinite(values[i]) ? 1 : 0;
+        largest = fmax(largest, (double)values[i]);
+    }
+    if (by == ES_HEADS_LARGEST)
+        return largest;
+    if (by == ES_HEADS_SUM || by == ES_HEADS_NOT_FINITE)
+        return sum;
+    return finite > 0 ? sum / finite : (double)NAN;
+}
+
 /** Heads first .. first + n - 1 as one row of the table. */
 static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
                       size_t n)
 {
-    double sink = 0;
-    out->lowest = out->highest = out->max_logit = (double)NAN;
-    const float *values = es_measure_heads(measure, ES_HEAD_ENTROPY) + first;
+    const float *values;
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
+        const es_head_series series = (es_head_series)i;
+        values = es_measure_heads(measure, series) + first;
+        out->series[i] = reduce(values, n, series);
+    }
+    out->lowest = out->highest = (double)NAN;
+    values = es_measure_heads(measure, ES_HEAD_ENTROPY) + first;
     for (size_t i = 0; i < n; i++) {
         out->nonfinite += !isfinite(values[i]);
         out->lowest = fmin(out->lowest, (double)values[i]);
         out->highest = fmax(out->highest, (double)values[i]);
     }
-    values = es_measure_heads(measure, ES_HEAD_MAX_LOGIT) + first;
-    for (size_t i = 0; i < n; i++)
-        out->max_logit = fmax(out->max_logit, (double)values[i]);
-    values = es_measure_heads(measure, ES_HEAD_SINK) + first;
-    for (size_t i = 0; i < n; i++)
-        sink += isfinite(values[i]) ? (double)values[i] : 0;
-    size_t finite = n - (size_t)out->nonfinite;
-    out->sink = finite > 0 ? sink / (double)finite : (double)NAN;
 }
 
 static void finish(probe *p)
@@ -221,7 +234,7 @@ static es_status close_all(probe *p, es_status status)
     if (result->recorded != ES_OK)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
     es_trainer_free(p->trainer);
-    free(p->stats);
+    free(p->entropies);
     free(p->heads);
     free(p->layers);
     free(p->deviations);

@@ -15,9 +15,10 @@ typedef struct es_spread {
 typedef struct es_probe_layer {
     es_spread entropy;      /* mean over the heads with a finite entropy */
     double lowest, highest; /* head; NaN if no head's is finite */
-    double max_logit;       /* largest of all heads; NaN likewise */
-    double sink;            /* mean over heads with a finite one */
-    int nonfinite;          /* heads that have no finite entropy */
+    /* All heads', as their rows are reduced: the largest, the sum of counts,
+       or the mean over heads with a finite one; NaN likewise. */
+    double series[ES_N_HEAD_SERIES];
+    int nonfinite; /* heads that have no finite entropy */
 } es_probe_layer;
 
 typedef struct es_probe_result {

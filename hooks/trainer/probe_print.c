@@ -23,8 +23,8 @@ static void print_layer(FILE *out, const char *name,
     fprintf(out, "%9.4f%9.4f%11.4g%8.4f%11d\n",
             es_progress_number(layer->lowest),
             es_progress_number(layer->highest),
-            es_progress_number(layer->max_logit),
-            es_progress_number(layer->sink), layer->nonfinite);
+            es_progress_number(layer->series[ES_HEAD_MAX_LOGIT]),
+            es_progress_number(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
 static void print_head(FILE *out, const es_probe_result *result)
@@ -54,7 +54,8 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     fprintf(out, ", perplexity %.6g\n\n",
             es_progress_number(exp(result->ce.mean)));
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
-            "lowest", "highest", "max logit", "sink", "non-finite");
+            "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
+            es_head_statistics[ES_HEAD_SINK].title, "non-finite");
     for (int l = 0; l < result->n_layers; l++) {
         snprintf(name, sizeof name, "%d", l);
         print_layer(out, name, &result->layers[l]);

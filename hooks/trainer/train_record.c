@@ -23,7 +23,7 @@ static const char *const run_series_names[N_RUN_SERIES] = {
 
 struct es_train_record {
     es_recorder *recorder;
-    bool ereg, power, probes, scales;
+    bool ereg, probes, scales;
     size_t n_layers, n_heads; /* n_heads: of the whole model */
     int heads[N_PHASES][ES_N_HEAD_SERIES];
     int layers[N_PHASES][ES_N_LAYER_SERIES];
@@ -65,18 +65,18 @@ static bool has_series(const es_train_record *record, es_phase phase,
     return phase == ES_PHASE_TRAIN || series <= SERIES_CE;
 }
 
-/** Other models' weights sum to 1. */
 static bool has_head_series(const es_train_record *record, int series)
 {
-    return series != ES_HEAD_MISSING_MASS || record->power;
+    return es_head_series_exists((es_head_series)series,
+                                 record->config.arch.attention);
 }
 
 static void declare_all(es_train_record *record, es_phase phase)
 {
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
         if (has_head_series(record, i))
-            declare(record, &record->heads[phase][i], es_head_series_names[i],
-                    phase);
+            declare(record, &record->heads[phase][i],
+                    es_head_statistics[i].name, phase);
     for (int i = 0; i < ES_N_LAYER_SERIES; i++)
         declare(record, &record->layers[phase][i], es_layer_series_names[i],
                 phase);
@@ -139,7 +139,6 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     if (!record)
         return es_fail(ES_ENOMEM, "%s: out of memory", path);
     record->ereg = config->arch.entropy_reg;
-    record->power = config->arch.attention == ES_POWER_SOFTMAX;
     record->probes = trainer->settings.verb == ES_VERB_PROBE;
     record->scales = es_model_scales_loss(trainer->model);
     record->config = *config;

@@ -138,22 +138,21 @@ static es_status compare_scalars(run *r)
     return status;
 }
 
+/* Of the series of heads, as out/NAME.npy. */
 static es_status compare_heads(run *r)
 {
+    static const struct {
+        const char *name;
+        es_head_series series;
+    } arrays[] = {{"entropy", ES_HEAD_ENTROPY},
+                  {"nonfinite", ES_HEAD_NONFINITE_WEIGHTS}};
     const es_model_config *config = &r->it.config;
-    size_t n = (size_t)config->n_layer * (size_t)config->n_head;
-    es_head_stats *heads = es_resize(NULL, n, sizeof *heads);
-    if (!heads)
-        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
-    es_model_head_stats(r->model, heads);
-    for (size_t i = 0; i < n; i++)
-        r->values[i] = heads[i].entropy;
-    es_status status = compare(r, "out", "entropy", n);
-    for (size_t i = 0; i < n; i++)
-        r->values[i] = (double)heads[i].nonfinite_weights;
-    if (!status)
-        status = compare(r, "out", "nonfinite", n);
-    free(heads);
+    const size_t n = (size_t)config->n_layer * (size_t)config->n_head;
+    es_status status = ES_OK;
+    for (size_t i = 0; !status && i < sizeof arrays / sizeof *arrays; i++) {
+        es_model_heads(r->values, r->model, arrays[i].series);
+        status = compare(r, "out", arrays[i].name, n);
+    }
     return status;
 }
 
@@ -182,10 +181,10 @@ static es_status compare_outputs(run *r)
     status = compare(r, "out", "logits", n_logits(&r->it.config));
     if (status)
         return status;
-    const es_rows *rows = es_model_rows(r->model);
-    if (!rows)
+    const float *entropy = es_model_rows(r->model, ES_ROW_ENTROPY);
+    if (!entropy)
         return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
-    widen(r, rows->entropy, n_rows(&r->it.config));
+    widen(r, entropy, n_rows(&r->it.config));
     return compare(r, "out", "row_entropy", n_rows(&r->it.config));
 }
 

@@ -257,7 +257,7 @@ static void compare_measures(training *a, training *b)
     for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
         memcpy(heads, es_measure_heads(a->measure, (es_head_series)i),
                n_heads * sizeof *heads);
-        expect_same(es_head_series_names[i], heads,
+        expect_same(es_head_statistics[i].name, heads,
                     es_measure_heads(b->measure, (es_head_series)i),
                     n_heads * sizeof *heads, a->step);
     }

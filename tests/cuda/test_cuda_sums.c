@@ -344,90 +344,62 @@ static void expect_number(const char *what, double got, double want)
         fail_msg("%s is %.12g, not %.12g", what, got, want);
 }
 
-/* What a head had before, and what one pass over its rows gives. */
-static void expect_head(const es_head_sums *got, const es_head_sums *before,
-                        const es_head_stats *stats, int n_rows,
-                        bool has_missing)
+/* Some rows are not finite, and all of head 1. Without ES_ROW_MISSING, as
+ * softmax has it, unless `has_missing`. */
+static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
+                      int n_ctx, bool has_missing)
 {
-    const double n = (double)(n_rows - stats->nonfinite_rows);
-    const double more = n > 0 ? n : 0;
-    expect_number("entropy", got->entropy,
-                  before->entropy + (n > 0 ? more * stats->entropy : 0));
-    expect_number("sink", got->sink,
-                  before->sink + (n > 0 ? more * stats->sink : 0));
-    expect_number("missing", got->missing,
-                  before->missing +
-                      (n > 0 && has_missing ? more * stats->missing : 0));
-    assert_int_equal(got->finite_rows, before->finite_rows + (int64_t)more);
-    assert_int_equal(got->nonfinite_rows,
-                     before->nonfinite_rows + stats->nonfinite_rows);
-    assert_int_equal(got->nonfinite_weights,
-                     before->nonfinite_weights + stats->nonfinite_weights);
-    expect_number("entropy_min", got->entropy_min,
-                  fmin(before->entropy_min, stats->entropy_min));
-    expect_number("entropy_max", got->entropy_max,
-                  fmax(before->entropy_max, stats->entropy_max));
-    expect_number("max_logit", got->max_logit,
-                  fmax(before->max_logit, stats->max_logit));
-}
-
-static void put_rows(es_bench *bench, rows_of_heads *r, const es_rows *rows,
-                     size_t n)
-{
-    r->rows.entropy = es_bench_put_floats(bench, ES_READ, rows->entropy, n);
-    r->rows.max_logit = es_bench_put_floats(bench, ES_READ, rows->max_logit, n);
-    r->rows.sink = es_bench_put_floats(bench, ES_READ, rows->sink, n);
-    r->rows.nonfinite = es_bench_put(bench, ES_READ, rows->nonfinite, n, 4);
-    if (rows->missing)
-        r->rows.missing = es_bench_put_floats(bench, ES_READ, rows->missing, n);
-}
-
-/* Some rows are not finite, and all of head 1. */
-static es_rows draw_rows(size_t n, int n_head, int n_ctx, bool has_missing)
-{
-    es_rows rows = {.entropy = es_bench_draw(n, 3),
-                    .max_logit = es_bench_draw(n, 30),
-                    .sink = es_bench_draw(n, 1),
-                    .missing = has_missing ? es_bench_draw(n, 1) : NULL};
-    rows.nonfinite = calloc(n, sizeof *rows.nonfinite);
-    assert_non_null(rows.nonfinite);
-    for (size_t i = 0; i < n; i++) {
-        const size_t head = i / (size_t)n_ctx % (size_t)n_head;
-        if (i % 5 != 3 && head != 1)
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {
+        rows[k] = NULL;
+        if (k == ES_ROW_LSE || (k == ES_ROW_MISSING && !has_missing))
             continue;
-        rows.entropy[i] = rows.max_logit[i] = rows.sink[i] = NAN;
-        rows.nonfinite[i] = 1 + (int32_t)(i % 7);
+        rows[k] = es_bench_draw(n, k == ES_ROW_MAX_LOGIT ? 30 : 3);
+        for (size_t i = 0; i < n; i++) {
+            const bool bad =
+                i % 5 == 3 || i / (size_t)n_ctx % (size_t)n_head == 1;
+            if (k == ES_ROW_NONFINITE)
+                rows[k][i] = bad ? (float)(1 + i % 7) : 0;
+            else if (bad)
+                rows[k][i] = NAN;
+        }
     }
-    return rows;
 }
 
+/* Onto what the heads had before: that of the host. */
 static void check_measure_of(es_bench *bench, int n_batch, int n_head,
                              int n_ctx, bool has_missing)
 {
-    const int n_rows = n_batch * n_ctx;
-    const size_t n = (size_t)(n_rows * n_head), heads = (size_t)n_head;
+    const size_t heads = (size_t)n_head, n = heads * (size_t)(n_batch * n_ctx);
     rows_of_heads r = {.n_batch = n_batch, .n_head = n_head, .n_ctx = n_ctx};
-    es_rows rows = draw_rows(n, n_head, n_ctx, has_missing);
-    es_head_sums *before = calloc(heads, sizeof *before);
-    es_head_stats *stats = calloc(heads, sizeof *stats);
-    assert_true(before && stats);
+    float *rows[ES_N_ROW_STATISTICS];
+    es_head_sums *want = calloc(heads, sizeof *want);
+    assert_non_null(want);
+    draw_rows(rows, n, n_head, n_ctx, has_missing);
     /* Head 0 begins, as at a step's first batch. */
-    for (int h = 0; h < n_head; h++)
-        before[h] =
-            (es_head_sums){h, 2 * h, 3 * h, h, h, h, 1.5, h - 0.5, 20.25};
-    before[0].entropy_min = before[0].entropy_max = before[0].max_logit = NAN;
+    for (int h = 0; h < n_head; h++) {
+        want[h] = es_head_sums_start();
+        for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
+            want[h].values[i] = h + i + 0.25;
+    }
     /* In words of 8 bytes; the lies of this array are not moved by less. */
-    r.sums =
-        es_bench_put(bench, ES_CHANGE, before, heads * sizeof *before / 8, 8);
-    put_rows(bench, &r, &rows, n);
-    es_rows_reduce(stats, &rows, n_batch, n_head, n_ctx);
+    r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        if (rows[k])
+            r.rows.array[k] = es_bench_put_floats(bench, ES_READ, rows[k], n);
+    es_head_sums_add_rows(want, (const float *const *)rows, n_batch, n_head,
+                          n_ctx);
     es_bench_run(bench, call_measure, &r);
     const es_head_sums *got = es_bench_get(bench, r.sums);
-    for (int h = 0; h < n_head; h++)
-        expect_head(&got[h], &before[h], &stats[h], n_rows, has_missing);
+    for (int h = 0; h < n_head; h++) {
+        assert_true(got[h].finite_rows == want[h].finite_rows);
+        for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+            expect_number(es_head_statistics[i].name, got[h].values[i],
+                          want[h].values[i]);
+    }
     es_bench_clear(bench);
-    free(rows.entropy), free(rows.max_logit), free(rows.sink);
-    free(rows.missing), free(rows.nonfinite), free(before), free(stats);
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        free(rows[k]);
+    free(want);
 }
 
 static void check_measure(es_bench *bench)

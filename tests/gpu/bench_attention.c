@@ -142,28 +142,18 @@ static void set_up(bench *b, es_precision precision)
     b->saved = reserve(b, rows * ES_N_SAVED * sizeof(float));
     b->dentropy = reserve(b, rows * sizeof(float));
     b->ops->zero(b->backend, b->dentropy, rows * sizeof(float));
-    es_mem **const arrays[] = {&b->rows.entropy, &b->rows.lse,
-                               &b->rows.max_logit, &b->rows.sink,
-                               &b->rows.nonfinite};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        *arrays[i] = reserve(b, rows * sizeof(float));
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i, ES_SOFTMAX))
+            b->rows.array[i] = reserve(b, rows * sizeof(float));
 }
 
 static void tear_down(bench *b)
 {
-    es_mem *const all[] = {b->qkv,
-                           b->y,
-                           b->saved,
-                           b->dy,
-                           b->dqkv,
-                           b->dentropy,
-                           b->rows.entropy,
-                           b->rows.lse,
-                           b->rows.max_logit,
-                           b->rows.sink,
-                           b->rows.nonfinite};
+    es_mem *const all[] = {b->qkv, b->y, b->saved, b->dy, b->dqkv, b->dentropy};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         b->ops->release(b->backend, all[i]);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        b->ops->release(b->backend, b->rows.array[i]);
     b->ops->close(b->backend);
 }
 

@@ -46,8 +46,8 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
 {
     const int d = p->n_head * p->width;
     const size_t n = (size_t)p->n_ctx * (size_t)p->width, t = (size_t)p->n_ctx;
-    double *in = calloc(8 * n + (ATTENTION_STATISTICS + 3) * t, sizeof *in);
-    double *rows = in + 8 * n, *dentropy = rows + ATTENTION_STATISTICS * t;
+    double *in = calloc(8 * n + (ES_N_ROW_STATISTICS + 3) * t, sizeof *in);
+    double *rows = in + 8 * n, *dentropy = rows + ES_N_ROW_STATISTICS * t;
     double *temperature = dentropy + t;
     assert_non_null(in);
     for (int part = 0; part < 3; part++)
@@ -67,11 +67,7 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .k = in + n,
                          .v = in + 2 * n,
                          .y = in + 4 * n,
-                         .entropy = rows,
-                         .lse = rows + t,
-                         .largest = rows + 2 * t,
-                         .sink = rows + 3 * t,
-                         .missing = rows + 4 * t,
+                         .rows = rows,
                          .dy = in + 3 * n,
                          .dentropy = entropy ? dentropy : NULL,
                          .dq = in + 5 * n,
@@ -83,8 +79,6 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
 static void check_head(const attention_problem *p, int b, int h, bool entropy,
                        double *dt)
 {
-    static const char *const names[ATTENTION_STATISTICS] = {
-        "entropy", "lse", "max_logit", "sink", "missing"};
     const int d = p->n_head * p->width;
     const size_t t = (size_t)p->n_ctx;
     const size_t row = (size_t)(b * p->n_head + h) * t;
@@ -95,11 +89,13 @@ static void check_head(const attention_problem *p, int b, int h, bool entropy,
     expect_head("dq", p, p->dqkv, 3 * d, 0, b, h, head.dq);
     expect_head("dk", p, p->dqkv, 3 * d, d, b, h, head.dk);
     expect_head("dv", p, p->dqkv, 3 * d, 2 * d, b, h, head.dv);
-    for (size_t i = 0; i < ATTENTION_STATISTICS; i++)
-        es_test_expect_close(names[i], p->rows + i * p->n_rows + row,
-                             head.entropy + i * t, t);
-    for (size_t i = 0; i < t; i++)
-        assert_int_equal(p->nonfinite[row + i], 0);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
+        const es_row_statistic statistic = (es_row_statistic)i;
+        if (attention_has_rows(p, statistic))
+            es_test_expect_close(es_row_statistic_names[i],
+                                 attention_rows(p, statistic) + row,
+                                 head.rows + (size_t)i * t, t);
+    }
     for (size_t i = 0; head.dt && i < t; i++)
         dt[i] += head.dt[i];
     free((double *)head.q);
@@ -122,38 +118,39 @@ void attention_check(const attention_problem *p, bool entropy)
 
 /* --- what is not finite, or nothing -------------------------------------- */
 
+/* Of row i: all NaN and no weight finite, or none NaN and all finite. */
+static void expect_nan_row(const attention_problem *p, int i, bool bad)
+{
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {
+        const es_row_statistic statistic = (es_row_statistic)k;
+        const float value = attention_rows(p, statistic)[i];
+        if (statistic == ES_ROW_NONFINITE)
+            assert_int_equal(value, bad ? i % p->n_ctx + 1 : 0);
+        else if (attention_has_rows(p, statistic))
+            assert_int_equal(isnan(value) != 0, bad);
+    }
+}
+
 void attention_expect_nan_from(const attention_problem *p, int position)
 {
     for (int i = 0; i < p->n_ctx; i++) {
-        bool bad = i >= position;
-        for (size_t a = 0; a < ATTENTION_STATISTICS; a++)
-            if (a != 1 || !p->power)
-                assert_int_equal(isnan(p->rows[a * p->n_rows + (size_t)i]) != 0,
-                                 bad);
-        assert_int_equal(p->nonfinite[i], bad ? i + 1 : 0);
+        expect_nan_row(p, i, i >= position);
         for (int c = 0; c < p->width; c++)
-            assert_int_equal(isnan(p->y[i * p->width + c]) != 0, bad);
+            assert_int_equal(isnan(p->y[i * p->width + c]) != 0, i >= position);
     }
 }
 
 void attention_expect_nan_at(const attention_problem *p, int position)
 {
-    for (int i = 0; i < p->n_ctx; i++) {
-        const bool bad = i == position;
-        for (size_t a = 0; a < ATTENTION_STATISTICS; a++)
-            if (a != 1)
-                assert_int_equal(isnan(p->rows[a * p->n_rows + (size_t)i]) != 0,
-                                 bad);
-        assert_int_equal(p->nonfinite[i], bad ? i + 1 : 0);
-    }
+    for (int i = 0; i < p->n_ctx; i++)
+        expect_nan_row(p, i, i == position);
 }
 
 void attention_expect_nan_value(const attention_problem *p, int position,
                                 int column)
 {
     for (int i = 0; i < p->n_ctx; i++) {
-        assert_true(isfinite(p->rows[i]));
-        assert_int_equal(p->nonfinite[i], 0);
+        expect_nan_row(p, i, false);
         for (int c = 0; c < p->width; c++)
             assert_int_equal(isnan(p->y[i * p->width + c]) != 0,
                              i >= position && c == column);
@@ -165,8 +162,7 @@ void attention_expect_nan_temperature(const attention_problem *p, int h, int i)
     const int t = p->n_ctx, d = p->n_head * p->width;
     for (int at = 0; at < p->n_batch * p->n_head * t; at++) {
         const bool bad = at / t % p->n_head == h && at % t == i;
-        assert_int_equal(isnan(p->rows[at]) != 0, bad);
-        assert_int_equal(p->nonfinite[at], bad ? i + 1 : 0);
+        expect_nan_row(p, at, bad);
     }
     for (int at = 0; at < p->n_head * t; at++)
         assert_int_equal(isnan(p->dt[at]) != 0, at == h * t + i);
@@ -180,12 +176,11 @@ void attention_expect_nan_temperature(const attention_problem *p, int h, int i)
 
 void attention_expect_no_weight(const attention_problem *p)
 {
-    for (size_t i = 0; i < p->n_rows; i++) {
-        assert_true(p->rows[i] == 0 && p->rows[2 * p->n_rows + i] == 0);
-        assert_true(p->rows[3 * p->n_rows + i] == 0);
-        assert_true(p->rows[4 * p->n_rows + i] == 1);
-        assert_int_equal(p->nonfinite[i], 0);
-    }
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        for (size_t i = 0; i < p->n_rows; i++)
+            if (attention_has_rows(p, (es_row_statistic)k))
+                assert_true(attention_rows(p, (es_row_statistic)k)[i] ==
+                            (k == ES_ROW_MISSING));
     for (size_t i = 0; i < p->n_values; i++)
         assert_true(p->y[i] == 0);
     for (size_t i = 0; i < 3 * p->n_values; i++)
@@ -205,7 +200,7 @@ static double objective(const es_ref_head *head)
     double sum = 0;
     es_ref_attention(head);
     for (int i = 0; i < head->n_ctx; i++) {
-        sum += head->dentropy[i] * head->entropy[i];
+        sum += head->dentropy[i] * head->rows[ES_ROW_ENTROPY * head->n_ctx + i];
         for (int c = 0; c < head->width; c++)
             sum += head->dy[i * head->width + c] * head->y[i * head->width + c];
     }
@@ -258,11 +253,12 @@ static void find_c(double *c, const es_ref_head *head)
 void attention_check_reference(int power, double epsilon, bool temperatures)
 {
     enum { T = 6, D = 3, N = T * D };
-    double in[4 * N + 2 * T], out[4 * N + 6 * T], c[T];
+    double in[4 * N + 2 * T], out[4 * N], c[T], dt[T];
+    double rows[ES_N_ROW_STATISTICS * T];
     uint64_t seed = 5;
     for (size_t i = 0; i < sizeof in / sizeof *in; i++)
         in[i] = es_test_random(&seed);
-    double *t = in + 4 * N + T, *rows = out + 4 * N;
+    double *t = in + 4 * N + T;
     for (int i = 0; i < T; i++)
         t[i] = 0.5 + fabs(t[i]);
     const es_ref_head head = {.n_ctx = T,
@@ -275,16 +271,13 @@ void attention_check_reference(int power, double epsilon, bool temperatures)
                               .v = in + 2 * N,
                               .t = temperatures ? t : NULL,
                               .y = out,
-                              .entropy = rows,
-                              .lse = rows + T,
-                              .largest = rows + 2 * T,
-                              .sink = rows + 3 * T,
+                              .rows = rows,
                               .dy = in + 3 * N,
                               .dentropy = in + 4 * N,
                               .dq = out + N,
                               .dk = out + 2 * N,
                               .dv = out + 3 * N,
-                              .dt = temperatures ? rows + 4 * T : NULL};
+                              .dt = temperatures ? dt : NULL};
     find_c(c, &head);
     es_ref_attention_backward(&head);
     expect_differences(&head, in, head.dq, N);

@@ -25,8 +25,7 @@ attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width)
     p.dy = attention_floats(p.n_values);
     p.saved = attention_floats(2 * p.n_rows);
     p.dentropy = attention_floats(p.n_rows);
-    p.rows = attention_floats(ATTENTION_STATISTICS * p.n_rows);
-    p.nonfinite = (int32_t *)(void *)attention_floats(p.n_rows);
+    p.rows = attention_floats(ES_N_ROW_STATISTICS * p.n_rows);
     es_test_fill(p.qkv, 3 * p.n_values, 3, &seed);
     es_test_fill(p.dy, p.n_values, 1, &seed);
     es_test_fill(p.dentropy, p.n_rows, 1, &seed);
@@ -73,7 +72,6 @@ void attention_close(attention_problem *p)
     free(p->saved);
     free(p->dentropy);
     free(p->rows);
-    free(p->nonfinite);
 }
 
 es_mem *attention_mem(void *floats_of_cpu)
@@ -91,6 +89,17 @@ es_attention attention_shape(const attention_problem *p)
                           .power = p->power,
                           .epsilon = p->epsilon,
                           .temperature = attention_mem(p->temperature)};
+}
+
+float *attention_rows(const attention_problem *p, es_row_statistic statistic)
+{
+    return p->rows + (size_t)statistic * p->n_rows;
+}
+
+bool attention_has_rows(const attention_problem *p, es_row_statistic statistic)
+{
+    return es_row_statistic_exists(statistic,
+                                   p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX);
 }
 
 es_backend *attention_backend(const es_cpu_kernels *kernels,
@@ -117,13 +126,9 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
     es_backend *cpu = attention_backend(kernels, p, n_threads);
     if (p->half)
         ops->emulate_fp16(cpu);
-    const es_row_mem rows = {.entropy = attention_mem(p->rows),
-                             .lse = attention_mem(p->rows + p->n_rows),
-                             .max_logit =
-                                 attention_mem(p->rows + 2 * p->n_rows),
-                             .sink = attention_mem(p->rows + 3 * p->n_rows),
-                             .missing = attention_mem(p->rows + 4 * p->n_rows),
-                             .nonfinite = attention_mem(p->nonfinite)};
+    es_row_mem rows;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        rows.array[i] = attention_mem(attention_rows(p, (es_row_statistic)i));
     ops->attention(cpu, attention_mem(p->y), attention_mem(p->saved), &rows,
                    attention_mem(p->qkv), &shape);
     if (p->dt)

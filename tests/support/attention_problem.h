@@ -7,9 +7,6 @@
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
-/* entropy, lse, largest, sink, missing */
-enum { ATTENTION_STATISTICS = 5 };
-
 /** B sequences, H heads of width D. */
 typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
@@ -20,8 +17,7 @@ typedef struct attention_problem {
                         es_test_expect_close has it */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
-    float *rows; /* the statistics, each (B,H,T) */
-    int32_t *nonfinite;
+    float *rows;             /* (ES_N_ROW_STATISTICS, B,H,T) */
     float *temperature, *dt; /* (H,T), or NULL both */
 } attention_problem;
 
@@ -41,6 +37,9 @@ attention_problem attention_open_below_floor(void);
 float *attention_floats(size_t n);
 es_mem *attention_mem(void *floats_of_cpu);
 es_attention attention_shape(const attention_problem *p);
+/** A statistic of the rows, (B,H,T). */
+float *attention_rows(const attention_problem *p, es_row_statistic statistic);
+bool attention_has_rows(const attention_problem *p, es_row_statistic statistic);
 
 /** A CPU back-end with these kernels and room for the problem. */
 es_backend *attention_backend(const es_cpu_kernels *kernels,

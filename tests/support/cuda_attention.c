@@ -155,8 +155,9 @@ static void close_guarded(const es_ops *ops, es_backend *backend, guarded *g)
 
 /* Memory of the back-end that a run has. */
 typedef struct run_memory {
-    guarded qkv, dy, temperature, dentropy;         /* inputs */
-    guarded y, saved, rows[5], nonfinite, dqkv, dt; /* outputs */
+    guarded qkv, dy, temperature, dentropy; /* inputs */
+    guarded y, saved, dqkv, dt;             /* outputs */
+    guarded rows[ES_N_ROW_STATISTICS];      /* likewise */
 } run_memory;
 
 static run_memory open_memory(const attention_problem *p, const es_ops *ops,
@@ -171,9 +172,8 @@ static run_memory open_memory(const attention_problem *p, const es_ops *ops,
     m.dentropy = open_guarded(ops, backend, p->n_rows * f);
     m.y = open_guarded(ops, backend, p->n_values * act);
     m.saved = open_guarded(ops, backend, ES_N_SAVED * p->n_rows * f);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         m.rows[i] = open_guarded(ops, backend, p->n_rows * f);
-    m.nonfinite = open_guarded(ops, backend, p->n_rows * f);
     m.dqkv = open_guarded(ops, backend, 3 * p->n_values * act);
     m.dt = open_guarded(ops, backend, n_steps * f);
     return m;
@@ -181,12 +181,12 @@ static run_memory open_memory(const attention_problem *p, const es_ops *ops,
 
 static void close_memory(run_memory *m, const es_ops *ops, es_backend *backend)
 {
-    guarded *all[] = {&m->qkv,     &m->dy,      &m->temperature, &m->dentropy,
-                      &m->y,       &m->saved,   &m->nonfinite,   &m->dqkv,
-                      &m->dt,      &m->rows[0], &m->rows[1],     &m->rows[2],
-                      &m->rows[3], &m->rows[4]};
+    guarded *all[] = {&m->qkv, &m->dy,    &m->temperature, &m->dentropy,
+                      &m->y,   &m->saved, &m->dqkv,        &m->dt};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         close_guarded(ops, backend, all[i]);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        close_guarded(ops, backend, &m->rows[i]);
 }
 
 static void fetch_activations(float *out, const es_ops *ops,
@@ -202,10 +202,9 @@ static void fetch_results(attention_problem *p, const run_memory *m,
     const size_t f = sizeof(float);
     fetch_activations(p->y, ops, backend, &m->y, p->n_values);
     fetch_activations(p->dqkv, ops, backend, &m->dqkv, 3 * p->n_values);
-    for (size_t i = 0; i < 5; i++)
-        ops->load(backend, p->rows + i * p->n_rows, m->rows[i].at,
-                  p->n_rows * f);
-    ops->load(backend, p->nonfinite, m->nonfinite.at, p->n_rows * f);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        ops->load(backend, attention_rows(p, (es_row_statistic)i),
+                  m->rows[i].at, p->n_rows * f);
     if (p->dt)
         ops->load(backend, p->dt, m->dt.at, (size_t)(p->n_head * p->n_ctx) * f);
 }
@@ -230,12 +229,9 @@ static void store_inputs(attention_problem *p, const run_memory *m,
 static void run_both(const attention_problem *p, const run_memory *m,
                      const es_ops *ops, es_backend *backend, cuda_run how)
 {
-    const es_row_mem rows = {.entropy = m->rows[0].at,
-                             .lse = m->rows[1].at,
-                             .max_logit = m->rows[2].at,
-                             .sink = m->rows[3].at,
-                             .missing = m->rows[4].at,
-                             .nonfinite = m->nonfinite.at};
+    es_row_mem rows;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        rows.array[i] = m->rows[i].at;
     es_attention shape = attention_shape(p);
     shape.temperature = p->temperature ? m->temperature.at : NULL;
     ops->attention(backend, m->y.at, m->saved.at, how.unmeasured ? NULL : &rows,

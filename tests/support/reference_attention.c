@@ -47,19 +47,20 @@ typedef struct row {
 static void find_scores(double *s, const row *r)
 {
     const int d = r->config->d_model, width = d / r->config->n_head;
-    r->result->score[r->at] = -INFINITY;
+    r->result->rows[ES_ROW_MAX_LOGIT][r->at] = -INFINITY;
     for (int j = 0; j <= r->i; j++) {
         s[j] = 0;
         for (int c = 0; c < width; c++)
             s[j] += r->q[c] * r->k[j * 3 * d + c];
         s[j] /= r->t * sqrt(width);
-        r->result->score[r->at] = fmax(r->result->score[r->at], s[j]);
+        r->result->rows[ES_ROW_MAX_LOGIT][r->at] =
+            fmax(r->result->rows[ES_ROW_MAX_LOGIT][r->at], s[j]);
     }
 }
 
 static void softmax(double *a, const double *s, const row *r)
 {
-    const double largest = r->result->score[r->at];
+    const double largest = r->result->rows[ES_ROW_MAX_LOGIT][r->at];
     double sum = 0, second = -INFINITY;
     for (int j = 0; j <= r->i; j++)
         sum += a[j] = exp(s[j] - largest);
@@ -99,12 +100,12 @@ static void attend_row(double *y, double *s, double *a, const row *r)
         softmax(a, s, r);
     else
         power_softmax(a, s, r);
-    result->sink[r->at] = a[0];
-    result->missing[r->at] = 1;
-    result->entropy[r->at] = 0;
+    result->rows[ES_ROW_SINK][r->at] = a[0];
+    result->rows[ES_ROW_MISSING][r->at] = 1;
+    result->rows[ES_ROW_ENTROPY][r->at] = 0;
     for (int j = 0; j <= r->i; j++) {
-        result->missing[r->at] -= a[j];
-        result->entropy[r->at] -= a[j] * log(a[j] + 1e-9);
+        result->rows[ES_ROW_MISSING][r->at] -= a[j];
+        result->rows[ES_ROW_ENTROPY][r->at] -= a[j] * log(a[j] + 1e-9);
     }
     for (int c = 0; c < width; c++) {
         y[c] = 0;
@@ -183,13 +184,14 @@ double es_ref_penalty(const es_ref_model *ref, es_ref_result *result)
     for (int l = 0; l < L; l++)
         for (int h = 0; h < H; h++) {
             const double theta = es_ref_of_layer(ref, l, "attn.theta")[h];
+            const double *entropy = result->rows[ES_ROW_ENTROPY];
             double mean = 0;
             for (int n = 0; n < B * T; n++) {
                 const int at = ((l * B + n / T) * H + h) * T + n % T;
-                mean += result->entropy[at] / (B * T);
+                mean += entropy[at] / (B * T);
                 if (config->ereg_reduce == ES_EREG_TOKEN)
-                    sum += penalty_of(result->entropy[at], theta * largest,
-                                      tolerance, result);
+                    sum += penalty_of(entropy[at], theta * largest, tolerance,
+                                      result);
             }
             if (config->ereg_reduce == ES_EREG_MEAN)
                 sum += penalty_of(mean, theta * largest, tolerance, result);

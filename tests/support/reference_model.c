@@ -22,10 +22,8 @@ es_ref_result *es_ref_result_new(const es_model_config *config)
     const int n_rows = n * config->n_head * config->n_layer;
     es_ref_result *result = calloc(1, sizeof *result);
     result->logits = es_ref_doubles(n * config->vocab);
-    result->entropy = es_ref_doubles(n_rows);
-    result->sink = es_ref_doubles(n_rows);
-    result->missing = es_ref_doubles(n_rows);
-    result->score = es_ref_doubles(n_rows);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        result->rows[i] = es_ref_doubles(n_rows);
     result->c = es_ref_doubles(n_rows);
     return result;
 }
@@ -33,10 +31,8 @@ es_ref_result *es_ref_result_new(const es_model_config *config)
 void es_ref_result_free(es_ref_result *result)
 {
     free(result->logits);
-    free(result->entropy);
-    free(result->sink);
-    free(result->missing);
-    free(result->score);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        free(result->rows[i]);
     free(result->c);
     free(result);
 }

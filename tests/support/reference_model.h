@@ -41,11 +41,11 @@ void es_ref_model_iterate(es_ref_model *ref);
 /** What one pass found. */
 typedef struct es_ref_result {
     double loss, ce, ereg;
-    double *logits;                 /* (B,T,V) */
-    double *entropy;                /* (L,B,H,T), -sum a ln(a + 1e-9) */
-    double *sink, *missing, *score; /* (L,B,H,T) weight of key 0, 1 - sum a,
-                                       largest score */
-    double *c;                      /* (L,B,H,T) of PowerSoftmax */
+    double *logits; /* (B,T,V) */
+    /* (L,B,H,T) by their definitions; ENTROPY is -sum a ln(a + 1e-9), and of
+       LSE there is none. */
+    double *rows[ES_N_ROW_STATISTICS];
+    double *c;        /* (L,B,H,T) of PowerSoftmax */
     bool c_is_given;  /* c is read instead of written: the backward pass takes
                          it as a constant, so differences have to as well */
     double clearance; /* how far the nearest kink is: of a ReLU's input from 0,

@@ -264,18 +264,18 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
 
 static void write_row(const es_ref_head *head, const ref_row *row, int i)
 {
-    double sum = 0, entropy = 0;
+    double values[ES_N_ROW_STATISTICS] = {[ES_ROW_LSE] = row->lse,
+                                          [ES_ROW_MAX_LOGIT] = row->largest,
+                                          [ES_ROW_SINK] = row->a[0],
+                                          [ES_ROW_MISSING] = 1};
     for (int j = 0; j <= i; j++) {
-        sum += row->a[j];
-        entropy -= row->a[j] > 0 ? row->a[j] * log(row->a[j]) : 0;
+        const double a = row->a[j];
+        values[ES_ROW_MISSING] -= a;
+        values[ES_ROW_ENTROPY] -= a > 0 ? a * log(a) : 0;
+        values[ES_ROW_NONFINITE] += !isfinite(a);
     }
-    head->entropy[i] = entropy;
-    head->lse[i] = row->lse;
-    head->sink[i] = row->a[0];
-    if (head->largest)
-        head->largest[i] = row->largest;
-    if (head->missing)
-        head->missing[i] = 1 - sum;
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        head->rows[k * head->n_ctx + i] = values[k];
 }
 
 void es_ref_attention(const es_ref_head *head)

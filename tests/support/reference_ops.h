@@ -5,7 +5,7 @@
 #ifndef ES_TESTS_REFERENCE_OPS_H
 #define ES_TESTS_REFERENCE_OPS_H
 
-#include "analyzer/arch/arch.h"
+#include "analyzer/heads/heads.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,16 +58,16 @@ void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
 double es_ref_spectral_norm(double *w, const double *m, const double *u,
                             const double *v, int n_in, int n);
 
-/** One head: q, k, v, y are (T,D); t (T) or NULL; entropy, lse, largest,
- *  sink, missing (T), by the definition of the specification with its 1e-9
- *  left out; lse NaN with a power. largest and missing may be NULL. */
+/** One head: q, k, v, y are (T,D); t (T) or NULL; rows (ES_N_ROW_STATISTICS,T)
+ *  by their definitions, the entropy without an epsilon; lse NaN with a
+ *  power. */
 typedef struct es_ref_head {
     int n_ctx, width;
     int power; /* of PowerSoftmax; 0: softmax */
     double epsilon;
     const double *c; /* (T) given, as differences need it, or NULL */
     const double *q, *k, *v, *t;
-    double *y, *entropy, *lse, *largest, *sink, *missing;
+    double *y, *rows;
     /* the way back: dy (T,D), dentropy (T) or NULL */
     const double *dy, *dentropy;
     double *dq, *dk, *dv, *dt;

@@ -135,7 +135,7 @@ static void write_heads(const char *dir, const es_ref_result *result,
     int32_t *nonfinite = calloc((size_t)(L * H), sizeof *nonfinite);
     for (int row = 0; row < L * B * H * T; row++) {
         const int l = row / (B * H * T), h = row / T % H;
-        entropy[l * H + h] += result->entropy[row] / (B * T);
+        entropy[l * H + h] += result->rows[ES_ROW_ENTROPY][row] / (B * T);
     }
     write_floats(dir, "out", "entropy", entropy, dims);
     write_whole(dir, "out", "nonfinite", nonfinite, dims);
@@ -152,7 +152,7 @@ static void write_outputs(const char *dir, const es_ref_result *result,
     write_number(dir, "ereg", result->ereg);
     write_floats(dir, "out", "logits", result->logits,
                  (int[]){config->batch, config->ctx, config->vocab, 0});
-    write_floats(dir, "out", "row_entropy", result->entropy,
+    write_floats(dir, "out", "row_entropy", result->rows[ES_ROW_ENTROPY],
                  (int[]){config->n_layer, config->batch, config->n_head,
                          config->ctx, 0});
     write_heads(dir, result, config);

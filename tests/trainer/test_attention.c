@@ -123,7 +123,8 @@ static void test_attention__infinite_query(void **state)
         run_spoilt(&p, *kernels, 1, 11, INFINITY);
         for (int row = 0; row < p.n_ctx; row++) {
             assert_int_equal(isnan(p.rows[row]) != 0, row == 11);
-            assert_int_equal(p.nonfinite[row] > 0, row == 11);
+            assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[row] > 0,
+                             row == 11);
         }
         attention_close(&p);
     }
@@ -143,7 +144,7 @@ static void test_attention__one_minus_infinity(void **state)
         attention_run(&p, *kernels, 1, false);
         for (int row = 0; row < 6; row++) {
             assert_int_equal(isnan(p.rows[row]) != 0, row >= 3);
-            assert_int_equal(p.nonfinite[row], 0);
+            assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[row], 0);
             assert_true(isfinite(p.y[row]));
         }
         attention_close(&p);

@@ -458,7 +458,7 @@ static void wrong_loss(float *row_loss, float *lse, const float *logits,
 static void wrong_attention(const es_cpu_head *head)
 {
     es_cpu_kernels_plain.attention(head);
-    head->entropy[head->n_ctx - 1] *= 1.01f;
+    head->rows[ES_ROW_ENTROPY][head->n_ctx - 1] *= 1.01f;
 }
 
 static void wrong_power(const es_cpu_head *head)

@@ -102,25 +102,23 @@ static void check_outputs(draw *d)
     const es_model_config *config = &d->it.model->config;
     const size_t n = (size_t)(config->batch * config->ctx);
     const size_t n_rows = n * (size_t)(config->n_head * config->n_layer);
-    const es_rows *rows;
     es_losses got;
     if (es_model_forward(d->model, &got, d->it.tokens, d->it.targets, true,
                          true) != ES_OK)
         fail_msg("%s", es_message());
-    rows = es_model_rows(d->model);
     expect_number(d, "loss", got.loss, want->loss);
     expect_number(d, "ce", got.ce, want->ce);
     expect_number(d, "ereg", got.ereg, want->ereg);
     expect_array(d, "logits", es_model_logits(d->model), want->logits,
                  n * (size_t)config->vocab);
-    expect_array(d, "entropy", rows->entropy, want->entropy, n_rows);
-    expect_array(d, "sink", rows->sink, want->sink, n_rows);
-    expect_array(d, "max_logit", rows->max_logit, want->score, n_rows);
-    assert_true(!rows->missing == (config->arch.attention == ES_SOFTMAX));
-    if (rows->missing)
-        expect_array(d, "missing", rows->missing, want->missing, n_rows);
-    for (size_t i = 0; i < n_rows; i++)
-        expect_number(d, "nonfinite", rows->nonfinite[i], 0);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
+        const float *rows = es_model_rows(d->model, (es_row_statistic)i);
+        assert_true(!!rows == es_row_statistic_exists((es_row_statistic)i,
+                                                      config->arch.attention));
+        if (rows && i != ES_ROW_LSE)
+            expect_array(d, es_row_statistic_names[i], rows, want->rows[i],
+                         n_rows);
+    }
 }
 
 /* SNorm's u and v after the step's iteration. */

@@ -41,7 +41,8 @@ static void expect_heads(const char *dir, const es_ref_result *result,
             for (int h = 0; h < H; h++)
                 for (int i = 0; i < T; i++)
                     heads[l * H + h] +=
-                        result->entropy[((l * B + b) * H + h) * T + i] /
+                        result->rows[ES_ROW_ENTROPY]
+                                    [((l * B + b) * H + h) * T + i] /
                         (B * T);
     expect(dir, "out", "entropy", heads, (size_t)n, 1e-7);
     free(heads);
@@ -57,7 +58,7 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
     expect(dir, "out", "ereg", &result->ereg, 1, 1e-12);
     expect(dir, "out", "logits", result->logits, n * (size_t)config->vocab,
            1e-7);
-    expect(dir, "out", "row_entropy", result->entropy,
+    expect(dir, "out", "row_entropy", result->rows[ES_ROW_ENTROPY],
            n * (size_t)(config->n_head * config->n_layer), 1e-7);
     expect_heads(dir, result, config);
     for (size_t i = 0; i < it->model->n_arrays; i++)

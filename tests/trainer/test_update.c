@@ -88,6 +88,18 @@ static void test_update__mean(void **state)
     with_all_variants(check_mean);
 }
 
+typedef struct expected {
+    es_head_series series;
+    double value;
+} expected;
+
+static void expect_values(const es_head_sums *sums, const expected *want,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_true(es_head_value(sums, want[i].series) == want[i].value);
+}
+
 /* Two passes of two heads, the second of which has a row that is not finite,
  * and, in the second pass, no other. */
 static void check_rows(void)
@@ -96,36 +108,49 @@ static void check_rows(void)
     float entropy[B][H][T] = {{{1, 2, 3}, {4, NAN, 6}}, {{5, 6, 7}, {1, 1, 1}}};
     float logit[B][H][T] = {{{1, 9, 3}, {4, 99, 6}}, {{5, 6, 7}, {-1, -1, -1}}};
     float sink[B][H][T], missing[B][H][T];
-    int32_t nonfinite[B][H][T] = {{{0}, {0, 2, 0}}};
+    float nonfinite[B][H][T] = {{{0}, {0, 2, 0}}};
     es_head_sums sums[H];
     for (int h = 0; h < H; h++)
-        sums[h] = (es_head_sums){
-            .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
+        sums[h] = es_head_sums_start();
     for (int i = 0; i < B * H * T; i++) {
         (&sink[0][0][0])[i] = 0.5f;
         (&missing[0][0][0])[i] = 0.25f;
     }
-    const es_row_mem rows = {.entropy = mem(entropy),
-                             .max_logit = mem(logit),
-                             .sink = mem(sink),
-                             .nonfinite = mem(nonfinite),
-                             .missing = mem(missing)};
+    const es_row_mem rows = {.array = {[ES_ROW_ENTROPY] = mem(entropy),
+                                       [ES_ROW_MAX_LOGIT] = mem(logit),
+                                       [ES_ROW_SINK] = mem(sink),
+                                       [ES_ROW_NONFINITE] = mem(nonfinite),
+                                       [ES_ROW_MISSING] = mem(missing)}};
     ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
-    assert_true(sums[0].entropy == 24 && sums[0].entropy_min == 2 &&
-                sums[0].entropy_max == 6 && sums[0].max_logit == 9);
-    assert_true(sums[1].entropy == 13 && sums[1].entropy_min == 1 &&
-                sums[1].entropy_max == 5 && sums[1].max_logit == 6);
-    assert_true(sums[0].sink == 3 && sums[1].missing == 1.25);
-    assert_int_equal(sums[1].finite_rows, 5);
-    assert_int_equal(sums[1].nonfinite_rows, 1);
-    assert_int_equal(sums[1].nonfinite_weights, 2);
+    expect_values(&sums[0],
+                  (const expected[]){{ES_HEAD_ENTROPY, 4},
+                                     {ES_HEAD_ENTROPY_MIN, 2},
+                                     {ES_HEAD_ENTROPY_MAX, 6},
+                                     {ES_HEAD_MAX_LOGIT, 9},
+                                     {ES_HEAD_SINK, 0.5}},
+                  5);
+    expect_values(&sums[1],
+                  (const expected[]){{ES_HEAD_ENTROPY, 13 / 5.0},
+                                     {ES_HEAD_ENTROPY_MIN, 1},
+                                     {ES_HEAD_ENTROPY_MAX, 5},
+                                     {ES_HEAD_MAX_LOGIT, 6},
+                                     {ES_HEAD_MISSING_MASS, 0.25},
+                                     {ES_HEAD_NONFINITE_ROWS, 1},
+                                     {ES_HEAD_NONFINITE_WEIGHTS, 2}},
+                  7);
+    assert_true(sums[1].finite_rows == 5);
     for (int b = 0; b < B; b++)
         for (int i = 0; i < T; i++)
             entropy[b][1][i] = INFINITY;
     ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
-    assert_true(sums[0].entropy == 48 && sums[1].entropy == 13);
-    assert_true(sums[1].entropy_min == 1 && sums[1].max_logit == 6);
-    assert_int_equal(sums[1].nonfinite_rows, 7);
+    assert_true(sums[0].finite_rows == 12 && sums[1].finite_rows == 5);
+    expect_values(&sums[0], (const expected[]){{ES_HEAD_ENTROPY, 4}}, 1);
+    expect_values(&sums[1],
+                  (const expected[]){{ES_HEAD_ENTROPY, 13 / 5.0},
+                                     {ES_HEAD_ENTROPY_MIN, 1},
+                                     {ES_HEAD_MAX_LOGIT, 6},
+                                     {ES_HEAD_NONFINITE_ROWS, 7}},
+                  4);
 }
 
 static void test_update__rows(void **state)

@@ -50,53 +50,42 @@ static row_sums sum_row(const es_cpu_head *head, int i)
     return row;
 }
 
-static void write_statistics(const es_cpu_head *head, int i,
-                             const row_sums *row)
+static int count_nonfinite(const es_cpu_head *head, int i, const row_sums *row)
 {
-    double log_sum = log(row->sum);
-    double entropy = log_sum - row->moment / row->sum;
-    head->entropy[i] = row->finite ? (float)entropy : NAN;
-    if (head->lse)
-        head->lse[i] = row->finite ? (float)(row->largest + log_sum) : NAN;
-    if (head->max_logit)
-        head->max_logit[i] = row->finite ? (float)row->largest : NAN;
-    if (head->sink)
-        head->sink[i] = row->finite ? (float)(row->first / row->sum) : NAN;
-    if (head->missing)
-        head->missing[i] = row->finite ? 0 : NAN;
+    int n = 0;
+    for (int j = 0; !row->finite && j <= i; j++)
+        n += !isfinite(exp(score(head, i, j) - row->largest) / row->sum);
+    return n;
 }
 
-static void measure_softmax(const es_cpu_head *head, int i)
+static void measure_softmax(double values[ES_N_ROW_STATISTICS],
+                            const es_cpu_head *head, int i)
 {
-    row_sums row = sum_row(head, i);
-    write_statistics(head, i, &row);
-    if (!head->nonfinite)
+    const row_sums row = sum_row(head, i);
+    const double log_sum = log(row.sum);
+    values[ES_ROW_NONFINITE] = count_nonfinite(head, i, &row);
+    if (!row.finite)
         return;
-    head->nonfinite[i] = 0;
-    for (int j = 0; !row.finite && j <= i; j++)
-        if (!isfinite(exp(score(head, i, j) - row.largest) / row.sum))
-            head->nonfinite[i]++;
-}
-
-/* Each weight holds the largest score and the sum of all: where one is not
- * finite none is. */
-static void mark_power(const es_cpu_head *head, int i)
-{
-    float *const all[] = {head->entropy, head->max_logit, head->sink,
-                          head->missing};
-    for (size_t n = 0; n < sizeof all / sizeof *all; n++)
-        if (all[n])
-            all[n][i] = NAN;
-    if (head->nonfinite)
-        head->nonfinite[i] = i + 1;
+    values[ES_ROW_ENTROPY] = log_sum - row.moment / row.sum;
+    values[ES_ROW_LSE] = row.largest + log_sum;
+    values[ES_ROW_MAX_LOGIT] = row.largest;
+    values[ES_ROW_SINK] = row.first / row.sum;
 }
 
 void es_cpu_measure_row(const es_cpu_head *head, int i)
 {
+    double values[ES_N_ROW_STATISTICS];
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        values[k] = (double)NAN;
+    /* Each weight of PowerSoftmax holds the largest score and the sum of all:
+     * where one is not finite none is. */
     if (head->power)
-        mark_power(head, i);
+        values[ES_ROW_NONFINITE] = i + 1;
     else
-        measure_softmax(head, i);
+        measure_softmax(values, head, i);
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        if (head->rows[k])
+            head->rows[k][i] = (float)values[k];
 }
 
 /* --- all heads ------------------------------------------------------------ */
@@ -139,19 +128,13 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     };
 }
 
-static float *row_array(es_mem *array, size_t at)
+static void add_statistics(es_cpu_head *head, const es_row_mem *rows,
+                           es_attention_kind kind, size_t first)
 {
-    return array ? es_cpu_floats(array) + at : NULL;
-}
-
-static void add_statistics(es_cpu_head *head, const es_row_mem *rows, size_t at)
-{
-    head->entropy = row_array(rows->entropy, at);
-    head->lse = row_array(rows->lse, at);
-    head->max_logit = row_array(rows->max_logit, at);
-    head->sink = row_array(rows->sink, at);
-    head->missing = row_array(rows->missing, at);
-    head->nonfinite = (int32_t *)(void *)row_array(rows->nonfinite, at);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (rows->array[i] &&
+            es_row_statistic_exists((es_row_statistic)i, kind))
+            head->rows[i] = es_cpu_floats(rows->array[i]) + first;
 }
 
 static void round_output(const es_backend *backend, const es_cpu_head *head)
@@ -169,7 +152,8 @@ static void attention_part(void *argument, es_share share)
     for (int index = slab.first; index < slab.first + slab.n; index++) {
         es_cpu_head head = head_of(j, share, index);
         if (j->rows)
-            add_statistics(&head, j->rows, (size_t)index * (size_t)a->n_ctx);
+            add_statistics(&head, j->rows, a->kind,
+                           (size_t)index * (size_t)a->n_ctx);
         j->backend->kernels->attention(&head);
         round_output(j->backend, &head);
     }

@@ -56,10 +56,11 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
     row->divisor = row->sum + row->rest;
 }
 
-static void store_wanted(float *array, int first, vec values, int n)
+static void store_row(const es_cpu_head *head, es_row_statistic statistic,
+                      int first, vec values, int n)
 {
-    if (array)
-        store_part(array + first, values, n);
+    if (head->rows[statistic])
+        store_part(head->rows[statistic] + first, values, n);
 }
 
 /* Statistics of queries first .. of the tile; rows that are not finite are
@@ -70,17 +71,14 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
     const int part = n - first < LANES ? n - first : LANES;
     const vec logarithm = vec_log(row->divisor);
     const vec entropy = (row->sum * logarithm - row->moment) / row->divisor;
-    const vec lse =
-        head->power ? splat(es_missing()) : row->largest + logarithm;
     if (part <= 0)
         return;
-    store_part(head->entropy + first, entropy, part);
-    store_wanted(head->lse, first, lse, part);
-    store_wanted(head->max_logit, first, row->largest, part);
-    store_wanted(head->sink, first, load(tile) / row->divisor, part);
-    store_wanted(head->missing, first, row->rest / row->divisor, part);
-    if (head->nonfinite)
-        memset(head->nonfinite + first, 0, (size_t)part * sizeof(int32_t));
+    store_row(head, ES_ROW_ENTROPY, first, entropy, part);
+    store_row(head, ES_ROW_LSE, first, row->largest + logarithm, part);
+    store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, part);
+    store_row(head, ES_ROW_SINK, first, load(tile) / row->divisor, part);
+    store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
+    store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
     if (is_zero(
             spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest)))
         return;
@@ -106,13 +104,14 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
 {
     const int power = head->power;
     const float epsilon = head->epsilon;
+    const bool measure = head->rows[ES_ROW_ENTROPY];
     for (int half = 0; half < 2; half++) {
         row_state *to = &row[half];
-        if (power == 0 && head->entropy)
+        if (power == 0 && measure)
             weigh_half(w->tile, to, first, n_keys, half, 0, 0, true);
         else if (power == 0)
             weigh_half(w->tile, to, first, n_keys, half, 0, 0, false);
-        else if (head->entropy)
+        else if (measure)
             weigh_half(w->tile, to, first, n_keys, half, power, epsilon, true);
         else
             weigh_half(w->tile, to, first, n_keys, half, power, epsilon, false);
@@ -145,7 +144,7 @@ static void attention(const es_cpu_head *head)
         pack_queries(&w, head, first, n, NULL);
         tile_scores(head, &w, -INFINITY, n_keys);
         weigh_block(head, &w, row, first, n_keys);
-        for (int half = 0; half < 2 && head->entropy; half++)
+        for (int half = 0; half < 2 && head->rows[ES_ROW_ENTROPY]; half++)
             measure_rows(head, w.tile + half * LANES, &row[half],
                          first + half * LANES, first + n);
         tile_gather(w.xt, w.tile, w.v, first, n_keys, w.narrow, w.careful);

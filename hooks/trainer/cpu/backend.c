@@ -50,7 +50,6 @@ static void close_backend(es_backend *backend)
     free(backend->scratch);
     free(backend->row_sums);
     free(backend->turns);
-    free(backend->heads);
     free(backend);
 }
 
@@ -100,15 +99,6 @@ static es_status grow(float **array, size_t n)
     return ES_OK;
 }
 
-static es_status grow_heads(es_backend *backend, size_t n)
-{
-    free(backend->heads);
-    backend->heads = es_resize(NULL, n, sizeof *backend->heads);
-    return backend->heads
-               ? ES_OK
-               : es_fail(ES_ENOMEM, "out of memory for %zu heads", n);
-}
-
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
@@ -126,8 +116,6 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
         status = grow(&backend->turns,
                       (size_t)largest->n_ctx *
                           (size_t)es_cpu_n_rotated(largest->head_width));
-    if (status == ES_OK)
-        status = grow_heads(backend, (size_t)largest->n_head);
     backend->n_turns = largest->n_ctx;
     backend->n_rotated = 0;
     backend->scratch_size = size;

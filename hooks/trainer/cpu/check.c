@@ -14,7 +14,8 @@ typedef struct results {
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
     float loss[T], lse[T], dlogits[N];
     struct {
-        float y[T * D], dqkv[N], saved[2 * T], rows[5 * T], dt[T];
+        float y[T * D], dqkv[N], saved[2 * T], dt[T];
+        float rows[ES_N_ROW_STATISTICS][T];
     } attention[4];
     float half[2][N];
     float param[N], moment1[N], moment2[N], squares;
@@ -71,8 +72,8 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
                           int power, bool entropy)
 {
     const int which = (power > 0 ? 2 : 0) + entropy;
-    float *rows = r->attention[which].rows, *dqkv = r->attention[which].dqkv;
-    const es_cpu_head head = {
+    float *dqkv = r->attention[which].dqkv;
+    es_cpu_head head = {
         .n_ctx = T,
         .width = D,
         .stride = WIDTH,
@@ -86,11 +87,6 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
         .saved = r->attention[which].saved,
         .power = power,
         .epsilon = 0.25f,
-        .entropy = rows,
-        .lse = power ? NULL : rows + T,
-        .max_logit = rows + 2 * T,
-        .sink = rows + 3 * T,
-        .missing = rows + 4 * T,
         .dy = r->attention[which].y,
         .dentropy = entropy ? p->x : NULL,
         .dq = dqkv,
@@ -99,6 +95,10 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
         .dt = power ? NULL : r->attention[which].dt,
         .scratch = p->scratch,
     };
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i,
+                                    power ? ES_POWER_SOFTMAX : ES_SOFTMAX))
+            head.rows[i] = r->attention[which].rows[i];
     k->attention(&head);
     k->attention_backward(&head);
 }

@@ -2,7 +2,6 @@
 #ifndef ES_CPU_H
 #define ES_CPU_H
 
-#include "analyzer/entropy/entropy.h"
 #include "hooks/trainer/cpu/kernels.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
@@ -14,11 +13,10 @@ struct es_backend {
     const es_cpu_kernels *kernels;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
-    float *row_sums;      /* one for each attention row */
-    float *turns;         /* (n_turns, n_rotated) of rotate.c */
-    int n_turns;          /* positions that there is room for */
-    int n_rotated;        /* 0: nothing in turns yet */
-    es_head_stats *heads; /* of one layer */
+    float *row_sums; /* one for each attention row */
+    float *turns;    /* (n_turns, n_rotated) of rotate.c */
+    int n_turns;     /* positions that there is room for */
+    int n_rotated;   /* 0: nothing in turns yet */
 };
 
 /** On this back-end memory is plain floats. */

@@ -25,9 +25,8 @@ typedef struct es_cpu_head {
     int power;    /* of PowerSoftmax; 0: softmax */
     float epsilon;
 
-    /* Statistics, (T) each; entropy NULL: none. */
-    float *entropy, *lse, *max_logit, *sink, *missing;
-    int32_t *nonfinite;
+    /* Statistics, (T) each, NULL: not wanted; without ES_ROW_ENTROPY none. */
+    float *rows[ES_N_ROW_STATISTICS];
 
     /* The way back. */
     const float *dy, *dentropy; /* dentropy (T) or NULL */

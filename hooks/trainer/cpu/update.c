@@ -99,40 +99,16 @@ void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
     *(double *)(void *)sum += total / (double)n;
 }
 
-static void add_head(es_head_sums *sums, const es_head_stats *stats,
-                     int64_t n_rows, bool has_missing)
-{
-    int64_t finite = n_rows - stats->nonfinite_rows;
-    if (finite > 0) {
-        sums->entropy += (double)finite * stats->entropy;
-        sums->sink += (double)finite * stats->sink;
-        sums->missing += has_missing ? (double)finite * stats->missing : 0;
-        sums->finite_rows += finite;
-    }
-    sums->nonfinite_rows += stats->nonfinite_rows;
-    sums->nonfinite_weights += stats->nonfinite_weights;
-    /* fmin and fmax pass over a NaN: there, nothing finite was seen. */
-    sums->entropy_min = fmin(sums->entropy_min, stats->entropy_min);
-    sums->entropy_max = fmax(sums->entropy_max, stats->entropy_max);
-    sums->max_logit = fmax(sums->max_logit, stats->max_logit);
-}
-
 void es_cpu_measure_rows(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx)
 {
-    es_head_sums *heads = (es_head_sums *)(void *)sums;
-    /* Only read there. */
-    const es_rows in = {.entropy = (float *)es_cpu_read(rows->entropy),
-                        .max_logit = (float *)es_cpu_read(rows->max_logit),
-                        .sink = (float *)es_cpu_read(rows->sink),
-                        .missing = (float *)es_cpu_read(rows->missing),
-                        .nonfinite =
-                            (int32_t *)(void *)es_cpu_read(rows->nonfinite)};
-    es_rows_reduce(backend->heads, &in, n_batch, n_head, n_ctx);
-    for (int h = 0; h < n_head; h++)
-        add_head(&heads[h], &backend->heads[h], (int64_t)n_batch * n_ctx,
-                 rows->missing);
+    const float *arrays[ES_N_ROW_STATISTICS];
+    (void)backend;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        arrays[i] = es_cpu_read(rows->array[i]);
+    es_head_sums_add_rows((es_head_sums *)(void *)sums, arrays, n_batch, n_head,
+                          n_ctx);
 }
 
 /* --- update --------------------------------------------------------------- */

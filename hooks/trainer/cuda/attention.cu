@@ -86,15 +86,13 @@ static es_attention_call<A> call_of(const es_mem *qkv, const es_mem *saved,
 }
 
 template <class A>
-static void add_statistics(es_attention_call<A> *call, const es_row_mem *rows)
+static void add_statistics(es_attention_call<A> *call, const es_row_mem *rows,
+                           es_attention_kind kind)
 {
     call->measures = true;
-    call->entropy = es_at<float>(rows->entropy);
-    call->lse = es_at<float>(rows->lse);
-    call->max_logit = es_at<float>(rows->max_logit);
-    call->sink = es_at<float>(rows->sink);
-    call->missing = es_at<float>(rows->missing);
-    call->nonfinite = es_at<int32_t>(rows->nonfinite);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i, kind))
+            call->rows[i] = es_at<float>(rows->array[i]);
 }
 
 template <class A>
@@ -106,7 +104,7 @@ void es_cuda_attention(es_backend *backend, es_mem *y, es_mem *saved,
     const size_t n_rows =
         (size_t)call.n_batch * (size_t)call.n_head * (size_t)call.n_ctx;
     if (rows)
-        add_statistics(&call, rows);
+        add_statistics(&call, rows, attention->kind);
     if (es_cuda_attention_mma(backend->device, &call))
         return; /* these mend their own */
     es_cuda_attention_fma(backend->device, &call);

@@ -64,8 +64,7 @@ struct es_attention_call {
     float *saved;
     /* forward */
     bool measures;
-    float *entropy, *lse, *max_logit, *sink, *missing;
-    int32_t *nonfinite;
+    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL: not wanted */
     /* backward */
     const A *dy;
     const float *dentropy;
@@ -265,6 +264,16 @@ __device__ __forceinline__ es_row_end es_row_close(const es_row *row,
     return end;
 }
 
+/** Writes a statistic of row `at` of (B,H,T), if it is wanted. */
+template <class A>
+__device__ __forceinline__ void es_row_write(const es_attention_call<A> *call,
+                                             es_row_statistic statistic,
+                                             size_t at, float value)
+{
+    if (call->rows[statistic])
+        call->rows[statistic][at] = value;
+}
+
 /** Keeps the raw score of key 0 where the thread that ends the row, which has
  *  to be the same, can look for it. */
 template <class A>
@@ -272,8 +281,9 @@ __device__ __forceinline__ void
 es_row_keep_first(const es_attention_call<A> *call, int head, int row,
                   float raw)
 {
-    if (call->sink && row < call->n_ctx)
-        call->sink[(size_t)head * (size_t)call->n_ctx + (size_t)row] = raw;
+    if (row < call->n_ctx)
+        es_row_write(call, ES_ROW_SINK,
+                     (size_t)head * (size_t)call->n_ctx + (size_t)row, raw);
 }
 
 /** Statistics of a row whose sums are whole, the raw score of key 0 being
@@ -286,23 +296,18 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
     float largest = (POWER ? row->largest : row->m) * end->scale;
-    if (call->entropy)
-        call->entropy[at] =
-            ES_LN_2 * (row->sum * log_divisor - row->moment) * inverse;
-    if (call->lse)
-        call->lse[at] = POWER ? __int_as_float((int)ES_MISSING_BITS)
-                              : largest + ES_LN_2 * log_divisor;
-    if (call->max_logit)
-        call->max_logit[at] = largest;
-    if (call->sink)
-        call->sink[at] = inverse * es_weigh<POWER, false>(
-                                       first, es_row_anchor<POWER>(row->m),
-                                       end->scale * ES_LOG2_E, call->power)
-                                       .u;
-    if (call->missing)
-        call->missing[at] = end->rest / divisor;
-    if (call->nonfinite)
-        call->nonfinite[at] = 0;
+    es_row_write(call, ES_ROW_ENTROPY, at,
+                 ES_LN_2 * (row->sum * log_divisor - row->moment) * inverse);
+    es_row_write(call, ES_ROW_LSE, at, largest + ES_LN_2 * log_divisor);
+    es_row_write(call, ES_ROW_MAX_LOGIT, at, largest);
+    if (call->rows[ES_ROW_SINK])
+        call->rows[ES_ROW_SINK][at] =
+            inverse *
+            es_weigh<POWER, false>(first, es_row_anchor<POWER>(row->m),
+                                   end->scale * ES_LOG2_E, call->power)
+                .u;
+    es_row_write(call, ES_ROW_NONFINITE, at, 0);
+    es_row_write(call, ES_ROW_MISSING, at, end->rest / divisor);
 }
 
 /* --- a row on the way back ------------------------------------------------ */

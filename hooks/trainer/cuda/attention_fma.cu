@@ -54,8 +54,9 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
             continue;
         ((es_saved_row *)(void *)call->saved)[at] = end.saved;
         if (call->measures)
-            es_row_measure<A, POWER>(call, at, &row[r], &end,
-                                     call->sink ? call->sink[at] : 0);
+            es_row_measure<A, POWER>(
+                call, at, &row[r], &end,
+                call->rows[ES_ROW_SINK] ? call->rows[ES_ROW_SINK][at] : 0);
     }
 }
 

@@ -70,51 +70,36 @@ es_mend_sum_row(const es_attention_call<A> *call, int head, int row, int lane)
     return sums;
 }
 
-__device__ __forceinline__ void es_mend_value(float *array, size_t at,
-                                              bool finite, double value)
-{
-    if (array)
-        array[at] = finite ? (float)value : NAN;
-}
-
+/* By all lanes together: weights of the row that are not finite. */
 template <class A>
-__device__ __forceinline__ void
-es_mend_softmax(const es_attention_call<A> *call, int head, int row, int lane)
+__device__ __forceinline__ int es_mend_count(const es_attention_call<A> *call,
+                                             int head, int row,
+                                             const es_mend_sums *sums, int lane)
 {
-    const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
-    const es_mend_sums sums = es_mend_sum_row(call, head, row, lane);
-    const double log_sum = log(sums.sum);
     int n = 0;
-    for (int j = lane; !sums.finite && j <= row; j += 32)
-        if (!isfinite(exp(es_mend_score(call, head, row, j) - sums.largest) /
-                      sums.sum))
+    for (int j = lane; !sums->finite && j <= row; j += 32)
+        if (!isfinite(exp(es_mend_score(call, head, row, j) - sums->largest) /
+                      sums->sum))
             n++;
     for (int across = 32 / 2; across > 0; across /= 2)
         n += __shfl_xor_sync(0xffffffffu, n, across);
-    if (lane != 0)
-        return;
-    es_mend_value(call->entropy, at, sums.finite,
-                  log_sum - sums.moment / sums.sum);
-    es_mend_value(call->lse, at, sums.finite, sums.largest + log_sum);
-    es_mend_value(call->max_logit, at, sums.finite, sums.largest);
-    es_mend_value(call->sink, at, sums.finite, sums.first / sums.sum);
-    es_mend_value(call->missing, at, sums.finite, 0);
-    if (call->nonfinite)
-        call->nonfinite[at] = n;
+    return n;
 }
 
-/* Each weight holds the largest score and the sum of all: where one is not
- * finite none is. */
+/* Lane 0 writes what es_row_measure would have, NaN where nothing is finite. */
 template <class A>
-__device__ __forceinline__ void es_mend_power(const es_attention_call<A> *call,
-                                              size_t at, int row)
+__device__ __forceinline__ void es_mend_write(const es_attention_call<A> *call,
+                                              size_t at, int n_nonfinite,
+                                              const es_mend_sums *sums)
 {
-    es_mend_value(call->entropy, at, false, 0);
-    es_mend_value(call->max_logit, at, false, 0);
-    es_mend_value(call->sink, at, false, 0);
-    es_mend_value(call->missing, at, false, 0);
-    if (call->nonfinite)
-        call->nonfinite[at] = row + 1;
+    const double nan = sums->finite ? 0 : NAN, log_sum = log(sums->sum) + nan;
+    es_row_write(call, ES_ROW_ENTROPY, at,
+                 (float)(log_sum - sums->moment / sums->sum));
+    es_row_write(call, ES_ROW_LSE, at, (float)(sums->largest + log_sum));
+    es_row_write(call, ES_ROW_MAX_LOGIT, at, (float)(sums->largest + nan));
+    es_row_write(call, ES_ROW_SINK, at, (float)(sums->first / sums->sum + nan));
+    es_row_write(call, ES_ROW_NONFINITE, at, (float)n_nonfinite);
+    es_row_write(call, ES_ROW_MISSING, at, (float)nan);
 }
 
 /** Does the row want it? */
@@ -129,10 +114,17 @@ __device__ __forceinline__ void es_mend_row(const es_attention_call<A> *call,
                                             size_t at, int lane)
 {
     const int row = (int)(at % (size_t)call->n_ctx);
-    if (call->power == 0)
-        es_mend_softmax(call, (int)(at / (size_t)call->n_ctx), row, lane);
-    else if (lane == 0)
-        es_mend_power(call, at, row);
+    const int head = (int)(at / (size_t)call->n_ctx);
+    /* Each weight of PowerSoftmax holds the largest score and the sum of all:
+     * where one is not finite none is. */
+    es_mend_sums sums = {0, 1, 0, 0, false};
+    int n = row + 1;
+    if (call->power == 0) {
+        sums = es_mend_sum_row(call, head, row, lane);
+        n = es_mend_count(call, head, row, &sums, lane);
+    }
+    if (lane == 0)
+        es_mend_write(call, at, n, &sums);
 }
 
 #endif

@@ -146,129 +146,121 @@ void es_cuda_entropy_penalty(es_backend *backend, es_mem *loss,
 
 /* --- rows of heads: a block takes a sequence, then a warp a head ---------- */
 
-/* Of one head of one sequence, over its finite rows. */
-typedef struct sequence_sums {
-    double entropy, sink, missing, max_logit;
-    int64_t n, nonfinite_rows, nonfinite_weights;
-} sequence_sums;
+/* es_head_sums_add_rows on a device, where a thread has some of the rows. */
 
 typedef struct measured {
-    const float *entropy, *max_logit, *sink, *missing;
-    const int32_t *nonfinite;
+    const float *rows[ES_N_ROW_STATISTICS];
 } measured;
 
-static __device__ void add_row(sequence_sums *s, const measured *m, size_t at)
+static __device__ void add_row(es_head_sums *share, const measured *m,
+                               size_t at)
 {
-    const double e = (double)m->entropy[at];
-    const double logit = m->max_logit ? (double)m->max_logit[at] : NAN;
-    s->nonfinite_weights += m->nonfinite ? m->nonfinite[at] : 0;
-    if (!isfinite(e)) {
-        s->nonfinite_rows++;
-        return;
+    const bool finite = isfinite(m->rows[ES_ROW_ENTROPY][at]);
+    share->finite_rows += finite ? 1 : 0;
+#pragma unroll
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
+        const es_head_series series = (es_head_series)i;
+        const float *x = m->rows[es_head_row(series)];
+        share->values[i] =
+            es_head_share_add(share->values[i], series, finite,
+                              x ? (double)x[at] : es_head_share_start(series));
     }
-    s->n++;
-    s->entropy += e;
-    s->sink += m->sink ? (double)m->sink[at] : 0;
-    s->missing += m->missing ? (double)m->missing[at] : 0;
-    s->max_logit = fmax(s->max_logit, logit);
 }
 
-static __device__ sequence_sums warp_sums(const sequence_sums *s)
+/* The lanes' shares of a sequence as one, in every lane. */
+static __device__ void merge_lanes(es_head_sums *share)
 {
-    return {es_warp_sum(s->entropy),
-            es_warp_sum(s->sink),
-            es_warp_sum(s->missing),
-            es_warp_max(s->max_logit),
-            es_warp_sum(s->n),
-            es_warp_sum(s->nonfinite_rows),
-            es_warp_sum(s->nonfinite_weights)};
+    share->finite_rows = es_warp_sum(share->finite_rows);
+#pragma unroll
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        share->values[i] =
+            es_head_reduction_of((es_head_series)i) == ES_HEADS_LARGEST
+                ? es_warp_max(share->values[i])
+                : es_warp_sum(share->values[i]);
 }
 
-static __device__ void add_sums(sequence_sums *to, const sequence_sums *more)
+/* Those of the block's warps, and the end of the sequence. */
+static __device__ void end_sequence(es_head_sums *share,
+                                    const es_head_sums *warps, int n_warps)
 {
-    to->entropy += more->entropy;
-    to->sink += more->sink;
-    to->missing += more->missing;
-    to->max_logit = fmax(to->max_logit, more->max_logit);
-    to->n += more->n;
-    to->nonfinite_rows += more->nonfinite_rows;
-    to->nonfinite_weights += more->nonfinite_weights;
+    for (int warp = 1; warp < n_warps; warp++) {
+        share->finite_rows += warps[warp].finite_rows;
+        for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+            share->values[i] = es_head_share_merge(
+                share->values[i], warps[warp].values[i], (es_head_series)i);
+    }
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        share->values[i] = es_head_share_end(
+            share->values[i], (es_head_series)i, share->finite_rows);
 }
 
-static __global__ void measure_sequences_kernel(sequence_sums *out, measured m,
+static __global__ void measure_sequences_kernel(es_head_sums *out, measured m,
                                                 int n_ctx)
 {
-    ES_SHARED(sequence_sums, shared);
-    const int n_warps = (int)blockDim.x / 32;
+    ES_SHARED(es_head_sums, shared);
     const size_t start = (size_t)blockIdx.x * (size_t)n_ctx;
-    sequence_sums own = {0, 0, 0, NAN, 0, 0, 0};
+    es_head_sums own;
+    own.finite_rows = 0;
+#pragma unroll
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        own.values[i] = es_head_share_start((es_head_series)i);
     for (int i = (int)threadIdx.x; i < n_ctx; i += (int)blockDim.x)
         add_row(&own, &m, start + (size_t)i);
-    own = warp_sums(&own);
+    merge_lanes(&own);
     if (threadIdx.x % 32 == 0)
         shared[threadIdx.x / 32] = own;
     __syncthreads();
-    for (int warp = 1; threadIdx.x == 0 && warp < n_warps; warp++)
-        add_sums(&own, &shared[warp]);
-    if (threadIdx.x == 0)
-        out[blockIdx.x] = own;
+    if (threadIdx.x != 0)
+        return;
+    end_sequence(&own, shared, (int)blockDim.x / 32);
+    out[blockIdx.x] = own;
 }
 
 /* A head's sequences (B,H), by the 32 lanes of its block. */
 static __global__ void add_sequences_kernel(es_head_sums *sums,
-                                            const sequence_sums *sequences,
+                                            const es_head_sums *sequences,
                                             int n_batch)
 {
-    sequence_sums own = {0, 0, 0, NAN, 0, 0, 0};
-    double smallest = NAN, largest = NAN; /* of the sequences' means */
-    for (int b = (int)threadIdx.x; b < n_batch; b += 32) {
-        const sequence_sums *s = sequences + (size_t)b * gridDim.x + blockIdx.x;
-        const double mean = s->n > 0 ? s->entropy / (double)s->n : NAN;
-        add_sums(&own, s);
-        smallest = fmin(smallest, mean);
-        largest = fmax(largest, mean);
+    es_head_sums own = es_head_sums_start();
+    for (int b = (int)threadIdx.x; b < n_batch; b += 32)
+        es_head_sums_add(&own, sequences + (size_t)b * gridDim.x + blockIdx.x);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        es_head_sums other;
+        other.finite_rows =
+            __shfl_xor_sync(ES_ALL_LANES, own.finite_rows, step);
+#pragma unroll
+        for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+            other.values[i] =
+                __shfl_xor_sync(ES_ALL_LANES, own.values[i], step);
+        es_head_sums_add(&own, &other);
     }
-    own = warp_sums(&own);
-    smallest = -es_warp_max(-smallest);
-    largest = es_warp_max(largest);
-    if (threadIdx.x != 0)
-        return;
-    es_head_sums *to = sums + blockIdx.x;
-    to->entropy += own.entropy;
-    to->sink += own.sink;
-    to->missing += own.missing;
-    to->finite_rows += own.n;
-    to->nonfinite_rows += own.nonfinite_rows;
-    to->nonfinite_weights += own.nonfinite_weights;
-    to->entropy_min = fmin(to->entropy_min, smallest);
-    to->entropy_max = fmax(to->entropy_max, largest);
-    to->max_logit = fmax(to->max_logit, own.max_logit);
+    if (threadIdx.x == 0)
+        es_head_sums_add(&sums[blockIdx.x], &own);
 }
 
 void es_cuda_measure_rows(es_backend *backend, es_mem *sums,
                           const es_row_mem *rows, int n_batch, int n_head,
                           int n_ctx)
 {
-    const measured m = {es_at<float>((const es_mem *)rows->entropy),
-                        es_at<float>((const es_mem *)rows->max_logit),
-                        es_at<float>((const es_mem *)rows->sink),
-                        es_at<float>((const es_mem *)rows->missing),
-                        es_at<int32_t>((const es_mem *)rows->nonfinite)};
-    sequence_sums *sequences = es_at<sequence_sums>(backend->scratch);
+    measured m;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        m.rows[i] = es_at<float>((const es_mem *)rows->array[i]);
+    es_head_sums *sequences = es_at<es_head_sums>(backend->scratch);
     const int n_threads = es_row_threads(n_ctx, 1, ES_THREADS);
     es_launch(backend->device, "rows of heads", measure_sequences_kernel,
               dim3((unsigned)(n_batch * n_head)), n_threads,
-              ES_MAX_WARPS * sizeof(sequence_sums), sequences, m, n_ctx);
+              ES_MAX_WARPS * sizeof(es_head_sums), sequences, m, n_ctx);
     es_launch(backend->device, "rows of heads", add_sequences_kernel,
               dim3((unsigned)n_head), 32, 0, es_at<es_head_sums>(sums),
-              (const sequence_sums *)sequences, n_batch);
+              (const es_head_sums *)sequences, n_batch);
 }
 
 /* As many sequences as there are rows: a context of 1. */
 size_t es_cuda_statistics_scratch(const es_extents *largest)
 {
     return (size_t)largest->n_rows * (size_t)largest->n_head *
-           sizeof(sequence_sums);
+           sizeof(es_head_sums);
 }
 
 /* --- activations ---------------------------------------------------------- */

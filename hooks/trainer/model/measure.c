@@ -6,17 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const es_head_series_names[ES_N_HEAD_SERIES] = {
-    [ES_HEAD_ENTROPY] = "entropy",
-    [ES_HEAD_ENTROPY_MIN] = "entropy_min",
-    [ES_HEAD_ENTROPY_MAX] = "entropy_max",
-    [ES_HEAD_NONFINITE_ROWS] = "nonfinite_rows",
-    [ES_HEAD_NONFINITE_WEIGHTS] = "nonfinite_weights",
-    [ES_HEAD_MAX_LOGIT] = "max_logit",
-    [ES_HEAD_SINK] = "sink",
-    [ES_HEAD_MISSING_MASS] = "missing_mass",
-};
-
 const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
     [ES_LAYER_NAN_ACTIVATIONS] = "nan_activations",
     [ES_LAYER_ACT_RMS] = "act_rms",
@@ -25,7 +14,6 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 struct es_measure {
     size_t n_layers, n_heads; /* n_heads: of the whole model, L*H */
     double n_activations;     /* of a layer, in one micro-batch */
-    bool has_missing;         /* weights need not sum to 1 */
     int n_batches;
     es_head_sums *heads;   /* (L,H) */
     es_layer_sums *layers; /* (L) */
@@ -46,7 +34,6 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
     measure->n_heads = heads;
     measure->n_activations =
         (double)config->batch * config->ctx * config->d_model;
-    measure->has_missing = config->arch.attention == ES_POWER_SOFTMAX;
     measure->heads = calloc(heads, sizeof *measure->heads);
     measure->layers = calloc(layers, sizeof *measure->layers);
     measure->out = calloc(heads, sizeof *measure->out);
@@ -78,23 +65,8 @@ void es_measure_reset(es_measure *measure)
 {
     measure->n_batches = 0;
     for (size_t h = 0; h < measure->n_heads; h++)
-        measure->heads[h] = (es_head_sums){
-            .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
+        measure->heads[h] = es_head_sums_start();
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
-}
-
-static void add_head(es_head_sums *to, const es_head_sums *more)
-{
-    to->entropy += more->entropy;
-    to->sink += more->sink;
-    to->missing += more->missing;
-    to->finite_rows += more->finite_rows;
-    to->nonfinite_rows += more->nonfinite_rows;
-    to->nonfinite_weights += more->nonfinite_weights;
-    /* fmin and fmax pass over a NaN: there, nothing finite was seen. */
-    to->entropy_min = fmin(to->entropy_min, more->entropy_min);
-    to->entropy_max = fmax(to->entropy_max, more->entropy_max);
-    to->max_logit = fmax(to->max_logit, more->max_logit);
 }
 
 static void keep_parameters(es_measure *measure, const es_model *model)
@@ -113,7 +85,7 @@ void es_measure_add(es_measure *measure, const es_model *model)
     if (measure->n_batches == 0)
         keep_parameters(measure, model);
     for (size_t h = 0; h < measure->n_heads; h++)
-        add_head(&measure->heads[h], &report->heads[h]);
+        es_head_sums_add(&measure->heads[h], &report->heads[h]);
     for (size_t l = 0; l < measure->n_layers; l++) {
         measure->layers[l].nonfinite += report->layers[l].nonfinite;
         measure->layers[l].squares += report->layers[l].squares;
@@ -126,39 +98,13 @@ int es_measure_n_batches(const es_measure *measure)
     return measure->n_batches;
 }
 
-static double head_value(const es_head_sums *sums, es_head_series series)
-{
-    double n = sums->finite_rows > 0 ? (double)sums->finite_rows : NAN;
-    switch (series) {
-    case ES_HEAD_ENTROPY:
-        return sums->entropy / n;
-    case ES_HEAD_ENTROPY_MIN:
-        return sums->entropy_min;
-    case ES_HEAD_ENTROPY_MAX:
-        return sums->entropy_max;
-    case ES_HEAD_NONFINITE_ROWS:
-        return (double)sums->nonfinite_rows;
-    case ES_HEAD_NONFINITE_WEIGHTS:
-        return (double)sums->nonfinite_weights;
-    case ES_HEAD_MAX_LOGIT:
-        return sums->max_logit;
-    case ES_HEAD_SINK:
-        return sums->sink / n;
-    case ES_HEAD_MISSING_MASS:
-        return sums->missing / n;
-    case ES_N_HEAD_SERIES:
-        break;
-    }
-    return NAN;
-}
-
 const float *es_measure_heads(es_measure *measure, es_head_series series)
 {
-    const bool is_there =
-        series != ES_HEAD_MISSING_MASS || measure->has_missing;
+    const bool exists =
+        es_head_series_exists(series, measure->config.arch.attention);
     for (size_t h = 0; h < measure->n_heads; h++)
         measure->out[h] =
-            is_there ? (float)head_value(&measure->heads[h], series) : NAN;
+            exists ? (float)es_head_value(&measure->heads[h], series) : NAN;
     return measure->out;
 }
 

@@ -7,26 +7,12 @@
 
 #include "hooks/trainer/model/parameter_series.h"
 
-/** Series of heads, in the order in which es_measure_finish writes them. */
-typedef enum es_head_series {
-    ES_HEAD_ENTROPY,
-    ES_HEAD_ENTROPY_MIN,
-    ES_HEAD_ENTROPY_MAX,
-    ES_HEAD_NONFINITE_ROWS,
-    ES_HEAD_NONFINITE_WEIGHTS,
-    ES_HEAD_MAX_LOGIT,
-    ES_HEAD_SINK,
-    ES_HEAD_MISSING_MASS, /* PowerSoftmax; NaN for other models */
-    ES_N_HEAD_SERIES
-} es_head_series;
-
 typedef enum es_layer_series {
     ES_LAYER_NAN_ACTIVATIONS,
     ES_LAYER_ACT_RMS,
     ES_N_LAYER_SERIES
 } es_layer_series;
 
-extern const char *const es_head_series_names[ES_N_HEAD_SERIES];
 extern const char *const es_layer_series_names[ES_N_LAYER_SERIES];
 
 typedef struct es_measure es_measure;
@@ -49,10 +35,9 @@ int es_measure_n_batches(const es_measure *measure);
 /**
  * A head's or a layer's value over all that was added, as float32.
  *
- * entropy, sink, missing_mass: means over all finite rows; entropy_min and
- * entropy_max: over all sequences; max_logit: the largest; the counts: sums;
- * act_rms: root of the mean square over all activations. NaN where nothing
- * finite was seen.
+ * Heads: as analyzer/heads says; NaN for a series that the model's attention
+ * does not have. act_rms: root of the mean square over all activations, NaN
+ * where one is not finite.
  *
  *   es_measure_heads   (L,H), borrowed until the next call
  *   es_measure_layers  (L)

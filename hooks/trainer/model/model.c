@@ -310,42 +310,14 @@ const float *es_model_logits(es_model *model)
     return out;
 }
 
-/* Room for the rows, as arrays of all layers. */
-static bool make_rows(es_model *model)
+const float *es_model_rows(es_model *model, es_row_statistic statistic)
 {
-    const size_t each = es_model_n_row_floats(model);
-    const bool has_missing = model->rows.missing;
-    float *rows =
-        es_resize(model->host_rows, each, (has_missing ? 6 : 5) * sizeof *rows);
-    if (!rows)
-        return false;
-    model->host_rows = rows;
-    model->measured_rows =
-        (es_rows){.entropy = rows,
-                  .lse = rows + each,
-                  .max_logit = rows + 2 * each,
-                  .sink = rows + 3 * each,
-                  .nonfinite = (int32_t *)(void *)(rows + 4 * each),
-                  .missing = has_missing ? rows + 5 * each : NULL};
-    return true;
-}
-
-const es_rows *es_model_rows(es_model *model)
-{
-    const es_rows *to = &model->measured_rows;
-    const es_row_mem *from = &model->rows;
-    if (!make_rows(model))
+    const es_mem *from = model->rows.array[statistic];
+    const size_t n = es_model_n_row_floats(model);
+    float *out = from ? es_resize(model->host_rows, n, sizeof *out) : NULL;
+    if (!out)
         return NULL;
-    const struct {
-        void *to;
-        const es_mem *from;
-    } arrays[] = {
-        {to->entropy, from->entropy},     {to->lse, from->lse},
-        {to->max_logit, from->max_logit}, {to->sink, from->sink},
-        {to->nonfinite, from->nonfinite}, {to->missing, from->missing}};
-    const size_t n = sizeof arrays / sizeof *arrays - (from->missing ? 0 : 1);
-    for (size_t i = 0; i < n; i++)
-        model->ops->load(model->backend, arrays[i].to, arrays[i].from,
-                         es_model_n_row_floats(model) * sizeof(float));
-    return to;
+    model->host_rows = out;
+    model->ops->load(model->backend, out, from, n * sizeof *out);
+    return out;
 }

@@ -5,7 +5,6 @@
 #ifndef ES_MODEL_H
 #define ES_MODEL_H
 
-#include "analyzer/entropy/entropy.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 
@@ -204,14 +203,15 @@ es_status es_model_update(es_model *model, const es_train_config *train,
  *  gradient. NULL when out of memory. */
 const float *es_model_logits(es_model *model);
 
-/** Row statistics of the last measured forward pass, (L,B,H,T) each,
+/** A statistic of the rows of the last measured forward pass, (L,B,H,T),
  *  borrowed until the next call; layer l starts at l*B*H*T. NULL when out of
- *  memory. */
-const es_rows *es_model_rows(es_model *model);
+ *  memory, or where the model's attention has no such statistic. */
+const float *es_model_rows(es_model *model, es_row_statistic statistic);
 
-/** Per head of the measured passes between the last es_model_begin and
- *  es_model_end: out (L,H). */
-void es_model_head_stats(const es_model *model, es_head_stats *out);
+/** A series of the measured passes between the last es_model_begin and
+ *  es_model_end: out (L,H). One that the model's attention does not have means
+ *  nothing. */
+void es_model_heads(double *out, const es_model *model, es_head_series series);
 
 /** Likewise per layer, of the block's output: out (L) counts of NaN or Inf,
  *  and root mean square. */

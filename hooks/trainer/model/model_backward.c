@@ -106,10 +106,11 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     if (!model->config.arch.entropy_reg)
         return NULL;
     const es_penalty penalty = es_model_penalty(model, layer);
-    model->ops->entropy_penalty(model->backend, NULL, model->dentropy,
-                                es_model_gradient(model, layer, ES_ROLE_THETA),
-                                es_model_layer_rows(model, layer).entropy,
-                                &penalty, (float)scale, control(model));
+    model->ops->entropy_penalty(
+        model->backend, NULL, model->dentropy,
+        es_model_gradient(model, layer, ES_ROLE_THETA),
+        es_model_layer_rows(model, layer).array[ES_ROW_ENTROPY], &penalty,
+        (float)scale, control(model));
     return model->dentropy;
 }
 

@@ -111,14 +111,11 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
     const es_model_config *config = &model->config;
     size_t at = (size_t)layer * (size_t)es_model_n_rows(model) *
                 (size_t)config->n_head * sizeof(float);
-    return (es_row_mem){.entropy = es_mem_at(model->rows.entropy, at),
-                        .lse = es_mem_at(model->rows.lse, at),
-                        .max_logit = es_mem_at(model->rows.max_logit, at),
-                        .sink = es_mem_at(model->rows.sink, at),
-                        .nonfinite = es_mem_at(model->rows.nonfinite, at),
-                        .missing = model->rows.missing
-                                       ? es_mem_at(model->rows.missing, at)
-                                       : NULL};
+    es_row_mem rows = model->rows;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (rows.array[i])
+            rows.array[i] = es_mem_at(rows.array[i], at);
+    return rows;
 }
 
 /* The regulariser wants the entropies of every step. */
@@ -127,8 +124,9 @@ static void attend(const es_model *model, int layer, bool measure)
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
     es_row_mem rows = es_model_layer_rows(model, layer);
+    es_mem *entropy = rows.array[ES_ROW_ENTROPY];
     if (!measure)
-        rows = (es_row_mem){.entropy = rows.entropy};
+        rows = (es_row_mem){.array = {[ES_ROW_ENTROPY] = entropy}};
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, at->qkv, &attention, false);
     const bool wants_rows = measure || model->config.arch.entropy_reg;
@@ -137,7 +135,7 @@ static void attend(const es_model *model, int layer, bool measure)
     if (model->config.arch.entropy_reg) {
         const es_penalty penalty = es_model_penalty(model, layer);
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
-                                    rows.entropy, &penalty, 1, NULL);
+                                    entropy, &penalty, 1, NULL);
     }
 }
 

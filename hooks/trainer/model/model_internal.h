@@ -95,13 +95,12 @@ struct es_model {
     es_mem *dentropy;         /* (B,H,T) f32 of row entropies, if regularised */
     es_mem *ereg;             /* (1) f32 L_ent */
     es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
-    es_row_mem rows;          /* (L,B,H,T) each */
+    es_row_mem rows;          /* (L,B,H,T) each; NULL: no such statistic */
 
     es_report report;
-    float loss_scale;      /* of the next es_model_begin */
-    void *host_rows;       /* arrays of (L,B,H,T), when first asked for */
-    es_rows measured_rows; /* carved from host_rows */
-    float *host_logits;    /* (N,V), when asked for and not so in memory */
+    float loss_scale;   /* of the next es_model_begin */
+    float *host_rows;   /* (L,B,H,T), when first requested */
+    float *host_logits; /* (N,V), when requested and not so in memory */
 
     int32_t *host_inputs; /* (n_host_inputs,2,B,T), of es_model_run_step */
     int n_host_inputs;

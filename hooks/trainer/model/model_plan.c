@@ -34,7 +34,7 @@ static void take(plan *to, es_mem **at, size_t n_rows, size_t count,
 
 /* Slots of one layer, at most. */
 #define LAYER_SLOTS 18
-#define MODEL_SLOTS 24
+#define MODEL_SLOTS (18 + ES_N_ROW_STATISTICS)
 
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
 {
@@ -100,22 +100,15 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
-/* PowerSoftmax alone has missing mass. */
-static int n_row_arrays(const es_model *model)
-{
-    return model->config.arch.attention == ES_POWER_SOFTMAX ? 6 : 5;
-}
-
 static void plan_rows(plan *to, es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t heads = (size_t)config->n_layer * (size_t)config->n_head;
-    es_mem **const rows[] = {&model->rows.entropy,   &model->rows.lse,
-                             &model->rows.max_logit, &model->rows.sink,
-                             &model->rows.nonfinite, &model->rows.missing};
-    for (int i = 0; i < n_row_arrays(model); i++)
-        take(to, rows[i], n, heads, sizeof(float));
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i,
+                                    config->arch.attention))
+            take(to, &model->rows.array[i], n, heads, sizeof(float));
 }
 
 static void plan_shared(plan *to, es_model *model)

@@ -31,6 +31,7 @@
 
 #include "analyzer/arch/arch.h"
 #include "analyzer/base/status.h"
+#include "analyzer/heads/heads.h"
 #include <stdint.h>
 
 /** Floats that a back-end may keep of an attention row for the way back. */
@@ -75,12 +76,11 @@ typedef struct es_attention {
     const es_mem *temperature; /* f32 (H,T), or NULL for 1; softmax only */
 } es_attention;
 
-/** Row statistics, f32 (B,H,T) each, nonfinite int32; as es_rows, whose words
- *  on non-finite rows hold. NULL: not wanted, and nothing is spent on it.
- *  PowerSoftmax has no lse: it is es_missing() in every row. */
+/** Row statistics of analyzer/heads, f32 (B,H,T) each. NULL: not wanted, and
+ *  nothing is spent on it. One that the kind of attention does not have is
+ *  left alone. */
 typedef struct es_row_mem {
-    es_mem *entropy, *lse, *max_logit, *sink, *nonfinite;
-    es_mem *missing; /* 1 - sum of the weights; 0 for softmax */
+    es_mem *array[ES_N_ROW_STATISTICS];
 } es_row_mem;
 
 /** Entropy regularisation: section 4. */
@@ -112,16 +112,6 @@ typedef struct es_control {
     float grad_scale; /* what adamw multiplies gradients with: by `clip` */
     float skips;      /* 1: adamw leaves everything alone: by `clip`; or 0 */
 } es_control;
-
-/** Of one head, over all the rows of a step, in memory of the back-end; see
- *  es_head_stats. The host starts it with zeros and, for the last three, NaN,
- *  which the smallest and the largest pass over. */
-typedef struct es_head_sums {
-    double entropy, sink, missing; /* over finite rows */
-    int64_t finite_rows, nonfinite_rows, nonfinite_weights;
-    double entropy_min, entropy_max; /* of the mean over a sequence's rows */
-    double max_logit;
-} es_head_sums;
 
 /** Of one layer's output over a step, in memory of the back-end. */
 typedef struct es_layer_sums {
@@ -324,8 +314,8 @@ typedef struct es_ops {
                             es_mem *dtheta, const es_mem *entropy,
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
-    /** Adds the rows of one layer to sums (H) es_head_sums. lse is not read;
-     *  missing may be NULL: its sum is left alone then. In double. */
+    /** Adds the rows of one layer to sums (H) es_head_sums, which the host
+     *  has started: es_head_sums_add_rows. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx);
@@ -469,7 +459,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 2
+#define ES_OPS_VERSION 3
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -82,8 +82,7 @@ void es_model_begin_report(es_model *model, bool measure,
     for (size_t l = 0; l < n_layers; l++)
         report->layers[l] = (es_layer_sums){0};
     for (size_t h = 0; h < n_layers * (size_t)config->n_head; h++)
-        report->heads[h] = (es_head_sums){
-            .entropy_min = NAN, .entropy_max = NAN, .max_logit = NAN};
+        report->heads[h] = es_head_sums_start();
     report->n_passes = 0;
     report->measured = measure;
     report->has_losses = true;
@@ -155,23 +154,11 @@ es_status es_model_end_step(es_model *model, es_outcome *out)
 
 /* --- what was seen -------------------------------------------------------- */
 
-void es_model_head_stats(const es_model *model, es_head_stats *out)
+void es_model_heads(double *out, const es_model *model, es_head_series series)
 {
     const es_model_config *config = &model->config;
-    const es_head_sums *sums = model->report.heads;
-    const bool has_missing = config->arch.attention == ES_POWER_SOFTMAX;
-    for (int i = 0; i < config->n_layer * config->n_head; i++) {
-        double n = sums[i].finite_rows > 0 ? (double)sums[i].finite_rows : NAN;
-        out[i] = (es_head_stats){
-            .entropy = sums[i].entropy / n,
-            .entropy_min = sums[i].entropy_min,
-            .entropy_max = sums[i].entropy_max,
-            .max_logit = sums[i].max_logit,
-            .sink = sums[i].sink / n,
-            .missing = has_missing ? sums[i].missing / n : (double)NAN,
-            .nonfinite_rows = sums[i].nonfinite_rows,
-            .nonfinite_weights = sums[i].nonfinite_weights};
-    }
+    for (int i = 0; i < config->n_layer * config->n_head; i++)
+        out[i] = es_head_value(&model->report.heads[i], series);
 }
 
 void es_model_activation_stats(const es_model *model, float *nan_activations,
