@@ -1,5 +1,7 @@
 #include "store/run.h"
 
+#include "analyzer/heads/heads.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,14 +46,6 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
         const char *name, *unit;
         es_shape shape;
     } standard[] = {
-        {"entropy", "nats", ES_SHAPE_HEAD},
-        {"entropy_min", "nats", ES_SHAPE_HEAD},
-        {"entropy_max", "nats", ES_SHAPE_HEAD},
-        {"nonfinite_rows", "rows", ES_SHAPE_HEAD},
-        {"nonfinite_weights", "weights", ES_SHAPE_HEAD},
-        {"max_logit", "", ES_SHAPE_HEAD},
-        {"sink", "", ES_SHAPE_HEAD},
-        {"missing_mass", "", ES_SHAPE_HEAD},
         {"theta", "", ES_SHAPE_HEAD},
         {"t_mean", "", ES_SHAPE_HEAD},
         {"t_min", "", ES_SHAPE_HEAD},
@@ -69,6 +63,12 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
         {"tokens_per_s", "1/s", ES_SHAPE_RUN},
         {"loss_scale", "", ES_SHAPE_RUN},
     };
+    const es_head_statistic *head = es_head_statistic_find(name);
+    if (head) {
+        *shape = ES_SHAPE_HEAD;
+        *unit = head->unit;
+        return 1;
+    }
     for (size_t i = 0; i < sizeof standard / sizeof *standard; i++) {
         if (strcmp(name, standard[i].name) == 0) {
             *shape = standard[i].shape;

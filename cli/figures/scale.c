@@ -2,6 +2,8 @@
  * logarithmic. */
 #include "cli/figures/scale.h"
 
+#include "analyzer/heads/heads.h"
+
 #include <string.h>
 
 #define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
@@ -25,13 +27,9 @@ static bool is_entropy(const char *series)
 
 static bool begins_at_zero(const char *series)
 {
-    static const char *const names[] = {"sink", "missing_mass",
-                                        "nonfinite_rows", "nonfinite_weights",
-                                        "nan_activations"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(series, names[i]) == 0)
-            return true;
-    return is_entropy(series);
+    const es_head_statistic *head = es_head_statistic_find(series);
+    return head ? head->is_amount
+                : is_entropy(series) || strcmp(series, "nan_activations") == 0;
 }
 
 es_series_scale es_series_scale_make(const char *series,
