@@ -17,6 +17,20 @@ const char *es_command_verb(const es_command *command);
 /** A verb by its name; NULL if there is none. */
 const es_command *es_program_find(const es_program *program, const char *verb);
 
+/** Runs the command that the first word names, or that without a verb, on the
+ *  words from its own name on. Returns the exit code. */
+int es_program_run(const es_program *program, int argc, char **argv);
+
+/** The --help text of one command. `width` columns, at least 40. */
+void es_options_print_help(FILE *out, const es_command *command, int width);
+
+/** The options as a section of a man page (roff). */
+void es_options_print_man(FILE *out, const es_command *command);
+
+/** One branch of a bash `case` over the verb (the empty string for a program
+ *  without one): sets `words` to the options. */
+void es_options_print_completion(FILE *out, const es_command *command);
+
 /** The --help text of one of its commands, `width` columns; commands[0] lists
  *  the verbs too. */
 void es_program_print_help(FILE *out, const es_program *program,
@@ -29,7 +43,7 @@ void es_program_print_manual(FILE *out, const es_program *program);
 void es_program_print_completions(FILE *out, const es_program *program);
 
 /** The options of a verb "help", for its es_command. */
-#define ES_N_HELP_OPTIONS 3
+#define ES_N_HELP_OPTIONS 4
 extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SYNOPSIS "[VERB]"
 #define ES_HELP_SUMMARY "say what a verb does"

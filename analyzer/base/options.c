@@ -1,44 +1,189 @@
+/*
+ * Options as rows of a table: parsing with getopt_long, setting and printing
+ * the typed targets, suggestions for misspelled names. The texts for users
+ * made of the same rows are help.c's.
+ */
 #include "analyzer/base/options.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <string.h>
+
+/* --- one value ------------------------------------------------------------*/
+
+static es_status set_flag(bool *field, const char *value, const char *where)
+{
+    *field = !value || strcmp(value, "true") == 0;
+    if (*field || strcmp(value, "false") == 0)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: '%s' is neither true nor false", where,
+                   value);
+}
+
+static es_status wrong_value(const es_option *option, const char *value,
+                             const char *where)
+{
+    return es_fail(ES_EUSAGE, "%s '%.40s': %s", where, value, option->expects);
+}
+
+static es_status set_int(void *field, const es_option *option,
+                         const char *value, const char *where)
+{
+    int64_t number;
+    if (es_int_parse(&number, value, option->least, option->most) != ES_OK)
+        return option->expects
+                   ? wrong_value(option, value, where)
+                   : es_fail(ES_EUSAGE, "%s: %s", where, es_message());
+    if (option->size == sizeof(int))
+        *(int *)field = (int)number;
+    else
+        memcpy(field, &number, sizeof number);
+    return ES_OK;
+}
+
+static es_status set_real(double *field, const es_option *option,
+                          const char *value, const char *where)
+{
+    double number;
+    bool is_number = es_double_parse(&number, value) == ES_OK;
+    if (is_number && number >= option->low && number <= option->high) {
+        *field = number;
+        return ES_OK;
+    }
+    if (option->expects)
+        return wrong_value(option, value, where);
+    if (!is_number)
+        return es_fail(ES_EUSAGE, "%s: %s", where, es_message());
+    return es_fail(ES_EUSAGE, "%s: %s is not between %.10g and %.10g", where,
+                   value, option->low, option->high);
+}
+
+static es_status set_copy(char *field, const es_option *option,
+                          const char *value, const char *where)
+{
+    if (!*value || strlen(value) >= option->size)
+        return es_fail(ES_EUSAGE, "%s: must have 1 to %zu bytes", where,
+                       option->size - 1);
+    strcpy(field, value);
+    return ES_OK;
+}
+
+static es_status set_choice(void *field, const es_option *option,
+                            const char *value, const char *where)
+{
+    char room[128];
+    es_text names = es_text_begin(room, sizeof room);
+    for (int i = 0; option->choices[i]; i++) {
+        if (strcmp(option->choices[i], value) == 0) {
+            memcpy(field, &i, sizeof i);
+            return ES_OK;
+        }
+        es_text_append(&names, i ? ", %s" : "%s", option->choices[i]);
+    }
+    return option->expects ? wrong_value(option, value, where)
+                           : es_fail(ES_EUSAGE, "%s: '%s' is none of %s", where,
+                                     value, room);
+}
+
+es_status es_option_set(void *target, const es_option *option,
+                        const char *value, const char *where)
+{
+    void *field = (char *)target + option->offset;
+    const int constant = (int)option->least;
+    switch (option->type) {
+    case ES_OPTION_FLAG:
+        return set_flag(field, value, where);
+    case ES_OPTION_INT:
+        return set_int(field, option, value, where);
+    case ES_OPTION_REAL:
+        return set_real(field, option, value, where);
+    case ES_OPTION_TEXT:
+        *(const char **)field = value;
+        return ES_OK;
+    case ES_OPTION_COPY:
+        return set_copy(field, option, value, where);
+    case ES_OPTION_CHOICE:
+        return set_choice(field, option, value, where);
+    case ES_OPTION_SET:
+        memcpy(field, &constant, sizeof constant);
+        return ES_OK;
+    case ES_OPTION_CALL:
+        return option->read(field, option, value, where);
+    case ES_OPTION_END:
+        return ES_DONE;
+    case ES_OPTION_LIST:
+        break;
+    }
+    return es_fail(ES_EINTERNAL, "%s: takes no single value", where);
+}
+
+void es_option_print(char *out, size_t size, const void *target,
+                     const es_option *option)
+{
+    const void *field = (const char *)target + option->offset;
+    char number[ES_FLOAT_TEXT_MAX];
+    snprintf(out, size, "%s", "");
+    if (option->type == ES_OPTION_FLAG)
+        snprintf(out, size, *(const bool *)field ? "true" : "false");
+    else if (option->type == ES_OPTION_INT && option->size == sizeof(int))
+        snprintf(out, size, "%d", *(const int *)field);
+    else if (option->type == ES_OPTION_INT)
+        snprintf(out, size, "%" PRId64, *(const int64_t *)field);
+    else if (option->type == ES_OPTION_REAL)
+        snprintf(out, size, "%s",
+                 es_double_print(number, *(const double *)field));
+    else if (option->type == ES_OPTION_COPY)
+        snprintf(out, size, "%s", (const char *)field);
+    else if (option->type == ES_OPTION_CHOICE)
+        snprintf(out, size, "%s", option->choices[*(const int *)field]);
+    else if (option->print)
+        option->print(out, size, field);
+}
+
+/* --- the command line -----------------------------------------------------*/
 
 /* getopt_long's view of a table: values start above all letters. */
 enum { FIRST_LONG = 256 };
 
 typedef struct getopt_tables {
-    struct option *longs;
-    char *letters;
+    struct option longs[ES_MAX_OPTIONS + 1];
+    char letters[3 * ES_MAX_OPTIONS + 2];
 } getopt_tables;
 
-static bool value_is_optional(const es_option *option)
+typedef struct parsing {
+    void *target;
+    bool *given;
+    const es_command *command;
+    int argc;
+} parsing;
+
+bool es_command_takes(const es_command *command, const es_option *option)
 {
-    return option->argument && option->argument[0] == '[';
+    return option->name && (!command->takes || option->tags & command->takes);
 }
 
 static int argument_kind(const es_option *option)
 {
     if (!option->argument)
         return no_argument;
-    return value_is_optional(option) ? optional_argument : required_argument;
+    return option->argument[0] == '[' ? optional_argument : required_argument;
 }
 
-static es_status make_tables(getopt_tables *out, const es_command *command)
+static void make_tables(getopt_tables *out, const es_command *command)
 {
-    size_t n = command->n_options;
-    out->longs = calloc(n + 1, sizeof *out->longs);
-    out->letters = calloc(3 * n + 2, 1);
-    if (!out->longs || !out->letters)
-        return es_fail(ES_ENOMEM, "out of memory for %zu options", n);
-    /* ':' first: a missing value is told from an unknown option. */
+    /* ':' first: getopt reports a missing value as such. */
     char *letter = out->letters;
+    struct option *entry = out->longs;
     *letter++ = ':';
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < command->n_options; i++) {
         const es_option *option = &command->options[i];
         int kind = argument_kind(option);
-        out->longs[i] = (struct option){
+        if (!es_command_takes(command, &command->options[i]))
+            continue;
+        *entry++ = (struct option){
             .name = option->name, .has_arg = kind, .val = FIRST_LONG + (int)i};
         if (!option->letter)
             continue;
@@ -46,18 +191,21 @@ static es_status make_tables(getopt_tables *out, const es_command *command)
         for (int colons = 0; colons < kind; colons++)
             *letter++ = ':';
     }
-    return ES_OK;
 }
 
-static int index_of(const es_command *command, int found)
+/* The row of what getopt found; NULL is none. */
+static const es_option *found_option(const es_command *command, int found)
 {
     if (found >= FIRST_LONG)
-        return found - FIRST_LONG;
+        return &command->options[found - FIRST_LONG];
     for (size_t i = 0; i < command->n_options; i++)
-        if (command->options[i].letter == found)
-            return (int)i;
-    return ES_OPTION_ARGUMENT;
+        if (es_command_takes(command, &command->options[i]) &&
+            command->options[i].letter == found)
+            return &command->options[i];
+    return NULL;
 }
+
+/* --- wrong options --------------------------------------------------------*/
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -92,6 +240,8 @@ static const char *nearest(const es_command *command, const char *name,
     const char *best = NULL;
     size_t best_distance = 4;
     for (size_t i = 0; i < command->n_options; i++) {
+        if (!es_command_takes(command, &command->options[i]))
+            continue;
         size_t d = distance(name, n, command->options[i].name);
         if (d < best_distance) {
             best_distance = d;
@@ -104,7 +254,8 @@ static const char *nearest(const es_command *command, const char *name,
 static bool is_known(const es_command *command, const char *name, size_t n)
 {
     for (size_t i = 0; i < command->n_options; i++)
-        if (strncmp(command->options[i].name, name, n) == 0)
+        if (es_command_takes(command, &command->options[i]) &&
+            strncmp(command->options[i].name, name, n) == 0)
             return true;
     return false;
 }
@@ -131,153 +282,107 @@ static es_status bad_option(const es_command *command, const char *word)
 
 static es_status missing_value(const es_command *command)
 {
-    const es_option *option = &command->options[index_of(command, optopt)];
+    const es_option *option = found_option(command, optopt);
     return es_fail(ES_EUSAGE, "--%s needs a value: --%s=%s", option->name,
                    option->name, option->argument);
 }
 
-static es_status parse(const es_command *command, const getopt_tables *tables,
-                       int argc, char **argv, es_option_handler *handler,
-                       void *user)
+/* --- parsing --------------------------------------------------------------*/
+
+/* Adds a text to a list: all of argv fits from the first one on. */
+static es_status add_text(const parsing *p, const es_option *option,
+                          const char *value)
 {
+    char ***texts = (void *)((char *)p->target + option->offset);
+    size_t *n = (void *)((char *)p->target + option->count);
+    if (option->most > 0 && *n >= (size_t)option->most)
+        return es_fail(ES_EUSAGE, "--%s: more than %" PRId64 " names",
+                       option->name, option->most);
+    es_status status = ES_OK;
+    if (!*texts)
+        status = es_alloc(texts, (size_t)p->argc, sizeof **texts, "arguments");
+    if (status == ES_OK)
+        (*texts)[(*n)++] = (char *)(uintptr_t)value;
+    return status;
+}
+
+static es_status take_option(const parsing *p, const es_option *option,
+                             const char *value)
+{
+    char where[64];
+    snprintf(where, sizeof where, "--%s", option->name);
+    if (p->given)
+        p->given[option - p->command->options] = true;
+    return option->type == ES_OPTION_LIST
+               ? add_text(p, option, value)
+               : es_option_set(p->target, option, value, where);
+}
+
+/* A text that is no option: to the row without a name. */
+static es_status take_argument(const parsing *p, const char *value)
+{
+    const unsigned takes = p->command->takes;
+    const es_option *row = p->command->options;
+    const es_option *end = row + p->command->n_options;
+    while (row < end && (row->name || (takes && !(row->tags & takes))))
+        row++;
+    if (row == end)
+        return es_fail(ES_EUSAGE, "'%s': %s takes no argument", value,
+                       p->command->name);
+    if (row->type == ES_OPTION_LIST)
+        return add_text(p, row, value);
+    if (row->type == ES_OPTION_TEXT) {
+        const char **text = (void *)((char *)p->target + row->offset);
+        if (*text)
+            return es_fail(ES_EUSAGE, "%s, %s: one file at a time", *text,
+                           value);
+    }
+    return es_option_set(p->target, row, value, value);
+}
+
+es_status es_options_parse(void *target, bool *given, const es_command *command,
+                           int argc, char **argv)
+{
+    const parsing p = {target, given, command, argc};
+    getopt_tables tables = {0};
+    es_status status = ES_OK;
+    make_tables(&tables, command);
     optind = 0; /* glibc: start afresh, also in the middle of a word */
     opterr = 0;
-    for (;;) {
+    while (status == ES_OK && argc > 0) {
         const char *word = argv[optind > 0 && optind < argc ? optind : 1];
-        int found =
-            getopt_long(argc, argv, tables->letters, tables->longs, NULL);
+        int found = getopt_long(argc, argv, tables.letters, tables.longs, NULL);
         if (found == -1)
             break;
         if (found == '?')
             return bad_option(command, optind > 1 ? argv[optind - 1] : word);
         if (found == ':')
             return missing_value(command);
-        es_status status = handler(user, index_of(command, found), optarg);
-        if (status != ES_OK)
-            return status;
+        status = take_option(&p, found_option(command, found), optarg);
     }
-    for (int i = optind; i < argc; i++) {
-        es_status status = handler(user, ES_OPTION_ARGUMENT, argv[i]);
-        if (status != ES_OK)
-            return status;
-    }
-    return ES_OK;
-}
-
-es_status es_options_parse(const es_command *command, int argc, char **argv,
-                           es_option_handler *handler, void *user)
-{
-    getopt_tables tables = {0};
-    es_status status = make_tables(&tables, command);
-    if (status == ES_OK && argc > 0)
-        status = parse(command, &tables, argc, argv, handler, user);
-    free(tables.longs);
-    free(tables.letters);
+    for (int i = optind; status == ES_OK && i < argc; i++)
+        status = take_argument(&p, argv[i]);
     return status;
 }
 
-/* "-o, --output=FILE", "    --heatmap[=FILE]" */
-static void print_names(char *out, size_t size, const es_option *option)
+es_status es_options_default(void *target, const es_command *command)
 {
-    char letter[8] = "    ";
-    if (option->letter)
-        snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    if (!option->argument)
-        snprintf(out, size, "%s--%s", letter, option->name);
-    else if (value_is_optional(option))
-        snprintf(out, size, "%s--%s[=%s", letter, option->name,
-                 option->argument + 1);
-    else
-        snprintf(out, size, "%s--%s=%s", letter, option->name,
-                 option->argument);
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < command->n_options; i++)
+        if (es_command_takes(command, &command->options[i]) &&
+            command->options[i].value)
+            status = es_option_set(target, &command->options[i],
+                                   command->options[i].value,
+                                   command->options[i].name);
+    return status;
 }
 
-/* Words of `text` from column `indent` on, lines of `width` at most. */
-static void print_wrapped(FILE *out, const char *text, int indent, int width)
+bool es_options_has(const es_command *command, const bool *given,
+                    const char *name)
 {
-    int column = indent;
-    while (*text) {
-        int n = (int)strcspn(text, " ");
-        if (column > indent && column + 1 + n > width) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', out);
-            column++;
-        }
-        fwrite(text, 1, (size_t)n, out);
-        column += n;
-        text += n;
-        text += strspn(text, " ");
-    }
-    fputc('\n', out);
-}
-
-void es_options_print_help(FILE *out, const es_command *command, int width)
-{
-    enum { INDENT = 30 };
-    fprintf(out, "%s - %s\n\nusage: %s %s\n", command->name, command->summary,
-            command->name, command->synopsis);
-    if (command->n_options)
-        fputc('\n', out);
-    for (size_t i = 0; i < command->n_options; i++) {
-        char names[128];
-        print_names(names, sizeof names, &command->options[i]);
-        int printed = fprintf(out, "  %s", names);
-        fprintf(out, printed < INDENT ? "%*s" : "\n%*s",
-                printed < INDENT ? INDENT - printed : INDENT, "");
-        print_wrapped(out, command->options[i].help, INDENT,
-                      width < 40 ? 40 : width);
-    }
-    if (command->details)
-        fprintf(out, "\n%s\n", command->details);
-}
-
-/* Text in roff: no line may begin with a dot, a dash is a minus. */
-static void print_roff(FILE *out, const char *text)
-{
-    for (bool start = true; *text; start = *text == '\n', text++) {
-        if (start && (*text == '.' || *text == '\''))
-            fputs("\\&", out);
-        if (*text == '-' || *text == '\\')
-            fputs(*text == '-' ? "\\-" : "\\e", out);
-        else
-            fputc(*text, out);
-    }
-}
-
-void es_options_print_man(FILE *out, const es_command *command)
-{
-    fputs(".SS ", out);
-    print_roff(out, command->name);
-    fputc(' ', out);
-    print_roff(out, command->synopsis);
-    fputc('\n', out);
-    print_roff(out, command->summary);
-    fputs(".\n", out);
-    for (size_t i = 0; i < command->n_options; i++) {
-        char names[128];
-        print_names(names, sizeof names, &command->options[i]);
-        fputs(".TP\n.B ", out);
-        print_roff(out, names + strspn(names, " "));
-        fputc('\n', out);
-        print_roff(out, command->options[i].help);
-        fputs(".\n", out);
-    }
-    if (command->details) {
-        fputs(".PP\n", out);
-        print_roff(out, command->details);
-        fputc('\n', out);
-    }
-}
-
-void es_options_print_completion(FILE *out, const es_command *command)
-{
-    const char *verb = strchr(command->name, ' ');
-    fprintf(out, "    %s) words=\"", verb ? verb + 1 : "''");
     for (size_t i = 0; i < command->n_options; i++)
-        fprintf(out, "%s--%s%s", i ? " " : "", command->options[i].name,
-                argument_kind(&command->options[i]) == required_argument ? "="
-                                                                         : "");
-    fputs("\" ;;\n", out);
+        if (es_command_takes(command, &command->options[i]) &&
+            strcmp(command->options[i].name, name) == 0)
+            return given[i];
+    return false;
 }

@@ -58,4 +58,7 @@ ES_API const char *es_message(void);
  */
 ES_API int es_exit_code(es_status status);
 
+/** Exit code: some of several inputs failed, the rest was done. */
+#define ES_EXIT_SOME_FAILED 4
+
 #endif

@@ -5,23 +5,40 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT, FORMAT, RUN, SERIES, PHASE, SALVAGE, HELP };
 enum { MAX_NAMES = 64 };
 
+typedef enum format { OPEN = -1, CSV, JSONL } format; /* OPEN: by the name */
+static const char *const formats[] = {"csv", "jsonl", NULL};
+
+typedef struct arguments {
+    const char *input, *output, *run;
+    char **names; /* (n_names) */
+    size_t n_names;
+    format format;
+    es_export_options content;
+} arguments;
+
 static const es_option options[] = {
-    [OUTPUT] = {"output", 'o', "FILE", "write to FILE (-: standard output)"},
-    [FORMAT] = {"format", 0, "FORMAT",
-                "csv or jsonl (by FILE's ending, else csv)"},
-    [RUN] = {"run", 0, "RUN",
-             "which run of a merged file: its number, name or uuid"},
-    [SERIES] = {"series", 0, "NAME",
-                "export this series alone; may be given several times"},
-    [PHASE] = {"phase", 0, "PHASE", "train or eval alone"},
-    [SALVAGE] = ES_SALVAGE_OPTION,
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_TEXT(arguments, input)},
+    {"output", 'o', "FILE", "write to FILE (-: standard output)",
+     ES_OPT_TEXT(arguments, output)},
+    {"format", 0, "FORMAT", "csv or jsonl (by FILE's ending, else csv)",
+     ES_OPT_CHOICE(arguments, format, formats), .expects = "csv or jsonl"},
+    {"run", 0, "RUN", "which run of a merged file: its number, name or uuid",
+     ES_OPT_TEXT(arguments, run)},
+    {"series", 0, "NAME",
+     "export this series alone; may be given several times",
+     ES_OPT_LIST(arguments, names, n_names), .most = MAX_NAMES},
+    {"phase", 0, "PHASE", "train or eval alone",
+     ES_OPT_CALL(arguments, content.phase, es_command_phase)},
+    ES_SALVAGE_OPTION,
+    ES_HELP_OPTION,
 };
+
+static int export_main(int argc, char **argv);
 
 const es_command es_export_command = {
     .name = "entropy-scan export",
@@ -40,69 +57,18 @@ const es_command es_export_command = {
         "Events are not exported.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .main = export_main,
 };
-
-typedef enum format { CSV, JSONL } format;
-
-typedef struct arguments {
-    const char *input, *output, *run;
-    const char *names[MAX_NAMES];
-    bool has_format;
-    format format;
-    es_export_options what;
-} arguments;
-
-static es_status parse_format(arguments *to, const char *text)
-{
-    if (strcmp(text, "csv") != 0 && strcmp(text, "jsonl") != 0)
-        return es_fail(ES_EUSAGE, "--format '%.40s': csv or jsonl", text);
-    to->format = text[0] == 'c' ? CSV : JSONL;
-    to->has_format = true;
-    return ES_OK;
-}
-
-static es_status take_name(arguments *to, const char *name)
-{
-    if (to->what.n_names == MAX_NAMES)
-        return es_fail(ES_EUSAGE, "--series: more than %d names", MAX_NAMES);
-    to->names[to->what.n_names++] = name;
-    return ES_OK;
-}
-
-static es_status take(void *user, int option, const char *value)
-{
-    arguments *to = user;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        return es_command_one_file(&to->input, value);
-    case OUTPUT:
-        to->output = value;
-        return ES_OK;
-    case FORMAT:
-        return parse_format(to, value);
-    case RUN:
-        to->run = value;
-        return ES_OK;
-    case SERIES:
-        return take_name(to, value);
-    case PHASE:
-        return es_command_phase(&to->what.phase, value);
-    case SALVAGE:
-        es_damage_accept();
-        return ES_OK;
-    default:
-        return es_command_help(&es_export_command);
-    }
-}
 
 static es_status check(arguments *given)
 {
     if (!given->input)
         return es_fail(ES_EUSAGE, "no run file to export: see entropy-scan "
                                   "export --help");
-    if (!given->has_format && es_text_ends(given->output, ".jsonl"))
-        given->format = JSONL;
-    given->what.names = given->names;
+    if (given->format == OPEN)
+        given->format = es_text_ends(given->output, ".jsonl") ? JSONL : CSV;
+    given->content.names = (const char *const *)given->names;
+    given->content.n_names = given->n_names;
     return es_output_check_text(given->output, (char *const *)&given->input, 1);
 }
 
@@ -160,26 +126,24 @@ static es_status write_runs(const arguments *given, es_reader *reader,
     es_status status = es_output_open(&output, &stream, given->output);
     for (size_t run = first; status == ES_OK && run < end; run++)
         status = given->format == CSV
-                     ? es_export_csv(stream, reader, run, &given->what)
-                     : es_export_jsonl(stream, reader, run, &given->what);
+                     ? es_export_csv(stream, reader, run, &given->content)
+                     : es_export_jsonl(stream, reader, run, &given->content);
     return es_output_finish(output, status);
 }
 
-int es_export_main(int argc, char **argv)
+static int export_main(int argc, char **argv)
 {
-    arguments given = {.output = "-"};
+    arguments given = {.output = "-", .format = OPEN};
     es_reader *reader = NULL;
     size_t first, end;
-    es_status status =
-        es_options_parse(&es_export_command, argc, argv, take, &given);
-    if (status == ES_OK)
-        status = check(&given);
-    if (status == ES_OK)
-        status = es_reader_open(&reader, given.input);
-    if (status == ES_OK)
-        status = choose(&given, reader, &first, &end);
-    if (status == ES_OK)
+    es_status status;
+    if ((status = es_command_parse(&given, NULL, &es_export_command, argc,
+                                   argv)) == ES_OK &&
+        (status = check(&given)) == ES_OK &&
+        (status = es_reader_open(&reader, given.input)) == ES_OK &&
+        (status = choose(&given, reader, &first, &end)) == ES_OK)
         status = write_runs(&given, reader, first, end);
+    free(given.names);
     es_damage_close(reader);
     return es_damage_exit(es_command_exit(status), 1);
 }

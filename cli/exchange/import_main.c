@@ -4,36 +4,46 @@
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
+#include "cli/runs/summary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OUTPUT,
-    FROM,
-    NAME,
-    ARCH,
-    CTX,
-    STEP,
-    SERIES,
-    PHASE,
-    QUIET,
-    HELP,
-};
+typedef struct arguments {
+    const char *input, *output;
+    es_import_format format; /* of --from */
+    bool quiet;
+    es_phase_choice phase;
+    es_run_info given;
+    es_import_options parser;
+} arguments;
+
+ES_OPTION_READER(read_format, es_import_format_parse)
 
 static const es_option options[] = {
-    [OUTPUT] = {"output", 'o', "RUN.db", "the run file to write"},
-    [FROM] = {"from", 0, "FORMAT",
-              "matrix, long or log, where the content does not tell"},
-    [NAME] = {"name", 0, "TEXT", "name of the run (FILE without its ending)"},
-    [ARCH] = {"arch", 0, "ARCH", "architecture, such as SM+LN+G"},
-    [CTX] = {"ctx", 0, "T", "context length: gives the ceiling ln(T!)/T"},
-    [STEP] = {"step", 0, "N", "training step of a matrix (0)"},
-    [SERIES] = {"series", 0, "NAME", "what a matrix or a log holds (entropy)"},
-    [PHASE] = {"phase", 0, "PHASE", "train or eval (train)"},
-    [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_TEXT(arguments, input)},
+    {"output", 'o', "RUN.db", "the run file to write",
+     ES_OPT_TEXT(arguments, output)},
+    {"from", 0, "FORMAT",
+     "matrix, long or log, where the content does not tell",
+     ES_OPT_CALL(arguments, format, read_format)},
+    {"name", 0, "TEXT", "name of the run (FILE without its ending)",
+     ES_OPT_TEXT(arguments, given.name)},
+    {"arch", 0, "ARCH", "architecture, such as SM+LN+G",
+     ES_OPT_TEXT(arguments, given.arch)},
+    {"ctx", 0, "T", "context length: gives the ceiling ln(T!)/T",
+     ES_OPT_INT(arguments, given.ctx, 1, INT32_MAX)},
+    {"step", 0, "N", "training step of a matrix",
+     ES_OPT_INT(arguments, parser.step, 0, ES_MAX_STEP), .value = "0"},
+    {"series", 0, "NAME", "what a matrix or a log holds",
+     ES_OPT_TEXT(arguments, parser.series), .value = "entropy"},
+    {"phase", 0, "PHASE", "train or eval",
+     ES_OPT_CALL(arguments, phase, es_command_phase), .value = "train"},
+    {"quiet", 'q', NULL, "print errors alone", ES_OPT_FLAG(arguments, quiet)},
+    ES_HELP_OPTION,
 };
+
+static int import_main(int argc, char **argv);
 
 const es_command es_import_command = {
     .name = "entropy-scan import",
@@ -59,59 +69,8 @@ const es_command es_import_command = {
         "that name, and nothing else.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .main = import_main,
 };
-
-typedef struct arguments {
-    const char *input, *output;
-    es_import_format format;
-    bool has_format, quiet;
-    es_phase_choice phase;
-    es_run_info given;
-    es_import_options parser;
-} arguments;
-
-static es_status parse_whole(int64_t *out, int option, const char *text,
-                             int64_t low, int64_t high)
-{
-    if (es_int_parse(out, text, low, high) == ES_OK)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "--%s: %s", options[option].name, es_message());
-}
-
-static es_status take(void *user, int option, const char *value)
-{
-    arguments *to = user;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        return es_command_one_file(&to->input, value);
-    case OUTPUT:
-        to->output = value;
-        return ES_OK;
-    case FROM:
-        to->has_format = true;
-        return es_import_format_parse(&to->format, value);
-    case NAME:
-        to->given.name = value;
-        return ES_OK;
-    case ARCH:
-        to->given.arch = value;
-        return ES_OK;
-    case CTX:
-        return parse_whole(&to->given.ctx, option, value, 1, INT32_MAX);
-    case STEP:
-        return parse_whole(&to->parser.step, option, value, 0, ES_MAX_STEP);
-    case SERIES:
-        to->parser.series = value;
-        return ES_OK;
-    case PHASE:
-        return es_command_phase(&to->phase, value);
-    case QUIET:
-        to->quiet = true;
-        return ES_OK;
-    default:
-        return es_command_help(&es_import_command);
-    }
-}
 
 static es_status check(const arguments *given)
 {
@@ -164,15 +123,16 @@ static void tell(const arguments *given, const es_imported *about)
                       given->input, report->n_again);
 }
 
-int es_import_main(int argc, char **argv)
+static int import_main(int argc, char **argv)
 {
-    arguments given = {.parser = {.series = "entropy"}};
+    bool is_given[ES_MAX_OPTIONS] = {false};
+    arguments given = {.input = NULL};
     es_about nothing;
     es_imported about;
     es_about_init(&nothing);
     given.given = nothing.info;
     es_status status =
-        es_options_parse(&es_import_command, argc, argv, take, &given);
+        es_command_parse(&given, is_given, &es_import_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
     if (status != ES_OK)
@@ -182,9 +142,9 @@ int es_import_main(int argc, char **argv)
         given.parser.phase = ES_PHASE_EVAL;
     char *stem = stem_of(given.input);
     given.parser.name = stem;
-    status =
-        es_import_file(&about, given.input, given.output,
-                       given.has_format ? &given.format : NULL, &given.parser);
+    bool has_format = es_options_has(&es_import_command, is_given, "from");
+    status = es_import_file(&about, given.input, given.output,
+                            has_format ? &given.format : NULL, &given.parser);
     free(stem);
     if (status == ES_OK && !given.quiet)
         tell(&given, &about);

@@ -15,16 +15,28 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OUTPUT, RECURSIVE, QUIET, SALVAGE, HELP };
+typedef struct arguments {
+    char **inputs; /* (n_inputs) */
+    size_t n_inputs;
+    es_paths found; /* with --recursive: inputs are its paths */
+    size_t n_unreadable;
+    const char *output;
+    bool recursive, quiet;
+} arguments;
 
 static const es_option options[] = {
-    [OUTPUT] = {"output", 'o', "ALL.db", "the run file to write"},
-    [RECURSIVE] = {"recursive", 'r', NULL,
-                   "merge the run files (*.db) below the folders given"},
-    [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
-    [SALVAGE] = ES_SALVAGE_OPTION,
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
+    {"output", 'o', "ALL.db", "the run file to write",
+     ES_OPT_TEXT(arguments, output)},
+    {"recursive", 'r', NULL,
+     "merge the run files (*.db) below the folders given",
+     ES_OPT_FLAG(arguments, recursive)},
+    {"quiet", 'q', NULL, "print errors alone", ES_OPT_FLAG(arguments, quiet)},
+    ES_SALVAGE_OPTION,
+    ES_HELP_OPTION,
 };
+
+static int merge_main(int argc, char **argv);
 
 const es_command es_merge_command = {
     .name = "entropy-scan merge",
@@ -48,40 +60,8 @@ const es_command es_merge_command = {
         "add filter (where typeof(eval_ppl) = 'real').",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .main = merge_main,
 };
-
-typedef struct arguments {
-    char **inputs; /* (n_inputs) room for all of argv */
-    size_t n_inputs;
-    es_paths found; /* with --recursive: inputs are its paths */
-    size_t n_unreadable;
-    const char *output;
-    bool recursive, quiet;
-} arguments;
-
-static es_status take(void *user, int option, const char *value)
-{
-    arguments *to = user;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
-        return ES_OK;
-    case OUTPUT:
-        to->output = value;
-        return ES_OK;
-    case RECURSIVE:
-        to->recursive = true;
-        return ES_OK;
-    case QUIET:
-        to->quiet = true;
-        return ES_OK;
-    case SALVAGE:
-        es_damage_accept();
-        return ES_OK;
-    default:
-        return es_command_help(&es_merge_command);
-    }
-}
 
 static es_status check(const arguments *given)
 {
@@ -217,13 +197,11 @@ static int merge(const arguments *given)
     return n_failed ? ES_EXIT_SOME_FAILED : 0;
 }
 
-int es_merge_main(int argc, char **argv)
+static int merge_main(int argc, char **argv)
 {
-    arguments given = {.inputs = calloc((size_t)argc, sizeof(char *))};
+    arguments given = {.inputs = NULL};
     es_status status =
-        given.inputs
-            ? es_options_parse(&es_merge_command, argc, argv, take, &given)
-            : es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
+        es_command_parse(&given, NULL, &es_merge_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
     if (status == ES_OK && given.recursive)

@@ -1,43 +1,46 @@
+/*
+ * The table of entropy-scan's verbs, and the parts of their command lines that
+ * are the same for all: --help, --version, --phase, --rules, --salvage, and
+ * the message of a failure.
+ */
 #include "cli/program/command.h"
 
 #include "cli/output/print.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/summary.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* In the order that help names them; the first has no verb. */
-static const es_command *const commands[] = {
-    &es_scan_command,  &es_import_command, &es_export_command,
-    &es_merge_command, &es_report_command, &es_rules_command,
-    &es_watch_command, &es_sweep_command,  &es_help_command};
-static es_verb_main *const mains[] = {
-    es_scan_main,  es_import_main, es_export_main,
-    es_merge_main, es_report_main, es_rules_main,
-    es_watch_main, es_sweep_main,  es_help_main};
+#define VERB(verb) &es_##verb##_command,
+static const es_command *const commands[] = {ES_VERBS(VERB)};
 
 const es_program es_scan_program = {commands,
                                     sizeof commands / sizeof *commands};
 
-es_verb_main *es_verb_find(const char *name)
-{
-    for (size_t i = 1; i < es_scan_program.n; i++)
-        if (strcmp(name, es_command_verb(commands[i])) == 0)
-            return mains[i];
-    return NULL;
-}
-
-int es_terminal_width(void)
+/* Columns of standard output; 80 where it is no terminal. */
+static int terminal_width(void)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
     return known ? size.ws_col : 80;
 }
 
-es_status es_command_help(const es_command *command)
+es_status es_command_parse(void *target, bool *given, const es_command *command,
+                           int argc, char **argv)
 {
-    es_program_print_help(stdout, &es_scan_program, command,
-                          es_terminal_width());
+    bool buffer[ES_MAX_OPTIONS] = {false}, *row = given ? given : buffer;
+    es_status status = es_options_default(target, command);
+    if (status == ES_OK)
+        status = es_options_parse(target, row, command, argc, argv);
+    if (status != ES_DONE)
+        return status;
+    if (es_options_has(command, row, "version"))
+        puts("entropy-scan " ES_VERSION);
+    else
+        es_program_print_help(stdout, &es_scan_program, command,
+                              terminal_width());
     return ES_DONE;
 }
 
@@ -48,18 +51,47 @@ int es_command_exit(es_status status)
     return es_exit_code(status);
 }
 
-es_status es_command_phase(es_phase_choice *out, const char *text)
+es_status es_command_salvage(void *field, const es_option *option,
+                             const char *value, const char *where)
 {
-    if (strcmp(text, "train") != 0 && strcmp(text, "eval") != 0)
-        return es_fail(ES_EUSAGE, "--phase '%.40s': train or eval", text);
-    *out = text[0] == 't' ? ES_PHASE_ONLY_TRAIN : ES_PHASE_ONLY_EVAL;
+    (void)field, (void)option, (void)value, (void)where;
+    es_damage_accept();
     return ES_OK;
 }
 
-es_status es_command_one_file(const char **to, const char *value)
+es_status es_command_phase(void *field, const es_option *option,
+                           const char *value, const char *where)
 {
-    if (*to)
-        return es_fail(ES_EUSAGE, "%s, %s: one file at a time", *to, value);
-    *to = value;
+    (void)option, (void)where;
+    if (strcmp(value, "train") != 0 && strcmp(value, "eval") != 0)
+        return es_fail(ES_EUSAGE, "--phase '%.40s': train or eval", value);
+    *(es_phase_choice *)field =
+        value[0] == 't' ? ES_PHASE_ONLY_TRAIN : ES_PHASE_ONLY_EVAL;
     return ES_OK;
 }
+
+es_status es_command_rules(void *field, const es_option *option,
+                           const char *value, const char *where)
+{
+    (void)option, (void)where;
+    es_rules_file_free(field);
+    return es_rules_file_read(field, value);
+}
+
+/* --- the verb help --------------------------------------------------------*/
+
+static int help_main(int argc, char **argv)
+{
+    return es_command_exit(es_program_help(stdout, &es_scan_program,
+                                           &es_help_command, argc, argv,
+                                           terminal_width()));
+}
+
+const es_command es_help_command = {
+    .name = "entropy-scan help",
+    .synopsis = ES_HELP_SYNOPSIS,
+    .summary = ES_HELP_SUMMARY,
+    .options = es_help_options,
+    .n_options = ES_N_HELP_OPTIONS,
+    .main = help_main,
+};

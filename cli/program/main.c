@@ -1,4 +1,7 @@
-/* entropy-scan: look at attention entropy. */
+/*
+ * entropy-scan: the verb that the first word names, or a scan of the run files
+ * that are named. What each does is in the es_command of its module.
+ */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
 #include "store/reader.h"
@@ -12,7 +15,7 @@ static int check_stdout(int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     if (code != 0)
-        return code; /* and told already */
+        return code; /* and reported already */
     return es_command_exit(
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
@@ -21,8 +24,5 @@ int main(int argc, char **argv)
 {
     es_output_catch_signals();
     es_reader_cap_memory((size_t)64 << 20);
-    es_verb_main *verb = argc > 1 ? es_verb_find(argv[1]) : NULL;
-    if (verb)
-        return check_stdout(verb(argc - 1, argv + 1));
-    return check_stdout(es_scan_main(argc, argv));
+    return check_stdout(es_program_run(&es_scan_program, argc, argv));
 }

@@ -10,28 +10,57 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, SERIES, PHASE, MAX, RULES, TITLE, QUIET, SALVAGE, HELP };
+/* "a,b": empty names between commas are none. */
+static es_status add_names(es_report_options *to, const char *list)
+{
+    to->named = true;
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        if (n && to->n_names == ES_REPORT_NAMES)
+            return es_fail(ES_EUSAGE, "--series: more than %d names",
+                           ES_REPORT_NAMES);
+        if (n && !(to->names[to->n_names++] = strndup(list, n)))
+            return es_fail(ES_ENOMEM, "out of memory for a name");
+        list += n + (list[n] == ',');
+    }
+    return ES_OK;
+}
+
+static es_status read_names(void *report, const es_option *option,
+                            const char *value, const char *where)
+{
+    (void)option, (void)where;
+    return add_names(report, value);
+}
+
+ES_OPTION_READER(read_max, es_max_parse)
 
 static const es_option options[] = {
-    [OUTPUT] = {"output", 'o', "FILE",
-                "write the page to FILE (-: standard output)"},
-    [SERIES] = {"series", 0, "NAME",
-                "show these series, the table's first; a list with commas, or "
-                "given several times (entropy, and max_logit and loss where "
-                "they are)"},
-    [PHASE] = {"phase", 0, "PHASE",
-               "train or eval (train, or eval where there is no train)"},
-    [MAX] = {"max", 0, "POLICY",
-             "top of the bands and of the colour scale: observed in all runs, "
-             "run (in each), ceiling, logT or a number (observed)"},
-    [RULES] = {"rules", 0, "FILE",
-               "judge by this file's thresholds and rules (entropy-scan rules "
-               "prints one)"},
-    [TITLE] = {"title", 0, "TEXT", "title of the page"},
-    [QUIET] = {"quiet", 'q', NULL, "print errors alone"},
-    [SALVAGE] = ES_SALVAGE_OPTION,
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_LIST(es_report_options, inputs, n_inputs)},
+    {"output", 'o', "FILE", "write the page to FILE (-: standard output)",
+     ES_OPT_TEXT(es_report_options, output)},
+    {"series", 0, "NAME",
+     "show these series, the table's first; a list with commas, or given "
+     "several times (entropy, and max_logit and loss where they are)",
+     ES_OPT_ALL(read_names)},
+    {"phase", 0, "PHASE",
+     "train or eval (train, or eval where there is no train)",
+     ES_OPT_CALL(es_report_options, summary.phase, es_command_phase)},
+    {"max", 0, "POLICY",
+     "top of the bands and of the colour scale: observed in all runs, run (in "
+     "each), ceiling, logT or a number (observed)",
+     ES_OPT_CALL(es_report_options, summary.max, read_max)},
+    {"rules", 0, "FILE", ES_RULES_HELP,
+     ES_OPT_CALL(es_report_options, rules, es_command_rules)},
+    {"title", 0, "TEXT", "title of the page",
+     ES_OPT_TEXT(es_report_options, title)},
+    {"quiet", 'q', NULL, "print errors alone",
+     ES_OPT_FLAG(es_report_options, quiet)},
+    ES_SALVAGE_OPTION,
+    ES_HELP_OPTION,
 };
+
+static int report_main(int argc, char **argv);
 
 const es_command es_report_command = {
     .name = "entropy-scan report",
@@ -50,57 +79,8 @@ const es_command es_report_command = {
         "that a dip or a NaN at a single step is not lost.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .main = report_main,
 };
-
-/* "a,b": empty names between commas are none. */
-static es_status take_names(es_report_options *to, const char *list)
-{
-    to->named = true;
-    while (*list) {
-        size_t n = strcspn(list, ",");
-        if (n && to->n_names == ES_REPORT_NAMES)
-            return es_fail(ES_EUSAGE, "--series: more than %d names",
-                           ES_REPORT_NAMES);
-        if (n && !(to->names[to->n_names++] = strndup(list, n)))
-            return es_fail(ES_ENOMEM, "out of memory for a name");
-        list += n + (list[n] == ',');
-    }
-    return ES_OK;
-}
-
-static es_status take(void *user, int option, const char *value)
-{
-    es_report_options *to = user;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        to->inputs[to->n_inputs++] = (char *)(uintptr_t)value;
-        return ES_OK;
-    case OUTPUT:
-        to->output = value;
-        return ES_OK;
-    case SERIES:
-        return take_names(to, value);
-    case PHASE:
-        return es_command_phase(&to->summary.phase, value);
-    case MAX:
-        return es_max_parse(&to->summary.max, value);
-    case RULES:
-        es_rules_file_free(&to->rules);
-        to->summary.rules = &to->rules;
-        return es_rules_file_read(&to->rules, value);
-    case TITLE:
-        to->title = value;
-        return ES_OK;
-    case QUIET:
-        to->quiet = true;
-        return ES_OK;
-    case SALVAGE:
-        es_damage_accept();
-        return ES_OK;
-    default:
-        return es_command_help(&es_report_command);
-    }
-}
 
 static es_status check_output(const es_report_options *given)
 {
@@ -117,7 +97,7 @@ static es_status choose_series(es_report_options *given)
 {
     es_status status = ES_OK;
     if (!given->n_names) {
-        status = take_names(given, "entropy,max_logit,loss");
+        status = add_names(given, "entropy,max_logit,loss");
         given->named = false;
     }
     if (status == ES_OK) {
@@ -129,21 +109,21 @@ static es_status choose_series(es_report_options *given)
 
 static es_status parse(es_report_options *given, int argc, char **argv)
 {
+    bool is_given[ES_MAX_OPTIONS] = {false};
     es_summary_options_default(&given->summary);
     es_rules_file_default(&given->rules);
-    given->inputs = calloc((size_t)argc, sizeof *given->inputs);
-    if (!given->inputs)
-        return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
     es_status status =
-        es_options_parse(&es_report_command, argc, argv, take, given);
-    if (status == ES_OK && !given->n_inputs)
-        status = es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
-                                    "report --help");
-    if (status == ES_OK)
-        status = check_output(given);
-    if (status == ES_OK)
-        status = choose_series(given);
-    return status;
+        es_command_parse(given, is_given, &es_report_command, argc, argv);
+    if (status != ES_OK)
+        return status;
+    if (!given->n_inputs)
+        return es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
+                                  "report --help");
+    if (es_options_has(&es_report_command, is_given, "rules"))
+        given->summary.rules = &given->rules;
+    if ((status = check_output(given)) != ES_OK)
+        return status;
+    return choose_series(given);
 }
 
 /* --- the runs -------------------------------------------------------------*/
@@ -200,7 +180,7 @@ static int make_report(const es_report_options *given)
     return es_damage_exit(code, given->n_inputs);
 }
 
-int es_report_main(int argc, char **argv)
+static int report_main(int argc, char **argv)
 {
     es_report_options given = {0};
     es_status status = parse(&given, argc, argv);

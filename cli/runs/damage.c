@@ -5,7 +5,6 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
-#include "cli/program/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,13 +7,6 @@
 
 #include "store/reader.h"
 
-#define ES_SALVAGE_OPTION                                                      \
-    {                                                                          \
-        "salvage", 0, NULL,                                                    \
-            "do not fail because of damaged samples: they are missing values " \
-            "either way"                                                       \
-    }
-
 /** Notes which of the samples read were damaged, and closes the reader. NULL is
  *  fine. The notes are the process's own, of one thread. */
 void es_damage_close(es_reader *reader);

@@ -2,6 +2,7 @@
 #ifndef ES_SCAN_H
 #define ES_SCAN_H
 
+#include "analyzer/base/options.h"
 #include "cli/figures/figures.h"
 #include "cli/runs/summary.h"
 #include "cli/runs/tree.h"
@@ -17,7 +18,8 @@ typedef enum es_text_kind {
 
 /** Strings are argv's. */
 typedef struct es_scan_options {
-    char **inputs; /* (n_inputs) files; with --recursive those found */
+    char **inputs; /* (n_inputs) files; with --recursive those found. With
+                      capacity for one more where there is a baseline */
     size_t n_inputs;
     size_t n_unreadable; /* folders: each has been told of */
     es_paths found;      /* what --recursive found; inputs point into it */
@@ -34,7 +36,24 @@ typedef struct es_scan_options {
     const char *baseline;  /* of --compare; NULL: none */
     size_t baseline_input; /* which input it is */
     bool baseline_added;   /* it was not one: it is the last input now */
+
+    /* As given, and judged into what is above. */
+    bool recursive, json, jsonl, csv;
+    const char *output; /* NULL: none */
+    es_format format;
+    bool given[ES_MAX_OPTIONS]; /* by row of es_scan_command */
 } es_scan_options;
+
+/**
+ * What a command line without options gives.
+ *
+ *   out       es_scan_options_free, also on failure
+ *   n_inputs  capacity of its inputs, of which it has none
+ *
+ * ES_OK; ES_ENOMEM.
+ */
+es_status es_scan_options_default(es_scan_options *out,
+                                  size_t n_inputs) ES_MUST_USE;
 
 /**
  * Reads and checks the command line.
@@ -46,6 +65,19 @@ typedef struct es_scan_options {
 es_status es_scan_options_parse(es_scan_options *out, int argc,
                                 char **argv) ES_MUST_USE;
 
+/**
+ * Judges the options together: what excludes what, which output goes where,
+ * which files are meant. Completes *options.
+ *
+ * ES_OK; ES_EUSAGE; ES_ENOTFOUND, ES_EIO (a folder); ES_ENOMEM.
+ */
+es_status es_scan_judge(es_scan_options *options) ES_MUST_USE;
+
 void es_scan_options_free(es_scan_options *options);
+
+/** Shows the runs. Returns the exit code; messages have been printed.
+ *
+ *   options  es_scan_judge has judged them, as es_scan_options_parse does */
+int es_scan_run(const es_scan_options *options);
 
 #endif

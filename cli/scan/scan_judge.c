@@ -1,5 +1,6 @@
 #include "cli/scan/scan_internal.h"
 
+#include "analyzer/base/text.h"
 #include "cli/output/output.h"
 
 #include <errno.h>
@@ -23,14 +24,13 @@ static es_status check_inputs(const es_scan_options *to)
     return ES_OK;
 }
 
-/* The terminal has room for one drawing, and no file takes it. */
-static es_status check_tui(const es_scan_gathered *g)
+/* The terminal has space for one drawing, and no file takes it. */
+static es_status check_tui(const es_scan_options *to)
 {
-    const es_scan_options *to = g->to;
     if (to->follow && !to->tui)
         return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
-    if (to->tui && (g->json || g->jsonl || g->csv || g->output || to->quiet ||
-                    to->compare || es_figures_any(&to->figures)))
+    if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
+                    to->quiet || to->compare || es_figures_any(&to->figures)))
         return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
                                   "nothing else: leave out the other outputs");
     if (to->tui && (to->where.n || to->order.given))
@@ -70,45 +70,45 @@ static void find_baseline(es_scan_options *to)
     to->n_inputs = to->found.n;
 }
 
-static es_status choose_text(es_scan_gathered *g)
+static es_status choose_text(es_scan_options *to)
 {
-    if (g->json + g->jsonl + g->csv > 1)
+    if (to->json + to->jsonl + to->csv > 1)
         return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
                                   "other");
-    if (g->to->compare && (g->csv || g->jsonl))
+    if (to->compare && (to->csv || to->jsonl))
         return es_fail(ES_EUSAGE,
                        "--compare prints tables or --json, nothing else");
-    g->to->text = g->json        ? ES_TEXT_JSON
-                  : g->jsonl     ? ES_TEXT_JSON_LINES
-                  : g->csv       ? ES_TEXT_CSV
-                  : g->to->quiet ? ES_TEXT_NONE
-                                 : ES_TEXT_TABLE;
+    to->text = to->json    ? ES_TEXT_JSON
+               : to->jsonl ? ES_TEXT_JSON_LINES
+               : to->csv   ? ES_TEXT_CSV
+               : to->quiet ? ES_TEXT_NONE
+                           : ES_TEXT_TABLE;
     return ES_OK;
 }
 
 /* A line is printed when its run is read, before the others are seen. */
-static void choose_max(es_scan_gathered *g)
+static void choose_max(es_scan_options *to)
 {
-    if (g->jsonl && !g->given[MAX] && !es_figures_any(&g->to->figures))
-        g->to->summary.max.policy = ES_MAX_RUN;
+    if (to->jsonl && !es_options_has(&es_scan_command, to->given, "max") &&
+        !es_figures_any(&to->figures))
+        to->summary.max.policy = ES_MAX_RUN;
 }
 
 /* -o belongs to JSON and CSV; else to the figures without a name, if there
    are any; else to the table. */
-static es_status place_output(es_scan_gathered *g)
+static es_status place_output(es_scan_options *to)
 {
-    es_scan_options *to = g->to;
-    if (!g->output)
+    if (!to->output)
         return ES_OK;
-    if (!g->json && !g->jsonl && !g->csv &&
-        es_figures_place(&to->figures, g->output))
+    if (!to->json && !to->jsonl && !to->csv &&
+        es_figures_place(&to->figures, to->output))
         return ES_OK;
     if (to->text == ES_TEXT_NONE)
         return es_fail(ES_EUSAGE,
                        "-o %s: --quiet leaves nothing to write "
                        "there",
-                       g->output);
-    to->text_file = g->output;
+                       to->output);
+    to->text_file = to->output;
     return ES_OK;
 }
 
@@ -148,72 +148,46 @@ static es_status check_places(const es_scan_options *to)
     return status;
 }
 
-/* An option that none of the figures asked for has is a mistake. */
-static es_status check_users(const es_scan_gathered *g)
+/* "curves, nans or loss": the figures of these tags. */
+static void name_figures(es_text *out, unsigned tags)
 {
-    static const struct {
-        int option;
-        const char *names;
-        es_figure_kind figures[3];
-        size_t n;
-    } users[] = {
-        {SPREAD, "curves", {ES_FIGURE_CURVES}, 1},
-        {HEADS, "curves", {ES_FIGURE_CURVES}, 1},
-        {PERPLEXITY, "loss", {ES_FIGURE_LOSS}, 1},
-        {TOKENS, "loss", {ES_FIGURE_LOSS}, 1},
-        {COST, "pareto", {ES_FIGURE_PARETO}, 1},
-        {LOG,
-         "curves, nans or loss",
-         {ES_FIGURE_CURVES, ES_FIGURE_NANS, ES_FIGURE_LOSS},
-         3},
-    };
-    const es_picture_request *pictures = g->to->figures.pictures;
-    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
-        bool used = !g->given[users[i].option];
-        for (size_t k = 0; k < users[i].n; k++)
-            used = used || pictures[users[i].figures[k]].wanted;
-        if (!used)
-            return es_fail(ES_EUSAGE, "--%s is for --figure %s",
-                           es_scan_table[users[i].option].name, users[i].names);
+    for (int i = 0; i < ES_N_FIGURES; i++) {
+        unsigned later = tags & ~((2u << i) - 1);
+        if (tags & (1u << i))
+            es_text_append(out, "%s%s", es_figure_name((es_figure_kind)i),
+                           !later                ? ""
+                           : later & (later - 1) ? ", "
+                                                 : " or ");
     }
-    if (g->given[SPREAD] && g->given[HEADS])
-        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
-    return ES_OK;
 }
 
-static es_status judge_all(es_scan_gathered *g)
+/* An option that none of the figures drawn has is a mistake. */
+static es_status check_users(const es_scan_options *to)
 {
-    es_scan_options *to = g->to;
-    es_status status = check_inputs(to);
-    if (status == ES_OK)
-        status = check_tui(g);
-    if (status == ES_OK) {
-        place_baseline(to);
-        status = choose_text(g);
+    char names[128];
+    unsigned drawn = 0;
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        drawn |= to->figures.pictures[i].wanted ? 1u << i : 0;
+    for (size_t i = 0; i < es_scan_command.n_options; i++) {
+        const es_option *option = &es_scan_command.options[i];
+        const unsigned figures = option->tags & ~ES_SCAN_PICTURE;
+        es_text list = es_text_begin(names, sizeof names);
+        if (!to->given[i] || !option->tags)
+            continue;
+        if (!drawn && !(to->tui && strcmp(option->name, "colormap") == 0))
+            return es_fail(ES_EUSAGE,
+                           "--%s is for a picture: add --heatmap, --curves or "
+                           "--figure",
+                           option->name);
+        name_figures(&list, figures);
+        if (figures && !(figures & drawn))
+            return es_fail(ES_EUSAGE, "--%s is for --figure %s", option->name,
+                           names);
     }
-    if (status == ES_OK) {
-        choose_max(g);
-        status = place_output(g);
-    }
-    if (status == ES_OK)
-        status = es_figures_set_format(&to->figures,
-                                       g->has_format ? &g->format : NULL);
-    if (status == ES_OK && g->picture_option >= 0 &&
-        !es_figures_any(&to->figures) &&
-        !(to->tui && g->picture_option == COLORMAP))
-        return es_fail(ES_EUSAGE,
-                       "--%s is for a picture: add --heatmap, --curves or "
-                       "--figure",
-                       es_scan_table[g->picture_option].name);
-    if (status == ES_OK)
-        status = check_users(g);
-    if (status == ES_OK) {
-        drop_table(to);
-        status = check_places(to);
-    }
-    if (status == ES_OK)
-        status = es_summary_options_check(&to->summary);
-    return status;
+    if (es_options_has(&es_scan_command, to->given, "spread") &&
+        es_options_has(&es_scan_command, to->given, "heads"))
+        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
+    return ES_OK;
 }
 
 /* Folders become the run files below them. */
@@ -230,8 +204,25 @@ static es_status find_inputs(es_scan_options *to)
     return ES_OK;
 }
 
-es_status es_scan_judge(es_scan_gathered *g)
+es_status es_scan_judge(es_scan_options *to)
 {
-    es_status status = judge_all(g);
-    return status == ES_OK && g->recursive ? find_inputs(g->to) : status;
+    es_status status;
+    bool has_format = es_options_has(&es_scan_command, to->given, "format");
+    if ((status = check_inputs(to)) != ES_OK ||
+        (status = check_tui(to)) != ES_OK)
+        return status;
+    place_baseline(to);
+    if ((status = choose_text(to)) != ES_OK)
+        return status;
+    choose_max(to);
+    if ((status = place_output(to)) != ES_OK ||
+        (status = es_figures_set_format(
+             &to->figures, has_format ? &to->format : NULL)) != ES_OK ||
+        (status = check_users(to)) != ES_OK)
+        return status;
+    drop_table(to);
+    if ((status = check_places(to)) != ES_OK ||
+        (status = es_summary_options_check(&to->summary)) != ES_OK)
+        return status;
+    return to->recursive ? find_inputs(to) : ES_OK;
 }

@@ -27,9 +27,9 @@ typedef struct found {
 } found;
 
 typedef struct scan {
-    es_scan_options options;
-    double observed; /* largest value of all runs */
-    size_t input;    /* the one that is read */
+    es_scan_options options; /* a copy, but for what it points to */
+    double observed;         /* largest value of all runs */
+    size_t input;            /* the one that is read */
 
     /* Of the first pass; NULL where all runs are kept, or m is not theirs. */
     found *found; /* (n_found) runs, in their order */
@@ -471,7 +471,6 @@ static void finish(scan *s)
     free(s->found);
     free(s->n_runs);
     free(s->heard);
-    es_scan_options_free(&s->options);
 }
 
 static es_status show_runs(scan *s)
@@ -501,20 +500,14 @@ static es_status show_runs(scan *s)
     return ES_OK;
 }
 
-int es_scan_main(int argc, char **argv)
+int es_scan_run(const es_scan_options *options)
 {
-    scan s = {.observed = NAN};
-    es_status status = es_scan_options_parse(&s.options, argc, argv);
-    int code;
-    if (status == ES_OK) {
-        if (s.options.tui)
-            show_on_terminal(&s);
-        else
-            note_output(&s, show_runs(&s));
-        code = es_damage_exit(exit_code(&s), s.options.n_inputs);
-    } else {
-        code = es_command_exit(status);
-    }
+    scan s = {.options = *options, .observed = NAN};
+    if (s.options.tui)
+        show_on_terminal(&s);
+    else
+        note_output(&s, show_runs(&s));
+    int code = es_damage_exit(exit_code(&s), s.options.n_inputs);
     finish(&s);
     return code;
 }

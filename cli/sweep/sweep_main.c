@@ -3,6 +3,7 @@
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
+#include "cli/scan/scan.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/look.h"
@@ -14,26 +15,46 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT, JOBS, STATUS, SLURM, RUN, RULES, NO_STOP, DRY_RUN, HELP };
+typedef struct arguments {
+    const char *input, *folder, *run;
+    const char *rules_file; /* --rules, or NULL */
+    es_rules_file rules;    /* of it */
+    size_t n_at_once;       /* 0: as many as there are processors */
+    bool status, slurm, no_stop, dry_run;
+} arguments;
 
-static const es_option options[] = {
-    [OUTPUT] = {"output", 'o', "DIR", "the folder of the sweep"},
-    [JOBS] = {"jobs", 'j', "N",
-              "train N at a time (as many as there are processors)"},
-    [STATUS] = {"status", 0, NULL, "say how far the sweep in DIR is"},
-    [SLURM] = {"slurm", 0, NULL,
-               "submit the runs to Slurm, a task each; print the job's id"},
-    [RUN] = {"run", 0, "NAME",
-             "train one run of the sweep in DIR: what a task does"},
-    [RULES] = {"rules", 0, "FILE",
-               "judge by this file's thresholds and rules (entropy-scan rules "
-               "prints one)"},
-    [NO_STOP] = {"no-stop", 0, NULL, "leave a run going that is doomed"},
-    [DRY_RUN] = {"dry-run", 0, NULL,
-                 "print the command line of each run, or the batch script; "
-                 "train nothing"},
-    [HELP] = ES_HELP_OPTION,
+static es_status read_rules(void *field, const es_option *option,
+                            const char *value, const char *where)
+{
+    arguments *given = field;
+    given->rules_file = value;
+    return es_command_rules(&given->rules, option, value, where);
+}
+
+static const es_option table[] = {
+    {.name = NULL, ES_OPT_TEXT(arguments, input)},
+    {"output", 'o', "DIR", "the folder of the sweep",
+     ES_OPT_TEXT(arguments, folder)},
+    {"jobs", 'j', "N", "train N at a time (as many as there are processors)",
+     ES_OPT_INT(arguments, n_at_once, 1, 1024),
+     .expects = "a number from 1 to 1024"},
+    {"status", 0, NULL, "say how far the sweep in DIR is",
+     ES_OPT_FLAG(arguments, status)},
+    {"slurm", 0, NULL,
+     "submit the runs to Slurm, a task each; print the job's id",
+     ES_OPT_FLAG(arguments, slurm)},
+    {"run", 0, "NAME", "train one run of the sweep in DIR: what a task does",
+     ES_OPT_TEXT(arguments, run)},
+    {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
+    {"no-stop", 0, NULL, "leave a run going that is doomed",
+     ES_OPT_FLAG(arguments, no_stop)},
+    {"dry-run", 0, NULL,
+     "print the command line of each run, or the batch script; train nothing",
+     ES_OPT_FLAG(arguments, dry_run)},
+    ES_HELP_OPTION,
 };
+
+static int sweep_main(int argc, char **argv);
 
 const es_command es_sweep_command = {
     .name = "entropy-scan sweep",
@@ -75,62 +96,10 @@ const es_command es_sweep_command = {
         "At the end it prints what entropy-scan DIR/*.db --compare --check\n"
         "does, draws DIR/bands.png, and exits as --check; with 4 if a run "
         "broke.",
-    .options = options,
-    .n_options = sizeof options / sizeof options[0],
+    .options = table,
+    .n_options = sizeof table / sizeof table[0],
+    .main = sweep_main,
 };
-
-typedef struct arguments {
-    const char *input, *folder, *run;
-    const char *rules_file; /* --rules, or NULL */
-    es_rules_file rules;    /* of it */
-    size_t n_at_once;
-    bool status, slurm, no_stop, dry_run;
-} arguments;
-
-static es_status take_jobs(size_t *out, const char *text)
-{
-    int64_t n;
-    if (es_int_parse(&n, text, 1, 1024) != ES_OK)
-        return es_fail(ES_EUSAGE, "--jobs '%.40s': a number from 1 to 1024",
-                       text);
-    *out = (size_t)n;
-    return ES_OK;
-}
-
-static es_status take(void *user, int option, const char *value)
-{
-    arguments *to = user;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        return es_command_one_file(&to->input, value);
-    case OUTPUT:
-        to->folder = value;
-        return ES_OK;
-    case JOBS:
-        return take_jobs(&to->n_at_once, value);
-    case STATUS:
-        to->status = true;
-        return ES_OK;
-    case SLURM:
-        to->slurm = true;
-        return ES_OK;
-    case RUN:
-        to->run = value;
-        return ES_OK;
-    case RULES:
-        es_rules_file_free(&to->rules);
-        to->rules_file = value;
-        return es_rules_file_read(&to->rules, value);
-    case NO_STOP:
-        to->no_stop = true;
-        return ES_OK;
-    case DRY_RUN:
-        to->dry_run = true;
-        return ES_OK;
-    default:
-        return es_command_help(&es_sweep_command);
-    }
-}
 
 static es_status check(const arguments *given)
 {
@@ -171,77 +140,65 @@ static const es_rules_file *rules_of(const arguments *given)
 
 /* --- what came of it ------------------------------------------------------*/
 
-typedef struct scan_words {
-    char **argv; /* (n) owned, room for the plan and more */
-    size_t n;
-} scan_words;
-
-static void add_word(scan_words *to, char *word)
+/* Judges and shows; frees the options and their inputs. */
+static int scan_runs(es_scan_options *options, const char *rules_file,
+                     es_status status)
 {
-    if (word)
-        to->argv[to->n++] = word;
+    int code = 0;
+    if (status == ES_OK && rules_file && options->n_inputs) {
+        options->summary.rules = &options->rules;
+        status = es_rules_file_read(&options->rules, rules_file);
+    }
+    if (status == ES_OK && options->n_inputs)
+        status = es_scan_judge(options);
+    if (status != ES_OK)
+        code = es_command_exit(status);
+    else if (options->n_inputs)
+        code = es_scan_run(options);
+    for (size_t i = 0; i < options->n_inputs; i++)
+        free(options->inputs[i]);
+    es_scan_options_free(options);
+    return code;
 }
 
-/* The run files that are there: a broken run may have none. */
-static void add_files(scan_words *to, const char *folder,
-                      const es_sweep_plan *plan)
+/* What entropy-scan DIR/RUN.db --compare --check --bands=DIR/bands.png does, of
+   the run files that are there: a broken run may have none. */
+static int scan_all(const arguments *given, const es_sweep_plan *plan)
 {
-    for (size_t i = 0; i < plan->n; i++) {
-        char *path = es_sweep_path(folder, plan->runs[i].name, ".db");
+    es_scan_options options;
+    char *picture = NULL;
+    es_status status = es_scan_options_default(&options, plan->n);
+    if (status == ES_OK &&
+        asprintf(&picture, "%s/bands.png", given->folder) < 0) {
+        picture = NULL;
+        status = es_fail(ES_ENOMEM, "out of memory for a table");
+    }
+    for (size_t i = 0; status == ES_OK && i < plan->n; i++) {
+        char *path = es_sweep_path(given->folder, plan->runs[i].name, ".db");
         if (path && access(path, F_OK) == 0)
-            add_word(to, path);
+            options.inputs[options.n_inputs++] = path;
         else
             free(path);
     }
-}
-
-static void add_rules(scan_words *to, const char *file)
-{
-    if (!file)
-        return;
-    add_word(to, strdup("--rules"));
-    add_word(to, strdup(file));
-}
-
-/* One word for all: what people would type to see the same again. */
-static int scan_all(const arguments *given, const es_sweep_plan *plan)
-{
-    const char *folder = given->folder;
-    char *picture = NULL;
-    scan_words to = {.argv = calloc(plan->n + 8, sizeof *to.argv)};
-    if (!to.argv || asprintf(&picture, "--bands=%s/bands.png", folder) < 0) {
-        free(to.argv);
-        return es_command_exit(es_fail(ES_ENOMEM, "out of memory for a table"));
-    }
-    add_word(&to, strdup("entropy-scan"));
-    add_word(&to, picture);
-    add_word(&to, strdup("--compare"));
-    add_word(&to, strdup("--check"));
-    add_rules(&to, given->rules_file);
-    add_word(&to, strdup("--"));
-    size_t before = to.n;
-    add_files(&to, folder, plan);
-    int code = to.n > before ? es_scan_main((int)to.n, to.argv) : 0;
-    for (size_t i = 0; i < to.n; i++)
-        free(to.argv[i]);
-    free(to.argv);
+    es_figures_want_one(&options.figures, ES_FIGURE_BANDS, picture);
+    options.compare = options.check = true;
+    int code = scan_runs(&options, given->rules_file, status);
+    free(picture);
     return code;
 }
 
+/* The exit code of --check, without a table. */
 static int check_one(const arguments *given)
 {
-    char program[] = "entropy-scan", check[] = "--check", quiet[] = "--quiet",
-         rules[] = "--rules", dashes[] = "--";
+    es_scan_options options;
+    es_status status = es_scan_options_default(&options, 1);
     char *path = es_sweep_path(given->input, given->run, ".db");
-    char *file = given->rules_file ? strdup(given->rules_file) : NULL;
-    char *by_default[] = {program, check, quiet, dashes, path, NULL};
-    char *by_rules[] = {program, check, quiet, rules, file, dashes, path, NULL};
-    int code = !path  ? es_command_exit(ES_ENOMEM)
-               : file ? es_scan_main(7, by_rules)
-                      : es_scan_main(5, by_default);
-    free(file);
-    free(path);
-    return code;
+    if (status == ES_OK && path)
+        options.inputs[options.n_inputs++] = path;
+    else
+        free(path);
+    options.check = options.quiet = true;
+    return scan_runs(&options, given->rules_file, path ? status : ES_ENOMEM);
 }
 
 static int conclude(const arguments *given, const es_sweep_plan *plan,
@@ -403,11 +360,11 @@ static int sweep(const arguments *given)
     return given->run ? train_one(given) : plan_and_train(given);
 }
 
-int es_sweep_main(int argc, char **argv)
+static int sweep_main(int argc, char **argv)
 {
     arguments given = {.input = NULL};
     es_status status =
-        es_options_parse(&es_sweep_command, argc, argv, take, &given);
+        es_command_parse(&given, NULL, &es_sweep_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
     int code = status == ES_OK ? sweep(&given) : es_command_exit(status);

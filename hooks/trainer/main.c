@@ -42,17 +42,25 @@ static bool should_stop(void *user)
     return caught_signal != 0;
 }
 
-static void print_failure(void)
+/* The verbs, described at the end of the file. */
+static const es_command train_command, verify_command, bench_command,
+    probe_command, help_command;
+static const es_program program;
+
+/** The exit code of a status; prints the message of a failure. */
+static int failure(es_status status)
 {
-    fprintf(stderr, "entropy-train: %s\n", es_message());
+    if (status < 0)
+        fprintf(stderr, "entropy-train: %s\n", es_message());
+    return es_exit_code(status);
 }
 
-/** --help or --version was asked for and is printed. */
-static bool print_information(const es_settings *settings, es_verb verb)
+/** --help or --version was given and is printed. */
+static bool print_information(const es_settings *settings,
+                              const es_command *command)
 {
     if (settings->help)
-        es_program_print_help(stdout, es_settings_program(),
-                              es_settings_command(verb), 80);
+        es_program_print_help(stdout, &program, command, 80);
     else if (settings->version)
         puts("entropy-train " ES_VERSION);
     return settings->help || settings->version;
@@ -157,8 +165,7 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
                                int argc, char **argv)
 {
     es_settings_default(settings, ES_VERB_TRAIN);
-    es_status status =
-        es_settings_parse(settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
+    es_status status = es_settings_parse(settings, argc, argv);
     if (status != ES_OK || settings->help || settings->version)
         return status;
     if (settings->resume[0] && settings->init[0])
@@ -184,7 +191,7 @@ static int run_train(int argc, char **argv)
     es_train_result result;
     es_checkpoint *from = NULL;
     es_status status = read_settings(&settings, &from, argc, argv);
-    if (status == ES_OK && print_information(&settings, ES_VERB_TRAIN))
+    if (status == ES_OK && print_information(&settings, &train_command))
         return 0;
     if (status == ES_OK)
         status = settings.dry_run ? dry_run(&settings)
@@ -192,22 +199,10 @@ static int run_train(int argc, char **argv)
     es_checkpoint_close(from);
     if (status == ES_OK)
         return settings.dry_run ? 0 : report(&settings, &result);
-    print_failure();
-    return es_exit_code(status);
+    return failure(status);
 }
 
 /* --- probe --------------------------------------------------------------- */
-
-static es_status take_checkpoint(void *user, const char *argument)
-{
-    es_settings *settings = user;
-    if (settings->init[0])
-        return es_fail(ES_EUSAGE, "'%s': one checkpoint at a time", argument);
-    if (strlen(argument) >= sizeof settings->init)
-        return es_fail(ES_EUSAGE, "the checkpoint's path is too long");
-    strcpy(settings->init, argument);
-    return ES_OK;
-}
 
 static es_status probe(const es_settings *settings, es_probe_result *result)
 {
@@ -239,67 +234,46 @@ static int run_probe(int argc, char **argv)
     es_settings settings;
     es_probe_result result = {0};
     es_settings_default(&settings, ES_VERB_PROBE);
-    es_status status = es_settings_parse(&settings, ES_VERB_PROBE, argc, argv,
-                                         take_checkpoint, &settings);
-    if (status == ES_OK && print_information(&settings, ES_VERB_PROBE))
+    es_status status = es_settings_parse(&settings, argc, argv);
+    if (status == ES_OK && print_information(&settings, &probe_command))
         return 0;
     if (status == ES_OK)
         status = probe(&settings, &result);
-    if (status != ES_OK)
-        print_failure();
-    int code = status == ES_OK ? report_probe(&result) : es_exit_code(status);
+    int code = status == ES_OK ? report_probe(&result) : failure(status);
     es_probe_free(&result);
     return code;
 }
 
 /* --- verify and bench ---------------------------------------------------- */
 
-typedef struct words {
-    const char **items; /* borrowed */
-    size_t n;
-} words;
-
-static es_status take_argument(void *user, const char *argument)
+static es_status verify(const es_settings *settings, es_verify_counts *counts)
 {
-    words *list = user;
-    list->items[list->n++] = argument;
-    return ES_OK;
-}
-
-static es_status verify(const es_settings *settings, const words *cases,
-                        es_verify_counts *counts)
-{
-    if (cases->n == 0)
-        return es_fail(ES_EUSAGE, "no cases: name one directory or more");
+    const char *const *cases = (const char *const *)settings->cases;
     const es_ops *ops;
     char note[ES_MESSAGE_MAX];
+    if (settings->n_cases == 0)
+        return es_fail(ES_EUSAGE, "no cases: name one directory or more");
     es_status status = es_ops_choose(&ops, settings->backend,
                                      settings->precision, note, sizeof note);
-    if (status == ES_OK && note[0])
+    if (status != ES_OK)
+        return status;
+    if (note[0])
         print_warning(NULL, note);
-    return status == ES_OK
-               ? es_verify(stdout, cases->items, cases->n, ops,
-                           settings->precision, settings->threads, counts)
-               : status;
+    return es_verify(stdout, cases, settings->n_cases, ops, settings->precision,
+                     settings->threads, counts);
 }
 
 static int run_verify(int argc, char **argv)
 {
     es_settings settings;
-    words cases = {.items = calloc((size_t)argc + 1, sizeof *cases.items)};
     es_verify_counts counts = {0};
     es_settings_default(&settings, ES_VERB_VERIFY);
-    es_status status = es_fail(ES_ENOMEM, "out of memory");
-    if (cases.items)
-        status = es_settings_parse(&settings, ES_VERB_VERIFY, argc, argv,
-                                   take_argument, &cases);
-    if (status == ES_OK && !print_information(&settings, ES_VERB_VERIFY))
-        status = verify(&settings, &cases, &counts);
-    free(cases.items);
-    if (status != ES_OK) {
-        print_failure();
-        return es_exit_code(status);
-    }
+    es_status status = es_settings_parse(&settings, argc, argv);
+    if (status == ES_OK && !print_information(&settings, &verify_command))
+        status = verify(&settings, &counts);
+    free(settings.cases);
+    if (status != ES_OK)
+        return failure(status);
     /* What could not be built has not been verified. */
     return counts.failed + counts.not_built > 0 ? EXIT_RESULT : 0;
 }
@@ -308,41 +282,134 @@ static int run_bench(int argc, char **argv)
 {
     es_settings settings;
     es_settings_default(&settings, ES_VERB_BENCH);
-    es_status status =
-        es_settings_parse(&settings, ES_VERB_BENCH, argc, argv, NULL, NULL);
-    if (status == ES_OK && !print_information(&settings, ES_VERB_BENCH))
+    es_status status = es_settings_parse(&settings, argc, argv);
+    if (status == ES_OK && !print_information(&settings, &bench_command))
         status = es_bench(stdout, &settings);
-    if (status != ES_OK)
-        print_failure();
-    return es_exit_code(status);
+    return failure(status);
 }
 
 static int run_help(int argc, char **argv)
 {
-    es_status status =
-        es_program_help(stdout, es_settings_program(),
-                        &es_settings_help_command, argc, argv, 80);
-    if (status != ES_OK)
-        print_failure();
-    return es_exit_code(status);
+    return failure(
+        es_program_help(stdout, &program, &help_command, argc, argv, 80));
 }
+
+/* --- the verbs ----------------------------------------------------------- */
+
+/* Of every verb that has the option. */
+#define EMULATION                                                              \
+    "--emulate fp16 rounds what the forward pass of half precision keeps,\n"   \
+    "to the nearest and from 65520 on to infinity: the sum of embeddings,\n"   \
+    "the outputs of LayerNorm, q, k and v (before and after Pythia's\n"        \
+    "rotation), q.k before it is scaled, the heads' outputs, the residual\n"   \
+    "stream after every sub-block, what goes into and comes out of an FFN's\n" \
+    "activation, a scaled FFN's output, and the logits of the loss.\n"         \
+    "Products are summed in fp32; softmax, the loss, parameters, gradients\n"  \
+    "and the optimiser stay fp32; a gradient passes a rounding unchanged.\n\n"
+
+static const char train_details[] =
+    "Progress shows the heads as a bar, from the lowest entropy to the\n"
+    "highest: '_' below a quarter of the ceiling ln(T!)/T, '-' below half,\n"
+    "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
+    "A file RUN.db.stop beside the run file asks the training to stop.\n\n"
+    "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
+    "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
+    "at a stop, but none once a loss or a gradient is not finite. --resume\n"
+    "goes on with one: its settings, and what the options beside it change,\n"
+    "in the run file that --out names. What the model is cannot change, nor\n"
+    "can the data. Under another --name it becomes a run of its own.\n\n"
+    "--backend cuda needs libentropytrain_cuda.so beside the program, or the\n"
+    "file that ENTROPY_TRAIN_CUDA names, and a device. Parameters, optimiser,\n"
+    "statistics and sums are fp32 or better in every --precision; the loss of\n"
+    "fp16 is scaled: loss_scale is recorded, and a step that overflows is "
+    "left\n"
+    "out.\n\n"
+    "Exit codes: 0 all steps done, or stopped by such a file; 1 the loss was\n"
+    "no longer finite; 2 usage; 3 an input or output failed; 128+N ended by\n"
+    "signal N, the run closed as stopped. A checkpoint that is missing is a 3.";
+
+static const char verify_details[] =
+    "Each DIR holds one case: parameters, one micro-batch, and the expected\n"
+    "logits, losses, entropies and gradients. Prints a line for each case, "
+    "and\n"
+    "one for each array that is off: by more than 1e-4 of its norm in fp32,\n"
+    "0.03 in tf32 and fp16, 0.25 in bf16, and a little more where that is 0.\n"
+    "\n"
+    "Exit codes: 0 all cases pass, 1 one does not or cannot be built yet,\n"
+    "2 usage, 3 an input failed.";
+
+static const char bench_details[] =
+    "Trains on random tokens and takes single steps by turns, with recording\n"
+    "at every step and without measuring or recording. Prints tokens/s and\n"
+    "the share of a step that recording takes: the median of the differences\n"
+    "within pairs over the median of the steps without, and the interval that\n"
+    "holds that median with 95 % confidence.";
+
+static const char probe_details[] =
+    "Runs the held-out part of the data forward through a model that exists:\n"
+    "a checkpoint of entropy-train, or GPT-2 or GPT-NeoX (Pythia) weights as\n"
+    "Hugging Face's library saves them. Records loss, heads and layers as one\n"
+    "evaluation, and prints loss, perplexity and each layer's entropy, with\n"
+    "their standard deviation over the micro-batches.\n\n"
+    "The token file has to be made with the model's own tokenizer:\n"
+    "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
+    "the file of weights says, --ctx the longest it has positions for.\n"
+    "\n" EMULATION
+    "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
+    "output failed, 128+N ended by signal N.";
+
+static const es_command train_command = {
+    .name = "entropy-train",
+    .synopsis = "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
+                "       entropy-train VERB [OPTION...]",
+    .summary = "train a transformer, record its attention entropy",
+    .details = train_details,
+    ES_SETTINGS_OPTIONS(ES_VERB_TRAIN),
+    .main = run_train,
+};
+static const es_command verify_command = {
+    .name = "entropy-train verify",
+    .synopsis = "[OPTION...] DIR...",
+    .summary = "compare a back-end with reference cases",
+    .details = verify_details,
+    ES_SETTINGS_OPTIONS(ES_VERB_VERIFY),
+    .main = run_verify,
+};
+static const es_command bench_command = {
+    .name = "entropy-train bench",
+    .synopsis = "[OPTION...]",
+    .summary = "speed of training, and what recording costs",
+    .details = bench_details,
+    ES_SETTINGS_OPTIONS(ES_VERB_BENCH),
+    .main = run_bench,
+};
+static const es_command probe_command = {
+    .name = "entropy-train probe",
+    .synopsis = "CHECKPOINT --data FILE --out FILE [OPTION...]",
+    .summary = "record the heads of an existing model",
+    .details = probe_details,
+    ES_SETTINGS_OPTIONS(ES_VERB_PROBE),
+    .main = run_probe,
+};
+static const es_command help_command = {
+    .name = "entropy-train help",
+    .synopsis = ES_HELP_SYNOPSIS,
+    .summary = ES_HELP_SUMMARY,
+    .options = es_help_options,
+    .n_options = ES_N_HELP_OPTIONS,
+    .main = run_help,
+};
+static const es_command *const commands[] = {&train_command, &verify_command,
+                                             &bench_command, &probe_command,
+                                             &help_command};
+static const es_program program = {commands,
+                                   sizeof commands / sizeof *commands};
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int, char **);
-    } verbs[] = {{"train", run_train},
-                 {"probe", run_probe},
-                 {"verify", run_verify},
-                 {"bench", run_bench},
-                 {"help", run_help}};
-    int code = -1;
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs && code < 0; i++)
-        if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)
-            code = verbs[i].run(argc - 1, argv + 1);
-    if (code < 0)
-        code = run_train(argc, argv);
+    const bool is_named = argc > 1 && strcmp(argv[1], "train") == 0;
+    int code = is_named ? run_train(argc - 1, argv + 1)
+                        : es_program_run(&program, argc, argv);
     if (fflush(stdout) != 0 && code == 0) {
         fprintf(stderr, "entropy-train: standard output: write error\n");
         code = 3;

@@ -10,28 +10,22 @@ typedef struct both {
 } both;
 
 /** True if they differ. */
-static bool print_both(both *out, const es_setting *setting,
+static bool print_both(both *out, const es_option *setting,
                        const es_settings *then, const es_settings *now)
 {
-    es_setting_print(out->then, sizeof out->then, then, setting);
-    es_setting_print(out->now, sizeof out->now, now, setting);
+    es_option_print(out->then, sizeof out->then, then, setting);
+    es_option_print(out->now, sizeof out->now, now, setting);
     return strcmp(out->then, out->now) != 0;
-}
-
-static bool is_of_model(const es_setting *setting)
-{
-    /* An offset before it wraps around. */
-    return setting->offset - offsetof(es_settings, model) <
-           sizeof(es_model_config);
 }
 
 static es_status check_model(const es_settings *settings,
                              const es_checkpoint *checkpoint)
 {
     both values;
-    for (size_t i = 0; i < es_setting_count; i++) {
-        const es_setting *setting = &es_setting_table[i];
-        if (setting->kept && is_of_model(setting) &&
+    for (size_t i = 0; i < ES_N_SETTINGS; i++) {
+        const es_option *setting = &es_settings_table[i];
+        if (setting->tags & ES_SETTING_KEPT &&
+            es_setting_is_of_model(setting) &&
             print_both(&values, setting, es_checkpoint_settings(checkpoint),
                        settings))
             return es_fail(ES_EUSAGE, "--%s is %s, the checkpoint %s has %s",
@@ -57,8 +51,7 @@ es_status es_resume_settings(es_settings *settings,
                              char **argv)
 {
     *settings = *es_checkpoint_settings(checkpoint);
-    es_status status =
-        es_settings_parse(settings, ES_VERB_TRAIN, argc, argv, NULL, NULL);
+    es_status status = es_settings_parse(settings, argc, argv);
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
     if (status == ES_OK && !settings->checkpoint[0])
@@ -81,9 +74,9 @@ char *es_resume_describe(char *out, size_t size,
     snprintf(out, size, "resumed at step %" PRId64 " from %.512s",
              es_checkpoint_state_of(checkpoint)->step,
              es_checkpoint_path(checkpoint));
-    for (size_t i = 0; i < es_setting_count; i++) {
-        const es_setting *setting = &es_setting_table[i];
-        if (!setting->kept ||
+    for (size_t i = 0; i < ES_N_SETTINGS; i++) {
+        const es_option *setting = &es_settings_table[i];
+        if (!(setting->tags & ES_SETTING_KEPT) ||
             !print_both(&values, setting, es_checkpoint_settings(checkpoint),
                         settings))
             continue;

@@ -1,3 +1,7 @@
+/*
+ * Starting from a file of weights: which settings it determines, and loading it
+ * into a trainer.
+ */
 #include "hooks/trainer/start.h"
 
 #include "hooks/trainer/files/weights.h"
@@ -12,34 +16,23 @@ static const char *const determined[] = {
     "ctx",    "vocab",       "bias",     "final-norm", "gamma",
     "lambda", "ereg-reduce", "mlp-mult", "batch",      "emulate"};
 
-static size_t row_of(const char *name)
-{
-    size_t i = 0;
-    while (i < es_setting_count && strcmp(es_setting_table[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 static bool is_given(const es_settings *settings, const char *name)
 {
-    size_t row = row_of(name);
-    return row < es_setting_count && settings->given[row];
+    const es_option *setting = es_setting_find(name);
+    return setting && settings->given[setting - es_settings_table];
 }
 
 /** Copies a setting, as text: that serves every kind of it. */
-static es_status take(es_settings *settings, const es_settings *from,
-                      const char *name)
+static es_status copy_setting(es_settings *settings, const es_settings *from,
+                              const char *name)
 {
     char value[ES_SETTING_TEXT_MAX];
-    size_t row = row_of(name);
-    if (row == es_setting_count)
+    const es_option *setting = es_setting_find(name);
+    if (!setting)
         return es_fail(ES_EINTERNAL, "--%s: not in the table of settings",
                        name);
-    es_setting_print(value, sizeof value, from, &es_setting_table[row]);
-    es_status status =
-        es_setting_set(settings, &es_setting_table[row], value, from->init);
-    settings->given[row] = false;
-    return status;
+    es_option_print(value, sizeof value, from, setting);
+    return es_option_set(settings, setting, value, from->init);
 }
 
 static es_status settle(es_settings *settings, const es_weights *weights)
@@ -54,7 +47,7 @@ static es_status settle(es_settings *settings, const es_weights *weights)
         bool unknown = strcmp(name, "ctx") == 0 && model->ctx == 0;
         bool open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
         if (!unknown && (open || !is_given(settings, name)))
-            status = take(settings, &from, name);
+            status = copy_setting(settings, &from, name);
     }
     return status == ES_OK ? es_weights_check(weights, &settings->model)
                            : status;

@@ -258,7 +258,7 @@ static es_status parse(es_settings *out, es_verb verb, char *value)
 {
     char *words[] = {"entropy-train", "--emulate", value};
     es_settings_default(out, verb);
-    return es_settings_parse(out, verb, 3, words, NULL, NULL);
+    return es_settings_parse(out, 3, words);
 }
 
 static void test_emulate_model__option(void **state)

@@ -14,7 +14,7 @@ static es_status parse(es_settings *out, char **words)
     while (words[n])
         n++;
     es_settings_default(out, ES_VERB_TRAIN);
-    return es_settings_parse(out, ES_VERB_TRAIN, n, words, NULL, NULL);
+    return es_settings_parse(out, n, words);
 }
 #define PARSE(out, ...)                                                        \
     parse(out, (char *[]){"entropy-train", __VA_ARGS__, NULL})

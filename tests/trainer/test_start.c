@@ -53,8 +53,7 @@ static es_settings parse(const char *n_head, char *option, char *value)
                     "--threads", "1",      option, value};
     es_settings s;
     es_settings_default(&s, ES_VERB_PROBE);
-    if (es_settings_parse(&s, ES_VERB_PROBE, option ? 8 : 6, argv, NULL,
-                          NULL) != ES_OK)
+    if (es_settings_parse(&s, option ? 8 : 6, argv) != ES_OK)
         fail_msg("%s", es_message());
     snprintf(s.init, sizeof s.init, "%s", weights);
     FILE *file = fopen(config, "w");

@@ -2,11 +2,16 @@
 #include "cli/alerts/rules/rules_file.h"
 #include "cli/program/command.h"
 
-enum { HELP };
+typedef struct arguments {
+    const char *path; /* NULL: none */
+} arguments;
 
 static const es_option table[] = {
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_TEXT(arguments, path)},
+    ES_HELP_OPTION,
 };
+
+static int rules_main(int argc, char **argv);
 
 const es_command es_rules_command = {
     .name = "entropy-scan rules",
@@ -18,26 +23,20 @@ const es_command es_rules_command = {
                "what it comes to.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
+    .main = rules_main,
 };
 
-static es_status take(void *user, int option, const char *value)
+static int rules_main(int argc, char **argv)
 {
-    if (option == ES_OPTION_ARGUMENT)
-        return es_command_one_file(user, value);
-    return es_command_help(&es_rules_command);
-}
-
-int es_rules_main(int argc, char **argv)
-{
-    const char *path = NULL;
+    arguments given = {.path = NULL};
     es_rules_file file;
     es_rules_file_default(&file);
     es_status status =
-        es_options_parse(&es_rules_command, argc, argv, take, &path);
-    if (status == ES_OK && path)
-        status = es_rules_file_read(&file, path);
+        es_command_parse(&given, NULL, &es_rules_command, argc, argv);
+    if (status == ES_OK && given.path)
+        status = es_rules_file_read(&file, given.path);
     if (status == ES_OK)
-        es_rules_file_print(stdout, &file, !path);
+        es_rules_file_print(stdout, &file, !given.path);
     es_rules_file_free(&file);
     return es_command_exit(status);
 }

@@ -11,70 +11,122 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ONCE,
-    CHECK,
-    RULES,
-    STATE,
-    SEVERITY,
-    EXEC,
-    EXEC_TIMEOUT,
-    WEBHOOK_ENV,
-    WEBHOOK_FILE,
-    WEBHOOK_FORMAT,
-    WEBHOOK_TIMEOUT,
-    STOP,
-    STOP_AT,
-    TEXTFILE,
-    POLL,
-    JSON,
-    HELP
-};
+typedef struct arguments {
+    es_watcher_options watcher;
+    es_rules_file rules;
+    char **roots; /* (n_roots) */
+    size_t n_roots;
+    char *state;                  /* made here, if none was given */
+    enum { PLAIN, SLACK } format; /* of posts */
+    bool check;
+} arguments;
+
+/* --- options --------------------------------------------------------------*/
+
+static es_status read_severity(void *severity, const es_option *option,
+                               const char *value, const char *where)
+{
+    (void)option;
+    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++)
+        if (strcmp(value, es_severity_name((es_severity)i)) == 0) {
+            *(es_severity *)severity = (es_severity)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "%s '%.40s': info, warning, error or critical",
+                   where, value);
+}
+
+static es_status read_command(void *field, const es_option *option,
+                              const char *value, const char *where)
+{
+    es_deliver_options *deliver = field;
+    (void)option, (void)where;
+    es_words_free(deliver->command);
+    deliver->command = NULL;
+    return es_words_split(&deliver->command, value);
+}
+
+static es_status read_url_from_env(void *field, const es_option *option,
+                                   const char *value, const char *where)
+{
+    es_webhook *webhook = field;
+    (void)option, (void)where;
+    free(webhook->url);
+    webhook->url = NULL;
+    return es_webhook_from_env(&webhook->url, value);
+}
+
+static es_status read_url_from_file(void *field, const es_option *option,
+                                    const char *value, const char *where)
+{
+    es_webhook *webhook = field;
+    (void)option, (void)where;
+    free(webhook->url);
+    webhook->url = NULL;
+    return es_webhook_from_file(&webhook->url, value);
+}
+
+static const char *const formats[] = {"plain", "slack", NULL};
+#define SECONDS(field)                                                         \
+    ES_OPT_REAL(arguments, field, 0.1, 86400),                                 \
+        .expects = "seconds, from 0.1 to 86400"
 
 static const es_option options[] = {
-    [ONCE] = {"once", 0, NULL, "tell what is there and end"},
-    [CHECK] = {"check", 0, NULL,
-               "with --once: exit 1 if there is an alert of severity error or "
-               "above, told before or not"},
-    [RULES] = {"rules", 0, "FILE",
-               "judge by this file's thresholds and rules too (entropy-scan "
-               "rules prints one), and stop a run where one says so"},
-    [STATE] = {"state", 0, "FILE",
-               "keep what was told in FILE, which no other user may own (one "
-               "for each first folder, below $XDG_STATE_HOME/entropy-scan "
-               "or ~/.local/state/entropy-scan)"},
-    [SEVERITY] = {"severity", 0, "LEVEL",
-                  "tell of alerts from LEVEL on: info, warning, error, "
-                  "critical (error)"},
-    [EXEC] = {"exec", 0, "CMD",
-              "run CMD for each alert, with the alert as JSON on its standard "
-              "input; split into words as by a shell, run without one"},
-    [EXEC_TIMEOUT] = {"exec-timeout", 0, "SECONDS",
-                      "end a CMD that takes longer (30)"},
-    [WEBHOOK_ENV] = {"webhook-env", 0, "NAME",
-                     "post each alert to the URL in the environment variable "
-                     "NAME"},
-    [WEBHOOK_FILE] = {"webhook-file", 0, "FILE",
-                      "the same to the URL in the first line of FILE"},
-    [WEBHOOK_FORMAT] = {"webhook-format", 0, "FORMAT",
-                        "plain: the alert as JSON; slack: {\"text\":...} "
-                        "(plain)"},
-    [WEBHOOK_TIMEOUT] = {"webhook-timeout", 0, "SECONDS",
-                         "give up a try that takes longer (10)"},
-    [STOP] = {"stop", 0, NULL,
-              "ask the training to stop at the first critical alert of a run, "
-              "through RUN.db.stop"},
-    [STOP_AT] = {"stop-at", 0, "LEVEL",
-                 "the same at an alert of LEVEL or above"},
-    [TEXTFILE] = {"textfile", 0, "FILE",
-                  "keep FILE up to date with OpenMetrics text: alerts, files, "
-                  "deliveries"},
-    [POLL] = {"poll", 0, "SECONDS",
-              "look at the files at least that often, whatever the system says "
-              "of changes (5)"},
-    [JSON] = {"json", 0, NULL, "print each alert as a JSON object on a line"},
-    [HELP] = ES_HELP_OPTION,
+    {.name = NULL, ES_OPT_LIST(arguments, roots, n_roots)},
+    {"once", 0, NULL, "tell what is there and end",
+     ES_OPT_FLAG(arguments, watcher.once)},
+    {"check", 0, NULL,
+     "with --once: exit 1 if there is an alert of severity error or above, "
+     "told before or not",
+     ES_OPT_FLAG(arguments, check)},
+    {"rules", 0, "FILE",
+     "judge by this file's thresholds and rules too (entropy-scan rules "
+     "prints one), and stop a run where one says so",
+     ES_OPT_CALL(arguments, rules, es_command_rules)},
+    {"state", 0, "FILE",
+     "keep what was told in FILE, which no other user may own (one for each "
+     "first folder, below $XDG_STATE_HOME/entropy-scan or "
+     "~/.local/state/entropy-scan)",
+     ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
+    {"severity", 0, "LEVEL",
+     "tell of alerts from LEVEL on: info, warning, error, critical",
+     ES_OPT_CALL(arguments, watcher.least, read_severity), .value = "error"},
+    {"exec", 0, "CMD",
+     "run CMD for each alert, with the alert as JSON on its standard input; "
+     "split into words as by a shell, run without one",
+     ES_OPT_CALL(arguments, watcher.deliver, read_command)},
+    {"exec-timeout", 0, "SECONDS", "end a CMD that takes longer",
+     SECONDS(watcher.deliver.command_limit), .value = "30"},
+    {"webhook-env", 0, "NAME",
+     "post each alert to the URL in the environment variable NAME",
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url_from_env)},
+    {"webhook-file", 0, "FILE", "the same to the URL in the first line of FILE",
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url_from_file)},
+    {"webhook-format", 0, "FORMAT",
+     "plain: the alert as JSON; slack: {\"text\":...}",
+     ES_OPT_CHOICE(arguments, format, formats), .expects = "plain or slack",
+     .value = "plain"},
+    {"webhook-timeout", 0, "SECONDS", "give up a try that takes longer",
+     SECONDS(watcher.deliver.webhook.timeout), .value = "10"},
+    {"stop", 0, NULL,
+     "ask the training to stop at the first critical alert of a run, through "
+     "RUN.db.stop",
+     ES_OPT_SET(arguments, watcher.stop_at, ES_SEVERITY_CRITICAL)},
+    {"stop-at", 0, "LEVEL", "the same at an alert of LEVEL or above",
+     ES_OPT_CALL(arguments, watcher.stop_at, read_severity)},
+    {"textfile", 0, "FILE",
+     "keep FILE up to date with OpenMetrics text: alerts, files, deliveries",
+     ES_OPT_TEXT(arguments, watcher.textfile)},
+    {"poll", 0, "SECONDS",
+     "look at the files at least that often, whatever the system says of "
+     "changes",
+     SECONDS(watcher.poll), .value = "5"},
+    {"json", 0, NULL, "print each alert as a JSON object on a line",
+     ES_OPT_FLAG(arguments, watcher.deliver.json)},
+    ES_HELP_OPTION,
 };
+
+static int watch_main(int argc, char **argv);
 
 const es_command es_watch_command = {
     .name = "entropy-scan watch",
@@ -114,114 +166,8 @@ const es_command es_watch_command = {
         "--once exits with 3 if a delivery was given up or is still owed.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .main = watch_main,
 };
-
-typedef struct arguments {
-    es_watcher_options watcher;
-    es_rules_file rules;
-    const char **roots; /* (n_roots) room for all of argv */
-    char *state;        /* made here, if none was given */
-    bool check;
-} arguments;
-
-/* --- options --------------------------------------------------------------*/
-
-static es_status take_severity(es_severity *out, const char *name,
-                               const char *text)
-{
-    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++)
-        if (strcmp(text, es_severity_name((es_severity)i)) == 0) {
-            *out = (es_severity)i;
-            return ES_OK;
-        }
-    return es_fail(ES_EUSAGE, "--%s '%.40s': info, warning, error or critical",
-                   name, text);
-}
-
-static es_status take_seconds(double *out, const char *name, const char *text)
-{
-    if (es_double_parse(out, text) == ES_OK && *out >= 0.1 && *out <= 86400)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "--%s '%.40s': seconds, from 0.1 to 86400", name,
-                   text);
-}
-
-static es_status take_command(es_deliver_options *to, const char *text)
-{
-    es_words_free(to->command);
-    to->command = NULL;
-    return es_words_split(&to->command, text);
-}
-
-static es_status take_webhook(es_webhook *to, int option, const char *value)
-{
-    free(to->url);
-    to->url = NULL;
-    return option == WEBHOOK_ENV ? es_webhook_from_env(&to->url, value)
-                                 : es_webhook_from_file(&to->url, value);
-}
-
-static es_status take_format(es_webhook *to, const char *value)
-{
-    to->slack = strcmp(value, "slack") == 0;
-    if (!to->slack && strcmp(value, "plain") != 0)
-        return es_fail(ES_EUSAGE, "--webhook-format '%.40s': plain or slack",
-                       value);
-    return ES_OK;
-}
-
-static es_status take(void *user, int option, const char *value)
-{
-    arguments *to = user;
-    es_watcher_options *watcher = &to->watcher;
-    switch (option) {
-    case ES_OPTION_ARGUMENT:
-        to->roots[watcher->n_roots++] = value;
-        return ES_OK;
-    case ONCE:
-        watcher->once = true;
-        return ES_OK;
-    case CHECK:
-        to->check = true;
-        return ES_OK;
-    case RULES:
-        es_rules_file_free(&to->rules);
-        return es_rules_file_read(&to->rules, value);
-    case STATE:
-        watcher->deliver.ledger = value;
-        return ES_OK;
-    case SEVERITY:
-        return take_severity(&watcher->least, "severity", value);
-    case EXEC:
-        return take_command(&watcher->deliver, value);
-    case EXEC_TIMEOUT:
-        return take_seconds(&watcher->deliver.command_limit, "exec-timeout",
-                            value);
-    case WEBHOOK_ENV:
-    case WEBHOOK_FILE:
-        return take_webhook(&watcher->deliver.webhook, option, value);
-    case WEBHOOK_FORMAT:
-        return take_format(&watcher->deliver.webhook, value);
-    case WEBHOOK_TIMEOUT:
-        return take_seconds(&watcher->deliver.webhook.timeout,
-                            "webhook-timeout", value);
-    case STOP:
-        watcher->stop_at = ES_SEVERITY_CRITICAL;
-        return ES_OK;
-    case STOP_AT:
-        return take_severity(&watcher->stop_at, "stop-at", value);
-    case TEXTFILE:
-        watcher->textfile = value;
-        return ES_OK;
-    case POLL:
-        return take_seconds(&watcher->poll, "poll", value);
-    case JSON:
-        watcher->deliver.json = true;
-        return ES_OK;
-    default:
-        return es_command_help(&es_watch_command);
-    }
-}
 
 static es_status choose_state(arguments *given)
 {
@@ -234,27 +180,26 @@ static es_status choose_state(arguments *given)
 
 static es_status parse(arguments *given, int argc, char **argv)
 {
-    given->watcher = (es_watcher_options){.least = ES_SEVERITY_ERROR,
-                                          .poll = 5,
-                                          .deliver.command_limit = 30,
-                                          .deliver.webhook.timeout = 10};
-    given->roots = calloc((size_t)argc, sizeof *given->roots);
-    if (!given->roots)
-        return es_fail(ES_ENOMEM, "out of memory for %d arguments", argc);
-    given->watcher.roots = given->roots;
+    es_watcher_options *watcher = &given->watcher;
     es_rules_file_default(&given->rules);
     es_status status =
-        es_options_parse(&es_watch_command, argc, argv, take, given);
-    if (status == ES_OK && !given->watcher.n_roots)
-        status = es_fail(ES_EUSAGE, "nothing to watch: name run files or "
-                                    "folders");
-    if (status == ES_OK && given->check && !given->watcher.once)
-        status = es_fail(ES_EUSAGE, "--check: only with --once");
-    if (status == ES_OK && es_rules_file_is_set(&given->rules))
-        given->watcher.rules = &given->rules;
-    if (status == ES_OK && given->watcher.textfile)
-        status = es_output_check_text(given->watcher.textfile, NULL, 0);
-    return status == ES_OK ? choose_state(given) : status;
+        es_command_parse(given, NULL, &es_watch_command, argc, argv);
+    if (status != ES_OK)
+        return status;
+    watcher->roots = (const char *const *)given->roots;
+    watcher->n_roots = given->n_roots;
+    watcher->deliver.webhook.slack = given->format == SLACK;
+    if (!watcher->n_roots)
+        return es_fail(ES_EUSAGE, "nothing to watch: name run files or "
+                                  "folders");
+    if (given->check && !watcher->once)
+        return es_fail(ES_EUSAGE, "--check: only with --once");
+    if (es_rules_file_is_set(&given->rules))
+        watcher->rules = &given->rules;
+    if (watcher->textfile &&
+        (status = es_output_check_text(watcher->textfile, NULL, 0)) != ES_OK)
+        return status;
+    return choose_state(given);
 }
 
 /* --- the verb -------------------------------------------------------------*/
@@ -274,7 +219,7 @@ static int exit_code(const arguments *given, const es_watcher_result *result)
     return given->check && result->alarms;
 }
 
-int es_watch_main(int argc, char **argv)
+static int watch_main(int argc, char **argv)
 {
     arguments given = {0};
     es_watcher_result result;

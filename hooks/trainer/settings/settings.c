@@ -1,5 +1,11 @@
-#include "hooks/trainer/settings/settings.h"
-
+/*
+ * The settings of entropy-train: defaults, rows by name, and reading them from
+ * configuration files and the command line.
+ *
+ * A configuration file is not read with inih: Debian's joins a line that begins
+ * with a blank to the one before, ends values at " ;", takes "name: value", and
+ * cuts lines at 200 bytes, fewer than a path may have.
+ */
 #include "analyzer/base/text.h"
 #include "hooks/trainer/settings/settings_internal.h"
 #include "store/infile.h"
@@ -29,105 +35,44 @@ void es_settings_default(es_settings *out, es_verb verb)
     out->model.vocab = 256;
 }
 
-/* --- one value ----------------------------------------------------------- */
-
-static es_status set_flag(void *at, const char *value, const char *where)
+const void *es_settings_defaults(const es_command *command)
 {
-    bool flag = !value || strcmp(value, "true") == 0;
-    if (!flag && strcmp(value, "false") != 0)
-        return es_fail(ES_EUSAGE, "%s: '%s' is neither true nor false", where,
-                       value);
-    memcpy(at, &flag, sizeof flag);
-    return ES_OK;
+    static es_settings defaults;
+    es_settings_default(&defaults, (es_verb)command->takes);
+    return &defaults;
 }
 
-static es_status set_whole(void *at, const es_setting *setting,
-                           const char *value, const char *where)
+/* --- rows ---------------------------------------------------------------- */
+
+const es_option *es_setting_find(const char *name)
 {
-    int64_t number;
-    if (es_int_parse(&number, value, (int64_t)setting->low,
-                     (int64_t)setting->high) != ES_OK)
-        return es_fail(ES_EUSAGE, "%s: %s", where, es_message());
-    if (setting->kind == ES_SETTING_INT) {
-        int narrow = (int)number;
-        memcpy(at, &narrow, sizeof narrow);
-    } else {
-        memcpy(at, &number, sizeof number);
-    }
-    return ES_OK;
+    for (size_t i = 0; i < ES_N_SETTINGS; i++)
+        if (es_settings_table[i].name &&
+            strcmp(es_settings_table[i].name, name) == 0)
+            return &es_settings_table[i];
+    return NULL;
 }
 
-static es_status set_real(void *at, const es_setting *setting,
-                          const char *value, const char *where)
+bool es_setting_is_of_model(const es_option *setting)
 {
-    double number;
-    if (es_double_parse(&number, value) != ES_OK)
-        return es_fail(ES_EUSAGE, "%s: %s", where, es_message());
-    if (!(number >= setting->low && number <= setting->high))
-        return es_fail(ES_EUSAGE, "%s: %s is not between %.10g and %.10g",
-                       where, value, setting->low, setting->high);
-    memcpy(at, &number, sizeof number);
-    return ES_OK;
+    return setting->name && setting->offset < offsetof(es_settings, train);
 }
 
-static es_status set_text(char *at, const es_setting *setting,
-                          const char *value, const char *where)
+bool es_setting_is_kept(const es_option *setting, const es_settings *settings)
 {
-    if (!*value || strlen(value) >= setting->size)
-        return es_fail(ES_EUSAGE, "%s: must have 1 to %zu bytes", where,
-                       setting->size - 1);
-    strcpy(at, value);
-    return ES_OK;
+    const unsigned tags = setting->tags;
+    if (!(tags & ES_SETTING_KEPT))
+        return false;
+    return settings->verb == ES_VERB_PROBE
+               ? es_setting_is_of_model(setting) || (tags & ES_VERB_PROBE)
+               : tags & ES_VERB_TRAIN;
 }
 
-static es_status set_choice(void *at, const es_setting *setting,
-                            const char *value, const char *where)
-{
-    char names[128] = "";
-    for (int i = 0; setting->choices[i]; i++) {
-        if (strcmp(setting->choices[i], value) == 0) {
-            memcpy(at, &i, sizeof i);
-            return ES_OK;
-        }
-        size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, i ? ", %s" : "%s",
-                 setting->choices[i]);
-    }
-    return es_fail(ES_EUSAGE, "%s: '%s' is none of %s", where, value, names);
-}
-
-static es_status set_arch(void *at, const char *value, const char *where)
-{
-    es_arch arch;
-    if (es_arch_parse(&arch, value) != ES_OK)
-        return es_fail(ES_EUSAGE, "%s: %s", where, es_message());
-    memcpy(at, &arch, sizeof arch);
-    return ES_OK;
-}
-
-es_status es_setting_set(es_settings *settings, const es_setting *setting,
+es_status es_setting_set(es_settings *settings, const es_option *setting,
                          const char *value, const char *where)
 {
-    void *at = (char *)settings + setting->offset;
-    settings->given[setting - es_setting_table] = true;
-    switch (setting->kind) {
-    case ES_SETTING_FLAG:
-        return set_flag(at, value, where);
-    case ES_SETTING_INT:
-    case ES_SETTING_LONG:
-        return set_whole(at, setting, value, where);
-    case ES_SETTING_REAL:
-        return set_real(at, setting, value, where);
-    case ES_SETTING_TEXT:
-        return set_text(at, setting, value, where);
-    case ES_SETTING_CHOICE:
-        return set_choice(at, setting, value, where);
-    case ES_SETTING_ARCH:
-        return set_arch(at, value, where);
-    case ES_SETTING_FILE:
-        return es_settings_read(settings, value);
-    }
-    return es_fail(ES_EINTERNAL, "%s: no such kind of setting", where);
+    settings->given[setting - es_settings_table] = true;
+    return es_option_set(settings, setting, value, where);
 }
 
 /* --- configuration files ------------------------------------------------- */
@@ -140,17 +85,6 @@ static char *trim(char *text)
     while (n > 0 && strchr(blanks, text[n - 1]))
         text[--n] = 0;
     return text;
-}
-
-static const es_setting *find_setting(const char *name)
-{
-    for (size_t i = 0; i < es_setting_count; i++) {
-        const es_setting *setting = &es_setting_table[i];
-        if (setting->kind != ES_SETTING_FILE &&
-            strcmp(setting->name, name) == 0)
-            return setting;
-    }
-    return NULL;
 }
 
 static es_status read_line(es_settings *settings, char *line, const char *path,
@@ -168,8 +102,8 @@ static es_status read_line(es_settings *settings, char *line, const char *path,
     name = trim(name);
     for (char *c = name; *c; c++)
         *c = *c == '_' ? '-' : *c;
-    const es_setting *setting = find_setting(name);
-    if (!setting)
+    const es_option *setting = es_setting_find(name);
+    if (!setting || strcmp(name, "config") == 0)
         return es_fail(ES_EUSAGE, "%s:%d: %s: no such option", path, number,
                        name);
     char where[ES_PATH_SIZE + 64];
@@ -212,38 +146,16 @@ es_status es_settings_read(es_settings *settings, const char *path)
 
 /* --- the command line ---------------------------------------------------- */
 
-typedef struct parsing {
-    es_settings *settings;
-    const es_command *command;
-    es_argument_handler *arguments;
-    void *user;
-} parsing;
-
-static es_status take_option(void *user, int option, const char *value)
+es_status es_settings_parse(es_settings *settings, int argc, char **argv)
 {
-    parsing *p = user;
-    if (option == ES_OPTION_ARGUMENT && !p->arguments)
-        return es_fail(ES_EUSAGE, "'%s': %s takes no argument", value,
-                       p->command->name);
-    if (option == ES_OPTION_ARGUMENT)
-        return p->arguments(p->user, value);
-    const char *name = p->command->options[option].name;
-    for (size_t i = 0; i < es_setting_count; i++) {
-        if (strcmp(es_setting_table[i].name, name) != 0)
-            continue;
-        char where[64];
-        snprintf(where, sizeof where, "--%s", name);
-        return es_setting_set(p->settings, &es_setting_table[i], value, where);
-    }
-    return es_fail(ES_EINTERNAL, "--%s: not in the table of settings", name);
-}
-
-es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
-                            char **argv, es_argument_handler *arguments,
-                            void *user)
-{
-    parsing p = {settings, es_settings_command(verb), arguments, user};
-    return es_options_parse(p.command, argc, argv, take_option, &p);
+    const char *name =
+        settings->verb == ES_VERB_TRAIN    ? "entropy-train"
+        : settings->verb == ES_VERB_VERIFY ? "entropy-train verify"
+        : settings->verb == ES_VERB_BENCH  ? "entropy-train bench"
+                                           : "entropy-train probe";
+    const es_command command = {.name = name,
+                                ES_SETTINGS_OPTIONS(settings->verb)};
+    return es_options_parse(settings, settings->given, &command, argc, argv);
 }
 
 void es_settings_run_name(char out[ES_RUN_NAME_SIZE],

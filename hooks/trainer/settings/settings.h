@@ -12,7 +12,6 @@
 
 #define ES_PATH_SIZE 4096
 #define ES_RUN_NAME_SIZE 256
-#define ES_MAX_SETTINGS 96             /* rows of the table of options */
 #define ES_SETTINGS_FILE_MAX (1 << 20) /* a larger one is refused */
 
 typedef enum es_verb {
@@ -42,39 +41,46 @@ typedef struct es_settings {
     int64_t pairs;     /* of bench */
     bool random;       /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;
-    char init[ES_PATH_SIZE];     /* file of weights to start from; "": none */
-    es_verb verb;                /* whose settings these are */
-    bool given[ES_MAX_SETTINGS]; /* by row of the table: named by an option
-                                    or a configuration file */
+    char init[ES_PATH_SIZE]; /* file of weights to start from; "": none */
+    es_verb verb;            /* whose settings these are */
+    char **cases;            /* (n_cases) of verify; owned */
+    size_t n_cases;
+    bool given[ES_MAX_OPTIONS]; /* by row of es_settings_table: named by an
+                                   option or a configuration file */
 } es_settings;
 
 /** The published settings at a small size; for bench L6 H8 d256, B8 T128. */
 void es_settings_default(es_settings *out, es_verb verb);
 
-/** What a verb is called and takes, for --help; static, one thread. */
-const es_command *es_settings_command(es_verb verb);
+/** Tags of rows beside the verbs that take them: part of the configuration that
+ *  a run keeps; a probe takes it from the weights if it is not given. */
+#define ES_SETTING_KEPT (1u << 8)
+#define ES_SETTING_OF_WEIGHTS (1u << 9)
 
-/** entropy-train and its verbs; static, one thread. */
-const es_program *es_settings_program(void);
+/** One table for all verbs. Rows without a name are no options: arguments, or
+ *  unused ones at the end. */
+#define ES_N_SETTINGS ES_MAX_OPTIONS
+extern const es_option es_settings_table[ES_N_SETTINGS];
 
-/** The verb "help" of entropy-train. */
-extern const es_command es_settings_help_command;
+/** The defaults of the verb that the command is of; static, one thread. */
+const void *es_settings_defaults(const es_command *command);
 
-/** Gets an argument that is no option. Anything but ES_OK ends the parsing. */
-typedef es_status es_argument_handler(void *user, const char *argument);
+/** The members of a verb's es_command that this module has. */
+#define ES_SETTINGS_OPTIONS(verb)                                              \
+    .options = es_settings_table, .n_options = ES_N_SETTINGS, .takes = verb,   \
+    .hides = (verb) == ES_VERB_PROBE ? ES_SETTING_OF_WEIGHTS : 0,              \
+    .defaults = es_settings_defaults
 
 /**
- * Reads argv[1..argc) over what `settings` holds. Later options override
- * earlier ones; those of a --config file count where it is named.
- *
- *   arguments  NULL: an argument is an error
+ * Reads argv[1..argc) over what `settings` holds, as its verb takes it. Later
+ * options override earlier ones; those of a --config file count where it is
+ * named.
  *
  * ES_OK; ES_EUSAGE (the message names the option, or file and line); ES_EIO
- * (no such configuration file).
+ * (no such configuration file); ES_ENOMEM.
  */
-es_status es_settings_parse(es_settings *settings, es_verb verb, int argc,
-                            char **argv, es_argument_handler *arguments,
-                            void *user) ES_MUST_USE;
+es_status es_settings_parse(es_settings *settings, int argc,
+                            char **argv) ES_MUST_USE;
 
 /**
  * Reads a configuration: lines `name = value` with the names of the options

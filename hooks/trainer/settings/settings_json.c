@@ -1,4 +1,4 @@
-/* The configuration that a run keeps, read back. */
+/* The JSON of settings that a run or a checkpoint keeps, read back. */
 #include "hooks/trainer/settings/settings_internal.h"
 
 #include "analyzer/base/text.h"
@@ -9,14 +9,14 @@
 #define CHECKSUM "tokens_checksum"
 
 /** The kept setting that JSON calls `name`, with '_' for '-'. */
-static const es_setting *find_kept(const char *name)
+static const es_option *find_kept(const char *name)
 {
-    for (size_t i = 0; i < es_setting_count; i++) {
-        const es_setting *setting = &es_setting_table[i];
+    for (size_t i = 0; i < ES_N_SETTINGS; i++) {
+        const es_option *setting = &es_settings_table[i];
         const char *a = setting->name, *b = name;
-        while (*a && (*a == *b || (*a == '-' && *b == '_')))
+        while (a && *a && (*a == *b || (*a == '-' && *b == '_')))
             a++, b++;
-        if (setting->kept && !*a && !*b)
+        if (setting->tags & ES_SETTING_KEPT && !*a && !*b)
             return setting;
     }
     return NULL;
@@ -24,7 +24,7 @@ static const es_setting *find_kept(const char *name)
 
 /** A value as the text that es_setting_set takes; NULL for other types. */
 static const char *value_text(char number[ES_FLOAT_TEXT_MAX],
-                              const json_t *value, es_setting_kind kind)
+                              const json_t *value, es_option_type type)
 {
     if (json_is_string(value))
         return json_string_value(value);
@@ -33,7 +33,7 @@ static const char *value_text(char number[ES_FLOAT_TEXT_MAX],
     if (!json_is_real(value))
         return NULL;
     double real = json_real_value(value);
-    if (kind == ES_SETTING_REAL)
+    if (type == ES_OPTION_REAL)
         return es_double_print(number, real);
     snprintf(number, ES_FLOAT_TEXT_MAX, "%.0f", real);
     return number;
@@ -43,17 +43,17 @@ static es_status take_member(es_settings *settings, const char *name,
                              const json_t *value, const char *where)
 {
     char number[ES_FLOAT_TEXT_MAX], member[256];
-    const es_setting *setting = find_kept(name);
+    const es_option *setting = find_kept(name);
     if (!setting)
         return es_fail(ES_EVERSION,
                        "%s: setting %s is unknown: a newer entropy-train"
                        " wrote it",
                        where, name);
     snprintf(member, sizeof member, "%s: %s", where, setting->name);
-    const char *text = value_text(number, value, setting->kind);
+    const char *text = value_text(number, value, setting->type);
     if (!text)
         return es_fail(ES_EFORMAT, "%s: not a number or a text", member);
-    if (setting->kind == ES_SETTING_TEXT && !*text)
+    if (setting->type == ES_OPTION_COPY && !*text)
         return ES_OK; /* one that was not given */
     if (es_setting_set(settings, setting, text, member) != ES_OK)
         return es_fail(ES_EFORMAT, "%s", es_message());
