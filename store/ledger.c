@@ -207,7 +207,7 @@ static es_status open_file(es_ledger *ledger, const char *path)
     status = refuse_wal(database);
     if (status == ES_OK)
         status = es_database_harden(database);
-    /* Full: what is told of is on the disk before it is told. */
+    /* Full: an alert is on the disk before it is delivered. */
     if (status == ES_OK)
         status = es_database_execute(database, "PRAGMA synchronous = FULL");
     return status == ES_OK ? make_or_check(ledger) : status;
@@ -275,9 +275,9 @@ static es_status end(es_ledger *ledger, es_status status)
 }
 
 /* Runs a statement without rows, and how many rows it changed. */
-static es_status run(es_ledger *ledger, int which, int64_t *n_changed)
+static es_status run(es_ledger *ledger, int statement, int64_t *n_changed)
 {
-    sqlite3_stmt *s = ledger->statements[which];
+    sqlite3_stmt *s = ledger->statements[statement];
     es_status status = es_database_status(&ledger->database, sqlite3_step(s));
     if (n_changed)
         *n_changed = sqlite3_changes(ledger->database.handle);

@@ -1,5 +1,5 @@
 /**
- * What a watcher has found and told: a small database of its own, never the
+ * What a watcher has found and reported: a small database of its own, never the
  * run file. Alerts are entered once, each with the deliveries that it owes;
  * a delivery is claimed by exactly one process before it is made, so that
  * watchers that are killed, restarted or run side by side neither repeat one

@@ -92,10 +92,10 @@ static es_status set_text(es_about *about, const member *m, const char *text)
 /* Bytes of the character at `text` that may stand as they are; 0: escape. */
 static size_t plain_length(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    if (*at < 0x20 || *at == 0x7f || *at == '\\')
+    const unsigned char *c = (const unsigned char *)text;
+    if (*c < 0x20 || *c == 0x7f || *c == '\\')
         return 0;
-    if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+    if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
         return 0; /* C1 */
     size_t left = strnlen(text, 4);
     for (size_t n = 1; n <= left; n++)
@@ -108,17 +108,17 @@ static size_t plain_length(const char *text)
 static void put_escaped(FILE *out, const char *text, const char *also,
                         bool double_quotes)
 {
-    for (const char *at = text; *at;) {
-        size_t n = plain_length(at);
-        bool blank_end = *at == ' ' && (at == text || !at[1]);
-        if (!n || blank_end || strchr(also, *at)) {
-            fprintf(out, "\\x%02x", (unsigned char)*at++);
+    for (const char *c = text; *c;) {
+        size_t n = plain_length(c);
+        bool blank_end = *c == ' ' && (c == text || !c[1]);
+        if (!n || blank_end || strchr(also, *c)) {
+            fprintf(out, "\\x%02x", (unsigned char)*c++);
             continue;
         }
-        if (double_quotes && *at == '"')
+        if (double_quotes && *c == '"')
             fputc('"', out);
-        fwrite(at, 1, n, out);
-        at += n;
+        fwrite(c, 1, n, out);
+        c += n;
     }
 }
 
@@ -132,7 +132,7 @@ static int hex_digit(char c)
 /* \xNN in place; \x00 and anything else stays as it is. */
 static void unescape(char *text)
 {
-    char *to = text;
+    char *out = text;
     for (char *from = text; *from;) {
         int high = -1, low = -1;
         if (from[0] == '\\' && from[1] == 'x') {
@@ -140,13 +140,13 @@ static void unescape(char *text)
             low = high < 0 ? -1 : hex_digit(from[3]);
         }
         if (low >= 0 && (high || low)) {
-            *to++ = (char)(high * 16 + low);
+            *out++ = (char)(high * 16 + low);
             from += 4;
         } else {
-            *to++ = *from++;
+            *out++ = *from++;
         }
     }
-    *to = 0;
+    *out = 0;
 }
 
 /* --- columns --------------------------------------------------------------*/

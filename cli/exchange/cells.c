@@ -18,7 +18,7 @@ es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
     *cells = (es_cells){.file = file,
                         .line = line->number,
                         .separator = separator,
-                        .at = line->text,
+                        .next = line->text,
                         .end = line->text + line->n};
     if (line->cut)
         return es_fail(ES_EFORMAT, "%s: line %zu is longer than %d bytes", file,
@@ -48,30 +48,30 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static char *skip_blanks(const es_cells *cells, char *at)
+static char *skip_blanks(const es_cells *cells, char *next)
 {
-    while (at < cells->end && is_blank(*at) &&
-           (*at != cells->separator || cells->separator == ' '))
-        at++;
-    return at;
+    while (next < cells->end && is_blank(*next) &&
+           (*next != cells->separator || cells->separator == ' '))
+        next++;
+    return next;
 }
 
 /* Leaves the cell behind: `at` is where it ends in the line. */
-static void step_over(es_cells *cells, char *at)
+static void step_over(es_cells *cells, char *next)
 {
     if (cells->separator == ' ')
-        at = skip_blanks(cells, at);
-    else if (at < cells->end)
-        at++;
+        next = skip_blanks(cells, next);
+    else if (next < cells->end)
+        next++;
     else
-        at = NULL;
-    cells->at = at;
+        next = NULL;
+    cells->next = next;
 }
 
 /* A quoted cell, in place: a doubled quote stands for one. */
 static es_status take_quoted(es_cells *cells, char **text)
 {
-    char *from = cells->at + 1, *to = *text = cells->at;
+    char *from = cells->next + 1, *to = *text = cells->next;
     for (;;) {
         if (from == cells->end)
             return es_cells_fail(cells, "a quote is left open");
@@ -90,7 +90,7 @@ static es_status take_quoted(es_cells *cells, char **text)
 
 static void take_plain(es_cells *cells, char **text)
 {
-    char *from = cells->at;
+    char *from = cells->next;
     char *end = from;
     while (end < cells->end && *end != cells->separator)
         end++;
@@ -104,13 +104,13 @@ static void take_plain(es_cells *cells, char **text)
 
 es_status es_cells_next(es_cells *cells, char **text)
 {
-    if (cells->at)
-        cells->at = skip_blanks(cells, cells->at);
-    bool over = cells->separator == ' ' && cells->at == cells->end;
-    if (!cells->at || over)
+    if (cells->next)
+        cells->next = skip_blanks(cells, cells->next);
+    bool over = cells->separator == ' ' && cells->next == cells->end;
+    if (!cells->next || over)
         return ES_DONE;
     cells->column++;
-    if (cells->at < cells->end && *cells->at == '"')
+    if (cells->next < cells->end && *cells->next == '"')
         return take_quoted(cells, text);
     take_plain(cells, text);
     return ES_OK;

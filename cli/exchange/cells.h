@@ -8,7 +8,7 @@ typedef struct es_cells {
     const char *file;    /* for messages; borrowed */
     size_t line, column; /* of the cell that came last; both from 1 */
     char separator;
-    char *at, *end; /* at is NULL after the last cell */
+    char *next, *end; /* at is NULL after the last cell */
 } es_cells;
 
 /** ',' if the line has one, else ';', else a tab, else a blank: then runs of

@@ -153,16 +153,16 @@ static void print_step(export *e, int64_t step)
         e->columns[i].present = false;
 }
 
-static es_status keep(column *to, const float *values)
+static es_status keep(column *target, const float *values)
 {
-    size_t n = to->series.n_values;
-    if (!to->values)
-        to->values = es_resize(NULL, n, sizeof *values);
-    if (!to->values)
+    size_t n = target->series.n_values;
+    if (!target->values)
+        target->values = es_resize(NULL, n, sizeof *values);
+    if (!target->values)
         return es_fail(ES_ENOMEM, "out of memory for series %s",
-                       to->series.name);
-    memcpy(to->values, values, n * sizeof *values);
-    to->present = true;
+                       target->series.name);
+    memcpy(target->values, values, n * sizeof *values);
+    target->present = true;
     return ES_OK;
 }
 
@@ -175,14 +175,14 @@ static es_status print_samples(export *e, es_cursor *cursor)
     bool open = false;
     while ((status = es_cursor_next_of_run(cursor, &step, &values, &series)) ==
            ES_OK) {
-        column *to = find(e, &series);
-        if (!to)
+        column *target = find(e, &series);
+        if (!target)
             continue;
         if (open && step != open_step)
             print_step(e, open_step);
         open = true;
         open_step = step;
-        status = keep(to, values);
+        status = keep(target, values);
         if (status != ES_OK || ferror(e->out))
             return status;
     }

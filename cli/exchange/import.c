@@ -28,7 +28,7 @@ static bool is_blank_line(const es_line *line)
 es_status es_import_next(es_import *import, es_line *out)
 {
     for (;;) {
-        es_status status = es_lines_next(import->lines, out);
+        es_status status = es_line_reader_next(import->lines, out);
         if (status != ES_OK)
             return status;
         bool comment = out->text[0] == '#';
@@ -38,7 +38,7 @@ es_status es_import_next(es_import *import, es_line *out)
             status = es_about_read(&import->about, out->text);
         if (status == ES_EFORMAT)
             return es_fail(status, "%s: line %zu: %s",
-                           es_lines_name(import->lines), out->number,
+                           es_line_reader_name(import->lines), out->number,
                            es_message());
         if (status != ES_OK)
             return status;
@@ -71,12 +71,12 @@ es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
 }
 
 static es_status grow(es_import *import, int64_t *said, int64_t found,
-                      const char *what)
+                      const char *noun)
 {
     if (*said != ES_UNKNOWN && *said < found)
         return es_fail(ES_EFORMAT, "%s: has %lld %s, where %lld were announced",
-                       es_lines_name(import->lines), (long long)found, what,
-                       (long long)*said);
+                       es_line_reader_name(import->lines), (long long)found,
+                       noun, (long long)*said);
     if (*said == ES_UNKNOWN)
         *said = found;
     return ES_OK;
@@ -104,8 +104,9 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
         return status;
     if (info->n_layer > ES_MAX_VALUES / info->n_head)
         return es_fail(ES_EFORMAT, "%s: %lld layers of %lld heads: %s",
-                       es_lines_name(import->lines), (long long)info->n_layer,
-                       (long long)info->n_head, "too many");
+                       es_line_reader_name(import->lines),
+                       (long long)info->n_layer, (long long)info->n_head,
+                       "too many");
     if (info->n_layer > n_layer || info->n_head > n_head)
         import->largest_line = 0;
     for (size_t i = 0; i < n_series; i++)
@@ -121,7 +122,7 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
 static es_status check_growth(es_import *import, size_t n)
 {
     const es_run_info *info = &import->about.info;
-    uint64_t text = es_lines_bytes(import->lines);
+    uint64_t text = es_line_reader_bytes(import->lines);
     char line[48] = "its comments";
     import->bytes += n * sizeof(float);
     if (import->bytes <= ES_IMPORT_BYTES ||
@@ -132,7 +133,7 @@ static es_status check_growth(es_import *import, size_t n)
     return es_fail(ES_EFORMAT,
                    "%s: %lld layers of %lld heads, by %s: %llu KiB of text "
                    "would take more than %d MiB: check these numbers",
-                   es_lines_name(import->lines), (long long)info->n_layer,
+                   es_line_reader_name(import->lines), (long long)info->n_layer,
                    (long long)info->n_head, line,
                    (unsigned long long)(text >> 10), ES_IMPORT_BYTES >> 20);
 }
@@ -162,7 +163,7 @@ es_status es_import_sample(es_import *import, size_t series, int64_t step,
     return import->sink->sample(import->sink->user, series, step, values, n);
 }
 
-es_status es_import_parse(es_import_report *report, es_lines *lines,
+es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           es_import_format format,
                           const es_import_options *options,
                           const es_import_sink *sink)
@@ -173,14 +174,14 @@ es_status es_import_parse(es_import_report *report, es_lines *lines,
         .lines = lines, .options = options, .sink = sink, .report = report};
     *report = (es_import_report){.ceiling = NAN};
     es_about_init(&import.about);
-    es_status status = es_lines_rewind(lines);
+    es_status status = es_line_reader_rewind(lines);
     if (status == ES_OK)
         status = parsers[format](&import);
     es_about_free(&import.about);
     return status;
 }
 
-/* --- telling the formats apart --------------------------------------------*/
+/* --- detecting the format ------------------------------------------------*/
 
 typedef struct guess {
     bool any;        /* a line that is not blank */
@@ -191,7 +192,8 @@ typedef struct guess {
 } guess;
 
 /* A line that cannot be taken apart is no error here: it may be a log's. */
-static void look_at_first(guess *out, const es_lines *lines, es_line *line)
+static void look_at_first(guess *out, const es_line_reader *lines,
+                          es_line *line)
 {
     es_cells cells;
     char *text;
@@ -199,16 +201,17 @@ static void look_at_first(guess *out, const es_lines *lines, es_line *line)
     char separator = es_cells_separator(line);
     out->any = true;
     out->separators = separator != ' ';
-    if (es_cells_begin(&cells, es_lines_name(lines), line, separator) < 0 ||
+    if (es_cells_begin(&cells, es_line_reader_name(lines), line, separator) <
+            0 ||
         es_cells_next(&cells, &text) != ES_OK)
         return;
     out->is_long = strcasecmp(text, "step") == 0 && out->separators;
     out->is_number = es_float_parse(&value, text, strlen(text)) == ES_OK;
 }
 
-static es_status refuse_sqlite(const es_lines *lines, const es_line *line)
+static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
 {
-    const char *name = es_lines_name(lines);
+    const char *name = es_line_reader_name(lines);
     if (strcmp(line->text, "SQLite format 3") != 0 || line->n < 16)
         return ES_OK;
     return es_fail(ES_EFORMAT,
@@ -217,12 +220,12 @@ static es_status refuse_sqlite(const es_lines *lines, const es_line *line)
                    name, name);
 }
 
-static es_status look(guess *out, es_lines *lines)
+static es_status look(guess *out, es_line_reader *lines)
 {
     es_line line;
     es_status status = ES_OK;
     while (!out->is_long && !out->is_number && !out->is_log &&
-           (status = es_lines_next(lines, &line)) == ES_OK) {
+           (status = es_line_reader_next(lines, &line)) == ES_OK) {
         es_log_line found;
         out->is_log = es_import_log_match(&found, line.text);
         if (out->any || out->is_log || line.text[0] == '#' ||
@@ -236,12 +239,12 @@ static es_status look(guess *out, es_lines *lines)
     return status == ES_DONE ? ES_OK : status;
 }
 
-es_status es_import_detect(es_import_format *out, es_lines *lines)
+es_status es_import_detect(es_import_format *out, es_line_reader *lines)
 {
     guess found = {0};
     es_status status;
     if ((status = look(&found, lines)) < 0 ||
-        (status = es_lines_rewind(lines)) < 0)
+        (status = es_line_reader_rewind(lines)) < 0)
         return status;
     if (found.is_long)
         *out = ES_IMPORT_LONG;
@@ -250,11 +253,11 @@ es_status es_import_detect(es_import_format *out, es_lines *lines)
     else if (found.is_number || found.separators)
         *out = ES_IMPORT_MATRIX;
     else if (!found.any)
-        return es_fail(ES_EFORMAT, "%s: empty", es_lines_name(lines));
+        return es_fail(ES_EFORMAT, "%s: empty", es_line_reader_name(lines));
     else
         return es_fail(ES_EFORMAT,
                        "%s: no matrix, no long CSV (step,layer,head,...), no "
                        "log (Step s - Layer l: v): choose with --from",
-                       es_lines_name(lines));
+                       es_line_reader_name(lines));
     return ES_OK;
 }

@@ -25,14 +25,15 @@ es_status es_import_format_parse(es_import_format *out,
                                  const char *text) ES_MUST_USE;
 
 /**
- * Tells the formats apart by content, and rewinds: a header that begins with
+ * Detects the format by content, and rewinds: a header that begins with
  * `step` is a long CSV; a first cell that is a number begins a matrix; a line
  * like the log's anywhere makes a log; other lines with separators are a
  * matrix with a mistake in it.
  *
  * ES_OK; ES_EFORMAT (empty, a SQLite file, nothing of the three); ES_EIO.
  */
-es_status es_import_detect(es_import_format *out, es_lines *lines) ES_MUST_USE;
+es_status es_import_detect(es_import_format *out,
+                           es_line_reader *lines) ES_MUST_USE;
 
 /** Where the parsed run goes. What a call returns ends the parsing if it is
  *  not ES_OK, and is returned. */
@@ -63,7 +64,7 @@ typedef struct es_import_options {
     int64_t step;             /* of a matrix */
 } es_import_options;
 
-/** What a person should be told. */
+/** What a person should know of an import. */
 typedef struct es_import_report {
     size_t n_samples;
     size_t n_ignored;  /* lines of a log that are something else */
@@ -90,7 +91,7 @@ typedef struct es_import_report {
  * (first for L, H and the shapes), its steps must not go back, the rows of a
  * step may come in any order.
  */
-es_status es_import_parse(es_import_report *report, es_lines *lines,
+es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           es_import_format format,
                           const es_import_options *options,
                           const es_import_sink *sink) ES_MUST_USE;

@@ -7,7 +7,7 @@
 
 /** One parse: what its parts hand around. */
 typedef struct es_import {
-    es_lines *lines;
+    es_line_reader *lines;
     const es_import_options *options;
     const es_import_sink *sink;
     es_import_report *report;

@@ -8,65 +8,64 @@
 #include <strings.h>
 
 /* Blanks, `word` in any case, blanks; NULL if it is not there. */
-static const char *skip_word(const char *at, const char *word)
+static const char *skip_word(const char *c, const char *word)
 {
-    at += strspn(at, " \t");
+    c += strspn(c, " \t");
     size_t n = strlen(word);
-    if (strncasecmp(at, word, n) != 0)
+    if (strncasecmp(c, word, n) != 0)
         return NULL;
-    return at + n + strspn(at + n, " \t");
+    return c + n + strspn(c + n, " \t");
 }
 
-static const char *skip_digits(const char *at)
+static const char *skip_digits(const char *c)
 {
-    size_t n = strspn(at, "0123456789");
-    return n ? at + n : NULL;
+    size_t n = strspn(c, "0123456789");
+    return n ? c + n : NULL;
 }
 
-static bool match_at(es_log_line *out, const char *at)
+static bool match_at(es_log_line *out, const char *c)
 {
-    if (!(at = skip_word(at, "step")))
+    if (!(c = skip_word(c, "step")))
         return false;
-    out->step = at;
-    if (!(at = skip_digits(at)) || !(at = skip_word(at, "-")) ||
-        !(at = skip_word(at, "layer")))
+    out->step = c;
+    if (!(c = skip_digits(c)) || !(c = skip_word(c, "-")) ||
+        !(c = skip_word(c, "layer")))
         return false;
-    out->layer = at;
-    if (!(at = skip_digits(at)) || !(at = skip_word(at, ":")))
+    out->layer = c;
+    if (!(c = skip_digits(c)) || !(c = skip_word(c, ":")))
         return false;
-    out->value = at;
+    out->value = c;
     return true;
 }
 
 bool es_import_log_match(es_log_line *out, const char *line)
 {
     /* Anywhere: a progress bar may stand before it on the same line. */
-    for (const char *at = line; (at = strcasestr(at, "step")); at++)
-        if ((at == line || !isalnum((unsigned char)at[-1])) &&
-            match_at(out, at))
+    for (const char *c = line; (c = strcasestr(c, "step")); c++)
+        if ((c == line || !isalnum((unsigned char)c[-1])) && match_at(out, c))
             return true;
     return false;
 }
 
 /* Where in the file a message is about: lines and characters of a log. */
 static es_status fail_at(const es_import *import, const es_line *line,
-                         const char *at)
+                         const char *c)
 {
-    es_cells place = {.file = es_lines_name(import->lines),
+    es_cells place = {.file = es_line_reader_name(import->lines),
                       .line = line->number,
-                      .column = (size_t)(at - line->text) + 1};
+                      .column = (size_t)(c - line->text) + 1};
     return es_cells_fail(&place, "%s", es_message());
 }
 
 static es_status parse_whole(int64_t *out, const es_import *import,
-                             const es_line *line, const char *at, int64_t high)
+                             const es_line *line, const char *c, int64_t high)
 {
     char digits[32];
-    size_t n = strspn(at, "0123456789");
-    snprintf(digits, sizeof digits, "%.*s", (int)(n < 31 ? n : 31), at);
+    size_t n = strspn(c, "0123456789");
+    snprintf(digits, sizeof digits, "%.*s", (int)(n < 31 ? n : 31), c);
     if (es_int_parse(out, digits, 0, high) == ES_OK)
         return ES_OK;
-    return fail_at(import, line, at);
+    return fail_at(import, line, c);
 }
 
 typedef struct entry {
@@ -81,7 +80,7 @@ static es_status next_entry(es_import *import, entry *out)
     es_line line;
     es_log_line found;
     es_status status;
-    while ((status = es_lines_next(import->lines, &line)) == ES_OK &&
+    while ((status = es_line_reader_next(import->lines, &line)) == ES_OK &&
            !es_import_log_match(&found, line.text))
         import->report->n_ignored++;
     if (status != ES_OK)
@@ -115,9 +114,10 @@ static es_status count_layers(es_import *import, int64_t *n_layer)
         return es_fail(ES_EFORMAT,
                        "%s: none of its %zu lines is like 'Step 100 - Layer "
                        "0: 2.5'",
-                       es_lines_name(import->lines), import->report->n_ignored);
+                       es_line_reader_name(import->lines),
+                       import->report->n_ignored);
     import->report->n_ignored = 0;
-    return es_lines_rewind(import->lines);
+    return es_line_reader_rewind(import->lines);
 }
 
 static es_status begin(es_import *import, int64_t n_layer)
@@ -172,7 +172,7 @@ static es_status hand_on(es_import *import, step_row *row)
     while ((status = next_entry(import, &next)) == ES_OK) {
         if (next.layer >= (int64_t)row->n)
             return es_fail(ES_EIO, "%s: changed while it was read",
-                           es_lines_name(import->lines));
+                           es_line_reader_name(import->lines));
         status = to_step(import, row, next.step);
         if (status != ES_OK)
             return status;

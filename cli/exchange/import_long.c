@@ -45,10 +45,10 @@ typedef struct place {
 
 /* The file is read twice, each time with two things to do. */
 typedef struct pass {
-    es_status (*row)(table *t, const es_cells *cells, const place *at);
+    es_status (*row)(table *t, const es_cells *cells, const place *position);
     /* a cell that is not empty */
-    es_status (*cell)(table *t, const es_cells *cells, const place *at,
-                      column *to, const char *text);
+    es_status (*cell)(table *t, const es_cells *cells, const place *position,
+                      column *target, const char *text);
 } pass;
 
 /* --- header ---------------------------------------------------------------*/
@@ -74,16 +74,16 @@ static bool is_same(const es_text_series *a, const es_text_series *b)
 }
 
 /* What a comment before the header says of the series. */
-static void describe(column *to, es_about *about)
+static void describe(column *target, es_about *about)
 {
     for (size_t i = 0; i < about->n_series; i++) {
         es_text_series *said = &about->series[i];
-        if (!is_same(said, &to->series))
+        if (!is_same(said, &target->series))
             continue;
-        to->series.shape = said->shape;
-        to->shape_line = ANNOUNCED;
-        free(to->series.unit);
-        to->series.unit = said->unit;
+        target->series.shape = said->shape;
+        target->shape_line = ANNOUNCED;
+        free(target->series.unit);
+        target->series.unit = said->unit;
         said->unit = NULL;
     }
 }
@@ -92,16 +92,17 @@ static es_status add_column(table *t, const es_cells *cells, const char *text)
 {
     if (t->n_columns == MAX_COLUMNS)
         return es_cells_fail(cells, "more than %d series", MAX_COLUMNS);
-    column *to = &t->columns[t->n_columns];
-    to->series.phase = t->import->options->phase;
-    if (es_column_parse(&to->series.name, &to->series.phase, text) != ES_OK)
+    column *target = &t->columns[t->n_columns];
+    target->series.phase = t->import->options->phase;
+    if (es_column_parse(&target->series.name, &target->series.phase, text) !=
+        ES_OK)
         return es_cells_fail(cells, "%s", es_message());
     t->n_columns++; /* from here on it is freed with the table */
     for (size_t i = 0; i + 1 < t->n_columns; i++)
-        if (is_same(&t->columns[i].series, &to->series))
+        if (is_same(&t->columns[i].series, &target->series))
             return es_cells_fail(cells, "'%.80s' is column %zu already", text,
                                  i + 1 + N_KEYS);
-    describe(to, &t->import->about);
+    describe(target, &t->import->about);
     return ES_OK;
 }
 
@@ -163,13 +164,13 @@ static es_status read_place(place *out, es_cells *cells)
 static es_status read_row(table *t, const es_line *line, const pass *doing)
 {
     es_cells cells;
-    place at = {0};
+    place position = {0};
     char *text;
     es_status status = es_cells_begin(&cells, t->file, line, t->separator);
     if (status == ES_OK)
-        status = read_place(&at, &cells);
+        status = read_place(&position, &cells);
     if (status == ES_OK)
-        status = doing->row(t, &cells, &at);
+        status = doing->row(t, &cells, &position);
     for (size_t i = 0; status == ES_OK && i < t->n_columns; i++) {
         status = es_cells_next(&cells, &text);
         if (status == ES_DONE)
@@ -178,7 +179,7 @@ static es_status read_row(table *t, const es_line *line, const pass *doing)
                                  "columns",
                                  t->n_columns + N_KEYS);
         if (status == ES_OK && *text)
-            status = doing->cell(t, &cells, &at, &t->columns[i], text);
+            status = doing->cell(t, &cells, &position, &t->columns[i], text);
     }
     if (status != ES_OK)
         return status;
@@ -203,32 +204,35 @@ static es_status read_rows(table *t, const pass *doing)
 
 /* --- first pass: L, H, shapes ---------------------------------------------*/
 
-static es_status survey_row(table *t, const es_cells *cells, const place *at)
+static es_status survey_row(table *t, const es_cells *cells,
+                            const place *position)
 {
     t->n_rows++;
-    if (t->n_layer <= at->layer || t->n_head <= at->head)
+    if (t->n_layer <= position->layer || t->n_head <= position->head)
         t->import->largest_line = cells->line;
-    if (t->n_layer <= at->layer)
-        t->n_layer = at->layer + 1;
-    if (t->n_head <= at->head)
-        t->n_head = at->head + 1;
+    if (t->n_layer <= position->layer)
+        t->n_layer = position->layer + 1;
+    if (t->n_head <= position->head)
+        t->n_head = position->head + 1;
     return ES_OK;
 }
 
-static es_status survey_cell(table *t, const es_cells *cells, const place *at,
-                             column *to, const char *text)
+static es_status survey_cell(table *t, const es_cells *cells,
+                             const place *position, column *target,
+                             const char *text)
 {
     (void)t;
     (void)text;
-    if (!to->shape_line) {
-        to->series.shape = at->shape;
-        to->shape_line = cells->line;
+    if (!target->shape_line) {
+        target->series.shape = position->shape;
+        target->shape_line = cells->line;
     }
-    if (to->series.shape == at->shape)
+    if (target->series.shape == position->shape)
         return ES_OK;
-    const char *name = to->series.name, *here = es_shape_name(at->shape);
-    const char *there = es_shape_name(to->series.shape);
-    if (to->shape_line == ANNOUNCED)
+    const char *name = target->series.name,
+               *here = es_shape_name(position->shape);
+    const char *there = es_shape_name(target->series.shape);
+    if (target->shape_line == ANNOUNCED)
         return es_cells_fail(cells,
                              "%.80s: a value of a %s, announced as one "
                              "of a %s",
@@ -236,7 +240,7 @@ static es_status survey_cell(table *t, const es_cells *cells, const place *at,
     return es_cells_fail(cells,
                          "%.80s: a value of a %s, but line %zu has one "
                          "of a %s",
-                         name, here, to->shape_line, there);
+                         name, here, target->shape_line, there);
 }
 
 /* Series that never had a value have no shape, and are left out. */
@@ -300,41 +304,43 @@ static es_status flush(table *t)
     return status;
 }
 
-static es_status value_row(table *t, const es_cells *cells, const place *at)
+static es_status value_row(table *t, const es_cells *cells,
+                           const place *position)
 {
     es_status status = ES_OK;
-    if (t->open && at->step < t->step)
+    if (t->open && position->step < t->step)
         return es_cells_fail(cells,
                              "step %lld comes after step %lld: sort the rows "
                              "by step",
-                             (long long)at->step, (long long)t->step);
-    if (t->open && at->step != t->step)
+                             (long long)position->step, (long long)t->step);
+    if (t->open && position->step != t->step)
         status = flush(t);
-    t->step = at->step;
+    t->step = position->step;
     t->open = true;
     return status;
 }
 
-static es_status value_cell(table *t, const es_cells *cells, const place *at,
-                            column *to, const char *text)
+static es_status value_cell(table *t, const es_cells *cells,
+                            const place *position, column *target,
+                            const char *text)
 {
     size_t index = 0;
-    if (at->shape != ES_SHAPE_RUN)
-        index = (size_t)at->layer;
-    if (at->shape == ES_SHAPE_HEAD)
-        index = index * (size_t)t->n_head + (size_t)at->head;
+    if (position->shape != ES_SHAPE_RUN)
+        index = (size_t)position->layer;
+    if (position->shape == ES_SHAPE_HEAD)
+        index = index * (size_t)t->n_head + (size_t)position->head;
     /* The first pass saw to this, unless somebody is writing the file. */
-    if (at->shape != to->series.shape || !to->n || at->layer >= t->n_layer ||
-        at->head >= t->n_head)
+    if (position->shape != target->series.shape || !target->n ||
+        position->layer >= t->n_layer || position->head >= t->n_head)
         return es_cells_fail(cells, "the file changed while it was read");
-    index += to->offset;
+    index += target->offset;
     if (t->seen[index])
         return es_cells_fail(cells,
                              "%.80s has a value here already, at step "
                              "%lld",
-                             to->series.name, (long long)at->step);
+                             target->series.name, (long long)position->step);
     t->seen[index] = 1;
-    to->present = true;
+    target->present = true;
     return es_import_number(&t->values[index], cells, text);
 }
 
@@ -351,7 +357,7 @@ static es_status read_table(table *t)
     if (status == ES_OK)
         status = lay_out(t);
     if (status == ES_OK)
-        status = es_lines_rewind(t->import->lines);
+        status = es_line_reader_rewind(t->import->lines);
     if (status == ES_OK)
         status = es_import_next(t->import, &header);
     if (status == ES_OK)
@@ -365,7 +371,7 @@ es_status es_import_long(es_import *import)
     if (!t)
         return es_fail(ES_ENOMEM, "out of memory for a table");
     t->import = import;
-    t->file = es_lines_name(import->lines);
+    t->file = es_line_reader_name(import->lines);
     es_status status = read_table(t);
     for (size_t i = 0; i < t->n_columns; i++) {
         free(t->columns[i].series.name);

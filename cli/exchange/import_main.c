@@ -97,7 +97,7 @@ static char *stem_of(const char *path)
     return stem;
 }
 
-static void tell(const arguments *given, const es_imported *about)
+static void report_run(const arguments *given, const es_imported *about)
 {
     static const char *const formats[] = {"matrix", "long CSV", "log"};
     const es_import_report *report = &about->report;
@@ -147,6 +147,6 @@ static int import_main(int argc, char **argv)
                             has_format ? &given.format : NULL, &given.parser);
     free(stem);
     if (status == ES_OK && !given.quiet)
-        tell(&given, &about);
+        report_run(&given, &about);
     return es_command_exit(status);
 }

@@ -5,7 +5,7 @@
 
 typedef struct matrix {
     float *values; /* (n_rows,n_columns) and the row being read */
-    size_t n, room, n_rows, n_columns;
+    size_t n, capacity, n_rows, n_columns;
     char separator;
 } matrix;
 
@@ -14,14 +14,14 @@ static es_status append(matrix *m, const es_cells *cells, float value)
     if (m->n == ES_MAX_VALUES || cells->column > ES_MAX_HEADS)
         return es_cells_fail(cells, "more than %d heads, or %d values in all",
                              ES_MAX_HEADS, ES_MAX_VALUES);
-    if (m->n == m->room) {
-        size_t room = m->room ? 2 * m->room : 256;
-        float *values = es_resize(m->values, room, sizeof *values);
+    if (m->n == m->capacity) {
+        size_t capacity = m->capacity ? 2 * m->capacity : 256;
+        float *values = es_resize(m->values, capacity, sizeof *values);
         if (!values)
             return es_fail(ES_ENOMEM, "%s: out of memory for %zu numbers",
-                           cells->file, room);
+                           cells->file, capacity);
         m->values = values;
-        m->room = room;
+        m->capacity = capacity;
     }
     m->values[m->n++] = value;
     return ES_OK;
@@ -75,7 +75,7 @@ static es_status read_all(es_import *import, matrix *m)
 {
     es_line line;
     es_status status;
-    const char *file = es_lines_name(import->lines);
+    const char *file = es_line_reader_name(import->lines);
     while ((status = es_import_next(import, &line)) == ES_OK) {
         if (!m->n_rows)
             m->separator = es_cells_separator(&line);
@@ -116,8 +116,9 @@ static es_status hand_on(es_import *import, const matrix *m)
         return es_fail(ES_EFORMAT,
                        "%s: %zu lines of %zu numbers, where L = "
                        "%lld, H = %lld was announced",
-                       es_lines_name(import->lines), m->n_rows, m->n_columns,
-                       (long long)info->n_layer, (long long)info->n_head);
+                       es_line_reader_name(import->lines), m->n_rows,
+                       m->n_columns, (long long)info->n_layer,
+                       (long long)info->n_head);
     return es_import_sample(import, 0, options->step, m->values, m->n);
 }
 

@@ -96,7 +96,7 @@ static es_status end_run(target *t)
     return of_output(t, status);
 }
 
-static es_status write_run(target *t, es_lines *lines,
+static es_status write_run(target *t, es_line_reader *lines,
                            const es_import_options *options)
 {
     const es_import_sink sink = {t, begin, sample, again};
@@ -109,7 +109,7 @@ static es_status write_run(target *t, es_lines *lines,
     return status;
 }
 
-static es_status write_file(es_imported *about, es_lines *lines,
+static es_status write_file(es_imported *about, es_line_reader *lines,
                             const char *path, const es_import_options *options)
 {
     es_output *output = NULL;
@@ -127,15 +127,15 @@ es_status es_import_file(es_imported *out, const char *input,
                          const char *output, const es_import_format *format,
                          const es_import_options *options)
 {
-    es_lines *lines = NULL;
+    es_line_reader *lines = NULL;
     *out = (es_imported){0};
-    es_status status = es_lines_open(&lines, input);
+    es_status status = es_line_reader_open(&lines, input);
     if (status == ES_OK && format)
         out->format = *format;
     else if (status == ES_OK)
         status = es_import_detect(&out->format, lines);
     if (status == ES_OK)
         status = write_file(out, lines, output, options);
-    es_lines_close(lines);
+    es_line_reader_close(lines);
     return status;
 }

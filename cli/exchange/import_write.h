@@ -15,7 +15,7 @@ typedef struct es_imported {
  * Reads the text file `input` ("-": standard input) and writes the run file
  * `output`, which appears whole or not at all.
  *
- *   format   NULL: told by content
+ *   format   NULL: detected by content
  *
  * ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
  */

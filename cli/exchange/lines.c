@@ -9,14 +9,14 @@
 
 enum { BLOCK = 1 << 16 };
 
-struct es_lines {
+struct es_line_reader {
     FILE *stream;
     const char *name;
     char *line; /* ES_LINE_MAX + 1 */
     size_t number;
     uint64_t bytes;
     bool after_cr; /* a LF now belongs to the line before */
-    size_t at, end;
+    size_t start, end;
     unsigned char block[BLOCK];
 };
 
@@ -25,9 +25,10 @@ static es_status system_error(const char *name)
     return es_fail(ES_EIO, "%s: %s", name, strerror(errno));
 }
 
-es_status es_lines_new(es_lines **out, FILE *stream, const char *name)
+es_status es_line_reader_new(es_line_reader **out, FILE *stream,
+                             const char *name)
 {
-    es_lines *lines = malloc(sizeof *lines);
+    es_line_reader *lines = malloc(sizeof *lines);
     char *line = malloc(ES_LINE_MAX + 1);
     if (!lines || !line) {
         free(lines);
@@ -39,9 +40,9 @@ es_status es_lines_new(es_lines **out, FILE *stream, const char *name)
     lines->name = name;
     lines->line = line;
     *out = lines;
-    es_status status = es_lines_rewind(lines);
+    es_status status = es_line_reader_rewind(lines);
     if (status != ES_OK) {
-        es_lines_close(lines);
+        es_line_reader_close(lines);
         *out = NULL;
     }
     return status;
@@ -81,30 +82,30 @@ static es_status open_regular(FILE **out, const char *path)
     return status;
 }
 
-es_status es_lines_open(es_lines **out, const char *path)
+es_status es_line_reader_open(es_line_reader **out, const char *path)
 {
     FILE *stream = NULL;
     bool standard = strcmp(path, "-") == 0;
     es_status status =
         standard ? spool_stdin(&stream) : open_regular(&stream, path);
-    return status < 0
-               ? status
-               : es_lines_new(out, stream, standard ? "standard input" : path);
+    return status < 0 ? status
+                      : es_line_reader_new(out, stream,
+                                           standard ? "standard input" : path);
 }
 
-const char *es_lines_name(const es_lines *lines)
+const char *es_line_reader_name(const es_line_reader *lines)
 {
     return lines->name;
 }
 
-uint64_t es_lines_bytes(const es_lines *lines)
+uint64_t es_line_reader_bytes(const es_line_reader *lines)
 {
     return lines->bytes;
 }
 
-static es_status fill(es_lines *lines)
+static es_status fill(es_line_reader *lines)
 {
-    lines->at = 0;
+    lines->start = 0;
     lines->end = fread(lines->block, 1, BLOCK, lines->stream);
     lines->bytes += lines->end;
     if (!lines->end && ferror(lines->stream))
@@ -112,7 +113,7 @@ static es_status fill(es_lines *lines)
     return lines->end ? ES_OK : ES_DONE;
 }
 
-es_status es_lines_rewind(es_lines *lines)
+es_status es_line_reader_rewind(es_line_reader *lines)
 {
     if (fseek(lines->stream, 0, SEEK_SET) != 0)
         return system_error(lines->name);
@@ -122,7 +123,7 @@ es_status es_lines_rewind(es_lines *lines)
     es_status status = fill(lines);
     const unsigned char *b = lines->block;
     if (lines->end >= 3 && memcmp(b, "\xef\xbb\xbf", 3) == 0)
-        lines->at = 3;
+        lines->start = 3;
     else if (lines->end >= 2 &&
              (memcmp(b, "\xff\xfe", 2) == 0 || memcmp(b, "\xfe\xff", 2) == 0))
         status =
@@ -132,10 +133,10 @@ es_status es_lines_rewind(es_lines *lines)
 
 static void keep(es_line *line, const unsigned char *bytes, size_t n)
 {
-    size_t room = ES_LINE_MAX - line->n;
-    line->cut = line->cut || n > room;
-    if (n > room)
-        n = room;
+    size_t left = ES_LINE_MAX - line->n;
+    line->cut = line->cut || n > left;
+    if (n > left)
+        n = left;
     memcpy(line->text + line->n, bytes, n);
     line->n += n;
 }
@@ -148,34 +149,34 @@ static const unsigned char *find_end(const unsigned char *from, size_t n)
 }
 
 /* Moves bytes of the block into the line; true if that was its end. */
-static bool take(es_lines *lines, es_line *line)
+static bool take(es_line_reader *lines, es_line *line)
 {
-    const unsigned char *from = lines->block + lines->at;
-    size_t left = lines->end - lines->at;
+    const unsigned char *from = lines->block + lines->start;
+    size_t left = lines->end - lines->start;
     const unsigned char *end = find_end(from, left);
     size_t n = end ? (size_t)(end - from) : left;
     keep(line, from, n);
-    lines->at += end ? n + 1 : n;
+    lines->start += end ? n + 1 : n;
     lines->after_cr = end && *end == '\r';
     return end != NULL;
 }
 
 /* To the first byte of the next line, past the LF of a CR LF. */
-static es_status start_line(es_lines *lines)
+static es_status start_line(es_line_reader *lines)
 {
     for (;;) {
-        es_status status = lines->at < lines->end ? ES_OK : fill(lines);
+        es_status status = lines->start < lines->end ? ES_OK : fill(lines);
         if (status != ES_OK)
             return status;
-        bool skip = lines->after_cr && lines->block[lines->at] == '\n';
+        bool skip = lines->after_cr && lines->block[lines->start] == '\n';
         lines->after_cr = false;
         if (!skip)
             return ES_OK;
-        lines->at++;
+        lines->start++;
     }
 }
 
-es_status es_lines_next(es_lines *lines, es_line *out)
+es_status es_line_reader_next(es_line_reader *lines, es_line *out)
 {
     *out = (es_line){.text = lines->line, .number = lines->number + 1};
     es_status status = start_line(lines);
@@ -190,7 +191,7 @@ es_status es_lines_next(es_lines *lines, es_line *out)
     return ES_OK;
 }
 
-void es_lines_close(es_lines *lines)
+void es_line_reader_close(es_line_reader *lines)
 {
     if (!lines)
         return;

@@ -9,12 +9,12 @@
 
 #define ES_LINE_MAX (1 << 20) /* bytes of a line that are kept */
 
-typedef struct es_lines es_lines;
+typedef struct es_line_reader es_line_reader;
 
 /** One line, without its end. */
 typedef struct es_line {
     char *text; /* n bytes, of which some may be 0, and a final 0; ours to
-                   change until the next line is asked for */
+                   change until the next line is read */
     size_t n;
     size_t number; /* from 1 */
     bool cut;      /* it went on beyond ES_LINE_MAX */
@@ -26,15 +26,16 @@ typedef struct es_line {
  *
  * ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
  */
-es_status es_lines_open(es_lines **out, const char *path) ES_MUST_USE;
+es_status es_line_reader_open(es_line_reader **out,
+                              const char *path) ES_MUST_USE;
 
 /** The same over a stream that can be rewound; the stream is closed with it,
  *  also when this fails. `name` is borrowed: the file's, for messages. */
-es_status es_lines_new(es_lines **out, FILE *stream,
-                       const char *name) ES_MUST_USE;
+es_status es_line_reader_new(es_line_reader **out, FILE *stream,
+                             const char *name) ES_MUST_USE;
 
 /** The name given, or "standard input". Borrowed. */
-const char *es_lines_name(const es_lines *lines);
+const char *es_line_reader_name(const es_line_reader *lines);
 
 /**
  * The next line. A line ends at LF, CR LF or a lone CR (progress bars); the
@@ -42,15 +43,15 @@ const char *es_lines_name(const es_lines *lines);
  *
  * ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
  */
-es_status es_lines_next(es_lines *lines, es_line *out) ES_MUST_USE;
+es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 
 /** Bytes read since the first line: what was handed out, and at most 64 KiB
  *  more. */
-uint64_t es_lines_bytes(const es_lines *lines);
+uint64_t es_line_reader_bytes(const es_line_reader *lines);
 
 /** Back to the first line. ES_OK or ES_EIO. */
-es_status es_lines_rewind(es_lines *lines) ES_MUST_USE;
+es_status es_line_reader_rewind(es_line_reader *lines) ES_MUST_USE;
 
-void es_lines_close(es_lines *lines); /* NULL is fine */
+void es_line_reader_close(es_line_reader *lines); /* NULL is fine */
 
 #endif

@@ -18,7 +18,7 @@ es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
 
 /**
  * Starts a run: no shell, nothing on standard input, what it prints into
- * FOLDER/NAME.log. It is asked to end if this process dies.
+ * FOLDER/NAME.log. It gets SIGTERM if this process dies.
  *
  *   goes_on  from its last checkpoint, --resume; the log, too
  *

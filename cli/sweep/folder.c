@@ -220,7 +220,7 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char *path = es_sweep_path(folder, LOCK, "");
-    /* for writing: some network file systems tell of locks only then */
+    /* for writing: some network file systems show locks only then */
     int fd = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd < 0 && path) /* somebody else's folder, or one that is read-only */
         fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

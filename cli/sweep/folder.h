@@ -1,6 +1,6 @@
 /**
  * The folder of a sweep. Of each run it has NAME.db, NAME.log (what the
- * training printed), NAME.cmd (its command line, which also tells that the run
+ * training printed), NAME.cmd (its command line, which also shows that the run
  * belongs to the sweep), NAME.checkpoints, if the spec says checkpoint-every,
  * and NAME.end, if the training itself failed: how.
  */
@@ -26,7 +26,7 @@ es_status es_sweep_folder_take(int *lock, const char *folder) ES_MUST_USE;
 
 /**
  * Keeps others off one run, until the process ends or *lock is closed: several
- * hosts may have been told to train it.
+ * hosts may be about to train it.
  *
  * ES_OK; ES_ELOCKED; ES_EIO (also: no run of that name), ES_ENOMEM.
  */

@@ -3,8 +3,8 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/exchange/lines.h"
-#include "cli/sweep/ask.h"
 #include "cli/sweep/folder.h"
+#include "cli/sweep/query.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,41 +14,42 @@
 
 /* --- what the folder says -------------------------------------------------*/
 
-static es_status add_task(es_sweep_jobs *to, size_t *room, const char *run,
-                          const es_sweep_task *task)
+static es_status add_task(es_sweep_jobs *jobs, size_t *capacity,
+                          const char *run, const es_sweep_task *task)
 {
-    if (to->n == *room) {
-        size_t more = *room ? 2 * *room : 64;
-        es_sweep_task *grown = es_resize(to->tasks, more, sizeof *grown);
+    if (jobs->n == *capacity) {
+        size_t more = *capacity ? 2 * *capacity : 64;
+        es_sweep_task *grown = es_resize(jobs->tasks, more, sizeof *grown);
         if (!grown)
             return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
-        to->tasks = grown;
-        *room = more;
+        jobs->tasks = grown;
+        *capacity = more;
     }
-    to->tasks[to->n] = *task;
-    to->tasks[to->n].run = strdup(run);
-    if (!to->tasks[to->n++].run)
+    jobs->tasks[jobs->n] = *task;
+    jobs->tasks[jobs->n].run = strdup(run);
+    if (!jobs->tasks[jobs->n++].run)
         return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
     return ES_OK;
 }
 
 /* The names in a script, in the order of their tasks. */
-static es_status read_script(es_sweep_jobs *to, size_t *room, const char *path,
-                             int64_t job)
+static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
+                             const char *path, int64_t job)
 {
-    es_lines *lines = NULL;
+    es_line_reader *lines = NULL;
     es_line line;
     es_sweep_task task = {.job = job, .index = -1};
-    es_status status = es_lines_open(&lines, path);
-    while (status == ES_OK && (status = es_lines_next(lines, &line)) == ES_OK) {
+    es_status status = es_line_reader_open(&lines, path);
+    while (status == ES_OK &&
+           (status = es_line_reader_next(lines, &line)) == ES_OK) {
         if (task.index >= 0 && strcmp(line.text, ES_SWEEP_SCRIPT_ENDS) == 0)
             break;
         if (task.index >= 0)
-            status = add_task(to, room, line.text, &task);
+            status = add_task(jobs, capacity, line.text, &task);
         if (task.index >= 0 || es_text_ends(line.text, ES_SWEEP_SCRIPT_BEGINS))
             task.index++;
     }
-    es_lines_close(lines);
+    es_line_reader_close(lines);
     return status == ES_DONE ? ES_OK : status;
 }
 
@@ -60,17 +61,17 @@ static int by_run(const void *a, const void *b)
     return order ? order : (x->job < y->job) - (x->job > y->job);
 }
 
-static void keep_last_jobs(es_sweep_jobs *of)
+static void keep_last_jobs(es_sweep_jobs *jobs)
 {
     size_t kept = 0;
-    if (of->n)
-        qsort(of->tasks, of->n, sizeof *of->tasks, by_run);
-    for (size_t i = 0; i < of->n; i++)
-        if (kept && strcmp(of->tasks[kept - 1].run, of->tasks[i].run) == 0)
-            free(of->tasks[i].run);
+    if (jobs->n)
+        qsort(jobs->tasks, jobs->n, sizeof *jobs->tasks, by_run);
+    for (size_t i = 0; i < jobs->n; i++)
+        if (kept && strcmp(jobs->tasks[kept - 1].run, jobs->tasks[i].run) == 0)
+            free(jobs->tasks[i].run);
         else
-            of->tasks[kept++] = of->tasks[i];
-    of->n = kept;
+            jobs->tasks[kept++] = jobs->tasks[i];
+    jobs->n = kept;
 }
 
 /* The number of "slurm-4711.sbatch"; false: another file. */
@@ -85,7 +86,7 @@ es_status es_sweep_jobs_read(es_sweep_jobs *out, const char *folder)
 {
     DIR *directory = opendir(folder);
     es_status status = ES_OK;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t job;
     *out = (es_sweep_jobs){.n = 0};
     if (!directory)
@@ -96,7 +97,7 @@ es_status es_sweep_jobs_read(es_sweep_jobs *out, const char *folder)
         if (!is_script(&job, entry->d_name))
             continue;
         char *path = es_sweep_path(folder, entry->d_name, "");
-        status = path ? read_script(out, &room, path, job) : ES_ENOMEM;
+        status = path ? read_script(out, &capacity, path, job) : ES_ENOMEM;
         free(path);
     }
     if (status == ES_OK && errno)
@@ -158,7 +159,7 @@ static es_sweep_queue queue_of(const char *state)
 }
 
 /* Lines "4711_3 PENDING". Returns how many of them there are. */
-static size_t take_lines(queued *out, char *text)
+static size_t parse_lines(queued *out, char *text)
 {
     size_t n = 0;
     char state[32], *rest = text;
@@ -184,7 +185,7 @@ static es_status compare(es_sweep_jobs *jobs, char *text)
     queued *list = calloc(count_lines(text), sizeof *list);
     if (!list)
         return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
-    size_t n = take_lines(list, text);
+    size_t n = parse_lines(list, text);
     qsort(list, n, sizeof *list, by_job);
     for (size_t i = 0; i < jobs->n; i++) {
         es_sweep_task *task = &jobs->tasks[i];
@@ -196,7 +197,7 @@ static es_status compare(es_sweep_jobs *jobs, char *text)
     return ES_OK;
 }
 
-es_status es_sweep_jobs_ask(es_sweep_jobs *jobs)
+es_status es_sweep_jobs_query(es_sweep_jobs *jobs)
 {
     char program[] = "squeue", options[] = "-hr", format[] = "--format=%i %T",
          name[] = "--name=" ES_SWEEP_JOB_NAME;
@@ -204,7 +205,7 @@ es_status es_sweep_jobs_ask(es_sweep_jobs *jobs)
     es_sweep_answer answer;
     if (!jobs->n)
         return ES_OK;
-    es_status status = es_sweep_ask(&answer, argv, 20);
+    es_status status = es_sweep_query(&answer, argv, 20);
     if (status == ES_OK && answer.code != 0)
         status = es_fail(ES_EIO, "squeue: %s", answer.trouble);
     if (status == ES_OK)
@@ -226,9 +227,9 @@ void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task)
     if (!task || es_sweep_is_done(view->stage) ||
         view->stage == ES_SWEEP_RUNNING)
         return;
-    bool untold = task->queue == ES_SWEEP_QUEUE_UNKNOWN;
+    bool unknown = task->queue == ES_SWEEP_QUEUE_UNKNOWN;
     if (task->queue == ES_SWEEP_QUEUE_WAITS ||
-        (untold && view->stage == ES_SWEEP_WAITING))
+        (unknown && view->stage == ES_SWEEP_WAITING))
         view->stage = ES_SWEEP_QUEUED;
     if (task->queue == ES_SWEEP_QUEUE_RUNS)
         view->stage = ES_SWEEP_RUNNING;

@@ -1,13 +1,13 @@
 /**
  * The jobs of Slurm that a sweep was submitted as. The folder keeps the script
  * of job 4711 as slurm-4711.sbatch, which has the names of its runs, and what
- * task 3 of it printed as slurm-4711_3.out: the folder alone tells who was
+ * task 3 of it printed as slurm-4711_3.out: the folder alone says what was
  * submitted. What became of a job that has not begun only Slurm knows.
  */
 #ifndef ES_SWEEP_JOBS_H
 #define ES_SWEEP_JOBS_H
 
-#include "cli/sweep/look.h"
+#include "cli/sweep/view.h"
 
 #define ES_SWEEP_JOB_NAME "entropy-sweep" /* of all jobs, in Slurm's queue */
 #define ES_SWEEP_SCRIPT_BEGINS "<<'END'"  /* ends the line before the names */
@@ -15,7 +15,7 @@
 #define ES_SWEEP_JOB_SIZE 64              /* of an id, "4711_3" */
 
 typedef enum es_sweep_queue {
-    ES_SWEEP_QUEUE_UNKNOWN, /* nobody was there to ask */
+    ES_SWEEP_QUEUE_UNKNOWN, /* squeue was not there, or not queried */
     ES_SWEEP_QUEUE_LEFT,
     ES_SWEEP_QUEUE_WAITS,
     ES_SWEEP_QUEUE_RUNS
@@ -40,12 +40,12 @@ es_status es_sweep_jobs_read(es_sweep_jobs *out,
 void es_sweep_jobs_free(es_sweep_jobs *jobs);
 
 /**
- * Asks squeue where the tasks are; without tasks nobody is asked.
+ * Queries squeue for the states of the tasks; without tasks it is not run.
  *
  * ES_OK; ES_ENOTFOUND (no squeue), ES_EIO (it does not answer), ES_ENOMEM:
  * every queue is unknown.
  */
-es_status es_sweep_jobs_ask(es_sweep_jobs *jobs) ES_MUST_USE;
+es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 
 /** The task of a run; NULL: it was not submitted. */
 const es_sweep_task *es_sweep_jobs_find(const es_sweep_jobs *jobs,

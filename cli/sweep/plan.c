@@ -13,7 +13,7 @@
 typedef struct choice {
     const es_sweep_spec *spec;
     size_t n_axes;
-    size_t at[ES_SWEEP_OPTIONS_MOST + 2];
+    size_t index[ES_SWEEP_OPTIONS_MOST + 2];
 } choice;
 
 static const es_sweep_option *axis(const es_sweep_spec *spec, size_t i)
@@ -21,18 +21,18 @@ static const es_sweep_option *axis(const es_sweep_spec *spec, size_t i)
     return i == 0 ? &spec->arch : i == 1 ? &spec->seed : &spec->grid[i - 2];
 }
 
-static const char *value_of(const choice *of, size_t i)
+static const char *value_of(const choice *chosen, size_t i)
 {
-    return axis(of->spec, i)->values[of->at[i]];
+    return axis(chosen->spec, i)->values[chosen->index[i]];
 }
 
 /* False after the last one. */
-static bool next(choice *of)
+static bool next(choice *chosen)
 {
-    for (size_t i = of->n_axes; i-- > 0;) {
-        if (++of->at[i] < axis(of->spec, i)->n)
+    for (size_t i = chosen->n_axes; i-- > 0;) {
+        if (++chosen->index[i] < axis(chosen->spec, i)->n)
             return true;
-        of->at[i] = 0;
+        chosen->index[i] = 0;
     }
     return false;
 }
@@ -54,14 +54,15 @@ static void add_readable(char *name, size_t size, const char *text)
     name[n] = '\0';
 }
 
-static char *name_of(const choice *of)
+static char *name_of(const choice *chosen)
 {
     char name[ES_SWEEP_NAME_MAX + 2] = "";
-    for (size_t i = 0; i < of->n_axes; i++) {
+    for (size_t i = 0; i < chosen->n_axes; i++) {
         size_t n = strlen(name);
         if (i && n + 1 < sizeof name)
-            snprintf(name + n, sizeof name - n, "_%s", axis(of->spec, i)->key);
-        add_readable(name, sizeof name, value_of(of, i));
+            snprintf(name + n, sizeof name - n, "_%s",
+                     axis(chosen->spec, i)->key);
+        add_readable(name, sizeof name, value_of(chosen, i));
     }
     /* no hidden file, and no option of a program that is given the name */
     if (name[0] == '.' || name[0] == '-')
@@ -77,46 +78,46 @@ typedef struct words {
     bool failed;
 } words;
 
-static void add_word(words *to, const char *text)
+static void add_word(words *line, const char *text)
 {
-    to->argv[to->n] = strdup(text);
-    to->failed |= !to->argv[to->n++];
+    line->argv[line->n] = strdup(text);
+    line->failed |= !line->argv[line->n++];
 }
 
 /* An option without a value is given as true, or false. */
-static void add_option(words *to, const char *key, const char *value)
+static void add_option(words *line, const char *key, const char *value)
 {
     char dashed[256];
     if (strcmp(value, "false") == 0)
         return;
     snprintf(dashed, sizeof dashed, "--%s", key);
-    add_word(to, dashed);
+    add_word(line, dashed);
     if (strcmp(value, "true") != 0)
-        add_word(to, value);
+        add_word(line, value);
 }
 
-static char **argv_of(const choice *of, const char *name)
+static char **argv_of(const choice *chosen, const char *name)
 {
-    const es_sweep_spec *spec = of->spec;
-    size_t most = 2 * (spec->n_train + of->n_axes) + 8;
-    words to = {.argv = calloc(most, sizeof *to.argv)};
-    if (!to.argv)
+    const es_sweep_spec *spec = chosen->spec;
+    size_t most = 2 * (spec->n_train + chosen->n_axes) + 8;
+    words line = {.argv = calloc(most, sizeof *line.argv)};
+    if (!line.argv)
         return NULL;
-    add_word(&to, spec->program.n ? spec->program.values[0] : PROGRAM);
+    add_word(&line, spec->program.n ? spec->program.values[0] : PROGRAM);
     if (spec->config.n)
-        add_option(&to, "config", spec->config.values[0]);
+        add_option(&line, "config", spec->config.values[0]);
     if (spec->data.n)
-        add_option(&to, "data", spec->data.values[0]);
+        add_option(&line, "data", spec->data.values[0]);
     for (size_t i = 0; i < spec->n_train; i++)
-        add_option(&to, spec->train[i].key, spec->train[i].values[0]);
-    for (size_t i = 0; i < of->n_axes; i++)
-        add_option(&to, axis(spec, i)->key, value_of(of, i));
-    add_option(&to, "name", name);
-    if (!to.failed)
-        return to.argv;
-    for (size_t i = 0; i < to.n; i++)
-        free(to.argv[i]);
-    free(to.argv);
+        add_option(&line, spec->train[i].key, spec->train[i].values[0]);
+    for (size_t i = 0; i < chosen->n_axes; i++)
+        add_option(&line, axis(spec, i)->key, value_of(chosen, i));
+    add_option(&line, "name", name);
+    if (!line.failed)
+        return line.argv;
+    for (size_t i = 0; i < line.n; i++)
+        free(line.argv[i]);
+    free(line.argv);
     return NULL;
 }
 
@@ -134,19 +135,19 @@ static es_status count_runs(size_t *n, const es_sweep_spec *spec)
     return ES_OK;
 }
 
-static es_status add_run(es_sweep_plan *plan, const choice *of)
+static es_status add_run(es_sweep_plan *plan, const choice *chosen)
 {
     es_sweep_run *run = &plan->runs[plan->n++];
-    run->name = name_of(of);
+    run->name = name_of(chosen);
     if (run->name)
-        run->argv = argv_of(of, run->name);
+        run->argv = argv_of(chosen, run->name);
     if (!run->argv)
         return es_fail(ES_ENOMEM, "out of memory for a sweep");
     if (strlen(run->name) > ES_SWEEP_NAME_MAX)
         return es_fail(ES_EUSAGE,
                        "%s: the name %.60s... would be longer than %d bytes: "
                        "have fewer keys in [grid]",
-                       of->spec->path, run->name, ES_SWEEP_NAME_MAX);
+                       chosen->spec->path, run->name, ES_SWEEP_NAME_MAX);
     return ES_OK;
 }
 
@@ -156,7 +157,7 @@ static int by_name(const void *a, const void *b)
                       (*(es_sweep_run *const *)b)->name);
 }
 
-/* On some file systems case does not tell names apart. */
+/* Some file systems do not distinguish case. */
 static es_status check_names(const es_sweep_plan *plan, const char *path)
 {
     const es_sweep_run **runs = calloc(plan->n, sizeof *runs);
@@ -178,7 +179,7 @@ static es_status check_names(const es_sweep_plan *plan, const char *path)
 
 es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
 {
-    choice of = {.spec = spec, .n_axes = spec->n_grid + 2};
+    choice chosen = {.spec = spec, .n_axes = spec->n_grid + 2};
     size_t n = 0;
     *out = (es_sweep_plan){.runs = NULL};
     es_status status = count_runs(&n, spec);
@@ -188,8 +189,8 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     if (!out->runs)
         return es_fail(ES_ENOMEM, "out of memory for a sweep");
     do
-        status = add_run(out, &of);
-    while (status == ES_OK && next(&of));
+        status = add_run(out, &chosen);
+    while (status == ES_OK && next(&chosen));
     return status == ES_OK ? check_names(out, spec->path) : status;
 }
 

@@ -24,9 +24,9 @@ typedef struct es_sweep_result {
 } es_sweep_result;
 
 /**
- * Runs what is not done yet, and tells of it on standard error: a line for
+ * Runs what is not done yet, and reports on standard error: a line for
  * each run that begins or ends; on a terminal, under those that ended, what
- * runs now. A doomed run (look.h) is asked to stop.
+ * runs now. A doomed run (view.h) is requested to stop.
  *
  * SIGINT, SIGTERM and SIGHUP stop the trainings, and it returns once they have
  * ended; a second one kills them.

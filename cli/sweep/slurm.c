@@ -3,9 +3,9 @@
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
-#include "cli/sweep/ask.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"
+#include "cli/sweep/query.h"
 #include "store/outfile.h"
 
 #include <errno.h>
@@ -191,7 +191,7 @@ static es_status call_sbatch(int64_t *job, char *script)
          name[] = "--job-name=" ES_SWEEP_JOB_NAME;
     char *const argv[] = {program, parsable, name, script, NULL};
     es_sweep_answer answer;
-    es_status status = es_sweep_ask(&answer, argv, 300);
+    es_status status = es_sweep_query(&answer, argv, 300);
     if (status == ES_OK)
         status = read_job(job, &answer, script);
     free(answer.text);
@@ -242,50 +242,51 @@ typedef struct choice {
     size_t n_of_stage[ES_SWEEP_N_STAGES];
 } choice;
 
-static es_status choose(choice *to, const es_sweep_submission *given,
+static es_status choose(choice *selected, const es_sweep_submission *given,
                         const es_sweep_jobs *jobs)
 {
     for (size_t i = 0; i < given->plan->n; i++) {
         const char *name = given->plan->runs[i].name;
         es_sweep_view view;
         es_status status =
-            es_sweep_look_before(&view, given->folder, name, NULL);
+            es_sweep_view_read_any(&view, given->folder, name, NULL);
         if (status != ES_OK)
             return status;
         es_sweep_jobs_amend(&view, es_sweep_jobs_find(jobs, name));
-        to->n_of_stage[view.stage]++;
+        selected->n_of_stage[view.stage]++;
         if (!es_sweep_is_done(view.stage) && view.stage != ES_SWEEP_RUNNING &&
             view.stage != ES_SWEEP_QUEUED)
-            to->runs[to->n++] = name;
+            selected->runs[selected->n++] = name;
     }
     return ES_OK;
 }
 
-static void tell_rest(const choice *of, const char *folder)
+static void report_rest(const choice *selected, const char *folder)
 {
     size_t done = 0;
     for (int i = 0; i < ES_SWEEP_N_STAGES; i++)
         if (es_sweep_is_done((es_sweep_stage)i))
-            done += of->n_of_stage[i];
-    if (done || !of->n)
+            done += selected->n_of_stage[i];
+    if (done || !selected->n)
         es_print_note("%s: %zu done already, %zu running, %zu queued%s", folder,
-                      done, of->n_of_stage[ES_SWEEP_RUNNING],
-                      of->n_of_stage[ES_SWEEP_QUEUED],
-                      of->n ? "" : ": nothing to submit");
+                      done, selected->n_of_stage[ES_SWEEP_RUNNING],
+                      selected->n_of_stage[ES_SWEEP_QUEUED],
+                      selected->n ? "" : ": nothing to submit");
 }
 
 /* What is said of an earlier end is not of the try that begins now. */
-static es_status submit_all(const es_sweep_submission *given, const choice *of)
+static es_status submit_all(const es_sweep_submission *given,
+                            const choice *selected)
 {
     es_status status = ES_OK;
-    for (size_t i = 0; i < of->n && status == ES_OK; i++)
-        status = es_sweep_folder_clear(given->folder, of->runs[i], true);
-    for (size_t at = 0; at < of->n && status == ES_OK;) {
-        size_t n = of->n - at;
+    for (size_t i = 0; i < selected->n && status == ES_OK; i++)
+        status = es_sweep_folder_clear(given->folder, selected->runs[i], true);
+    for (size_t first = 0; first < selected->n && status == ES_OK;) {
+        size_t n = selected->n - first;
         if (n > ES_SWEEP_ARRAY_MOST)
             n = ES_SWEEP_ARRAY_MOST;
-        status = submit_array(given, of->runs + at, n);
-        at += n;
+        status = submit_array(given, selected->runs + first, n);
+        first += n;
     }
     return status;
 }
@@ -293,19 +294,19 @@ static es_status submit_all(const es_sweep_submission *given, const choice *of)
 es_status es_sweep_submit(const es_sweep_submission *given)
 {
     es_sweep_jobs jobs;
-    choice of = {.runs = calloc(given->plan->n, sizeof *of.runs)};
-    if (!of.runs)
+    choice selected = {.runs = calloc(given->plan->n, sizeof *selected.runs)};
+    if (!selected.runs)
         return es_fail(ES_ENOMEM, "out of memory for a sweep");
     es_status status = es_sweep_jobs_read(&jobs, given->folder);
     if (status == ES_OK)
-        status = es_sweep_jobs_ask(&jobs);
+        status = es_sweep_jobs_query(&jobs);
     if (status == ES_OK)
-        status = choose(&of, given, &jobs);
+        status = choose(&selected, given, &jobs);
     if (status == ES_OK) {
-        tell_rest(&of, given->folder);
-        status = submit_all(given, &of);
+        report_rest(&selected, given->folder);
+        status = submit_all(given, &selected);
     }
     es_sweep_jobs_free(&jobs);
-    free(of.runs);
+    free(selected.runs);
     return status;
 }

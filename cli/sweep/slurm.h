@@ -39,8 +39,8 @@ es_status es_sweep_print_script(FILE *stream, const es_sweep_submission *given,
  *   given  its folder is there and taken: es_sweep_folder_take
  *
  * ES_OK, also if there is nothing to submit; ES_ENOTFOUND (no sbatch, or no
- * squeue to ask about earlier jobs); ES_EIO (sbatch refuses: in its words);
- * ES_EUSAGE, ES_ENOMEM. Arrays that were told of stay submitted.
+ * squeue to query about earlier jobs); ES_EIO (sbatch refuses: in its words);
+ * ES_EUSAGE, ES_ENOMEM. Arrays whose job was printed stay submitted.
  */
 es_status es_sweep_submit(const es_sweep_submission *given) ES_MUST_USE;
 

@@ -18,12 +18,12 @@ typedef struct parser {
 } parser;
 
 /* What separates the values of a key; NULL: it has one. */
-static const char *separators(const parser *of)
+static const char *separators(const parser *p)
 {
-    const es_sweep_spec *spec = of->out;
-    if (of->open == &spec->arch)
+    const es_sweep_spec *spec = p->out;
+    if (p->open == &spec->arch)
         return ";";
-    if (of->open == &spec->seed || of->section == GRID)
+    if (p->open == &spec->seed || p->section == GRID)
         return " \t,";
     return NULL;
 }
@@ -35,24 +35,24 @@ static es_status no_memory(void)
 
 /* --- values ---------------------------------------------------------------*/
 
-static es_status add_value(parser *of, const char *text, size_t n)
+static es_status add_value(parser *p, const char *text, size_t n)
 {
-    es_sweep_option *to = of->open;
-    if (to->n == ES_SWEEP_VALUES_MOST)
-        return es_fail(ES_EUSAGE, "%s:%d: %s: more than %d values", of->path,
-                       of->line, to->key, ES_SWEEP_VALUES_MOST);
-    if (to->n && !separators(of))
-        return es_fail(ES_EUSAGE, "%s:%d: %s: one value%s", of->path, of->line,
-                       to->key,
-                       of->section == SLURM ? "" : "; several go into [grid]");
-    char **grown = es_resize(to->values, to->n + 1, sizeof *grown);
+    es_sweep_option *option = p->open;
+    if (option->n == ES_SWEEP_VALUES_MOST)
+        return es_fail(ES_EUSAGE, "%s:%d: %s: more than %d values", p->path,
+                       p->line, option->key, ES_SWEEP_VALUES_MOST);
+    if (option->n && !separators(p))
+        return es_fail(ES_EUSAGE, "%s:%d: %s: one value%s", p->path, p->line,
+                       option->key,
+                       p->section == SLURM ? "" : "; several go into [grid]");
+    char **grown = es_resize(option->values, option->n + 1, sizeof *grown);
     if (!grown)
         return no_memory();
-    to->values = grown;
-    grown[to->n] = strndup(text, n);
-    if (!grown[to->n])
+    option->values = grown;
+    grown[option->n] = strndup(text, n);
+    if (!grown[option->n])
         return no_memory();
-    to->n++;
+    option->n++;
     return ES_OK;
 }
 
@@ -67,16 +67,16 @@ static size_t trimmed(const char **text, size_t n)
     return n;
 }
 
-static es_status add_values(parser *of, const char *text)
+static es_status add_values(parser *p, const char *text)
 {
     es_status status = ES_OK;
-    const char *between = separators(of);
+    const char *between = separators(p);
     while (*text && status == ES_OK) {
         size_t n = between ? strcspn(text, between) : strlen(text);
         const char *value = text;
         size_t length = trimmed(&value, n);
         if (length)
-            status = add_value(of, value, length);
+            status = add_value(p, value, length);
         text += n + (text[n] != '\0');
     }
     return status;
@@ -117,7 +117,7 @@ static bool is_word_of(const char *const *words, const char *key)
 }
 
 /* What the sweep itself says to each run or job, or would make it none. */
-static bool is_reserved(const parser *of, const char *key)
+static bool is_reserved(const parser *p, const char *key)
 {
     static const char *const of_runs[] = {"out",     "name",       "no-record",
                                           "dry-run", "help",       "resume",
@@ -126,10 +126,10 @@ static bool is_reserved(const parser *of, const char *key)
         "array",  "error",     "help",     "job-name", "no-requeue",
         "output", "open-mode", "parsable", "requeue",  "test-only",
         "usage",  "version",   "wait",     "wrap",     NULL};
-    return is_word_of(of->section == SLURM ? of_jobs : of_runs, key);
+    return is_word_of(p->section == SLURM ? of_jobs : of_runs, key);
 }
 
-static es_status check_form(const parser *of, const char *key)
+static es_status check_form(const parser *p, const char *key)
 {
     size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
     if (n && !key[n] && key[0] != '-')
@@ -137,91 +137,91 @@ static es_status check_form(const parser *of, const char *key)
     return es_fail(ES_EUSAGE,
                    "%s:%d: '%.60s': expected an option of %s, without dashes "
                    "before it",
-                   of->path, of->line, key,
-                   of->section == SLURM ? "sbatch" : "entropy-train");
+                   p->path, p->line, key,
+                   p->section == SLURM ? "sbatch" : "entropy-train");
 }
 
-static es_status check_key(const parser *of, const char *key)
+static es_status check_key(const parser *p, const char *key)
 {
-    es_sweep_spec *spec = of->out;
-    bool of_jobs = of->section == SLURM;
-    es_status status = check_form(of, key);
+    es_sweep_spec *spec = p->out;
+    bool of_jobs = p->section == SLURM;
+    es_status status = check_form(p, key);
     if (status != ES_OK)
         return status;
     if (!of_jobs && find_own(spec, key))
-        return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", of->path,
-                       of->line, key);
-    if (is_reserved(of, key))
+        return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", p->path,
+                       p->line, key);
+    if (is_reserved(p, key))
         return es_fail(ES_EUSAGE, "%s:%d: %s is not for a sweep to set",
-                       of->path, of->line, key);
+                       p->path, p->line, key);
     if (of_jobs ? has_key(spec->slurm, spec->n_slurm, key)
                 : has_key(spec->train, spec->n_train, key) ||
                       has_key(spec->grid, spec->n_grid, key))
-        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", of->path,
-                       of->line, key);
+        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
+                       p->line, key);
     if (spec->n_train + spec->n_grid + spec->n_slurm == ES_SWEEP_OPTIONS_MOST)
-        return es_fail(ES_EUSAGE, "%s:%d: more than %d options", of->path,
-                       of->line, ES_SWEEP_OPTIONS_MOST);
+        return es_fail(ES_EUSAGE, "%s:%d: more than %d options", p->path,
+                       p->line, ES_SWEEP_OPTIONS_MOST);
     return ES_OK;
 }
 
-static es_sweep_option **list_of(const parser *of, size_t **n)
+static es_sweep_option **list_of(const parser *p, size_t **n)
 {
-    es_sweep_spec *spec = of->out;
-    *n = of->section == TRAIN  ? &spec->n_train
-         : of->section == GRID ? &spec->n_grid
-                               : &spec->n_slurm;
-    return of->section == TRAIN  ? &spec->train
-           : of->section == GRID ? &spec->grid
-                                 : &spec->slurm;
+    es_sweep_spec *spec = p->out;
+    *n = p->section == TRAIN  ? &spec->n_train
+         : p->section == GRID ? &spec->n_grid
+                              : &spec->n_slurm;
+    return p->section == TRAIN  ? &spec->train
+           : p->section == GRID ? &spec->grid
+                                : &spec->slurm;
 }
 
-static es_status open_option(parser *of, const char *key)
+static es_status open_option(parser *p, const char *key)
 {
     size_t *n;
-    es_sweep_option **list = list_of(of, &n);
-    es_status status = check_key(of, key);
+    es_sweep_option **list = list_of(p, &n);
+    es_status status = check_key(p, key);
     if (status != ES_OK)
         return status;
     es_sweep_option *grown = es_resize(*list, *n + 1, sizeof *grown);
     if (!grown)
         return no_memory();
     *list = grown;
-    of->open = &grown[*n];
-    *of->open = (es_sweep_option){.key = strdup(key), .line = of->line};
-    if (!of->open->key)
+    p->open = &grown[*n];
+    *p->open = (es_sweep_option){.key = strdup(key), .line = p->line};
+    if (!p->open->key)
         return no_memory();
     ++*n;
     return ES_OK;
 }
 
-static es_status open_own(parser *of, const char *key)
+static es_status open_own(parser *p, const char *key)
 {
-    of->open = find_own(of->out, key);
-    if (!of->open)
+    p->open = find_own(p->out, key);
+    if (!p->open)
         return es_fail(ES_EUSAGE,
                        "%s:%d: '%.60s': expected arch, seed, data, config or "
                        "program",
-                       of->path, of->line, key);
-    if (of->open->key)
-        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", of->path,
-                       of->line, key);
-    of->open->line = of->line;
-    of->open->key = strdup(key);
-    return of->open->key ? ES_OK : no_memory();
+                       p->path, p->line, key);
+    if (p->open->key)
+        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
+                       p->line, key);
+    p->open->line = p->line;
+    p->open->key = strdup(key);
+    return p->open->key ? ES_OK : no_memory();
 }
 
 /* --- lines ----------------------------------------------------------------*/
 
-static es_status check_open(const parser *of)
+static es_status check_open(const parser *p)
 {
-    if (!of->open || of->open->n)
+    if (!p->open || p->open->n)
         return ES_OK;
-    return es_fail(ES_EUSAGE, "%s:%d: %s: no value", of->path, of->open->line,
-                   of->open->key);
+    return es_fail(ES_EUSAGE, "%s:%d: %s: no value", p->path, p->open->line,
+                   p->open->key);
 }
 
-static es_status take_section(parser *of, const char *name)
+static es_status read_section(parser *p, const char *name)
 {
     static const char *const names[] = {[SWEEP] = "[sweep]",
                                         [TRAIN] = "[train]",
@@ -229,23 +229,23 @@ static es_status take_section(parser *of, const char *name)
                                         [SLURM] = "[slurm]"};
     for (int i = SWEEP; i <= SLURM; i++)
         if (strcmp(name, names[i]) == 0) {
-            of->section = (section)i;
-            of->open = NULL;
+            p->section = (section)i;
+            p->open = NULL;
             return ES_OK;
         }
     return es_fail(ES_EUSAGE,
                    "%s:%d: '%.60s': expected [sweep], [train], [grid] or "
                    "[slurm]",
-                   of->path, of->line, name);
+                   p->path, p->line, name);
 }
 
-static es_status take_key(parser *of, char *text)
+static es_status read_key(parser *p, char *text)
 {
     char *equals = strchr(text, '=');
     const char *key = text;
-    if (!equals || of->section == SECTION_NONE)
-        return es_fail(ES_EUSAGE, "%s:%d: '%.60s': expected %s", of->path,
-                       of->line, text,
+    if (!equals || p->section == SECTION_NONE)
+        return es_fail(ES_EUSAGE, "%s:%d: '%.60s': expected %s", p->path,
+                       p->line, text,
                        equals ? "[sweep] before" : "KEY = VALUE");
     size_t n = trimmed(&key, (size_t)(equals - text));
     text[(key - text) + (ptrdiff_t)n] = '\0';
@@ -253,72 +253,72 @@ static es_status take_key(parser *of, char *text)
         if (*c == '_')
             *c = '-';
     es_status status =
-        of->section == SWEEP ? open_own(of, key) : open_option(of, key);
-    return status == ES_OK ? add_values(of, equals + 1) : status;
+        p->section == SWEEP ? open_own(p, key) : open_option(p, key);
+    return status == ES_OK ? add_values(p, equals + 1) : status;
 }
 
-static es_status take_line(parser *of, const es_line *line)
+static es_status read_line(parser *p, const es_line *line)
 {
     const char *text = line->text;
-    of->line = (int)line->number;
+    p->line = (int)line->number;
     size_t n = trimmed(&text, line->n);
     if (line->cut || memchr(line->text, '\0', line->n))
-        return es_fail(ES_EUSAGE, "%s:%d: expected text", of->path, of->line);
+        return es_fail(ES_EUSAGE, "%s:%d: expected text", p->path, p->line);
     if (!n || *text == '#' || *text == ';')
         return ES_OK;
     line->text[(text - line->text) + (ptrdiff_t)n] = '\0';
-    if (text != line->text && of->open)
-        return add_values(of, text);
-    es_status status = check_open(of);
+    if (text != line->text && p->open)
+        return add_values(p, text);
+    es_status status = check_open(p);
     if (status != ES_OK)
         return status;
-    return *text == '[' ? take_section(of, text)
-                        : take_key(of, line->text + (text - line->text));
+    return *text == '[' ? read_section(p, text)
+                        : read_key(p, line->text + (text - line->text));
 }
 
 /* --- the whole ------------------------------------------------------------*/
 
-static es_status give_default(parser *of, const char *key, const char *value)
+static es_status give_default(parser *p, const char *key, const char *value)
 {
     es_status status =
-        of->section == SWEEP ? open_own(of, key) : open_option(of, key);
-    return status == ES_OK ? add_value(of, value, strlen(value)) : status;
+        p->section == SWEEP ? open_own(p, key) : open_option(p, key);
+    return status == ES_OK ? add_value(p, value, strlen(value)) : status;
 }
 
-static es_status complete(parser *of)
+static es_status complete(parser *p)
 {
-    es_sweep_spec *spec = of->out;
-    es_status status = check_open(of);
+    es_sweep_spec *spec = p->out;
+    es_status status = check_open(p);
     if (status == ES_OK && !spec->arch.n)
         return es_fail(ES_EUSAGE, "%s: no runs: expected arch = ... in [sweep]",
-                       of->path);
-    of->section = SWEEP;
+                       p->path);
+    p->section = SWEEP;
     if (status == ES_OK && !spec->seed.n)
-        status = give_default(of, "seed", "1");
-    of->section = TRAIN;
+        status = give_default(p, "seed", "1");
+    p->section = TRAIN;
     if (status == ES_OK && !has_key(spec->train, spec->n_train, "threads") &&
         !has_key(spec->grid, spec->n_grid, "threads"))
-        status = give_default(of, "threads", "1");
+        status = give_default(p, "threads", "1");
     return status;
 }
 
-static es_status read_lines(es_sweep_spec *out, es_lines *lines,
+static es_status read_lines(es_sweep_spec *out, es_line_reader *lines,
                             const char *path)
 {
-    parser of = {.out = out, .path = path};
+    parser p = {.out = out, .path = path};
     es_line line;
     es_status status = ES_OK;
     while (status == ES_OK) {
-        status = es_lines_next(lines, &line);
+        status = es_line_reader_next(lines, &line);
         if (status == ES_OK)
-            status = take_line(&of, &line);
+            status = read_line(&p, &line);
     }
-    return status == ES_DONE ? complete(&of) : status;
+    return status == ES_DONE ? complete(&p) : status;
 }
 
 /* Takes the lines over, and how their opening went. */
 static es_status read_whole(es_sweep_spec *out, const char *path,
-                            es_lines *lines, es_status opened)
+                            es_line_reader *lines, es_status opened)
 {
     es_status status = opened;
     *out = (es_sweep_spec){.path = strdup(path)};
@@ -326,22 +326,22 @@ static es_status read_whole(es_sweep_spec *out, const char *path,
         status = no_memory();
     if (status == ES_OK)
         status = read_lines(out, lines, path);
-    es_lines_close(lines);
+    es_line_reader_close(lines);
     return status;
 }
 
 es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
                               const char *path)
 {
-    es_lines *lines = NULL;
-    es_status status = es_lines_new(&lines, stream, path);
+    es_line_reader *lines = NULL;
+    es_status status = es_line_reader_new(&lines, stream, path);
     return read_whole(out, path, lines, status);
 }
 
 es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
 {
-    es_lines *lines = NULL;
-    es_status status = es_lines_open(&lines, path);
+    es_line_reader *lines = NULL;
+    es_status status = es_line_reader_open(&lines, path);
     return read_whole(out, path, lines, status);
 }
 

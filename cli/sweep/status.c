@@ -4,7 +4,7 @@
 #include "cli/output/print.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"
-#include "cli/sweep/tell.h"
+#include "cli/sweep/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct table {
     const es_rules_file *rules;
     es_paths names;
     es_sweep_jobs jobs;
-    bool asked;           /* Slurm, and it answered */
+    bool queried;         /* Slurm, and it answered */
     es_sweep_view *views; /* (n) */
     es_grid_row *rows;    /* (n) */
     char **cells;         /* (n,N_COLUMNS) */
@@ -40,7 +40,7 @@ static es_status fill_row(char **cells, const char *name,
                           const es_sweep_view *view)
 {
     char progress[64];
-    es_sweep_progress(progress, sizeof progress, view);
+    es_sweep_view_bar(progress, sizeof progress, view);
     es_status status = es_cell_name(&cells[NAME], name);
     if (status == ES_OK)
         status = es_cell_print(&cells[STAGE], "%s",
@@ -58,26 +58,26 @@ static es_status fill_row(char **cells, const char *name,
     return status;
 }
 
-static es_status fill(table *to)
+static es_status fill(table *t)
 {
     es_status status = ES_OK;
-    size_t n = to->names.n;
-    to->views = calloc(n, sizeof *to->views);
-    to->rows = calloc(n, sizeof *to->rows);
-    to->cells = calloc(n, N_COLUMNS * sizeof *to->cells);
-    if (!to->views || !to->rows || !to->cells)
+    size_t n = t->names.n;
+    t->views = calloc(n, sizeof *t->views);
+    t->rows = calloc(n, sizeof *t->rows);
+    t->cells = calloc(n, N_COLUMNS * sizeof *t->cells);
+    if (!t->views || !t->rows || !t->cells)
         return es_fail(ES_ENOMEM, "out of memory for a table");
-    for (; to->n < n && status == ES_OK; to->n++) {
-        const char *name = to->names.paths[to->n];
-        char **cells = to->cells + to->n * N_COLUMNS;
-        es_sweep_view *view = &to->views[to->n];
-        const es_sweep_task *task = es_sweep_jobs_find(&to->jobs, name);
-        if (es_sweep_look(view, to->folder, name, to->rules) != ES_OK) {
+    for (; t->n < n && status == ES_OK; t->n++) {
+        const char *name = t->names.paths[t->n];
+        char **cells = t->cells + t->n * N_COLUMNS;
+        es_sweep_view *view = &t->views[t->n];
+        const es_sweep_task *task = es_sweep_jobs_find(&t->jobs, name);
+        if (es_sweep_view_read(view, t->folder, name, t->rules) != ES_OK) {
             es_print_note("%s", es_message());
-            to->n_failed++;
+            t->n_failed++;
         }
         es_sweep_jobs_amend(view, task);
-        to->rows[to->n].cells = cells;
+        t->rows[t->n].cells = cells;
         status = fill_row(cells, name, view);
         if (status == ES_OK)
             status = fill_job(&cells[JOB], task);
@@ -85,31 +85,31 @@ static es_status fill(table *to)
     return status;
 }
 
-static void free_table(table *of)
+static void free_table(table *t)
 {
-    for (size_t i = 0; of->cells && i < of->names.n * N_COLUMNS; i++)
-        free(of->cells[i]);
-    free(of->cells);
-    free(of->rows);
-    free(of->views);
-    es_sweep_jobs_free(&of->jobs);
-    es_paths_free(&of->names);
+    for (size_t i = 0; t->cells && i < t->names.n * N_COLUMNS; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    free(t->rows);
+    free(t->views);
+    es_sweep_jobs_free(&t->jobs);
+    es_paths_free(&t->names);
 }
 
 /* --- below the table ------------------------------------------------------*/
 
 /* The jobs that still have work, each once. */
-static bool print_jobs(FILE *stream, const table *of)
+static bool print_jobs(FILE *stream, const table *t)
 {
     const char *between = "Slurm job ";
     int64_t last = -1, next;
     do {
         next = INT64_MAX;
-        for (size_t i = 0; i < of->n; i++) {
+        for (size_t i = 0; i < t->n; i++) {
             const es_sweep_task *task =
-                es_sweep_jobs_find(&of->jobs, of->names.paths[i]);
-            bool works = of->views[i].stage == ES_SWEEP_QUEUED ||
-                         of->views[i].stage == ES_SWEEP_RUNNING;
+                es_sweep_jobs_find(&t->jobs, t->names.paths[i]);
+            bool works = t->views[i].stage == ES_SWEEP_QUEUED ||
+                         t->views[i].stage == ES_SWEEP_RUNNING;
             if (task && works && task->job > last && task->job < next)
                 next = task->job;
         }
@@ -119,19 +119,19 @@ static bool print_jobs(FILE *stream, const table *of)
         if (next != INT64_MAX)
             last = next;
     } while (next != INT64_MAX);
-    if (last >= 0 && !of->asked)
-        fputs(", by what the folder holds: Slurm was not there to ask", stream);
+    if (last >= 0 && !t->queried)
+        fputs(", by what the folder holds: Slurm did not answer", stream);
     return last >= 0;
 }
 
-static void print_counts(FILE *stream, const table *of)
+static void print_counts(FILE *stream, const table *t)
 {
     char holder[128];
     size_t n_of_stage[ES_SWEEP_N_STAGES] = {0};
     const char *between = ": ";
-    for (size_t i = 0; i < of->n; i++)
-        n_of_stage[of->views[i].stage]++;
-    fprintf(stream, "%zu run%s", of->n, of->n == 1 ? "" : "s");
+    for (size_t i = 0; i < t->n; i++)
+        n_of_stage[t->views[i].stage]++;
+    fprintf(stream, "%zu run%s", t->n, t->n == 1 ? "" : "s");
     for (int i = ES_SWEEP_N_STAGES; i-- > 0;)
         if (n_of_stage[i]) {
             fprintf(stream, "%s%zu %s", between, n_of_stage[i],
@@ -139,45 +139,45 @@ static void print_counts(FILE *stream, const table *of)
             between = ", ";
         }
     fputs("; ", stream);
-    es_sweep_folder_holder(holder, sizeof holder, of->folder);
+    es_sweep_folder_holder(holder, sizeof holder, t->folder);
     if (*holder)
         es_print_escaped(stream, holder, ES_ESCAPE_TERMINAL);
-    else if (!print_jobs(stream, of))
+    else if (!print_jobs(stream, t))
         fputs("no sweep is at work", stream);
     putc('\n', stream);
 }
 
 /* What the training said; of one that did not begin, what its task said. */
-static void print_last_lines(FILE *stream, const table *of, size_t i)
+static void print_last_lines(FILE *stream, const table *t, size_t i)
 {
     char id[ES_SWEEP_JOB_SIZE], output[ES_SWEEP_JOB_SIZE + 16];
-    const char *name = of->names.paths[i];
-    const es_sweep_task *task = es_sweep_jobs_find(&of->jobs, name);
-    bool told = of->views[i].stage == ES_SWEEP_BROKEN &&
-                es_sweep_print_log(stream, of->folder, name, ".log");
-    if (told || !task)
+    const char *name = t->names.paths[i];
+    const es_sweep_task *task = es_sweep_jobs_find(&t->jobs, name);
+    bool known = t->views[i].stage == ES_SWEEP_BROKEN &&
+                 es_sweep_print_log(stream, t->folder, name, ".log");
+    if (known || !task)
         return;
     es_sweep_task_id(id, task);
     snprintf(output, sizeof output, "slurm-%s", id);
-    es_sweep_print_log(stream, of->folder, output, ".out");
+    es_sweep_print_log(stream, t->folder, output, ".out");
 }
 
-static void print_ends(FILE *stream, const table *of)
+static void print_ends(FILE *stream, const table *t)
 {
     size_t n = 0;
-    for (size_t i = 0; i < of->n; i++) {
+    for (size_t i = 0; i < t->n; i++) {
         const es_sweep_task *task =
-            es_sweep_jobs_find(&of->jobs, of->names.paths[i]);
+            es_sweep_jobs_find(&t->jobs, t->names.paths[i]);
         bool lost = task && task->queue == ES_SWEEP_QUEUE_LEFT &&
-                    !es_sweep_is_done(of->views[i].stage) &&
-                    of->views[i].stage != ES_SWEEP_RUNNING;
-        if (!lost && of->views[i].stage != ES_SWEEP_BROKEN)
+                    !es_sweep_is_done(t->views[i].stage) &&
+                    t->views[i].stage != ES_SWEEP_RUNNING;
+        if (!lost && t->views[i].stage != ES_SWEEP_BROKEN)
             continue;
         if (n++ >= TOLD_MOST)
             continue;
-        es_print_escaped(stream, of->names.paths[i], ES_ESCAPE_TERMINAL);
-        fprintf(stream, ": %s\n", of->views[i].flags);
-        print_last_lines(stream, of, i);
+        es_print_escaped(stream, t->names.paths[i], ES_ESCAPE_TERMINAL);
+        fprintf(stream, ": %s\n", t->views[i].flags);
+        print_last_lines(stream, t, i);
     }
     if (n > TOLD_MOST)
         fprintf(stream, "and %zu more\n", n - TOLD_MOST);
@@ -201,7 +201,7 @@ es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
     if (status == ES_OK)
         status = es_sweep_jobs_read(&all.jobs, folder);
     if (status == ES_OK) {
-        all.asked = es_sweep_jobs_ask(&all.jobs) == ES_OK;
+        all.queried = es_sweep_jobs_query(&all.jobs) == ES_OK;
         status = fill(&all);
     }
     if (status == ES_OK) {

@@ -1,4 +1,4 @@
-/** What is said of a sweep to whoever looks into its folder. */
+/** `sweep --status`: the state of a sweep, read from its folder. */
 #ifndef ES_SWEEP_STATUS_H
 #define ES_SWEEP_STATUS_H
 
@@ -9,7 +9,7 @@
 /**
  * The table of all runs of a folder, how many there are of each stage, and of
  * those that broke or were lost the last lines that they left. Slurm's queue
- * is asked if runs were submitted to it and it is there.
+ * is queried if runs were submitted to it and it is there.
  *
  *   n_failed  written: run files that could not be read, which is reported
  *   rules     what runs are judged by; NULL: the default thresholds

@@ -6,10 +6,10 @@
 #include "cli/scan/scan.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
-#include "cli/sweep/look.h"
 #include "cli/sweep/runner.h"
 #include "cli/sweep/slurm.h"
 #include "cli/sweep/status.h"
+#include "cli/sweep/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -24,10 +24,10 @@ static es_status write_file(const es_synthetic *history, const char *folder,
     return status;
 }
 
-static void print_truth(const es_synthetic *of, size_t index)
+static void print_truth(const es_synthetic *run, size_t index)
 {
-    const es_truth *truth = &of->truth;
-    printf("%05zu\t%s\t%d\t%d\t%d\t%d\t%d\n", index, of->kind, truth->nan,
+    const es_truth *truth = &run->truth;
+    printf("%05zu\t%s\t%d\t%d\t%d\t%d\t%d\n", index, run->kind, truth->nan,
            truth->collapse, truth->collapse_stands, truth->overload,
            truth->logits);
 }

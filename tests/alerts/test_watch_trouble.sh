@@ -227,7 +227,7 @@ damaged() { # NAME REGEX: the state is; it is said, and the file left alone
     cp sound "$kept"
 }
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
-damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then told again'
+damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then (told|reported) again'
 truncate -s 9000 "$kept"
 damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
 echo noise | dd of="$kept" conv=notrunc status=none
@@ -300,7 +300,7 @@ same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksu
 same_text 'no file is deleted for it' precious "$(cat victim)"
 same_text 'and no command run' '1 1' "$(lines shared.out) $(lines shared.told)"
 same_text 'how to go on with it is said' \
-    "entropy-scan: $dir/$old: what an earlier version told is not read, and told again: to go on with it: --state $dir/$old" \
+    "entropy-scan: $dir/$old: what an earlier version reported is not read, and reported again: to go on with it: --state $dir/$old" \
     "$(cat shared.err)"
 same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
 exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old

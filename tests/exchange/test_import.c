@@ -79,18 +79,18 @@ static es_status parse_bytes(const char *text, size_t n)
 {
     es_import_options options = {.series = "entropy"};
     es_import_format format;
-    es_lines *lines = NULL;
+    es_line_reader *lines = NULL;
     FILE *stream = tmpfile();
     assert_non_null(stream);
     assert_int_equal(fwrite(text, 1, n, stream), n);
     n_heard = 0;
     heard[0] = 0;
-    es_status status = es_lines_new(&lines, stream, "f");
+    es_status status = es_line_reader_new(&lines, stream, "f");
     if (status == ES_OK)
         status = es_import_detect(&format, lines);
     if (status == ES_OK)
         status = es_import_parse(&report, lines, format, &options, &sink);
-    es_lines_close(lines);
+    es_line_reader_close(lines);
     return status;
 }
 

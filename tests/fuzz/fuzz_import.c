@@ -60,7 +60,7 @@ static es_status again(void *user, int64_t step)
     return ES_OK;
 }
 
-static void parse(es_lines *lines, es_import_format format,
+static void parse(es_line_reader *lines, es_import_format format,
                   const es_import_options *options)
 {
     told t = {0};
@@ -77,13 +77,13 @@ static void parse(es_lines *lines, es_import_format format,
 /* The first byte: a format, or let it be guessed; and what is given. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    es_lines *lines;
+    es_line_reader *lines;
     if (n < 2)
         return 0;
     uint8_t how = bytes[0];
     FILE *stream = fmemopen((void *)(uintptr_t)(bytes + 1), n - 1, "rb");
     fuzz_require(stream);
-    if (!fuzz_succeeded(es_lines_new(&lines, stream, "input")))
+    if (!fuzz_succeeded(es_line_reader_new(&lines, stream, "input")))
         return 0;
     es_about about;
     es_about_init(&about);
@@ -101,6 +101,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (fuzz_succeeded(status))
         parse(lines, format, &options);
     es_about_free(&about);
-    es_lines_close(lines);
+    es_line_reader_close(lines);
     return 0;
 }

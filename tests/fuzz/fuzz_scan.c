@@ -141,13 +141,14 @@ static es_status count_sample(void *user, size_t series, int64_t step,
 /* What was exported is text that import takes. */
 static void import_again(printed *out)
 {
-    es_lines *lines = NULL;
+    es_line_reader *lines = NULL;
     es_about about;
     es_import_report report;
     size_t n_samples = 0;
     const es_import_sink sink = {&n_samples, count_begin, count_sample, NULL};
     FILE *stream = fmemopen(out->text, out->n, "rb");
-    fuzz_require(stream && es_lines_new(&lines, stream, "export") == ES_OK);
+    fuzz_require(stream &&
+                 es_line_reader_new(&lines, stream, "export") == ES_OK);
     es_about_init(&about);
     const es_import_options options = {.given = &about.info};
     es_import_format format;
@@ -157,7 +158,7 @@ static void import_again(printed *out)
                  ES_OK);
     fuzz_require(report.n_samples == n_samples);
     es_about_free(&about);
-    es_lines_close(lines);
+    es_line_reader_close(lines);
 }
 
 static void check_csv(es_reader *reader, size_t run)

@@ -83,7 +83,7 @@ spec good.ini 'SM+LN+G; SM' '1 2' steps=30 '[slurm]' 'time = 0:10:00' "comment =
 submit good.ini good
 good=$job
 check 'a doomed run is stopped by rule' until_true has_state doomed "$doomed" failed
-check 'which its task says' grep -q "^$doomed: asked to stop: nan .*(critical)" "doomed/slurm-${doom}_0.out"
+check 'which its task says' grep -q "^$doomed: stop requested: nan .*(critical)" "doomed/slurm-${doom}_0.out"
 check 'long before its last step' test "$(sqlite3 "doomed/$doomed.db" 'SELECT last_step < 1999999 FROM run')" = 1
 check 'a sweep runs to its end as an array' until_true has_counts good '4 runs: 4 finished'
 same_text 'no sweep is at work then' '4 runs: 4 finished; no sweep is at work' "$(counts good)"
@@ -169,7 +169,7 @@ queued() { env PATH=few few/entropy-scan sweep "$1" --status; }
 scontrol update PartitionName=all State=DOWN
 submit good.ini later
 same_text 'without squeue the folder tells' \
-    "4 runs: 4 queued; Slurm job $job, by what the folder holds: Slurm was not there to ask" \
+    "4 runs: 4 queued; Slurm job $job, by what the folder holds: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
 exits 'but nothing is submitted then: it might be twice' 3 'squeue cannot be run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm

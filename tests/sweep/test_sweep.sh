@@ -95,7 +95,7 @@ spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 
 begin doomed.ini doomed -j 2
 ends
 same_text 'a sweep of doomed runs ends' 1 $code
-check 'each is asked to stop' test "$(grep -c 'asked to stop: .*(critical)' doomed.err)" = 2
+check 'each is asked to stop' test "$(grep -c 'stop requested: .*(critical)' doomed.err)" = 2
 check 'long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
 check 'no request is left' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
 check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
@@ -106,7 +106,7 @@ spec ruled.ini SM+LN+G 1 'steps = 100000' 'record-every = 50'
 begin ruled.ini ruled --rules own.rules
 ends
 same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
-check 'by its name' grep -q 'asked to stop: .*trained (error)' ruled.err
+check 'by its name' grep -q 'stop requested: .*trained (error)' ruled.err
 same_text 'and counts in the end' 1 $code
 output 'and in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
 check 'where it is asked for' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"

@@ -11,7 +11,7 @@
 #define PID_MASK (((int64_t)1 << PID_BITS) - 1)
 
 /* When a process began, in ticks since the machine did. 0: not known; -1: it
-   has ended, though nobody may have asked how. */
+   has ended, though nobody may have waited for it. */
 static int64_t start_of(pid_t pid)
 {
     char path[32], line[1024];
@@ -25,11 +25,11 @@ static int64_t start_of(pid_t pid)
     fclose(file);
     line[n] = '\0';
     /* The name in parentheses may hold anything. */
-    const char *at = strrchr(line, ')');
-    if (!at || sscanf(at + 1,
-                      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                      "%*s %*s %*s %*s %*s %*s %lld",
-                      &state, &start) != 2)
+    const char *field = strrchr(line, ')');
+    if (!field || sscanf(field + 1,
+                         " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %*s %*s %*s %*s %*s %lld",
+                         &state, &start) != 2)
         return 0;
     return state == 'Z' || state == 'X' ? -1 : start;
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define FAILURES_MOST 2 /* in a row */
-#define SETTLE_TRIES 60 /* seconds: a full disk may get room again */
+#define SETTLE_TRIES 60 /* seconds: a full disk may become writable */
 
 const char *es_action_name(es_action action)
 {
@@ -28,11 +28,11 @@ const char *es_action_name(es_action action)
 /* Also where another program has made the terminal or pipe not wait. */
 static bool write_all(int fd, const char *text, size_t n)
 {
-    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    struct pollfd output = {.fd = fd, .events = POLLOUT};
     while (n > 0) {
         ssize_t done = write(fd, text, n);
         if (done < 0 && errno == EAGAIN)
-            poll(&room, 1, -1);
+            poll(&output, 1, -1);
         else if (done < 0 && errno != EINTR)
             return false;
         if (done > 0) {
@@ -127,7 +127,7 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
     else
         outcome =
             read_and_act(action, &gone, note, sizeof note, delivery, options);
-    /* What goes wrong again and again is told of the first time. */
+    /* What fails again and again is reported the first time. */
     if (outcome != ES_OUTCOME_DELIVERED &&
         (outcome == ES_OUTCOME_FAILED || !delivery->tries))
         es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);

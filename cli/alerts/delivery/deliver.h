@@ -6,7 +6,7 @@
  *
  * If that process too is killed between claim and settlement nobody knows
  * whether the delivery was made. A line is then printed, posted, and a request
- * to stop made, again; a command is not run again, but told of as failed.
+ * to stop made, again; a command is not run again, but reported as failed.
  */
 #ifndef ES_DELIVER_H
 #define ES_DELIVER_H

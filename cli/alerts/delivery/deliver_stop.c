@@ -54,7 +54,7 @@ static es_status find_run(const char *path, const char *uuid)
     return status;
 }
 
-/* An alert may be told of late: whoever records in its file by then may not
+/* An alert may be delivered late: whoever records in its file by then may not
    be stopped for it. */
 static es_delivery_outcome stop(char *note, size_t size, const char *path,
                                 const char *uuid, const char *line)

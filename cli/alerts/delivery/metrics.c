@@ -33,7 +33,7 @@ static void print_label(FILE *out, const char *text)
     free(safe);
 }
 
-static void print_alerts(FILE *out, const es_look_file *file, const char *kind,
+static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
                          es_severity severity, uint32_t n)
 {
     if (!n)
@@ -44,29 +44,30 @@ static void print_alerts(FILE *out, const es_look_file *file, const char *kind,
             es_severity_name(severity), n);
 }
 
-static void print_file(FILE *out, const es_look *look, const es_look_file *file)
+static void print_file(FILE *out, const es_watch_files *files,
+                       const es_watch_file *file)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++)
             print_alerts(out, file, es_flag_name((es_flag_kind)kind),
                          (es_severity)severity, file->counts[kind][severity]);
-    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
-        print_alerts(out, file, look->rules->rules[i].name,
-                     look->rules->rules[i].severity, file->of_rules[i]);
+    for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
+        print_alerts(out, file, files->rules->rules[i].name,
+                     files->rules->rules[i].severity, file->of_rules[i]);
 }
 
-static void print_all(FILE *out, const es_look *look,
+static void print_all(FILE *out, const es_watch_files *files,
                       const es_ledger_counts *counts)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     head(out, "alerts", NULL, "Alerts of the runs in a file.");
-    for (size_t i = 0; i < look->n_files; i++)
-        print_file(out, look, &look->files[i]);
+    for (size_t i = 0; i < files->n_files; i++)
+        print_file(out, files, &files->files[i]);
     head(out, "files", NULL, "Run files by whether they can be read.");
-    fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", look->n_read);
+    fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", files->n_read);
     fprintf(out, "entropy_scan_files{state=\"unreadable\"} %zu\n",
-            look->n_failed);
+            files->n_failed);
     head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
     fprintf(out, "entropy_scan_deliveries{state=\"delivered\"} %lld\n",
             (long long)counts->delivered);
@@ -80,19 +81,19 @@ static void print_all(FILE *out, const es_look *look,
     fputs("# EOF\n", out);
 }
 
-es_status es_metrics_write(const char *path, const es_look *look,
+es_status es_metrics_write(const char *path, const es_watch_files *files,
                            const es_ledger_counts *counts)
 {
     FILE *stream;
     es_output *output = NULL;
     struct stat about;
-    /* A FIFO without a reader would be waited for, and no alert told. */
+    /* A FIFO without a reader would block, and no alert be delivered. */
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
                        path);
     es_status status = es_output_open(&output, &stream, path);
     if (status != ES_OK)
         return status;
-    print_all(stream, look, counts);
+    print_all(stream, files, counts);
     return es_output_close(output);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define URL_MOST 4096
-#define ANSWER_MOST 65536 /* bytes: an answer is not read, but eaten */
+#define ANSWER_MOST 65536 /* bytes: an answer is read and dropped */
 
 /* --- libcurl --------------------------------------------------------------*/
 
@@ -158,8 +158,9 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* Only what is the user's own mistake for certain is given up: a URL that is
-   none, a redirection for good, an answer that says that the post is wrong. */
+/* Only what is the user's own mistake for certain is given up: a
+   malformed URL, a redirection for good, an answer that says that the post is
+   wrong. */
 static bool is_final(long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};

@@ -19,11 +19,11 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
 
 /**
  * Posts one alert, its id in the header X-Entropy-Scan-Id so that a server can
- * tell a repeated one.
+ * recognise a repeated one.
  *
  *   note  (size) written unless it is delivered: why not
  *
- * Delivered on 2xx. Failed, for it is the user's mistake: a URL that is none,
+ * Delivered on 2xx. Failed, for it is the user's mistake: a malformed URL,
  * a redirection for good (none is followed), a 4xx. To be tried again: all
  * else, such as no connection, a reset, a timeout, an answer that is no HTTP, a
  * certificate that does not convince, no libcurl, 302, 303, 307, 408, 425,

@@ -11,23 +11,23 @@ static bool is_blank(char c)
 
 /* One word from *at to `to`, terminated; *at is then behind it. False: a quote
    is not closed. */
-static bool take_word(char *to, const char **at)
+static bool read_word(char *out, const char **text)
 {
     char quote = 0;
-    const char *c = *at;
+    const char *c = *text;
     for (; *c && (quote || !is_blank(*c)); c++) {
         if (quote ? *c == quote : *c == '\'' || *c == '"') {
             quote = quote ? 0 : *c;
         } else if (*c == '\\' && c[1] &&
                    (!quote ||
                     (quote == '"' && (c[1] == '"' || c[1] == '\\')))) {
-            *to++ = *++c;
+            *out++ = *++c;
         } else {
-            *to++ = *c;
+            *out++ = *c;
         }
     }
-    *to = '\0';
-    *at = c;
+    *out = '\0';
+    *text = c;
     return !quote;
 }
 
@@ -44,7 +44,7 @@ es_status es_words_split(char ***out, const char *text)
             text++;
         if (!*text)
             break;
-        if (!take_word(word, &text))
+        if (!read_word(word, &text))
             status = es_fail(ES_EUSAGE, "--exec: a quote is not closed");
         else if (!(words[n++] = strdup(word)))
             status = es_fail(ES_ENOMEM, "out of memory for a command");

@@ -25,9 +25,9 @@ typedef struct es_rules_threshold {
 extern const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS];
 
 double es_rules_threshold_get(const es_flag_rules *flags,
-                              const es_rules_threshold *of);
-void es_rules_threshold_set(es_flag_rules *flags, const es_rules_threshold *of,
-                            double value);
+                              const es_rules_threshold *threshold);
+void es_rules_threshold_set(es_flag_rules *flags,
+                            const es_rules_threshold *threshold, double value);
 
 #define ES_RULES_TEXT_MOST 180 /* bytes of a name or path */
 
@@ -57,10 +57,10 @@ extern const char *const es_rules_keys[ES_N_RULES_KEYS];
  * begins the message.
  */
 es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
-                       const char *at) ES_MUST_USE;
+                       const char *place) ES_MUST_USE;
 
 /**
- * Checks what only the whole rule tells: that it has a series and a threshold,
+ * Checks what only the whole rule shows: that it has a series and a threshold,
  * that its keys fit each other.
  *
  *   lines   (ES_N_RULES_KEYS) of the file `path`, where each key is set; 0: not

@@ -37,28 +37,28 @@ const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS] = {
 };
 
 double es_rules_threshold_get(const es_flag_rules *flags,
-                              const es_rules_threshold *of)
+                              const es_rules_threshold *threshold)
 {
-    const char *at = (const char *)flags + of->offset;
+    const char *place = (const char *)flags + threshold->offset;
     int count;
     double value;
-    if (of->range == ES_RULES_COUNT) {
-        memcpy(&count, at, sizeof count);
+    if (threshold->range == ES_RULES_COUNT) {
+        memcpy(&count, place, sizeof count);
         return count;
     }
-    memcpy(&value, at, sizeof value);
+    memcpy(&value, place, sizeof value);
     return value;
 }
 
-void es_rules_threshold_set(es_flag_rules *flags, const es_rules_threshold *of,
-                            double value)
+void es_rules_threshold_set(es_flag_rules *flags,
+                            const es_rules_threshold *threshold, double value)
 {
-    char *at = (char *)flags + of->offset;
-    int count = of->range == ES_RULES_COUNT ? (int)value : 0;
-    if (of->range == ES_RULES_COUNT)
-        memcpy(at, &count, sizeof count);
+    char *place = (char *)flags + threshold->offset;
+    int count = threshold->range == ES_RULES_COUNT ? (int)value : 0;
+    if (threshold->range == ES_RULES_COUNT)
+        memcpy(place, &count, sizeof count);
     else
-        memcpy(at, &value, sizeof value);
+        memcpy(place, &value, sizeof value);
 }
 
 const char *const es_rules_keys[ES_N_RULES_KEYS] = {
@@ -88,26 +88,28 @@ bool es_rules_is_text(const char *value)
            es_text_is_utf8(value, n);
 }
 
-static es_status set_series(es_rule *rule, const char *value, const char *at)
+static es_status set_series(es_rule *rule, const char *value, const char *place)
 {
     if (!es_rules_is_text(value))
         return es_fail(ES_EUSAGE,
                        "%s: series = '%.40s': the name of a series, such as "
                        "entropy",
-                       at, value);
+                       place, value);
     memcpy(rule->series, value, strlen(value) + 1);
     return ES_OK;
 }
 
-static es_status set_phase(es_rule *rule, const char *value, const char *at)
+static es_status set_phase(es_rule *rule, const char *value, const char *place)
 {
     rule->eval = strcmp(value, "eval") == 0;
     if (rule->eval || strcmp(value, "train") == 0)
         return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: phase = '%.40s': train or eval", at, value);
+    return es_fail(ES_EUSAGE, "%s: phase = '%.40s': train or eval", place,
+                   value);
 }
 
-static es_status set_aggregate(es_rule *rule, const char *value, const char *at)
+static es_status set_aggregate(es_rule *rule, const char *value,
+                               const char *place)
 {
     for (int i = 0; i < ES_N_RULE_AGGREGATES; i++) {
         rule->aggregate = (es_rule_aggregate)i;
@@ -117,7 +119,7 @@ static es_status set_aggregate(es_rule *rule, const char *value, const char *at)
     return es_fail(ES_EUSAGE,
                    "%s: aggregate = '%.40s': head, layer_mean, layer_min, "
                    "layer_max, share or run",
-                   at, value);
+                   place, value);
 }
 
 /* The reference's name after the number; ES_N_RULE_REFERENCES if there is no
@@ -133,7 +135,7 @@ static int find_reference(const char *name)
 
 /* "0.05 ceiling". */
 static es_status set_threshold(es_rule *rule, es_rules_key key,
-                               const char *value, const char *at)
+                               const char *value, const char *place)
 {
     char number[64];
     size_t n = strcspn(value, " \t");
@@ -147,34 +149,35 @@ static es_status set_threshold(es_rule *rule, es_rules_key key,
         return es_fail(ES_EUSAGE,
                        "%s: %s = '%.40s': a number, alone or followed by "
                        "ceiling, history or baseline",
-                       at, es_rules_keys[key], value);
+                       place, es_rules_keys[key], value);
     rule->reference = (es_rule_reference)reference;
     return ES_OK;
 }
 
 static es_status set_share(double *out, es_rules_key key, const char *value,
-                           const char *at)
+                           const char *place)
 {
     if (es_double_parse(out, value) == ES_OK && *out >= 0 && *out <= 1)
         return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a share from 0 to 1", at,
+    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a share from 0 to 1", place,
                    es_rules_keys[key], value);
 }
 
 static es_status set_count(uint32_t *out, es_rules_key key, int64_t least,
-                           const char *value, const char *at)
+                           const char *value, const char *place)
 {
     int64_t n;
     if (es_int_parse(&n, value, least, ES_RULES_COUNT_MOST) != ES_OK)
         return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a number from %d to %d",
-                       at, es_rules_keys[key], value, (int)least,
+                       place, es_rules_keys[key], value, (int)least,
                        ES_RULES_COUNT_MOST);
     *out = (uint32_t)n;
     return ES_OK;
 }
 
 /* "0.05" of the planned steps, or "200 steps", or "0.05 200 steps". */
-static es_status set_warm_up(es_rule *rule, const char *value, const char *at)
+static es_status set_warm_up(es_rule *rule, const char *value,
+                             const char *place)
 {
     char first[64], steps[64], word[8], rest;
     double share = 0;
@@ -192,13 +195,14 @@ static es_status set_warm_up(es_rule *rule, const char *value, const char *at)
         return es_fail(ES_EUSAGE,
                        "%s: warm_up = '%.40s': a share of the planned steps, "
                        "such as 0.05, or a number of them, such as 200 steps",
-                       at, value);
+                       place, value);
     rule->warm_up = share;
     rule->warm_up_end = end;
     return ES_OK;
 }
 
-static es_status set_severity(es_rule *rule, const char *value, const char *at)
+static es_status set_severity(es_rule *rule, const char *value,
+                              const char *place)
 {
     for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
         rule->severity = (es_severity)i;
@@ -207,54 +211,55 @@ static es_status set_severity(es_rule *rule, const char *value, const char *at)
     }
     return es_fail(ES_EUSAGE,
                    "%s: severity = '%.40s': info, warning, error or critical",
-                   at, value);
+                   place, value);
 }
 
-static es_status set_action(es_rule *rule, const char *value, const char *at)
+static es_status set_action(es_rule *rule, const char *value, const char *place)
 {
     bool stop = strcmp(value, "stop") == 0;
     rule->action = stop ? ES_RULE_STOP : ES_RULE_NO_ACTION;
     if (stop || strcmp(value, "none") == 0)
         return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: action = '%.40s': none or stop", at, value);
+    return es_fail(ES_EUSAGE, "%s: action = '%.40s': none or stop", place,
+                   value);
 }
 
-static es_status set_end(es_rule *rule, const char *value, const char *at)
+static es_status set_end(es_rule *rule, const char *value, const char *place)
 {
     if (es_double_parse(&rule->end, value) == ES_OK)
         return ES_OK;
     return es_fail(ES_EUSAGE,
                    "%s: end = '%.40s': a number, in the units of the threshold "
                    "and without their name",
-                   at, value);
+                   place, value);
 }
 
 es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
-                       const char *at)
+                       const char *place)
 {
     switch (key) {
     case ES_RULES_KEY_SERIES:
-        return set_series(rule, value, at);
+        return set_series(rule, value, place);
     case ES_RULES_KEY_PHASE:
-        return set_phase(rule, value, at);
+        return set_phase(rule, value, place);
     case ES_RULES_KEY_AGGREGATE:
-        return set_aggregate(rule, value, at);
+        return set_aggregate(rule, value, place);
     case ES_RULES_KEY_SHARE_OF:
-        return set_share(&rule->share, key, value, at);
+        return set_share(&rule->share, key, value, place);
     case ES_RULES_KEY_END:
-        return set_end(rule, value, at);
+        return set_end(rule, value, place);
     case ES_RULES_KEY_SAMPLES:
-        return set_count(&rule->samples, key, 1, value, at);
+        return set_count(&rule->samples, key, 1, value, place);
     case ES_RULES_KEY_WARM_UP:
-        return set_warm_up(rule, value, at);
+        return set_warm_up(rule, value, place);
     case ES_RULES_KEY_COOL_DOWN:
-        return set_count(&rule->cool_down, key, 0, value, at);
+        return set_count(&rule->cool_down, key, 0, value, place);
     case ES_RULES_KEY_SEVERITY:
-        return set_severity(rule, value, at);
+        return set_severity(rule, value, place);
     case ES_RULES_KEY_ACTION:
-        return set_action(rule, value, at);
+        return set_action(rule, value, place);
     default:
-        return set_threshold(rule, key, value, at);
+        return set_threshold(rule, key, value, place);
     }
 }
 

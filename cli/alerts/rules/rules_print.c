@@ -19,10 +19,11 @@ static void print_flag(FILE *out, const es_flag_rules *flags, es_flag_kind kind)
     char number[ES_FLOAT_TEXT_MAX];
     fprintf(out, "\n# %s\n[%s]\n", summaries[kind], es_flag_name(kind));
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *of = &es_rules_thresholds[i];
-        if (of->section == kind)
-            fprintf(out, "# %s\n%s = %s\n", of->comment, of->key,
-                    es_double_print(number, es_rules_threshold_get(flags, of)));
+        const es_rules_threshold *threshold = &es_rules_thresholds[i];
+        if (threshold->section == kind)
+            fprintf(out, "# %s\n%s = %s\n", threshold->comment, threshold->key,
+                    es_double_print(number,
+                                    es_rules_threshold_get(flags, threshold)));
     }
 }
 

@@ -16,7 +16,7 @@ typedef struct parser {
     const char *path;
     const char *next, *end; /* of the text */
     int line;               /* 1-based, of what was handed out last */
-    char at[160];           /* "FILE:LINE" */
+    char place[160];        /* "FILE:LINE" */
     int section;
     int section_line;
     bool had[N_SECTIONS];                       /* sections, but rules */
@@ -26,31 +26,31 @@ typedef struct parser {
     es_status status;
 } parser;
 
-static const char *at_line(parser *of, int line)
+static const char *place_of(parser *p, int line)
 {
-    snprintf(of->at, sizeof of->at, "%.120s:%d", of->path, line);
-    return of->at;
+    snprintf(p->place, sizeof p->place, "%.120s:%d", p->path, line);
+    return p->place;
 }
 
-static const char *here(parser *of)
+static const char *here(parser *p)
 {
-    return at_line(of, of->line);
+    return place_of(p, p->line);
 }
 
 /* --- sections -------------------------------------------------------------*/
 
 /* Which line to blame: the last of the section's. */
-static int last_threshold_line(const parser *of)
+static int last_threshold_line(const parser *p)
 {
-    int last = of->section_line;
+    int last = p->section_line;
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
-        if ((int)es_rules_thresholds[i].section == of->section &&
-            of->threshold_lines[i] > last)
-            last = of->threshold_lines[i];
+        if ((int)es_rules_thresholds[i].section == p->section &&
+            p->threshold_lines[i] > last)
+            last = p->threshold_lines[i];
     return last;
 }
 
-static es_status check_pair(parser *of, es_flag_kind kind, double warning,
+static es_status check_pair(parser *p, es_flag_kind kind, double warning,
                             double error)
 {
     if (warning <= error)
@@ -58,45 +58,45 @@ static es_status check_pair(parser *of, es_flag_kind kind, double warning,
     return es_fail(ES_EUSAGE,
                    "%s: [%s]: warning is %g, above error, %g: it has to come "
                    "first",
-                   at_line(of, last_threshold_line(of)), es_flag_name(kind),
+                   place_of(p, last_threshold_line(p)), es_flag_name(kind),
                    warning, error);
 }
 
-static es_status check_baseline(parser *of)
+static es_status check_baseline(parser *p)
 {
-    if (of->out->baseline)
+    if (p->out->baseline)
         return ES_OK;
     return es_fail(ES_EUSAGE, "%s: [baseline]: no run: add run = RUN.db",
-                   at_line(of, of->section_line));
+                   place_of(p, p->section_line));
 }
 
-static es_status end_section(parser *of)
+static es_status end_section(parser *p)
 {
-    const es_flag_rules *flags = &of->out->flags;
-    switch (of->section) {
+    const es_flag_rules *flags = &p->out->flags;
+    switch (p->section) {
     case ES_FLAG_OVERLOAD:
-        return check_pair(of, ES_FLAG_OVERLOAD, flags->overload_warning,
+        return check_pair(p, ES_FLAG_OVERLOAD, flags->overload_warning,
                           flags->overload_error);
     case ES_FLAG_LOGITS:
-        return check_pair(of, ES_FLAG_LOGITS, flags->logits_warning,
+        return check_pair(p, ES_FLAG_LOGITS, flags->logits_warning,
                           flags->logits_error);
     case BASELINE:
-        return check_baseline(of);
+        return check_baseline(p);
     case RULE:
-        return es_rules_check(&of->out->rules[of->out->n - 1], of->key_lines,
-                              of->path, of->section_line);
+        return es_rules_check(&p->out->rules[p->out->n - 1], p->key_lines,
+                              p->path, p->section_line);
     default:
         return ES_OK;
     }
 }
 
-static es_status end_file(parser *of)
+static es_status end_file(parser *p)
 {
-    es_status status = end_section(of);
-    if (status == ES_OK && of->baseline_needed && !of->out->baseline)
+    es_status status = end_section(p);
+    if (status == ES_OK && p->baseline_needed && !p->out->baseline)
         status = es_fail(ES_EUSAGE,
                          "%s: no baseline: add [baseline] with run = RUN.db",
-                         at_line(of, of->baseline_needed));
+                         place_of(p, p->baseline_needed));
     return status;
 }
 
@@ -107,33 +107,33 @@ static bool is_rule_name(const char *name)
            islower((unsigned char)name[0]);
 }
 
-static es_status check_name(parser *of, const char *name)
+static es_status check_name(parser *p, const char *name)
 {
     if (!is_rule_name(name))
         return es_fail(ES_EUSAGE,
                        "%s: rule '%.60s': a name of up to %d small letters, "
                        "digits, - and _, a letter first",
-                       here(of), name, ES_RULE_NAME_MAX);
+                       here(p), name, ES_RULE_NAME_MAX);
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
             return es_fail(ES_EUSAGE,
                            "%s: rule %s: a flag has that name: choose another",
-                           here(of), name);
-    for (size_t i = 0; i < of->out->n; i++)
-        if (strcmp(name, of->out->rules[i].name) == 0)
+                           here(p), name);
+    for (size_t i = 0; i < p->out->n; i++)
+        if (strcmp(name, p->out->rules[i].name) == 0)
             return es_fail(ES_EUSAGE, "%s: rule %s: there is one already",
-                           here(of), name);
+                           here(p), name);
     return ES_OK;
 }
 
-static es_status begin_rule(parser *of, const char *name)
+static es_status begin_rule(parser *p, const char *name)
 {
-    es_rules_file *out = of->out;
-    es_status status = check_name(of, name);
+    es_rules_file *out = p->out;
+    es_status status = check_name(p, name);
     if (status != ES_OK)
         return status;
     if (out->n == ES_RULES_MOST)
-        return es_fail(ES_EUSAGE, "%s: more than %d rules", here(of),
+        return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
                        ES_RULES_MOST);
     es_rule *grown = es_resize(out->rules, out->n + 1, sizeof *grown);
     if (!grown)
@@ -142,8 +142,8 @@ static es_status begin_rule(parser *of, const char *name)
     es_rule_default(&grown[out->n]);
     memcpy(grown[out->n].name, name, strlen(name) + 1);
     out->n++;
-    memset(of->key_lines, 0, sizeof of->key_lines);
-    of->section = RULE;
+    memset(p->key_lines, 0, sizeof p->key_lines);
+    p->section = RULE;
     return ES_OK;
 }
 
@@ -157,28 +157,28 @@ static int find_section(const char *name)
     return SECTION_NONE;
 }
 
-static es_status begin_section(parser *of, const char *name)
+static es_status begin_section(parser *p, const char *name)
 {
-    es_status status = end_section(of);
+    es_status status = end_section(p);
     if (status != ES_OK)
         return status;
-    of->section_line = of->line;
+    p->section_line = p->line;
     if (strncmp(name, "rule", 4) == 0 && (name[4] == ' ' || name[4] == '\t'))
-        return begin_rule(of, name + 4 + strspn(name + 4, " \t"));
-    of->section = find_section(name);
-    if (of->section == SECTION_NONE)
+        return begin_rule(p, name + 4 + strspn(name + 4, " \t"));
+    p->section = find_section(name);
+    if (p->section == SECTION_NONE)
         return es_fail(ES_EUSAGE,
                        "%s: no section [%.60s]: nan, collapse, overload, "
                        "logits, baseline or rule NAME",
-                       here(of), name);
-    if (of->had[of->section])
-        return es_fail(ES_EUSAGE, "%s: a second section [%s]", here(of), name);
-    of->had[of->section] = true;
+                       here(p), name);
+    if (p->had[p->section])
+        return es_fail(ES_EUSAGE, "%s: a second section [%s]", here(p), name);
+    p->had[p->section] = true;
     return ES_OK;
 }
 
 /* "[name]", perhaps with a comment after it. */
-static es_status parse_header(parser *of, const char *line)
+static es_status parse_header(parser *p, const char *line)
 {
     const char *end = strchr(line, ']');
     const char *rest = end ? end + 1 + strspn(end + 1, " \t\r\n") : NULL;
@@ -187,10 +187,10 @@ static es_status parse_header(parser *of, const char *line)
     int shown = (int)strcspn(line, "\r\n");
     if (!rest || (*rest && *rest != ';' && *rest != '#') || n >= sizeof name)
         return es_fail(ES_EUSAGE, "%s: '%.*s': a section such as [collapse]",
-                       here(of), shown < 60 ? shown : 60, line);
+                       here(p), shown < 60 ? shown : 60, line);
     memcpy(name, line + 1, n);
     name[n] = 0;
-    return begin_section(of, name);
+    return begin_section(p, name);
 }
 
 /* --- keys -----------------------------------------------------------------*/
@@ -207,7 +207,7 @@ static void list_thresholds(char *out, size_t size, int section)
         es_text_append(&list, "it has none");
 }
 
-static es_status set_threshold(parser *of, const es_rules_threshold *to,
+static es_status set_threshold(parser *p, const es_rules_threshold *threshold,
                                const char *value)
 {
     static const char *const ranges[] = {
@@ -218,40 +218,41 @@ static es_status set_threshold(parser *of, const es_rules_threshold *to,
     double x;
     int64_t n;
     bool fine;
-    if (to->range == ES_RULES_COUNT) {
+    if (threshold->range == ES_RULES_COUNT) {
         fine = es_int_parse(&n, value, 1, ES_RULES_COUNT_MOST) == ES_OK;
         x = fine ? (double)n : 0;
     } else {
         fine = es_double_parse(&x, value) == ES_OK && x >= 0 &&
-               (to->range == ES_RULES_SHARE ? x <= 1 : x > 0);
+               (threshold->range == ES_RULES_SHARE ? x <= 1 : x > 0);
     }
     if (!fine)
-        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(of), to->key,
-                       value, ranges[to->range]);
-    es_rules_threshold_set(&of->out->flags, to, x);
+        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p),
+                       threshold->key, value, ranges[threshold->range]);
+    es_rules_threshold_set(&p->out->flags, threshold, x);
     return ES_OK;
 }
 
-static es_status twice(parser *of, const char *key)
+static es_status fail_twice(parser *p, const char *key)
 {
-    return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(of), key);
+    return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(p), key);
 }
 
-static es_status take_threshold(parser *of, const char *key, const char *value)
+static es_status read_threshold(parser *p, const char *key, const char *value)
 {
     char keys[128];
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *to = &es_rules_thresholds[i];
-        if ((int)to->section != of->section || strcmp(to->key, key) != 0)
+        const es_rules_threshold *threshold = &es_rules_thresholds[i];
+        if ((int)threshold->section != p->section ||
+            strcmp(threshold->key, key) != 0)
             continue;
-        if (of->threshold_lines[i])
-            return twice(of, key);
-        of->threshold_lines[i] = of->line;
-        return set_threshold(of, to, value);
+        if (p->threshold_lines[i])
+            return fail_twice(p, key);
+        p->threshold_lines[i] = p->line;
+        return set_threshold(p, threshold, value);
     }
-    list_thresholds(keys, sizeof keys, of->section);
-    return es_fail(ES_EUSAGE, "%s: [%s] has no key '%.40s': %s", here(of),
-                   es_flag_name((es_flag_kind)of->section), key, keys);
+    list_thresholds(keys, sizeof keys, p->section);
+    return es_fail(ES_EUSAGE, "%s: [%s] has no key '%.40s': %s", here(p),
+                   es_flag_name((es_flag_kind)p->section), key, keys);
 }
 
 static bool is_comparison(int key)
@@ -259,71 +260,71 @@ static bool is_comparison(int key)
     return key >= ES_RULES_KEY_ABOVE && key < ES_RULES_KEY_SHARE_OF;
 }
 
-static es_status set_key(parser *of, es_rules_key key, const char *value)
+static es_status set_key(parser *p, es_rules_key key, const char *value)
 {
-    es_rule *rule = &of->out->rules[of->out->n - 1];
+    es_rule *rule = &p->out->rules[p->out->n - 1];
     for (int i = 0; i < ES_N_RULES_KEYS && is_comparison((int)key); i++)
-        if (is_comparison(i) && i != (int)key && of->key_lines[i])
+        if (is_comparison(i) && i != (int)key && p->key_lines[i])
             return es_fail(ES_EUSAGE,
                            "%s: rule %s: more than one threshold: one of "
                            "above, below, at_least, at_most",
-                           here(of), rule->name);
-    es_status status = es_rules_set(rule, key, value, here(of));
+                           here(p), rule->name);
+    es_status status = es_rules_set(rule, key, value, here(p));
     if (is_comparison((int)key) && rule->reference == ES_RULE_BASELINE &&
-        !of->baseline_needed)
-        of->baseline_needed = of->line;
+        !p->baseline_needed)
+        p->baseline_needed = p->line;
     return status;
 }
 
-static es_status take_rule(parser *of, const char *key, const char *value)
+static es_status read_rule_key(parser *p, const char *key, const char *value)
 {
     for (int i = 0; i < ES_N_RULES_KEYS; i++) {
         if (strcmp(key, es_rules_keys[i]) != 0)
             continue;
-        if (of->key_lines[i])
-            return twice(of, key);
-        of->key_lines[i] = of->line;
-        return set_key(of, (es_rules_key)i, value);
+        if (p->key_lines[i])
+            return fail_twice(p, key);
+        p->key_lines[i] = p->line;
+        return set_key(p, (es_rules_key)i, value);
     }
     return es_fail(ES_EUSAGE,
                    "%s: a rule has no key '%.40s': series, phase, aggregate, "
                    "above, below, at_least, at_most, share, end, samples, "
                    "warm_up, cool_down, severity, action",
-                   here(of), key);
+                   here(p), key);
 }
 
-static es_status take_baseline(parser *of, const char *key, const char *value)
+static es_status read_baseline(parser *p, const char *key, const char *value)
 {
     if (strcmp(key, "run") != 0 || !es_rules_is_text(value))
         return es_fail(ES_EUSAGE, "%s: '%.40s': [baseline] has run = RUN.db",
-                       here(of), key);
-    if (of->out->baseline)
-        return twice(of, key);
-    of->out->baseline = strdup(value);
-    return of->out->baseline ? ES_OK
-                             : es_fail(ES_ENOMEM, "out of memory for a path");
+                       here(p), key);
+    if (p->out->baseline)
+        return fail_twice(p, key);
+    p->out->baseline = strdup(value);
+    return p->out->baseline ? ES_OK
+                            : es_fail(ES_ENOMEM, "out of memory for a path");
 }
 
 /* inih's; which section it is in we know better, see next_line. */
-static int take_key(void *user, const char *section, const char *key,
+static int read_key(void *user, const char *section, const char *key,
                     const char *value)
 {
-    parser *of = user;
+    parser *p = user;
     (void)section;
-    if (of->status != ES_OK)
+    if (p->status != ES_OK)
         return 0;
-    if (of->section == SECTION_NONE)
-        of->status = es_fail(ES_EUSAGE,
-                             "%s: '%.40s' before the first section: begin with "
-                             "one such as [collapse]",
-                             here(of), key);
-    else if (of->section == RULE)
-        of->status = take_rule(of, key, value);
-    else if (of->section == BASELINE)
-        of->status = take_baseline(of, key, value);
+    if (p->section == SECTION_NONE)
+        p->status = es_fail(ES_EUSAGE,
+                            "%s: '%.40s' before the first section: begin with "
+                            "one such as [collapse]",
+                            here(p), key);
+    else if (p->section == RULE)
+        p->status = read_rule_key(p, key, value);
+    else if (p->section == BASELINE)
+        p->status = read_baseline(p, key, value);
     else
-        of->status = take_threshold(of, key, value);
-    return of->status == ES_OK;
+        p->status = read_threshold(p, key, value);
+    return p->status == ES_OK;
 }
 
 /* --- lines ----------------------------------------------------------------*/
@@ -335,48 +336,48 @@ static int take_key(void *user, const char *section, const char *key,
  */
 static char *next_line(char *out, int size, void *user)
 {
-    parser *of = user;
-    if (of->status != ES_OK || of->next == of->end)
+    parser *p = user;
+    if (p->status != ES_OK || p->next == p->end)
         return NULL;
-    const char *from = of->next;
-    const char *stop = memchr(from, '\n', (size_t)(of->end - from));
-    of->next = stop ? stop + 1 : of->end;
-    of->line++;
-    while (from < of->next && *from != '\n' && isspace((unsigned char)*from))
+    const char *from = p->next;
+    const char *stop = memchr(from, '\n', (size_t)(p->end - from));
+    p->next = stop ? stop + 1 : p->end;
+    p->line++;
+    while (from < p->next && *from != '\n' && isspace((unsigned char)*from))
         from++;
-    size_t n = (size_t)(of->next - from);
+    size_t n = (size_t)(p->next - from);
     if (n + 2 > (size_t)size) {
-        of->status =
-            es_fail(ES_EUSAGE, "%s: longer than %d bytes", here(of), size - 3);
+        p->status =
+            es_fail(ES_EUSAGE, "%s: longer than %d bytes", here(p), size - 3);
         return NULL;
     }
     memcpy(out, from, n);
     out[n] = 0;
     if (memchr(out, 0, n))
-        of->status =
-            es_fail(ES_EUSAGE, "%s: a byte of 0: this is no text", here(of));
+        p->status =
+            es_fail(ES_EUSAGE, "%s: a byte of 0: this is no text", here(p));
     else if (*out == '[')
-        of->status = parse_header(of, out);
-    return of->status == ES_OK ? out : NULL;
+        p->status = parse_header(p, out);
+    return p->status == ES_OK ? out : NULL;
 }
 
 es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* some editors begin so */
-    parser of = {.out = out, .path = path, .section = SECTION_NONE};
+    parser p = {.out = out, .path = path, .section = SECTION_NONE};
     es_rules_file_default(out);
-    of.next = text;
-    of.end = text + n;
+    p.next = text;
+    p.end = text + n;
     if (n >= 3 && memcmp(text, mark, 3) == 0)
-        of.next += 3;
-    int wrong = ini_parse_stream(next_line, &of, take_key, &of);
-    if (wrong > 0 && (of.status == ES_OK || wrong < of.line))
+        p.next += 3;
+    int wrong = ini_parse_stream(next_line, &p, read_key, &p);
+    if (wrong > 0 && (p.status == ES_OK || wrong < p.line))
         return es_fail(ES_EUSAGE, "%s: expected KEY = VALUE or [SECTION]",
-                       at_line(&of, wrong));
-    if (wrong < 0 && of.status == ES_OK)
+                       place_of(&p, wrong));
+    if (wrong < 0 && p.status == ES_OK)
         return es_fail(ES_ENOMEM, "%s: out of memory for a line", path);
-    return of.status == ES_OK ? end_file(&of) : of.status;
+    return p.status == ES_OK ? end_file(&p) : p.status;
 }
 
 /* --- files ----------------------------------------------------------------*/
@@ -399,9 +400,9 @@ bool es_rules_file_sets_flags(const es_rules_file *file)
     es_flag_rules flags;
     es_flag_rules_default(&flags);
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *of = &es_rules_thresholds[i];
-        if (es_rules_threshold_get(&flags, of) !=
-            es_rules_threshold_get(&file->flags, of))
+        const es_rules_threshold *p = &es_rules_thresholds[i];
+        if (es_rules_threshold_get(&flags, p) !=
+            es_rules_threshold_get(&file->flags, p))
             return true;
     }
     return false;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One reading: a handler has no other way to its alert. */
+/* One reading: what its handler needs. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
@@ -16,56 +16,58 @@ typedef struct es_follow_reading {
 
 /* --- alerts ---------------------------------------------------------------*/
 
-static void hand_on(reading *to, const es_episode *episode)
+static void hand_on(reading *r, const es_episode *episode)
 {
-    es_alert *alert = &to->alert;
+    es_alert *alert = &r->alert;
     alert->kind = episode->kind;
     alert->severity = episode->severity;
     alert->onset = episode->onset;
-    alert->step = es_judging_step(to->known->judging);
+    alert->step = es_judging_step(r->known->judging);
     alert->value = episode->value;
     alert->threshold = episode->threshold;
     alert->n_layers = 0;
-    for (int l = 0; l < to->known->run.n_layers; l++)
+    for (int l = 0; l < r->known->run.n_layers; l++)
         if (episode->layers[l] && alert->n_layers < ES_ALERT_LAYERS)
             alert->layers[alert->n_layers++] = l;
-    to->status = to->options->handler(to->options->user, alert);
+    r->status = r->options->handler(r->options->user, alert);
 }
 
 /* Nothing is counted that was not handed on: it comes again. */
-static void take_flag(void *user, const es_episode *episode)
+static void receive_flag(void *user, const es_episode *episode)
 {
     es_follow *known = user;
-    reading *to = known->reading;
-    if (to->status != ES_OK)
+    reading *r = known->reading;
+    if (r->status != ES_OK)
         return;
-    to->alert.title = es_flag_name(episode->kind);
-    to->alert.stops = false;
+    r->alert.title = es_flag_name(episode->kind);
+    r->alert.stops = false;
     uint32_t n = 0;
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
             n += known->counts[i][k];
     known->counts[episode->kind][episode->severity]++;
     if (n < ES_FOLLOW_MOST)
-        hand_on(to, episode);
+        hand_on(r, episode);
 }
 
-static void take_rule(void *user, size_t which, const es_episode *episode)
+static void receive_rule(void *user, size_t rule_index,
+                         const es_episode *episode)
 {
     es_follow *known = user;
-    reading *to = known->reading;
-    if (to->status != ES_OK)
+    reading *r = known->reading;
+    if (r->status != ES_OK)
         return;
-    const es_rule *rule = &to->options->rules->rules[which];
-    to->alert.title = rule->name;
-    to->alert.stops = rule->action == ES_RULE_STOP;
-    uint32_t n = known->of_rules[which]++;
+    const es_rule *rule = &r->options->rules->rules[rule_index];
+    r->alert.title = rule->name;
+    r->alert.stops = rule->action == ES_RULE_STOP;
+    uint32_t n = known->of_rules[rule_index]++;
     if (n < ES_FOLLOW_MOST)
-        hand_on(to, episode);
+        hand_on(r, episode);
     else if (n == ES_FOLLOW_MOST)
-        es_print_note("%s: rule %s: more than %d alerts: they are not told: "
-                      "give it an end or a cool_down",
-                      to->alert.path, rule->name, ES_FOLLOW_MOST);
+        es_print_note(
+            "%s: rule %s: more than %d alerts: they are not reported: "
+            "give it an end or a cool_down",
+            r->alert.path, rule->name, ES_FOLLOW_MOST);
 }
 
 /* --- the run --------------------------------------------------------------*/
@@ -130,8 +132,8 @@ static es_status begin(es_follow *known, const es_follow_options *options,
                                        .phase = phase,
                                        .rules = options->rules,
                                        .flag =
-                                           options->flags ? take_flag : NULL,
-                                       .rule = take_rule,
+                                           options->flags ? receive_flag : NULL,
+                                       .rule = receive_rule,
                                        .user = known,
                                        .growing = true};
     const size_t n = options->rules ? options->rules->n : 0;
@@ -152,14 +154,14 @@ static es_status begin(es_follow *known, const es_follow_options *options,
 static es_status read_new(es_follow *known, es_reader *reader, size_t run,
                           const es_judge_run *judged, es_phase phase)
 {
-    const reading *to = known->reading;
+    const reading *r = known->reading;
     es_status status = ES_DONE;
     if (known->judging && phase == known->phase &&
         same_run(judged, &known->run))
         status = es_judging_read(known->judging, reader, run);
     if (status != ES_DONE)
         return status;
-    status = begin(known, to->options, judged, phase, to->alert.uuid);
+    status = begin(known, r->options, judged, phase, r->alert.uuid);
     return status == ES_OK ? es_judging_read(known->judging, reader, run)
                            : status;
 }
@@ -167,8 +169,8 @@ static es_status read_new(es_follow *known, es_reader *reader, size_t run,
 static es_status read_run(es_follow *known, es_reader *reader, size_t run,
                           const es_run_info *info)
 {
-    const reading *to = known->reading;
-    const bool written = to->alert.is_written;
+    const reading *r = known->reading;
+    const bool written = r->alert.is_written;
     es_judge_run judged;
     es_phase phase;
     es_status status = read_judged(&judged, reader, run, info);
@@ -176,9 +178,9 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         status = find_phase(&phase, reader, run, written);
     if (status == ES_OK)
         status = read_new(known, reader, run, &judged, phase);
-    if (status != ES_OK || to->status != ES_OK || written)
+    if (status != ES_OK || r->status != ES_OK || written)
         return status;
-    /* What only the end tells would be told too early of a growing run. */
+    /* What only the end of a run shows would be reported too early. */
     es_judging_finish(known->judging);
     es_judging_close(known->judging);
     known->judging = NULL;

@@ -31,8 +31,9 @@ typedef struct es_follow_options {
     void *user;
 } es_follow_options;
 
-/** Alerts of a rule in one run that are handed on; that there are more is told
- *  of on standard error. Of flags there are as many as the recorder writes. */
+/** Alerts of a rule in one run that are handed on; that there are more is
+ *  reported on standard error. Of flags there are as many as the recorder
+ * writes. */
 #define ES_FOLLOW_MOST 1000
 
 /**
@@ -40,7 +41,7 @@ typedef struct es_follow_options {
  * on the alerts that are new: all of them again if it is another run, or
  * other than it was.
  *
- *   known    the same one, with the same options, at each look at the run;
+ *   known    the same one, with the same options, at each reading of the run;
  *            es_follow_end
  *   about    path, uuid, name, arch, written: of the run; the alerts' own
  *            members are filled in

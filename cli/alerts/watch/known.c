@@ -14,10 +14,10 @@ uint64_t es_known_hash(const es_known *known, const char *id)
 
 static uint64_t *slot_of(uint64_t *slots, size_t n_slots, uint64_t hash)
 {
-    size_t at = (size_t)hash & (n_slots - 1);
-    while (slots[at] && slots[at] != hash)
-        at = (at + 1) & (n_slots - 1);
-    return &slots[at];
+    size_t i = (size_t)hash & (n_slots - 1);
+    while (slots[i] && slots[i] != hash)
+        i = (i + 1) & (n_slots - 1);
+    return &slots[i];
 }
 
 bool es_known_has(const es_known *known, uint64_t hash)

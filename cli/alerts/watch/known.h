@@ -1,4 +1,4 @@
-/** Ids seen before, as hashes: so that the ledger is asked once for each. */
+/** Ids seen before, as hashes: so that the ledger is queried once for each. */
 #ifndef ES_KNOWN_H
 #define ES_KNOWN_H
 

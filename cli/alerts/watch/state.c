@@ -54,7 +54,7 @@ static es_status base_folder(char *out, size_t size)
         n = snprintf(out, size, "%s/.local/state", home);
     else
         return es_fail(ES_EUSAGE,
-                       "no folder to keep what was told: neither "
+                       "no folder to keep what was reported: neither "
                        "XDG_STATE_HOME nor HOME names one: name a file: "
                        "--state FILE");
     return n < (int)size ? ES_OK
@@ -67,8 +67,8 @@ static es_status make_folder(const char *path)
     if (mkdir(path, 0700) == 0 || es_path_is_folder(path))
         return ES_OK;
     return es_fail(ES_EIO,
-                   "%s: cannot make the folder of what was told: %s: name a "
-                   "file: --state FILE",
+                   "%s: cannot make the folder of what was reported: %s: name "
+                   "a file: --state FILE",
                    path, strerror(errno));
 }
 
@@ -149,8 +149,8 @@ static void report_before(const char *folder)
     snprintf(path, sizeof path, "%s/%s", folder, BEFORE);
     if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) &&
         about.st_uid == geteuid())
-        es_print_note("%s: what an earlier version told is not read, and told "
-                      "again: to go on with it: --state %s",
+        es_print_note("%s: what an earlier version reported is not read, and "
+                      "reported again: to go on with it: --state %s",
                       path, path);
 }
 

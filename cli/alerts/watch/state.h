@@ -1,4 +1,4 @@
-/** Where a watcher keeps what it has told, if --state does not say. */
+/** Where a watcher keeps what it has reported, if --state does not say. */
 #ifndef ES_STATE_H
 #define ES_STATE_H
 
@@ -11,7 +11,7 @@
  * The name of the state of a folder: readable at its beginning, and a hash of
  * host and path, both of which are the folder's identity. Device and inode are
  * not: on network and layered file systems, and after a reboot, the same folder
- * has others, and all would be told again.
+ * has others, and all would be reported again.
  *
  *   folder  absolute, without links
  */

@@ -2,7 +2,7 @@
 
 #include "cli/alerts/delivery/claimant.h"
 #include "cli/alerts/delivery/metrics.h"
-#include "cli/alerts/watch/bell.h"
+#include "cli/alerts/watch/changes.h"
 #include "cli/alerts/watch/known.h"
 #include "cli/output/print.h"
 
@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST_LEAST 0.2 /* seconds between two looks */
-#define REST_SHARE 6   /* times the processor time that a look took */
+#define REST_LEAST 0.2 /* seconds between two rounds */
+#define REST_SHARE 6   /* times the processor time of a round */
 #define AGAIN_MOST 300 /* seconds between two tries of a delivery */
 
 /* The process that makes the deliveries of one action. */
@@ -28,15 +28,15 @@ typedef struct worker {
 
 typedef struct watcher {
     const es_watcher_options *options;
-    es_look look;
-    es_ledger *ledger; /* open during a look; NULL between */
+    es_watch_files files;
+    es_ledger *ledger; /* open during a round; NULL between */
     es_known known;
     worker workers[ES_N_ACTIONS];
     bool owes[ES_N_ACTIONS];
     int64_t n_owed;                  /* see es_watcher_result */
     es_ledger_counts before, counts; /* when we began; now */
-    int bell;
-    bool bell_told, ledger_told, textfile_told;
+    int changes;
+    bool changes_reported, ledger_reported, textfile_reported;
     bool output_gone;
 } watcher;
 
@@ -56,15 +56,14 @@ static es_status open_ledger(watcher *w)
 }
 
 /* Once for each run, whatever its alerts: the id is the run's. */
-static es_status ask_to_stop(watcher *w, const es_alert *alert,
-                             const char *json)
+static es_status enter_stop(watcher *w, const es_alert *alert, const char *json)
 {
     const char *const actions[] = {es_action_name(ES_ACTION_STOP)};
     char id[ES_UUID_SIZE + 8];
     bool fresh;
-    const es_severity at = w->options->stop_at;
+    const es_severity least = w->options->stop_at;
     bool wanted =
-        alert->stops || (at != ES_SEVERITY_NONE && alert->severity >= at);
+        alert->stops || (least != ES_SEVERITY_NONE && alert->severity >= least);
     if (!wanted || !alert->is_written)
         return ES_OK;
     snprintf(id, sizeof id, "%.36s/stop", alert->uuid);
@@ -89,11 +88,11 @@ static es_status enter(watcher *w, const es_alert *alert, const char *id,
         status = es_ledger_add(w->ledger, id, json, alert->severity, actions, n,
                                &fresh);
     if (status == ES_OK)
-        status = ask_to_stop(w, alert, json);
+        status = enter_stop(w, alert, json);
     return status;
 }
 
-static es_status take_alert(void *user, const es_alert *alert)
+static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
     char *json = NULL, *id = es_alert_id(alert);
@@ -151,20 +150,20 @@ static es_status read_owed(watcher *w)
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Told of once, until it goes well again. */
-static void tell_once(bool *told, es_status status)
+/* Reports a failure once, until it is over. */
+static void report_once(bool *reported, es_status status)
 {
-    if (status != ES_OK && !*told)
+    if (status != ES_OK && !*reported)
         es_print_note("%s", es_message());
-    *told = status != ES_OK;
+    *reported = status != ES_OK;
 }
 
-static es_status look(watcher *w)
+static es_status files(watcher *w)
 {
-    es_status status = es_look_round(&w->look);
+    es_status status = es_watch_files_read(&w->files);
     es_status read = status == ES_OK ? read_owed(w) : ES_OK;
-    es_bell_watch(w->bell, &w->look, &w->bell_told);
-    tell_once(&w->ledger_told, status == ES_OK ? read : status);
+    es_changes_watch(w->changes, &w->files, &w->changes_reported);
+    report_once(&w->ledger_reported, status == ES_OK ? read : status);
     /* No other process may inherit it. */
     es_ledger_close(w->ledger);
     w->ledger = NULL;
@@ -177,15 +176,15 @@ static void start_workers(watcher *w)
 {
     double now = seconds(CLOCK_MONOTONIC);
     for (int i = 0; i < ES_N_ACTIONS; i++) {
-        worker *of = &w->workers[i];
-        if (!w->owes[i] || of->process.pid || now < of->again || !can_do(w, i))
+        worker *slot = &w->workers[i];
+        if (!w->owes[i] || slot->process.pid || now < slot->again || !can_do(w, i))
             continue;
         w->owes[i] = false;
         int error =
-            es_deliver_start(&of->process, (es_action)i, &w->options->deliver);
+            es_deliver_start(&slot->process, (es_action)i, &w->options->deliver);
         if (error) {
             es_print_note("no process for a delivery: %s", strerror(error));
-            of->again = now + 1;
+            slot->again = now + 1;
             w->owes[i] = true;
         }
     }
@@ -194,17 +193,17 @@ static void start_workers(watcher *w)
 /* 1, 2, 4 ... seconds after a failure. */
 static void end_worker(watcher *w, int action, const es_process_end *end)
 {
-    worker *of = &w->workers[action];
-    es_process_free(&of->process);
-    int how = end->lost || end->signal ? ES_DELIVER_AGAIN : end->code;
-    w->output_gone = w->output_gone || how == ES_DELIVER_GONE;
-    if (how == ES_DELIVER_DONE) {
-        of->tries = 0;
-        of->again = 0;
+    worker *slot = &w->workers[action];
+    es_process_free(&slot->process);
+    int outcome = end->lost || end->signal ? ES_DELIVER_AGAIN : end->code;
+    w->output_gone = w->output_gone || outcome == ES_DELIVER_GONE;
+    if (outcome == ES_DELIVER_DONE) {
+        slot->tries = 0;
+        slot->again = 0;
         return;
     }
-    double wait = of->tries < 9 ? ldexp(1, of->tries++) : AGAIN_MOST;
-    of->again = seconds(CLOCK_MONOTONIC) + fmin(wait, AGAIN_MOST);
+    double wait = slot->tries < 9 ? ldexp(1, slot->tries++) : AGAIN_MOST;
+    slot->again = seconds(CLOCK_MONOTONIC) + fmin(wait, AGAIN_MOST);
     w->owes[action] = true;
 }
 
@@ -221,35 +220,36 @@ static void end_workers(watcher *w, bool wait)
 static void write_textfile(watcher *w)
 {
     if (w->options->textfile)
-        tell_once(&w->textfile_told,
-                  es_metrics_write(w->options->textfile, &w->look, &w->counts));
+        report_once(
+            &w->textfile_reported,
+            es_metrics_write(w->options->textfile, &w->files, &w->counts));
 }
 
 /* --- waiting --------------------------------------------------------------*/
 
-/* Until `deadline`, the bell if it is listened to, or the end of a worker;
-   true if the bell rang. */
+/* Until `deadline`, a change if `listen`, or the end of a worker; true if there
+   was a change. */
 static bool wait_for(watcher *w, double deadline, bool listen)
 {
     struct pollfd fds[ES_N_ACTIONS + 1];
     for (int i = 0; i < ES_N_ACTIONS; i++) {
-        const worker *of = &w->workers[i];
-        const es_process *process = &of->process;
+        const worker *slot = &w->workers[i];
+        const es_process *process = &slot->process;
         fds[i] = (struct pollfd){.fd = process->pid ? process->handle.fd : -1,
                                  .events = POLLIN};
-        if (w->owes[i] && !process->pid && of->again > 0)
-            deadline = fmin(deadline, of->again);
+        if (w->owes[i] && !process->pid && slot->again > 0)
+            deadline = fmin(deadline, slot->again);
     }
     fds[ES_N_ACTIONS] =
-        (struct pollfd){.fd = listen ? w->bell : -1, .events = POLLIN};
+        (struct pollfd){.fd = listen ? w->changes : -1, .events = POLLIN};
     double left = deadline - seconds(CLOCK_MONOTONIC);
     poll(fds, ES_N_ACTIONS + 1, left > 0 ? (int)ceil(1000 * left) : 0);
     end_workers(w, false);
     start_workers(w);
-    return fds[ES_N_ACTIONS].revents && es_bell_rings(w->bell);
+    return fds[ES_N_ACTIONS].revents && es_changes_read(w->changes);
 }
 
-/* Rests for what the look has cost, then waits for the bell or the time. */
+/* Rests for what the round has cost, then waits for a change or the time. */
 static void wait_for_next(watcher *w, double cost)
 {
     double now = seconds(CLOCK_MONOTONIC);
@@ -265,15 +265,15 @@ static void wait_for_next(watcher *w, double cost)
 
 /* --- the watch ------------------------------------------------------------*/
 
-static bool has_alarms(const es_look *look, const es_look_file *file)
+static bool has_alarms(const es_watch_files *files, const es_watch_file *file)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         if (file->counts[kind][ES_SEVERITY_ERROR] ||
             file->counts[kind][ES_SEVERITY_CRITICAL])
             return true;
-    for (size_t i = 0; file->of_rules && i < look->rules->n; i++)
+    for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
         if (file->of_rules[i] &&
-            look->rules->rules[i].severity >= ES_SEVERITY_ERROR)
+            files->rules->rules[i].severity >= ES_SEVERITY_ERROR)
             return true;
     return false;
 }
@@ -281,24 +281,24 @@ static bool has_alarms(const es_look *look, const es_look_file *file)
 static void fill_result(es_watcher_result *out, const watcher *w)
 {
     *out =
-        (es_watcher_result){.n_read = w->look.n_read,
-                            .n_failed = w->look.n_failed,
+        (es_watcher_result){.n_read = w->files.n_read,
+                            .n_failed = w->files.n_failed,
                             .n_given_up = w->counts.failed - w->before.failed,
                             .n_owed = w->n_owed,
-                            .no_textfile = w->textfile_told};
-    for (size_t i = 0; i < w->look.n_files; i++)
-        out->alarms = out->alarms || has_alarms(&w->look, &w->look.files[i]);
+                            .no_textfile = w->textfile_reported};
+    for (size_t i = 0; i < w->files.n_files; i++)
+        out->alarms = out->alarms || has_alarms(&w->files, &w->files.files[i]);
 }
 
 static es_status watch_once(watcher *w)
 {
-    es_status status = look(w);
+    es_status status = files(w);
     if (status != ES_OK)
         return status;
     start_workers(w);
     end_workers(w, true);
     status = read_owed(w);
-    tell_once(&w->ledger_told, status);
+    report_once(&w->ledger_reported, status);
     es_ledger_close(w->ledger);
     w->ledger = NULL;
     if (status == ES_OK)
@@ -306,19 +306,19 @@ static es_status watch_once(watcher *w)
     return status;
 }
 
-/* The first look reads everything; what it costs is paid once. */
+/* The first round reads everything; what it costs is paid once. */
 static es_status watch_on(watcher *w)
 {
-    es_status status = look(w);
+    es_status status = files(w);
     double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    while ((status == ES_OK || w->look.files) && !w->output_gone) {
+    while ((status == ES_OK || w->files.files) && !w->output_gone) {
         start_workers(w);
         write_textfile(w);
         double now = seconds(CLOCK_PROCESS_CPUTIME_ID);
         wait_for_next(w, now - before);
         before = now;
         if (!w->output_gone)
-            status = look(w);
+            status = files(w);
     }
     return w->output_gone ? ES_EIO : status;
 }
@@ -337,30 +337,31 @@ static es_status check_ledger(watcher *w)
 es_status es_watcher_run(es_watcher_result *out,
                          const es_watcher_options *options)
 {
-    watcher w = {.options = options, .bell = -1};
-    w.look = (es_look){.roots = options->roots,
-                       .n_roots = options->n_roots,
-                       .state = options->deliver.ledger,
-                       .rules = options->rules,
-                       .handler = take_alert,
-                       .user = &w,
-                       .at_once = options->once};
-    w.look.least = options->least;
-    if (options->stop_at != ES_SEVERITY_NONE && options->stop_at < w.look.least)
-        w.look.least = options->stop_at;
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, no end would be told */
+    watcher w = {.options = options, .changes = -1};
+    w.files = (es_watch_files){.roots = options->roots,
+                               .n_roots = options->n_roots,
+                               .state = options->deliver.ledger,
+                               .rules = options->rules,
+                               .handler = enter_alert,
+                               .user = &w,
+                               .at_once = options->once};
+    w.files.least = options->least;
+    if (options->stop_at != ES_SEVERITY_NONE &&
+        options->stop_at < w.files.least)
+        w.files.least = options->stop_at;
+    signal(SIGCHLD, SIG_DFL); /* ignored, no end would be reported */
     if (getrandom(&w.known.seed, sizeof w.known.seed, GRND_NONBLOCK) < 0)
         w.known.seed = (uint64_t)getpid();
     es_status status = check_ledger(&w);
-    tell_once(&w.ledger_told, status);
+    report_once(&w.ledger_reported, status);
     if (status == ES_OK && !options->once)
-        w.bell = es_bell_open();
+        w.changes = es_changes_open();
     if (status == ES_OK)
         status = options->once ? watch_once(&w) : watch_on(&w);
     fill_result(out, &w);
-    if (w.bell >= 0)
-        close(w.bell);
+    if (w.changes >= 0)
+        close(w.changes);
     es_known_free(&w.known);
-    es_look_close(&w.look);
+    es_watch_files_close(&w.files);
     return status;
 }

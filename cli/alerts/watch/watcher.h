@@ -1,4 +1,4 @@
-/** `entropy-scan watch`: looks at run files again and again, enters what it
+/** `entropy-scan watch`: reads run files round after round, enters what it
  *  finds into a ledger, and has it delivered. */
 #ifndef ES_WATCHER_H
 #define ES_WATCHER_H
@@ -10,10 +10,10 @@ typedef struct es_watcher_options {
     const char *const *roots; /* (n_roots) run files and folders */
     size_t n_roots;
     const es_rules_file *rules; /* further ones, borrowed; NULL: none */
-    es_severity least;          /* what is told */
+    es_severity least;          /* what is delivered */
     es_severity stop_at;        /* what stops a run; NONE: nothing does */
-    bool once;            /* one look, then its deliveries, then the end */
-    double poll;          /* seconds between looks that nothing causes */
+    bool once;                  /* one round, its deliveries, and the end */
+    double poll;          /* seconds between rounds that no change causes */
     const char *textfile; /* NULL: none */
     es_deliver_options deliver;
 } es_watcher_options;
@@ -27,13 +27,13 @@ typedef struct es_watcher_result {
 } es_watcher_result;
 
 /**
- * Returns when the one look is over, or when nothing can be delivered any
+ * Returns when the one round is over, or when nothing can be delivered any
  * more: ES_OK, ES_EIO (standard output, a folder at the beginning, the
  * ledger), ES_EFORMAT, ES_EVERSION, ES_ELOCKED (of the ledger), ES_ENOMEM. The
  * message has been printed.
  *
- * Of its own time it takes a seventh of one core at most, after the first look:
- * the more files change, the longer it rests between two looks.
+ * Of its own time it takes a seventh of one core at most, after the first
+ * round: the more files change, the longer it rests between two.
  */
 es_status es_watcher_run(es_watcher_result *out,
                          const es_watcher_options *options) ES_MUST_USE;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LAYERS 64 /* named in an event */
+#define LAYERS_MOST 64 /* named in an event */
 
 /* --- what an event says ---------------------------------------------------*/
 
@@ -39,7 +39,7 @@ static char *print_data(const es_episode *episode, int n_layers)
     es_json_write_double(&json, "value", episode->value);
     es_json_write_double(&json, "threshold", episode->threshold);
     es_json_write_array(&json, "layers");
-    for (int l = 0; l < n_layers && n_listed < MOST_LAYERS; l++)
+    for (int l = 0; l < n_layers && n_listed < LAYERS_MOST; l++)
         if (episode->layers[l]) {
             es_json_write_integer(&json, NULL, l);
             n_listed++;
@@ -51,22 +51,23 @@ static char *print_data(const es_episode *episode, int n_layers)
     return NULL;
 }
 
-static es_status write_event(es_alerts *alerts, const es_episode *of)
+static es_status write_event(es_alerts *alerts, const es_episode *episode)
 {
     char message[128], dedupe[96];
-    const char *kind = es_flag_name(of->kind);
-    char *data = print_data(of, alerts->n_layers);
+    const char *kind = es_flag_name(episode->kind);
+    char *data = print_data(episode, alerts->n_layers);
     if (!data)
         return es_fail(ES_ENOMEM, "out of memory for an alert");
     snprintf(message, sizeof message,
              "%s since step %lld: %.4g, threshold %.4g", kind,
-             (long long)of->onset, of->value, of->threshold);
+             (long long)episode->onset, episode->value, episode->threshold);
     snprintf(dedupe, sizeof dedupe, "alert:%s@%lld:%s", kind,
-             (long long)of->onset, es_severity_name(of->severity));
+             (long long)episode->onset, es_severity_name(episode->severity));
     const es_event event = {.step = alerts->step,
                             .kind = kind,
-                            .severity = of->severity,
-                            .layer = single_layer(of->layers, alerts->n_layers),
+                            .severity = episode->severity,
+                            .layer =
+                                single_layer(episode->layers, alerts->n_layers),
                             .head = ES_UNKNOWN,
                             .message = message,
                             .data = data,
@@ -76,7 +77,7 @@ static es_status write_event(es_alerts *alerts, const es_episode *of)
     return status;
 }
 
-static void tell(void *user, const es_episode *episode)
+static void report(void *user, const es_episode *episode)
 {
     es_alerts *alerts = user;
     if (alerts->status != ES_OK || alerts->n >= ES_ALERTS_MOST)
@@ -173,7 +174,7 @@ es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
     }
     es_reader_close(reader);
     if (status == ES_OK)
-        es_judge_announce(alerts->judge, tell, alerts);
+        es_judge_announce(alerts->judge, report, alerts);
     else
         es_alerts_close(alerts);
     return status;

@@ -4,8 +4,9 @@
  *
  * An event's kind is the flag's, its step that of the sample at which it was
  * found, its dedupe key "alert:KIND@ONSET:SEVERITY", so that an episode is
- * told once for each severity it reaches, whatever is read, written or resumed
- * twice. Its data: {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}.
+ * reported once for each severity it reaches, whatever is read, written or
+ * resumed twice. Its data:
+ * {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}.
  */
 #ifndef ES_ALERT_H
 #define ES_ALERT_H
@@ -53,7 +54,7 @@ es_status es_alerts_push(es_alerts *alerts, es_judge_series series,
 void es_alerts_keep(es_alerts *alerts);
 void es_alerts_undo(es_alerts *alerts);
 
-/** The run is over: what only its end can tell. */
+/** The run is over: judges what only its end can show. */
 es_status es_alerts_finish(es_alerts *alerts) ES_MUST_USE;
 
 void es_alerts_close(es_alerts *alerts);

@@ -1,4 +1,4 @@
-#include "cli/sweep/look.h"
+#include "cli/sweep/view.h"
 
 #include "analyzer/base/value.h"
 #include "cli/output/print.h"
@@ -141,8 +141,8 @@ static es_status look_at(es_sweep_view *out, const char *path,
     return status;
 }
 
-es_status es_sweep_look(es_sweep_view *out, const char *folder,
-                        const char *name, const es_rules_file *rules)
+es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
+                             const char *name, const es_rules_file *rules)
 {
     *out = (es_sweep_view){
         .step = ES_UNKNOWN, .planned = ES_UNKNOWN, .loss = es_missing()};
@@ -158,14 +158,14 @@ es_status es_sweep_look(es_sweep_view *out, const char *folder,
     return status;
 }
 
-es_status es_sweep_look_before(es_sweep_view *out, const char *folder,
-                               const char *name, const es_rules_file *rules)
+es_status es_sweep_view_read_any(es_sweep_view *out, const char *folder,
+                                 const char *name, const es_rules_file *rules)
 {
-    es_status status = es_sweep_look(out, folder, name, rules);
+    es_status status = es_sweep_view_read(out, folder, name, rules);
     return status == ES_EFORMAT ? ES_OK : status;
 }
 
-void es_sweep_progress(char *out, size_t size, const es_sweep_view *view)
+void es_sweep_view_bar(char *out, size_t size, const es_sweep_view *view)
 {
     enum { WIDTH = 16 };
     char bar[WIDTH + 1];

@@ -1,4 +1,4 @@
-#include "cli/sweep/tell.h"
+#include "cli/sweep/progress.h"
 
 #include "analyzer/base/value.h"
 #include "cli/output/display.h"
@@ -15,32 +15,32 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void measure(es_sweep_teller *teller)
+static void measure(es_sweep_progress *progress)
 {
     struct winsize size = {.ws_col = 0};
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
-    teller->width = known && size.ws_col > 1 ? size.ws_col : 80;
-    teller->height = known && size.ws_row ? size.ws_row : 24;
+    progress->width = known && size.ws_col > 1 ? size.ws_col : 80;
+    progress->height = known && size.ws_row ? size.ws_row : 24;
 }
 
-void es_sweep_tell_begin(es_sweep_teller *teller)
+void es_sweep_progress_begin(es_sweep_progress *progress)
 {
-    *teller = (es_sweep_teller){.live = isatty(STDERR_FILENO) &&
-                                        es_terminal_has_cursor()};
-    measure(teller);
+    *progress = (es_sweep_progress){.live = isatty(STDERR_FILENO) &&
+                                            es_terminal_has_cursor()};
+    measure(progress);
 }
 
-void es_sweep_tell_wipe(es_sweep_teller *teller)
+void es_sweep_progress_wipe(es_sweep_progress *progress)
 {
-    if (teller->n_drawn)
-        fprintf(stderr, "\033[%zuA\033[J", teller->n_drawn);
-    teller->n_drawn = 0;
+    if (progress->n_drawn)
+        fprintf(stderr, "\033[%zuA\033[J", progress->n_drawn);
+    progress->n_drawn = 0;
 }
 
-void es_sweep_tell(es_sweep_teller *teller, const char *fmt, ...)
+void es_sweep_progress_line(es_sweep_progress *progress, const char *fmt, ...)
 {
     va_list list;
-    es_sweep_tell_wipe(teller);
+    es_sweep_progress_wipe(progress);
     va_start(list, fmt);
     vfprintf(stderr, fmt, list);
     va_end(list);
@@ -97,15 +97,15 @@ bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
     char *path = es_sweep_path(folder, name, ending);
     int fd =
         path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    bool told = fd >= 0 && print_last_lines(stream, fd);
+    bool printed = fd >= 0 && print_last_lines(stream, fd);
     if (fd >= 0)
         close(fd);
     free(path);
-    return told;
+    return printed;
 }
 
-void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
-                       const char *name, const es_sweep_view *view)
+void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
+                           const char *name, const es_sweep_view *view)
 {
     char step[64] = "", loss[64] = "", number[32];
     if (view->step >= 0)
@@ -113,9 +113,9 @@ void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
                  (long long)view->step, (long long)view->planned);
     if (!es_is_missing(view->loss))
         snprintf(loss, sizeof loss, ", loss %s", loss_text(number, view));
-    es_sweep_tell(teller, "%s: %s%s%s%s%s", name,
-                  es_sweep_stage_name(view->stage), step, loss,
-                  view->flags[0] ? ", " : "", view->flags);
+    es_sweep_progress_line(progress, "%s: %s%s%s%s%s", name,
+                           es_sweep_stage_name(view->stage), step, loss,
+                           view->flags[0] ? ", " : "", view->flags);
     if (view->stage == ES_SWEEP_BROKEN)
         es_sweep_print_log(stderr, folder, name, ".log");
 }
@@ -125,56 +125,57 @@ void es_sweep_tell_end(es_sweep_teller *teller, const char *folder,
 #define LIVE_LINE "%-*s  %-23s  %9s  %-11s  %s" /* as of --status */
 
 /* One column is left free: some terminals would begin a new line. */
-static void put_line(const es_sweep_teller *teller, const char *line)
+static void put_line(const es_sweep_progress *progress, const char *line)
 {
-    fprintf(stderr, "%.*s\n", teller->width - 1, line);
+    fprintf(stderr, "%.*s\n", progress->width - 1, line);
 }
 
 /* What is too wide is cut: first the name, then the flags. */
-static void draw_line(const es_sweep_teller *teller, size_t name_width,
+static void draw_line(const es_sweep_progress *progress, size_t name_width,
                       const char *name, const es_sweep_view *view)
 {
-    char progress[64], loss[32], line[1024], shown[256];
-    es_sweep_progress(progress, sizeof progress, view);
+    char bar[64], loss[32], line[1024], shown[256];
+    es_sweep_view_bar(bar, sizeof bar, view);
     snprintf(shown, sizeof shown, "%s", name);
     es_display_shorten(shown, name_width);
-    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, shown, progress,
+    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, shown, bar,
              loss_text(loss, view), view->bands, view->flags);
-    put_line(teller, line);
+    put_line(progress, line);
 }
 
-static void draw_titles(const es_sweep_teller *teller, size_t name_width)
+static void draw_titles(const es_sweep_progress *progress, size_t name_width)
 {
     char line[512];
     snprintf(line, sizeof line, LIVE_LINE, (int)name_width, "run", "progress",
              "loss", "bands", "flags");
-    put_line(teller, line);
+    put_line(progress, line);
 }
 
-static size_t width_of(const es_sweep_teller *teller, const char *const *names,
-                       size_t n)
+static size_t width_of(const es_sweep_progress *progress,
+                       const char *const *names, size_t n)
 {
-    size_t width = 5, most = (size_t)teller->width / 3;
+    size_t width = 5, most = (size_t)progress->width / 3;
     for (size_t i = 0; i < n; i++)
         if (strlen(names[i]) > width)
             width = strlen(names[i]);
     return width <= most || most < 5 ? width : most;
 }
 
-void es_sweep_tell_live(es_sweep_teller *teller, const char *const *names,
-                        const es_sweep_view *const *views, size_t n,
-                        const char *headline)
+void es_sweep_progress_draw(es_sweep_progress *progress,
+                            const char *const *names,
+                            const es_sweep_view *const *views, size_t n,
+                            const char *headline)
 {
-    if (!teller->live)
+    if (!progress->live)
         return;
-    es_sweep_tell_wipe(teller);
-    measure(teller);
-    size_t room = teller->height > 5 ? (size_t)teller->height - 4 : 1;
-    size_t name_width = width_of(teller, names, n);
-    draw_titles(teller, name_width);
-    for (size_t i = 0; i < n && i < room; i++)
-        draw_line(teller, name_width, names[i], views[i]);
+    es_sweep_progress_wipe(progress);
+    measure(progress);
+    size_t height = progress->height > 5 ? (size_t)progress->height - 4 : 1;
+    size_t name_width = width_of(progress, names, n);
+    draw_titles(progress, name_width);
+    for (size_t i = 0; i < n && i < height; i++)
+        draw_line(progress, name_width, names[i], views[i]);
     fprintf(stderr, "%s\n", headline);
-    teller->n_drawn = (n < room ? n : room) + 2;
+    progress->n_drawn = (n < height ? n : height) + 2;
     fflush(stderr);
 }

@@ -1,7 +1,7 @@
 /* Looking at run files again and again: what a change of them may not hide. */
 #include "tests/support/cmocka_all.h"
 
-#include "cli/alerts/watch/look.h"
+#include "cli/alerts/watch/run_files.h"
 #include "cli/alerts/watch/state.h"
 #include "tests/support/recorded.h"
 
@@ -29,14 +29,15 @@ static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
     return to;
 }
 
-static es_look look_of(const char *const *paths, size_t n_paths, size_t *n_told)
+static es_watch_files look_of(const char *const *paths, size_t n_paths,
+                              size_t *n_told)
 {
-    return (es_look){.roots = paths,
-                     .n_roots = n_paths,
-                     .state = "none.db",
-                     .least = ES_SEVERITY_ERROR,
-                     .handler = take,
-                     .user = n_told};
+    return (es_watch_files){.roots = paths,
+                            .n_roots = n_paths,
+                            .state = "none.db",
+                            .least = ES_SEVERITY_ERROR,
+                            .handler = take,
+                            .user = n_told};
 }
 
 /* Of one that is being written the whole is judged now and then: as soon as
@@ -45,17 +46,17 @@ static void test_look__a_shorter_run_in_the_same_place(void **state)
 {
     const char *const path = es_folder_file(state, "run.db");
     size_t n_told = 0;
-    es_look look = look_of(&path, 1, &n_told);
+    es_watch_files look = look_of(&path, 1, &n_told);
     es_recorded first = write_run(path, LONG, LONG);
-    es_assert_ok(es_look_round(&look));
+    es_assert_ok(es_watch_files_read(&look));
     assert_int_equal(look.n_read, 1);
     es_record_close(&first);
     assert_int_equal(unlink(path), 0);
     es_recorded second = write_run(path, SHORT, 4);
-    es_assert_ok(es_look_round(&look));
+    es_assert_ok(es_watch_files_read(&look));
     assert_int_equal(n_told, 1);
     es_record_close(&second);
-    es_look_close(&look);
+    es_watch_files_close(&look);
 }
 
 static void write_two_runs(const char *path)
@@ -84,15 +85,15 @@ static void test_look__a_rule_that_fits_one_run_of_two(void **state)
     const char *const path = es_folder_file(state, "two.db");
     size_t n_told = 0;
     es_rules_file rules;
-    es_look look = look_of(&path, 1, &n_told);
+    es_watch_files look = look_of(&path, 1, &n_told);
     write_two_runs(path);
     es_assert_ok(es_rules_file_parse(&rules, "r.ini", text, sizeof text - 1));
     look.rules = &rules;
-    es_assert_ok(es_look_round(&look));
+    es_assert_ok(es_watch_files_read(&look));
     assert_int_equal(n_told, 1);
     assert_int_equal(look.n_failed, 1);
     assert_non_null(strstr(es_message(), "rule odd: aggregate head"));
-    es_look_close(&look);
+    es_watch_files_close(&look);
     es_rules_file_free(&rules);
 }
 

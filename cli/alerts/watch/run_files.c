@@ -1,4 +1,4 @@
-#include "cli/alerts/watch/look.h"
+#include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
@@ -15,44 +15,45 @@
 #define COPYING 3        /* between two pieces of a file that is being copied */
 #define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
 
-/* --- from outside ---------------------------------------------------------*/
+/* --- the files ---------------------------------------------------------*/
 
 static int by_path(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static es_status find_below(es_paths *paths, es_look *look, const char *root)
+static es_status find_below(es_paths *paths, es_watch_files *watch,
+                            const char *root)
 {
     return es_path_is_folder(root)
-               ? es_paths_walk_all(paths, &look->folders, &look->n_failed, root,
-                                   look->files != NULL)
+               ? es_paths_walk_all(paths, &watch->folders, &watch->n_failed,
+                                   root, watch->files != NULL)
                : es_paths_add(paths, root);
 }
 
-static es_status find_paths(es_paths *paths, es_look *look)
+static es_status find_paths(es_paths *paths, es_watch_files *watch)
 {
     es_status status = ES_OK;
     bool lost = false;
-    es_paths_free(&look->folders);
-    for (size_t i = 0; i < look->n_roots && status == ES_OK; i++) {
-        status = find_below(paths, look, look->roots[i]);
-        if (status != ES_EIO || !look->files)
+    es_paths_free(&watch->folders);
+    for (size_t i = 0; i < watch->n_roots && status == ES_OK; i++) {
+        status = find_below(paths, watch, watch->roots[i]);
+        if (status != ES_EIO || !watch->files)
             continue;
-        if (!look->lost)
+        if (!watch->lost)
             es_print_note("%s", es_message());
-        look->n_failed++;
+        watch->n_failed++;
         lost = true;
         status = ES_OK;
     }
-    look->lost = lost;
+    watch->lost = lost;
     if (status == ES_OK && paths->n)
         qsort(paths->paths, paths->n, sizeof *paths->paths, by_path);
     return status;
 }
 
 /* But the first ones. */
-static void drop_runs(es_look_file *file, size_t n_keep)
+static void drop_runs(es_watch_file *file, size_t n_keep)
 {
     while (file->n_runs > n_keep) {
         es_follow_end(file->runs[--file->n_runs]);
@@ -60,7 +61,7 @@ static void drop_runs(es_look_file *file, size_t n_keep)
     }
 }
 
-static void free_file(es_look_file *file)
+static void free_file(es_watch_file *file)
 {
     drop_runs(file, 0);
     free(file->runs);
@@ -70,9 +71,9 @@ static void free_file(es_look_file *file)
 
 /* The list of files becomes that of the paths; what is known of a file that
    was there before stays known. Both are in order. */
-static es_status follow_paths(es_look *look, es_paths *paths)
+static es_status follow_paths(es_watch_files *watch, es_paths *paths)
 {
-    es_look_file *files = calloc(paths->n + 1, sizeof *files);
+    es_watch_file *files = calloc(paths->n + 1, sizeof *files);
     size_t n = 0, old = 0;
     if (!files)
         return es_fail(ES_ENOMEM, "out of memory for %zu files", paths->n);
@@ -80,53 +81,54 @@ static es_status follow_paths(es_look *look, es_paths *paths)
         int order = 1;
         if (n && strcmp(files[n - 1].path, paths->paths[i]) == 0)
             continue;
-        while (old < look->n_files &&
-               (order = strcmp(look->files[old].path, paths->paths[i])) < 0)
-            free_file(&look->files[old++]);
-        if (old < look->n_files && order == 0) {
-            files[n++] = look->files[old++];
+        while (old < watch->n_files &&
+               (order = strcmp(watch->files[old].path, paths->paths[i])) < 0)
+            free_file(&watch->files[old++]);
+        if (old < watch->n_files && order == 0) {
+            files[n++] = watch->files[old++];
         } else {
             files[n++].path = paths->paths[i];
             paths->paths[i] = NULL;
         }
     }
-    while (old < look->n_files)
-        free_file(&look->files[old++]);
-    free(look->files);
-    look->files = files;
-    look->n_files = n;
+    while (old < watch->n_files)
+        free_file(&watch->files[old++]);
+    free(watch->files);
+    watch->files = files;
+    watch->n_files = n;
     return ES_OK;
 }
 
-/* --- inside ---------------------------------------------------------------*/
+/* --- their runs
+ * ---------------------------------------------------------------*/
 
 /* What is handed on of one run. */
 typedef struct run_alerts {
-    es_look *look;
-    es_look_file *file;
+    es_watch_files *watch;
+    es_watch_file *file;
     int n;
 } run_alerts;
 
 static es_status hand_on(void *user, const es_alert *alert)
 {
-    es_look *look = user;
-    if (alert->severity < look->least && !alert->stops)
+    es_watch_files *watch = user;
+    if (alert->severity < watch->least && !alert->stops)
         return ES_OK;
-    es_status status = look->handler(look->user, alert);
-    look->refused = status != ES_OK;
+    es_status status = watch->handler(watch->user, alert);
+    watch->refused = status != ES_OK;
     return status;
 }
 
 static es_status count(void *user, const es_alert *alert)
 {
-    run_alerts *to = user;
-    if (to->n++ >= ALERTS_MOST)
+    run_alerts *alerts = user;
+    if (alerts->n++ >= ALERTS_MOST)
         return ES_OK;
-    to->file->counts[alert->kind][alert->severity]++;
-    return hand_on(to->look, alert);
+    alerts->file->counts[alert->kind][alert->severity]++;
+    return hand_on(alerts->watch, alert);
 }
 
-static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
+static es_status read_events(run_alerts *alerts, es_reader *reader, size_t run,
                              const es_alert *about)
 {
     const es_event *events;
@@ -141,38 +143,38 @@ static es_status read_events(run_alerts *to, es_reader *reader, size_t run,
         alert.name = about->name;
         alert.arch = about->arch;
         alert.is_written = about->is_written;
-        status = count(to, &alert);
+        status = count(alerts, &alert);
     }
     return status;
 }
 
 /* Judging reads the whole run: again only when it has grown by a quarter, or
    is another one. */
-static bool is_due(const es_look_file *file, int64_t last, bool written)
+static bool is_due(const es_watch_file *file, int64_t last, bool written)
 {
     return !written || last < file->judged || last / 5 * 4 - 8 >= file->judged;
 }
 
-static es_status judge(run_alerts *to, es_reader *reader, size_t run,
+static es_status judge(run_alerts *alerts, es_reader *reader, size_t run,
                        const es_alert *about)
 {
     es_follow once = {.judging = NULL};
     const es_follow_options options = {
-        .flags = true, .handler = count, .user = to};
+        .flags = true, .handler = count, .user = alerts};
     es_status status = es_follow_read(&once, reader, run, about, &options);
     es_follow_end(&once);
     return status;
 }
 
 /* By the user's rules; the counts are added up by sum_up. */
-static es_status follow(es_look *look, es_look_file *file, es_reader *reader,
-                        size_t run, const es_alert *about)
+static es_status follow(es_watch_files *watch, es_watch_file *file,
+                        es_reader *reader, size_t run, const es_alert *about)
 {
     const es_follow_options options = {
-        .rules = look->rules,
-        .flags = es_rules_file_sets_flags(look->rules),
+        .rules = watch->rules,
+        .flags = es_rules_file_sets_flags(watch->rules),
         .handler = hand_on,
-        .user = look};
+        .user = watch};
     if (run >= file->n_runs) {
         es_follow **grown = es_resize(file->runs, run + 1, sizeof *file->runs);
         if (grown)
@@ -184,11 +186,12 @@ static es_status follow(es_look *look, es_look_file *file, es_reader *reader,
     return es_follow_read(file->runs[run], reader, run, about, &options);
 }
 
-static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
-                          size_t run, const char *path, bool due)
+static es_status read_run(es_watch_files *watch, es_watch_file *file,
+                          es_reader *reader, size_t run, const char *path,
+                          bool due)
 {
     es_run_info info;
-    run_alerts to = {.look = look, .file = file};
+    run_alerts alerts = {.watch = watch, .file = file};
     bool written;
     es_status status;
     if ((status = es_reader_run(reader, run, &info)) < 0 ||
@@ -201,20 +204,20 @@ static es_status read_run(es_look *look, es_look_file *file, es_reader *reader,
         .arch = info.arch,
         .is_written = info.status == ES_RUN_RUNNING && written,
     };
-    if (!look->rules || !es_rules_file_sets_flags(look->rules)) {
-        status = read_events(&to, reader, run, &about);
-        if (status == ES_OK && to.n == 0 && due)
-            status = judge(&to, reader, run, &about);
+    if (!watch->rules || !es_rules_file_sets_flags(watch->rules)) {
+        status = read_events(&alerts, reader, run, &about);
+        if (status == ES_OK && alerts.n == 0 && due)
+            status = judge(&alerts, reader, run, &about);
     }
-    return status == ES_OK && look->rules
-               ? follow(look, file, reader, run, &about)
+    return status == ES_OK && watch->rules
+               ? follow(watch, file, reader, run, &about)
                : status;
 }
 
 /* Adds what the user's rules found to the counts of the file. */
-static es_status sum_up(const es_look *look, es_look_file *file)
+static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
-    const size_t n = look->rules ? look->rules->n : 0;
+    const size_t n = watch->rules ? watch->rules->n : 0;
     if (n && !file->of_rules)
         file->of_rules = calloc(n, sizeof *file->of_rules);
     if (n && !file->of_rules)
@@ -222,26 +225,26 @@ static es_status sum_up(const es_look *look, es_look_file *file)
     for (size_t i = 0; i < n; i++)
         file->of_rules[i] = 0;
     for (size_t run = 0; run < file->n_runs; run++) {
-        const es_follow *of = file->runs[run];
+        const es_follow *run_rules = file->runs[run];
         for (size_t i = 0; i < n; i++)
-            file->of_rules[i] += of->of_rules[i];
+            file->of_rules[i] += run_rules->of_rules[i];
         for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
             for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
-                file->counts[kind][k] += of->counts[kind][k];
+                file->counts[kind][k] += run_rules->counts[kind][k];
     }
     return ES_OK;
 }
 
 /* A rule that does not fit one run says nothing of the others: the failure
    comes after them. */
-static es_status read_each(es_look *look, es_look_file *file, es_reader *reader,
-                           const char *path, bool due)
+static es_status read_each(es_watch_files *watch, es_watch_file *file,
+                           es_reader *reader, const char *path, bool due)
 {
     char message[ES_MESSAGE_MAX] = "";
     const size_t n_runs = es_reader_n_runs(reader);
     for (size_t run = 0; run < n_runs; run++) {
-        es_status status = read_run(look, file, reader, run, path, due);
-        if (status != ES_OK && (status != ES_EUSAGE || look->refused))
+        es_status status = read_run(watch, file, reader, run, path, due);
+        if (status != ES_OK && (status != ES_EUSAGE || watch->refused))
             return status;
         if (status != ES_OK && !message[0])
             snprintf(message, sizeof message, "%s", es_message());
@@ -250,8 +253,8 @@ static es_status read_each(es_look *look, es_look_file *file, es_reader *reader,
 }
 
 /* Judging is due, or not, for all runs of the file alike. */
-static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
-                           const char *path)
+static es_status read_runs(es_watch_files *watch, es_watch_file *file,
+                           es_reader *reader, const char *path)
 {
     int64_t last = 0;
     bool written;
@@ -268,29 +271,30 @@ static es_status read_runs(es_look *look, es_look_file *file, es_reader *reader,
     memset(file->counts, 0, sizeof file->counts);
     drop_runs(file, n_runs);
     if (status == ES_OK)
-        status = read_each(look, file, reader, path, due);
+        status = read_each(watch, file, reader, path, due);
     if (status == ES_OK && due)
         file->judged = last;
-    return status == ES_OK ? sum_up(look, file) : status;
+    return status == ES_OK ? sum_up(watch, file) : status;
 }
 
-/* A file that fails twice, and has not changed for a while, is told of; one
-   that may be well without a change is then tried at each look. */
-static void note_failure(const es_look *look, es_look_file *file,
+/* A file that fails twice, and has not changed for a while, is reported; one
+   that may become readable without a change is then tried in each round. */
+static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
     bool settled = file->failed && !es_stamp_is_fresh(&file->stamp, COPYING);
-    bool twice = settled || look->at_once;
-    if (twice && !file->told) {
+    bool twice = settled || watch->at_once;
+    if (twice && !file->reported) {
         es_print_note("%s", es_message());
-        file->told = true;
+        file->reported = true;
     }
     file->again = !twice || status == ES_ELOCKED;
     file->failed = true;
 }
 
-/* Only what the handler refuses ends the look. */
-static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
+/* Only what the handler refuses ends the round. */
+static es_status read_file(es_watch_files *watch, es_watch_file *file,
+                           es_stamp stamp)
 {
     char path[PATH_MAX];
     es_reader *reader = NULL;
@@ -301,65 +305,65 @@ static es_status read_file(es_look *look, es_look_file *file, es_stamp stamp)
     if (status == ES_OK && !realpath(file->path, path))
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     if (status == ES_OK)
-        status = read_runs(look, file, reader, path);
+        status = read_runs(watch, file, reader, path);
     es_damage_close(reader);
-    if (look->refused) {
+    if (watch->refused) {
         file->again = true;
     } else if (status == ES_OK) {
         file->read = true;
-        file->told = file->failed = false;
+        file->reported = file->failed = false;
         file->again = es_stamp_is_fresh(&stamp, TICK);
     } else {
         file->read = false;
-        note_failure(look, file, status);
+        note_failure(watch, file, status);
     }
     return status;
 }
 
-static bool is_state(const es_look *look, const es_stamp *stamp)
+static bool is_state(const es_watch_files *watch, const es_stamp *stamp)
 {
     struct stat about;
-    return stat(look->state, &about) == 0 && about.st_dev == stamp->device &&
+    return stat(watch->state, &about) == 0 && about.st_dev == stamp->device &&
            about.st_ino == stamp->inode;
 }
 
 /* One that could not be read is tried a second time, then when it changes. */
-static es_status look_at(es_look *look, es_look_file *file)
+static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     es_stamp stamp = es_stamp_of(file->path);
     bool same = es_stamp_same(&stamp, &file->stamp);
     es_status status = ES_OK;
     if (same && !file->again && (file->read || file->failed))
         return ES_OK;
-    if (stamp.inode && is_state(look, &stamp))
+    if (stamp.inode && is_state(watch, &stamp))
         return ES_OK;
-    look->refused = false;
-    status = read_file(look, file, stamp);
-    return look->refused || status == ES_ENOMEM ? status : ES_OK;
+    watch->refused = false;
+    status = read_file(watch, file, stamp);
+    return watch->refused || status == ES_ENOMEM ? status : ES_OK;
 }
 
-es_status es_look_round(es_look *look)
+es_status es_watch_files_read(es_watch_files *watch)
 {
     es_paths paths = {0};
-    look->n_failed = look->n_read = 0;
-    es_status status = find_paths(&paths, look);
+    watch->n_failed = watch->n_read = 0;
+    es_status status = find_paths(&paths, watch);
     if (status == ES_OK)
-        status = follow_paths(look, &paths);
+        status = follow_paths(watch, &paths);
     es_paths_free(&paths);
-    for (size_t i = 0; i < look->n_files && status == ES_OK; i++)
-        status = look_at(look, &look->files[i]);
+    for (size_t i = 0; i < watch->n_files && status == ES_OK; i++)
+        status = check_file(watch, &watch->files[i]);
     es_damage_print();
-    for (size_t i = 0; i < look->n_files; i++) {
-        look->n_read += look->files[i].read;
-        look->n_failed += look->files[i].failed;
+    for (size_t i = 0; i < watch->n_files; i++) {
+        watch->n_read += watch->files[i].read;
+        watch->n_failed += watch->files[i].failed;
     }
     return status;
 }
 
-void es_look_close(es_look *look)
+void es_watch_files_close(es_watch_files *watch)
 {
-    for (size_t i = 0; i < look->n_files; i++)
-        free_file(&look->files[i]);
-    free(look->files);
-    es_paths_free(&look->folders);
+    for (size_t i = 0; i < watch->n_files; i++)
+        free_file(&watch->files[i]);
+    free(watch->files);
+    es_paths_free(&watch->folders);
 }

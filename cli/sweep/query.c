@@ -1,4 +1,4 @@
-#include "cli/sweep/ask.h"
+#include "cli/sweep/query.h"
 
 #include "analyzer/base/process.h"
 
@@ -35,12 +35,12 @@ static es_status run(int *code, char *const argv[], int text, int trouble,
 
 static char *text_of(int fd)
 {
-    struct stat of;
-    bool fits = fstat(fd, &of) == 0 && of.st_size <= ANSWER_MOST;
-    char *text = fits ? malloc((size_t)of.st_size + 1) : NULL;
+    struct stat about;
+    bool fits = fstat(fd, &about) == 0 && about.st_size <= ANSWER_MOST;
+    char *text = fits ? malloc((size_t)about.st_size + 1) : NULL;
     if (!text)
         return NULL;
-    ssize_t n = pread(fd, text, (size_t)of.st_size, 0);
+    ssize_t n = pread(fd, text, (size_t)about.st_size, 0);
     text[n > 0 ? n : 0] = '\0';
     return text;
 }
@@ -62,7 +62,7 @@ static void join_lines(char *out, size_t size, char *text, const char *program)
     }
 }
 
-static es_status take_answer(es_sweep_answer *out, int text, int trouble,
+static es_status read_answer(es_sweep_answer *out, int text, int trouble,
                              const char *program)
 {
     char *lines = text_of(trouble);
@@ -75,7 +75,7 @@ static es_status take_answer(es_sweep_answer *out, int text, int trouble,
                : es_fail(ES_ENOMEM, "out of memory for what %s says", program);
 }
 
-es_status es_sweep_ask(es_sweep_answer *out, char *const argv[], double limit)
+es_status es_sweep_query(es_sweep_answer *out, char *const argv[], double limit)
 {
     int text = memfd_create("text", MFD_CLOEXEC);
     int trouble = memfd_create("trouble", MFD_CLOEXEC);
@@ -85,7 +85,7 @@ es_status es_sweep_ask(es_sweep_answer *out, char *const argv[], double limit)
         status =
             es_fail(ES_EIO, "%s cannot be run: %s", argv[0], strerror(errno));
     else if ((status = run(&out->code, argv, text, trouble, limit)) == ES_OK)
-        status = take_answer(out, text, trouble, argv[0]);
+        status = read_answer(out, text, trouble, argv[0]);
     if (text >= 0)
         close(text);
     if (trouble >= 0)

@@ -1,6 +1,6 @@
-/** How far a run of a sweep is, as its files say it. */
-#ifndef ES_SWEEP_LOOK_H
-#define ES_SWEEP_LOOK_H
+/** How far a run of a sweep is, read from its files. */
+#ifndef ES_SWEEP_VIEW_H
+#define ES_SWEEP_VIEW_H
 
 #include "cli/alerts/rules/rules_file.h"
 
@@ -16,7 +16,7 @@ typedef enum es_sweep_stage {
     ES_SWEEP_RUNNING,
     ES_SWEEP_FINISHED,
     ES_SWEEP_FAILED,  /* the loss is not finite */
-    ES_SWEEP_STOPPED, /* somebody asked for it: the sweep's rule, a watcher */
+    ES_SWEEP_STOPPED, /* on request: of the sweep's rule, of a watcher */
     ES_SWEEP_N_STAGES
 } es_sweep_stage;
 
@@ -39,7 +39,7 @@ const char *es_sweep_stage_name(es_sweep_stage stage);
 bool es_sweep_is_done(es_sweep_stage stage);
 
 /**
- * Looks at a run. What cannot be read is left out of the view.
+ * Reads a run. What cannot be read is left out of the view.
  *
  *   rules  what to judge by; NULL: the default thresholds
  *
@@ -47,16 +47,16 @@ bool es_sweep_is_done(es_sweep_stage stage);
  * es_summary_load: of a failure that may pass, ES_EIO, ES_ENOMEM or ES_ELOCKED,
  * the view says nothing of how far the run is.
  */
-es_status es_sweep_look(es_sweep_view *out, const char *folder,
-                        const char *name,
-                        const es_rules_file *rules) ES_MUST_USE;
+es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
+                             const char *name,
+                             const es_rules_file *rules) ES_MUST_USE;
 
 /** The same, but ES_OK for a file that is damaged: that run begins again. */
-es_status es_sweep_look_before(es_sweep_view *out, const char *folder,
-                               const char *name,
-                               const es_rules_file *rules) ES_MUST_USE;
+es_status es_sweep_view_read_any(es_sweep_view *out, const char *folder,
+                                 const char *name,
+                                 const es_rules_file *rules) ES_MUST_USE;
 
 /** "[####----]  45%  135/300": width columns; nothing known: blanks. */
-void es_sweep_progress(char *out, size_t size, const es_sweep_view *view);
+void es_sweep_view_bar(char *out, size_t size, const es_sweep_view *view);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/alerts/watch/bell.h"
+#include "cli/alerts/watch/changes.h"
 
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
@@ -23,7 +23,7 @@ static const char *reason(int error)
     }
 }
 
-int es_bell_open(void)
+int es_changes_open(void)
 {
     int bell = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (bell < 0)
@@ -32,20 +32,20 @@ int es_bell_open(void)
     return bell;
 }
 
-static void watch(int bell, const char *folder, bool *told)
+static void watch(int bell, const char *folder, bool *reported)
 {
     if (inotify_add_watch(bell, folder,
                           IN_MODIFY | IN_CREATE | IN_MOVE | IN_DELETE |
                               IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0)
         return;
-    if (!*told && errno != ENOENT && errno != ENOTDIR)
+    if (!*reported && errno != ENOENT && errno != ENOTDIR)
         es_print_note("%s: changes are seen at the next poll only: %s", folder,
                       reason(errno));
-    *told = *told || (errno != ENOENT && errno != ENOTDIR);
+    *reported = *reported || (errno != ENOENT && errno != ENOTDIR);
 }
 
 /* A file that the user named: its folder may be none of those walked. */
-static void watch_folder_of(int bell, const char *path, bool *told)
+static void watch_folder_of(int bell, const char *path, bool *reported)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -54,17 +54,17 @@ static void watch_folder_of(int bell, const char *path, bool *told)
         return;
     memcpy(folder, slash ? path : ".", n);
     folder[n] = '\0';
-    watch(bell, folder, told);
+    watch(bell, folder, reported);
 }
 
-void es_bell_watch(int bell, const es_look *look, bool *told)
+void es_changes_watch(int bell, const es_watch_files *files, bool *reported)
 {
     if (bell < 0)
         return;
-    for (size_t i = 0; i < look->folders.n; i++)
-        watch(bell, look->folders.paths[i], told);
-    for (size_t i = 0; i < look->n_roots; i++)
-        watch_folder_of(bell, look->roots[i], told);
+    for (size_t i = 0; i < files->folders.n; i++)
+        watch(bell, files->folders.paths[i], reported);
+    for (size_t i = 0; i < files->n_roots; i++)
+        watch_folder_of(bell, files->roots[i], reported);
 }
 
 /* Our own files begin with a dot, or are none of these. */
@@ -78,17 +78,17 @@ static bool concerns_us(const struct inotify_event *event)
            (es_text_ends(name, ".db") || es_text_ends(name, "-wal"));
 }
 
-bool es_bell_rings(int bell)
+bool es_changes_read(int bell)
 {
     _Alignas(struct inotify_event) char buffer[16384];
     bool rings = false;
     ssize_t n;
     while ((n = read(bell, buffer, sizeof buffer)) > 0) {
-        const char *at = buffer;
-        while (at < buffer + n) {
-            const struct inotify_event *event = (const void *)at;
+        const char *next = buffer;
+        while (next < buffer + n) {
+            const struct inotify_event *event = (const void *)next;
             rings = rings || concerns_us(event);
-            at += sizeof *event + event->len;
+            next += sizeof *event + event->len;
         }
     }
     return rings;

@@ -1,6 +1,6 @@
-/** Asks a program: one of Slurm's. */
-#ifndef ES_SWEEP_ASK_H
-#define ES_SWEEP_ASK_H
+/** Runs one of Slurm's programs and takes its answer. */
+#ifndef ES_SWEEP_QUERY_H
+#define ES_SWEEP_QUERY_H
 
 #include "analyzer/base/status.h"
 
@@ -18,7 +18,7 @@ typedef struct es_sweep_answer {
  * ES_OK, whatever it answered; ES_ENOTFOUND (no such program), ES_EIO (it
  * cannot be run, or took too long), ES_ENOMEM: out->text is NULL.
  */
-es_status es_sweep_ask(es_sweep_answer *out, char *const argv[],
-                       double limit) ES_MUST_USE;
+es_status es_sweep_query(es_sweep_answer *out, char *const argv[],
+                         double limit) ES_MUST_USE;
 
 #endif
