@@ -1,3 +1,5 @@
+/* The comment lines of a text file that describe its run, and the same facts
+ * as JSON, by one table of members. Escapes keep every byte of a name. */
 #include "cli/exchange/about.h"
 
 #include "analyzer/base/checked.h"

@@ -1,3 +1,5 @@
+/* Takes a line of CSV apart in place: separators, quotes, blanks. For the
+ * parsers of import; messages name the file, the line and the column. */
 #include "cli/exchange/cells.h"
 
 #include <stdarg.h>

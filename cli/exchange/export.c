@@ -1,3 +1,5 @@
+/* Writes a run as long CSV, which import reads back bit by bit, or as JSON
+ * lines. One step is in memory at a time. */
 #include "cli/exchange/export.h"
 
 #include "analyzer/base/checked.h"

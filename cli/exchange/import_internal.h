@@ -28,6 +28,9 @@ es_status es_import_log(es_import *import) ES_MUST_USE;
  */
 es_status es_import_next(es_import *import, es_line *out) ES_MUST_USE;
 
+/** Nothing on it but blanks. */
+bool es_import_is_blank(const es_line *line);
+
 /** A number of a cell; "NA" is missing. Fails with the cell's place. */
 es_status es_import_number(float *out, const es_cells *cells,
                            const char *text) ES_MUST_USE;

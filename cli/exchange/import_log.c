@@ -1,3 +1,6 @@
+/* The parser of logs: lines with "Step s - Layer l: v" among others, of a
+ * training that may have been resumed. Reads the file twice: for the number of
+ * layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

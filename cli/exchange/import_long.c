@@ -1,3 +1,6 @@
+/* The parser of long CSV: step,layer,head,SERIES... Reads the file twice: for
+ * the layers, heads and shapes of the series, then for the values, of which
+ * one step is put together at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import_internal.h"

@@ -1,3 +1,5 @@
+/* The parser of a matrix: one line for each layer, one number for each head,
+ * which is one step of one series. */
 #include "analyzer/base/checked.h"
 #include "cli/exchange/import_internal.h"
 

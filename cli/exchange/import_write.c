@@ -1,3 +1,5 @@
+/* Writes what the parsers of import find into a run file, which appears whole
+ * or not at all. */
 #include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"

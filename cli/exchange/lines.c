@@ -1,3 +1,5 @@
+/* Lines of a text file, whatever ends them, in a buffer of a fixed size. The
+ * parsers of import and the readers of a sweep's files use it. */
 #include "cli/exchange/lines.h"
 
 #include "store/infile.h"

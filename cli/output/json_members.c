@@ -1,3 +1,5 @@
+/* Members of JSON objects as `--json` writes them, each with the comma before
+ * it. New code uses analyzer/base/json_write.h. */
 #include "cli/output/json_members.h"
 
 #include "analyzer/base/text.h"

@@ -1,3 +1,5 @@
+/* One training of a sweep as a process: its command line with the folder's
+ * files added, its log, and how it ended. */
 #include "cli/sweep/child.h"
 
 #include "analyzer/base/checked.h"

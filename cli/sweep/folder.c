@@ -1,3 +1,5 @@
+/* The folder of a sweep: locks, command lines, what an earlier try left, and
+ * small text files, none of which is written through a link. */
 #include "cli/sweep/folder.h"
 
 #include "analyzer/base/text.h"

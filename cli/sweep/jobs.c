@@ -1,3 +1,5 @@
+/* Which task of Slurm each run was submitted as, read from the scripts in the
+ * folder, and where those tasks are, read from squeue. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"

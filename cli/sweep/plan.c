@@ -1,3 +1,5 @@
+/* From a spec to its runs: every combination of values, each with a name that
+ * is safe as a file's, and a command line; and back from a stored one. */
 #include "cli/sweep/plan.h"
 
 #include "cli/alerts/delivery/words.h"

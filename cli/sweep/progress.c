@@ -1,3 +1,5 @@
+/* What a running sweep writes on standard error: a line for each run that
+ * begins or ends and, on a terminal, a table of what runs now, in place. */
 #include "cli/sweep/progress.h"
 
 #include "analyzer/base/value.h"

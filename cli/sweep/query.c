@@ -1,3 +1,5 @@
+/* Runs sbatch or squeue and takes what they print, from files in memory, so
+ * that nobody has to read along while they run. */
 #include "cli/sweep/query.h"
 
 #include "analyzer/base/process.h"

@@ -1,3 +1,6 @@
+/* The loop of a sweep on this machine: as many trainings at a time as were
+ * wanted, each in a process; doomed ones are requested to stop; a signal ends
+ * all of them. */
 #include "cli/sweep/runner.h"
 
 #include "cli/output/print.h"

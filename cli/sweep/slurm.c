@@ -1,3 +1,5 @@
+/* A sweep as arrays of Slurm's jobs: chooses the runs that are not done,
+ * writes the batch script with their names, and submits it. */
 #include "cli/sweep/slurm.h"
 
 #include "analyzer/base/process.h"

@@ -1,3 +1,6 @@
+/* Reads the file that describes a sweep. inih cannot: it takes lines of at
+ * most 200 bytes, and a semicolon after a blank for the beginning of a comment,
+ * which here separates two architectures. */
 #include "cli/sweep/spec.h"
 
 #include "analyzer/base/checked.h"

@@ -1,3 +1,5 @@
+/* `sweep --status`: a table of the runs of a folder, how many there are of
+ * each stage, and the last lines of those that broke. */
 #include "cli/sweep/status.h"
 
 #include "cli/output/grid.h"

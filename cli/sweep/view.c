@@ -1,3 +1,5 @@
+/* How far a run of a sweep is: its stage from the run file and NAME.end, its
+ * last sample, and what is wrong with it by the rules. */
 #include "cli/sweep/view.h"
 
 #include "analyzer/base/value.h"

@@ -1,3 +1,4 @@
+/* The table of synthetic histories and how one of them is made by a seed. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"

@@ -1,3 +1,5 @@
+/* Draws chance, sizes and levels, and makes the healthy histories that are
+ * hard to judge: dips, bursts, drifts, gaps. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"

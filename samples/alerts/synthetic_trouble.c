@@ -1,3 +1,4 @@
+/* Histories of runs in which something is wrong, and since which step. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"

@@ -1,3 +1,4 @@
+/* Writes a synthetic history as a run file. */
 #include "samples/alerts/synthetic.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/* The process that makes the deliveries of one action: it claims them in the
+ * ledger one after the other, turns each stored alert into a value, delivers
+ * it, and settles it. Here also the plainest delivery: a line on standard
+ * output. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "cli/alerts/alert.h"

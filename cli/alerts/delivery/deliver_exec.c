@@ -1,3 +1,5 @@
+/* `--exec`: a command for each alert, with the alert's JSON on its standard
+ * input, in a process group of its own that can be killed as a whole. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "analyzer/base/process.h"

@@ -1,3 +1,5 @@
+/* `--stop`: leaves RUN.db.stop, which the recorder of the run looks for. The
+ * request is made only if the file still holds the alert's run. */
 #include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/deliver.h"
 #include "store/reader.h"

@@ -1,3 +1,5 @@
+/* `--textfile`: gauges of alerts, files and deliveries in the text format of
+ * OpenMetrics, replaced as a whole so that a collector never reads half. */
 #include "cli/alerts/delivery/metrics.h"
 
 #include "analyzer/base/text.h"

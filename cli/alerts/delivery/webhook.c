@@ -1,3 +1,6 @@
+/* `--webhook-*`: posts an alert with libcurl, which is loaded when the first
+ * one is posted. Decides from the answer whether it is delivered, given up, or
+ * tried again. The URL is a secret and appears in no message. */
 #include "cli/alerts/delivery/webhook.h"
 
 #include "analyzer/base/json_write.h"

@@ -1,3 +1,5 @@
+/* Splits a command into words as a shell would, without running one: for
+ * `--exec`, and for the command lines that a sweep keeps. */
 #include "cli/alerts/delivery/words.h"
 
 #include <stdbool.h>

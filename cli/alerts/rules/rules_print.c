@@ -1,3 +1,5 @@
+/* Prints a rules file that reads back as the same: `entropy-scan rules`. Its
+ * comments and examples are the manual of the format. */
 #include "cli/alerts/rules/rules_internal.h"
 
 #include "analyzer/base/text.h"

@@ -1,3 +1,6 @@
+/* Reads rules files with inih. Sections and line numbers are kept here: inih
+ * cuts long section names and is silent about empty sections. Keys and their
+ * values are checked by the tables of rules_keys.c. */
 #include "cli/alerts/rules/rules_internal.h"
 
 #include "analyzer/base/checked.h"

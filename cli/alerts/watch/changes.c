@@ -1,3 +1,5 @@
+/* Waits for changes below the watched folders, with inotify. A watcher works
+ * without it, by the clock alone; so failures are notes, reported once. */
 #include "cli/alerts/watch/changes.h"
 
 #include "analyzer/base/text.h"

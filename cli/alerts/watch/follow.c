@@ -1,3 +1,6 @@
+/* Judges one run as it grows, for a watcher: keeps the state of the judge
+ * between two rounds, begins anew when the run is another one, and hands each
+ * alert on as a value. */
 #include "cli/alerts/watch/follow.h"
 
 #include "cli/output/print.h"

@@ -1,3 +1,6 @@
+/* A set of 64-bit hashes with open addressing. It saves queries of the ledger
+ * and may forget, but never invents: the seed keeps a hostile run from
+ * choosing ids that collide. */
 #include "cli/alerts/watch/known.h"
 
 #include <stdlib.h>

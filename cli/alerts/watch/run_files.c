@@ -1,3 +1,6 @@
+/* The files of a watcher, round by round: which there are, which have changed,
+ * which cannot be read, and the alerts in them: those that the recorder stored,
+ * or, by the user's rules or where it stored none, those that judging finds. */
 #include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"

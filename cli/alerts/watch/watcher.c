@@ -1,3 +1,6 @@
+/* The loop of `entropy-scan watch`: a round over the run files, alerts into
+ * the ledger, a process for each action that is owed, then a wait for a change,
+ * the end of such a process, or the clock. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "cli/alerts/delivery/claimant.h"

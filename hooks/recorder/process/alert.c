@@ -1,3 +1,6 @@
+/* Judges the training's samples while the recorder writes them, and stores an
+ * event for each flag that opens or rises. The judge's state is copied at each
+ * commit, so that a transaction that fails leaves no trace in it. */
 #include "hooks/recorder/process/alert.h"
 
 #include "analyzer/base/json_write.h"
