@@ -1,5 +1,5 @@
 /* Damaged samples: how a reader sees one, and what it remembers of it. It goes
-   on with missing values; whoever asked for the sample finds it here, and
+   on with missing values; whoever requests the sample finds it here, and
    among the run's events. */
 #include "store/reader_internal.h"
 
@@ -42,15 +42,16 @@ static es_status note(es_reader *reader, const es_series *series, int64_t step)
                                    .step = step,
                                    .series_id = series->id};
     size_t at = damage->n;
+    es_status status;
     while (at > 0 && compare(&damage->places[at - 1], &place) > 0)
         at--;
     if ((at > 0 && compare(&damage->places[at - 1], &place) == 0) ||
         damage->n == ES_MAX_DAMAGED)
         return ES_OK;
-    if (!damage->places)
-        damage->places = es_resize(NULL, ES_MAX_DAMAGED, sizeof place);
-    if (!damage->places)
-        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    if (!damage->places &&
+        (status = es_alloc(&damage->places, ES_MAX_DAMAGED, sizeof place,
+                           "damaged samples")) < 0)
+        return status;
     memmove(damage->places + at + 1, damage->places + at,
             (damage->n - at) * sizeof place);
     damage->places[at] = place;
@@ -163,15 +164,6 @@ static es_status make_event(es_event *out, es_damage_texts *texts,
     return ES_OK;
 }
 
-static bool reserve(es_damage *damage, size_t n_events, size_t n_texts)
-{
-    free(damage->events);
-    free(damage->texts);
-    damage->events = es_resize(NULL, n_events, sizeof *damage->events);
-    damage->texts = es_resize(NULL, n_texts, sizeof *damage->texts);
-    return damage->events && damage->texts;
-}
-
 es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n)
 {
@@ -183,14 +175,17 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
         end++;
     if (first == end)
         return ES_OK;
-    if (!reserve(damage, *n + end - first, end - first))
-        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
+    es_status status;
+    if ((status = es_grow(&damage->events, *n + end - first,
+                          sizeof *damage->events, "damaged samples")) < 0 ||
+        (status = es_grow(&damage->texts, end - first, sizeof *damage->texts,
+                          "damaged samples")) < 0)
+        return status;
     for (size_t i = first; i < end; i++) {
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
-        es_status status = make_event(&damage->events[n_merged++],
-                                      &damage->texts[i - first], reader, i);
-        if (status < 0)
+        if ((status = make_event(&damage->events[n_merged++],
+                                 &damage->texts[i - first], reader, i)) < 0)
             return status;
     }
     while (own < *n)

@@ -416,3 +416,10 @@ int es_bind_number(sqlite3_stmt *statement, int index, int64_t number)
     return number == ES_UNKNOWN ? sqlite3_bind_null(statement, index)
                                 : sqlite3_bind_int64(statement, index, number);
 }
+
+es_status es_reserve_next(void *array, size_t n, size_t size)
+{
+    if (n & (n - 1) || (n > 0 && n < 16))
+        return ES_OK;
+    return es_grow(array, n ? 2 * n : 16, size, "the rows of a run file");
+}

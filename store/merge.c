@@ -1,3 +1,5 @@
+/* Copying whole runs from one file into another, each in one transaction, under
+   new ids but the same uuid. */
 #include "store/merge.h"
 
 #include "store/writer_internal.h"
@@ -10,12 +12,10 @@ static es_status copy_samples(es_writer *writer, es_reader *reader,
     const float *values;
     es_status status =
         es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST);
-    while (status == ES_OK) {
-        status = es_cursor_next(cursor, &step, &values);
-        if (status == ES_OK)
-            status = es_writer_sample(writer, series_id, step, values,
-                                      series->n_values);
-    }
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+        status =
+            es_writer_sample(writer, series_id, step, values, series->n_values);
     es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
 }
@@ -25,17 +25,17 @@ static es_status copy_series(es_writer *writer, es_reader *reader, size_t run,
 {
     es_series series;
     int64_t series_id;
-    es_status status = ES_OK;
     size_t n = es_reader_n_series(reader, run);
-    for (size_t i = 0; i < n && status == ES_OK; i++) {
-        status = es_reader_series(reader, run, i, &series);
-        if (status == ES_OK)
-            status = es_writer_series(writer, &series_id, run_id, series.name,
-                                      series.shape, series.phase, series.unit);
-        if (status == ES_OK)
-            status = copy_samples(writer, reader, &series, series_id);
+    for (size_t i = 0; i < n; i++) {
+        es_status status;
+        if ((status = es_reader_series(reader, run, i, &series)) < 0 ||
+            (status = es_writer_series(writer, &series_id, run_id, series.name,
+                                       series.shape, series.phase,
+                                       series.unit)) < 0 ||
+            (status = copy_samples(writer, reader, &series, series_id)) < 0)
+            return status;
     }
-    return status;
+    return ES_OK;
 }
 
 static es_status copy_events(es_writer *writer, es_reader *reader, size_t run,
@@ -54,19 +54,17 @@ static es_status copy_run(es_writer *writer, es_reader *reader, size_t run)
 {
     es_run_info info;
     int64_t run_id = 0, n_layer, n_head;
-    es_status status = es_reader_run(reader, run, &info);
-    if (status == ES_OK)
-        status =
-            es_writer_find_run(writer, &run_id, &n_layer, &n_head, info.uuid);
-    if (status == ES_OK && run_id)
+    es_status status;
+    if ((status = es_reader_run(reader, run, &info)) < 0 ||
+        (status = es_writer_find_run(writer, &run_id, &n_layer, &n_head,
+                                     info.uuid)) < 0)
+        return status;
+    if (run_id)
         return ES_DONE;
-    if (status == ES_OK)
-        status = es_writer_add_run(writer, &run_id, &info);
-    if (status == ES_OK)
-        status = copy_series(writer, reader, run, run_id);
-    if (status == ES_OK)
-        status = copy_events(writer, reader, run, run_id);
-    return status;
+    if ((status = es_writer_add_run(writer, &run_id, &info)) < 0 ||
+        (status = copy_series(writer, reader, run, run_id)) < 0)
+        return status;
+    return copy_events(writer, reader, run, run_id);
 }
 
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,

@@ -1,5 +1,9 @@
+/* Output files of all programs: written beside the name that they get, synced,
+   and renamed, so that a file appears whole or not at all. What cannot be
+   renamed (a terminal, a FIFO, /dev/fd/N) is written as it stands. */
 #include "store/outfile.h"
 
+#include "analyzer/base/checked.h"
 #include "store/leftover.h"
 
 #include <errno.h>
@@ -39,9 +43,10 @@ static es_status follow_link(char **path)
                        strerror(errno));
     target[n] = '\0';
     size_t stem = target[0] == '/' ? 0 : directory_length(*path);
-    char *joined = malloc(stem + (size_t)n + 1);
-    if (!joined)
-        return es_fail(ES_ENOMEM, "out of memory");
+    char *joined;
+    es_status status = es_alloc(&joined, stem + (size_t)n + 1, 1, "a path");
+    if (status < 0)
+        return status;
     memcpy(joined, *path, stem);
     memcpy(joined + stem, target, (size_t)n + 1);
     free(*path);
@@ -113,8 +118,7 @@ static es_status write_directly(es_outfile *file, int fd)
                    strerror(reason));
 }
 
-/** Writes ES_TEMPORARY_N random characters to `name`, which has room for them.
- */
+/** Writes ES_TEMPORARY_N random characters to `name`. */
 static bool write_random_name(char *name)
 {
     static const char letters[] = ES_TEMPORARY_LETTERS;
@@ -225,21 +229,20 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
     *stream = NULL;
     if (!path[0])
         return es_fail(ES_EIO, "no output file named");
-    es_outfile *file = calloc(1, sizeof *file);
-    if (!file || !(file->path = strdup(path))) {
-        free(file);
-        return es_fail(ES_ENOMEM, "out of memory");
-    }
+    es_outfile *file;
+    es_status status = es_alloc(&file, 1, sizeof *file, "an output file");
+    if (status < 0)
+        return status;
     file->held = -1;
-    es_status status = ES_OK;
-    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
-        file->stream = stdout;
-    else
-        status = open_path(file);
-    if (status < 0) {
+    bool is_standard =
+        strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
+    if ((status = es_copy_text(&file->path, path)) < 0 ||
+        (!is_standard && (status = open_path(file)) < 0)) {
         es_outfile_abandon(file);
         return status;
     }
+    if (is_standard)
+        file->stream = stdout;
     *out = file;
     *stream = file->stream;
     return ES_OK;
@@ -298,20 +301,18 @@ es_status es_outfile_close(es_outfile *file)
     const char *shown = file->stream == stdout ? "standard output" : file->path;
     es_status status = ES_OK;
     int reason = finish_stream(file);
-    if (reason)
+    if (reason) {
         status =
             es_fail(ES_EIO, "%s: cannot write: %s", shown, strerror(reason));
-    if (status == ES_OK && file->temporary) {
-        if (rename(file->temporary, file->path) != 0) {
-            status = es_fail(ES_EIO, "%s: cannot replace it: %s", file->path,
+    } else if (file->temporary && rename(file->temporary, file->path) != 0) {
+        status = es_fail(ES_EIO, "%s: cannot replace it: %s", shown,
+                         strerror(errno));
+    } else if (file->temporary) {
+        free(file->temporary);
+        file->temporary = NULL;
+        if (sync_directory(file->path) != 0)
+            status = es_fail(ES_EIO, "%s: cannot sync its directory: %s", shown,
                              strerror(errno));
-        } else {
-            free(file->temporary);
-            file->temporary = NULL;
-            if (sync_directory(file->path) != 0)
-                status = es_fail(ES_EIO, "%s: cannot sync its directory: %s",
-                                 file->path, strerror(errno));
-        }
     }
     es_outfile_abandon(file);
     return status;

@@ -1,5 +1,9 @@
+/* Readers of run files: runs, configurations, series and single samples. The
+   small tables are in memory (reader_load.c); samples are read when they are
+   requested. The header is the manual. */
 #include "store/reader_internal.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 
 #include <math.h>
@@ -54,17 +58,12 @@ static es_status open_reader(es_reader *reader, const char *path)
 
 es_status es_reader_open(es_reader **out, const char *path)
 {
-    *out = NULL;
-    es_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = open_reader(reader, path);
-    if (status < 0) {
-        es_reader_close(reader);
-        return status;
+    es_status status = es_alloc(out, 1, sizeof **out, "a reader");
+    if (status == ES_OK && (status = open_reader(*out, path)) < 0) {
+        es_reader_close(*out);
+        *out = NULL;
     }
-    *out = reader;
-    return ES_OK;
+    return status;
 }
 
 void es_reader_close(es_reader *reader)
@@ -83,12 +82,10 @@ void es_reader_close(es_reader *reader)
 es_status es_reader_refresh(es_reader *reader)
 {
     es_contents fresh = {0};
-    es_status status = es_database_check_owner(&reader->database);
-    if (status == ES_OK)
-        status = es_schema_check(&reader->database);
-    if (status == ES_OK)
-        status = es_contents_load(&fresh, &reader->database);
-    if (status < 0) {
+    es_status status;
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = es_schema_check(&reader->database)) < 0 ||
+        (status = es_contents_load(&fresh, &reader->database)) < 0) {
         es_contents_free(&fresh);
         return status;
     }
@@ -175,8 +172,8 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
     status = es_database_status(&reader->database, rc);
     if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL) {
         const char *text = (const char *)sqlite3_column_text(s, 0);
-        *out = text ? strdup(text) : NULL;
-        if (!*out)
+        status = es_copy_text(out, text);
+        if (!text)
             status = es_fail(ES_ENOMEM, "out of memory for a configuration");
     }
     sqlite3_reset(s);
@@ -200,9 +197,9 @@ static es_config_kind config_kind_of(const char *type)
     return ES_CONFIG_NESTED;
 }
 
-/** The member in the statement's row, and what becomes of it. */
-static es_status hand_on_member(const es_reader *reader, sqlite3_stmt *s,
-                                es_config_handler *handler, void *user)
+/** Calls the handler for the member in the statement's row. */
+static es_status pass_member(const es_reader *reader, sqlite3_stmt *s,
+                             es_config_handler *handler, void *user)
 {
     const char *type = (const char *)sqlite3_column_text(s, 1);
     es_config_member member = {
@@ -237,7 +234,7 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
     es_bind_text(s, 1, run->info.config);
     int rc = SQLITE_DONE;
     while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        status = hand_on_member(reader, s, handler, user);
+        status = pass_member(reader, s, handler, user);
     if (status == ES_OK)
         status = es_database_status(&reader->database, rc);
     sqlite3_finalize(s);
@@ -395,15 +392,14 @@ static es_status fail_no_step(es_reader *reader, const es_series *series,
 {
     const char *path = reader->database.path;
     int64_t first, last, above = ES_UNKNOWN, below = ES_UNKNOWN;
-    es_status status = find_ends(reader, series->id, &first, &last);
-    if (status == ES_OK && step >= 0 && step <= ES_MAX_STEP) {
-        status = es_reader_find_step(reader, ES_SQL_STEP_UP, series->id, step,
-                                     ES_MAX_STEP, &above);
-        if (status == ES_OK)
-            status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id,
-                                         0, step, &below);
-    }
-    if (status < 0)
+    bool is_step = step >= 0 && step <= ES_MAX_STEP;
+    es_status status;
+    if ((status = find_ends(reader, series->id, &first, &last)) < 0 ||
+        (is_step &&
+         ((status = es_reader_find_step(reader, ES_SQL_STEP_UP, series->id,
+                                        step, ES_MAX_STEP, &above)) < 0 ||
+          (status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, 0,
+                                        step, &below)) < 0)))
         return status;
     if (first == ES_UNKNOWN)
         return es_fail(ES_ENOTFOUND, "%s: %s has no samples", path,
@@ -454,19 +450,17 @@ es_status es_reader_sample(es_reader *reader, const es_series *series,
                        "%zu",
                        reader->database.path, series->name, series->n_values,
                        n);
-    int64_t at = step;
-    if (step == ES_STEP_FIRST)
-        status = es_reader_find_step(reader, ES_SQL_STEP_UP, series->id, 0,
-                                     ES_MAX_STEP, &at);
-    if (step == ES_STEP_LAST)
-        status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, 0,
-                                     ES_MAX_STEP, &at);
+    int64_t place = step;
+    if (step == ES_STEP_FIRST || step == ES_STEP_LAST)
+        status = es_reader_find_step(
+            reader, step == ES_STEP_FIRST ? ES_SQL_STEP_UP : ES_SQL_STEP_DOWN,
+            series->id, 0, ES_MAX_STEP, &place);
     if (status < 0)
         return status;
-    if (at < 0 || at > ES_MAX_STEP)
-        return fail_no_step(reader, series, at);
-    status = read_sample(reader, series, at, values, n);
+    if (place < 0 || place > ES_MAX_STEP)
+        return fail_no_step(reader, series, place);
+    status = read_sample(reader, series, place, values, n);
     if (status == ES_OK)
-        *found = at;
+        *found = place;
     return status;
 }

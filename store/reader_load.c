@@ -1,3 +1,6 @@
+/* The small tables of a run file, run, series and event, as arrays for a
+   reader. Every column is checked here, so that nothing behind this file has
+   to. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -149,17 +152,12 @@ static es_status each_row(const es_database *database, es_strings *strings,
     return r.status;
 }
 
-/** Room for one more element in an array that only ever grows. */
-static bool make_room(row *r, void **array, size_t n, size_t size)
+/** Capacity for element n of an array that only ever grows. */
+static bool reserve(row *r, void *array, size_t n, size_t size)
 {
-    if (n & (n - 1) || (n > 0 && n < 16))
-        return true;
-    void *grown = es_resize(*array, n ? 2 * n : 16, size);
-    if (grown)
-        *array = grown;
-    else
-        r->status = es_fail(ES_ENOMEM, "%s: out of memory", r->database->path);
-    return grown != NULL;
+    if (r->status == ES_OK)
+        r->status = es_reserve_next(array, n, size);
+    return r->status == ES_OK;
 }
 
 /* --- runs ---------------------------------------------------------------- */
@@ -186,10 +184,8 @@ static void check_run(row *r, const es_run_info *info)
 static void take_run(row *r, void *user)
 {
     es_contents *contents = user;
-    void *runs = contents->runs;
-    if (!make_room(r, &runs, contents->n_runs, sizeof *contents->runs))
+    if (!reserve(r, &contents->runs, contents->n_runs, sizeof *contents->runs))
         return;
-    contents->runs = runs;
     es_stored_run run = {
         .id = sqlite3_column_int64(r->statement, 0),
         .info = {.uuid = take_required_text(r, 1),
@@ -249,10 +245,9 @@ static void take_series(row *r, void *user)
         fail_row(r, 1, "names no run");
         return;
     }
-    void *all = contents->series;
-    if (!make_room(r, &all, contents->n_series, sizeof *contents->series))
+    if (!reserve(r, &contents->series, contents->n_series,
+                 sizeof *contents->series))
         return;
-    contents->series = all;
     es_series series = {
         .id = sqlite3_column_int64(r->statement, 0),
         .name = take_required_text(r, 2),
@@ -282,9 +277,8 @@ es_status es_contents_load(es_contents *contents, const es_database *database)
     es_status status = es_database_execute(database, "BEGIN");
     if (status < 0)
         return status;
-    status = each_row(database, &contents->strings, "run", run_sql, take_run,
-                      contents);
-    if (status == ES_OK)
+    if ((status = each_row(database, &contents->strings, "run", run_sql,
+                           take_run, contents)) == ES_OK)
         status = each_row(database, &contents->strings, "series", series_sql,
                           take_series, &target);
     /* It has written nothing: whichever way it ends. */
@@ -331,10 +325,8 @@ static void take_event(row *r, void *user)
         fail_row(r, 1, "names no run"); /* else of one that came later */
     if (!run)
         return;
-    void *all = events->events;
-    if (!make_room(r, &all, events->n_events, sizeof *events->events))
+    if (!reserve(r, &events->events, events->n_events, sizeof *events->events))
         return;
-    events->events = all;
     int64_t severity = take_number(r, 4);
     if (severity < ES_SEVERITY_NONE || severity > ES_SEVERITY_CRITICAL)
         fail_row(r, 4, "is out of bounds");

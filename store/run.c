@@ -1,3 +1,5 @@
+/* Names, sizes and standard series of runs; uuids and times as the store writes
+   them. For everyone: no SQLite. */
 #include "store/run.h"
 
 #include "analyzer/heads/heads.h"

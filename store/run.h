@@ -1,4 +1,4 @@
-/** What a run is: plain types, no SQLite. Design, section 2. */
+/** What a run is: plain types, no SQLite. */
 #ifndef ES_RUN_H
 #define ES_RUN_H
 
@@ -68,14 +68,15 @@ ES_API const char *es_phase_name(es_phase phase);            /* "train" */
 /** Number of values of one sample: 1, L or L*H. */
 ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);
 
-/** The shape, unit of a series the design names; run shape and "" if it does
- *  not name it. Returns 1 if it is named, else 0. */
+/** The shape and unit of a standard series; run shape and "" of any other.
+ *  Returns 1 if it is a standard one, else 0. */
 ES_API int es_series_standard(es_shape *shape, const char **unit,
                               const char *name);
 
 #define ES_UUID_SIZE 37 /* with the terminating NUL */
 
-/** True for 36 hexadecimal digits and dashes: all we ask of a uuid. */
+/** True for 36 hexadecimal digits and dashes: all that is required of a uuid.
+ */
 ES_API bool es_uuid_is(const char *text);
 
 /** A new random uuid (RFC 4122, version 4). ES_OK or ES_EIO. */

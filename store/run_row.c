@@ -1,3 +1,5 @@
+/* The table `summary` of a run file, which `entropy-scan merge` fills for plain
+   SQL. Not part of the schema: readers leave it alone. */
 #include "store/run_row.h"
 
 #include "analyzer/base/value.h"
@@ -77,19 +79,18 @@ static es_status put_row(es_writer *writer, const char *uuid,
 {
     int64_t run_id, n_layer, n_head;
     sqlite3_stmt *s = NULL;
+    const es_database *database = &writer->database;
     es_status status =
         es_writer_find_run(writer, &run_id, &n_layer, &n_head, uuid);
-    if (status == ES_OK && !run_id)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run %s",
-                         writer->database.path, uuid);
-    if (status == ES_OK)
-        status = es_database_execute(&writer->database, table);
-    if (status == ES_OK)
-        status = es_database_prepare(&writer->database, &s, insert);
-    if (status == ES_OK) {
-        bind_row(s, run_id, row);
-        status = es_writer_step(writer, s);
-    }
+    if (status < 0)
+        return status;
+    if (!run_id)
+        return es_fail(ES_ENOTFOUND, "%s: has no run %s", database->path, uuid);
+    if ((status = es_database_execute(database, table)) < 0 ||
+        (status = es_database_prepare(database, &s, insert)) < 0)
+        return status;
+    bind_row(s, run_id, row);
+    status = es_writer_step(writer, s);
     sqlite3_finalize(s);
     return status;
 }

@@ -203,6 +203,10 @@ bool es_lock_is_ours(const char *file);
 
 /* --- values -------------------------------------------------------------- */
 
+/** Capacity for element n of an array that grew by this function alone; the
+ *  address of its pointer. ES_OK, ES_ENOMEM. */
+es_status es_reserve_next(void *array, size_t n, size_t size) ES_MUST_USE;
+
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text);
 
 /** ES_UNKNOWN is NULL in the file. */

@@ -1,3 +1,6 @@
+/* Writers of run files: opening, transactions, closing. The header is the
+   manual; a transaction begins and ends with a check of the log (writer_log.c),
+   and closing leaves one plain file. */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -74,32 +77,21 @@ es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
     return status;
 }
 
-bool es_writer_make_room(void **array, size_t n, size_t size)
-{
-    if (n & (n - 1) || (n > 0 && n < 8))
-        return true;
-    void *grown = es_resize(*array, n ? 2 * n : 8, size);
-    if (grown)
-        *array = grown;
-    return grown != NULL;
-}
-
-es_status es_writer_check_text(const es_writer *writer, const char *what,
+es_status es_writer_check_text(const es_writer *writer, const char *name,
                                const char *text, size_t longest)
 {
     if (!text || strlen(text) <= longest)
         return ES_OK;
     return es_fail(ES_EARGUMENT, "%s: %s is longer than %zu bytes",
-                   writer->database.path, what, longest);
+                   writer->database.path, name, longest);
 }
 
-es_status es_writer_check_json(const es_writer *writer, const char *what,
+es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text)
 {
-    es_status status = es_writer_check_text(writer, what, text, ES_MAX_TEXT);
-    if (status == ES_OK)
-        status = es_database_check_owner(&writer->database);
-    if (status < 0 || !text)
+    es_status status;
+    if ((status = es_writer_check_text(writer, name, text, ES_MAX_TEXT)) < 0 ||
+        (status = es_database_check_owner(&writer->database)) < 0 || !text)
         return status;
     sqlite3_stmt *s = writer->statements[ES_SQL_IS_JSON];
     es_bind_text(s, 1, text);
@@ -108,7 +100,7 @@ es_status es_writer_check_json(const es_writer *writer, const char *what,
     sqlite3_clear_bindings(s);
     return valid ? ES_OK
                  : es_fail(ES_EARGUMENT, "%s: %s is not JSON",
-                           writer->database.path, what);
+                           writer->database.path, name);
 }
 
 /* --- opening ------------------------------------------------------------- */
@@ -120,10 +112,9 @@ static es_status create_file(const es_database *database)
     size_t n = 0;
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status = es_schema_image(&image, &n);
-    if (status == ES_OK)
-        status = es_outfile_open(&file, &stream, database->file);
-    if (status == ES_OK) {
+    es_status status;
+    if ((status = es_schema_image(&image, &n)) == ES_OK &&
+        (status = es_outfile_open(&file, &stream, database->file)) == ES_OK) {
         fwrite(image, 1, n, stream); /* close sees a failure */
         status = es_outfile_close(file);
     }
@@ -132,8 +123,8 @@ static es_status create_file(const es_database *database)
 }
 
 /** Runs a PRAGMA that answers with the journal mode. */
-static es_status ask_log(const es_database *database, const char *sql,
-                         bool *is_log)
+static es_status query_log(const es_database *database, const char *sql,
+                           bool *is_log)
 {
     sqlite3_stmt *statement = NULL;
     es_status status = es_database_prepare(database, &statement, sql);
@@ -153,13 +144,14 @@ static es_status ask_log(const es_database *database, const char *sql,
 static es_status start_log(const es_database *database)
 {
     bool is_log = false;
-    es_status status = ask_log(database, "PRAGMA journal_mode", &is_log);
+    es_status status = query_log(database, "PRAGMA journal_mode", &is_log);
     if (status < 0 || is_log)
         return status;
     status = es_database_execute(database, "PRAGMA journal_mode=MEMORY");
-    if (status == ES_OK)
-        status = ask_log(database, "PRAGMA journal_mode=WAL", &is_log);
-    if (status < 0 || is_log)
+    if (status < 0 ||
+        (status = query_log(database, "PRAGMA journal_mode=WAL", &is_log)) <
+            0 ||
+        is_log)
         return status;
     return es_fail(ES_EIO,
                    "%s: its file system does not let SQLite keep a write-ahead "
@@ -171,46 +163,36 @@ static es_status open_writer(es_writer *writer, const char *path,
                              es_durability durability)
 {
     es_database *database = &writer->database;
+    const char *synchronous = durability == ES_FAST
+                                  ? "PRAGMA synchronous=NORMAL"
+                                  : "PRAGMA synchronous=FULL";
     int64_t size = 0;
-    es_status status = es_database_locate(database, path);
-    if (status == ES_OK)
-        status = es_lock_take(&writer->lock, database->file, path);
-    if (status == ES_OK)
-        status = es_database_inspect(database, &size);
-    if (status == ES_OK && size <= 0) {
-        status = create_file(database);
-        writer->fresh = status == ES_OK;
-    }
-    if (status == ES_OK)
-        status = es_database_open(database, true);
-    if (status == ES_OK)
-        status = start_log(database);
-    if (status == ES_OK)
-        status = es_log_open(writer);
-    if (status == ES_OK)
-        status = es_database_execute(database, durability == ES_FAST
-                                                   ? "PRAGMA synchronous=NORMAL"
-                                                   : "PRAGMA synchronous=FULL");
-    if (status == ES_OK)
-        status = prepare(writer);
-    writer->ready = status == ES_OK;
-    return status;
+    es_status status;
+    if ((status = es_database_locate(database, path)) < 0 ||
+        (status = es_lock_take(&writer->lock, database->file, path)) < 0 ||
+        (status = es_database_inspect(database, &size)) < 0 ||
+        (size <= 0 && (status = create_file(database)) < 0))
+        return status;
+    writer->fresh = size <= 0;
+    if ((status = es_database_open(database, true)) < 0 ||
+        (status = start_log(database)) < 0 ||
+        (status = es_log_open(writer)) < 0 ||
+        (status = es_database_execute(database, synchronous)) < 0 ||
+        (status = prepare(writer)) < 0)
+        return status;
+    writer->ready = true;
+    return ES_OK;
 }
 
 es_status es_writer_open(es_writer **out, const char *path,
                          es_durability durability)
 {
-    *out = NULL;
-    es_writer *writer = calloc(1, sizeof *writer);
-    if (!writer)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = open_writer(writer, path, durability);
-    if (status < 0) {
-        es_writer_abandon(writer);
-        return status;
+    es_status status = es_alloc(out, 1, sizeof **out, "a writer");
+    if (status == ES_OK && (status = open_writer(*out, path, durability)) < 0) {
+        es_writer_abandon(*out);
+        *out = NULL;
     }
-    *out = writer;
-    return ES_OK;
+    return status;
 }
 
 /* --- closing ------------------------------------------------------------- */
@@ -361,7 +343,7 @@ static es_status save_last_steps(es_writer *writer)
     return ES_OK;
 }
 
-/** What was learnt since begin holds from now on. */
+/** What was added since begin is in the file. */
 static void keep_pending(es_writer *writer)
 {
     for (size_t i = 0; i < writer->n_runs; i++) {
@@ -400,12 +382,11 @@ static void roll_back(es_writer *writer)
 
 static es_status commit(es_writer *writer)
 {
-    es_status status = save_last_steps(writer);
-    if (status == ES_OK)
-        status = es_log_check(writer);
-    if (status == ES_OK)
-        status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT]);
-    if (status < 0) {
+    es_status status;
+    if ((status = save_last_steps(writer)) < 0 ||
+        (status = es_log_check(writer)) < 0 ||
+        (status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT])) <
+            0) {
         roll_back(writer);
         return status;
     }
@@ -417,10 +398,10 @@ static es_status commit(es_writer *writer)
 /** What SQLite read from a log with a hole would be of another time. */
 static es_status begin(es_writer *writer)
 {
-    es_status status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
-    if (status == ES_OK)
-        status = es_log_check(writer);
-    if (status < 0)
+    es_status status;
+    if ((status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN])) <
+            0 ||
+        (status = es_log_check(writer)) < 0)
         roll_back(writer);
     return status;
 }

@@ -111,16 +111,12 @@ es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
                           es_status status) ES_MUST_USE;
 
-/** Makes room for one more element behind n, in an array that grew by this
- *  function alone; false: out of memory. */
-bool es_writer_make_room(void **array, size_t n, size_t size);
-
 /** ES_EARGUMENT if text has more than `longest` bytes; NULL is fine. */
-es_status es_writer_check_text(const es_writer *writer, const char *what,
+es_status es_writer_check_text(const es_writer *writer, const char *name,
                                const char *text, size_t longest) ES_MUST_USE;
 
 /** ES_EARGUMENT if text is neither NULL nor well-formed JSON. */
-es_status es_writer_check_json(const es_writer *writer, const char *what,
+es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text) ES_MUST_USE;
 
 /** Adds a run as it is, with its times and its status. */

@@ -1,3 +1,5 @@
+/* Runs of a file that is written: adding one, resuming one from a step, ending
+   it. */
 #include "store/writer_internal.h"
 
 #include <stdlib.h>
@@ -24,10 +26,10 @@ static es_status know_run(es_writer *writer, const es_written_run *run,
             return ES_OK;
         }
     }
-    void *runs = writer->runs;
-    if (!es_writer_make_room(&runs, writer->n_runs, sizeof *writer->runs))
-        return es_fail(ES_ENOMEM, "out of memory");
-    writer->runs = runs;
+    es_status status =
+        es_reserve_next(&writer->runs, writer->n_runs, sizeof *writer->runs);
+    if (status < 0)
+        return status;
     writer->runs[writer->n_runs] = *run;
     memcpy(writer->runs[writer->n_runs++].uuid, uuid, ES_UUID_SIZE);
     return ES_OK;
@@ -47,7 +49,7 @@ static es_status check_info(const es_writer *writer, const es_run_info *info)
     if (info->uuid && !es_uuid_is(info->uuid))
         return es_fail(ES_EARGUMENT, "%s: not a uuid: %s", path, info->uuid);
     const struct {
-        const char *what, *text;
+        const char *name, *text;
     } texts[] = {
         {"the name", info->name},     {"arch", info->arch},
         {"family", info->family},     {"program", info->program},
@@ -55,7 +57,7 @@ static es_status check_info(const es_writer *writer, const es_run_info *info)
         {"ended_at", info->ended_at},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        es_status status = es_writer_check_text(writer, texts[i].what,
+        es_status status = es_writer_check_text(writer, texts[i].name,
                                                 texts[i].text, ES_MAX_TEXT);
         if (status < 0)
             return status;
@@ -181,14 +183,11 @@ static es_status resume_run(es_writer *writer, int64_t run_id,
     es_bind_text(s, 2, info->config);
     es_bind_text(s, 3, info->program);
     es_bind_text(s, 4, info->host);
+    int64_t last = ES_UNKNOWN;
     es_status status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
-    if (status == ES_OK)
-        status = cut_run(writer, run_id, step);
-    int64_t last = ES_UNKNOWN;
-    if (status == ES_OK)
-        status = find_last_step(writer, run_id, &last);
-    if (status < 0)
+    if (status < 0 || (status = cut_run(writer, run_id, step)) < 0 ||
+        (status = find_last_step(writer, run_id, &last)) < 0)
         return status;
     /* saved_step: what no step can be, so that commit writes the last one. */
     return know_run(writer,
@@ -205,11 +204,9 @@ static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
                                  const es_run_info *info, int64_t resume_step)
 {
     int64_t there = 0, n_layer = 0, n_head = 0;
-    es_status status = ES_OK;
-    if (info->uuid)
-        status =
-            es_writer_find_run(writer, &there, &n_layer, &n_head, info->uuid);
-    if (status < 0)
+    es_status status;
+    if (info->uuid && (status = es_writer_find_run(writer, &there, &n_layer,
+                                                   &n_head, info->uuid)) < 0)
         return status;
     if (!there)
         return add_new_run(writer, run_id, info);

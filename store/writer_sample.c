@@ -1,3 +1,5 @@
+/* Series, samples and events of a file that is written. A sample gets its
+   checksum here, and a rowid that keeps the samples of a series together. */
 #include "store/writer_internal.h"
 
 #include <stdlib.h>
@@ -22,10 +24,10 @@ static es_status know_series(es_writer *writer, const es_written_series *series)
     size_t at = lower_bound(writer, series->id);
     if (at < writer->n_series && writer->series[at].id == series->id)
         return ES_OK;
-    void *all = writer->series;
-    if (!es_writer_make_room(&all, writer->n_series, sizeof *writer->series))
-        return es_fail(ES_ENOMEM, "out of memory");
-    writer->series = all;
+    es_status status = es_reserve_next(&writer->series, writer->n_series,
+                                       sizeof *writer->series);
+    if (status < 0)
+        return status;
     memmove(writer->series + at + 1, writer->series + at,
             (writer->n_series - at) * sizeof *writer->series);
     writer->series[at] = *series;
@@ -252,15 +254,14 @@ es_status es_writer_event(es_writer *writer, int64_t run_id,
                        writer->database.path);
     const char *texts[] = {event->kind, event->message, event->at,
                            event->dedupe};
-    es_status status = ES_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && status == ES_OK; i++)
-        status = es_writer_check_text(writer, "an event's text", texts[i],
-                                      ES_MAX_TEXT);
-    if (status == ES_OK)
-        status = es_writer_check_json(writer, "an event's data", event->data);
-    if (status == ES_OK)
-        status = es_writer_enter(writer, &own);
-    if (status < 0)
+    es_status status;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if ((status = es_writer_check_text(writer, "an event's text", texts[i],
+                                           ES_MAX_TEXT)) < 0)
+            return status;
+    if ((status = es_writer_check_json(writer, "an event's data",
+                                       event->data)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
         return status;
     status = put_event(writer, run_id, event);
     return es_writer_leave(writer, own, status);

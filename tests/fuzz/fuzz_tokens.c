@@ -30,7 +30,7 @@ static void build(uint8_t *file, size_t n)
     memcpy(file + HASHED, &hash, sizeof hash);
 }
 
-static void check_batch(const es_tokens *tokens, es_split split, int ctx,
+static void check_batch(const es_tokens *tokens, es_token_split split, int ctx,
                         uint64_t index)
 {
     int32_t inputs[3 * 8], targets[3 * 8];

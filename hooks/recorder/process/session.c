@@ -108,7 +108,7 @@ static void release(es_session *session)
 static es_status commit_batch(es_session *session)
 {
     es_ring *ring = &session->ring;
-    const es_tally before = session->tally;
+    const es_session_tally before = session->tally;
     uint64_t start = ring->position;
     es_frame frame;
     es_alerts_keep(&session->alerts);
@@ -137,7 +137,7 @@ static es_status commit_batch(es_session *session)
    counted. */
 static es_status commit_frame(es_session *session)
 {
-    const es_tally before = session->tally;
+    const es_session_tally before = session->tally;
     es_frame frame;
     es_alerts_keep(&session->alerts);
     es_status status = es_session_record(session, &frame);

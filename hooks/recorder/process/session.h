@@ -14,12 +14,12 @@
 #include "store/writer.h"
 
 /** What a failed transaction undoes. */
-typedef struct es_tally {
+typedef struct es_session_tally {
     uint64_t committed; /* samples and events */
     uint64_t refused;   /* those that the store does not want */
     int64_t last_step;
     size_t n_series;
-} es_tally;
+} es_session_tally;
 
 typedef struct es_recorded {
     int64_t id; /* es_writer_series */
@@ -38,7 +38,7 @@ typedef struct es_session {
     es_writer *writer; /* NULL: it could not be opened again */
     char uuid[ES_UUID_SIZE];
     int64_t run_id;
-    es_tally tally;
+    es_session_tally tally;
     uint64_t safe; /* tally.committed when the log was last moved into the
                       file as a whole */
     int n_opened;  /* how often the file was opened again */

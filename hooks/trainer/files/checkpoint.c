@@ -1,3 +1,6 @@
+/* Reading a checkpoint: a safetensors file whose metadata hold the settings,
+   the state of the training and a checksum over all, which is compared before
+   anything else but the version is believed. For --resume and --init. */
 #include "hooks/trainer/files/checkpoint_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -39,24 +42,24 @@ bool es_checkpoint_is_ours(const es_safetensors *file)
 /* --- texts --------------------------------------------------------------- */
 
 static const char *text_of(const es_checkpoint *checkpoint,
-                           es_checkpoint_text which)
+                           es_checkpoint_text entry)
 {
-    return es_safetensors_metadata(checkpoint->file, es_checkpoint_keys[which]);
+    return es_safetensors_metadata(checkpoint->file, es_checkpoint_keys[entry]);
 }
 
 static es_status wrong_text(const es_checkpoint *checkpoint,
-                            es_checkpoint_text which)
+                            es_checkpoint_text entry)
 {
     return es_fail(ES_EFORMAT, "%s: damaged: no usable '%s' in its header",
-                   es_checkpoint_path(checkpoint), es_checkpoint_keys[which]);
+                   es_checkpoint_path(checkpoint), es_checkpoint_keys[entry]);
 }
 
 static es_status take_whole(int64_t *out, const es_checkpoint *checkpoint,
-                            es_checkpoint_text which, int64_t low, int64_t high)
+                            es_checkpoint_text entry, int64_t low, int64_t high)
 {
-    const char *text = text_of(checkpoint, which);
+    const char *text = text_of(checkpoint, entry);
     if (!text || es_int_parse(out, text, low, high) != ES_OK)
-        return wrong_text(checkpoint, which);
+        return wrong_text(checkpoint, entry);
     return ES_OK;
 }
 
@@ -65,11 +68,11 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
 {
     double *const numbers[] = {&out->loss, &out->ce, &out->ereg};
     for (int i = 0; i < 3; i++) {
-        es_checkpoint_text which = (es_checkpoint_text)(first + i);
-        const char *text = text_of(checkpoint, which);
+        es_checkpoint_text entry = (es_checkpoint_text)(first + i);
+        const char *text = text_of(checkpoint, entry);
         *numbers[i] = (double)NAN;
         if (text && es_double_parse(numbers[i], text) != ES_OK)
-            return wrong_text(checkpoint, which);
+            return wrong_text(checkpoint, entry);
     }
     return ES_OK;
 }
@@ -85,21 +88,20 @@ static es_status take_loss_scale(es_loss_scale *out,
     es_status status = take_whole(&scale, checkpoint, ES_CHECKPOINT_LOSS_SCALE,
                                   (int64_t)ES_LOSS_SCALE_LEAST,
                                   (int64_t)ES_LOSS_SCALE_LARGEST);
-    if (status == ES_OK)
-        status =
-            take_whole(&out->good_steps, checkpoint, ES_CHECKPOINT_GOOD_STEPS,
-                       0, ES_LOSS_SCALE_PATIENCE);
     out->scale = (double)scale;
-    return status;
+    return status < 0 ? status
+                      : take_whole(&out->good_steps, checkpoint,
+                                   ES_CHECKPOINT_GOOD_STEPS, 0,
+                                   ES_LOSS_SCALE_PATIENCE);
 }
 
 static es_status take_text(char *out, size_t size,
                            const es_checkpoint *checkpoint,
-                           es_checkpoint_text which)
+                           es_checkpoint_text entry)
 {
-    const char *text = text_of(checkpoint, which);
+    const char *text = text_of(checkpoint, entry);
     if (!text || strlen(text) >= size)
-        return wrong_text(checkpoint, which);
+        return wrong_text(checkpoint, entry);
     strcpy(out, text);
     return ES_OK;
 }
@@ -143,33 +145,28 @@ static es_status take_texts(es_checkpoint *checkpoint)
 {
     es_checkpoint_state *state = &checkpoint->state;
     int64_t threads = 0;
-    es_status status = check_version(checkpoint);
-    if (status == ES_OK)
-        status = take_whole(&state->step, checkpoint, ES_CHECKPOINT_STEP, 0,
-                            ES_MAX_STEP);
-    if (status == ES_OK)
-        status = take_whole(&checkpoint->n_updates, checkpoint,
-                            ES_CHECKPOINT_UPDATES, 0, ES_MAX_STEP);
-    if (status == ES_OK)
-        status =
-            take_whole(&threads, checkpoint, ES_CHECKPOINT_THREADS, 1, INT_MAX);
-    if (status == ES_OK)
-        status = take_text(state->uuid, sizeof state->uuid, checkpoint,
-                           ES_CHECKPOINT_RUN);
-    if (status == ES_OK && !es_uuid_is(state->uuid))
-        status = wrong_text(checkpoint, ES_CHECKPOINT_RUN);
-    if (status == ES_OK)
-        status = take_text(state->name, sizeof state->name, checkpoint,
-                           ES_CHECKPOINT_NAME);
-    if (status == ES_OK)
-        status = take_losses(&state->last, checkpoint, ES_CHECKPOINT_LOSSES);
-    if (status == ES_OK)
-        status =
-            take_losses(&state->eval, checkpoint, ES_CHECKPOINT_LOSSES + 3);
-    if (status == ES_OK)
-        status = take_loss_scale(&state->loss_scale, checkpoint);
+    es_status status;
+    if ((status = take_whole(&state->step, checkpoint, ES_CHECKPOINT_STEP, 0,
+                             ES_MAX_STEP)) < 0 ||
+        (status = take_whole(&checkpoint->n_updates, checkpoint,
+                             ES_CHECKPOINT_UPDATES, 0, ES_MAX_STEP)) < 0 ||
+        (status = take_whole(&threads, checkpoint, ES_CHECKPOINT_THREADS, 1,
+                             INT_MAX)) < 0 ||
+        (status = take_text(state->uuid, sizeof state->uuid, checkpoint,
+                            ES_CHECKPOINT_RUN)) < 0)
+        return status;
     state->threads = (int)threads;
-    return status == ES_OK ? take_config(checkpoint) : status;
+    if (!es_uuid_is(state->uuid))
+        return wrong_text(checkpoint, ES_CHECKPOINT_RUN);
+    if ((status = take_text(state->name, sizeof state->name, checkpoint,
+                            ES_CHECKPOINT_NAME)) < 0 ||
+        (status = take_losses(&state->last, checkpoint, ES_CHECKPOINT_LOSSES)) <
+            0 ||
+        (status = take_losses(&state->eval, checkpoint,
+                              ES_CHECKPOINT_LOSSES + 3)) < 0 ||
+        (status = take_loss_scale(&state->loss_scale, checkpoint)) < 0)
+        return status;
+    return take_config(checkpoint);
 }
 
 /* --- all of it, once ----------------------------------------------------- */
@@ -177,12 +174,10 @@ static es_status take_texts(es_checkpoint *checkpoint)
 static es_status read_tensor(float **values, const es_checkpoint *checkpoint,
                              const es_tensor *tensor)
 {
-    float *more = es_resize(*values, tensor->n, sizeof **values);
-    if (!more)
-        return es_fail(ES_ENOMEM, "%s: out of memory for %s",
-                       es_checkpoint_path(checkpoint), tensor->name);
-    *values = more;
-    return es_safetensors_read(checkpoint->file, tensor, more, 0, tensor->n);
+    es_status status = es_grow(values, tensor->n, sizeof **values, "a tensor");
+    return status < 0 ? status
+                      : es_safetensors_read(checkpoint->file, tensor, *values,
+                                            0, tensor->n);
 }
 
 static es_status sum_tensors(const es_checkpoint *checkpoint, uint64_t *sum)
@@ -190,12 +185,12 @@ static es_status sum_tensors(const es_checkpoint *checkpoint, uint64_t *sum)
     float *values = NULL;
     es_status status = ES_OK;
     size_t n = es_safetensors_count(checkpoint->file);
-    for (size_t i = 0; status == ES_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const es_tensor *tensor = es_safetensors_at(checkpoint->file, i);
-        status = read_tensor(&values, checkpoint, tensor);
-        if (status == ES_OK)
-            *sum = es_checkpoint_sum_tensor(*sum, tensor->name, tensor->n_dims,
-                                            tensor->dims, values, tensor->n);
+        if ((status = read_tensor(&values, checkpoint, tensor)) < 0)
+            break;
+        *sum = es_checkpoint_sum_tensor(*sum, tensor->name, tensor->n_dims,
+                                        tensor->dims, values, tensor->n);
     }
     free(values);
     return status;
@@ -222,23 +217,19 @@ static es_status check_sum(const es_checkpoint *checkpoint)
 
 es_status es_checkpoint_open(es_checkpoint **out, const char *path)
 {
-    *out = NULL;
-    es_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (!checkpoint)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    es_status status = es_safetensors_open(&checkpoint->file, path);
-    if (status == ES_OK)
-        status = check_version(checkpoint);
-    if (status == ES_OK)
-        status = check_sum(checkpoint);
-    if (status == ES_OK)
-        status = take_texts(checkpoint);
-    if (status != ES_OK) {
-        es_checkpoint_close(checkpoint);
+    es_checkpoint *checkpoint;
+    es_status status = es_alloc(out, 1, sizeof **out, "a checkpoint");
+    if (status < 0)
         return status;
+    checkpoint = *out;
+    if ((status = es_safetensors_open(&checkpoint->file, path)) < 0 ||
+        (status = check_version(checkpoint)) < 0 ||
+        (status = check_sum(checkpoint)) < 0 ||
+        (status = take_texts(checkpoint)) < 0) {
+        es_checkpoint_close(checkpoint);
+        *out = NULL;
     }
-    *out = checkpoint;
-    return ES_OK;
+    return status;
 }
 
 void es_checkpoint_close(es_checkpoint *checkpoint)

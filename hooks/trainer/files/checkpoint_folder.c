@@ -1,3 +1,6 @@
+/* A folder of checkpoints while a training writes it, locked, and the newest
+   good one of a folder to resume. Files are NAME-STEP.safetensors; old ones go,
+   and so do the temporary files of a training that was killed. */
 #include "hooks/trainer/files/checkpoint_folder.h"
 
 #include "analyzer/base/checked.h"
@@ -16,7 +19,7 @@
 #include <unistd.h>
 
 #define SUFFIX ".safetensors"
-#define NAME_SIZE 201 /* leaves room in a file's name for the rest */
+#define NAME_SIZE 201 /* leaves the rest of a file's name to the step */
 
 struct es_checkpoint_folder {
     char path[ES_PATH_SIZE];
@@ -64,16 +67,6 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-static es_status add_entry(listing *out, const entry *item, const char *path)
-{
-    entry *more = es_resize(out->items, out->n + 1, sizeof *more);
-    if (!more)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    out->items = more;
-    out->items[out->n++] = *item;
-    return ES_OK;
-}
-
 /** All checkpoints of a folder, or those of one name; free out->items. */
 static es_status list_files(listing *out, const char *path, const char *name)
 {
@@ -83,10 +76,15 @@ static es_status list_files(listing *out, const char *path, const char *name)
     DIR *folder = opendir(path);
     if (!folder)
         return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    for (struct dirent *d; status == ES_OK && (d = readdir(folder));)
-        if (read_name(&item, d->d_name) &&
-            (!name || strcmp(item.name, name) == 0))
-            status = add_entry(out, &item, path);
+    for (struct dirent *d; (d = readdir(folder));) {
+        if (!read_name(&item, d->d_name) ||
+            (name && strcmp(item.name, name) != 0))
+            continue;
+        if ((status = es_grow(&out->items, out->n + 1, sizeof item,
+                              "a list of checkpoints")) < 0)
+            break;
+        out->items[out->n++] = item;
+    }
     closedir(folder);
     if (out->n > 0)
         qsort(out->items, out->n, sizeof *out->items, newest_first);
@@ -148,12 +146,12 @@ static es_status check_writable(const es_checkpoint_folder *folder)
     char path[ES_PATH_SIZE];
     es_outfile *probe;
     FILE *stream;
-    es_status status = path_of(path, folder, 0);
-    if (status == ES_OK)
-        status = es_outfile_open(&probe, &stream, path);
-    if (status == ES_OK)
-        es_outfile_abandon(probe);
-    return status;
+    es_status status;
+    if ((status = path_of(path, folder, 0)) < 0 ||
+        (status = es_outfile_open(&probe, &stream, path)) < 0)
+        return status;
+    es_outfile_abandon(probe);
+    return ES_OK;
 }
 
 /** A checkpoint that was never renamed: a temporary file of ours, which
@@ -251,20 +249,18 @@ es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
                                     int64_t keep)
 {
     *out = NULL;
-    es_checkpoint_folder *folder = calloc(1, sizeof *folder);
-    if (!folder)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    es_checkpoint_folder *folder;
+    es_status status =
+        es_alloc(&folder, 1, sizeof *folder, "a folder of checkpoints");
+    if (status < 0)
+        return status;
     folder->fd = -1;
     folder->keep = keep;
     file_name(folder->name, name);
-    es_status status = join(folder->path, path, "");
-    if (status == ES_OK)
-        status = lock(folder);
-    if (status == ES_OK)
-        status = check_entries(folder, uuid, first_step);
-    if (status == ES_OK)
-        status = check_writable(folder);
-    if (status != ES_OK) {
+    if ((status = join(folder->path, path, "")) < 0 ||
+        (status = lock(folder)) < 0 ||
+        (status = check_entries(folder, uuid, first_step)) < 0 ||
+        (status = check_writable(folder)) < 0) {
         es_checkpoint_folder_close(folder);
         return status;
     }
@@ -359,10 +355,9 @@ es_status es_checkpoint_find(es_checkpoint **out, const char *path,
     *out = NULL;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return es_checkpoint_open(out, path);
-    es_status status = list_files(&all, path, NULL);
-    if (status == ES_OK)
-        status = check_one_name(&all, path);
-    if (status == ES_OK)
+    es_status status;
+    if ((status = list_files(&all, path, NULL)) == ES_OK &&
+        (status = check_one_name(&all, path)) == ES_OK)
         status = open_newest(out, &all, path, on_warning, user);
     free(all.items);
     return status;

@@ -37,7 +37,7 @@ void es_checkpoint_tensor_name(char out[ES_CHECKPOINT_NAME_MAX],
                                es_checkpoint_part part, const char *parameter);
 
 /** Goes on with the checksum, checkpoint.h; `text` may be NULL. */
-uint64_t es_checkpoint_sum_text(uint64_t sum, es_checkpoint_text which,
+uint64_t es_checkpoint_sum_text(uint64_t sum, es_checkpoint_text entry,
                                 const char *text);
 uint64_t es_checkpoint_sum_tensor(uint64_t sum, const char *name, int n_dims,
                                   const int64_t *dims, const float *values,

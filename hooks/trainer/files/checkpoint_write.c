@@ -1,3 +1,6 @@
+/* Writing a checkpoint, and what its reader shares: keys, names of tensors, the
+   checksum. Numbers are fetched from the model twice, for the checksum comes
+   before them in the file. */
 #include "hooks/trainer/files/checkpoint_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -52,10 +55,10 @@ static uint64_t add_part(uint64_t sum, const void *bytes, size_t n)
     return es_tokens_hash(both, sizeof both);
 }
 
-uint64_t es_checkpoint_sum_text(uint64_t sum, es_checkpoint_text which,
+uint64_t es_checkpoint_sum_text(uint64_t sum, es_checkpoint_text entry,
                                 const char *text)
 {
-    const char *key = es_checkpoint_keys[which];
+    const char *key = es_checkpoint_keys[entry];
     if (!text)
         return sum;
     sum = add_part(sum, key, strlen(key));
@@ -98,15 +101,13 @@ static es_status fill(void *user, size_t index, float *out, size_t n)
     const writing *w = user;
     size_t array = index / ES_N_PARTS;
     es_checkpoint_part part = (es_checkpoint_part)(index % ES_N_PARTS);
-    es_status status;
-    if (part == ES_PART_VALUE)
-        status = es_model_get(w->model, array, out, n);
-    else
-        status = es_model_get_moment(
-            w->model,
-            part == ES_PART_MOMENT_FIRST ? ES_MOMENT_FIRST : ES_MOMENT_SECOND,
-            array, out, n);
-    if (status != ES_OK)
+    es_moment moment =
+        part == ES_PART_MOMENT_FIRST ? ES_MOMENT_FIRST : ES_MOMENT_SECOND;
+    es_status status =
+        part == ES_PART_VALUE
+            ? es_model_get(w->model, array, out, n)
+            : es_model_get_moment(w->model, moment, array, out, n);
+    if (status < 0)
         return status;
     return es_checkpoint_check_finite(
         w->path, es_model_parameter(w->model, array).name, out, n);
@@ -132,10 +133,12 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
 static es_status list_tensors(writing *w)
 {
     size_t n = es_model_n_arrays(w->model);
-    w->tensors = es_resize(NULL, n * ES_N_PARTS, sizeof *w->tensors);
-    w->names = es_resize(NULL, n * ES_N_PARTS, sizeof *w->names);
-    if (!w->tensors || !w->names)
-        return es_fail(ES_ENOMEM, "%s: out of memory", w->path);
+    es_status status;
+    if ((status = es_alloc(&w->tensors, n * ES_N_PARTS, sizeof *w->tensors,
+                           "a checkpoint's tensors")) < 0 ||
+        (status = es_alloc(&w->names, n * ES_N_PARTS, sizeof *w->names,
+                           "a checkpoint's names")) < 0)
+        return status;
     for (int part = 0; part < ES_N_PARTS; part++)
         for (size_t i = 0; i < n; i++) {
             es_parameter parameter = es_model_parameter(w->model, i);
@@ -151,19 +154,14 @@ static es_status sum_tensors(const writing *w, uint64_t *sum)
 {
     float *values = NULL;
     es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < w->n; i++) {
+    for (size_t i = 0; i < w->n; i++) {
         const es_tensor_source *tensor = &w->tensors[i];
         size_t n = es_model_parameter(w->model, tensor->index / ES_N_PARTS).n;
-        float *more = es_resize(values, n, sizeof *values);
-        if (!more) {
-            status = es_fail(ES_ENOMEM, "%s: out of memory", w->path);
+        if ((status = es_grow(&values, n, sizeof *values, "a tensor")) < 0 ||
+            (status = fill(tensor->user, tensor->index, values, n)) < 0)
             break;
-        }
-        values = more;
-        status = fill(tensor->user, tensor->index, values, n);
-        if (status == ES_OK)
-            *sum = es_checkpoint_sum_tensor(*sum, tensor->name, tensor->n_dims,
-                                            tensor->dims, values, n);
+        *sum = es_checkpoint_sum_tensor(*sum, tensor->name, tensor->n_dims,
+                                        tensor->dims, values, n);
     }
     free(values);
     return status;
@@ -177,10 +175,10 @@ typedef struct texts {
     const char *all[ES_CHECKPOINT_N_TEXTS]; /* NULL: left out */
 } texts;
 
-static void print_whole(texts *out, es_checkpoint_text which, int64_t number)
+static void print_whole(texts *out, es_checkpoint_text entry, int64_t number)
 {
-    snprintf(out->numbers[which], ES_FLOAT_TEXT_MAX, "%" PRId64, number);
-    out->all[which] = out->numbers[which];
+    snprintf(out->numbers[entry], ES_FLOAT_TEXT_MAX, "%" PRId64, number);
+    out->all[entry] = out->numbers[entry];
 }
 
 static void print_losses(texts *out, int first, const es_losses *losses)
@@ -238,15 +236,15 @@ es_status es_checkpoint_write(const char *path, es_model *model,
     writing w = {.path = path, .model = model};
     texts from = {0};
     uint64_t sum = 0;
-    es_status status = list_tensors(&w);
-    if (status == ES_OK)
-        status = print_texts(&from, &w, settings, state);
+    es_status status;
+    if ((status = list_tensors(&w)) < 0 ||
+        (status = print_texts(&from, &w, settings, state)) < 0)
+        goto done;
     for (int i = 0; i < ES_CHECKPOINT_CHECKSUM; i++)
         sum = es_checkpoint_sum_text(sum, (es_checkpoint_text)i, from.all[i]);
-    if (status == ES_OK)
-        status = sum_tensors(&w, &sum);
-    if (status == ES_OK)
+    if ((status = sum_tensors(&w, &sum)) == ES_OK)
         status = write_file(&w, &from, sum);
+done:
     free(from.config);
     free(w.tensors);
     free(w.names);

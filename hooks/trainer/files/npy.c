@@ -1,10 +1,13 @@
+/* Arrays of numpy, for verify and tests: the header is a dictionary literal of
+   Python, of which the three keys that numpy writes are read, each once. What
+   the shape promises is compared with the size of the file before anything is
+   allocated. */
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "store/infile.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,7 +182,7 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
         if (!comma)
             return malformed(path);
         es_status status = take_entry(&text, out, &seen, path);
-        if (status)
+        if (status < 0)
             return status;
         comma = take(&text, ',');
     }
@@ -193,29 +196,18 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
 typedef struct source {
     const char *path;
     int fd;
-    size_t left;
+    uint64_t size;
+    size_t left; /* bytes that were not read yet */
 } source;
 
 static es_status read_exactly(source *from, void *out, size_t n)
 {
-    char *at = out;
     if (n > from->left)
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
                        from->path, n - from->left);
+    uint64_t offset = from->size - from->left;
     from->left -= n;
-    while (n > 0) {
-        ssize_t got = read(from->fd, at, n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return es_fail(ES_EIO, "%s: %s", from->path, strerror(errno));
-        if (got == 0)
-            return es_fail(ES_EIO, "%s: became shorter while it was read",
-                           from->path);
-        at += got;
-        n -= (size_t)got;
-    }
-    return ES_OK;
+    return es_infile_read(from->fd, out, n, offset, from->path);
 }
 
 static es_status read_header_size(source *from, size_t *out)
@@ -224,7 +216,7 @@ static es_status read_header_size(source *from, size_t *out)
     if (from->left < sizeof start)
         return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
     es_status status = read_exactly(from, start, sizeof start);
-    if (status)
+    if (status < 0)
         return status;
     if (memcmp(start, "\x93NUMPY", 6) != 0)
         return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
@@ -244,13 +236,13 @@ static es_status read_header(source *from, es_npy *out)
     char text[HEADER_MAX];
     size_t n = 0;
     es_status status = read_header_size(from, &n);
-    if (status)
+    if (status < 0)
         return status;
     if (n > sizeof text)
         return es_fail(ES_EFORMAT, "%s: .npy header of %zu bytes is too long",
                        from->path, n);
     status = read_exactly(from, text, n);
-    if (status)
+    if (status < 0)
         return status;
     return parse_header(out, (text_cursor){text, text + n}, from->path);
 }
@@ -267,40 +259,26 @@ static es_status read_data(source *from, es_npy *out)
     if (bytes < from->left)
         return es_fail(ES_EFORMAT, "%s: %zu bytes too many after the array",
                        from->path, from->left - bytes);
-    if (bytes > from->left) /* before a large block is asked for */
+    if (bytes > from->left) /* before a large block is allocated */
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
                        from->path, bytes - from->left);
-    out->data = malloc(bytes ? bytes : 1);
-    if (!out->data)
-        return es_fail(ES_ENOMEM, "%s: no memory for %zu bytes", from->path,
-                       bytes);
-    return read_exactly(from, out->data, bytes);
-}
-
-static es_status open_source(source *out, const char *path)
-{
-    uint64_t size = 0;
-    *out = (source){.path = path, .fd = -1};
-    es_status status = es_infile_open(&out->fd, &size, path);
-    out->left = (size_t)size;
-    return status;
+    es_status status = es_alloc(&out->data, bytes, 1, from->path);
+    return status < 0 ? status : read_exactly(from, out->data, bytes);
 }
 
 es_status es_npy_read(es_npy *out, const char *path)
 {
-    source from;
+    source from = {.path = path, .fd = -1};
     es_npy array = {0};
-    es_status status = open_source(&from, path);
-    if (!status)
-        status = read_header(&from, &array);
-    if (!status)
-        status = read_data(&from, &array);
-    if (from.fd >= 0)
-        close(from.fd);
-    if (status)
+    es_status status = es_infile_open(&from.fd, &from.size, path);
+    from.left = (size_t)from.size;
+    if (status < 0 || (status = read_header(&from, &array)) < 0 ||
+        (status = read_data(&from, &array)) < 0)
         es_npy_free(&array);
     else
         *out = array;
+    if (from.fd >= 0)
+        close(from.fd);
     return status;
 }
 

@@ -1,3 +1,6 @@
+/* Reading safetensors files: the header is JSON, which jansson parses, and is
+   checked as a whole before a number is read: tensors fill the file without gap
+   or overlap. Numbers of 16 and 64 bits are widened or rounded to float32. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -46,9 +49,9 @@ static const struct {
 };
 
 static es_status wrong_tensor(const es_safetensors *file, const char *name,
-                              const char *what)
+                              const char *problem)
 {
-    return es_fail(ES_EFORMAT, "%s: tensor %s: %s", file->path, name, what);
+    return es_fail(ES_EFORMAT, "%s: tensor %s: %s", file->path, name, problem);
 }
 
 /** A whole number that is not negative. */
@@ -126,12 +129,10 @@ static es_status take_tensor(es_tensor *tensor, const es_safetensors *file,
     *tensor = (es_tensor){.name = name};
     if (!json_is_object(from))
         return wrong_tensor(file, name, "not described by an object");
-    es_status status = take_type(tensor, &size, file, from);
-    if (status == ES_OK)
-        status = take_shape(tensor, file, from);
-    if (status == ES_OK)
-        status = take_offsets(tensor, file, from, start);
-    if (status != ES_OK || size == 0)
+    es_status status;
+    if ((status = take_type(tensor, &size, file, from)) < 0 ||
+        (status = take_shape(tensor, file, from)) < 0 ||
+        (status = take_offsets(tensor, file, from, start)) < 0 || size == 0)
         return status;
     if (!es_size_mul(&bytes, tensor->n, size))
         return wrong_tensor(file, name, "shape is too large");
@@ -188,12 +189,12 @@ static es_status check_metadata(const es_safetensors *file)
     if (notes && !json_is_object(notes))
         return es_fail(ES_EFORMAT, "%s: __metadata__ is not an object",
                        file->path);
-    json_object_foreach(
-        notes, key,
-        text) if (!json_is_string(text)) return es_fail(ES_EFORMAT,
-                                                        "%s: __metadata__: %s "
-                                                        "is not a text",
-                                                        file->path, key);
+    json_object_foreach(notes, key, text)
+    {
+        if (!json_is_string(text))
+            return es_fail(ES_EFORMAT, "%s: __metadata__: %s is not a text",
+                           file->path, key);
+    }
     return ES_OK;
 }
 
@@ -202,18 +203,18 @@ static es_status take_tensors(es_safetensors *file, uint64_t start)
     size_t n = json_object_size(file->header);
     const char *name;
     json_t *from;
-    file->tensors = es_resize(NULL, n, sizeof *file->tensors);
-    file->by_name = es_resize(NULL, n, sizeof *file->by_name);
-    if (!file->tensors || !file->by_name)
-        return es_fail(ES_ENOMEM, "%s: out of memory for its header",
-                       file->path);
+    es_status status;
+    if ((status = es_alloc(&file->tensors, n, sizeof *file->tensors,
+                           "a header's tensors")) < 0 ||
+        (status = es_alloc(&file->by_name, n, sizeof *file->by_name,
+                           "a header's tensors")) < 0)
+        return status;
     json_object_foreach(file->header, name, from)
     {
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        es_status status =
-            take_tensor(&file->tensors[file->n], file, name, from, start);
-        if (status != ES_OK)
+        if ((status = take_tensor(&file->tensors[file->n], file, name, from,
+                                  start)) < 0)
             return status;
         file->n++;
     }
@@ -267,7 +268,7 @@ static es_status read_header_size(const es_safetensors *file, size_t *out)
     if (file->size < PREFIX)
         return es_fail(ES_EFORMAT, "%s: not a safetensors file", file->path);
     es_status status = es_infile_read(file->fd, &n, sizeof n, 0, file->path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (n > ES_SAFETENSORS_HEADER_MAX)
         return es_fail(ES_EFORMAT,
@@ -285,15 +286,12 @@ static es_status read_header_size(const es_safetensors *file, size_t *out)
 static es_status read_header(es_safetensors *file)
 {
     size_t n = 0;
-    es_status status = read_header_size(file, &n);
-    if (status != ES_OK)
-        return status;
-    char *text = malloc(n ? n : 1);
-    if (!text)
-        return es_fail(ES_ENOMEM, "%s: out of memory for its header",
-                       file->path);
-    status = es_infile_read(file->fd, text, n, PREFIX, file->path);
-    if (status == ES_OK)
+    char *text = NULL;
+    es_status status;
+    if ((status = read_header_size(file, &n)) == ES_OK &&
+        (status = es_alloc(&text, n, 1, "a header")) == ES_OK &&
+        (status = es_infile_read(file->fd, text, n, PREFIX, file->path)) ==
+            ES_OK)
         status = parse_header(file, text, n);
     free(text);
     return status;
@@ -303,23 +301,19 @@ static es_status read_header(es_safetensors *file)
 
 es_status es_safetensors_open(es_safetensors **out, const char *path)
 {
-    *out = NULL;
-    es_safetensors *file = calloc(1, sizeof *file);
-    if (!file)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    file->fd = -1;
-    file->path = strdup(path);
-    es_status status = file->path
-                           ? es_infile_open(&file->fd, &file->size, path)
-                           : es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (status == ES_OK)
-        status = read_header(file);
-    if (status != ES_OK) {
-        es_safetensors_close(file);
+    es_safetensors *file;
+    es_status status = es_alloc(out, 1, sizeof **out, "a safetensors file");
+    if (status < 0)
         return status;
+    file = *out;
+    file->fd = -1;
+    if ((status = es_copy_text(&file->path, path)) < 0 ||
+        (status = es_infile_open(&file->fd, &file->size, path)) < 0 ||
+        (status = read_header(file)) < 0) {
+        es_safetensors_close(file);
+        *out = NULL;
     }
-    *out = file;
-    return ES_OK;
+    return status;
 }
 
 void es_safetensors_close(es_safetensors *file)
@@ -410,17 +404,17 @@ static es_status read_widened(const es_safetensors *file,
                               uint64_t offset, size_t n)
 {
     double block[512]; /* aligned for any of the types */
-    es_status status = ES_OK;
-    for (size_t done = 0, some; status == ES_OK && done < n; done += some) {
+    for (size_t done = 0, some; done < n; done += some) {
         some = sizeof block / size;
         if (some > n - done)
             some = n - done;
-        status = es_infile_read(file->fd, block, some * size,
-                                offset + done * size, file->path);
-        if (status == ES_OK)
-            widen(out + done, block, some, tensor->type);
+        es_status status = es_infile_read(file->fd, block, some * size,
+                                          offset + done * size, file->path);
+        if (status < 0)
+            return status;
+        widen(out + done, block, some, tensor->type);
     }
-    return status;
+    return ES_OK;
 }
 
 es_status es_safetensors_read(const es_safetensors *file,

@@ -1,3 +1,5 @@
+/* Writing safetensors files, float32 alone: header and numbers go to a file
+   that appears whole, one tensor in memory at a time. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -6,11 +8,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-static es_status out_of_memory(const char *path)
-{
-    return es_fail(ES_ENOMEM, "%s: out of memory", path);
-}
 
 /** Hands `value` over to the object, also if that fails; NULL where there was
  *  no memory for it. */
@@ -33,12 +30,13 @@ static es_status add_notes(json_t *header, const es_tensor_note *notes,
                            size_t n_notes, const char *path)
 {
     json_t *texts = json_object();
-    es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < n_notes; i++)
-        status = add(texts, notes[i].key, json_string(notes[i].text), path);
-    if (status != ES_OK) {
-        json_decref(texts);
-        return status;
+    for (size_t i = 0; i < n_notes; i++) {
+        es_status status =
+            add(texts, notes[i].key, json_string(notes[i].text), path);
+        if (status < 0) {
+            json_decref(texts);
+            return status;
+        }
     }
     return add(header, "__metadata__", texts, path);
 }
@@ -73,7 +71,7 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
     size_t begin = 0, n = 0;
     for (size_t i = 0; i < n_tensors; i++) {
         es_status status = count_numbers(&n, &tensors[i], path);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         size_t end = begin;
         if (!es_size_add(&end, begin, n * sizeof(float)) || end > INT64_MAX)
@@ -83,7 +81,7 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
                       shape_of(&tensors[i]), "data_offsets", (json_int_t)begin,
                       (json_int_t)end);
         status = add(header, tensors[i].name, entry, path);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         begin = end;
     }
@@ -108,23 +106,22 @@ static es_status write_tensors(FILE *out, const es_tensor_source *tensors,
                                size_t n_tensors, const char *path)
 {
     size_t n = 0, largest = 0;
+    float *values = NULL;
     es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < n_tensors; i++) {
-        status = count_numbers(&n, &tensors[i], path);
-        if (n > largest)
-            largest = n;
-    }
-    float *values = es_resize(NULL, largest, sizeof *values);
-    if (!values)
-        return out_of_memory(path);
     /* A full disk is no reason to go on; closing says what it was. */
-    for (size_t i = 0; status == ES_OK && i < n_tensors && !ferror(out); i++) {
-        status = count_numbers(&n, &tensors[i], path);
-        if (status == ES_OK)
-            status =
-                tensors[i].fill(tensors[i].user, tensors[i].index, values, n);
-        if (status == ES_OK)
-            fwrite(values, sizeof *values, n, out);
+    for (size_t i = 0; i < n_tensors && !ferror(out); i++) {
+        const es_tensor_source *tensor = &tensors[i];
+        if ((status = count_numbers(&n, tensor, path)) < 0)
+            break;
+        if (n >= largest) {
+            largest = n + 1;
+            if ((status =
+                     es_grow(&values, largest, sizeof *values, "a tensor")) < 0)
+                break;
+        }
+        if ((status = tensor->fill(tensor->user, tensor->index, values, n)) < 0)
+            break;
+        fwrite(values, sizeof *values, n, out);
     }
     free(values);
     return status;
@@ -136,7 +133,7 @@ static es_status write_file(const char *path, const char *header,
     es_outfile *file;
     FILE *out;
     es_status status = es_outfile_open(&file, &out, path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     write_header(out, header);
     status = write_tensors(out, tensors, n_tensors, path);
@@ -150,18 +147,18 @@ es_status es_safetensors_write(const char *path,
 {
     json_t *header = json_object();
     char *text = NULL;
-    es_status status = add_notes(header, notes, n_notes, path);
-    if (status == ES_OK)
-        status = add_tensors(header, tensors, n_tensors, path);
-    if (status == ES_OK) {
-        text = json_dumps(header, JSON_COMPACT);
-        if (!text)
-            status = out_of_memory(path);
-        else if (strlen(text) > ES_SAFETENSORS_HEADER_MAX - 8)
-            status = es_fail(ES_EARGUMENT, "%s: header is too large", path);
-        else
-            status = write_file(path, text, tensors, n_tensors);
-    }
+    es_status status;
+    if ((status = add_notes(header, notes, n_notes, path)) < 0 ||
+        (status = add_tensors(header, tensors, n_tensors, path)) < 0)
+        goto done;
+    text = json_dumps(header, JSON_COMPACT);
+    if (!text)
+        status = es_fail(ES_ENOMEM, "%s: out of memory for its header", path);
+    else if (strlen(text) > ES_SAFETENSORS_HEADER_MAX - 8)
+        status = es_fail(ES_EARGUMENT, "%s: header is too large", path);
+    else
+        status = write_file(path, text, tensors, n_tensors);
+done:
     free(text);
     json_decref(header);
     return status;

@@ -1,3 +1,6 @@
+/* Token files: a header of 96 bytes, then the training and the held-out tokens.
+   A checksum over all is compared when one is opened; batches are then read in
+   place, from positions that depend on seed and step alone. */
 #include "hooks/trainer/files/tokens.h"
 
 #include "analyzer/base/checked.h"
@@ -201,17 +204,16 @@ static uint32_t largest_token(const unsigned char *bytes, size_t n,
 static es_status check_tokens(const es_tokens *tokens,
                               const unsigned char *header, size_t payload)
 {
-    unsigned char *chunk = malloc(CHUNK);
-    if (!chunk)
-        return es_fail(ES_ENOMEM, "%s: out of memory", tokens->path);
-    es_status status = ES_OK;
+    unsigned char *chunk;
+    es_status status = es_alloc(&chunk, CHUNK, 1, "a part of the tokens");
+    if (status < 0)
+        return status;
     uint64_t hash = hash_words(HASH_START, header, HASHED_HEADER);
     uint32_t largest = 0;
-    for (size_t at = 0; at < payload && status == ES_OK; at += CHUNK) {
+    for (size_t at = 0; at < payload; at += CHUNK) {
         size_t n = payload - at < CHUNK ? payload - at : CHUNK;
-        status =
-            es_infile_read(tokens->fd, chunk, n, HEADER + at, tokens->path);
-        if (status != ES_OK)
+        if ((status = es_infile_read(tokens->fd, chunk, n, HEADER + at,
+                                     tokens->path)) < 0)
             break;
         hash = hash_words(hash, chunk, n);
         uint32_t seen =
@@ -219,7 +221,7 @@ static es_status check_tokens(const es_tokens *tokens,
         largest = seen > largest ? seen : largest;
     }
     free(chunk);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (hash_mix(hash ^ (HASHED_HEADER + payload)) != tokens->checksum)
         return es_fail(ES_EFORMAT,
@@ -238,14 +240,13 @@ static es_status open_checked(es_tokens *tokens)
     unsigned char header[HEADER];
     es_status status = es_infile_open(&tokens->fd, &bytes, tokens->path);
     size_t size = (size_t)bytes;
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (size < HEADER)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
-    if ((status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path)) <
-            0 ||
-        (status = header_read(tokens, header)) < 0 ||
+    status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path);
+    if (status < 0 || (status = header_read(tokens, header)) < 0 ||
         (status = check_size(tokens, size)) < 0)
         return status;
     return check_tokens(tokens, header, size - HEADER);
@@ -253,21 +254,16 @@ static es_status open_checked(es_tokens *tokens)
 
 es_status es_tokens_open(es_tokens **out, const char *path)
 {
-    *out = NULL;
-    es_tokens *tokens = calloc(1, sizeof *tokens);
-    if (!tokens)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    tokens->fd = -1;
-    tokens->path = strdup(path);
-    es_status status = tokens->path
-                           ? open_checked(tokens)
-                           : es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (status != ES_OK) {
-        es_tokens_close(tokens);
+    es_status status = es_alloc(out, 1, sizeof **out, "a token file");
+    if (status < 0)
         return status;
+    (*out)->fd = -1;
+    if ((status = es_copy_text(&(*out)->path, path)) < 0 ||
+        (status = open_checked(*out)) < 0) {
+        es_tokens_close(*out);
+        *out = NULL;
     }
-    *out = tokens;
-    return ES_OK;
+    return status;
 }
 
 void es_tokens_close(es_tokens *tokens)
@@ -285,7 +281,7 @@ int es_tokens_vocab(const es_tokens *tokens)
     return (int)tokens->vocab;
 }
 
-uint64_t es_tokens_count(const es_tokens *tokens, es_split split)
+uint64_t es_tokens_count(const es_tokens *tokens, es_token_split split)
 {
     return split == ES_SPLIT_TRAIN ? tokens->n_train : tokens->n_held_out;
 }
@@ -302,7 +298,8 @@ const char *es_tokens_tokenizer(const es_tokens *tokens)
 
 /* --- batches ------------------------------------------------------------- */
 
-es_status es_tokens_check_ctx(const es_tokens *tokens, es_split split, int ctx)
+es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
+                              int ctx)
 {
     uint64_t n = es_tokens_count(tokens, split);
     if (ctx >= 1 && n > (uint64_t)ctx)
@@ -315,8 +312,8 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_split split, int ctx)
 
 /** One sequence: ctx + 1 tokens from `place` of the split. */
 static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
-                               int32_t *targets, es_split split, uint64_t place,
-                               int ctx)
+                               int32_t *targets, es_token_split split,
+                               uint64_t place, int ctx)
 {
     uint64_t at = place + (split == ES_SPLIT_TRAIN ? 0 : tokens->n_train);
     size_t left = (size_t)ctx + 1, done = 0;
@@ -327,7 +324,7 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
         es_status status = es_infile_read(
             tokens->fd, bytes, n * tokens->token_bytes,
             HEADER + (at + done) * tokens->token_bytes, tokens->path);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         for (size_t i = 0; i < n; i++) {
             int32_t token = (int32_t)token_at(bytes, i, tokens->token_bytes);
@@ -352,7 +349,7 @@ static uint64_t draw(uint64_t seed, uint64_t index, uint64_t sequence)
 }
 
 es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
-                                 int32_t *targets, es_split split,
+                                 int32_t *targets, es_token_split split,
                                  uint64_t seed, uint64_t index, int n_batch,
                                  int ctx)
 {
@@ -368,7 +365,7 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
 }
 
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
-                                int32_t *targets, es_split split,
+                                int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch, int ctx)
 {
     es_status status = es_tokens_check_ctx(tokens, split, ctx);

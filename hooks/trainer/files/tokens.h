@@ -40,17 +40,20 @@ typedef struct es_tokens es_tokens;
 es_status es_tokens_open(es_tokens **out, const char *path) ES_MUST_USE;
 void es_tokens_close(es_tokens *tokens); /* NULL is fine */
 
-typedef enum es_split { ES_SPLIT_TRAIN, ES_SPLIT_HELD_OUT } es_split;
+typedef enum es_token_split {
+    ES_SPLIT_TRAIN,
+    ES_SPLIT_HELD_OUT
+} es_token_split;
 
 int es_tokens_vocab(const es_tokens *tokens);
-uint64_t es_tokens_count(const es_tokens *tokens, es_split split);
+uint64_t es_tokens_count(const es_tokens *tokens, es_token_split split);
 uint64_t es_tokens_checksum(const es_tokens *tokens);
 
 /** "bytes", ...; borrowed. */
 const char *es_tokens_tokenizer(const es_tokens *tokens);
 
 /** ES_OK, or ES_EUSAGE if the split has fewer than ctx + 1 tokens. */
-es_status es_tokens_check_ctx(const es_tokens *tokens, es_split split,
+es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                               int ctx) ES_MUST_USE;
 
 /**
@@ -63,7 +66,7 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_split split,
  * ES_OK; ES_EUSAGE if the split has fewer than ctx + 1 tokens; ES_EIO.
  */
 es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
-                                 int32_t *targets, es_split split,
+                                 int32_t *targets, es_token_split split,
                                  uint64_t seed, uint64_t index, int n_batch,
                                  int ctx) ES_MUST_USE;
 
@@ -72,7 +75,7 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
  * sequences index*B .. index*B + B - 1 of ctx + 1 tokens, wrapping round.
  */
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
-                                int32_t *targets, es_split split,
+                                int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 

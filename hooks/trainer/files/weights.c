@@ -1,5 +1,9 @@
+/* Weights that others saved, and our own checkpoints, as the start of a model:
+   whose file it is, which sizes its shapes give, and that every tensor in it is
+   one that such a model has. */
 #include "hooks/trainer/files/weights.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights_internal.h"
@@ -89,7 +93,7 @@ static es_status find_mlp_mult(es_weights *weights)
     int width;
     es_status status =
         find_extent(&width, weights, 0, ES_ROLE_FC_WEIGHT, turned ? 0 : 1);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (width % config->d_model)
         return es_fail(ES_EFORMAT,
@@ -110,17 +114,18 @@ static es_status find_sizes(es_weights *weights)
     config->bias = ES_BIAS_ALL;
     config->ctx = 0;
     config->n_layer = count_layers(weights);
-    es_status status = ES_OK;
+    es_status status;
     if (config->n_layer == 0)
-        status = es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",
-                         weights->path, weights->format->layer);
-    if (status == ES_OK)
-        status = find_extent(&config->vocab, weights, -1, ES_ROLE_WTE, 0);
-    if (status == ES_OK)
-        status = find_extent(&config->d_model, weights, -1, ES_ROLE_WTE, 1);
-    if (status == ES_OK && config->family == ES_FAMILY_GPT2)
-        status = find_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0);
-    return status == ES_OK ? find_mlp_mult(weights) : status;
+        return es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",
+                       weights->path, weights->format->layer);
+    if ((status = find_extent(&config->vocab, weights, -1, ES_ROLE_WTE, 0)) <
+            0 ||
+        (status = find_extent(&config->d_model, weights, -1, ES_ROLE_WTE, 1)) <
+            0 ||
+        (config->family == ES_FAMILY_GPT2 &&
+         (status = find_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0))
+        return status;
+    return find_mlp_mult(weights);
 }
 
 /* --- every tensor ----------------------------------------------------------
@@ -171,17 +176,18 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
 /** Finds the tensors of all arrays of the configuration. */
 static es_status find_tensors(es_weights *weights)
 {
-    weights->tensors = calloc(weights->params.n, sizeof(const es_tensor *));
-    if (!weights->tensors)
-        return es_fail(ES_ENOMEM, "%s: out of memory", weights->path);
+    es_status status = es_alloc(&weights->tensors, weights->params.n,
+                                sizeof *weights->tensors, "its tensors");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < weights->params.n; i++) {
         const es_param *param = &weights->params.table[i];
         char name[ES_TENSOR_NAME_MAX];
         es_weights_name(name, weights, param->layer, param->role);
         const es_tensor *tensor = es_safetensors_find(weights->file, name);
-        es_status status = tensor ? check_tensor(weights, param, tensor)
-                                  : missing(weights, name);
-        if (status != ES_OK)
+        status = tensor ? check_tensor(weights, param, tensor)
+                        : missing(weights, name);
+        if (status < 0)
             return status;
         weights->tensors[i] = tensor;
     }
@@ -258,20 +264,20 @@ static es_status check_config(const es_weights *weights)
 
 static es_status take_foreign(es_weights *weights, int n_head)
 {
-    es_status status = find_format(weights);
-    if (status == ES_OK)
-        status = find_sizes(weights);
+    es_status status;
+    if ((status = find_format(weights)) < 0 ||
+        (status = find_sizes(weights)) < 0)
+        return status;
     weights->config.n_head = n_head;
-    if (status == ES_OK)
-        status = es_weights_read_config(weights, n_head);
-    return status == ES_OK ? need_heads(weights) : status;
+    status = es_weights_read_config(weights, n_head);
+    return status < 0 ? status : need_heads(weights);
 }
 
 static es_status take_own(es_weights *weights)
 {
     es_checkpoint *checkpoint = NULL;
     es_status status = es_checkpoint_open(&checkpoint, weights->path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     weights->prefix = "";
     weights->config = es_checkpoint_settings(checkpoint)->model;
@@ -285,13 +291,11 @@ static es_status take_model(es_weights *weights, int n_head)
     es_status status = es_checkpoint_is_ours(weights->file)
                            ? take_own(weights)
                            : take_foreign(weights, n_head);
-    if (status == ES_OK)
-        status = check_config(weights);
-    if (status == ES_OK)
-        status = es_params_list(&weights->params, &weights->config);
-    if (status == ES_OK)
-        status = find_tensors(weights);
-    return status == ES_OK ? refuse_others(weights) : status;
+    if (status < 0 || (status = check_config(weights)) < 0 ||
+        (status = es_params_list(&weights->params, &weights->config)) < 0 ||
+        (status = find_tensors(weights)) < 0)
+        return status;
+    return refuse_others(weights);
 }
 
 es_status es_weights_open(es_weights **out, const char *path, int n_head)
@@ -303,20 +307,15 @@ es_status es_weights_open(es_weights **out, const char *path, int n_head)
                        "them as one (save_pretrained with a max_shard_size "
                        "above their size)",
                        path);
-    es_weights *weights = calloc(1, sizeof *weights);
-    if (weights)
-        weights->path = strdup(path);
-    if (!weights || !weights->path) {
-        free(weights);
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    es_status status = es_alloc(out, 1, sizeof **out, "weights");
+    if (status < 0)
+        return status;
+    if ((status = es_copy_text(&(*out)->path, path)) < 0 ||
+        (status = es_safetensors_open(&(*out)->file, path)) < 0 ||
+        (status = take_model(*out, n_head)) < 0) {
+        es_weights_close(*out);
+        *out = NULL;
     }
-    es_status status = es_safetensors_open(&weights->file, path);
-    if (status == ES_OK)
-        status = take_model(weights, n_head);
-    if (status == ES_OK)
-        *out = weights;
-    else
-        es_weights_close(weights);
     return status;
 }
 

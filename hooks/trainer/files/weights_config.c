@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,17 +56,6 @@ static const char *name_of(const es_weights *weights, size_names names)
 
 /* --- the file --------------------------------------------------------------
  */
-
-/** The path of the file beside the weights, to be freed. */
-static char *path_beside(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    int n = slash ? (int)(slash - path + 1) : 0;
-    char *out;
-    if (asprintf(&out, "%.*sconfig.json", n, path) < 0)
-        return NULL;
-    return out;
-}
 
 /** *out stays NULL if there is no such file. */
 static es_status load(json_t **out, const char *path)
@@ -142,7 +132,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         const char *key = name_of(weights, sizes[i].names);
         int said = sizes[i].value;
         es_status status = take_size(&said, from, key, path);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         /* Rotary positions are in no shape. */
         if (said != sizes[i].value && sizes[i].value != 0)
@@ -227,10 +217,10 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     const char *key = name_of(weights, head_names);
     int said = n_head;
     es_status status = take_size(&said, from, key, path);
-    if (status == ES_OK && n_head > 0 && said != n_head)
-        status =
-            es_fail(ES_EUSAGE, "--n-head %d: %s says %d", n_head, path, said);
     weights->config.n_head = said;
+    if (status == ES_OK && n_head > 0 && said != n_head)
+        return es_fail(ES_EUSAGE, "--n-head %d: %s says %d", n_head, path,
+                       said);
     return status;
 }
 
@@ -243,22 +233,23 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
         (status = check_rules(weights, from, path)) < 0 ||
         (status = take_activation(weights, from, path)) < 0)
         return status;
-    if (is_neox(weights) && (status = take_size(&weights->config.ctx, from,
-                                                ctx_names.neox, path)) < 0)
+    int *ctx = &weights->config.ctx;
+    if (is_neox(weights) &&
+        (status = take_size(ctx, from, ctx_names.neox, path)) < 0)
         return status;
     return take_heads(weights, n_head, from, path);
 }
 
 es_status es_weights_read_config(es_weights *weights, int n_head)
 {
-    char *path = path_beside(weights->path);
+    const char *slash = strrchr(weights->path, '/');
+    int n = slash ? (int)(slash - weights->path + 1) : 0;
+    char path[PATH_MAX];
     json_t *from = NULL;
-    if (!path)
-        return es_fail(ES_ENOMEM, "%s: out of memory", weights->path);
+    snprintf(path, sizeof path, "%.*sconfig.json", n, weights->path);
     es_status status = load(&from, path);
     if (status == ES_OK && from)
         status = take_all(weights, n_head, from, path);
     json_decref(from);
-    free(path);
     return status;
 }

@@ -7,18 +7,18 @@
 #include "hooks/trainer/model/params.h"
 
 /** How a tensor lies in the file, beside how the model has it. */
-typedef enum es_layout {
+typedef enum es_tensor_layout {
     ES_LAYOUT_SAME,
     ES_LAYOUT_TRANSPOSED, /* (out,in) */
     ES_LAYOUT_BY_HEAD     /* (3d,d) or (3d), rows (H,3,d_k): q, k, v of one
                              head after the other; the model has (d,3d) or
                              (3d), all of q first */
-} es_layout;
+} es_tensor_layout;
 
 /** The tensor of one of our arrays; name NULL: such a model has none. */
 typedef struct es_tensor_place {
     const char *name; /* in a layer: what follows the layer's prefix */
-    es_layout layout;
+    es_tensor_layout layout;
     bool bare; /* stands outside what `prefix` names */
 } es_tensor_place;
 
@@ -63,7 +63,7 @@ const char *es_weights_in_layer(int *layer, const es_weights *weights,
                                 const char *name);
 
 /** The layout of one of our arrays in the file. */
-es_layout es_weights_layout(const es_weights *weights, es_role role);
+es_tensor_layout es_weights_layout(const es_weights *weights, es_role role);
 
 /**
  * Reads config.json beside the file, if there is one: heads, activation and

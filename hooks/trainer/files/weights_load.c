@@ -49,15 +49,6 @@ static es_status check_arch(const es_weights *weights,
                        : "");
 }
 
-static es_status check_size(const es_weights *weights, const char *option,
-                            int want, int have)
-{
-    if (want == have)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d", weights->path,
-                   option, have, want);
-}
-
 static es_status check_sizes(const es_weights *weights,
                              const es_model_config *config)
 {
@@ -70,11 +61,12 @@ static es_status check_sizes(const es_weights *weights,
                  {"d-model", config->d_model, have->d_model},
                  {"vocab", config->vocab, have->vocab},
                  {"mlp-mult", config->mlp_mult, have->mlp_mult}};
-    es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < sizeof sizes / sizeof *sizes; i++)
-        status =
-            check_size(weights, sizes[i].option, sizes[i].want, sizes[i].have);
-    return status;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].want != sizes[i].have)
+            return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
+                           weights->path, sizes[i].option, sizes[i].have,
+                           sizes[i].want);
+    return ES_OK;
 }
 
 /** Arrays with a row or a column for each position. */
@@ -89,32 +81,34 @@ es_status es_weights_check(const es_weights *weights,
 {
     static const char *const biases[] = {"all", "qk", "none"};
     const es_model_config *have = &weights->config;
-    es_status status = check_arch(weights, config);
-    if (status == ES_OK && config->family != have->family)
-        status = es_fail(ES_EUSAGE, "%s: it is of family %s", weights->path,
-                         have->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia");
-    if (status == ES_OK)
-        status = check_sizes(weights, config);
-    if (status == ES_OK && config->ctx > have->ctx && has_positions(weights))
-        status = es_fail(ES_EUSAGE,
-                         "%s: --ctx %d: it has weights for %d positions alone",
-                         weights->path, config->ctx, have->ctx);
-    /* From all over qk to none; new ones start at 0. */
-    if (status == ES_OK && config->bias > have->bias)
-        status =
-            es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", weights->path,
-                    biases[have->bias], biases[config->bias]);
+    const char *path = weights->path;
     bool norm = es_model_config_final_norm(have);
-    if (status == ES_OK && es_model_config_final_norm(config) != norm)
-        status = es_fail(ES_EUSAGE, "%s: it has --final-norm %s", weights->path,
-                         norm ? "on" : "off");
-    return status;
+    es_status status = check_arch(weights, config);
+    if (status < 0)
+        return status;
+    if (config->family != have->family)
+        return es_fail(ES_EUSAGE, "%s: it is of family %s", path,
+                       have->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia");
+    if ((status = check_sizes(weights, config)) < 0)
+        return status;
+    if (config->ctx > have->ctx && has_positions(weights))
+        return es_fail(ES_EUSAGE,
+                       "%s: --ctx %d: it has weights for %d positions alone",
+                       path, config->ctx, have->ctx);
+    /* From all over qk to none; new ones start at 0. */
+    if (config->bias > have->bias)
+        return es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", path,
+                       biases[have->bias], biases[config->bias]);
+    if (es_model_config_final_norm(config) != norm)
+        return es_fail(ES_EUSAGE, "%s: it has --final-norm %s", path,
+                       norm ? "on" : "off");
+    return ES_OK;
 }
 
 /* --- into the model's order ------------------------------------------------
  */
 
-/** Room for one array in the file's order and in ours. */
+/** One array in the file's order and in ours. */
 typedef struct buffers {
     float *file, *ours;
 } buffers;
@@ -149,46 +143,45 @@ static es_status read_corner(float *out, const es_safetensors *file,
 {
     size_t width = (size_t)param->dims[param->n_dims - 1];
     size_t stride = (size_t)tensor->dims[tensor->n_dims - 1];
-    es_status status = ES_OK;
     if (width == stride)
         return es_safetensors_read(file, tensor, out, 0, param->n);
-    for (size_t i = 0; status == ES_OK && i < param->n / width; i++)
-        status = es_safetensors_read(file, tensor, out + i * width, i * stride,
-                                     width);
-    return status;
+    for (size_t i = 0; i < param->n / width; i++) {
+        es_status status = es_safetensors_read(file, tensor, out + i * width,
+                                               i * stride, width);
+        if (status < 0)
+            return status;
+    }
+    return ES_OK;
 }
 
-static es_status read_array(buffers *room, const es_weights *weights,
+static es_status read_array(buffers *array, const es_weights *weights,
                             const es_tensor *tensor, const es_param *param)
 {
-    es_layout layout = es_weights_layout(weights, param->role);
+    es_tensor_layout layout = es_weights_layout(weights, param->role);
     size_t d = (size_t)weights->config.d_model;
     if (layout == ES_LAYOUT_SAME)
-        return read_corner(room->ours, weights->file, tensor, param);
+        return read_corner(array->ours, weights->file, tensor, param);
     es_status status =
-        es_safetensors_read(weights->file, tensor, room->file, 0, param->n);
-    if (status != ES_OK)
+        es_safetensors_read(weights->file, tensor, array->file, 0, param->n);
+    if (status < 0)
         return status;
     if (layout == ES_LAYOUT_TRANSPOSED)
-        transpose(room->ours, room->file, (size_t)param->dims[0],
+        transpose(array->ours, array->file, (size_t)param->dims[0],
                   (size_t)param->dims[1]);
     else
-        part_heads(room->ours, room->file, weights->config.n_head, d,
+        part_heads(array->ours, array->file, weights->config.n_head, d,
                    param->n_dims == 2 ? d : 1);
     return ES_OK;
 }
 
-static es_status make_room(buffers *room, const es_params *params)
+static es_status allocate(buffers *array, const es_params *params)
 {
     size_t n = 1;
     for (size_t i = 0; i < params->n; i++)
         n = params->table[i].n > n ? params->table[i].n : n;
-    room->file = es_resize(NULL, n, sizeof *room->file);
-    room->ours = es_resize(NULL, n, sizeof *room->ours);
-    if (!room->file || !room->ours)
-        return es_fail(ES_ENOMEM, "out of memory for an array of %zu numbers",
-                       n);
-    return ES_OK;
+    es_status status = es_alloc(&array->file, n, sizeof(float), "an array");
+    return status < 0 ? status
+                      : es_alloc(&array->ours, n, sizeof(float), "an array");
 }
 
 /* --- all of them -----------------------------------------------------------
@@ -226,23 +219,21 @@ static const es_tensor *find_tensor(const es_weights *weights,
 static es_status load_arrays(es_model *model, const es_weights *weights,
                              const es_params *params, bool is_new[ES_N_ROLES])
 {
-    buffers room = {0};
-    es_status status = make_room(&room, params);
+    buffers array = {0};
+    es_status status = allocate(&array, params);
     for (size_t i = 0; status == ES_OK && i < params->n; i++) {
         const es_param *param = &params->table[i];
         const es_tensor *tensor = find_tensor(weights, param);
-        if (tensor)
-            status = read_array(&room, weights, tensor, param);
-        else if (!may_be_new(param->role))
+        if (!tensor && !may_be_new(param->role))
             status = es_fail(ES_EUSAGE, "%s: it has no %s", weights->path,
                              param->name);
-        else
+        else if (!tensor)
             is_new[param->role] = true;
-        if (status == ES_OK && tensor)
-            status = es_model_set(model, i, room.ours, param->n);
+        else if ((status = read_array(&array, weights, tensor, param)) == ES_OK)
+            status = es_model_set(model, i, array.ours, param->n);
     }
-    free(room.file);
-    free(room.ours);
+    free(array.file);
+    free(array.ours);
     return status;
 }
 
@@ -259,11 +250,10 @@ static es_status check_tied(const es_weights *weights)
     bool same = head->n == wte->n;
     for (size_t at = 0; same && at < wte->n; at += CHUNK) {
         size_t n = wte->n - at < CHUNK ? wte->n - at : CHUNK;
+        const es_safetensors *file = weights->file;
         es_status status;
-        if ((status = es_safetensors_read(weights->file, wte, ours, at, n)) <
-                0 ||
-            (status = es_safetensors_read(weights->file, head, other, at, n)) <
-                0)
+        if ((status = es_safetensors_read(file, wte, ours, at, n)) < 0 ||
+            (status = es_safetensors_read(file, head, other, at, n)) < 0)
             return status;
         same = memcmp(ours, other, n * sizeof *ours) == 0;
     }
@@ -308,15 +298,14 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
     const es_model_config *config = es_model_config_of(model);
     es_params params = {0};
     bool is_new[ES_N_ROLES] = {false};
-    es_status status = es_weights_check(weights, config);
-    if (status == ES_OK)
-        status = check_tied(weights);
-    if (status == ES_OK)
-        status = es_params_list(&params, config);
-    if (status == ES_OK)
-        status = load_arrays(model, weights, &params, is_new);
-    if (status == ES_OK)
-        describe(note, size, weights, &params, is_new);
+    es_status status;
+    if ((status = es_weights_check(weights, config)) < 0 ||
+        (status = check_tied(weights)) < 0 ||
+        (status = es_params_list(&params, config)) < 0 ||
+        (status = load_arrays(model, weights, &params, is_new)) < 0)
+        goto done;
+    describe(note, size, weights, &params, is_new);
+done:
     es_params_free(&params);
     return status;
 }

@@ -121,7 +121,7 @@ const char *es_weights_in_layer(int *layer, const es_weights *weights,
     return *at == '.' && *layer <= MAX_LAYER ? at + 1 : NULL;
 }
 
-es_layout es_weights_layout(const es_weights *weights, es_role role)
+es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
 {
     return weights->format ? weights->format->places[role].layout
                            : ES_LAYOUT_SAME;
