@@ -1,12 +1,13 @@
+/* What a training calls at each step: a frame is checked and copied into the
+   ring. One thread at a time; a recorder that is gone costs frames, which are
+   counted, and never the training. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS                                                               \
-    50 /* how often a waiting push looks whether we wait in vain               \
-        */
+#define SLICE_MS 50 /* how often a waiting push looks for its death */
 
 static es_status enter(es_recorder *recorder)
 {
@@ -49,9 +50,9 @@ static es_status say_why(es_recorder *recorder)
 
 /*
  * A recorder that stands still costs the training one wait, not one a frame:
- * after a drop nobody waits until a frame has found room again.
+ * after a drop nobody waits until a frame has fitted again.
  */
-static es_status write_when_room(es_recorder *recorder, const es_frame *frame,
+static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)
 {
     int64_t wait_ms = recorder->stalled ? 0 : recorder->wait_ms;
@@ -80,7 +81,7 @@ static es_status send(es_recorder *recorder, const es_frame *frame,
         return say_why(recorder);
     es_status status = ES_OK;
     if (!es_ring_write(&recorder->ring, frame, payload))
-        status = write_when_room(recorder, frame, payload);
+        status = write_when_free(recorder, frame, payload);
     recorder->stalled = status == ES_EFULL;
     return status;
 }
@@ -174,20 +175,16 @@ static es_status add_series(es_recorder *recorder, const char *name,
                             es_shape shape, es_phase phase, const char *unit)
 {
     size_t n = recorder->n_declared;
-    es_declared *declared =
-        es_resize(recorder->declared, n + 1, sizeof *declared);
-    if (!declared)
-        return es_fail(ES_ENOMEM, "out of memory");
-    recorder->declared = declared;
-    char *copy = strdup(name);
-    if (!copy)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = send_series(recorder, name, shape, phase, unit);
-    if (status < 0) {
+    char *copy = NULL;
+    es_status status;
+    if ((status = es_grow(&recorder->declared, n + 1,
+                          sizeof *recorder->declared, "a series")) < 0 ||
+        (status = es_copy_text(&copy, name)) < 0 ||
+        (status = send_series(recorder, name, shape, phase, unit)) < 0) {
         free(copy);
         return status;
     }
-    declared[n] = (es_declared){
+    recorder->declared[n] = (es_declared){
         copy, phase, shape,
         es_shape_values(shape, recorder->n_layer, recorder->n_head)};
     recorder->n_declared = n + 1;
@@ -213,11 +210,10 @@ static es_status declare(es_recorder *recorder, int *series, const char *name,
         return es_fail(ES_EARGUMENT, "%s: %s was declared with shape %s before",
                        recorder->path, name,
                        es_shape_name(recorder->declared[i].shape));
-    if (i == recorder->n_declared) {
-        es_status status = add_series(recorder, name, shape, phase, unit);
-        if (status < 0)
-            return status;
-    }
+    es_status status;
+    if (i == recorder->n_declared &&
+        (status = add_series(recorder, name, shape, phase, unit)) < 0)
+        return status;
     *series = (int)i;
     return ES_OK;
 }

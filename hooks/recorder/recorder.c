@@ -1,4 +1,9 @@
+/* The training process's side: starting the recorder process, the greeting, and
+   the end of a run. What is pushed in between is in push.c. A host may fork,
+   close our descriptors and overwrite the ring: each is survived. */
 #include "hooks/recorder/recorder_internal.h"
+
+#include "analyzer/base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,9 +131,11 @@ static es_status make_guard(es_recorder *recorder)
 static es_status new_recorder(es_recorder **out,
                               const es_recorder_options *options)
 {
-    es_recorder *recorder = calloc(1, sizeof *recorder);
-    if (!recorder)
-        return es_fail(ES_ENOMEM, "out of memory");
+    es_recorder *recorder;
+    es_status status = es_alloc(out, 1, sizeof **out, "a recorder");
+    if (status < 0)
+        return status;
+    recorder = *out;
     recorder->control.fd = -1;
     recorder->n_layer = options->run->n_layer;
     recorder->n_head = options->run->n_head;
@@ -137,15 +144,8 @@ static es_status new_recorder(es_recorder **out,
                                              : DEFAULT_WAIT_MS;
     recorder->answer_ms =
         options->answer_ms > 0 ? options->answer_ms : DEFAULT_ANSWER_MS;
-    recorder->path = strdup(options->path);
-    es_status status = recorder->path ? make_guard(recorder)
-                                      : es_fail(ES_ENOMEM, "out of memory");
-    if (status < 0) {
-        free_recorder(recorder);
-        return status;
-    }
-    *out = recorder;
-    return ES_OK;
+    status = es_copy_text(&recorder->path, options->path);
+    return status < 0 ? status : make_guard(recorder);
 }
 
 /* Four of the largest frame fit: then a full ring is one whose recorder has
@@ -253,19 +253,15 @@ es_status es_recorder_open(es_recorder **out,
 {
     es_recorder *recorder = NULL;
     *out = NULL;
-    es_status status = check_options(options);
-    if (status == ES_OK)
-        status = new_recorder(&recorder, options);
-    if (status == ES_OK)
-        status = start(recorder, options);
-    if (status == ES_OK)
-        status = await_opening(recorder);
-    if (status < 0) {
+    es_status status;
+    if ((status = check_options(options)) < 0 ||
+        (status = new_recorder(&recorder, options)) < 0 ||
+        (status = start(recorder, options)) < 0 ||
+        (status = await_opening(recorder)) < 0)
         free_recorder(recorder);
-        return status;
-    }
-    *out = recorder;
-    return ES_OK;
+    else
+        *out = recorder;
+    return status;
 }
 
 /* Until its last words or its end; gives up on a recorder that neither says

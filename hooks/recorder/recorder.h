@@ -1,7 +1,7 @@
 /**
  * Recording from a training process, which never touches SQLite: frames go
  * through a ring in shared memory to the process entropy-recorder, which owns
- * the run file. Design, section 3.
+ * the run file.
  *
  *     es_recorder *recorder = NULL;
  *     int entropy;
@@ -88,7 +88,7 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
  *   values  (n) float32, n exactly the series' number of values
  *
  * A full ring is waited for once: after a drop, frames are dropped without
- * waiting until one has found room again.
+ * waiting until one has fitted again.
  *
  * ES_OK; ES_EFULL (dropped after wait_ms, counted); ES_EBROKEN (the recorder
  * is gone, counted; the message is its own if it had one); ES_EFORK;

@@ -1,3 +1,6 @@
+/* The ring in shared memory, both sides: mapping, frames, bells (futexes), and
+   the words by which each side learns of the other's end. Nothing here waits
+   without a limit unless the caller says so. */
 #include "hooks/recorder/ring.h"
 
 #include <errno.h>
@@ -75,8 +78,9 @@ static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
     unsigned char *base =
         mmap(NULL, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        return es_fail(ES_EBROKEN, "no room to map a ring of %zu bytes: %s",
-                       capacity, strerror(errno));
+        return es_fail(ES_EBROKEN,
+                       "no address space for a ring of %zu bytes: %s", capacity,
+                       strerror(errno));
     int access = PROT_READ | PROT_WRITE;
     flags |= MAP_SHARED | MAP_FIXED;
     unsigned char *second = base + page + capacity;
@@ -221,19 +225,19 @@ bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms)
     es_ring_words *words = ring->words;
     uint64_t size = es_ring_frame_size(payload);
     int64_t deadline = es_now_ms() + ms;
-    bool room;
+    bool fits;
     atomic_store(&words->wants_space, 1);
     futex_ring(&words->bell);
     for (;;) {
         uint32_t bell = atomic_load(&words->space_bell);
         int64_t left = deadline - es_now_ms();
-        room = has_space(ring, size);
-        if (room || left <= 0)
+        fits = has_space(ring, size);
+        if (fits || left <= 0)
             break;
         futex_wait(&words->space_bell, bell, left);
     }
     atomic_store(&words->wants_space, 0);
-    return room;
+    return fits;
 }
 
 void es_ring_close(es_ring *ring, uint32_t run_status)

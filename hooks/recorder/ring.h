@@ -39,7 +39,7 @@ typedef struct es_ring_words {
 
     _Alignas(64) _Atomic uint64_t head; /* end of the last whole frame */
     _Atomic uint64_t dropped;           /* frames that found no place */
-    _Atomic uint32_t wants_space;       /* 1: the producer waits for room */
+    _Atomic uint32_t wants_space;       /* 1: the producer waits for space */
     _Atomic uint32_t closing;           /* es_ring_close */
 
     _Alignas(64) _Atomic uint64_t tail; /* end of what was released */
@@ -109,11 +109,11 @@ void es_ring_detach(es_ring *ring);
 
 /**
  * Copies a frame into the ring; frame->mark is filled in. Makes no system
- * call unless the consumer asked to be woken. False if there is no room.
+ * call unless the consumer wants to be woken. False if there is no space.
  */
 bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
 
-/** Wakes the consumer and waits until a frame has room, at most `ms`
+/** Wakes the consumer and waits until a frame fits, at most `ms`
  *  milliseconds. False if it still has none. */
 bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 

@@ -1,3 +1,5 @@
+/* The greeting and the payloads of frames as bytes: one function for each
+   measures, writes and reads, so that the two sides cannot differ. */
 #include "hooks/recorder/wire.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
+/* One frame of the ring: checked, for a bug of the training process may have
+   written it, then into the run file and to the alerts. */
 #include "hooks/recorder/process/session.h"
+
+#include "analyzer/base/checked.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +43,10 @@ static es_status record_sample(es_session *session, const es_frame *frame)
 }
 
 /* In place of what a failed transaction may have left. */
-static bool copy(char **out, const char *text)
+static es_status copy(char **out, const char *text)
 {
     free(*out);
-    *out = text ? strdup(text) : NULL;
-    return !text || *out;
+    return es_copy_text(out, text);
 }
 
 static es_status record_series(es_session *session, const es_frame *frame)
@@ -63,9 +66,11 @@ static es_status record_series(es_session *session, const es_frame *frame)
     series->n_values = es_shape_values(shape, run->n_layer, run->n_head);
     series->shape = shape;
     series->phase = (es_phase)sent.phase;
-    if (!copy(&series->name, sent.name) || !copy(&series->unit, sent.unit))
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status =
+    es_status status;
+    if ((status = copy(&series->name, sent.name)) < 0 ||
+        (status = copy(&series->unit, sent.unit)) < 0)
+        return status;
+    status =
         es_writer_series(session->writer, &series->id, session->run_id,
                          sent.name, shape, (es_phase)sent.phase, sent.unit);
     series->refused = status < 0;

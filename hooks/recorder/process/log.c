@@ -12,20 +12,23 @@
 static es_status open_again(es_session *session)
 {
     const es_run_info *run = &session->hello.run;
-    es_status status = es_session_open_file(session);
-    if (status == ES_OK) /* from a step that no sample has: none is deleted */
-        status =
-            es_writer_run(session->writer, &session->run_id, run, INT64_MAX);
-    for (size_t i = 0; status == ES_OK && i < session->tally.n_series; i++) {
-        es_recorded *series = &session->series[i];
-        if (!series->refused)
-            status = es_writer_series(
-                session->writer, &series->id, session->run_id, series->name,
-                series->shape, series->phase, series->unit);
-    }
+    es_status status;
+    status = es_session_open_file(session);
     session->alerts.writer = session->writer;
+    /* From a step that no sample has: none is deleted. */
+    if (status < 0 || (status = es_writer_run(session->writer, &session->run_id,
+                                              run, INT64_MAX)) < 0)
+        return status;
     session->alerts.run_id = session->run_id;
-    return status;
+    for (size_t i = 0; i < session->tally.n_series; i++) {
+        es_recorded *series = &session->series[i];
+        if (!series->refused &&
+            (status = es_writer_series(
+                 session->writer, &series->id, session->run_id, series->name,
+                 series->shape, series->phase, series->unit)) < 0)
+            return status;
+    }
+    return ES_OK;
 }
 
 /* After the old writer's end; `message` says why. */
@@ -33,11 +36,10 @@ static es_status go_on(es_session *session, es_severity severity,
                        const char *message, uint64_t lost)
 {
     session->n_opened++;
-    es_status status = open_again(session);
-    if (status == ES_OK)
-        status = es_session_note_number(session, "log", severity, message,
-                                        "lost", (int64_t)lost);
-    if (status == ES_OK)
+    es_status status;
+    if ((status = open_again(session)) == ES_OK &&
+        (status = es_session_note_number(session, "log", severity, message,
+                                         "lost", (int64_t)lost)) == ES_OK)
         return ES_OK;
     es_session_keep_trouble(session, status);
     es_writer_abandon(session->writer);
@@ -86,9 +88,9 @@ static void look_at_size(es_session *session)
 {
     char message[256];
     long long size = es_writer_log_bytes(session->writer);
-    if (session->log_told || size <= LOG_MOST)
+    if (session->log_reported || size <= LOG_MOST)
         return;
-    session->log_told = true;
+    session->log_reported = true;
     snprintf(message, sizeof message,
              "the write-ahead log has %lld MiB: a program reads the file "
              "without ever letting go of it: end that program",

@@ -10,6 +10,8 @@
  */
 #include "hooks/recorder/process/session.h"
 
+#include "analyzer/base/checked.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,9 +54,9 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
         (uint64_t)file.st_size > ES_HELLO_MAX)
         return es_fail(ES_EFORMAT, "no greeting from the training process");
     size_t size = (size_t)file.st_size;
-    *data = malloc(size);
-    if (!*data)
-        return es_fail(ES_ENOMEM, "out of memory");
+    es_status status = es_alloc(data, size, 1, "the greeting");
+    if (status < 0)
+        return status;
     if (pread(ES_FD_HELLO, *data, size, 0) != (ssize_t)size)
         return es_fail(ES_EFORMAT, "the greeting cannot be read");
     es_pack pack = {.mode = ES_PACK_READ, .data = *data, .size = size};
@@ -104,11 +106,11 @@ static void record(es_session *session)
 static es_status run(void)
 {
     unsigned char *strings = NULL;
-    es_session *session = calloc(1, sizeof *session);
-    if (!session)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = prepare(session, &strings);
-    if (status == ES_OK) {
+    es_session *session;
+    es_status status = es_alloc(&session, 1, sizeof *session, "a session");
+    if (status < 0)
+        return status;
+    if ((status = prepare(session, &strings)) == ES_OK) {
         record(session);
         status = (es_status)session->trouble.code;
     } else {

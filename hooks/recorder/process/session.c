@@ -1,5 +1,9 @@
+/* A recording from its opening to its end: batches of frames become
+   transactions, what fails is tried again while the training goes on, and every
+   frame is in the file or counted. */
 #include "hooks/recorder/process/session.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 
 #include <stdio.h>
@@ -26,11 +30,11 @@ es_status es_session_open_file(es_session *session)
     }
 }
 
-/* Whoever asked did not mean a training that had not begun. */
+/* A request from before the training was not meant for it. */
 static void drop_old_request(const es_session *session)
 {
     char line[256];
-    if (es_stop_asked(line, sizeof line, session->hello.path))
+    if (es_stop_requested(line, sizeof line, session->hello.path))
         fprintf(stderr,
                 "entropy-recorder: %s.stop: from before this training: "
                 "removed, not followed\n",
@@ -41,14 +45,13 @@ es_status es_session_open(es_session *session)
 {
     es_hello *hello = &session->hello;
     session->ring.name = hello->path;
+    es_status status;
     if (!hello->run.uuid) { /* known here: the file may be opened again */
-        es_status made = es_uuid_make(session->uuid);
-        if (made < 0)
-            return made;
+        if ((status = es_uuid_make(session->uuid)) < 0)
+            return status;
         hello->run.uuid = session->uuid;
     }
-    es_status status = es_session_open_file(session);
-    if (status < 0)
+    if ((status = es_session_open_file(session)) < 0)
         return status;
     drop_old_request(session);
     status = es_writer_run(session->writer, &session->run_id, &hello->run,
@@ -61,9 +64,9 @@ es_status es_session_open(es_session *session)
     size_t size = heads * sizeof(float);
     session->payload_size =
         size > 2 * ES_FRAME_TEXT_MAX ? size : 2 * ES_FRAME_TEXT_MAX;
-    session->payload = malloc(session->payload_size);
-    if (!session->payload)
-        return es_fail(ES_ENOMEM, "out of memory");
+    if ((status = es_alloc(&session->payload, session->payload_size, 1,
+                           "a frame")) < 0)
+        return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
     /* Whoever reads the run can judge it later. */
@@ -74,7 +77,7 @@ es_status es_session_open(es_session *session)
     return ES_OK;
 }
 
-/* Worth another try: the disk may have room again, a lock may be gone. */
+/* Worth another try: the disk may have space again, a lock may be gone. */
 static bool may_pass(es_status status)
 {
     return status == ES_EIO || status == ES_ENOMEM || status == ES_ELOCKED;
@@ -266,10 +269,10 @@ static void look_for_file(es_session *session)
 static void look_for_stop(es_session *session)
 {
     char line[256];
-    if (session->stop_told ||
-        !es_stop_asked(line, sizeof line, session->hello.path))
+    if (session->stop_passed ||
+        !es_stop_requested(line, sizeof line, session->hello.path))
         return;
-    session->stop_told = true;
+    session->stop_passed = true;
     es_ring_request_stop(&session->ring);
     /* Without the event the request still holds. */
     (void)!es_session_note(
@@ -360,26 +363,21 @@ static es_status write_end(es_session *session)
     char why[ES_MESSAGE_MAX + 32];
     es_alerts_keep(&session->alerts);
     snprintf(why, sizeof why, "were refused: %s", session->trouble.text);
-    es_status status = es_writer_begin(session->writer);
-    if (status == ES_OK)
-        status = note_count(session, "dropped",
-                            atomic_load(&session->ring.words->dropped),
-                            "found no place in the ring and were dropped");
-    if (status == ES_OK)
-        status = note_count(session, "refused", session->tally.refused, why);
-    if (status == ES_OK && session->corrupt)
-        status = es_session_note(session, "ring_corrupt", ES_SEVERITY_ERROR,
-                                 session->trouble.text, NULL);
-    if (status == ES_OK)
-        status = es_alerts_finish(&session->alerts);
-    if (status == ES_OK)
-        status = note_death(session);
-    if (status == ES_OK)
-        status = es_writer_end_run(session->writer, session->run_id,
-                                   final_status(session));
-    if (status == ES_OK)
-        status = es_writer_commit(session->writer);
-    if (status != ES_OK) {
+    es_status status;
+    if ((status = es_writer_begin(session->writer)) < 0 ||
+        (status = note_count(
+             session, "dropped", atomic_load(&session->ring.words->dropped),
+             "found no place in the ring and were dropped")) < 0 ||
+        (status = note_count(session, "refused", session->tally.refused, why)) <
+            0 ||
+        (session->corrupt &&
+         (status = es_session_note(session, "ring_corrupt", ES_SEVERITY_ERROR,
+                                   session->trouble.text, NULL)) < 0) ||
+        (status = es_alerts_finish(&session->alerts)) < 0 ||
+        (status = note_death(session)) < 0 ||
+        (status = es_writer_end_run(session->writer, session->run_id,
+                                    final_status(session))) < 0 ||
+        (status = es_writer_commit(session->writer)) < 0) {
         es_writer_rollback(session->writer);
         es_alerts_undo(&session->alerts);
     }

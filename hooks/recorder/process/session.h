@@ -46,15 +46,15 @@ typedef struct es_session {
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
     size_t payload_size;
-    uint64_t until;   /* where the batch being written ends at the latest */
-    uint64_t reached; /* where the last batch did end, written or not */
-    es_reply trouble; /* the first; code ES_OK: none */
-    bool corrupt;     /* the ring cannot be read any further */
-    bool complained;  /* standard error has been told of the trouble */
-    int late_tries;   /* failures since the trainer's end */
-    bool stop_told;   /* a stop request was passed on */
-    bool log_told;    /* a log that grows and grows was reported */
-    int64_t look;     /* time of the last look around */
+    uint64_t until;    /* where the batch being written ends at the latest */
+    uint64_t reached;  /* where the last batch did end, written or not */
+    es_reply trouble;  /* the first; code ES_OK: none */
+    bool corrupt;      /* the ring cannot be read any further */
+    bool complained;   /* standard error has the trouble */
+    int late_tries;    /* failures since the trainer's end */
+    bool stop_passed;  /* a stop request was passed on */
+    bool log_reported; /* a log that grows and grows was reported */
+    int64_t look;      /* time of the last look around */
 } es_session;
 
 /**
@@ -125,11 +125,11 @@ void es_session_tend_log(es_session *session);
 es_status es_session_record(es_session *session, es_frame *frame) ES_MUST_USE;
 
 /**
- * Whether somebody asked for the run in `path` to be stopped: a file of the
+ * Whether a stop of the run in `path` was requested: a file of the
  * same name with ".stop" behind it. Removes it.
  *
  *   line  (size) written: its first line, printable ASCII, may be empty
  */
-bool es_stop_asked(char *line, size_t size, const char *path);
+bool es_stop_requested(char *line, size_t size, const char *path);
 
 #endif

@@ -1,3 +1,4 @@
+/* Requests to stop: a file RUN.db.stop that somebody puts beside the run. */
 #include "hooks/recorder/process/session.h"
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ static void read_line(char *line, size_t size, int fd)
             *c = '?';
 }
 
-bool es_stop_asked(char *line, size_t size, const char *path)
+bool es_stop_requested(char *line, size_t size, const char *path)
 {
     char file[PATH_MAX];
     int n = snprintf(file, sizeof file, "%s.stop", path);
@@ -28,11 +29,11 @@ bool es_stop_asked(char *line, size_t size, const char *path)
     if (fd < 0)
         return false;
     struct stat status;
-    bool asked = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    if (asked) {
+    bool requested = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (requested) {
         read_line(line, size, fd);
         unlink(file);
     }
     close(fd);
-    return asked;
+    return requested;
 }

@@ -1,3 +1,6 @@
+/* What ends or hurries a recording, in a thread of its own: the trainer's death
+   (pidfd, socket, mapping of the ring) and signals. It only sets marks and
+   rings the bell. */
 #include "hooks/recorder/process/watch.h"
 #include "hooks/recorder/wire.h"
 
