@@ -34,10 +34,10 @@ static void add(sums *s, double value, int64_t n)
     s->squares += distance * (value - s->mean);
 }
 
-static es_spread spread_of(const sums *s, int64_t n)
+static es_probe_spread spread_of(const sums *s, int64_t n)
 {
     double deviation = n > 1 ? sqrt(s->squares / (double)(n - 1)) : (double)NAN;
-    return (es_spread){s->mean, deviation};
+    return (es_probe_spread){s->mean, deviation};
 }
 
 /** Mean of the finite values of heads first .. first + n - 1. */

@@ -6,15 +6,15 @@
 #include "hooks/trainer/train.h"
 
 /** A number over the micro-batches. */
-typedef struct es_spread {
+typedef struct es_probe_spread {
     double mean;
     double deviation; /* standard deviation of one batch's; NaN of one batch */
-} es_spread;
+} es_probe_spread;
 
 /** Entropies in nats, means over batch and queries. */
 typedef struct es_probe_layer {
-    es_spread entropy;      /* mean over the heads with a finite entropy */
-    double lowest, highest; /* head; NaN if no head's is finite */
+    es_probe_spread entropy; /* mean over the heads with a finite entropy */
+    double lowest, highest;  /* head; NaN if no head's is finite */
     /* All heads', as their rows are reduced: the largest, the sum of counts,
        or the mean over heads with a finite one; NaN likewise. */
     double series[ES_N_HEAD_SERIES];
@@ -24,7 +24,7 @@ typedef struct es_probe_layer {
 typedef struct es_probe_result {
     int64_t n_batches; /* done: fewer than asked for after a stop */
     es_start start;
-    es_spread ce; /* cross-entropy in nats */
+    es_probe_spread ce; /* cross-entropy in nats */
     int n_layers;
     es_probe_layer *layers; /* (n_layers), then one of the whole model */
     es_settings settings;   /* resolved */

@@ -1,3 +1,7 @@
+/*
+ * entropy-train verify: one step of each reference case on a back-end, and
+ * every array of it compared with what it should be.
+ */
 #include "hooks/trainer/verify.h"
 
 #include "analyzer/base/checked.h"
@@ -56,7 +60,7 @@ typedef struct run {
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* room for the largest array */
+    float *floats; /* of the largest array */
     double *values;
     size_t n_arrays, n_failed;
     double worst;
@@ -70,34 +74,38 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
     double error;
     /* What a device that has failed did not bring is not to be compared. */
     es_status status = es_model_status(r->model);
-    if (!status)
-        status = es_verify_array_read(&want, &r->it, folder, name);
-    if (status)
+    if (status != ES_OK ||
+        (status = es_verify_array_read(&want, &r->it, folder, name)) != ES_OK)
         return status;
-    if (want.n != n)
+    if (want.n != n) {
         status = es_fail(ES_EFORMAT, "%s/%s/%s.npy: %zu values, not %zu",
                          r->it.dir, folder, name, want.n, n);
-    else {
-        bool close = es_verify_close(&error, r->values, &want, &r->within);
-        r->n_arrays++;
-        r->n_failed += !close;
-        if (!close)
-            fprintf(r->out, "  %s/%s: error %.2e: fail\n", folder, name, error);
-        /* A NaN is the worst, and stays it. */
-        if (!isnan(r->worst) && !(error <= r->worst)) {
-            r->worst = error;
-            snprintf(r->worst_name, sizeof r->worst_name, "%s/%s", folder,
-                     name);
-        }
+        goto done;
     }
+    bool close = es_verify_close(&error, r->values, &want, &r->within);
+    r->n_arrays++;
+    r->n_failed += !close;
+    if (!close)
+        fprintf(r->out, "  %s/%s: error %.2e: fail\n", folder, name, error);
+    /* A NaN is the worst, and stays it. */
+    if (!isnan(r->worst) && !(error <= r->worst)) {
+        r->worst = error;
+        snprintf(r->worst_name, sizeof r->worst_name, "%s/%s", folder, name);
+    }
+done:
     es_npy_free(&want);
     return status;
 }
 
-static void widen(run *r, const float *from, size_t n)
+/* The same of floats. */
+static es_status compare_floats(run *r, const char *folder, const char *name,
+                                const float *floats, size_t n)
 {
+    if (!floats)
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
     for (size_t i = 0; i < n; i++)
-        r->values[i] = (double)from[i];
+        r->values[i] = (double)floats[i];
+    return compare(r, folder, name, n);
 }
 
 /* Parameters, and the vectors of SNorm before the step. */
@@ -110,13 +118,12 @@ static es_status set_parameters(run *r)
         const char *folder = parameter.trainable ? "params" : "state";
         es_status status =
             es_verify_array_read(&values, &r->it, folder, parameter.name);
-        if (!status)
-            status = es_npy_expect(&values, parameter.name, ES_NPY_F4,
-                                   parameter.n_dims, dims);
-        if (!status)
+        if (status == ES_OK &&
+            (status = es_npy_expect(&values, parameter.name, ES_NPY_F4,
+                                    parameter.n_dims, dims)) == ES_OK)
             status = es_model_set(r->model, i, values.data, values.n);
         es_npy_free(&values);
-        if (status)
+        if (status != ES_OK)
             return status;
     }
     return ES_OK;
@@ -169,98 +176,71 @@ static size_t n_rows(const es_model_config *config)
 
 static es_status compare_outputs(run *r)
 {
-    es_status status = compare_scalars(r);
-    if (!status)
-        status = compare_heads(r);
-    if (status)
+    const es_model_config *config = &r->it.config;
+    es_status status;
+    if ((status = compare_scalars(r)) != ES_OK ||
+        (status = compare_heads(r)) != ES_OK ||
+        (status = compare_floats(r, "out", "logits", es_model_logits(r->model),
+                                 n_logits(config))) != ES_OK)
         return status;
-    const float *logits = es_model_logits(r->model);
-    if (!logits)
-        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
-    widen(r, logits, n_logits(&r->it.config));
-    status = compare(r, "out", "logits", n_logits(&r->it.config));
-    if (status)
-        return status;
-    const float *entropy = es_model_rows(r->model, ES_ROW_ENTROPY);
-    if (!entropy)
-        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
-    widen(r, entropy, n_rows(&r->it.config));
-    return compare(r, "out", "row_entropy", n_rows(&r->it.config));
+    return compare_floats(r, "out", "row_entropy",
+                          es_model_rows(r->model, ES_ROW_ENTROPY),
+                          n_rows(config));
 }
 
-static es_status compare_gradients(run *r)
+/* Gradients; or, of arrays that are not trained, the vectors of SNorm after the
+   one power iteration. */
+static es_status compare_arrays(run *r, const char *folder, bool trainable)
 {
     es_status status = ES_OK;
-    for (size_t i = 0; !status && i < es_model_n_arrays(r->model); i++) {
+    for (size_t i = 0; status == ES_OK && i < es_model_n_arrays(r->model);
+         i++) {
         es_parameter parameter = es_model_parameter(r->model, i);
-        if (!parameter.trainable)
+        if (parameter.trainable != trainable)
             continue;
-        status = es_model_get_gradient(r->model, i, r->floats, parameter.n);
-        widen(r, r->floats, parameter.n);
-        if (!status)
-            status = compare(r, "grads", parameter.name, parameter.n);
+        status = trainable ? es_model_get_gradient(r->model, i, r->floats,
+                                                   parameter.n)
+                           : es_model_get(r->model, i, r->floats, parameter.n);
+        if (status == ES_OK)
+            status = compare_floats(r, folder, parameter.name, r->floats,
+                                    parameter.n);
     }
     return status;
 }
 
-/* The vectors of SNorm after the one power iteration. */
-static es_status compare_state(run *r)
-{
-    es_status status = ES_OK;
-    for (size_t i = 0; !status && i < es_model_n_arrays(r->model); i++) {
-        es_parameter parameter = es_model_parameter(r->model, i);
-        if (parameter.trainable)
-            continue;
-        status = es_model_get(r->model, i, r->floats, parameter.n);
-        widen(r, r->floats, parameter.n);
-        if (!status)
-            status = compare(r, "state_after", parameter.name, parameter.n);
-    }
-    return status;
-}
-
-static es_status make_room(run *r)
+/* For the largest array. */
+static es_status make_buffers(run *r)
 {
     size_t n = n_logits(&r->it.config) + n_rows(&r->it.config);
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;
-    r->floats = es_resize(NULL, n, sizeof *r->floats);
-    r->values = es_resize(NULL, n, sizeof *r->values);
-    return r->floats && r->values
-               ? ES_OK
-               : es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+    es_status status = es_alloc(&r->floats, n, sizeof *r->floats, r->it.dir);
+    return status != ES_OK
+               ? status
+               : es_alloc(&r->values, n, sizeof *r->values, r->it.dir);
 }
 
 /* Far from what fp16 can hold, for gradients as small as these cases'. */
 static const double loss_scale = 1024;
-
-static es_status run_step(run *r)
-{
-    es_status status = set_parameters(r);
-    es_model_set_loss_scale(r->model, loss_scale);
-    if (!status)
-        status = es_model_forward(r->model, &r->losses, r->it.tokens.data,
-                                  r->it.targets.data, true, true);
-    if (!status)
-        status = compare_outputs(r);
-    if (!status)
-        status = compare_state(r);
-    if (status)
-        return status;
-    es_model_zero_gradients(r->model);
-    status = es_model_backward(r->model, 1);
-    return status ? status : compare_gradients(r);
-}
 
 static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
     es_status status = es_model_new(&r->model, &r->it.config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
-    if (!status)
-        status = make_room(r);
-    return status ? status : run_step(r);
+    if (status != ES_OK || (status = make_buffers(r)) != ES_OK ||
+        (status = set_parameters(r)) != ES_OK)
+        return status;
+    es_model_set_loss_scale(r->model, loss_scale);
+    if ((status = es_model_forward(r->model, &r->losses, r->it.tokens.data,
+                                   r->it.targets.data, true, true)) != ES_OK ||
+        (status = compare_outputs(r)) != ES_OK ||
+        (status = compare_arrays(r, "state_after", false)) != ES_OK)
+        return status;
+    es_model_zero_gradients(r->model);
+    status = es_model_backward(r->model, 1);
+    return status != ES_OK ? status : compare_arrays(r, "grads", true);
 }
 
 static void verify_case(FILE *out, const char *dir, const es_ops *ops,

@@ -1,105 +1,34 @@
+/*
+ * A reference case in memory: case.json, read as settings of the trainer, and
+ * the arrays beside it.
+ */
 #include "hooks/trainer/verify_internal.h"
+
+#include "hooks/trainer/settings/settings_internal.h"
 
 #include <jansson.h>
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
-static es_status wrong_member(const char *path, const char *key,
-                              const char *kind)
-{
-    return es_fail(ES_EFORMAT, "%s: \"%s\" is not %s", path, key, kind);
-}
-
-static es_status read_int(int *out, json_t *from, const char *key,
-                          const char *path)
-{
-    json_t *value = json_object_get(from, key);
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 1 || number > INT_MAX)
-        return wrong_member(path, key, "a whole number above 0");
-    *out = (int)number;
-    return ES_OK;
-}
-
-static es_status read_double(double *out, json_t *from, const char *key,
+/* The members that are settings of the trainer are read as these are. */
+static es_status read_config(es_model_config *out, const json_t *object,
                              const char *path)
 {
-    json_t *value = json_object_get(from, key);
-    if (!json_is_number(value))
-        return wrong_member(path, key, "a number");
-    *out = json_number_value(value);
-    return ES_OK;
-}
-
-/* The place of a string among `names`, which end with NULL. */
-static es_status read_name(int *out, json_t *from, const char *key,
-                           const char *const *names, const char *path)
-{
-    const char *text = json_string_value(json_object_get(from, key));
-    for (int i = 0; text && names[i]; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = i;
-            return ES_OK;
-        }
-    return wrong_member(path, key, "one of the names it can be");
-}
-
-static es_status read_sizes(es_model_config *out, json_t *from,
-                            const char *path)
-{
-    struct {
-        const char *key;
-        int *value;
-    } sizes[] = {{"n_layer", &out->n_layer},  {"n_head", &out->n_head},
-                 {"d_model", &out->d_model},  {"ctx", &out->ctx},
-                 {"vocab", &out->vocab},      {"batch", &out->batch},
-                 {"mlp_mult", &out->mlp_mult}};
-    es_status status = ES_OK;
-    for (size_t i = 0; !status && i < sizeof sizes / sizeof sizes[0]; i++)
-        status = read_int(sizes[i].value, from, sizes[i].key, path);
-    return status;
-}
-
-static es_status read_choices(es_model_config *out, json_t *from,
-                              const char *path)
-{
-    static const char *const families[] = {"gpt2", "pythia", NULL};
-    static const char *const biases[] = {"all", "qk", "none", NULL};
-    static const char *const norms[] = {"auto", "on", "off", NULL};
-    static const char *const reductions[] = {"token", "mean", NULL};
-    int family = 0, bias = 0, norm = 0, reduce = 0;
-    es_status status = read_name(&family, from, "family", families, path);
-    if (!status)
-        status = read_name(&bias, from, "bias", biases, path);
-    if (!status)
-        status = read_name(&norm, from, "final_norm", norms, path);
-    if (!status)
-        status = read_name(&reduce, from, "ereg_reduce", reductions, path);
-    out->family = (es_family)family;
-    out->bias = (es_bias)bias;
-    out->final_norm = (es_final_norm)norm;
-    out->ereg_reduce = (es_ereg_reduce)reduce;
-    return status;
-}
-
-static es_status read_config(es_model_config *out, json_t *from,
-                             const char *path)
-{
-    es_model_config_default(out);
-    const char *arch = json_string_value(json_object_get(from, "arch"));
-    es_status status = arch ? es_arch_parse(&out->arch, arch)
-                            : wrong_member(path, "arch", "a text");
-    if (!status)
-        status = read_sizes(out, from, path);
-    if (!status)
-        status = read_choices(out, from, path);
-    if (!status)
-        status = read_double(&out->gamma, from, "gamma", path);
-    if (!status)
-        status = read_double(&out->lambda, from, "lambda", path);
-    return status ? status : es_model_config_check(out);
+    static const char *const members[] = {
+        "arch",       "family", "n_layer", "n_head",     "d_model",
+        "ctx",        "vocab",  "batch",   "mlp_mult",   "bias",
+        "final_norm", "gamma",  "lambda",  "ereg_reduce"};
+    es_settings settings;
+    es_settings_default(&settings, ES_VERB_VERIFY);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        es_status status = es_setting_read_member(
+            &settings, members[i], json_object_get(object, members[i]), path);
+        if (status != ES_OK)
+            return status;
+    }
+    *out = settings.model;
+    return es_model_config_check(out);
 }
 
 static es_status path_of(char out[PATH_MAX], const char *dir,
@@ -135,17 +64,15 @@ es_status es_verify_case_read(es_verify_case *out, const char *dir)
     json_error_t error;
     *out = (es_verify_case){.dir = dir};
     es_status status = path_of(path, dir, "", "case", ".json");
-    if (status)
+    if (status != ES_OK)
         return status;
-    json_t *from = json_load_file(path, 0, &error);
-    if (!from)
+    json_t *object = json_load_file(path, JSON_DECODE_INT_AS_REAL, &error);
+    if (!object)
         return es_fail(ES_EFORMAT, "%s: %s", path, error.text);
-    status = read_config(&out->config, from, path);
-    json_decref(from);
-    if (!status)
-        status = read_token_array(&out->tokens, out, "tokens");
-    if (!status)
+    if ((status = read_config(&out->config, object, path)) == ES_OK &&
+        (status = read_token_array(&out->tokens, out, "tokens")) == ES_OK)
         status = read_token_array(&out->targets, out, "targets");
+    json_decref(object);
     return status;
 }
 

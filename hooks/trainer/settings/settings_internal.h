@@ -19,4 +19,17 @@ bool es_setting_is_of_model(const es_option *setting);
 es_status es_setting_set(es_settings *settings, const es_option *setting,
                          const char *value, const char *where) ES_MUST_USE;
 
+/**
+ * Sets the kept setting that JSON calls `name`, with '_' for '-'.
+ *
+ *   value  read with JSON_DECODE_INT_AS_REAL; NULL: it is missing
+ *   where  what a message begins with: the file's path
+ *
+ * ES_OK; ES_EFORMAT; ES_EVERSION: there is no such setting.
+ */
+struct json_t;
+es_status es_setting_read_member(es_settings *settings, const char *name,
+                                 const struct json_t *value,
+                                 const char *where) ES_MUST_USE;
+
 #endif

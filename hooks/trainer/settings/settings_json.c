@@ -3,6 +3,7 @@
 
 #include "analyzer/base/text.h"
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,14 +34,14 @@ static const char *value_text(char number[ES_FLOAT_TEXT_MAX],
     if (!json_is_real(value))
         return NULL;
     double real = json_real_value(value);
-    if (type == ES_OPTION_REAL)
+    if (type == ES_OPTION_REAL || real != floor(real))
         return es_double_print(number, real);
     snprintf(number, ES_FLOAT_TEXT_MAX, "%.0f", real);
     return number;
 }
 
-static es_status take_member(es_settings *settings, const char *name,
-                             const json_t *value, const char *where)
+es_status es_setting_read_member(es_settings *settings, const char *name,
+                                 const json_t *value, const char *where)
 {
     char number[ES_FLOAT_TEXT_MAX], member[256];
     const es_option *setting = find_kept(name);
@@ -71,38 +72,26 @@ static es_status take_checksum(uint64_t *out, const json_t *value,
     return ES_OK;
 }
 
-static es_status take_members(es_settings *settings, json_t *object,
-                              const char *where)
-{
-    const char *name;
-    json_t *value;
-    json_object_foreach(object, name, value)
-    {
-        if (strcmp(name, CHECKSUM) == 0)
-            continue;
-        es_status status = take_member(settings, name, value, where);
-        if (status != ES_OK)
-            return status;
-    }
-    return ES_OK;
-}
-
 es_status es_settings_read_json(es_settings *settings,
                                 uint64_t *tokens_checksum, const char *json,
                                 const char *where)
 {
+    const char *name;
+    json_t *value;
     json_error_t error = {0};
     json_t *object = json_loads(
         json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
-    es_status status = ES_OK;
-    if (!json_is_object(object))
-        status = es_fail(ES_EFORMAT, "%s: no configuration: %s", where,
-                         object ? "not an object" : error.text);
-    if (status == ES_OK)
-        status = take_checksum(tokens_checksum,
-                               json_object_get(object, CHECKSUM), where);
-    if (status == ES_OK)
-        status = take_members(settings, object, where);
+    es_status status =
+        json_is_object(object)
+            ? take_checksum(tokens_checksum, json_object_get(object, CHECKSUM),
+                            where)
+            : es_fail(ES_EFORMAT, "%s: no configuration: %s", where,
+                      object ? "not an object" : error.text);
+    json_object_foreach(object, name, value)
+    {
+        if (status == ES_OK && strcmp(name, CHECKSUM) != 0)
+            status = es_setting_read_member(settings, name, value, where);
+    }
     json_decref(object);
     return status;
 }
