@@ -1,3 +1,6 @@
+/* The comparison of runs: reads what each did on held-out data and when its
+   flags began, then distances, and differences in per cent to a baseline.
+   Settings and configurations: settings.c, group.c. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -8,12 +11,10 @@
 es_status es_comparison_new(es_comparison **out,
                             const es_summary_options *options)
 {
-    es_comparison *comparison = calloc(1, sizeof *comparison);
-    if (!comparison)
-        return es_fail(ES_ENOMEM, "out of memory for a comparison");
-    comparison->step = options->step;
-    *out = comparison;
-    return ES_OK;
+    es_status status = es_alloc(out, 1, sizeof **out, "a comparison");
+    if (status == ES_OK)
+        (*out)->step = options->step;
+    return status;
 }
 
 static void clear_run(es_compared *run)
@@ -42,20 +43,19 @@ void es_comparison_free(es_comparison *comparison)
 static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
 {
     static const char *const names[] = {"ce", "loss"};
-    es_status status = ES_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        status = es_reader_find(reader, run, names[i], ES_PHASE_EVAL, out);
-        if (!status && out->n_values == 1 && out->last_step != ES_UNKNOWN)
+        es_status status =
+            es_reader_find(reader, run, names[i], ES_PHASE_EVAL, out);
+        if (status == ES_OK && out->n_values == 1 &&
+            out->last_step != ES_UNKNOWN)
             return ES_OK;
-        if (status && status != ES_ENOTFOUND)
+        if (status < 0 && status != ES_ENOTFOUND)
             return status;
     }
-    return status ? status
-                  : es_fail(ES_ENOTFOUND, "%s: no evaluation",
-                            es_reader_path(reader));
+    return es_fail(ES_ENOTFOUND, "%s: no evaluation", es_reader_path(reader));
 }
 
-static void take_evaluation(es_compared *to, int64_t step, float ce)
+static void add_evaluation(es_compared *to, int64_t step, float ce)
 {
     float ppl = (float)exp(ce);
     if (es_is_missing(ce))
@@ -80,11 +80,12 @@ static es_status read_evaluations(es_compared *to, es_reader *reader,
         (es_evaluation){.step = ES_UNKNOWN, .ppl = es_missing()};
     to->final.ppl = to->summary->eval_ppl;
     es_status status = find_evaluations(&series, reader, run);
-    if (status)
+    if (status < 0)
         return status == ES_ENOTFOUND ? ES_OK : status;
     status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, last);
-    while (!status && !(status = es_cursor_next(cursor, &step, &value)))
-        take_evaluation(to, step, *value);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &value)) == ES_OK)
+        add_evaluation(to, step, *value);
     es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
 }
@@ -111,25 +112,10 @@ static es_status sort_values(es_compared *to)
 {
     const es_run_summary *summary = to->summary;
     size_t n = summary->n_rows * summary->n_columns;
-    to->sorted = es_resize(NULL, n, sizeof *to->sorted);
-    if (!to->sorted)
-        return es_fail(ES_ENOMEM, "out of memory for a sample of %zu values",
-                       n);
-    es_stats_distribution(&to->entropy, to->sorted, summary->values, n);
-    return ES_OK;
-}
-
-static es_status reserve(es_comparison *comparison)
-{
-    if (comparison->n_runs < comparison->capacity)
-        return ES_OK;
-    size_t capacity = comparison->capacity ? 2 * comparison->capacity : 16;
-    es_compared *grown = es_resize(comparison->runs, capacity, sizeof *grown);
-    if (!grown)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", capacity);
-    comparison->runs = grown;
-    comparison->capacity = capacity;
-    return ES_OK;
+    es_status status = es_alloc(&to->sorted, n, sizeof *to->sorted, "a sample");
+    if (status == ES_OK)
+        es_stats_distribution(&to->entropy, to->sorted, summary->values, n);
+    return status;
 }
 
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
@@ -141,16 +127,15 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
         return es_fail(ES_EUSAGE,
                        "%s: a baseline is one run, and this file has %zu",
                        summary->path, summary->n_in_file);
-    es_status status = reserve(comparison);
-    if (!status)
-        status = read_evaluations(
-            &to, reader, run,
-            comparison->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step);
-    if (!status)
-        status = es_run_settings_read(&to, reader, run);
-    if (!status)
-        status = sort_values(&to);
-    if (status) {
+    es_status status;
+    if ((status = es_grow(&comparison->runs, comparison->n_runs + 1,
+                          sizeof *comparison->runs, "runs")) < 0 ||
+        (status = read_evaluations(
+             &to, reader, run,
+             comparison->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step)) <
+            0 ||
+        (status = es_run_settings_read(&to, reader, run)) < 0 ||
+        (status = sort_values(&to)) < 0) {
         clear_run(&to);
         return status;
     }
@@ -165,7 +150,7 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
 
 /* --- all of them ----------------------------------------------------------*/
 
-void es_comparison_measure(es_comparison *comparison)
+static void measure_distances(es_comparison *comparison)
 {
     const es_distribution *to =
         &comparison->runs[comparison->reference].entropy;
@@ -183,18 +168,18 @@ static es_status put_in_order(es_comparison *comparison,
 {
     es_compared *runs = comparison->runs;
     for (size_t i = 0; i < comparison->n_runs; i++) {
-        size_t at = i;
-        while (at < comparison->n_runs && runs[at].summary != order[i])
-            at++;
-        if (at == comparison->n_runs)
+        size_t k = i;
+        while (k < comparison->n_runs && runs[k].summary != order[i])
+            k++;
+        if (k == comparison->n_runs)
             return es_fail(ES_EARGUMENT, "a run that is not compared");
         es_compared other = runs[i];
-        runs[i] = runs[at];
-        runs[at] = other;
-        if (comparison->reference == at)
+        runs[i] = runs[k];
+        runs[k] = other;
+        if (comparison->reference == k)
             comparison->reference = i;
         else if (comparison->reference == i)
-            comparison->reference = at;
+            comparison->reference = k;
     }
     if (!comparison->has_baseline)
         comparison->reference = 0;
@@ -207,47 +192,46 @@ es_status es_comparison_finish(es_comparison *comparison,
 {
     if (baseline && !comparison->has_baseline)
         return es_fail(ES_ENOTFOUND,
-                       "%s: no baseline was read: there is nothing to hold "
-                       "the runs against",
+                       "%s: no baseline was read: there is nothing to compare "
+                       "the runs with",
                        baseline);
     if (comparison->n_runs == 0)
         return ES_OK;
-    es_status status = put_in_order(comparison, order);
-    if (!status)
-        status = es_comparison_find_differences(comparison);
-    if (!status)
-        status = es_comparison_group(comparison);
-    if (!status)
-        es_comparison_measure(comparison);
-    return status;
+    es_status status;
+    if ((status = put_in_order(comparison, order)) < 0 ||
+        (status = es_comparison_find_differences(comparison)) < 0 ||
+        (status = es_comparison_group(comparison)) < 0)
+        return status;
+    measure_distances(comparison);
+    return ES_OK;
 }
 
 /* --- against a baseline ---------------------------------------------------*/
 
 /* Per cent by which a is larger. */
-static es_measure percent(es_measure a, es_measure b)
+static es_compare_number percent(es_compare_number a, es_compare_number b)
 {
-    return (es_measure){.value = 100 * (a.value / b.value - 1),
-                        .missing = a.missing || b.missing};
+    return (es_compare_number){.value = 100 * (a.value / b.value - 1),
+                               .missing = a.missing || b.missing};
 }
 
-static es_measure of_float(float value)
+static es_compare_number of_float(float value)
 {
-    return (es_measure){.value = value, .missing = es_is_missing(value)};
+    return (es_compare_number){.value = value, .missing = es_is_missing(value)};
 }
 
 /* A mean over none is missing, unless there are such that are not finite. */
-static es_measure of_mean(const es_summary *summary)
+static es_compare_number of_mean(const es_summary *summary)
 {
-    return (es_measure){.value = summary->mean,
-                        .missing =
-                            summary->n_finite == 0 && summary->nonfinite == 0};
+    return (es_compare_number){.value = summary->mean,
+                               .missing = summary->n_finite == 0 &&
+                                          summary->nonfinite == 0};
 }
 
-static es_measure points(double a, double b)
+static es_compare_number points(double a, double b)
 {
     double value = 100 * (a - b);
-    return (es_measure){.value = value, .missing = isnan(value)};
+    return (es_compare_number){.value = value, .missing = isnan(value)};
 }
 
 static void compare_bands(es_relative *out, const es_bands *a,

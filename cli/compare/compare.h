@@ -1,5 +1,5 @@
 /**
- * Runs held against each other: in which settings they differ, how well each
+ * Runs compared with each other: in which settings they differ, how well each
  * did on held-out data, when it went wrong, how far their entropies lie apart;
  * and the seeds of one configuration taken together.
  *
@@ -29,7 +29,7 @@ void es_comparison_free(es_comparison *comparison); /* NULL is fine */
  *
  *   reader, run  where it was read; its evaluations are read now
  *   summary      judged; borrowed until the comparison is freed
- *   baseline     the others are held against this one
+ *   baseline     the others are compared with this one
  *
  * ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT,
  * ES_EIO (damaged), ES_ENOMEM. A run that fails is not in the comparison.
@@ -42,7 +42,7 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
  * Once, after the last run, when the m of all summaries is final.
  *
  *   order     the summaries, in the order in which to show the runs
- *   baseline  the file that should have given one; NULL: none was asked for
+ *   baseline  the file that should have given one; NULL: there is none
  *
  * ES_OK; ES_ENOTFOUND (no baseline came); ES_EARGUMENT (other summaries);
  * ES_ENOMEM.

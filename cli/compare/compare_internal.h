@@ -68,7 +68,7 @@ typedef struct es_difference {
 struct es_comparison {
     int64_t step;      /* of the summaries */
     es_compared *runs; /* (n_runs) */
-    size_t n_runs, capacity;
+    size_t n_runs;
     bool has_baseline;
     size_t reference; /* run: the baseline, or 0 */
 
@@ -81,16 +81,16 @@ struct es_comparison {
 };
 
 /** A number that may not be known; NaN, if it is not missing, is a value. */
-typedef struct es_measure {
+typedef struct es_compare_number {
     double value;
     bool missing;
-} es_measure;
+} es_compare_number;
 
-/** A run or a configuration, held against the baseline's. */
+/** A run or a configuration, compared with the baseline's. */
 typedef struct es_relative {
-    es_measure final, best;       /* per cent of perplexity */
-    es_measure bands[ES_N_BANDS]; /* percentage points */
-    es_measure balanced;
+    es_compare_number final, best;       /* per cent of perplexity */
+    es_compare_number bands[ES_N_BANDS]; /* percentage points */
+    es_compare_number balanced;
     es_delay later[ES_N_FLAG_KINDS];
 } es_relative;
 
@@ -118,9 +118,6 @@ es_status es_comparison_find_differences(es_comparison *comparison) ES_MUST_USE;
 
 /** Fills in configurations, and each run's. ES_OK or ES_ENOMEM. */
 es_status es_comparison_group(es_comparison *comparison) ES_MUST_USE;
-
-/** Distances of every other run to the reference. */
-void es_comparison_measure(es_comparison *comparison);
 
 /** The value of a difference in a run; NULL: absent. */
 static inline const es_run_setting *

@@ -1,3 +1,4 @@
+/* Configurations: runs that differ in the seed alone, taken together. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -33,13 +34,13 @@ static size_t place(es_comparison *comparison, size_t run)
     return i;
 }
 
-static void add_bands(es_bands *to, const es_bands *of)
+static void add_bands(es_bands *to, const es_bands *more)
 {
     for (int band = 0; band < ES_N_BANDS; band++)
-        to->counts[band] += of->counts[band];
-    to->nonfinite += of->nonfinite;
-    to->missing += of->missing;
-    to->n_heads += of->n_heads;
+        to->counts[band] += more->counts[band];
+    to->nonfinite += more->nonfinite;
+    to->missing += more->missing;
+    to->n_heads += more->n_heads;
 }
 
 /* The perplexity that a run ended with. One whose loss is not finite any more
@@ -51,7 +52,7 @@ static float final_of(const es_compared *run)
     return ended || es_is_missing(run->final.ppl) ? run->final.ppl : loss;
 }
 
-/* final, best: room for a float a run each. */
+/* final, best: (n_runs) workspace */
 static void summarise(es_comparison *comparison, size_t index, float *final,
                       float *best)
 {
@@ -74,18 +75,18 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
 es_status es_comparison_group(es_comparison *comparison)
 {
     size_t n = comparison->n_runs;
-    float *room = es_resize(NULL, n, 2 * sizeof *room);
-    comparison->configurations =
-        es_resize(NULL, n, sizeof *comparison->configurations);
-    if (!room || !comparison->configurations) {
-        free(room);
-        return es_fail(ES_ENOMEM, "out of memory for %zu configurations", n);
-    }
+    float *space;
+    es_status status;
+    if ((status = es_alloc(&comparison->configurations, n,
+                           sizeof *comparison->configurations,
+                           "configurations")) < 0 ||
+        (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
+        return status;
     for (size_t i = 0; i < n; i++)
         comparison->runs[i].configuration = place(comparison, i);
     for (size_t i = 0; i < comparison->n_configurations; i++)
-        summarise(comparison, i, room, room + n);
-    free(room);
+        summarise(comparison, i, space, space + n);
+    free(space);
     return ES_OK;
 }
 

@@ -1,3 +1,4 @@
+/* The member "comparison" of --json, as cli/compare/compare.h describes it. */
 #include "cli/compare/compare_internal.h"
 #include "cli/output/json_members.h"
 
@@ -9,7 +10,16 @@ static void begin(FILE *stream, const char *name, bool first)
     fputc('{', stream);
 }
 
-static void put_measure(FILE *stream, const char *name, es_measure measure)
+static void begin_counted(FILE *stream, const char *name, size_t n_finite,
+                          size_t nonfinite, size_t missing)
+{
+    begin(stream, name, false);
+    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu,\"missing\":%zu", n_finite,
+            nonfinite, missing);
+}
+
+static void put_percent(FILE *stream, const char *name,
+                        es_compare_number measure)
 {
     es_json_number(stream, name, measure.missing ? (double)NAN : measure.value,
                    measure.missing ? "missing" : "nan");
@@ -36,40 +46,44 @@ static es_status put_key(FILE *stream, const char *key, bool first)
 /* The values of a run in which runs differ; of a configuration those that its
    runs share. */
 static es_status put_settings(FILE *stream, const es_comparison *comparison,
-                              size_t run, bool shared)
+                              size_t run, bool shared, bool name_first)
 {
-    es_status status = ES_OK;
+    es_status status;
     bool first = true;
-    for (size_t i = 0; i < comparison->n_differences && !status; i++) {
+    begin(stream, "settings", name_first);
+    for (size_t i = 0; i < comparison->n_differences; i++) {
         const es_difference *difference = &comparison->differences[i];
         const es_run_setting *value = es_comparison_value(comparison, run, i);
         if (!value || (shared && (difference->seed || difference->incidental)))
             continue;
-        status = put_key(stream, difference->key, first);
-        first = false;
+        if ((status = put_key(stream, difference->key, first)) < 0)
+            return status;
         fputc(':', stream);
-        if (!status)
-            status = put_value(stream, value);
+        if ((status = put_value(stream, value)) < 0)
+            return status;
+        first = false;
     }
-    return status;
+    fputc('}', stream);
+    return ES_OK;
 }
 
 static es_status put_keys(FILE *stream, const es_comparison *comparison,
                           const char *name, bool incidental)
 {
-    es_status status = ES_OK;
     bool first = true;
     es_json_name(stream, name, false);
     fputc('[', stream);
-    for (size_t i = 0; i < comparison->n_differences && !status; i++) {
+    for (size_t i = 0; i < comparison->n_differences; i++) {
         const es_difference *difference = &comparison->differences[i];
         if (difference->incidental != incidental)
             continue;
-        status = put_key(stream, difference->key, first);
+        es_status status = put_key(stream, difference->key, first);
+        if (status < 0)
+            return status;
         first = false;
     }
     fputc(']', stream);
-    return status;
+    return ES_OK;
 }
 
 /* --- runs -----------------------------------------------------------------*/
@@ -89,9 +103,8 @@ static void put_evaluations(FILE *stream, const es_compared *run)
 static void put_entropy(FILE *stream, const es_distribution *entropy)
 {
     const char *unknown = entropy->nonfinite ? "nan" : "missing";
-    begin(stream, "entropy", false);
-    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu,\"missing\":%zu",
-            entropy->n_finite, entropy->nonfinite, entropy->missing);
+    begin_counted(stream, "entropy", entropy->n_finite, entropy->nonfinite,
+                  entropy->missing);
     es_json_number(stream, "q25", es_stats_quantile(entropy, 0.25), unknown);
     es_json_number(stream, "median", es_stats_quantile(entropy, 0.5), unknown);
     es_json_number(stream, "q75", es_stats_quantile(entropy, 0.75), unknown);
@@ -123,7 +136,7 @@ static void put_distance(FILE *stream, const es_compared *run, size_t to)
     fputc('}', stream);
 }
 
-static void put_points(FILE *stream, const es_measure *bands)
+static void put_points(FILE *stream, const es_compare_number *bands)
 {
     es_json_name(stream, "bands_points", false);
     fputc('[', stream);
@@ -143,10 +156,10 @@ static void put_relative(FILE *stream, const es_relative *relative, size_t to)
 {
     begin(stream, "relative", false);
     fprintf(stream, "\"to\":%zu", to);
-    put_measure(stream, "final_percent", relative->final);
-    put_measure(stream, "best_percent", relative->best);
+    put_percent(stream, "final_percent", relative->final);
+    put_percent(stream, "best_percent", relative->best);
     put_points(stream, relative->bands);
-    put_measure(stream, "balanced_points", relative->balanced);
+    put_percent(stream, "balanced_points", relative->balanced);
 }
 
 static void put_later(FILE *stream, const es_relative *relative)
@@ -168,9 +181,9 @@ static es_status put_run(FILE *stream, const es_comparison *comparison,
     const size_t to = comparison->reference;
     es_relative relative;
     fputs(index ? ",\n{" : "\n{", stream);
-    begin(stream, "settings", true);
-    es_status status = put_settings(stream, comparison, index, false);
-    fputc('}', stream);
+    es_status status = put_settings(stream, comparison, index, false, true);
+    if (status < 0)
+        return status;
     es_json_integer(stream, "configuration", (int64_t)run->configuration);
     put_evaluations(stream, run);
     put_entropy(stream, &run->entropy);
@@ -183,7 +196,7 @@ static es_status put_run(FILE *stream, const es_comparison *comparison,
         fputc('}', stream);
     }
     fputc('}', stream);
-    return status;
+    return ES_OK;
 }
 
 /* --- configurations -------------------------------------------------------*/
@@ -192,9 +205,8 @@ static void put_summary(FILE *stream, const char *name,
                         const es_summary *summary)
 {
     const char *unknown = summary->nonfinite ? "nan" : "missing";
-    begin(stream, name, false);
-    fprintf(stream, "\"n\":%zu,\"nonfinite\":%zu,\"missing\":%zu",
-            summary->n_finite, summary->nonfinite, summary->missing);
+    begin_counted(stream, name, summary->n_finite, summary->nonfinite,
+                  summary->missing);
     es_json_number(stream, "mean", summary->mean, unknown);
     es_json_number(stream, "std", summary->std,
                    summary->n_finite ? "missing" : unknown);
@@ -231,9 +243,10 @@ put_configuration(FILE *stream, const es_comparison *comparison, size_t index)
     const es_configuration *one = &comparison->configurations[index];
     fputs(index ? ",\n{" : "\n{", stream);
     put_members(stream, comparison, index);
-    begin(stream, "settings", false);
-    es_status status = put_settings(stream, comparison, one->first, true);
-    fputc('}', stream);
+    es_status status =
+        put_settings(stream, comparison, one->first, true, false);
+    if (status < 0)
+        return status;
     put_summary(stream, "final", &one->final);
     put_summary(stream, "best", &one->best);
     put_pooled(stream, &one->bands);
@@ -246,7 +259,7 @@ put_configuration(FILE *stream, const es_comparison *comparison, size_t index)
         fputc('}', stream);
     }
     fputc('}', stream);
-    return status;
+    return ES_OK;
 }
 
 /* --- distances ------------------------------------------------------------*/
@@ -287,26 +300,28 @@ static void put_distances(FILE *stream, const es_comparison *comparison)
 
 es_status es_comparison_json(const es_comparison *comparison, FILE *stream)
 {
-    es_status status = ES_OK;
+    es_status status;
     begin(stream, "comparison", false);
     fprintf(stream, "\"reference\":%zu,\"baseline\":", comparison->reference);
     fprintf(stream, comparison->has_baseline ? "%zu" : "null",
             comparison->reference);
-    if ((status = put_keys(stream, comparison, "differing", false)) ||
-        (status = put_keys(stream, comparison, "incidental", true)))
+    if ((status = put_keys(stream, comparison, "differing", false)) < 0 ||
+        (status = put_keys(stream, comparison, "incidental", true)) < 0)
         return status;
     es_json_name(stream, "runs", false);
     fputc('[', stream);
-    for (size_t i = 0; i < comparison->n_runs && !status; i++)
-        status = put_run(stream, comparison, i);
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        if ((status = put_run(stream, comparison, i)) < 0)
+            return status;
     fputs("]", stream);
     es_json_name(stream, "configurations", false);
     fputc('[', stream);
-    for (size_t i = 0; i < comparison->n_configurations && !status; i++)
-        status = put_configuration(stream, comparison, i);
+    for (size_t i = 0; i < comparison->n_configurations; i++)
+        if ((status = put_configuration(stream, comparison, i)) < 0)
+            return status;
     fputs("]", stream);
     if (comparison->n_runs > 0)
         put_distances(stream, comparison);
     fputs("}\n", stream);
-    return status;
+    return ES_OK;
 }

@@ -1,109 +1,107 @@
+/* The tables of --compare: runs, and the runs against the baseline; the others
+   are in print_groups.c. Columns that say nothing are left out. */
 #include "cli/compare/print_internal.h"
 
 #include "analyzer/base/value.h"
 #include <inttypes.h>
 #include <math.h>
 
+#define NAME_WIDTH 16 /* columns: a shorter name hardly identifies a run */
+
+static const char *onset_title(char out[32], int kind)
+{
+    snprintf(out, 32, "%s at", es_flag_name((es_flag_kind)kind));
+    return out;
+}
+
 /* --- runs -----------------------------------------------------------------*/
 
-static bool distances_are_columns(const es_layout *has)
+static void put_results(es_sheet *sheet, const es_compare_layout *layout,
+                        size_t index)
 {
-    return !has->matrix && !has->comparison->has_baseline &&
-           has->comparison->n_runs > 1;
-}
-
-static void add_results(es_sheet *sheet, const es_layout *has)
-{
-    es_sheet_add_settings(sheet, has->comparison, false);
-    es_sheet_number_column(sheet, has->evaluated ? "eval ppl" : "ppl");
-    if (has->best) {
-        es_sheet_number_column(sheet, "best");
-        es_sheet_number_column(sheet, "at");
-    }
-    es_sheet_add_bands(sheet);
-    if (has->nonfinite)
-        es_sheet_number_column(sheet, "NaN heads");
-}
-
-static void put_results(es_sheet *sheet, const es_layout *has, size_t index)
-{
-    const es_compared *run = &has->comparison->runs[index];
+    const es_compared *run = &layout->comparison->runs[index];
     const es_bands *bands = &run->summary->bands;
-    es_sheet_put_settings(sheet, has->comparison, index, false);
-    es_sheet_put_measured(sheet,
-                          has->evaluated ? run->final.ppl : run->summary->ppl);
-    if (has->best) {
-        es_sheet_put_measured(sheet, run->best.ppl);
-        es_sheet_put_step(sheet, run->best.step);
+    es_compare_put_settings(sheet, layout->comparison, index, false);
+    if (layout->evaluated)
+        es_sheet_put_measured(sheet, "eval ppl", run->final.ppl);
+    else
+        es_sheet_put_measured(sheet, "ppl", run->summary->ppl);
+    if (layout->best) {
+        es_sheet_put_measured(sheet, "best", run->best.ppl);
+        es_sheet_put_step(sheet, "at", run->best.step);
     }
-    for (int band = 0; band < ES_N_BANDS; band++)
-        es_sheet_put_share(sheet, bands, band);
-    if (has->nonfinite)
-        es_sheet_put(sheet, "%zu", bands->nonfinite);
+    es_compare_put_bands(sheet, bands);
+    if (layout->nonfinite)
+        es_sheet_put(sheet, "NaN heads", "%zu", bands->nonfinite);
 }
 
-static void add_onsets(es_sheet *sheet, const es_layout *has)
+/* "240"; "80w 240": a warning since 80, an error since 240; "80w"; "(240)":
+   over by the end. */
+static void put_onset(es_sheet *sheet, const char *title, const es_onset *onset)
 {
-    es_sheet_add_onsets(sheet, has);
-    if (distances_are_columns(has)) {
-        es_sheet_number_column(sheet, "KS");
-        es_sheet_number_column(sheet, "W1");
-    }
+    const char *open = onset->stands ? "" : "(";
+    const char *end = onset->stands ? "" : ")";
+    if (onset->n_episodes == 0)
+        es_sheet_put(sheet, title, "-");
+    else if (onset->error == ES_UNKNOWN)
+        es_sheet_put(sheet, title, "%s%" PRId64 "w%s", open, onset->any, end);
+    else if (onset->error == onset->any)
+        es_sheet_put(sheet, title, "%s%" PRId64 "%s", open, onset->error, end);
+    else
+        es_sheet_put(sheet, title, "%s%" PRId64 "w %" PRId64 "%s", open,
+                     onset->any, onset->error, end);
 }
 
-static void put_onsets(es_sheet *sheet, const es_layout *has, size_t index)
+static void put_onsets(es_sheet *sheet, const es_compare_layout *layout,
+                       size_t index)
 {
-    const es_compared *run = &has->comparison->runs[index];
+    const es_comparison *comparison = layout->comparison;
+    const es_compared *run = &comparison->runs[index];
+    char title[32];
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (has->onsets[kind])
-            es_sheet_put_onset(sheet, &run->onsets[kind]);
-    if (distances_are_columns(has)) {
-        es_sheet_put_distance(sheet, run->ks);
-        es_sheet_put_distance(sheet, run->wasserstein);
+        if (layout->onsets[kind])
+            put_onset(sheet, onset_title(title, kind), &run->onsets[kind]);
+    if (!layout->matrix && !comparison->has_baseline &&
+        comparison->n_runs > 1) {
+        es_compare_put_distance(sheet, "KS", run->ks);
+        es_compare_put_distance(sheet, "W1", run->wasserstein);
     }
 }
 
-static void fill_runs(es_sheet *sheet, const es_layout *has, bool results,
-                      bool onsets)
+static void fill_runs(es_sheet *sheet, const es_compare_layout *layout,
+                      bool results, bool onsets)
 {
-    es_sheet_add_names(sheet, has);
-    if (results)
-        add_results(sheet, has);
-    if (onsets)
-        add_onsets(sheet, has);
-    for (size_t i = 0; i < has->comparison->n_runs; i++) {
-        es_sheet_put_names(sheet, has, i);
+    for (size_t i = 0; i < layout->comparison->n_runs; i++) {
+        es_sheet_begin_row(sheet);
+        es_compare_put_names(sheet, layout, i);
         if (results)
-            put_results(sheet, has, i);
+            put_results(sheet, layout, i);
         if (onsets)
-            put_onsets(sheet, has, i);
+            put_onsets(sheet, layout, i);
     }
-}
-
-static es_status print_sheet(es_sheet *sheet, FILE *stream,
-                             const es_layout *has)
-{
-    es_status status = es_sheet_print(sheet, stream, has->options);
-    es_sheet_free(sheet);
-    return status;
 }
 
 /* Two tables where a terminal is too narrow for one. */
-static es_status print_runs(FILE *stream, const es_layout *has)
+static es_status print_runs(FILE *stream, const es_compare_layout *layout)
 {
     es_sheet whole = {0}, results = {0}, onsets = {0};
-    const int width = has->options->width;
-    fill_runs(&whole, has, true, true);
-    if (width == 0 || es_sheet_width(&whole, NAME_WIDTH) <= (size_t)width)
-        return print_sheet(&whole, stream, has);
-    es_sheet_free(&whole);
-    fill_runs(&results, has, true, false);
-    es_status status = print_sheet(&results, stream, has);
-    fill_runs(&onsets, has, false, true);
-    if (!status && onsets.n_columns > (has->files ? 2 : 1)) {
-        fputc('\n', stream);
-        status = es_sheet_print(&onsets, stream, has->options);
+    const size_t width = (size_t)layout->options->width;
+    es_status status;
+    fill_runs(&whole, layout, true, true);
+    if (width == 0 || es_sheet_width(&whole, NAME_WIDTH) <= width) {
+        status = es_sheet_print(&whole, stream, layout->options);
+        goto done;
     }
+    fill_runs(&results, layout, true, false);
+    fill_runs(&onsets, layout, false, true);
+    status = es_sheet_print(&results, stream, layout->options);
+    if (status == ES_OK && onsets.n_columns > (layout->files ? 2 : 1)) {
+        fputc('\n', stream);
+        status = es_sheet_print(&onsets, stream, layout->options);
+    }
+done:
+    es_sheet_free(&whole);
+    es_sheet_free(&results);
     es_sheet_free(&onsets);
     return status;
 }
@@ -111,78 +109,66 @@ static es_status print_runs(FILE *stream, const es_layout *has)
 /* --- against the baseline -------------------------------------------------*/
 
 /* Between errors where both have one, else between what is first of any. */
-static void put_later(es_sheet *sheet, const es_onset *onset,
+static void put_later(es_sheet *sheet, const char *title, const es_onset *onset,
                       const es_onset *baseline, const es_delay *later)
 {
     if (onset->n_episodes == 0 && baseline->n_episodes == 0)
-        es_sheet_put(sheet, "-");
+        es_sheet_put(sheet, title, "-");
     else if (baseline->n_episodes == 0)
-        es_sheet_put(sheet, onset->error == ES_UNKNOWN ? "new w" : "new");
+        es_sheet_put(sheet, title, "new%s",
+                     onset->error == ES_UNKNOWN ? " w" : "");
     else if (onset->n_episodes == 0)
-        es_sheet_put(sheet, baseline->error == ES_UNKNOWN ? "gone w" : "gone");
+        es_sheet_put(sheet, title, "gone%s",
+                     baseline->error == ES_UNKNOWN ? " w" : "");
     else if (later->error == ES_UNKNOWN)
-        es_sheet_put(sheet, "%+" PRId64 "w", later->any);
+        es_sheet_put(sheet, title, "%+" PRId64 "w", later->any);
     else
-        es_sheet_put(sheet, "%+" PRId64, later->error);
+        es_sheet_put(sheet, title, "%+" PRId64, later->error);
 }
 
-static void put_p(es_sheet *sheet, double p)
+static void put_relative(es_sheet *sheet, const es_compare_layout *layout,
+                         size_t index)
 {
-    if (isnan(p))
-        es_sheet_put(sheet, "-");
-    else
-        es_sheet_put(sheet, "%.2g", p);
-}
-
-static void add_relative_columns(es_sheet *sheet, const es_layout *has)
-{
-    es_sheet_add_names(sheet, has);
-    if (has->evaluated)
-        es_sheet_number_column(sheet, "eval ppl");
-    if (has->evaluated && has->best)
-        es_sheet_number_column(sheet, "best");
-    es_sheet_add_bands(sheet);
-    es_sheet_add_onsets(sheet, has);
-    es_sheet_number_column(sheet, "KS");
-    es_sheet_number_column(sheet, "p");
-    es_sheet_number_column(sheet, "W1");
-}
-
-static void put_relative(es_sheet *sheet, const es_layout *has, size_t index)
-{
-    const es_comparison *comparison = has->comparison;
+    const es_comparison *comparison = layout->comparison;
     const es_compared *run = &comparison->runs[index];
     const es_compared *baseline = &comparison->runs[comparison->reference];
+    char title[32];
     es_relative by;
     es_compare_runs(&by, run, baseline);
-    es_sheet_put_names(sheet, has, index);
-    if (has->evaluated)
-        es_sheet_put_signed(sheet, by.final, 2, "%");
-    if (has->evaluated && has->best)
-        es_sheet_put_signed(sheet, by.best, 2, "%");
+    es_sheet_begin_row(sheet);
+    es_compare_put_names(sheet, layout, index);
+    if (layout->evaluated)
+        es_compare_put_signed(sheet, "eval ppl", by.final, 2, "%");
+    if (layout->evaluated && layout->best)
+        es_compare_put_signed(sheet, "best", by.best, 2, "%");
     for (int band = 0; band < ES_N_BANDS; band++)
-        es_sheet_put_signed(sheet, by.bands[band], 1, "");
+        es_compare_put_signed(sheet, es_compare_band_title(band),
+                              by.bands[band], 1, "");
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (has->onsets[kind])
-            put_later(sheet, &run->onsets[kind], &baseline->onsets[kind],
-                      &by.later[kind]);
-    es_sheet_put_distance(sheet, run->ks);
-    put_p(sheet, run->p);
-    es_sheet_put_distance(sheet, run->wasserstein);
+        if (layout->onsets[kind])
+            put_later(sheet, onset_title(title, kind), &run->onsets[kind],
+                      &baseline->onsets[kind], &by.later[kind]);
+    es_compare_put_distance(sheet, "KS", run->ks);
+    if (isnan(run->p))
+        es_sheet_put(sheet, "p", "-");
+    else
+        es_sheet_put(sheet, "p", "%.2g", run->p);
+    es_compare_put_distance(sheet, "W1", run->wasserstein);
 }
 
-static es_status print_relative(FILE *stream, const es_layout *has)
+static es_status print_relative(FILE *stream, const es_compare_layout *layout)
 {
+    const es_comparison *comparison = layout->comparison;
     es_sheet sheet = {0};
-    const es_comparison *comparison = has->comparison;
     fputs("\nagainst the baseline: perplexity in per cent, bands in points, "
           "onsets in steps\n",
           stream);
-    add_relative_columns(&sheet, has);
     for (size_t i = 0; i < comparison->n_runs; i++)
         if (i != comparison->reference)
-            put_relative(&sheet, has, i);
-    return print_sheet(&sheet, stream, has);
+            put_relative(&sheet, layout, i);
+    es_status status = es_sheet_print(&sheet, stream, layout->options);
+    es_sheet_free(&sheet);
+    return status;
 }
 
 /* --- all of it ------------------------------------------------------------*/
@@ -190,19 +176,19 @@ static es_status print_relative(FILE *stream, const es_layout *has)
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options)
 {
-    es_layout has;
+    es_compare_layout layout;
+    es_status status;
     if (comparison->n_runs == 0)
         return ES_OK;
-    es_status status = es_layout_find(&has, comparison, options);
-    if (!status)
-        status = print_runs(stream, &has);
-    if (!status && comparison->has_baseline && comparison->n_runs > 1)
-        status = print_relative(stream, &has);
-    if (!status && has.matrix)
-        status = es_print_matrix(stream, &has);
-    if (!status && es_comparison_has_seeds(comparison))
-        status = es_print_configurations(stream, &has);
-    if (!status)
-        es_print_notes(stream, &has);
-    return status;
+    if ((status = es_compare_layout_find(&layout, comparison, options)) < 0 ||
+        (status = print_runs(stream, &layout)) < 0 ||
+        (comparison->has_baseline && comparison->n_runs > 1 &&
+         (status = print_relative(stream, &layout)) < 0) ||
+        (layout.matrix &&
+         (status = es_compare_print_matrix(stream, &layout)) < 0) ||
+        (es_comparison_has_seeds(comparison) &&
+         (status = es_compare_print_configurations(stream, &layout)) < 0))
+        return status;
+    es_compare_print_notes(stream, &layout);
+    return ES_OK;
 }

@@ -1,3 +1,5 @@
+/* Of --compare the table of configurations, the matrix of distances, and the
+   notes below the tables. */
 #include "cli/compare/print_internal.h"
 
 #include "analyzer/base/text.h"
@@ -6,149 +8,124 @@
 
 /* --- configurations -------------------------------------------------------*/
 
-static size_t n_settings(const es_comparison *comparison)
+static bool has_settings(const es_comparison *comparison)
 {
-    size_t n = 0;
     for (size_t i = 0; i < comparison->n_differences; i++)
-        n += es_layout_has_setting(comparison, i, true);
-    return n;
-}
-
-static void add_columns(es_sheet *sheet, const es_layout *has)
-{
-    const es_comparison *comparison = has->comparison;
-    if (n_settings(comparison) == 0)
-        es_sheet_text_column(sheet, "arch");
-    es_sheet_add_settings(sheet, comparison, true);
-    es_sheet_number_column(sheet, "runs");
-    if (has->evaluated) {
-        es_sheet_number_column(sheet, "NaN");
-        es_sheet_number_column(sheet, "eval ppl");
-        es_sheet_number_column(sheet, "std");
-        es_sheet_number_column(sheet, "min");
-        es_sheet_number_column(sheet, "max");
-        if (has->best_means)
-            es_sheet_number_column(sheet, "best");
-        if (comparison->has_baseline)
-            es_sheet_number_column(sheet, "against");
-    }
-    es_sheet_add_bands(sheet);
+        if (es_compare_shows_setting(comparison, i, true))
+            return true;
+    return false;
 }
 
 /* Marks a number that leaves out runs; others keep aligned with it. */
-static const char *mark_of(const es_layout *has, const es_summary *of)
+static const char *mark_of(const es_compare_layout *layout,
+                           const es_summary *runs)
 {
-    if (!has->cut)
+    if (!layout->cut)
         return "";
-    return of->n_finite && of->nonfinite + of->missing ? "*" : " ";
+    return runs->n_finite && runs->nonfinite + runs->missing ? "*" : " ";
 }
 
-static void put_mean(es_sheet *sheet, const es_layout *has,
-                     const es_summary *of)
+static void put_mean(es_sheet *sheet, const char *title,
+                     const es_compare_layout *layout, const es_summary *runs)
 {
-    const char *mark = mark_of(has, of);
-    if (of->n_finite > 0)
-        es_sheet_put(sheet, "%.4g%s", of->mean, mark);
+    const char *mark = mark_of(layout, runs);
+    if (runs->n_finite > 0)
+        es_sheet_put(sheet, title, "%.4g%s", runs->mean, mark);
     else
-        es_sheet_put(sheet, "%s%s", of->nonfinite ? "NaN" : "-", mark);
+        es_sheet_put(sheet, title, "%s%s", runs->nonfinite ? "NaN" : "-", mark);
 }
 
-static void put_spread(es_sheet *sheet, double value, int digits)
+static void put_spread(es_sheet *sheet, const char *title, double value,
+                       int digits)
 {
     if (isnan(value))
-        es_sheet_put(sheet, "-");
+        es_sheet_put(sheet, title, "-");
     else
-        es_sheet_put(sheet, "%.*g", digits, value);
+        es_sheet_put(sheet, title, "%.*g", digits, value);
 }
 
-static void put_perplexity(es_sheet *sheet, const es_layout *has,
+static void put_perplexity(es_sheet *sheet, const es_compare_layout *layout,
                            const es_configuration *one)
 {
-    const es_comparison *comparison = has->comparison;
+    const es_comparison *comparison = layout->comparison;
     const es_summary *final = &one->final;
-    es_sheet_put(sheet, "%zu", final->nonfinite);
-    put_mean(sheet, has, final);
-    put_spread(sheet, final->std, 2);
-    put_spread(sheet, final->min, 4);
-    put_spread(sheet, final->max, 4);
-    if (has->best_means)
-        put_mean(sheet, has, &one->best);
+    es_sheet_put(sheet, "NaN", "%zu", final->nonfinite);
+    put_mean(sheet, "eval ppl", layout, final);
+    put_spread(sheet, "std", final->std, 2);
+    put_spread(sheet, "min", final->min, 4);
+    put_spread(sheet, "max", final->max, 4);
+    if (layout->best_means)
+        put_mean(sheet, "best", layout, &one->best);
     if (comparison->has_baseline) {
         size_t to = comparison->runs[comparison->reference].configuration;
         es_relative by;
         es_compare_configurations(&by, one, &comparison->configurations[to]);
         if (one == &comparison->configurations[to])
-            es_sheet_put(sheet, "baseline");
+            es_sheet_put(sheet, "against", "baseline");
         else
-            es_sheet_put_signed(sheet, by.final, 2,
-                                final->nonfinite + final->missing ? "%*" : "%");
+            es_compare_put_signed(sheet, "against", by.final, 2,
+                                  final->nonfinite + final->missing ? "%*"
+                                                                    : "%");
     }
 }
 
-static void put_configuration(es_sheet *sheet, const es_layout *has,
-                              const es_configuration *one)
-{
-    const es_comparison *comparison = has->comparison;
-    if (n_settings(comparison) == 0)
-        es_sheet_put_name(sheet, comparison->runs[one->first].summary->arch);
-    es_sheet_put_settings(sheet, comparison, one->first, true);
-    es_sheet_put(sheet, "%zu", one->n);
-    if (has->evaluated)
-        put_perplexity(sheet, has, one);
-    for (int band = 0; band < ES_N_BANDS; band++)
-        es_sheet_put_share(sheet, &one->bands, band);
-}
-
-es_status es_print_configurations(FILE *stream, const es_layout *has)
+es_status es_compare_print_configurations(FILE *stream,
+                                          const es_compare_layout *layout)
 {
     es_sheet sheet = {0};
-    const es_comparison *comparison = has->comparison;
+    const es_comparison *comparison = layout->comparison;
+    const size_t n = comparison->n_configurations;
     fprintf(stream,
-            "\n%zu %s, seeds taken together: mean and spread of the final "
-            "perplexity, heads of all runs\n",
-            comparison->n_configurations,
-            comparison->n_configurations == 1 ? "configuration"
-                                              : "configurations");
-    add_columns(&sheet, has);
-    for (size_t i = 0; i < comparison->n_configurations; i++)
-        put_configuration(&sheet, has, &comparison->configurations[i]);
-    es_status status = es_sheet_print(&sheet, stream, has->options);
+            "\n%zu configuration%s, seeds taken together: mean and spread of "
+            "the final perplexity, heads of all runs\n",
+            n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < n; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        es_sheet_begin_row(&sheet);
+        if (!has_settings(comparison))
+            es_sheet_put_name(&sheet, "arch",
+                              comparison->runs[one->first].summary->arch);
+        es_compare_put_settings(&sheet, comparison, one->first, true);
+        es_sheet_put(&sheet, "runs", "%zu", one->n);
+        if (layout->evaluated)
+            put_perplexity(&sheet, layout, one);
+        es_compare_put_bands(&sheet, &one->bands);
+    }
+    es_status status = es_sheet_print(&sheet, stream, layout->options);
     es_sheet_free(&sheet);
     return status;
 }
 
 /* --- distances ------------------------------------------------------------*/
 
-es_status es_print_matrix(FILE *stream, const es_layout *has)
+es_status es_compare_print_matrix(FILE *stream, const es_compare_layout *layout)
 {
     es_sheet sheet = {0};
-    const es_comparison *comparison = has->comparison;
-    size_t n = comparison->n_runs;
-    char title[32];
+    const es_comparison *comparison = layout->comparison;
     fputs("\ndistances between entropies: KS above the diagonal, W1 below\n",
           stream);
-    es_sheet_number_column(&sheet, "");
-    es_sheet_text_column(&sheet, has->files ? "file" : "run");
-    for (size_t i = 0; i < n; i++) {
-        snprintf(title, sizeof title, "%zu", i);
-        es_sheet_number_column(&sheet, title);
-    }
-    for (size_t i = 0; i < n; i++) {
-        es_sheet_put(&sheet, "%zu", i);
-        const es_run_summary *summary = comparison->runs[i].summary;
-        es_sheet_put_name(&sheet, has->files ? summary->path : summary->name);
-        for (size_t j = 0; j < n; j++) {
-            const es_distribution *a = &comparison->runs[i].entropy;
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        const es_compared *run = &comparison->runs[i];
+        es_sheet_begin_row(&sheet);
+        es_sheet_put(&sheet, "", "%zu", i);
+        if (layout->files)
+            es_sheet_put_name(&sheet, "file", run->summary->path);
+        else
+            es_sheet_put_name(&sheet, "run", run->summary->name);
+        for (size_t j = 0; j < comparison->n_runs; j++) {
+            const es_distribution *a = &run->entropy;
             const es_distribution *b = &comparison->runs[j].entropy;
+            char title[32];
+            snprintf(title, sizeof title, "%zu", j);
             if (i == j)
-                es_sheet_put(&sheet, ".");
+                es_sheet_put(&sheet, title, ".");
             else
-                es_sheet_put_distance(&sheet, i < j
-                                                  ? es_stats_ks(a, b)
-                                                  : es_stats_wasserstein(a, b));
+                es_compare_put_distance(&sheet, title,
+                                        i < j ? es_stats_ks(a, b)
+                                              : es_stats_wasserstein(a, b));
         }
     }
-    es_status status = es_sheet_print(&sheet, stream, has->options);
+    es_status status = es_sheet_print(&sheet, stream, layout->options);
     es_sheet_free(&sheet);
     return status;
 }
@@ -162,7 +139,7 @@ static void note_settings(FILE *stream, const es_comparison *comparison)
     for (size_t i = 0; i < comparison->n_differences; i++) {
         const es_difference *difference = &comparison->differences[i];
         n_hidden += !difference->incidental &&
-                    !es_layout_has_setting(comparison, i, false);
+                    !es_compare_shows_setting(comparison, i, false);
         if (!difference->incidental)
             continue;
         fputs(before, stream);
@@ -183,10 +160,10 @@ static void note_settings(FILE *stream, const es_comparison *comparison)
         }
 }
 
-static void note_onsets(FILE *stream, const es_layout *has)
+static void note_onsets(FILE *stream, const es_compare_layout *layout)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (has->onsets[kind]) {
+        if (layout->onsets[kind]) {
             fputs(
                 "at: onset of a flag's first error; w: of a warning; ( ): over "
                 "by the last step\n",
@@ -213,16 +190,16 @@ static void note_distances(FILE *stream, const es_comparison *comparison)
     fputc('\n', stream);
 }
 
-void es_print_notes(FILE *stream, const es_layout *has)
+void es_compare_print_notes(FILE *stream, const es_compare_layout *layout)
 {
-    const es_comparison *comparison = has->comparison;
+    const es_comparison *comparison = layout->comparison;
     const es_run_summary *first = comparison->runs[0].summary;
     fputc('\n', stream);
     es_summary_print_max(stream, first->max.policy, first->m, first->unit,
                          first->series);
     note_distances(stream, comparison);
-    note_onsets(stream, has);
-    if (has->cut)
+    note_onsets(stream, layout);
+    if (layout->cut)
         fputs("*: over the runs whose perplexity is finite\n", stream);
     note_settings(stream, comparison);
     if (comparison->n_runs == 1)

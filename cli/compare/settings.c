@@ -1,3 +1,5 @@
+/* Settings of runs: the run's own fields and the members of its configuration;
+   and those in which the runs of a comparison differ. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -17,7 +19,7 @@ static const char *const incidental_keys[] = {
     "slurm_job",  "threads",
 };
 
-/* Where the data lay tells nothing if its checksum is known. */
+/* Where the data lay says nothing if its checksum is known. */
 #define DATA "data"
 #define CHECKSUM "tokens_checksum"
 
@@ -33,22 +35,18 @@ static es_status append(gathering *to, const es_config_member *member)
     es_compared *run = to->run;
     if (run->n_settings == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 64;
-        es_run_setting *grown =
-            es_resize(run->settings, capacity, sizeof *grown);
-        if (!grown)
-            return es_fail(ES_ENOMEM, "out of memory for settings");
-        run->settings = grown;
+        es_status status = es_grow(&run->settings, capacity,
+                                   sizeof *run->settings, "settings");
+        if (status < 0)
+            return status;
         to->capacity = capacity;
     }
-    es_run_setting setting = {.key = strdup(member->key),
-                              .text = strdup(member->text),
-                              .kind = member->kind,
-                              .number = member->number,
-                              .order = run->n_settings};
-    run->settings[run->n_settings++] = setting;
-    if (!setting.key || !setting.text)
-        return es_fail(ES_ENOMEM, "out of memory for settings");
-    return ES_OK;
+    es_run_setting *setting = &run->settings[run->n_settings++];
+    *setting = (es_run_setting){.kind = member->kind,
+                                .number = member->number,
+                                .order = run->n_settings - 1};
+    es_status status = es_copy_text(&setting->key, member->key);
+    return status < 0 ? status : es_copy_text(&setting->text, member->text);
 }
 
 static es_status append_field(gathering *to, const es_field *field)
@@ -123,7 +121,7 @@ es_status es_run_settings_read(es_compared *run, es_reader *reader,
         if ((status = append_field(&to, field)) < 0)
             return status;
     size_t n_columns = run->n_settings;
-    if ((status = es_reader_config_each(reader, index, append_member, &to)))
+    if ((status = es_reader_config_each(reader, index, append_member, &to)) < 0)
         return status;
     qsort(run->settings, run->n_settings, sizeof *run->settings, by_key);
     drop_doubles(run, n_columns);
@@ -195,18 +193,19 @@ static int by_order(const void *a, const void *b)
 static es_status list_keys(es_difference **out, size_t *n,
                            const es_comparison *comparison)
 {
-    size_t most = 0, at = 0;
+    size_t most = 0, n_listed = 0;
+    es_difference *list;
     for (size_t i = 0; i < comparison->n_runs; i++)
         most += comparison->runs[i].n_settings;
-    es_difference *list = es_resize(NULL, most, sizeof *list);
-    if (!list)
-        return es_fail(ES_ENOMEM, "out of memory for settings");
+    es_status status = es_alloc(&list, most, sizeof *list, "settings");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < comparison->n_runs; i++) {
         const es_compared *run = &comparison->runs[i];
         for (size_t j = 0; j < run->n_settings; j++)
-            list[at++] = (es_difference){.key = run->settings[j].key,
-                                         .order = i * (ES_SETTINGS_MOST + 1) +
-                                                  run->settings[j].order};
+            list[n_listed++] = (es_difference){
+                .key = run->settings[j].key,
+                .order = i * (ES_SETTINGS_MOST + 1) + run->settings[j].order};
     }
     if (most > 0)
         qsort(list, most, sizeof *list, by_key_and_order);
@@ -237,11 +236,11 @@ static bool differs(es_difference *key, const es_comparison *comparison)
 
 static es_status list_values(es_comparison *comparison)
 {
-    size_t n = comparison->n_differences, total;
-    if (!es_size_mul(&total, n, comparison->n_runs) ||
-        !(comparison->values =
-              es_resize(NULL, total, sizeof *comparison->values)))
-        return es_fail(ES_ENOMEM, "out of memory for settings");
+    const size_t n = comparison->n_differences;
+    es_status status = es_alloc(&comparison->values, comparison->n_runs,
+                                n * sizeof *comparison->values, "settings");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < comparison->n_runs; i++)
         for (size_t j = 0; j < n; j++)
             comparison->values[i * n + j] = es_run_settings_find(
@@ -254,7 +253,7 @@ es_status es_comparison_find_differences(es_comparison *comparison)
     size_t n, n_keys = 0;
     es_difference *list = NULL;
     es_status status = list_keys(&list, &n_keys, comparison);
-    if (status)
+    if (status < 0)
         return status;
     n = 0;
     for (size_t i = 0; i < n_keys; i++)
@@ -263,7 +262,7 @@ es_status es_comparison_find_differences(es_comparison *comparison)
     for (size_t i = 0; i < n; i++) {
         list[i].incidental = is_incidental(comparison, list[i].key);
         list[i].seed = strcmp(list[i].key, "seed") == 0;
-        if (list[i].seed) /* told apart last */
+        if (list[i].seed) /* distinguishes last */
             list[i].order = SIZE_MAX;
     }
     if (n > 0)

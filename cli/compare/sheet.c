@@ -1,10 +1,11 @@
+/* Tables put together cell by cell, for the tables of a comparison. */
 #include "cli/compare/sheet.h"
 
 #include "analyzer/base/checked.h"
 #include "cli/output/display.h"
+#include "store/run.h"
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 void es_sheet_free(es_sheet *sheet)
@@ -17,133 +18,119 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->cells);
 }
 
-static void fail(es_sheet *sheet)
+void es_sheet_begin_row(es_sheet *sheet)
 {
-    if (sheet->status == ES_OK)
-        sheet->status = es_fail(ES_ENOMEM, "out of memory for a table");
+    sheet->n_rows++;
 }
 
-static void add_column(es_sheet *sheet, const char *title, bool right)
+static es_status add_column(es_sheet *sheet, const char *title, bool right)
 {
-    es_grid_column *columns =
-        es_resize(sheet->columns, sheet->n_columns + 1, sizeof *columns);
-    char *safe = es_display_escape(title, ES_ESCAPE_TERMINAL);
-    if (columns)
-        sheet->columns = columns;
-    if (!columns || !safe) {
-        free(safe);
-        fail(sheet);
-        return;
-    }
-    columns[sheet->n_columns++] =
+    es_status status = es_grow(&sheet->columns, sheet->n_columns + 1,
+                               sizeof *sheet->columns, "a table");
+    char *safe =
+        status < 0 ? NULL : es_display_escape(title, ES_ESCAPE_TERMINAL);
+    if (!safe)
+        return ES_ENOMEM;
+    sheet->columns[sheet->n_columns++] =
         (es_grid_column){.title = safe, .right = right, .shortened = !right};
+    return ES_OK;
 }
 
-void es_sheet_number_column(es_sheet *sheet, const char *title)
+/* Where the next cell goes; NULL once something failed. */
+static char **next_cell(es_sheet *sheet, const char *title, bool right)
 {
-    add_column(sheet, title, true);
-}
-
-void es_sheet_text_column(es_sheet *sheet, const char *title)
-{
-    add_column(sheet, title, false);
-}
-
-/* Room for the next cell; NULL once something failed. */
-static char **next_cell(es_sheet *sheet)
-{
-    if (sheet->n_cells == sheet->capacity && sheet->status == ES_OK) {
+    if (sheet->status == ES_OK && sheet->n_rows == 1)
+        sheet->status = add_column(sheet, title, right);
+    if (sheet->status == ES_OK && sheet->n_cells == sheet->capacity) {
         size_t capacity = sheet->capacity ? 2 * sheet->capacity : 256;
-        char **grown = es_resize(sheet->cells, capacity, sizeof *grown);
-        if (grown) {
-            sheet->cells = grown;
+        sheet->status =
+            es_grow(&sheet->cells, capacity, sizeof *sheet->cells, "a table");
+        if (sheet->status == ES_OK)
             sheet->capacity = capacity;
-        } else {
-            fail(sheet);
-        }
     }
     return sheet->status == ES_OK ? &sheet->cells[sheet->n_cells] : NULL;
 }
 
-static void take(es_sheet *sheet, es_status status)
+/* Counts the cell, once it was made. */
+static void end_cell(es_sheet *sheet, es_status status)
 {
-    if (status == ES_OK)
-        sheet->n_cells++;
-    else if (sheet->status == ES_OK)
-        sheet->status = status;
+    sheet->status = status;
+    sheet->n_cells += status == ES_OK;
 }
 
-void es_sheet_put(es_sheet *sheet, const char *fmt, ...)
+static void put(es_sheet *sheet, const char *title, bool right, const char *fmt,
+                va_list args)
 {
-    char **cell = next_cell(sheet);
+    char **cell = next_cell(sheet, title, right);
+    if (cell)
+        end_cell(sheet, vasprintf(cell, fmt, args) >= 0
+                            ? ES_OK
+                            : es_fail(ES_ENOMEM, "out of memory for a table"));
+}
+
+void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...)
+{
     va_list args;
-    if (!cell)
-        return;
     va_start(args, fmt);
-    int n = vasprintf(cell, fmt, args);
+    put(sheet, title, true, fmt, args);
     va_end(args);
-    if (n < 0)
-        fail(sheet);
-    else
-        sheet->n_cells++;
 }
 
-void es_sheet_put_name(es_sheet *sheet, const char *name)
+void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt, ...)
 {
-    char **cell = next_cell(sheet);
-    if (cell)
-        take(sheet, es_cell_name(cell, name));
+    va_list args;
+    va_start(args, fmt);
+    put(sheet, title, false, fmt, args);
+    va_end(args);
 }
 
-void es_sheet_put_number(es_sheet *sheet, double value)
+void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name)
 {
-    char **cell = next_cell(sheet);
+    char **cell = next_cell(sheet, title, false);
     if (cell)
-        take(sheet, es_cell_number(cell, value));
+        end_cell(sheet, es_cell_name(cell, name));
 }
 
-void es_sheet_put_measured(es_sheet *sheet, float value)
+void es_sheet_put_measured(es_sheet *sheet, const char *title, float value)
 {
-    char **cell = next_cell(sheet);
+    char **cell = next_cell(sheet, title, true);
     if (cell)
-        take(sheet, es_cell_measured(cell, value));
+        end_cell(sheet, es_cell_measured(cell, value));
 }
 
-void es_sheet_put_share(es_sheet *sheet, const es_bands *bands, int band)
+void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
+                        size_t n_all)
 {
-    char **cell = next_cell(sheet);
+    char **cell = next_cell(sheet, title, true);
     if (cell)
-        take(sheet, es_cell_share(cell, bands->counts[band], bands->n_heads));
+        end_cell(sheet, es_cell_share(cell, n, n_all));
 }
 
-void es_sheet_put_step(es_sheet *sheet, int64_t step)
+void es_sheet_put_step(es_sheet *sheet, const char *title, int64_t step)
 {
     if (step == ES_UNKNOWN)
-        es_sheet_put(sheet, "-");
+        es_sheet_put(sheet, title, "-");
     else
-        es_sheet_put(sheet, "%" PRId64, step);
+        es_sheet_put(sheet, title, "%" PRId64, step);
 }
 
 /* The rows, to be freed; NULL after a failure. */
-static es_grid_row *rows_of(es_sheet *sheet, size_t *n)
+static es_grid_row *rows_of(es_sheet *sheet)
 {
     es_grid_row *rows = NULL;
-    *n = sheet->n_columns ? sheet->n_cells / sheet->n_columns : 0;
-    if (sheet->status == ES_OK && !(rows = es_resize(NULL, *n, sizeof *rows)))
-        fail(sheet);
-    for (size_t i = 0; rows && i < *n; i++)
-        rows[i] = (es_grid_row){.cells = sheet->cells + i * sheet->n_columns};
+    if (sheet->status == ES_OK)
+        sheet->status = es_alloc(&rows, sheet->n_rows, sizeof *rows, "a table");
+    for (size_t i = 0; rows && i < sheet->n_rows; i++)
+        rows[i].cells = sheet->cells + i * sheet->n_columns;
     return rows;
 }
 
 size_t es_sheet_width(es_sheet *sheet, size_t shortest)
 {
-    size_t n;
-    es_grid_row *rows = rows_of(sheet, &n);
-    if (!rows)
-        return 0;
-    size_t width =
-        es_grid_width(sheet->columns, sheet->n_columns, rows, n, shortest);
+    es_grid_row *rows = rows_of(sheet);
+    size_t width = rows ? es_grid_width(sheet->columns, sheet->n_columns, rows,
+                                        sheet->n_rows, shortest)
+                        : 0;
     free(rows);
     return width;
 }
@@ -151,11 +138,10 @@ size_t es_sheet_width(es_sheet *sheet, size_t shortest)
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options)
 {
-    size_t n;
-    es_grid_row *rows = rows_of(sheet, &n);
-    if (!rows)
-        return sheet->status;
-    es_grid_print(stream, sheet->columns, sheet->n_columns, rows, n, options);
+    es_grid_row *rows = rows_of(sheet);
+    if (rows)
+        es_grid_print(stream, sheet->columns, sheet->n_columns, rows,
+                      sheet->n_rows, options);
     free(rows);
-    return ES_OK;
+    return sheet->status;
 }
