@@ -1,5 +1,8 @@
+/* The live view: keys, the screen, and the loop that waits for both keys and
+   changes of the files (live_files.c). */
 #include "cli/terminal/live.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/terminal/tty.h"
 
@@ -38,7 +41,8 @@ static void scroll(es_live *live, bool down)
         live->first -= n < live->first ? n : live->first;
 }
 
-es_status es_live_press(es_live *live, es_key key)
+/* Does what a key stands for. */
+static es_status press(es_live *live, es_key key)
 {
     switch (key) {
     case ES_KEY_QUIT:
@@ -74,7 +78,8 @@ es_status es_live_press(es_live *live, es_key key)
 
 /* --- screen ---------------------------------------------------------------*/
 
-void es_live_forget_screen(es_live *live)
+/* Nothing on the screen is as it was drawn. */
+static void forget_screen(es_live *live)
 {
     for (size_t i = 0; i < live->n_rows; i++)
         free(live->rows[i]);
@@ -103,6 +108,7 @@ static void print_mode(char out[MODE_BYTES], const es_live *live)
              problem ? ": " : "", problem ? problem : "");
 }
 
+/* A row of a screen as text, to be freed; NULL: out of memory. */
 static char *row_text(const es_screen *screen, int y)
 {
     char *text = NULL;
@@ -117,61 +123,54 @@ static char *row_text(const es_screen *screen, int y)
     return NULL;
 }
 
-/* The rows of a screen as texts, (n) of them and to be freed; NULL: out of
-   memory. */
-static char **texts_of(const es_screen *screen, size_t n)
-{
-    char **rows = calloc(n, sizeof(char *));
-    for (size_t i = 0; rows && i < n; i++) {
-        rows[i] = row_text(screen, (int)i);
-        if (rows[i])
-            continue;
-        while (i > 0)
-            free(rows[--i]);
-        free(rows);
-        return NULL;
-    }
-    return rows;
-}
-
 /* Each row is emptied before it is written: after a row as wide as the
    terminal, some would empty its last cell. */
-static void print_changes(FILE *out, const es_live *live, char *const *rows,
-                          size_t n_rows)
+static es_status print_changes(FILE *out, es_live *live,
+                               const es_screen *screen)
 {
-    for (size_t i = 0; i < n_rows; i++)
-        if (i >= live->n_rows || strcmp(rows[i], live->rows[i]) != 0)
-            fprintf(out, "\033[%zu;1H\033[K%s", i + 1, rows[i]);
+    const size_t n_rows = (size_t)es_screen_height(screen);
+    es_status status = ES_OK;
+    if (n_rows > live->n_rows &&
+        (status =
+             es_grow(&live->rows, n_rows, sizeof *live->rows, "a drawing")) < 0)
+        return status;
+    for (size_t i = 0; i < n_rows; i++) {
+        char *row = row_text(screen, (int)i);
+        if (!row)
+            return es_fail(ES_ENOMEM, "out of memory for a drawing");
+        if (i >= live->n_rows || strcmp(row, live->rows[i]) != 0)
+            fprintf(out, "\033[%zu;1H\033[K%s", i + 1, row);
+        if (i < live->n_rows)
+            free(live->rows[i]);
+        else
+            live->n_rows++;
+        live->rows[i] = row;
+    }
     if (live->n_rows > n_rows)
         fprintf(out, "\033[%zu;1H\033[J", n_rows + 1);
+    while (live->n_rows > n_rows)
+        free(live->rows[--live->n_rows]);
+    return ES_OK;
 }
 
 /* In one piece: half a drawing is never seen. */
 static es_status send_changes(es_live *live, const es_screen *screen)
 {
-    size_t n_rows = (size_t)es_screen_height(screen), n = 0;
-    char **rows = texts_of(screen, n_rows), *text = NULL;
-    FILE *stream = rows ? open_memstream(&text, &n) : NULL;
-    es_status status = ES_OK;
-    if (stream) {
-        print_changes(stream, live, rows, n_rows);
-        if (fclose(stream) != 0)
-            status = es_fail(ES_ENOMEM, "out of memory for a drawing");
-    } else {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *stream = open_memstream(&text, &n);
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory for a drawing");
+    es_status status = print_changes(stream, live, screen);
+    if (fclose(stream) != 0 && status == ES_OK)
         status = es_fail(ES_ENOMEM, "out of memory for a drawing");
-    }
     if (status == ES_OK)
         status = es_tty_write(text, n);
     free(text);
-    if (rows) {
-        es_live_forget_screen(live);
-        live->rows = rows;
-        live->n_rows = n_rows;
-    }
     return status;
 }
 
-es_status es_live_draw(es_live *live)
+static es_status draw(es_live *live)
 {
     char mode[MODE_BYTES];
     es_screen *screen = NULL;
@@ -213,7 +212,7 @@ static es_status take_keys(es_live *live, bool *redraw, int64_t until)
     for (int i = 0; i < n && status == ES_OK; i++) {
         es_key key = es_keys_take(&live->keys, bytes[i]);
         *redraw = *redraw || key != ES_KEY_NONE;
-        status = es_live_press(live, key);
+        status = press(live, key);
     }
     return status;
 }
@@ -232,12 +231,12 @@ static es_status follow(es_live *live)
     es_status status = ES_OK;
     while (status == ES_OK && !is_over(live)) {
         if (es_tty_was_changed()) {
-            es_live_forget_screen(live);
+            forget_screen(live);
             status = es_tty_write("\033[2J", strlen("\033[2J"));
             redraw = true;
         }
         if (status == ES_OK && redraw)
-            status = es_live_draw(live);
+            status = draw(live);
         redraw = false;
         if (status == ES_OK)
             status = take_keys(live, &redraw, next);
@@ -291,5 +290,6 @@ es_status es_show_live(es_show_result *out, const es_show_options *options)
             status = say_how(&live);
     }
     es_live_close(&live);
+    forget_screen(&live);
     return status;
 }

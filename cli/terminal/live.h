@@ -4,7 +4,7 @@
 
 #include "cli/runs/stamp.h"
 #include "cli/terminal/keys.h"
-#include "cli/terminal/show_internal.h"
+#include "cli/terminal/watch_list.h"
 
 typedef struct es_live_file {
     const char *path; /* borrowed */
@@ -31,7 +31,7 @@ typedef struct es_live {
     size_t n_rows;
 } es_live;
 
-/** Opens the files; those that cannot be read are told of and left out.
+/** Opens the files; those that cannot be read are reported and left out.
  *  ES_OK, ES_ENOMEM. */
 es_status es_live_open(es_live *live, es_show_result *out) ES_MUST_USE;
 
@@ -56,15 +56,11 @@ es_status es_live_switch(es_live *live, bool back) ES_MUST_USE;
 /** No run is being written any more. */
 bool es_live_has_ended(const es_live *live);
 
-/** Does what a key asks for. ES_OK, ES_ENOMEM. */
-es_status es_live_press(es_live *live, es_key key) ES_MUST_USE;
-
-/** Draws what has changed on the screen. ES_OK, ES_EIO, ES_ENOMEM. */
-es_status es_live_draw(es_live *live) ES_MUST_USE;
-
-/** Nothing on the screen is as it was drawn. */
-void es_live_forget_screen(es_live *live);
-
+/** Frees all but the rows of the screen. */
 void es_live_close(es_live *live);
+
+/** es_show to follow: until the runs have ended or the user quits. */
+es_status es_show_live(es_show_result *out,
+                       const es_show_options *options) ES_MUST_USE;
 
 #endif

@@ -1,3 +1,6 @@
+/* The files of the live view: which of them changed, and what is new in them.
+ */
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/live.h"
@@ -12,11 +15,13 @@
 static es_status add_new_runs(es_live *live, es_live_file *file,
                               const es_reader *reader)
 {
-    es_status status = ES_OK;
-    for (; file->n_runs < es_reader_n_runs(reader) && status == ES_OK;
-         file->n_runs++)
-        status = es_watch_list_add(&live->runs, file->path, file->n_runs);
-    return status;
+    for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++) {
+        es_status status =
+            es_watch_list_add(&live->runs, file->path, file->n_runs);
+        if (status < 0)
+            return status;
+    }
+    return ES_OK;
 }
 
 /* A run that fails keeps its problem to itself. */
@@ -55,8 +60,7 @@ static es_status read_file(es_live *live, es_live_file *file)
     es_status status = es_reader_open(&reader, file->path);
     keep_problem(file, status);
     if (status == ES_OK) {
-        status = add_new_runs(live, file, reader);
-        if (status == ES_OK)
+        if ((status = add_new_runs(live, file, reader)) == ES_OK)
             status = read_runs(live, file, reader);
         file->stamp = stamp;
         file->read = true;
@@ -76,7 +80,7 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    return status == ES_OK && written; /* what fails is read, and tells why */
+    return status == ES_OK && written; /* what fails is read, and says why */
 }
 
 es_status es_live_read(bool *out, es_live *live, bool anew)
@@ -91,7 +95,7 @@ es_status es_live_read(bool *out, es_live *live, bool anew)
         if (!changed)
             continue;
         es_status status = read_file(live, file);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         *out = true;
     }
@@ -159,7 +163,7 @@ es_status es_live_switch(es_live *live, bool back)
         return ES_OK;
     const es_watched *run = &live->runs.list[live->first];
     if (es_reader_open(&reader, run->path) != ES_OK)
-        return ES_OK; /* the next reading tells */
+        return ES_OK; /* the next reading reports it */
     char *name = next_series(reader, run->index, live->summary.series, back);
     es_damage_close(reader);
     if (!name)
@@ -183,15 +187,14 @@ es_status es_live_open(es_live *live, es_show_result *out)
     live->summary = options->summary;
     live->step = options->summary.step;
     live->summary.step = ES_STEP_LAST;
-    live->files = calloc(options->n_inputs, sizeof *live->files);
-    if (!live->files)
-        return es_fail(ES_ENOMEM, "out of memory for %zu files",
-                       options->n_inputs);
+    es_status status =
+        es_alloc(&live->files, options->n_inputs, sizeof *live->files, "files");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < options->n_inputs; i++) {
         es_live_file *file = &live->files[live->n_files];
         *file = (es_live_file){.path = options->inputs[i]};
-        es_status status = read_file(live, file);
-        if (status != ES_OK)
+        if ((status = read_file(live, file)) < 0)
             return status;
         if (file->read) {
             live->n_files++;
@@ -212,5 +215,4 @@ void es_live_close(es_live *live)
     free(live->files);
     free(live->series);
     es_watch_list_free(&live->runs);
-    es_live_forget_screen(live);
 }

@@ -17,7 +17,7 @@ typedef struct es_show_options {
 
 /** What came of it. */
 typedef struct es_show_result {
-    size_t n_shown, n_failed; /* runs, or files without one; told of already */
+    size_t n_shown, n_failed; /* runs, or files without one; reported */
     bool alarms;              /* of the runs shown, as es_summary_alarms */
 } es_show_result;
 

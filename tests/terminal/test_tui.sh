@@ -8,4 +8,5 @@ case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 
 write_source "$dir/source"
 "$bin/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
-PYTHONDONTWRITEBYTECODE=1 python3 tests/terminal/tui.py "$bin" "$dir"
+PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
+    python3 tests/terminal/tui.py "$bin" "$dir"

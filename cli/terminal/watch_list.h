@@ -1,8 +1,7 @@
-/** Shared between drawing once and the live view. */
-#ifndef ES_SHOW_INTERNAL_H
-#define ES_SHOW_INTERNAL_H
+/** The runs that the terminal shows: of drawing once and of the live view. */
+#ifndef ES_WATCH_LIST_H
+#define ES_WATCH_LIST_H
 
-#include "analyzer/base/checked.h"
 #include "cli/terminal/show.h"
 #include "cli/terminal/watched.h"
 
@@ -24,9 +23,7 @@ es_status es_watch_list_draw(es_screen **out, size_t *n_shown,
 es_status es_watch_list_print(const es_watch_list *runs,
                               es_colormap colormap) ES_MUST_USE;
 
+/** Counts the runs shown, and whether one alarms. */
 void es_watch_list_judge(es_show_result *out, const es_watch_list *runs);
-
-es_status es_show_live(es_show_result *out,
-                       const es_show_options *options) ES_MUST_USE;
 
 #endif
