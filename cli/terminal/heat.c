@@ -1,3 +1,5 @@
+/* The heatmap on the terminal: layout, the value that a place shows, drawing in
+   half blocks or, without colours, in shades of ASCII. */
 #include "cli/terminal/heat.h"
 
 #include "analyzer/base/value.h"

@@ -1,70 +1,39 @@
+/* Keys out of the bytes of a terminal: a byte, ESC [ LETTER, ESC O LETTER or
+   ESC [ NUMBER ~. */
 #include "cli/terminal/keys.h"
 
 enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE };
 
-static es_key plain_key(unsigned char byte)
-{
-    switch (byte) {
-    case 'q':
-    case 'Q':
-        return ES_KEY_QUIT;
-    case ' ':
-        return ES_KEY_SPACE;
-    case 's':
-        return ES_KEY_SERIES;
-    case 'S':
-        return ES_KEY_SERIES_BACK;
-    default:
-        return ES_KEY_NONE;
-    }
-}
+typedef struct binding {
+    unsigned char code; /* a byte, or a number */
+    es_key key;
+} binding;
 
-/* ESC [ number ~ */
-static es_key numbered_key(int number)
-{
-    switch (number) {
-    case 1:
-    case 7:
-        return ES_KEY_HOME;
-    case 4:
-    case 8:
-        return ES_KEY_END;
-    case 5:
-        return ES_KEY_PAGE_UP;
-    case 6:
-        return ES_KEY_PAGE_DOWN;
-    default:
-        return ES_KEY_NONE;
-    }
-}
+static const binding plain[] = {{'q', ES_KEY_QUIT},        {'Q', ES_KEY_QUIT},
+                                {' ', ES_KEY_SPACE},       {'s', ES_KEY_SERIES},
+                                {'S', ES_KEY_SERIES_BACK}, {0, ES_KEY_NONE}};
+static const binding lettered[] = {{'A', ES_KEY_UP},    {'B', ES_KEY_DOWN},
+                                   {'C', ES_KEY_RIGHT}, {'D', ES_KEY_LEFT},
+                                   {'H', ES_KEY_HOME},  {'F', ES_KEY_END},
+                                   {0, ES_KEY_NONE}};
+static const binding numbered[] = {{1, ES_KEY_HOME},    {7, ES_KEY_HOME},
+                                   {4, ES_KEY_END},     {8, ES_KEY_END},
+                                   {5, ES_KEY_PAGE_UP}, {6, ES_KEY_PAGE_DOWN},
+                                   {0, ES_KEY_NONE}};
 
-static es_key final_key(unsigned char byte, int number)
+static es_key find(const binding *bindings, int code)
 {
-    switch (byte) {
-    case 'A':
-        return ES_KEY_UP;
-    case 'B':
-        return ES_KEY_DOWN;
-    case 'C':
-        return ES_KEY_RIGHT;
-    case 'D':
-        return ES_KEY_LEFT;
-    case 'H':
-        return ES_KEY_HOME;
-    case 'F':
-        return ES_KEY_END;
-    case '~':
-        return numbered_key(number);
-    default:
-        return ES_KEY_NONE;
-    }
+    while (bindings->key != ES_KEY_NONE && bindings->code != code)
+        bindings++;
+    return bindings->key;
 }
 
 static es_key take_in_sequence(es_keys *keys, unsigned char byte)
 {
     if (byte >= 0x40 && byte <= 0x7e) {
         keys->state = PLAIN;
-        return final_key(byte, keys->number);
+        return byte == '~' ? find(numbered, keys->number)
+                           : find(lettered, byte);
     }
     keys->is_closed = keys->is_closed || byte < '0' || byte > '9';
     if (!keys->is_closed && keys->number < 100)
@@ -85,5 +54,5 @@ es_key es_keys_take(es_keys *keys, unsigned char byte)
         return ES_KEY_NONE;
     }
     keys->state = PLAIN;
-    return plain_key(byte);
+    return find(plain, byte);
 }

@@ -24,7 +24,7 @@ typedef enum es_key {
 typedef struct es_keys {
     int state;
     int number;     /* its first parameter, as 5 in ESC [ 5 ~ */
-    bool is_closed; /* it has ended; a second one tells of Shift and such */
+    bool is_closed; /* it has ended; a second one is for Shift and such */
 } es_keys;
 
 /** The key that a byte completes. Sequences may come in pieces; those of

@@ -201,7 +201,7 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Waits until `until` for keys, and does what they ask for. */
+/* Waits until `until` for keys, and does what they stand for. */
 static es_status take_keys(es_live *live, bool *redraw, int64_t until)
 {
     unsigned char bytes[64];

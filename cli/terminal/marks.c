@@ -1,3 +1,4 @@
+/* Marks that heatmap, scale and lines share. */
 #include "cli/terminal/marks.h"
 
 const char *es_mark_broken_text(const es_screen *screen)

@@ -1,3 +1,5 @@
+/* One run on the terminal: title, numbers, flags, heatmap, scale and bands.
+   Where they stand: panel_plan.c; lines over the steps: panel_lines.c. */
 #include "cli/terminal/panel.h"
 
 #include "analyzer/base/value.h"
@@ -12,32 +14,31 @@
 /* Where the next piece of a row goes. */
 typedef struct row {
     es_screen *screen;
-    int x, y, room;
+    int x, y, columns;
 } row;
 
 static void put(row *to, const char *text, es_style style)
 {
-    int used = es_screen_write(to->screen, to->x, to->y, to->room, text, style);
+    int used =
+        es_screen_write(to->screen, to->x, to->y, to->columns, text, style);
     to->x += used;
-    to->room -= used;
+    to->columns -= used;
 }
 
 /* All of it or nothing. */
 static void put_whole(row *to, const char *text, es_style style)
 {
-    if ((int)es_display_width(text) <= to->room)
+    if ((int)es_display_width(text) <= to->columns)
         put(to, text, style);
 }
 
-static es_status put_name(row *to, const char *name, int room, es_style style)
+static es_status put_name(row *to, const char *name, es_style style)
 {
     char *safe = es_display_escape(name, ES_ESCAPE_TERMINAL);
     if (!safe)
         return ES_ENOMEM;
-    if (room > to->room)
-        room = to->room;
-    if (room >= 5)
-        es_display_shorten(safe, (size_t)room);
+    if (to->columns >= 5)
+        es_display_shorten(safe, (size_t)to->columns);
     put(to, safe, style);
     free(safe);
     return ES_OK;
@@ -57,25 +58,25 @@ static void print_step(char *out, size_t size, const es_run_summary *run)
                  run->phase == ES_PHASE_EVAL ? ", eval" : "", run->status);
 }
 
-/* Title on the left, then the file if there is room; the step on the right. */
+/* Title on the left, then the file if it fits; the step on the right. */
 static es_status draw_title(row at, const es_tui_run *run, const char *title)
 {
     char step[96];
     print_step(step, sizeof step, run->shown);
     int taken = (int)strlen(step) + 2;
     row right = at;
-    if (taken + 8 <= at.room) {
-        right.x += at.room - taken + 2;
-        right.room = taken - 2;
+    if (taken + 8 <= at.columns) {
+        right.x += at.columns - taken + 2;
+        right.columns = taken - 2;
         put(&right, step, ES_PLAIN);
-        at.room -= taken;
+        at.columns -= taken;
     }
     const char *slash = strrchr(run->shown->path, '/');
     const char *file = slash ? slash + 1 : run->shown->path;
-    es_status status = put_name(&at, title, at.room, ES_BOLD);
+    es_status status = put_name(&at, title, ES_BOLD);
     put(&at, "  ", ES_PLAIN);
-    if (status == ES_OK && at.room >= 8)
-        status = put_name(&at, file, at.room, ES_FAINT);
+    if (status == ES_OK && at.columns >= 8)
+        status = put_name(&at, file, ES_FAINT);
     return status;
 }
 
@@ -89,7 +90,7 @@ static void put_number(row *to, const char *name, float value)
                          : (es_style){.ink = ES_INK_RED, .bold = true};
     snprintf(text, sizeof text, isnan(value) ? "NaN  " : "%.4g  ",
              (double)value);
-    bool fits = (int)(strlen(name) + 1 + strlen(text)) <= to->room + 2;
+    bool fits = (int)(strlen(name) + 1 + strlen(text)) <= to->columns + 2;
     if (es_is_missing(value) || !fits)
         return;
     put(to, name, ES_FAINT);
@@ -138,28 +139,28 @@ static void draw_flags(row at, const es_run_summary *judged)
                                              : ES_INK_YELLOW;
     es_summary_print_flags(text, sizeof text, judged);
     put(&at, "flags ", ES_FAINT);
-    if (at.room >= 5)
-        es_display_shorten(text, (size_t)at.room);
+    if (at.columns >= 5)
+        es_display_shorten(text, (size_t)at.columns);
     put(&at, text, (es_style){.ink = ink, .bold = stands});
 }
 
 /* --- below the heatmap ----------------------------------------------------*/
 
-/* The scale as wide as `room`: "0 (colours) 2.528 nats". */
+/* The scale as wide as `columns`: "0 (colours) 2.528 nats". */
 static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
 {
     char low[32], high[64];
     snprintf(low, sizeof low, "%.4g ", frame->scale.low);
     snprintf(high, sizeof high, " %.4g %.20s", frame->scale.high, unit);
-    if ((int)(strlen(low) + strlen(high)) > at.room)
+    if ((int)(strlen(low) + strlen(high)) > at.columns)
         return;
     put(&at, low, ES_PLAIN);
-    int n = at.room - (int)strlen(high);
+    int n = at.columns - (int)strlen(high);
     for (int i = 0; i < n; i++) {
         double share = n > 1 ? (double)i / (n - 1) : 1;
         es_mark_shade(at.screen, at.x++, at.y, frame->scale.map, share);
     }
-    at.room -= n > 0 ? n : 0;
+    at.columns -= n > 0 ? n : 0;
     put(&at, high, ES_PLAIN);
 }
 
@@ -183,7 +184,7 @@ static es_status draw_band_numbers(row at, const es_bands *bands,
                                    const es_panel_frame *frame)
 {
     bool plain = es_screen_depth(at.screen) == ES_DEPTH_ASCII;
-    if (at.room >= 26)
+    if (at.columns >= 26)
         put(&at, "bands ", ES_FAINT);
     for (int band = 0; band < ES_N_BANDS; band++) {
         char *share = NULL;
@@ -191,7 +192,7 @@ static es_status draw_band_numbers(row at, const es_bands *bands,
             es_cell_share(&share, bands->counts[band], bands->n_heads);
         if (status != ES_OK)
             return status;
-        if ((int)strlen(share) < at.room) {
+        if ((int)strlen(share) < at.columns) {
             put(&at, plain ? band_shades[band] : "█", band_style(frame, band));
             put(&at, share, ES_PLAIN);
             put(&at, " ", ES_PLAIN);
@@ -223,7 +224,7 @@ static void draw_band_bar(row at, const es_bands *bands,
                           const es_panel_frame *frame)
 {
     bool plain = es_screen_depth(at.screen) == ES_DEPTH_ASCII;
-    int n = at.room, x = 0;
+    int n = at.columns, x = 0;
     for (int band = 0; band <= ES_N_BANDS; band++)
         for (; x < end_of_band(bands, band, n); x++)
             put(&at, plain ? band_shades[band] : "█", band_style(frame, band));
@@ -270,11 +271,11 @@ static es_status draw_problem(es_screen *screen, int x, int y,
                               const char *title)
 {
     row at = {screen, x, y, width};
-    es_status status = put_name(&at, title, width, ES_BOLD);
+    es_status status = put_name(&at, title, ES_BOLD);
     row below = {screen, x, y + 1, width};
     if (status == ES_OK && run->problem)
-        status = put_name(&below, run->problem, width,
-                          (es_style){.ink = ES_INK_YELLOW});
+        status =
+            put_name(&below, run->problem, (es_style){.ink = ES_INK_YELLOW});
     return status;
 }
 

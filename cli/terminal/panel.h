@@ -18,8 +18,8 @@ typedef struct es_panel_frame {
 typedef struct es_panel_plan {
     int heat_x, heat_y;
     es_heat_layout heat;
-    bool stacked;      /* lines of the layers are below the heatmap, for want
-                          of room beside it */
+    bool stacked;      /* lines of the layers are below the heatmap, which
+                          is too wide for them beside it */
     int lines_y;       /* of the layers' lines, of which there are */
     int n_layer_lines; /* with layers_a_line each */
     int layers_a_line;

@@ -1,3 +1,5 @@
+/* The lines over the steps of a panel: those of the layers beside or below the
+   heatmap, and the run's own, each drawn by spark.c. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -38,22 +40,13 @@ static es_status get_memory(sheet *s)
 {
     size_t points = most_points(s->run);
     s->n = (size_t)s->plan->line_columns;
-    s->steps = es_resize(NULL, points, sizeof *s->steps);
-    s->values = es_resize(NULL, points, sizeof *s->values);
-    s->columns = es_resize(NULL, s->n, sizeof *s->columns);
-    s->line = es_resize(NULL, s->n, sizeof *s->line);
-    if (!s->steps || !s->values || !s->columns || !s->line)
-        return es_fail(ES_ENOMEM, "out of memory for lines of %zu points",
-                       points);
-    return ES_OK;
-}
-
-static void free_memory(sheet *s)
-{
-    free(s->steps);
-    free(s->values);
-    free(s->columns);
-    free(s->line);
+    es_status status;
+    if ((status = es_alloc(&s->steps, points, sizeof *s->steps, "lines")) < 0 ||
+        (status = es_alloc(&s->values, points, sizeof *s->values, "lines")) <
+            0 ||
+        (status = es_alloc(&s->columns, s->n, sizeof *s->columns, "lines")) < 0)
+        return status;
+    return es_alloc(&s->line, s->n, sizeof *s->line, "lines");
 }
 
 /* --- steps ----------------------------------------------------------------*/
@@ -87,12 +80,12 @@ static int digits(char out[24], int64_t number)
 static void draw_axis(sheet *s, int y)
 {
     char text[24];
-    int x = s->x + s->plan->line_x, room = s->plan->line_columns;
+    int x = s->x + s->plan->line_x, columns = s->plan->line_columns;
     int used = digits(text, s->from);
-    es_screen_say(s->screen, x, y, room, ES_FAINT, "%s", text);
+    es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s", text);
     int n = digits(text, s->to);
-    if (s->to > s->from && used + 1 + n <= room)
-        es_screen_write(s->screen, x + room - n, y, n, text, ES_FAINT);
+    if (s->to > s->from && used + 1 + n <= columns)
+        es_screen_write(s->screen, x + columns - n, y, n, text, ES_FAINT);
     if (s->run->shown->step >= s->to)
         return;
     size_t at = es_spark_column_of(s->run->shown->step, s->from, s->to, s->n);
@@ -114,12 +107,12 @@ static void add(sheet *s, const es_trace *trace, size_t line)
 
 static void label_layers(sheet *s, int y, int first, int last)
 {
-    int room = s->plan->line_x - 1;
+    int columns = s->plan->line_x - 1;
     if (first == last)
-        es_screen_say(s->screen, s->x, y, room, ES_FAINT, "layer %d", first);
+        es_screen_say(s->screen, s->x, y, columns, ES_FAINT, "layer %d", first);
     else
-        es_screen_say(s->screen, s->x, y, room, ES_FAINT, "layers %d-%d", first,
-                      last);
+        es_screen_say(s->screen, s->x, y, columns, ES_FAINT, "layers %d-%d",
+                      first, last);
 }
 
 static void draw_layers(sheet *s)
@@ -150,33 +143,33 @@ static void draw_layers(sheet *s)
     }
 }
 
-/* "entropy, mean of each layer" above their lines, or less where there is
-   less room. */
+/* "entropy, mean of each layer" above their lines, or less where that does not
+   fit. */
 static void name_layers(sheet *s)
 {
     const es_run_summary *shown = s->run->shown;
     const es_panel_plan *plan = s->plan;
     int x = plan->stacked ? 0 : plan->line_x;
-    int room = s->frame->width - x, y = s->y + plan->lines_y - 1;
-    char series[64], how[40] = "";
+    int columns = s->frame->width - x, y = s->y + plan->lines_y - 1;
+    char series[64], shared[40] = "";
     if (plan->n_layer_lines == 0)
         return;
     es_text_escape(series, sizeof series, shown->series, ES_ESCAPE_TERMINAL);
     if (shown->shape != ES_SHAPE_RUN && plan->layers_a_line > 1)
-        snprintf(how, sizeof how, ", %d a line", plan->layers_a_line);
+        snprintf(shared, sizeof shared, ", %d a line", plan->layers_a_line);
     const char *shape = shown->shape == ES_SHAPE_RUN     ? ""
                         : shown->shape == ES_SHAPE_LAYER ? " of each layer"
                                                          : ", mean of layers";
-    if (es_screen_say(s->screen, s->x + x, y, room, ES_FAINT, "%.40s%s%s",
-                      series, shape, how) == 0)
-        es_screen_write(s->screen, s->x + x, y, room, series, ES_FAINT);
+    if (es_screen_say(s->screen, s->x + x, y, columns, ES_FAINT, "%.40s%s%s",
+                      series, shape, shared) == 0)
+        es_screen_write(s->screen, s->x + x, y, columns, series, ES_FAINT);
 }
 
 /* One of the run's own lines, on a scale of its own, which it names. */
 static void draw_line(sheet *s, const es_tui_line *line, int y)
 {
     es_spark_scale scale = {.side = ES_SPARK_PEAKS};
-    int x = s->x, room = s->plan->line_x - 1;
+    int x = s->x, columns = s->plan->line_x - 1;
     bool finite = isfinite(line->value);
     const es_style red = {.ink = ES_INK_RED, .bold = true};
     es_spark_clear(s->columns, s->n);
@@ -184,16 +177,16 @@ static void draw_line(sheet *s, const es_tui_line *line, int y)
     es_spark_range(&scale.low, &scale.high, s->columns, s->n);
     es_spark_draw(s->screen, x + s->plan->line_x, y, s->columns, s->n, &scale);
     int used =
-        es_screen_say(s->screen, x, y, room, ES_FAINT, "%s ", line->name);
+        es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s ", line->name);
     if (!es_is_missing(line->value))
         used += es_screen_say(
-            s->screen, x + used, y, room - used, finite ? ES_PLAIN : red,
+            s->screen, x + used, y, columns - used, finite ? ES_PLAIN : red,
             isnan(line->value) ? "NaN" : "%.4g", (double)line->value);
     char range[48];
     int n =
         snprintf(range, sizeof range, "%.3g to %.3g", scale.low, scale.high);
-    if (scale.low < scale.high && n + 1 <= room - used)
-        es_screen_write(s->screen, x + room - n - 1, y, n, range, ES_FAINT);
+    if (scale.low < scale.high && n + 1 <= columns - used)
+        es_screen_write(s->screen, x + columns - n - 1, y, n, range, ES_FAINT);
 }
 
 es_status es_panel_draw_lines(es_screen *screen, int x, int y,
@@ -219,6 +212,9 @@ es_status es_panel_draw_lines(es_screen *screen, int x, int y,
         }
         draw_axis(&s, row);
     }
-    free_memory(&s);
+    free(s.steps);
+    free(s.values);
+    free(s.columns);
+    free(s.line);
     return status;
 }

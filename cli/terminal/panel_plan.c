@@ -1,3 +1,5 @@
+/* Where the parts of a panel stand, by the size of the terminal and the number
+   of layers and heads. */
 #include "cli/terminal/panel.h"
 
 enum {

@@ -1,3 +1,5 @@
+/* The grid of character cells: writing measures and filters what comes from run
+   files, printing writes escape sequences only where colours change. */
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
@@ -46,16 +48,15 @@ int es_ink_cube(es_color color)
 
 es_status es_screen_new(es_screen **out, es_depth depth, int width, int height)
 {
-    es_screen *screen = malloc(sizeof *screen);
-    size_t n = 0;
-    cell *cells = NULL;
-    if (es_size_mul(&n, (size_t)width, (size_t)height))
-        cells = calloc(n, sizeof *cells);
-    if (!screen || !cells) {
+    es_screen *screen;
+    cell *cells;
+    es_status status = es_alloc(&screen, 1, sizeof *screen, "a screen");
+    if (status < 0)
+        return status;
+    if ((status = es_alloc(&cells, (size_t)width * (size_t)height,
+                           sizeof *cells, "a screen")) < 0) {
         free(screen);
-        free(cells);
-        return es_fail(ES_ENOMEM, "out of memory for a screen of %d x %d",
-                       width, height);
+        return status;
     }
     *screen = (es_screen){depth, width, height, cells};
     *out = screen;
@@ -127,20 +128,20 @@ static cell *cell_at(const es_screen *screen, int x, int y)
     return &screen->cells[(size_t)y * (size_t)screen->width + (size_t)x];
 }
 
-int es_screen_write(es_screen *screen, int x, int y, int room, const char *text,
-                    es_style style)
+int es_screen_write(es_screen *screen, int x, int y, int columns,
+                    const char *text, es_style style)
 {
     int used = 0;
     char character[5];
     if (y < 0 || y >= screen->height || x < 0)
         return 0;
-    if (room > screen->width - x)
-        room = screen->width - x;
+    if (columns > screen->width - x)
+        columns = screen->width - x;
     while (*text) {
         text += take_character(character, text);
         int width = (int)es_display_width(character);
         bool printable = is_printable(screen, character);
-        if (used + width > room)
+        if (used + width > columns)
             break;
         if (width == 0) {
             if (used > 0 && printable && !steers(character))
@@ -158,7 +159,7 @@ int es_screen_write(es_screen *screen, int x, int y, int room, const char *text,
     return used;
 }
 
-int es_screen_say(es_screen *screen, int x, int y, int room, es_style style,
+int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...)
 {
     char text[256];
@@ -166,11 +167,11 @@ int es_screen_say(es_screen *screen, int x, int y, int room, es_style style,
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (room > screen->width - x)
-        room = screen->width - x;
-    if ((int)es_display_width(text) > room)
+    if (columns > screen->width - x)
+        columns = screen->width - x;
+    if ((int)es_display_width(text) > columns)
         return 0;
-    return es_screen_write(screen, x, y, room, text, style);
+    return es_screen_write(screen, x, y, columns, text, style);
 }
 
 /* --- printing -------------------------------------------------------------*/

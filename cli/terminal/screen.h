@@ -48,7 +48,7 @@ int es_screen_width(const es_screen *screen);
 int es_screen_height(const es_screen *screen);
 
 /**
- * Writes text from column x of row y, at most `room` columns of it; returns
+ * Writes text from column x of row y, at most `columns` columns of it; returns
  * the columns that it took.
  *
  *   text   UTF-8; control characters are shown as '?', and so is, on an ASCII
@@ -56,12 +56,12 @@ int es_screen_height(const es_screen *screen);
  *          that are no accents are left out: they turn the direction of
  *          writing, or change how wide others are.
  */
-int es_screen_write(es_screen *screen, int x, int y, int room, const char *text,
-                    es_style style);
+int es_screen_write(es_screen *screen, int x, int y, int columns,
+                    const char *text, es_style style);
 
 /** The same with printf's format; 255 bytes at most. Nothing, and 0, if there
- *  is no room for all of it: a number that is cut is another number. */
-int es_screen_say(es_screen *screen, int x, int y, int room, es_style style,
+ *  is no space for all of it: a number that is cut is another number. */
+int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...) ES_PRINTF(6, 7);
 
 /**

@@ -1,3 +1,5 @@
+/* Sparklines: samples into columns, columns into bars. Which of a column's
+   samples its bar shows is what matters here: see es_spark_value. */
 #include "cli/terminal/spark.h"
 
 #include "analyzer/base/value.h"

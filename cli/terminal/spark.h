@@ -13,7 +13,7 @@ typedef struct es_spark_column {
     float low, high; /* of the finite ones; NaN if there is none */
 } es_spark_column;
 
-/** Which way a sample stands out where a column has room for one: falls of an
+/** Which way a sample stands out where a column shows one: falls of an
  *  entropy, peaks of a loss. */
 typedef enum es_spark_side { ES_SPARK_FALLS, ES_SPARK_PEAKS } es_spark_side;
 

@@ -1,3 +1,4 @@
+/* What the terminal can show, from its environment and its size. */
 #include "cli/terminal/terminal.h"
 
 #include <stddef.h>

@@ -15,7 +15,7 @@ typedef struct es_terminal {
     int width, height; /* columns, rows */
 } es_terminal;
 
-/** The variables that tell; any may be NULL. */
+/** Variables of the environment; any may be NULL. */
 typedef struct es_terminal_variables {
     const char *term, *colorterm, *no_color;
     const char *lc_all, *lc_ctype, *lang;

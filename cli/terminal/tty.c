@@ -1,3 +1,5 @@
+/* Taking the terminal and giving it back, also when a signal ends or stops the
+   process: handlers call nothing but what is safe in them. */
 #include "cli/terminal/tty.h"
 
 #include <errno.h>
@@ -20,7 +22,7 @@ static struct sigaction old_fatal[N_FATAL], old_stop, old_continue, old_size;
 static void send(const char *text)
 {
     ssize_t n = write(STDOUT_FILENO, text, strlen(text));
-    (void)n; /* there is nobody left to tell */
+    (void)n; /* there is nobody left to report it to */
 }
 
 static void enter(void)

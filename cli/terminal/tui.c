@@ -1,3 +1,5 @@
+/* The drawing as a whole: how many panels stand beside each other, how high
+   they may be, and the line below them. */
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
@@ -143,7 +145,7 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
 static void draw_max(es_screen *screen, int y, const es_run_summary **all,
                      size_t n)
 {
-    int x = 0, room = es_screen_width(screen);
+    int x = 0, columns = es_screen_width(screen);
     bool same = true;
     if (n == 0)
         return;
@@ -151,12 +153,12 @@ static void draw_max(es_screen *screen, int y, const es_run_summary **all,
         same = same && all[i]->m == all[0]->m;
     for (size_t i = 0; i < (same ? 1 : n); i++)
         if (isnan(all[i]->m))
-            x += es_screen_say(screen, x, y, room - x, ES_FAINT, "%s",
+            x += es_screen_say(screen, x, y, columns - x, ES_FAINT, "%s",
                                i ? ", unknown" : "m unknown");
         else
-            x += es_screen_say(screen, x, y, room - x, ES_FAINT, "%s%.4g",
+            x += es_screen_say(screen, x, y, columns - x, ES_FAINT, "%s%.4g",
                                i ? ", " : "m = ", all[i]->m);
-    es_screen_say(screen, x, y, room - x, ES_FAINT, " (%s)",
+    es_screen_say(screen, x, y, columns - x, ES_FAINT, " (%s)",
                   es_max_name(all[0]->max.policy));
 }
 
@@ -182,27 +184,25 @@ es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
 {
     const places p = place(tui);
     es_screen *screen = NULL;
+    const es_run_summary **all;
     size_t n_all = 0;
-    const es_run_summary **all =
-        es_resize(NULL, tui->n_runs, sizeof(es_run_summary *));
-    if (!all)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs", tui->n_runs);
+    es_status status = es_alloc(&all, tui->n_runs, sizeof *all, "runs");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < tui->n_runs; i++)
         if (tui->runs[i].shown)
             all[n_all++] = tui->runs[i].shown;
-    es_status status = es_screen_new(&screen, tui->terminal.depth,
-                                     tui->terminal.width, p.height);
-    if (status == ES_OK)
-        status = draw_panels(screen, tui, &p, all, n_all);
-    if (status == ES_OK)
-        draw_footer(screen, tui, &p, all, n_all);
-    free(all);
-    if (status != ES_OK) {
+    if ((status = es_screen_new(&screen, tui->terminal.depth,
+                                tui->terminal.width, p.height)) < 0 ||
+        (status = draw_panels(screen, tui, &p, all, n_all)) < 0) {
         es_screen_free(screen);
-        return status;
+        goto done;
     }
+    draw_footer(screen, tui, &p, all, n_all);
     *out = screen;
     if (n_shown)
         *n_shown = p.end - p.first;
-    return ES_OK;
+done:
+    free(all);
+    return status;
 }

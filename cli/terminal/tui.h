@@ -23,7 +23,7 @@ typedef struct es_tui_line {
 typedef struct es_tui_run {
     const es_run_summary *shown;  /* values at the step shown, whose m is final;
                                      NULL: there is nothing to show yet */
-    const es_run_summary *judged; /* whose flags are told */
+    const es_run_summary *judged; /* whose flags are shown */
     const es_trace *layers; /* (n_rows) lines: means of the layers, NaN where a
                                head is not finite; NULL: none were read */
     es_tui_line lines[ES_TUI_N_LINES];
@@ -43,18 +43,18 @@ typedef struct es_tui {
     es_colormap colormap;
     es_terminal terminal;
     bool fits;    /* all rows of the drawing within the terminal's height,
-                     as a live view needs it: runs that have no room are
+                     as a live view needs it: runs that do not fit are
                      left out, and it says so; else as high as it wants */
     size_t first; /* of a live view: the first run shown */
     const es_tui_state *state; /* NULL: none */
 } es_tui;
 
 /**
- * Draws: runs side by side where they have room for it, else below one another,
+ * Draws: runs side by side where they fit, else below one another,
  * on one colour scale.
  *
  *   out      owned by the caller; as wide as the terminal
- *   n_shown  written: runs from `first` on that have room; may be NULL
+ *   n_shown  written: runs from `first` on that fit; may be NULL
  *
  * ES_OK or ES_ENOMEM.
  */

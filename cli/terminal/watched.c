@@ -1,3 +1,5 @@
+/* One run of the terminal's view: its summary and its lines, read from where
+   the last reading ended. */
 #include "cli/terminal/watched.h"
 
 #include "analyzer/base/checked.h"
@@ -61,9 +63,10 @@ static void free_lines(es_watched_lines *lines)
 static es_status begin_lines(es_watched_lines *lines, size_t n)
 {
     free_lines(lines);
-    lines->newest = es_resize(NULL, n, sizeof *lines->newest);
-    if (!lines->newest)
-        return es_fail(ES_ENOMEM, "out of memory for %zu lines", n);
+    es_status status =
+        es_alloc(&lines->newest, n, sizeof *lines->newest, "lines");
+    if (status < 0)
+        return status;
     lines->n = n;
     lines->last = -1;
     return es_trace_new(&lines->trace, n);
@@ -75,20 +78,19 @@ static es_status is_continued(bool *out, const es_watched_lines *lines,
                               es_reader *reader, const es_series *series,
                               reduction *reduce)
 {
+    const size_t n = series->n_values;
+    float *values = NULL, *now = NULL;
     int64_t found;
+    es_status status;
     *out = false;
-    float *values = es_resize(NULL, series->n_values, sizeof *values);
-    float *now = es_resize(NULL, lines->n, sizeof *now);
-    es_status status = ES_OK;
-    if (!values || !now)
-        status = es_fail(ES_ENOMEM, "out of memory for a sample");
-    else
-        status = es_reader_sample(reader, series, lines->last, values,
-                                  series->n_values, &found);
-    if (status == ES_OK) {
-        reduce(now, lines->n, values, series->n_values);
-        *out = memcmp(now, lines->newest, lines->n * sizeof *now) == 0;
-    }
+    if ((status = es_alloc(&values, n, sizeof *values, "a sample")) < 0 ||
+        (status = es_alloc(&now, lines->n, sizeof *now, "a sample")) < 0 ||
+        (status = es_reader_sample(reader, series, lines->last, values, n,
+                                   &found)) < 0)
+        goto done;
+    reduce(now, lines->n, values, n);
+    *out = memcmp(now, lines->newest, lines->n * sizeof *now) == 0;
+done:
     free(values);
     free(now);
     return status == ES_ENOTFOUND ? ES_OK : status;
@@ -102,7 +104,7 @@ static es_status read_on(es_watched_lines *lines, es_reader *reader,
     const float *values;
     es_status status =
         es_cursor_open(&cursor, reader, series, lines->last + 1, ES_STEP_LAST);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
         reduce(lines->newest, lines->n, values, series->n_values);
@@ -118,39 +120,34 @@ static es_status read_lines(es_watched_lines *lines, es_reader *reader,
                             reduction *reduce)
 {
     bool continued = false;
-    es_status status = ES_OK;
-    if (lines->trace && lines->n == n && lines->last >= 0)
-        status = is_continued(&continued, lines, reader, series, reduce);
-    if (status == ES_OK && !continued)
-        status = begin_lines(lines, n);
-    return status == ES_OK ? read_on(lines, reader, series, reduce) : status;
-}
-
-/* A line that the whole run has, if it has it. */
-static es_status read_line(es_watched *run, es_reader *reader, int i)
-{
-    es_series series;
-    es_status status = es_reader_find(reader, run->index, line_names[i],
-                                      run->judged->phase, &series);
-    if (status == ES_ENOTFOUND)
-        return ES_OK;
-    return status == ES_OK
-               ? read_lines(&run->lines[i], reader, &series, 1, largest)
-               : status;
+    es_status status;
+    if ((lines->trace && lines->n == n && lines->last >= 0 &&
+         (status = is_continued(&continued, lines, reader, series, reduce)) <
+             0) ||
+        (!continued && (status = begin_lines(lines, n)) < 0))
+        return status;
+    return read_on(lines, reader, series, reduce);
 }
 
 static es_status read_all_lines(es_watched *run, es_reader *reader)
 {
     const es_run_summary *judged = run->judged;
     es_series series;
-    es_status status = es_reader_find(reader, run->index, judged->series,
-                                      judged->phase, &series);
-    if (status == ES_OK)
-        status =
-            read_lines(&run->layers, reader, &series, judged->n_rows, means);
-    for (int i = 0; i < ES_TUI_N_LINES && status == ES_OK; i++)
-        status = read_line(run, reader, i);
-    return status;
+    es_status status;
+    if ((status = es_reader_find(reader, run->index, judged->series,
+                                 judged->phase, &series)) < 0 ||
+        (status = read_lines(&run->layers, reader, &series, judged->n_rows,
+                             means)) < 0)
+        return status;
+    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+        status = es_reader_find(reader, run->index, line_names[i],
+                                judged->phase, &series);
+        if (status == ES_OK)
+            status = read_lines(&run->lines[i], reader, &series, 1, largest);
+        if (status < 0 && status != ES_ENOTFOUND)
+            return status;
+    }
+    return ES_OK;
 }
 
 /* What the lines are at the step shown. */
@@ -163,18 +160,16 @@ static es_status read_values(es_watched *run, es_reader *reader)
         run->values[i] = es_missing();
         es_status status = es_reader_find(reader, run->index, line_names[i],
                                           shown->phase, &series);
-        if (status == ES_ENOTFOUND)
-            continue;
-        float *values = es_resize(NULL, series.n_values, sizeof *values);
-        if (status == ES_OK && !values)
-            status = es_fail(ES_ENOMEM, "out of memory for a sample");
+        float *values = NULL;
         if (status == ES_OK)
-            status = es_reader_sample(reader, &series, shown->step, values,
-                                      series.n_values, &found);
-        if (status == ES_OK)
+            status =
+                es_alloc(&values, series.n_values, sizeof *values, "a sample");
+        if (status == ES_OK &&
+            (status = es_reader_sample(reader, &series, shown->step, values,
+                                       series.n_values, &found)) == ES_OK)
             largest(&run->values[i], 1, values, series.n_values);
         free(values);
-        if (status != ES_OK && status != ES_ENOTFOUND)
+        if (status < 0 && status != ES_ENOTFOUND)
             return status;
     }
     return ES_OK;
@@ -190,15 +185,14 @@ es_run_summary *es_watched_shown(const es_watched *run)
 static es_status read_name(es_watched *run, es_reader *reader)
 {
     es_run_info info;
-    es_status status = es_reader_run(reader, run->index, &info);
-    if (status != ES_OK)
+    char *name;
+    bool written;
+    es_status status;
+    if ((status = es_reader_run(reader, run->index, &info)) < 0 ||
+        (status = es_copy_text(&name, info.name)) < 0)
         return status;
-    char *name = strdup(info.name);
-    if (!name)
-        return es_fail(ES_ENOMEM, "out of memory for a name");
     free(run->name);
     run->name = name;
-    bool written;
     status = es_reader_is_written(reader, &written);
     run->running = info.status == ES_RUN_RUNNING && status == ES_OK && written;
     return status;
@@ -215,16 +209,14 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
                           const es_summary_options *options)
 {
     es_run_summary *judged = NULL;
-    es_status status = read_name(run, reader);
-    if (status == ES_OK)
-        status = es_summary_load(&judged, reader, run->index, options);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = read_name(run, reader)) < 0 ||
+        (status = es_summary_load(&judged, reader, run->index, options)) < 0)
         return keep_problem(run, status);
     es_summary_free(run->judged);
     run->judged = judged;
     run->running = strcmp(judged->status, "running") == 0;
-    status = read_all_lines(run, reader);
-    if (status == ES_OK)
+    if ((status = read_all_lines(run, reader)) == ES_OK)
         status = read_values(run, reader);
     return keep_problem(run, status);
 }
@@ -233,11 +225,11 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
 static int64_t *steps_of(size_t *n, const es_watched *run)
 {
     *n = run->layers.trace ? es_trace_n_points(run->layers.trace) : 0;
-    int64_t *steps = *n ? es_resize(NULL, *n, sizeof *steps) : NULL;
-    if (!steps)
-        *n = 0;
-    else
+    int64_t *steps = NULL;
+    if (*n && es_alloc(&steps, *n, sizeof *steps, "steps") == ES_OK)
         es_trace_steps(run->layers.trace, steps);
+    else
+        *n = 0;
     return steps;
 }
 
