@@ -4,9 +4,9 @@
 #include "cli/alerts/watch/watcher.h"
 
 #include "cli/alerts/delivery/claimant.h"
-#include "cli/alerts/delivery/metrics.h"
 #include "cli/alerts/watch/changes.h"
 #include "cli/alerts/watch/known.h"
+#include "cli/alerts/watch/metrics.h"
 #include "cli/output/print.h"
 
 #include <math.h>

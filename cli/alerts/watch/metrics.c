@@ -1,6 +1,6 @@
 /* `--textfile`: gauges of alerts, files and deliveries in the text format of
  * OpenMetrics, replaced as a whole so that a collector never reads half. */
-#include "cli/alerts/delivery/metrics.h"
+#include "cli/alerts/watch/metrics.h"
 
 #include "analyzer/base/text.h"
 #include "cli/output/output.h"
