@@ -1,7 +1,7 @@
 /**
  * Reading a run file: finished, being written, or left behind by a crash.
  *
- * Every file is untrusted (design, section 8). A reader writes nothing, creates
+ * Every file is untrusted. A reader writes nothing, creates
  * nothing and maps nothing: its folder stays as it was, and another program
  * that cuts the file or its companions off causes an error of that file.
  * A reader belongs to one thread at a time, and to the process that opened it:

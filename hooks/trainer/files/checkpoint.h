@@ -3,7 +3,7 @@
  * safetensors file.
  *
  * Tensors, all F32: the arrays of the model under the names and in the shapes
- * of spec/model.md, section 7 (SNorm's u and v too), and for each trainable
+ * of model/params.h (SNorm's u and v too), and for each trainable
  * one NAME the moments of AdamW, `optimizer.m.NAME` and `optimizer.v.NAME`.
  * Every number is finite.
  *

@@ -6,7 +6,7 @@
  * A file is untrusted: every offset, shape and length is checked before it is
  * used, arrays may neither overlap nor leave holes, no name comes twice, and a
  * header is at most 16 MiB (a hundred thousand arrays). Data are read when they
- * are asked for, so memory does not grow with the file; a file that is cut
+ * are requested, so memory does not grow with the file; a file that is cut
  * short meanwhile is an error. Internal to the trainer.
  */
 #ifndef ES_SAFETENSORS_H

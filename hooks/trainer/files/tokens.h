@@ -30,7 +30,7 @@ typedef struct es_tokens es_tokens;
 /**
  * Opens a token file and reads all of it once, to check it.
  *
- * Batches are read from the file as they are asked for: memory does not grow
+ * Batches are read from the file as they are requested: memory does not grow
  * with the file, and a file cut short under a running training is an error,
  * not a crash.
  *

@@ -2,7 +2,7 @@
  * Weights of an existing model out of a safetensors file: a checkpoint of
  * entropy-train, or GPT-2 or GPT-NeoX (Pythia) as Hugging Face's library saves
  * them. What is trained here by another name, transposed or interleaved there,
- * is put in our order: spec/model.md, section 7.
+ * is put in the order of model/params.h.
  *
  * A file is untrusted: every tensor's name and shape is compared with what the
  * model has; one too many is as much an error as one too few.
