@@ -1,6 +1,7 @@
 /* Checkpoint files: a model comes back with every bit, damage is found. */
 #include "hooks/trainer/files/checkpoint.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 
@@ -36,9 +37,8 @@ static double step(es_small_model *s, const es_settings *settings)
     double norm;
     es_model_zero_gradients(s->model);
     es_small_forward(s);
-    assert_int_equal(es_model_backward(s->model, 1), ES_OK);
-    assert_int_equal(es_model_update(s->model, &settings->train, 1e-2, &norm),
-                     ES_OK);
+    es_assert_ok(es_model_backward(s->model, 1));
+    es_assert_ok(es_model_update(s->model, &settings->train, 1e-2, &norm));
     return s->losses.loss;
 }
 
@@ -64,8 +64,7 @@ static void save(es_small_model *s, const es_settings *settings)
 static es_checkpoint *open_file(void)
 {
     es_checkpoint *opened;
-    if (es_checkpoint_open(&opened, es_scratch_file) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_checkpoint_open(&opened, es_scratch_file));
     return opened;
 }
 
@@ -88,13 +87,13 @@ static void assert_same_numbers(es_model *a, es_model *b)
     for (size_t i = 0; i < es_model_n_arrays(a); i++) {
         es_parameter p = es_model_parameter(a, i);
         assert_true(p.n * sizeof *x <= 1 << 20);
-        assert_int_equal(es_model_get(a, i, x, p.n), ES_OK);
-        assert_int_equal(es_model_get(b, i, y, p.n), ES_OK);
+        es_assert_ok(es_model_get(a, i, x, p.n));
+        es_assert_ok(es_model_get(b, i, y, p.n));
         assert_memory_equal(x, y, p.n * sizeof *x);
         for (int m = 0; m < 2; m++) {
             es_moment moment = (es_moment)m;
-            assert_int_equal(es_model_get_moment(a, moment, i, x, p.n), ES_OK);
-            assert_int_equal(es_model_get_moment(b, moment, i, y, p.n), ES_OK);
+            es_assert_ok(es_model_get_moment(a, moment, i, x, p.n));
+            es_assert_ok(es_model_get_moment(b, moment, i, y, p.n));
             assert_memory_equal(x, y, p.n * sizeof *x);
             moved = moved || x[0] != 0;
         }
@@ -106,16 +105,14 @@ static void assert_same_numbers(es_model *a, es_model *b)
 
 /* --- there and back ------------------------------------------------------ */
 
-static void test_checkpoint__a_model_comes_back_and_goes_on(void **state)
+ES_TEST(test_checkpoint__a_model_comes_back_and_goes_on)
 {
-    (void)state;
     for (size_t k = 0; k < N_ARCHS; k++) {
         es_settings settings = settings_of(archs[k]);
         es_small_model s = write_trained(&settings);
         es_small_model other = es_small_open(&settings.model);
         es_checkpoint *opened = open_file();
-        if (es_checkpoint_load(other.model, opened) != ES_OK)
-            fail_msg("%s", es_message());
+        es_assert_ok(es_checkpoint_load(other.model, opened));
         es_checkpoint_close(opened);
         assert_same_numbers(s.model, other.model);
         assert_int_equal(es_model_n_updates(other.model), 3);
@@ -127,9 +124,8 @@ static void test_checkpoint__a_model_comes_back_and_goes_on(void **state)
     }
 }
 
-static void test_checkpoint__its_texts_come_back(void **state)
+ES_TEST(test_checkpoint__its_texts_come_back)
 {
-    (void)state;
     es_settings settings = settings_of(archs[1]);
     settings.train.slope_decay = true;
     settings.model.seed = UINT64_C(9007199254740992);
@@ -156,13 +152,12 @@ static void test_checkpoint__its_texts_come_back(void **state)
     es_small_close(&s);
 }
 
-static void test_checkpoint__tensors_have_the_names_of_the_spec(void **state)
+ES_TEST(test_checkpoint__tensors_have_the_names_of_the_spec)
 {
-    (void)state;
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
     es_safetensors *opened;
-    assert_int_equal(es_safetensors_open(&opened, es_scratch_file), ES_OK);
+    es_assert_ok(es_safetensors_open(&opened, es_scratch_file));
     assert_true(es_checkpoint_is_ours(opened));
     assert_string_equal(es_safetensors_metadata(opened, "step"), "3");
     const es_tensor *weight =
@@ -201,9 +196,8 @@ static void flip(long at, int bits)
     assert_int_equal(fclose(changed), 0);
 }
 
-static void test_checkpoint__a_flipped_bit_anywhere_is_found(void **state)
+ES_TEST(test_checkpoint__a_flipped_bit_anywhere_is_found)
 {
-    (void)state;
     struct stat info;
     es_settings settings = settings_of(archs[2]);
     es_small_model s = write_trained(&settings);
@@ -221,9 +215,8 @@ static void test_checkpoint__a_flipped_bit_anywhere_is_found(void **state)
     es_small_close(&s);
 }
 
-static void test_checkpoint__a_file_cut_short_is_refused(void **state)
+ES_TEST(test_checkpoint__a_file_cut_short_is_refused)
 {
-    (void)state;
     struct stat info;
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
@@ -235,25 +228,20 @@ static void test_checkpoint__a_file_cut_short_is_refused(void **state)
     es_small_close(&s);
 }
 
-static void test_checkpoint__files_of_others_are_refused(void **state)
+ES_TEST(test_checkpoint__files_of_others_are_refused)
 {
-    (void)state;
     const es_tensor_note newer = {ES_CHECKPOINT_KEY, "2"};
     const es_tensor_note odd = {ES_CHECKPOINT_KEY, "1"};
-    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0),
-                     ES_OK);
+    es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0));
     expect_refusal(ES_EFORMAT, "not a checkpoint of entropy-train");
-    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1),
-                     ES_OK);
+    es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1));
     expect_refusal(ES_EVERSION, "version 2 is newer");
-    assert_int_equal(es_safetensors_write(es_scratch_file, NULL, 0, &odd, 1),
-                     ES_OK);
+    es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, &odd, 1));
     expect_refusal(ES_EFORMAT, "damaged");
 }
 
-static void test_checkpoint__another_model_does_not_take_it(void **state)
+ES_TEST(test_checkpoint__another_model_does_not_take_it)
 {
-    (void)state;
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
     static const struct {
@@ -273,30 +261,27 @@ static void test_checkpoint__another_model_does_not_take_it(void **state)
     es_model_config longer = settings.model;
     longer.ctx++;
     es_small_model other = es_small_open(&longer);
-    assert_int_equal(es_checkpoint_load(other.model, opened), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "wpe has another shape"));
+    es_assert_status(ES_EFORMAT, "wpe has another shape",
+                     es_checkpoint_load(other.model, opened));
     es_small_close(&other);
     es_checkpoint_close(opened);
     es_small_close(&s);
 }
 
-static void test_checkpoint__a_lost_model_replaces_no_good_one(void **state)
+ES_TEST(test_checkpoint__a_lost_model_replaces_no_good_one)
 {
-    (void)state;
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
     es_checkpoint_state now = state_after(4);
     es_parameter wte = es_model_parameter(s.model, 0);
     float *values = calloc(wte.n, sizeof *values);
     values[17] = NAN;
-    assert_int_equal(
-        es_model_set_moment(s.model, ES_MOMENT_SECOND, 0, values, wte.n),
-        ES_OK);
+    es_assert_ok(
+        es_model_set_moment(s.model, ES_MOMENT_SECOND, 0, values, wte.n));
     free(values);
-    assert_int_equal(
-        es_checkpoint_write(es_scratch_file, s.model, &settings, &now),
-        ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "number 17 of wte is not finite"));
+    es_assert_status(
+        ES_EFORMAT, "number 17 of wte is not finite",
+        es_checkpoint_write(es_scratch_file, s.model, &settings, &now));
     es_checkpoint *opened = open_file();
     assert_int_equal(es_checkpoint_state_of(opened)->step, 3);
     es_checkpoint_close(opened);
@@ -305,15 +290,5 @@ static void test_checkpoint__a_lost_model_replaces_no_good_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoint__a_model_comes_back_and_goes_on),
-        cmocka_unit_test(test_checkpoint__its_texts_come_back),
-        cmocka_unit_test(test_checkpoint__tensors_have_the_names_of_the_spec),
-        cmocka_unit_test(test_checkpoint__a_flipped_bit_anywhere_is_found),
-        cmocka_unit_test(test_checkpoint__a_file_cut_short_is_refused),
-        cmocka_unit_test(test_checkpoint__files_of_others_are_refused),
-        cmocka_unit_test(test_checkpoint__another_model_does_not_take_it),
-        cmocka_unit_test(test_checkpoint__a_lost_model_replaces_no_good_one),
-    };
-    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Normalised weights inside a model: when they are made, and of what. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static size_t get(const es_small_model *s, const char *name, float *values)
     const size_t index = es_small_find(s, name);
     const size_t n = es_model_parameter(s->model, index).n;
     assert_true(n <= ROOM);
-    assert_int_equal(es_model_get(s->model, index, values, n), ES_OK);
+    es_assert_ok(es_model_get(s->model, index, values, n));
     return n;
 }
 
@@ -24,16 +25,14 @@ static void multiply(const es_small_model *s, const char *name, float factor)
     const size_t n = get(s, name, values);
     for (size_t i = 0; i < n; i++)
         values[i] *= factor;
-    assert_int_equal(es_model_set(s->model, es_small_find(s, name), values, n),
-                     ES_OK);
+    es_assert_ok(es_model_set(s->model, es_small_find(s, name), values, n));
 }
 
 /* The loss of a pass of that kind. */
 static double loss_of(es_small_model *s, bool training)
 {
-    assert_int_equal(es_model_forward(s->model, &s->losses, s->tokens,
-                                      s->targets, training, false),
-                     ES_OK);
+    es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
+                                  training, false));
     assert_true(isfinite(s->losses.loss));
     return s->losses.loss;
 }
@@ -43,7 +42,7 @@ static void update(es_small_model *s, double lr)
     es_train_config train;
     double norm;
     es_train_config_default(&train);
-    assert_int_equal(es_model_update(s->model, &train, lr, &norm), ES_OK);
+    es_assert_ok(es_model_update(s->model, &train, lr, &norm));
 }
 
 static bool same(double a, double b)
@@ -65,17 +64,16 @@ static double drawn_loss(const char *arch, es_family family)
         tokens[i] = i * 7 % 11;
         targets[i] = i * 3 % 11;
     }
-    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
-    assert_int_equal(
-        es_model_forward(model, &losses, tokens, targets, false, false), ES_OK);
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 2));
+    es_assert_ok(
+        es_model_forward(model, &losses, tokens, targets, false, false));
     es_model_free(model);
     return losses.loss;
 }
 
 /* g is such that nothing changes at first. */
-static void test_model_weights__norms_start_the_same(void **state)
+ES_TEST(test_model_weights__norms_start_the_same)
 {
-    (void)state;
     static const char *const archs[][2] = {
         {"SM+G", "SM+G+WNorm(QKVO,FFN)"},
         {"SM+LN+R", "SM+LN+R+WNorm(QK)"},
@@ -90,13 +88,12 @@ static void test_model_weights__norms_start_the_same(void **state)
 
 /* 20 iterations leave sigma close to the largest singular value: then W has
  * none above 1, and no vector grows. */
-static void test_model_weights__vectors_are_warm(void **state)
+ES_TEST(test_model_weights__vectors_are_warm)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+SNorm(FFN)");
     es_small_model s = {.n = 10, .config = &config};
     float u[ROOM], v[ROOM], m[ROOM];
-    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, 1), ES_OK);
+    es_assert_ok(es_model_new(&s.model, &config, &es_cpu_ops, 1));
     const size_t n = get(&s, "h.1.mlp.c_fc.u", u);
     const size_t n_in = get(&s, "h.1.mlp.c_fc.v", v);
     assert_int_equal(get(&s, "h.1.mlp.c_fc.weight", m), n * n_in);
@@ -116,9 +113,8 @@ static void test_model_weights__vectors_are_warm(void **state)
 /* --- when they are made --------------------------------------------------- */
 
 /* A normalised weight does not know the length of its parameter. */
-static void test_model_weights__lengths_do_not_matter(void **state)
+ES_TEST(test_model_weights__lengths_do_not_matter)
 {
-    (void)state;
     static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
                                         "SM+G+SNorm(QKVO,FFN)",
                                         "SM+G+WNorm(QKVO)+SNorm(FFN)"};
@@ -141,9 +137,8 @@ static void test_model_weights__lengths_do_not_matter(void **state)
 }
 
 /* What is not named is used as it is, columns of c_attn included. */
-static void test_model_weights__others_as_they_are(void **state)
+ES_TEST(test_model_weights__others_as_they_are)
 {
-    (void)state;
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
         es_model_config config = es_small_config(archs[i]);
@@ -155,11 +150,11 @@ static void test_model_weights__others_as_they_are(void **state)
         const double before = loss_of(&s, false);
         for (size_t j = 0; j < n; j++)
             m[j] *= j % 36 < 24 ? 2.0f : 1.0f;
-        assert_int_equal(es_model_set(s.model, index, m, n), ES_OK);
+        es_assert_ok(es_model_set(s.model, index, m, n));
         assert_true(same(loss_of(&s, false), before));
         for (size_t j = 0; j < n; j++)
             m[j] *= j % 36 < 24 ? 1.0f : 2.0f;
-        assert_int_equal(es_model_set(s.model, index, m, n), ES_OK);
+        es_assert_ok(es_model_set(s.model, index, m, n));
         assert_false(same(loss_of(&s, false), before));
         es_small_close(&s);
     }
@@ -175,9 +170,8 @@ static bool moved(const es_small_model *s, float kept[ROOM])
 }
 
 /* One iteration a step: in its first training pass. */
-static void test_model_weights__one_iteration_a_step(void **state)
+ES_TEST(test_model_weights__one_iteration_a_step)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+G+SNorm(FFN)");
     es_small_model s = es_small_open(&config);
     float u[ROOM];
@@ -189,7 +183,7 @@ static void test_model_weights__one_iteration_a_step(void **state)
         for (int i = 0; i < 3; i++) {
             loss_of(&s, true);
             assert_int_equal(moved(&s, u), i == 0);
-            assert_int_equal(es_model_backward(s.model, 1.0 / 3), ES_OK);
+            es_assert_ok(es_model_backward(s.model, 1.0 / 3));
             loss_of(&s, false);
             assert_false(moved(&s, u));
         }
@@ -200,9 +194,8 @@ static void test_model_weights__one_iteration_a_step(void **state)
 }
 
 /* The state is not trained: neither moments nor decay touch it. */
-static void test_model_weights__state_is_no_parameter(void **state)
+ES_TEST(test_model_weights__state_is_no_parameter)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+G");
     es_small_model plain = es_small_open(&config);
     const size_t n = es_model_n_parameters(plain.model);
@@ -222,9 +215,8 @@ static void test_model_weights__state_is_no_parameter(void **state)
 /* --- micro-batches -------------------------------------------------------- */
 
 /* The gradients of two micro-batches add up to the sum of either's. */
-static void test_model_weights__gradients_add_up(void **state)
+ES_TEST(test_model_weights__gradients_add_up)
 {
-    (void)state;
     static const char *const archs[] = {"SM+G+WNorm(QK,FFN)",
                                         "SM+G+SNorm(QKVO,FFN)",
                                         "SM+ScFuFFN+WNorm(FFN)+SNorm(QK)"};
@@ -241,9 +233,8 @@ static void test_model_weights__gradients_add_up(void **state)
             if (pass < 2)
                 es_model_zero_gradients(s.model);
             loss_of(&s, true);
-            assert_int_equal(es_model_backward(s.model, 0.5), ES_OK);
-            assert_int_equal(es_model_get_gradient(s.model, index, part, n),
-                             ES_OK);
+            es_assert_ok(es_model_backward(s.model, 0.5));
+            es_assert_ok(es_model_get_gradient(s.model, index, part, n));
             for (size_t j = 0; pass < 2 && j < n; j++)
                 sum[j] += part[j];
         }
@@ -256,9 +247,8 @@ static void test_model_weights__gradients_add_up(void **state)
 
 /* --- weights that come without -------------------------------------------- */
 
-static void test_model_weights__start_norms(void **state)
+ES_TEST(test_model_weights__start_norms)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+R+WNorm(QKVO)+SNorm(FFN)");
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
     es_small_model s = es_small_open(&config);
@@ -267,12 +257,11 @@ static void test_model_weights__start_norms(void **state)
     for (size_t i = 0; i < es_model_n_arrays(plain.model); i++) {
         const char *name = es_model_parameter(plain.model, i).name;
         const size_t n = get(&plain, name, values);
-        assert_int_equal(
-            es_model_set(s.model, es_small_find(&s, name), values, n), ES_OK);
+        es_assert_ok(es_model_set(s.model, es_small_find(&s, name), values, n));
     }
     assert_false(same(loss_of(&s, false), loss_of(&plain, false)));
-    assert_int_equal(es_model_start_norms(s.model), ES_OK);
-    assert_int_equal(es_model_start_norms(plain.model), ES_OK);
+    es_assert_ok(es_model_start_norms(s.model));
+    es_assert_ok(es_model_start_norms(plain.model));
     assert_true(same(loss_of(&s, false), loss_of(&plain, false)));
     es_small_close(&s);
     es_small_close(&plain);
@@ -280,9 +269,8 @@ static void test_model_weights__start_norms(void **state)
 
 /* --- many layers, and training -------------------------------------------- */
 
-static void test_model_weights__deep(void **state)
+ES_TEST(test_model_weights__deep)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;
     es_small_model s = es_small_open(&config);
@@ -297,8 +285,7 @@ static uint32_t train(const char *arch, int n_threads)
     es_small_model s = {.n = 10, .config = &config};
     uint32_t hash = 2166136261u;
     float values[ROOM];
-    assert_int_equal(es_model_new(&s.model, &config, &es_cpu_ops, n_threads),
-                     ES_OK);
+    es_assert_ok(es_model_new(&s.model, &config, &es_cpu_ops, n_threads));
     for (int i = 0; i < s.n; i++) {
         s.tokens[i] = i % 5;
         s.targets[i] = (i + 1) % 5;
@@ -307,7 +294,7 @@ static uint32_t train(const char *arch, int n_threads)
     for (int step = 0; step < 40; step++) {
         es_model_zero_gradients(s.model);
         loss_of(&s, true);
-        assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+        es_assert_ok(es_model_backward(s.model, 1));
         update(&s, 1e-2);
     }
     assert_true(loss_of(&s, false) < first / 2);
@@ -320,9 +307,8 @@ static uint32_t train(const char *arch, int n_threads)
     return hash;
 }
 
-static void test_model_weights__trains(void **state)
+ES_TEST(test_model_weights__trains)
 {
-    (void)state;
     static const char *const archs[] = {"SM+LN+G+WNorm(QKVO,FFN)",
                                         "SM+LN+G+SNorm(QKV,FFN)"};
     for (int i = 0; i < 6; i++) {
@@ -333,17 +319,5 @@ static void test_model_weights__trains(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model_weights__norms_start_the_same),
-        cmocka_unit_test(test_model_weights__vectors_are_warm),
-        cmocka_unit_test(test_model_weights__lengths_do_not_matter),
-        cmocka_unit_test(test_model_weights__others_as_they_are),
-        cmocka_unit_test(test_model_weights__one_iteration_a_step),
-        cmocka_unit_test(test_model_weights__state_is_no_parameter),
-        cmocka_unit_test(test_model_weights__gradients_add_up),
-        cmocka_unit_test(test_model_weights__start_norms),
-        cmocka_unit_test(test_model_weights__deep),
-        cmocka_unit_test(test_model_weights__trains),
-    };
-    return cmocka_run_group_tests_name("model_weights", tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

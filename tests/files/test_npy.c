@@ -1,6 +1,7 @@
 /* The .npy reader: what it reads, and that it refuses everything else. */
 #include "hooks/trainer/files/npy.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 
 #include <stdbool.h>
@@ -53,18 +54,16 @@ static const float six[] = {1.5f, -2, 3e-40f, 0.1f, 5, -0.0f};
 #define F4_2X3 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n"
 static const parts good = {1, 0, F4_2X3, six, sizeof six};
 
-static void test_npy__reads_float32(void **state)
+ES_TEST(test_npy__reads_float32)
 {
-    (void)state;
     for (int major = 1; major <= 2; major++) {
         parts from = good;
         es_npy array;
         from.major = major;
         write_parts(&from);
-        assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
-        assert_int_equal(es_npy_expect(&array, es_scratch_file, ES_NPY_F4, 2,
-                                       (size_t[]){2, 3}),
-                         ES_OK);
+        es_assert_ok(es_npy_read(&array, es_scratch_file));
+        es_assert_ok(es_npy_expect(&array, es_scratch_file, ES_NPY_F4, 2,
+                                   (size_t[]){2, 3}));
         assert_int_equal(array.n, 6);
         assert_memory_equal(array.data, six, sizeof six);
         assert_true(es_npy_at(&array, 3) == (double)0.1f);
@@ -75,9 +74,8 @@ static void test_npy__reads_float32(void **state)
     es_npy_free(NULL);
 }
 
-static void test_npy__reads_float64_and_int32(void **state)
+ES_TEST(test_npy__reads_float64_and_int32)
 {
-    (void)state;
     const double doubles[] = {0.1, 1e300};
     const int32_t ints[] = {INT32_MIN, 7, INT32_MAX};
     es_npy array;
@@ -85,7 +83,7 @@ static void test_npy__reads_float64_and_int32(void **state)
                          "{\"shape\":(2,),\"fortran_order\":False,"
                          "\"descr\":\"<f8\"}",
                          doubles, sizeof doubles});
-    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(array.type, ES_NPY_F8);
     assert_true(es_npy_at(&array, 0) == 0.1 && es_npy_at(&array, 1) == 1e300);
     es_npy_free(&array);
@@ -93,7 +91,7 @@ static void test_npy__reads_float64_and_int32(void **state)
                          "{'descr': '<i4', 'fortran_order': False, "
                          "'shape': (1, 3, 1), }\n",
                          ints, sizeof ints});
-    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(array.type, ES_NPY_I4);
     assert_int_equal(array.n_dims, 3);
     assert_true(es_npy_at(&array, 0) == INT32_MIN);
@@ -101,15 +99,14 @@ static void test_npy__reads_float64_and_int32(void **state)
     es_npy_free(&array);
 }
 
-static void test_npy__scalar_and_empty(void **state)
+ES_TEST(test_npy__scalar_and_empty)
 {
-    (void)state;
     es_npy array;
     write_parts(&(parts){1, 0,
                          "{'descr': '<f4', 'fortran_order': False, "
                          "'shape': (), }",
                          six, 4});
-    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(array.n_dims, 0);
     assert_int_equal(array.n, 1);
     assert_true(es_npy_at(&array, 0) == 1.5);
@@ -118,16 +115,15 @@ static void test_npy__scalar_and_empty(void **state)
                          "{'descr': '<f4', 'fortran_order': False, "
                          "'shape': (5, 0), }",
                          six, 0});
-    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(array.n, 0);
     assert_non_null(array.data);
     es_npy_free(&array);
 }
 
 /** Every prefix of a good file, and one byte more, are refused. */
-static void test_npy__cut_off(void **state)
+ES_TEST(test_npy__cut_off)
 {
-    (void)state;
     unsigned char bytes[4096];
     for (int major = 1; major <= 2; major++) {
         parts from = good;
@@ -143,9 +139,8 @@ static void test_npy__cut_off(void **state)
     }
 }
 
-static void test_npy__foreign_files(void **state)
+ES_TEST(test_npy__foreign_files)
 {
-    (void)state;
     parts from = good;
     es_scratch_write("step,layer,head\n", 16);
     expect_refusal(ES_EFORMAT, "not a .npy");
@@ -157,9 +152,8 @@ static void test_npy__foreign_files(void **state)
     expect_refusal(ES_EVERSION, "1.1");
 }
 
-static void test_npy__bad_headers(void **state)
+ES_TEST(test_npy__bad_headers)
 {
-    (void)state;
     static const struct {
         const char *header, *word;
     } cases[] = {
@@ -208,27 +202,24 @@ static void test_npy__bad_headers(void **state)
 }
 
 /** A header length that a damaged or hostile file may claim. */
-static void test_npy__header_too_long(void **state)
+ES_TEST(test_npy__header_too_long)
 {
-    (void)state;
     static unsigned char bytes[40000];
     memcpy(bytes, "\x93NUMPY\x02\x00\x00\x80\x00\x00", 12);
     es_scratch_write(bytes, sizeof bytes);
     expect_refusal(ES_EFORMAT, "too long");
 }
 
-static void test_npy__not_a_regular_file(void **state)
+ES_TEST(test_npy__not_a_regular_file)
 {
-    (void)state;
     es_scratch_no_file(expect_refusal);
 }
 
-static void test_npy__expect(void **state)
+ES_TEST(test_npy__expect)
 {
-    (void)state;
     es_npy array;
     write_parts(&good);
-    assert_int_equal(es_npy_read(&array, es_scratch_file), ES_OK);
+    es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(
         es_npy_expect(&array, "q.npy", ES_NPY_I4, 2, (size_t[]){2, 3}),
         ES_EFORMAT);
@@ -245,16 +236,5 @@ static void test_npy__expect(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_npy__reads_float32),
-        cmocka_unit_test(test_npy__reads_float64_and_int32),
-        cmocka_unit_test(test_npy__scalar_and_empty),
-        cmocka_unit_test(test_npy__cut_off),
-        cmocka_unit_test(test_npy__foreign_files),
-        cmocka_unit_test(test_npy__bad_headers),
-        cmocka_unit_test(test_npy__header_too_long),
-        cmocka_unit_test(test_npy__not_a_regular_file),
-        cmocka_unit_test(test_npy__expect),
-    };
-    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  * against the reference cases and against differences of their own loss. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
@@ -65,8 +66,8 @@ static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
     const es_extents largest = {
         .n_rows = 60, .width = 200, .n_ctx = 40, .n_head = 5, .head_width = 70};
     es_backend *cpu;
-    assert_int_equal(ops->open(&cpu, 3), ES_OK);
-    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    es_assert_ok(ops->open(&cpu, 3));
+    es_assert_ok(ops->prepare(cpu, &largest));
     for (size_t i = 0; i < N_SHAPES; i++) {
         es_attention attention = attention_of(shapes[i]);
         check(cpu, &attention);
@@ -95,9 +96,8 @@ static void check_formula(es_backend *cpu, const es_attention *a)
     }
 }
 
-static void test_pythia__rotation(void **state)
+ES_TEST(test_pythia__rotation)
 {
-    (void)state;
     with_all_shapes(check_formula);
 }
 
@@ -128,9 +128,8 @@ static void check_transpose(es_backend *cpu, const es_attention *a)
     free(x), free(y), free(rx), free(ry);
 }
 
-static void test_pythia__back_is_the_transpose(void **state)
+ES_TEST(test_pythia__back_is_the_transpose)
 {
-    (void)state;
     with_all_shapes(check_transpose);
 }
 
@@ -152,9 +151,8 @@ static void check_relative(es_backend *cpu, const es_attention *a)
     free(qkv);
 }
 
-static void test_pythia__only_distance_counts(void **state)
+ES_TEST(test_pythia__only_distance_counts)
 {
-    (void)state;
     with_all_shapes(check_relative);
 }
 
@@ -168,9 +166,8 @@ static es_model_config pythia(const char *arch)
     return config;
 }
 
-static void test_pythia__reference_cases(void **state)
+ES_TEST(test_pythia__reference_cases)
 {
-    (void)state;
     static const char *const cases[] = {"p01_sm_ln_g", "p02_sm_r",
                                         "p03_ereg_smt_scfuffn"};
     const char *shared = getenv("ES_SHARED"), *dirs[3];
@@ -185,9 +182,8 @@ static void test_pythia__reference_cases(void **state)
     FILE *out = tmpfile();
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         es_verify_counts counts;
-        assert_int_equal(
-            es_verify(out, dirs, 3, &es_cpu_ops, ES_FP32, n_threads, &counts),
-            ES_OK);
+        es_assert_ok(
+            es_verify(out, dirs, 3, &es_cpu_ops, ES_FP32, n_threads, &counts));
         assert_int_equal(counts.passed, 3);
     }
     fclose(out);
@@ -201,28 +197,25 @@ static bool has_array(const es_small_model *s, const char *name)
     return false;
 }
 
-static void test_pythia__output_is_untied(void **state)
+ES_TEST(test_pythia__output_is_untied)
 {
-    (void)state;
     es_model_config config = pythia("SM+LN+G");
     es_small_model s = es_small_open(&config);
     assert_true(has_array(&s, "embed_out"));
     assert_false(has_array(&s, "wpe"));
     es_small_forward(&s);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
     /* Token 7 is not in the micro-batch: its embedding has no gradient, but
      * its logit has one. */
     for (int i = 0; i < s.n; i++)
         assert_int_not_equal(s.tokens[i], 7);
     float wte[11 * 15], out[11 * 15];
     const size_t n = sizeof wte / sizeof *wte;
-    assert_int_equal(
-        es_model_get_gradient(s.model, es_small_find(&s, "wte"), wte, n),
-        ES_OK);
-    assert_int_equal(
-        es_model_get_gradient(s.model, es_small_find(&s, "embed_out"), out, n),
-        ES_OK);
+    es_assert_ok(
+        es_model_get_gradient(s.model, es_small_find(&s, "wte"), wte, n));
+    es_assert_ok(
+        es_model_get_gradient(s.model, es_small_find(&s, "embed_out"), out, n));
     for (int c = 0; c < 15; c++) {
         assert_true(wte[7 * 15 + c] == 0);
         assert_true(out[7 * 15 + c] != 0);
@@ -241,7 +234,7 @@ static double loss_at(es_small_model *s, const line *l, double step)
     for (size_t i = 0; i < l->n; i++)
         l->moved[i] =
             (float)((double)l->values[i] + step * (double)l->along[i]);
-    assert_int_equal(es_model_set(s->model, l->index, l->moved, l->n), ES_OK);
+    es_assert_ok(es_model_set(s->model, l->index, l->moved, l->n));
     es_small_forward(s);
     return s->losses.loss;
 }
@@ -265,8 +258,8 @@ static void check_array(es_small_model *s, size_t index)
     const size_t n = parameter.n;
     line l = {index, n, malloc(n * sizeof(float)), malloc(n * sizeof(float)),
               malloc(n * sizeof(float))};
-    assert_int_equal(es_model_get(s->model, index, l.values, n), ES_OK);
-    assert_int_equal(es_model_get_gradient(s->model, index, l.along, n), ES_OK);
+    es_assert_ok(es_model_get(s->model, index, l.values, n));
+    es_assert_ok(es_model_get_gradient(s->model, index, l.along, n));
     double norm = sqrt(inner_product(l.along, l.along, n));
     for (size_t i = 0; i < n; i++)
         l.along[i] = (float)((double)l.along[i] / fmax(norm, 1e-30));
@@ -274,7 +267,7 @@ static void check_array(es_small_model *s, size_t index)
     if (!(fabs(slope - norm) <= 1e-3 * norm + 2e-4))
         fail_msg("%s: the loss rises by %g, its gradient says %g",
                  parameter.name, slope, norm);
-    assert_int_equal(es_model_set(s->model, index, l.values, n), ES_OK);
+    es_assert_ok(es_model_set(s->model, index, l.values, n));
     free(l.values), free(l.along), free(l.moved);
 }
 
@@ -283,15 +276,14 @@ static void check_gradients(const es_model_config *config)
     es_small_model s = es_small_open(config);
     es_small_forward(&s);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
     for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
         check_array(&s, i);
     es_small_close(&s);
 }
 
-static void test_pythia__gradients(void **state)
+ES_TEST(test_pythia__gradients)
 {
-    (void)state;
     static const char *const archs[] = {"SM",         "SM+LN",
                                         "SM+LN+G",    "SM+LN+GT",
                                         "SM+ScFFN",   "SM+LN+ScFFN",
@@ -306,9 +298,8 @@ static void test_pythia__gradients(void **state)
 }
 
 /* One token, heads of 2, one head; a last block without FFN is x + a. */
-static void test_pythia__small_sizes(void **state)
+ES_TEST(test_pythia__small_sizes)
 {
-    (void)state;
     es_model_config config = pythia("SM+LN+G");
     config.ctx = 1;
     check_gradients(&config);
@@ -324,14 +315,5 @@ static void test_pythia__small_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pythia__rotation),
-        cmocka_unit_test(test_pythia__back_is_the_transpose),
-        cmocka_unit_test(test_pythia__only_distance_counts),
-        cmocka_unit_test(test_pythia__reference_cases),
-        cmocka_unit_test(test_pythia__output_is_untied),
-        cmocka_unit_test(test_pythia__gradients),
-        cmocka_unit_test(test_pythia__small_sizes),
-    };
-    return cmocka_run_group_tests_name("pythia", tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* Safetensors files: what is written comes back; everything that is not one is
  * refused. */
 #include "hooks/trainer/files/safetensors.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 
 #include <math.h>
@@ -26,8 +27,7 @@ static void write_file(const char *header, const void *data, size_t n)
 static es_safetensors *open_file(void)
 {
     es_safetensors *opened;
-    if (es_safetensors_open(&opened, es_scratch_file) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_safetensors_open(&opened, es_scratch_file));
     return opened;
 }
 
@@ -87,14 +87,12 @@ static void write_ours(void)
     const es_tensor_note notes[] = {{"step", "17"},
                                     {"text", "{\"a\": \"\\n\"}\n"}};
     n_fills = 0;
-    if (es_safetensors_write(es_scratch_file, ours, N_OURS, notes, 2) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_safetensors_write(es_scratch_file, ours, N_OURS, notes, 2));
     assert_int_equal(n_fills, N_OURS);
 }
 
-static void test_safetensors__what_is_written_comes_back(void **state)
+ES_TEST(test_safetensors__what_is_written_comes_back)
 {
-    (void)state;
     float values[2100];
     write_ours();
     es_safetensors *opened = open_file();
@@ -106,8 +104,7 @@ static void test_safetensors__what_is_written_comes_back(void **state)
         assert_int_equal(tensor->type, ES_TENSOR_F32);
         assert_int_equal(tensor->n_dims, ours[k].n_dims);
         assert_memory_equal(tensor->dims, ours[k].dims, sizeof tensor->dims);
-        assert_int_equal(
-            es_safetensors_read(opened, tensor, values, 0, tensor->n), ES_OK);
+        es_assert_ok(es_safetensors_read(opened, tensor, values, 0, tensor->n));
         for (size_t i = 0; i < tensor->n; i++) {
             float want = value_of(k, i);
             assert_memory_equal(&values[i], &want, sizeof want);
@@ -121,9 +118,8 @@ static void test_safetensors__what_is_written_comes_back(void **state)
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__data_are_aligned(void **state)
+ES_TEST(test_safetensors__data_are_aligned)
 {
-    (void)state;
     write_ours();
     es_safetensors *opened = open_file();
     assert_int_equal(es_safetensors_at(opened, 0)->offset % 8, 0);
@@ -133,15 +129,13 @@ static void test_safetensors__data_are_aligned(void **state)
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__parts_of_a_tensor_can_be_read(void **state)
+ES_TEST(test_safetensors__parts_of_a_tensor_can_be_read)
 {
-    (void)state;
     float values[4];
     write_ours();
     es_safetensors *opened = open_file();
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
-    assert_int_equal(es_safetensors_read(opened, tensor, values, 2096, 4),
-                     ES_OK);
+    es_assert_ok(es_safetensors_read(opened, tensor, values, 2096, 4));
     assert_true(values[0] == value_of(1, 2096));
     assert_true(values[3] == value_of(1, 2099));
     assert_int_equal(es_safetensors_read(opened, tensor, values, 2097, 4),
@@ -153,9 +147,8 @@ static void test_safetensors__parts_of_a_tensor_can_be_read(void **state)
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__a_failed_write_keeps_the_old_file(void **state)
+ES_TEST(test_safetensors__a_failed_write_keeps_the_old_file)
 {
-    (void)state;
     struct stat before, after;
     es_tensor_source bad = {"bad", 1, {7}, fill_none, NULL, 0};
     write_ours();
@@ -168,9 +161,8 @@ static void test_safetensors__a_failed_write_keeps_the_old_file(void **state)
     es_safetensors_close(open_file());
 }
 
-static void test_safetensors__bad_sources_are_refused(void **state)
+ES_TEST(test_safetensors__bad_sources_are_refused)
 {
-    (void)state;
     const es_tensor_source twice[] = {ours[0], ours[3], ours[0]};
     es_tensor_source huge = ours[1], reserved = ours[0], latin = ours[0];
     es_tensor_note notes[] = {{"a", "b"}, {"a", "c"}};
@@ -194,9 +186,8 @@ static void test_safetensors__bad_sources_are_refused(void **state)
 
 /* --- files of others ----------------------------------------------------- */
 
-static void test_safetensors__order_is_that_of_the_data(void **state)
+ES_TEST(test_safetensors__order_is_that_of_the_data)
 {
-    (void)state;
     write_file(
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}"
         ",\"a\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"I32\","
@@ -210,17 +201,15 @@ static void test_safetensors__order_is_that_of_the_data(void **state)
     assert_int_equal(
         es_safetensors_read(opened, es_safetensors_at(opened, 0), &value, 0, 1),
         ES_EFORMAT);
-    assert_int_equal(
-        es_safetensors_read(opened, es_safetensors_at(opened, 1), &value, 1, 1),
-        ES_OK);
+    es_assert_ok(es_safetensors_read(opened, es_safetensors_at(opened, 1),
+                                     &value, 1, 1));
     assert_memory_equal(&value, "ijkl", 4);
     assert_string_equal(es_safetensors_metadata(opened, "format"), "pt");
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__no_tensors_are_fine(void **state)
+ES_TEST(test_safetensors__no_tensors_are_fine)
 {
-    (void)state;
     write_file("{}", "", 0);
     es_safetensors *opened = open_file();
     assert_int_equal(es_safetensors_count(opened), 0);
@@ -239,15 +228,13 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
              type, n, n * size);
     write_file(header, data, n * size);
     es_safetensors *opened = open_file();
-    assert_int_equal(
-        es_safetensors_read(opened, es_safetensors_at(opened, 0), out, 0, n),
-        ES_OK);
+    es_assert_ok(
+        es_safetensors_read(opened, es_safetensors_at(opened, 0), out, 0, n));
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__half_precision_is_exact(void **state)
+ES_TEST(test_safetensors__half_precision_is_exact)
 {
-    (void)state;
     static uint16_t bits[65536];
     static float values[65536];
     for (int i = 0; i < 65536; i++)
@@ -270,9 +257,8 @@ static void test_safetensors__half_precision_is_exact(void **state)
     }
 }
 
-static void test_safetensors__doubles_are_rounded(void **state)
+ES_TEST(test_safetensors__doubles_are_rounded)
 {
-    (void)state;
     double in[1000];
     float out[1000];
     for (int i = 0; i < 1000; i++)
@@ -287,9 +273,8 @@ static void test_safetensors__doubles_are_rounded(void **state)
 
 #define F32_3 "\"dtype\":\"F32\",\"shape\":[3]"
 
-static void test_safetensors__malformed_headers_are_refused(void **state)
+ES_TEST(test_safetensors__malformed_headers_are_refused)
 {
-    (void)state;
     refuse("", "not a safetensors file");
     refuse("[]", "not a safetensors file");
     refuse("{\"a\":", "malformed header");
@@ -308,9 +293,8 @@ static void test_safetensors__malformed_headers_are_refused(void **state)
     refuse("{\"[[[[\\\"[\":1}", "not described by an object");
 }
 
-static void test_safetensors__wrong_shapes_are_refused(void **state)
+ES_TEST(test_safetensors__wrong_shapes_are_refused)
 {
-    (void)state;
     static const char *const shapes[][2] = {
         {"[-3]", "malformed shape"},
         {"[3.0]", "malformed shape"},
@@ -331,9 +315,8 @@ static void test_safetensors__wrong_shapes_are_refused(void **state)
     }
 }
 
-static void test_safetensors__wrong_offsets_are_refused(void **state)
+ES_TEST(test_safetensors__wrong_offsets_are_refused)
 {
-    (void)state;
     static const char *const offsets[][2] = {
         {"[0]", "malformed data_offsets"},
         {"[0,12,12]", "malformed data_offsets"},
@@ -350,9 +333,8 @@ static void test_safetensors__wrong_offsets_are_refused(void **state)
     }
 }
 
-static void test_safetensors__holes_and_overlaps_are_refused(void **state)
+ES_TEST(test_safetensors__holes_and_overlaps_are_refused)
 {
-    (void)state;
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
            "\"b\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[6,12]}}",
            "tensor b: overlaps");
@@ -367,9 +349,8 @@ static void test_safetensors__holes_and_overlaps_are_refused(void **state)
     refuse("{}", "12 bytes too many");
 }
 
-static void test_safetensors__a_file_cut_anywhere_is_refused(void **state)
+ES_TEST(test_safetensors__a_file_cut_anywhere_is_refused)
 {
-    (void)state;
     struct stat info;
     write_ours();
     assert_int_equal(stat(es_scratch_file, &info), 0);
@@ -383,9 +364,8 @@ static void test_safetensors__a_file_cut_anywhere_is_refused(void **state)
     expect_refusal(ES_EFORMAT, "not a safetensors file");
 }
 
-static void test_safetensors__a_huge_header_is_not_believed(void **state)
+ES_TEST(test_safetensors__a_huge_header_is_not_believed)
 {
-    (void)state;
     static const uint64_t lengths[] = {UINT64_MAX, INT64_MAX,
                                        ES_SAFETENSORS_HEADER_MAX + 1u,
                                        ES_SAFETENSORS_HEADER_MAX, 5};
@@ -398,47 +378,25 @@ static void test_safetensors__a_huge_header_is_not_believed(void **state)
     }
 }
 
-static void test_safetensors__a_file_cut_while_read_is_an_error(void **state)
+ES_TEST(test_safetensors__a_file_cut_while_read_is_an_error)
 {
-    (void)state;
     float values[2100];
     write_ours();
     es_safetensors *opened = open_file();
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
     assert_int_equal(truncate(es_scratch_file, (off_t)tensor->offset + 100), 0);
-    assert_int_equal(es_safetensors_read(opened, tensor, values, 0, 25), ES_OK);
-    assert_int_equal(es_safetensors_read(opened, tensor, values, 0, 26),
-                     ES_EIO);
-    assert_non_null(strstr(es_message(), "became shorter"));
+    es_assert_ok(es_safetensors_read(opened, tensor, values, 0, 25));
+    es_assert_status(ES_EIO, "became shorter",
+                     es_safetensors_read(opened, tensor, values, 0, 26));
     es_safetensors_close(opened);
 }
 
-static void test_safetensors__what_is_no_file_is_refused(void **state)
+ES_TEST(test_safetensors__what_is_no_file_is_refused)
 {
-    (void)state;
     es_scratch_no_file(expect_refusal);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_safetensors__what_is_written_comes_back),
-        cmocka_unit_test(test_safetensors__data_are_aligned),
-        cmocka_unit_test(test_safetensors__parts_of_a_tensor_can_be_read),
-        cmocka_unit_test(test_safetensors__a_failed_write_keeps_the_old_file),
-        cmocka_unit_test(test_safetensors__bad_sources_are_refused),
-        cmocka_unit_test(test_safetensors__order_is_that_of_the_data),
-        cmocka_unit_test(test_safetensors__no_tensors_are_fine),
-        cmocka_unit_test(test_safetensors__half_precision_is_exact),
-        cmocka_unit_test(test_safetensors__doubles_are_rounded),
-        cmocka_unit_test(test_safetensors__malformed_headers_are_refused),
-        cmocka_unit_test(test_safetensors__wrong_shapes_are_refused),
-        cmocka_unit_test(test_safetensors__wrong_offsets_are_refused),
-        cmocka_unit_test(test_safetensors__holes_and_overlaps_are_refused),
-        cmocka_unit_test(test_safetensors__a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(test_safetensors__a_huge_header_is_not_believed),
-        cmocka_unit_test(test_safetensors__a_file_cut_while_read_is_an_error),
-        cmocka_unit_test(test_safetensors__what_is_no_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
+    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
 }

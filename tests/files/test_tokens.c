@@ -1,6 +1,6 @@
 /* Token files: what is written reads back, what is damaged is refused. */
 #include "hooks/trainer/files/tokens.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/run_files.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void write_file(uint32_t vocab, uint32_t width)
                                  3,     1,     "bytes", bytes};
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    es_assert_ok(es_tokens_write(file, &content));
     assert_int_equal(fclose(file), 0);
 }
 
@@ -57,13 +57,12 @@ static es_status try_open(void)
 static es_tokens *open_file(void)
 {
     es_tokens *tokens = NULL;
-    assert_int_equal(es_tokens_open(&tokens, path), ES_OK);
+    es_assert_ok(es_tokens_open(&tokens, path));
     return tokens;
 }
 
-static void test_tokens__hash_is_the_documented_one(void **state)
+ES_TEST(test_tokens__hash_is_the_documented_one)
 {
-    (void)state;
     /* Worked out by hand from the definition: no word; one word. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     uint64_t empty = h ^ h >> 33;
@@ -83,9 +82,8 @@ static void test_tokens__hash_is_the_documented_one(void **state)
     assert_true(es_tokens_hash(twice, 24) != es_tokens_hash(flipped, 24));
 }
 
-static void test_tokens__every_width_reads_back(void **state)
+ES_TEST(test_tokens__every_width_reads_back)
 {
-    (void)state;
     const uint32_t vocabs[] = {253, 50021, 100003}, widths[] = {1, 2, 4};
     for (int k = 0; k < 3; k++) {
         write_file(vocabs[k], widths[k]);
@@ -96,9 +94,8 @@ static void test_tokens__every_width_reads_back(void **state)
                          N_HELD_OUT);
         assert_string_equal(es_tokens_tokenizer(tokens), "bytes");
         int32_t x[N_TRAIN - 1], y[N_TRAIN - 1];
-        assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_TRAIN, 0,
-                                               1, N_TRAIN - 1),
-                         ES_OK);
+        es_assert_ok(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_TRAIN, 0, 1,
+                                           N_TRAIN - 1));
         for (uint64_t i = 0; i < N_TRAIN - 1; i++) {
             assert_int_equal(x[i], token_of(i, vocabs[k]));
             assert_int_equal(y[i], token_of(i + 1, vocabs[k]));
@@ -107,9 +104,8 @@ static void test_tokens__every_width_reads_back(void **state)
     }
 }
 
-static void test_tokens__every_flipped_byte_is_refused(void **state)
+ES_TEST(test_tokens__every_flipped_byte_is_refused)
 {
-    (void)state;
     unsigned char bytes[HEADER + N];
     write_file(253, 1);
     assert_int_equal(read_file(bytes, sizeof bytes), sizeof bytes);
@@ -125,12 +121,11 @@ static void test_tokens__every_flipped_byte_is_refused(void **state)
         assert_non_null(strstr(es_message(), path));
     }
     es_file_write(path, bytes, sizeof bytes);
-    assert_int_equal(try_open(), ES_OK);
+    es_assert_ok(try_open());
 }
 
-static void test_tokens__every_truncation_is_refused(void **state)
+ES_TEST(test_tokens__every_truncation_is_refused)
 {
-    (void)state;
     unsigned char bytes[HEADER + N + 1] = {0};
     write_file(253, 1);
     assert_int_equal(read_file(bytes, sizeof bytes), HEADER + N);
@@ -142,27 +137,24 @@ static void test_tokens__every_truncation_is_refused(void **state)
     assert_int_equal(try_open(), ES_EFORMAT);
 }
 
-static void test_tokens__a_token_outside_the_vocabulary_is_refused(void **state)
+ES_TEST(test_tokens__a_token_outside_the_vocabulary_is_refused)
 {
-    (void)state;
     /* The checksum is right: the maker itself was wrong. */
     uint16_t values[3] = {7, 300, 9};
     es_tokens_content content = {300, 2, 3, 0, 1, 0, "bytes", values};
     FILE *file = fopen(path, "w");
-    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    es_assert_ok(es_tokens_write(file, &content));
     fclose(file);
-    assert_int_equal(try_open(), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "token 300"));
+    es_assert_status(ES_EFORMAT, "token 300", try_open());
     content.vocab = 301;
     file = fopen(path, "w");
-    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    es_assert_ok(es_tokens_write(file, &content));
     fclose(file);
-    assert_int_equal(try_open(), ES_OK);
+    es_assert_ok(try_open());
 }
 
-static void test_tokens__what_is_no_token_file_is_refused(void **state)
+ES_TEST(test_tokens__what_is_no_token_file_is_refused)
 {
-    (void)state;
     es_tokens *tokens = NULL;
     assert_int_equal(es_tokens_open(&tokens, "/nonexistent/x.tok"), ES_EIO);
     assert_int_equal(es_tokens_open(&tokens, folder), ES_EIO);
@@ -173,13 +165,11 @@ static void test_tokens__what_is_no_token_file_is_refused(void **state)
     char text[200];
     memset(text, 'x', sizeof text);
     es_file_write(path, text, sizeof text);
-    assert_int_equal(try_open(), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "entropy-corpus"));
+    es_assert_status(ES_EFORMAT, "entropy-corpus", try_open());
 }
 
-static void test_tokens__sizes_that_do_not_fit_are_not_written(void **state)
+ES_TEST(test_tokens__sizes_that_do_not_fit_are_not_written)
 {
-    (void)state;
     unsigned char byte = 3;
     const es_tokens_content bad[] = {
         {257, 1, 1, 0, 1, 0, "bytes", &byte},
@@ -191,17 +181,15 @@ static void test_tokens__sizes_that_do_not_fit_are_not_written(void **state)
         assert_int_equal(es_tokens_write(stdout, &bad[i]), ES_EARGUMENT);
 }
 
-static void test_tokens__fixed_batches_walk_without_overlap(void **state)
+ES_TEST(test_tokens__fixed_batches_walk_without_overlap)
 {
-    (void)state;
     enum { B = 3, CTX = 6 }; /* 46 / 7: 6 sequences, so batch 2 is batch 0 */
     write_file(253, 1);
     es_tokens *tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {
         int32_t x[B * CTX], y[B * CTX];
-        assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT,
-                                               index, B, CTX),
-                         ES_OK);
+        es_assert_ok(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT,
+                                           index, B, CTX));
         for (uint64_t b = 0; b < B; b++) {
             uint64_t place = (index * B + b) % 6 * (CTX + 1);
             for (uint64_t i = 0; i < CTX; i++) {
@@ -231,18 +219,16 @@ static int place_of(const int32_t *x, int ctx)
     return -1;
 }
 
-static void test_tokens__random_batches_are_made_again(void **state)
+ES_TEST(test_tokens__random_batches_are_made_again)
 {
-    (void)state;
     enum { B = 5, CTX = 40, N_BATCHES = 400 };
     write_file(LONG, 2);
     es_tokens *tokens = open_file();
     int seen[N_TRAIN] = {0}, n_seen = 0;
     int32_t x[B * CTX], y[B * CTX], again[B * CTX], other[B * CTX];
     for (uint64_t index = 0; index < N_BATCHES; index++) {
-        assert_int_equal(es_tokens_random_batch(tokens, x, y, ES_SPLIT_TRAIN, 9,
-                                                index, B, CTX),
-                         ES_OK);
+        es_assert_ok(es_tokens_random_batch(tokens, x, y, ES_SPLIT_TRAIN, 9,
+                                            index, B, CTX));
         for (int b = 0; b < B; b++) {
             int place = place_of(x + b * CTX, CTX);
             assert_in_range(place, 0, N_TRAIN - CTX - 1);
@@ -254,25 +240,22 @@ static void test_tokens__random_batches_are_made_again(void **state)
     }
     /* 2000 draws out of 261 places leave fewer than 1 in 1000 unseen. */
     assert_int_equal(n_seen, N_TRAIN - CTX);
-    assert_int_equal(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
-                                            N_BATCHES - 1, B, CTX),
-                     ES_OK);
+    es_assert_ok(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
+                                        N_BATCHES - 1, B, CTX));
     assert_memory_equal(x, again, sizeof x);
-    assert_int_equal(es_tokens_random_batch(tokens, other, y, ES_SPLIT_TRAIN,
-                                            10, N_BATCHES - 1, B, CTX),
-                     ES_OK);
+    es_assert_ok(es_tokens_random_batch(tokens, other, y, ES_SPLIT_TRAIN, 10,
+                                        N_BATCHES - 1, B, CTX));
     assert_memory_not_equal(x, other, sizeof x);
     es_tokens_close(tokens);
 }
 
-static void test_tokens__a_context_longer_than_the_data_is_refused(void **state)
+ES_TEST(test_tokens__a_context_longer_than_the_data_is_refused)
 {
-    (void)state;
     int32_t x[N], y[N];
     write_file(253, 1);
     es_tokens *tokens = open_file();
-    assert_int_equal(
-        es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT - 1), ES_OK);
+    es_assert_ok(
+        es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT - 1));
     assert_int_equal(es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT),
                      ES_EUSAGE);
     assert_int_equal(es_tokens_check_ctx(tokens, ES_SPLIT_TRAIN, 0), ES_EUSAGE);
@@ -285,9 +268,8 @@ static void test_tokens__a_context_longer_than_the_data_is_refused(void **state)
     es_tokens_close(tokens);
 }
 
-static void test_tokens__a_file_cut_while_open_is_an_error(void **state)
+ES_TEST(test_tokens__a_file_cut_while_open_is_an_error)
 {
-    (void)state;
     int32_t x[20], y[20];
     write_file(253, 1);
     es_tokens *tokens = open_file();
@@ -316,20 +298,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens__hash_is_the_documented_one),
-        cmocka_unit_test(test_tokens__every_width_reads_back),
-        cmocka_unit_test(test_tokens__every_flipped_byte_is_refused),
-        cmocka_unit_test(test_tokens__every_truncation_is_refused),
-        cmocka_unit_test(
-            test_tokens__a_token_outside_the_vocabulary_is_refused),
-        cmocka_unit_test(test_tokens__what_is_no_token_file_is_refused),
-        cmocka_unit_test(test_tokens__sizes_that_do_not_fit_are_not_written),
-        cmocka_unit_test(test_tokens__fixed_batches_walk_without_overlap),
-        cmocka_unit_test(test_tokens__random_batches_are_made_again),
-        cmocka_unit_test(
-            test_tokens__a_context_longer_than_the_data_is_refused),
-        cmocka_unit_test(test_tokens__a_file_cut_while_open_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return es_test_main(set_up, tear_down, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* Weights that others saved: the same function, or a clear refusal. */
 #include "hooks/trainer/files/weights.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
 
 #include <math.h>
@@ -30,8 +31,7 @@ static fixture *open_case(const char *name, const char *prefix)
         free(f);
         skip();
     }
-    if (es_verify_case_read(&f->it, f->dir) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_verify_case_read(&f->it, f->dir));
     es_test_tensors_of_case(&f->list, &f->it, prefix);
     unlink(config_path);
     return f;
@@ -66,8 +66,7 @@ static es_weights *open_weights(const fixture *f)
 {
     es_weights *weights = NULL;
     es_test_tensors_write(&f->list, path);
-    if (es_weights_open(&weights, path, f->it.config.n_head) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_weights_open(&weights, path, f->it.config.n_head));
     return weights;
 }
 
@@ -86,10 +85,9 @@ static float *run(const es_weights *weights, const es_model_config *config,
     const size_t n = n_logits(config);
     float *logits = malloc(n * sizeof *logits);
     assert_non_null(logits);
-    if (es_model_new(&model, config, &es_cpu_ops, 1) != ES_OK ||
-        es_weights_load(model, weights, note, 256) != ES_OK ||
-        es_model_forward(model, &losses, tokens, NULL, false, true) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_model_new(&model, config, &es_cpu_ops, 1));
+    es_assert_ok(es_weights_load(model, weights, note, 256));
+    es_assert_ok(es_model_forward(model, &losses, tokens, NULL, false, true));
     memcpy(logits, es_model_logits(model), n * sizeof *logits);
     es_model_free(model);
     return logits;
@@ -146,9 +144,8 @@ static void assert_config(const fixture *f, const char *arch)
 
 /* --- what is read --------------------------------------------------------- */
 
-static void test_weights__gpt2(void **state)
+ES_TEST(test_weights__gpt2)
 {
-    (void)state;
     fixture *f = open_gpt2();
     assert_config(f, "SM+LN+GT");
     assert_same_function(f);
@@ -165,9 +162,8 @@ static void test_weights__gpt2(void **state)
     close_case(f);
 }
 
-static void test_weights__neox(void **state)
+ES_TEST(test_weights__neox)
 {
-    (void)state;
     fixture *f = open_neox();
     assert_config(f, "SM+LN+G");
     assert_same_function(f);
@@ -210,9 +206,8 @@ static float *logits_of(const fixture *f)
     return logits;
 }
 
-static void test_weights__half_precision(void **state)
+ES_TEST(test_weights__half_precision)
 {
-    (void)state;
     static const struct {
         const char *type;
         int digits;
@@ -231,9 +226,8 @@ static void test_weights__half_precision(void **state)
 }
 
 /* Causal: what follows does not change what came first. */
-static void test_weights__shorter_context(void **state)
+ES_TEST(test_weights__shorter_context)
 {
-    (void)state;
     enum { SHORT = 5 };
     char note[256];
     fixture *f = open_gpt2();
@@ -246,8 +240,7 @@ static void test_weights__shorter_context(void **state)
     for (int i = 0; i < SHORT * config.vocab; i++)
         assert_true(fabsf(first[i] - whole[i]) <= 1e-5f);
     config.ctx = f->it.config.ctx + 1;
-    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--ctx 14"));
+    es_assert_status(ES_EUSAGE, "--ctx 14", es_weights_check(weights, &config));
     es_weights_close(weights);
     free(whole);
     free(first);
@@ -259,20 +252,19 @@ static void test_weights__shorter_context(void **state)
 static es_status check_arch(const es_weights *weights, es_model_config config,
                             const char *arch)
 {
-    assert_int_equal(es_arch_parse(&config.arch, arch), ES_OK);
+    es_assert_ok(es_arch_parse(&config.arch, arch));
     return es_weights_check(weights, &config);
 }
 
-static void test_weights__what_changes_nothing_may_be_new(void **state)
+ES_TEST(test_weights__what_changes_nothing_may_be_new)
 {
-    (void)state;
     char note[256];
     fixture *f = open_gpt2();
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
     const size_t n = n_logits(&config);
     float *plain = run(weights, &config, f->it.tokens.data, note);
-    assert_int_equal(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"), ES_OK);
+    es_assert_ok(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"));
     float *more = run(weights, &config, f->it.tokens.data, note);
     assert_string_equal(
         note,
@@ -280,21 +272,20 @@ static void test_weights__what_changes_nothing_may_be_new(void **state)
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(plain[i] - more[i]) <= 1e-5f);
     config.t_init = 0.1;
-    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--t-init 1"));
+    es_assert_status(ES_EUSAGE, "--t-init 1",
+                     es_weights_check(weights, &config));
     es_weights_close(weights);
     free(plain);
     free(more);
     close_case(f);
 }
 
-static void test_weights__another_model_is_refused(void **state)
+ES_TEST(test_weights__another_model_is_refused)
 {
-    (void)state;
     fixture *f = open_gpt2();
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
-    assert_int_equal(es_weights_check(weights, &config), ES_OK);
+    es_assert_ok(es_weights_check(weights, &config));
     const char *const others[] = {"SM+LN+G",
                                   "SM+LN+R",
                                   "SM+GT",
@@ -305,8 +296,8 @@ static void test_weights__another_model_is_refused(void **state)
                                   "SM+LN+ScFuFFN",
                                   "SM+LN+GT+SNorm(QK)"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        assert_int_equal(check_arch(weights, config, others[i]), ES_EUSAGE);
-        assert_non_null(strstr(es_message(), "SM+LN+GT, not "));
+        es_assert_status(ES_EUSAGE, "SM+LN+GT, not ",
+                         check_arch(weights, config, others[i]));
     }
     const struct {
         int *field, value;
@@ -358,9 +349,8 @@ static void assert_spoilt(fixture *f, const char *said)
     close_case(f);
 }
 
-static void test_weights__missing(void **state)
+ES_TEST(test_weights__missing)
 {
-    (void)state;
     fixture *f = open_gpt2();
     es_test_tensor_remove(&f->list, "transformer.h.0.mlp.c_proj.bias");
     assert_spoilt(f, "transformer.h.0.mlp.c_proj.bias is missing");
@@ -379,9 +369,8 @@ static void test_weights__missing(void **state)
     assert_spoilt(f, "neither a checkpoint");
 }
 
-static void test_weights__one_too_many(void **state)
+ES_TEST(test_weights__one_too_many)
 {
-    (void)state;
     const int64_t dims[1] = {3};
     const char *const names[] = {"transformer.h.0.attn.c_attn.lora",
                                  "h.0.attn.bias", "transformer.h.00.attn.bias",
@@ -407,9 +396,8 @@ static void reshape(fixture *f, const char *name, int64_t rows, int64_t columns)
     tensor->dims[1] = columns;
 }
 
-static void test_weights__wrong_shapes(void **state)
+ES_TEST(test_weights__wrong_shapes)
 {
-    (void)state;
     fixture *f = open_gpt2(); /* as a linear layer would have it */
     reshape(f, "transformer.h.0.attn.c_attn.weight", 36, 12);
     assert_spoilt(f, "c_attn.weight has the shape (36,12), not (12,36)");
@@ -435,9 +423,8 @@ static void test_weights__wrong_shapes(void **state)
     assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
 }
 
-static void test_weights__an_output_matrix_of_its_own(void **state)
+ES_TEST(test_weights__an_output_matrix_of_its_own)
 {
-    (void)state;
     char note[256];
     fixture *f = open_gpt2();
     es_test_tensor *head = es_test_tensor_find(&f->list, "lm_head.weight");
@@ -445,18 +432,16 @@ static void test_weights__an_output_matrix_of_its_own(void **state)
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
     es_model *model = NULL;
-    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 1), ES_OK);
-    assert_int_equal(es_weights_load(model, weights, note, sizeof note),
-                     ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "lm_head.weight is not"));
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 1));
+    es_assert_status(ES_EFORMAT, "lm_head.weight is not",
+                     es_weights_load(model, weights, note, sizeof note));
     es_model_free(model);
     es_weights_close(weights);
     close_case(f);
 }
 
-static void test_weights__truncated(void **state)
+ES_TEST(test_weights__truncated)
 {
-    (void)state;
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
     assert_int_equal(truncate(path, 3000), 0);
@@ -471,9 +456,8 @@ static void test_weights__truncated(void **state)
 
 /* --- config.json ---------------------------------------------------------- */
 
-static void test_weights__heads(void **state)
+ES_TEST(test_weights__heads)
 {
-    (void)state;
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
     assert_refused(ES_EUSAGE, 0, "give --n-head");
@@ -485,15 +469,14 @@ static void test_weights__heads(void **state)
     assert_same_function(f);
     assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
     es_weights *weights = NULL;
-    assert_int_equal(es_weights_open(&weights, path, 0), ES_OK);
+    es_assert_ok(es_weights_open(&weights, path, 0));
     assert_int_equal(es_weights_config(weights)->n_head, 3);
     es_weights_close(weights);
     close_case(f);
 }
 
-static void test_weights__config_of_neox(void **state)
+ES_TEST(test_weights__config_of_neox)
 {
-    (void)state;
     fixture *f = open_neox();
     write_config("{\"num_attention_heads\": 2, \"hidden_size\": 32, "
                  "\"rotary_pct\": 0.25, \"rotary_emb_base\": 10000, "
@@ -508,16 +491,15 @@ static void test_weights__config_of_neox(void **state)
     assert_int_equal(es_weights_config(weights)->ctx, 2048);
     es_model_config config = config_for(f, weights);
     config.ctx = 5000; /* rotary positions have no end */
-    assert_int_equal(es_weights_check(weights, &config), ES_OK);
+    es_assert_ok(es_weights_check(weights, &config));
     es_weights_close(weights);
     write_config("{\"hidden_act\": \"gelu_new\"}");
     assert_config(f, "SM+LN+GT");
     close_case(f);
 }
 
-static void test_weights__config_that_is_wrong(void **state)
+ES_TEST(test_weights__config_that_is_wrong)
 {
-    (void)state;
     static const char *const gpt2[][2] = {
         {"{\"n_head\": 3, ", "line 1"},
         {"[3]", "not a JSON object"},
@@ -578,21 +560,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights__gpt2),
-        cmocka_unit_test(test_weights__neox),
-        cmocka_unit_test(test_weights__half_precision),
-        cmocka_unit_test(test_weights__shorter_context),
-        cmocka_unit_test(test_weights__what_changes_nothing_may_be_new),
-        cmocka_unit_test(test_weights__another_model_is_refused),
-        cmocka_unit_test(test_weights__missing),
-        cmocka_unit_test(test_weights__one_too_many),
-        cmocka_unit_test(test_weights__wrong_shapes),
-        cmocka_unit_test(test_weights__an_output_matrix_of_its_own),
-        cmocka_unit_test(test_weights__truncated),
-        cmocka_unit_test(test_weights__heads),
-        cmocka_unit_test(test_weights__config_of_neox),
-        cmocka_unit_test(test_weights__config_that_is_wrong),
-    };
-    return cmocka_run_group_tests_name("weights", tests, set_up, tear_down);
+    return es_test_main(set_up, tear_down, NULL, NULL);
 }

@@ -2,7 +2,8 @@
  * that differs by what changes nothing. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 
@@ -33,8 +34,7 @@ static es_small_model save_model(es_model_config config)
 static es_weights *open_weights(void)
 {
     es_weights *weights = NULL;
-    if (es_weights_open(&weights, es_scratch_file, 0) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_weights_open(&weights, es_scratch_file, 0));
     return weights;
 }
 
@@ -43,9 +43,8 @@ static es_model *load(const es_weights *weights, const es_model_config *config,
 {
     char note[256];
     es_model *model = NULL;
-    if (es_model_new(&model, config, &es_cpu_ops, 2) != ES_OK ||
-        es_weights_load(model, weights, note, sizeof note) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_model_new(&model, config, &es_cpu_ops, 2));
+    es_assert_ok(es_weights_load(model, weights, note, sizeof note));
     assert_string_equal(note, want_note);
     return model;
 }
@@ -54,14 +53,13 @@ static es_model *load(const es_weights *weights, const es_model_config *config,
 static const float *logits_of(es_model *model, const es_small_model *s)
 {
     es_losses losses;
-    assert_int_equal(
-        es_model_forward(model, &losses, s->tokens, NULL, false, true), ES_OK);
+    es_assert_ok(
+        es_model_forward(model, &losses, s->tokens, NULL, false, true));
     return es_model_logits(model);
 }
 
-static void test_weights_own__every_architecture(void **state)
+ES_TEST(test_weights_own__every_architecture)
 {
-    (void)state;
     static const char *const archs[] = {"SM+LN+G",
                                         "EReg(SM(t)+LR(layer,0.2))",
                                         "EReg(SM(t)+ScFuFFNi1)",
@@ -92,9 +90,8 @@ static void test_weights_own__every_architecture(void **state)
         }
 }
 
-static void test_weights_own__shorter_context(void **state)
+ES_TEST(test_weights_own__shorter_context)
 {
-    (void)state;
     enum { SHORT = 3 };
     es_model_config config = es_small_config("SM(t)+R");
     config.batch = 1;
@@ -123,7 +120,7 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
     config.bias = ES_BIAS_QK;
     es_small_model s = save_model(config);
     es_weights *weights = open_weights();
-    assert_int_equal(es_arch_parse(&config.arch, to), ES_OK);
+    es_assert_ok(es_arch_parse(&config.arch, to));
     config.bias = bias;
     es_model *model = load(weights, &config, note);
     const float *want = logits_of(s.model, &s), *have = logits_of(model, &s);
@@ -134,9 +131,8 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
     es_small_close(&s);
 }
 
-static void test_weights_own__what_changes_nothing(void **state)
+ES_TEST(test_weights_own__what_changes_nothing)
 {
-    (void)state;
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
                    "arrays that the weights lack start anew: h.0.attn.theta");
     assert_neutral("EReg(SM+R)", "SM+R", ES_BIAS_QK,
@@ -153,9 +149,8 @@ static void test_weights_own__what_changes_nothing(void **state)
         "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-static void test_weights_own__what_changes_something(void **state)
+ES_TEST(test_weights_own__what_changes_something)
 {
-    (void)state;
     static const char *const pairs[][2] = {{"SM(t)", "SM"},
                                            {"SM+ScFFN", "SM"},
                                            {"SM+R", "SM+ScFFN"},
@@ -170,8 +165,8 @@ static void test_weights_own__what_changes_something(void **state)
         es_model_config config = es_small_config(pairs[i][0]);
         es_small_model s = save_model(config);
         es_weights *weights = open_weights();
-        assert_int_equal(es_weights_check(weights, &config), ES_OK);
-        assert_int_equal(es_arch_parse(&config.arch, pairs[i][1]), ES_OK);
+        es_assert_ok(es_weights_check(weights, &config));
+        es_assert_ok(es_arch_parse(&config.arch, pairs[i][1]));
         if (es_weights_check(weights, &config) != ES_EUSAGE)
             fail_msg("%s became %s", pairs[i][0], pairs[i][1]);
         es_weights_close(weights);
@@ -181,12 +176,5 @@ static void test_weights_own__what_changes_something(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights_own__every_architecture),
-        cmocka_unit_test(test_weights_own__shorter_context),
-        cmocka_unit_test(test_weights_own__what_changes_nothing),
-        cmocka_unit_test(test_weights_own__what_changes_something),
-    };
-    return cmocka_run_group_tests_name("weights_own", tests, es_scratch_open,
-                                       es_scratch_close);
+    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* Recording into a file through the real entropy-recorder: what comes out is
    what went in, and wrong calls cost nothing but themselves. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -33,16 +34,15 @@ static bool exists(const char *path, const char *tail)
 
 /* --- what goes in comes out -----------------------------------------------*/
 
-static void test_recorder__every_bit_is_in_the_file(void **state)
+ES_TEST(test_recorder__every_bit_is_in_the_file)
 {
-    (void)state;
     const char *path = recording_path("bits.db");
     es_recorder *recorder = recording_open(path);
     int series[4];
     recording_declare(recorder, series);
     for (int64_t step = 0; step < 500; step++)
         for (int i = 0; i < 4; i++)
-            assert_int_equal(recording_push(recorder, series, i, step), ES_OK);
+            es_assert_ok(recording_push(recorder, series, i, step));
     close_well(recorder, 2000);
     for (int i = 0; i < 4; i++)
         assert_int_equal(recording_check(path, i, 0), 500);
@@ -53,9 +53,8 @@ static void test_recorder__every_bit_is_in_the_file(void **state)
     assert_false(exists(path, "-lock"));
 }
 
-static void test_recorder__run_arrives_whole(void **state)
+ES_TEST(test_recorder__run_arrives_whole)
 {
-    (void)state;
     const char *path = recording_path("run.db");
     enum { LONG = 300000 };
     char *config = malloc(LONG + 64);
@@ -72,14 +71,14 @@ static void test_recorder__run_arrives_whole(void **state)
     run.config = config;
     const es_recorder_options options = recording_options(path, &run);
     es_recorder *recorder;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     close_well(recorder, 0);
 
     es_reader *reader;
     es_run_info read;
     int64_t planned;
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
-    assert_int_equal(es_reader_run(reader, 0, &read), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_reader_run(reader, 0, &read));
     assert_string_equal(read.uuid, run.uuid);
     assert_string_equal(read.name, run.name);
     assert_string_equal(read.arch, run.arch);
@@ -94,31 +93,27 @@ static void test_recorder__run_arrives_whole(void **state)
     assert_true(read.batch == ES_UNKNOWN);
     assert_int_equal(read.seed, 42);
     assert_true(read.last_step == ES_UNKNOWN);
-    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    es_assert_ok(es_reader_planned_steps(reader, 0, &planned));
     assert_int_equal(planned, 77);
     es_reader_close(reader);
     free(config);
 }
 
-static void test_recorder__events_come_with_their_step(void **state)
+ES_TEST(test_recorder__events_come_with_their_step)
 {
-    (void)state;
     const char *path = recording_path("event.db");
     es_recorder *recorder = recording_open(path);
     static char longest[4096 + 1];
     memset(longest, 'm', sizeof longest - 1);
-    assert_int_equal(es_recorder_event(recorder, 3, "nan", ES_SEVERITY_CRITICAL,
-                                       "loss is NaN"),
-                     ES_OK);
-    assert_int_equal(
-        es_recorder_event(recorder, ES_UNKNOWN, "note", ES_SEVERITY_INFO, NULL),
-        ES_OK);
+    es_assert_ok(es_recorder_event(recorder, 3, "nan", ES_SEVERITY_CRITICAL,
+                                   "loss is NaN"));
+    es_assert_ok(es_recorder_event(recorder, ES_UNKNOWN, "note",
+                                   ES_SEVERITY_INFO, NULL));
     assert_int_equal(
         es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, longest),
         ES_EARGUMENT);
-    assert_int_equal(
-        es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, longest + 1),
-        ES_OK);
+    es_assert_ok(
+        es_recorder_event(recorder, 0, "k", ES_SEVERITY_INFO, longest + 1));
     assert_int_equal(
         es_recorder_event(recorder, 0, NULL, ES_SEVERITY_INFO, "m"),
         ES_EARGUMENT);
@@ -127,8 +122,8 @@ static void test_recorder__events_come_with_their_step(void **state)
     es_reader *reader;
     const es_event *events;
     size_t n;
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
-    assert_int_equal(es_reader_events(reader, 0, &events, &n), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_reader_events(reader, 0, &events, &n));
     assert_int_equal(n, 3);
     assert_string_equal(events[0].kind, "note");
     assert_true(events[0].step == ES_UNKNOWN);
@@ -141,9 +136,8 @@ static void test_recorder__events_come_with_their_step(void **state)
     es_reader_close(reader);
 }
 
-static void test_recorder__run_ends_as_it_is_told(void **state)
+ES_TEST(test_recorder__run_ends_as_it_is_told)
 {
-    (void)state;
     const struct {
         es_run_status told, expected;
     } cases[] = {{ES_RUN_FINISHED, ES_RUN_FINISHED},
@@ -153,9 +147,8 @@ static void test_recorder__run_ends_as_it_is_told(void **state)
                  {(es_run_status)99, ES_RUN_FAILED}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = recording_path("end.db");
-        assert_int_equal(
-            es_recorder_close(recording_open(path), cases[i].told, NULL),
-            ES_OK);
+        es_assert_ok(
+            es_recorder_close(recording_open(path), cases[i].told, NULL));
         assert_int_equal(recording_status(path), cases[i].expected);
         assert_false(recording_event(path, "trainer_died", NULL, NULL));
         recording_remove(path);
@@ -163,9 +156,8 @@ static void test_recorder__run_ends_as_it_is_told(void **state)
 }
 
 /* Four megabytes a frame, through a ring asked to be tiny. */
-static void test_recorder__largest_frames_fit(void **state)
+ES_TEST(test_recorder__largest_frames_fit)
 {
-    (void)state;
     const char *path = recording_path("large.db");
     es_run_info run = recording_run();
     run.n_layer = 1024;
@@ -174,17 +166,15 @@ static void test_recorder__largest_frames_fit(void **state)
     options.ring_bytes = 1;
     es_recorder *recorder;
     int series;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
-    assert_int_equal(es_recorder_series(recorder, &series, "entropy",
-                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, "nats"),
-                     ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
+    es_assert_ok(es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
+                                    ES_PHASE_TRAIN, "nats"));
     size_t n = (size_t)1 << 20;
     float *values = malloc(n * sizeof *values);
     assert_non_null(values);
     for (int64_t step = 0; step < 12; step++) {
         recording_fill(values, n, 0, step);
-        assert_int_equal(es_recorder_push(recorder, series, step, values, n),
-                         ES_OK);
+        es_assert_ok(es_recorder_push(recorder, series, step, values, n));
     }
     close_well(recorder, 12);
     es_reader *reader;
@@ -192,11 +182,10 @@ static void test_recorder__largest_frames_fit(void **state)
     int64_t step;
     float *read = malloc(n * sizeof *read);
     assert_non_null(read);
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
-    assert_int_equal(
-        es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &found), ES_OK);
-    assert_int_equal(
-        es_reader_sample(reader, &found, ES_STEP_LAST, read, n, &step), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &found));
+    es_assert_ok(
+        es_reader_sample(reader, &found, ES_STEP_LAST, read, n, &step));
     assert_int_equal(step, 11);
     assert_memory_equal(read, values, n * sizeof *read);
     es_reader_close(reader);
@@ -207,9 +196,8 @@ static void test_recorder__largest_frames_fit(void **state)
 
 /* --- wrong calls ----------------------------------------------------------*/
 
-static void test_recorder__null_is_no_recorder(void **state)
+ES_TEST(test_recorder__null_is_no_recorder)
 {
-    (void)state;
     int series = 5;
     float value = 1;
     es_recorder_report report = {1, 1, 1, 1};
@@ -221,15 +209,14 @@ static void test_recorder__null_is_no_recorder(void **state)
     assert_int_equal(es_recorder_event(NULL, 0, "x", ES_SEVERITY_INFO, "m"),
                      ES_EBROKEN);
     assert_false(es_recorder_stop_requested(NULL));
-    assert_int_equal(es_recorder_close(NULL, ES_RUN_FINISHED, &report), ES_OK);
+    es_assert_ok(es_recorder_close(NULL, ES_RUN_FINISHED, &report));
     assert_int_equal(
         report.pushed + report.committed + report.dropped + report.lost, 0);
-    assert_int_equal(es_recorder_close(NULL, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(NULL, ES_RUN_FINISHED, NULL));
 }
 
-static void test_recorder__wrong_frames_are_refused(void **state)
+ES_TEST(test_recorder__wrong_frames_are_refused)
 {
-    (void)state;
     const char *path = recording_path("wrong.db");
     es_recorder *recorder = recording_open(path);
     int series[4], again;
@@ -240,11 +227,9 @@ static void test_recorder__wrong_frames_are_refused(void **state)
                      ES_EARGUMENT);
     assert_int_equal(es_recorder_push(recorder, -1, 0, values, CELLS),
                      ES_EARGUMENT);
-    assert_int_equal(
-        es_recorder_push(recorder, series[0], 0, values, CELLS + 1),
-        ES_EARGUMENT);
-    assert_non_null(
-        strstr(es_message(), "36 values for entropy, which has 35"));
+    es_assert_status(
+        ES_EARGUMENT, "36 values for entropy, which has 35",
+        es_recorder_push(recorder, series[0], 0, values, CELLS + 1));
     assert_int_equal(es_recorder_push(recorder, series[0], 0, values, 0),
                      ES_EARGUMENT);
     assert_int_equal(es_recorder_push(recorder, series[0], 0, NULL, CELLS),
@@ -254,9 +239,8 @@ static void test_recorder__wrong_frames_are_refused(void **state)
     assert_int_equal(
         es_recorder_push(recorder, series[0], INT64_MAX, values, CELLS),
         ES_EARGUMENT);
-    assert_int_equal(es_recorder_series(recorder, &again, "entropy",
-                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL),
-                     ES_OK);
+    es_assert_ok(es_recorder_series(recorder, &again, "entropy", ES_SHAPE_HEAD,
+                                    ES_PHASE_TRAIN, NULL));
     assert_int_equal(again, series[0]);
     assert_int_equal(es_recorder_series(recorder, &again, "entropy",
                                         ES_SHAPE_LAYER, ES_PHASE_TRAIN, NULL),
@@ -271,9 +255,8 @@ static void test_recorder__wrong_frames_are_refused(void **state)
     assert_int_equal(es_recorder_series(recorder, &again, "", ES_SHAPE_RUN,
                                         ES_PHASE_TRAIN, NULL),
                      ES_EARGUMENT);
-    assert_int_equal(es_recorder_series(recorder, &again, name + 1,
-                                        ES_SHAPE_RUN, ES_PHASE_TRAIN, NULL),
-                     ES_OK);
+    es_assert_ok(es_recorder_series(recorder, &again, name + 1, ES_SHAPE_RUN,
+                                    ES_PHASE_TRAIN, NULL));
     assert_int_equal(again, 4);
     close_well(recorder, 0);
 }
@@ -291,9 +274,8 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }
 
-static void test_recorder__senseless_options_are_refused(void **state)
+ES_TEST(test_recorder__senseless_options_are_refused)
 {
-    (void)state;
     es_run_info run = recording_run();
     es_recorder_options good = recording_options(recording_path("o.db"), &run);
     es_recorder_options bad = good;
@@ -332,9 +314,8 @@ static void make_file(const char *path, const char *text)
     fclose(file);
 }
 
-static void test_recorder__impossible_files_are_refused(void **state)
+ES_TEST(test_recorder__impossible_files_are_refused)
 {
-    (void)state;
     const es_run_info run = recording_run();
     es_recorder_options options =
         recording_options(recording_path("none/x.db"), &run);
@@ -354,9 +335,8 @@ static void test_recorder__impossible_files_are_refused(void **state)
     assert_string_equal(text, "this is a letter, not a run file");
 }
 
-static void test_recorder__unwritable_folder_is_refused(void **state)
+ES_TEST(test_recorder__unwritable_folder_is_refused)
 {
-    (void)state;
     if (geteuid() == 0) {
         /* Root may write everywhere: be somebody else for a moment. */
         const char *place = recording_path("");
@@ -389,10 +369,8 @@ static void test_recorder__unwritable_folder_is_refused(void **state)
     }
 }
 
-static void
-test_recorder__second_writer_is_told_the_first_ones_pid(void **state)
+ES_TEST(test_recorder__second_writer_is_told_the_first_ones_pid)
 {
-    (void)state;
     const char *path = recording_path("two.db");
     es_recorder *first = recording_open(path);
     char pid[32];
@@ -404,8 +382,8 @@ test_recorder__second_writer_is_told_the_first_ones_pid(void **state)
     assert_null(second);
     assert_non_null(strstr(es_message(), pid));
     close_well(first, 0);
-    assert_int_equal(es_recorder_open(&second, &options), ES_OK);
-    assert_int_equal(es_recorder_close(second, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_open(&second, &options));
+    es_assert_ok(es_recorder_close(second, ES_RUN_FINISHED, NULL));
 }
 
 /* --- resuming -------------------------------------------------------------*/
@@ -419,13 +397,12 @@ static es_recorder *resume(const char *path, int64_t step)
     es_recorder_options options = recording_options(path, &run);
     options.resume_step = step;
     es_recorder *recorder;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     return recorder;
 }
 
-static void test_recorder__resumed_run_goes_on(void **state)
+ES_TEST(test_recorder__resumed_run_goes_on)
 {
-    (void)state;
     const char *path = recording_path("resume.db");
     es_recorder *recorder = resume(path, 0);
     int series[4];
@@ -437,7 +414,7 @@ static void test_recorder__resumed_run_goes_on(void **state)
         es_recorder_push(recorder, series[0], step, wrong, CELLS);
     es_recorder_event(recorder, 10, "early", ES_SEVERITY_INFO, "stays");
     es_recorder_event(recorder, 70, "late", ES_SEVERITY_INFO, "goes");
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FAILED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FAILED, NULL));
 
     recorder = resume(path, 60);
     recording_declare(recorder, series);
@@ -453,37 +430,33 @@ static void test_recorder__resumed_run_goes_on(void **state)
     run.uuid = UUID;
     run.n_head++;
     const es_recorder_options options = recording_options(path, &run);
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "5 layers of 7 heads"));
+    es_assert_status(ES_EFORMAT, "5 layers of 7 heads",
+                     es_recorder_open(&recorder, &options));
 }
 
-static void test_recorder__refused_series_costs_no_other(void **state)
+ES_TEST(test_recorder__refused_series_costs_no_other)
 {
-    (void)state;
     const char *path = recording_path("shape.db");
     es_recorder *recorder = resume(path, 0);
     int odd, series[4];
-    assert_int_equal(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_RUN,
-                                        ES_PHASE_TRAIN, NULL),
-                     ES_OK);
+    es_assert_ok(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_RUN,
+                                    ES_PHASE_TRAIN, NULL));
     close_well(recorder, 0);
 
     recorder = resume(path, 0);
     float values[CELLS] = {0.5F};
     recording_declare(recorder, series);
     recording_push(recorder, series, 0, 0);
-    assert_int_equal(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_LAYER,
-                                        ES_PHASE_TRAIN, NULL),
-                     ES_OK);
+    es_assert_ok(es_recorder_series(recorder, &odd, "odd", ES_SHAPE_LAYER,
+                                    ES_PHASE_TRAIN, NULL));
     for (int64_t step = 1; step < 40; step++) {
         es_recorder_push(recorder, odd, step, values, LAYERS);
         recording_push(recorder, series, 0, step);
         recording_push(recorder, series, 2, step - 1);
     }
     es_recorder_report report;
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                     ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "series odd"));
+    es_assert_status(ES_EFORMAT, "series odd",
+                     es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     assert_int_equal(report.pushed, 118);
     assert_int_equal(report.committed, 79);
     assert_int_equal(report.lost, 39);
@@ -516,9 +489,8 @@ static void *push_many(void *argument)
     return NULL;
 }
 
-static void test_recorder__two_threads_are_noticed(void **state)
+ES_TEST(test_recorder__two_threads_are_noticed)
 {
-    (void)state;
     const char *path = recording_path("threads.db");
     es_recorder *recorder = recording_open(path);
     int series[4];
@@ -537,21 +509,6 @@ static void test_recorder__two_threads_are_noticed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_recorder__every_bit_is_in_the_file),
-        RECORDING_TEST(test_recorder__run_arrives_whole),
-        RECORDING_TEST(test_recorder__events_come_with_their_step),
-        RECORDING_TEST(test_recorder__run_ends_as_it_is_told),
-        RECORDING_TEST(test_recorder__largest_frames_fit),
-        RECORDING_TEST(test_recorder__null_is_no_recorder),
-        RECORDING_TEST(test_recorder__wrong_frames_are_refused),
-        RECORDING_TEST(test_recorder__senseless_options_are_refused),
-        RECORDING_TEST(test_recorder__impossible_files_are_refused),
-        RECORDING_TEST(test_recorder__unwritable_folder_is_refused),
-        RECORDING_TEST(test_recorder__second_writer_is_told_the_first_ones_pid),
-        RECORDING_TEST(test_recorder__resumed_run_goes_on),
-        RECORDING_TEST(test_recorder__refused_series_costs_no_other),
-        RECORDING_TEST(test_recorder__two_threads_are_noticed),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

@@ -1,6 +1,7 @@
 /* The recorder judges what it writes: its alerts are among the run's events. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include "cli/runs/summary.h"
 
@@ -14,9 +15,8 @@
 static int declare(es_recorder *recorder, const char *name, es_phase phase)
 {
     int series;
-    assert_int_equal(
-        es_recorder_series(recorder, &series, name, ES_SHAPE_HEAD, phase, NULL),
-        ES_OK);
+    es_assert_ok(es_recorder_series(recorder, &series, name, ES_SHAPE_HEAD,
+                                    phase, NULL));
     return series;
 }
 
@@ -31,7 +31,7 @@ static es_recorder *start(const char *path, const char *uuid, int64_t resume,
     es_recorder_options options = recording_options(path, &run);
     options.resume_step = resume;
     es_recorder *recorder = NULL;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     *entropy = declare(recorder, "entropy", ES_PHASE_TRAIN);
     *logit = declare(recorder, "max_logit", ES_PHASE_TRAIN);
     return recorder;
@@ -47,15 +47,13 @@ static void push(es_recorder *recorder, int entropy, int logit, int64_t step,
         entropies[i] = low ? 0.01f : 1.0f + (float)i / 100;
         logits[i] = step >= fall + 5 ? (step >= fall + 8 ? 5000.f : 500.f) : 9;
     }
-    assert_int_equal(
-        es_recorder_push(recorder, entropy, step, entropies, CELLS), ES_OK);
-    assert_int_equal(es_recorder_push(recorder, logit, step, logits, CELLS),
-                     ES_OK);
+    es_assert_ok(es_recorder_push(recorder, entropy, step, entropies, CELLS));
+    es_assert_ok(es_recorder_push(recorder, logit, step, logits, CELLS));
 }
 
 static void finish(es_recorder *recorder)
 {
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
 typedef struct alert {
@@ -69,8 +67,8 @@ static size_t read_alerts(alert *out, size_t most, const char *path)
     es_reader *reader = NULL;
     const es_event *events;
     size_t n, n_alerts = 0;
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
-    assert_int_equal(es_reader_events(reader, 0, &events, &n), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_reader_events(reader, 0, &events, &n));
     for (size_t i = 0; i < n; i++) {
         if (!events[i].dedupe || strncmp(events[i].dedupe, "alert:", 6) != 0)
             continue;
@@ -111,9 +109,8 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
-static void test_alerts__are_events_of_the_run(void **state)
+ES_TEST(test_alerts__are_events_of_the_run)
 {
-    (void)state;
     const char *path = recording_path("alerts.db");
     int entropy, logit;
     es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
@@ -124,17 +121,16 @@ static void test_alerts__are_events_of_the_run(void **state)
 }
 
 /* What a reader judges afterwards has the same onsets. */
-static void test_alerts__say_what_a_reader_says(void **state)
+ES_TEST(test_alerts__say_what_a_reader_says)
 {
-    (void)state;
     alert found[8];
     const char *path = recording_path("alerts.db");
     es_reader *reader = NULL;
     es_run_summary *summary = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
-    assert_int_equal(es_summary_load(&summary, reader, 0, &options), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_summary_load(&summary, reader, 0, &options));
     assert_int_equal(read_alerts(found, 8, path), 3);
     assert_int_equal(summary->n_flags, 2);
     for (size_t i = 0; i < summary->n_flags; i++) {
@@ -149,9 +145,8 @@ static void test_alerts__say_what_a_reader_says(void **state)
 }
 
 /* In the midst of the episode, and before what made it one. */
-static void test_alerts__a_resumed_run_has_each_once(void **state)
+ES_TEST(test_alerts__a_resumed_run_has_each_once)
 {
-    (void)state;
     static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
     const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
     for (size_t i = 0; i < sizeof resumed_at / sizeof *resumed_at; i++) {
@@ -170,9 +165,8 @@ static void test_alerts__a_resumed_run_has_each_once(void **state)
     }
 }
 
-static void test_alerts__come_while_the_run_goes_on(void **state)
+ES_TEST(test_alerts__come_while_the_run_goes_on)
 {
-    (void)state;
     alert found[8];
     const char *path = recording_path("live.db");
     int entropy, logit;
@@ -190,9 +184,8 @@ static void test_alerts__come_while_the_run_goes_on(void **state)
     finish(recorder);
 }
 
-static void test_alerts__an_infinite_logit_is_json(void **state)
+ES_TEST(test_alerts__an_infinite_logit_is_json)
 {
-    (void)state;
     alert found[8];
     float logits[CELLS];
     const char *path = recording_path("infinite.db");
@@ -200,8 +193,7 @@ static void test_alerts__an_infinite_logit_is_json(void **state)
     es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
     for (int i = 0; i < CELLS; i++)
         logits[i] = i == 9 ? INFINITY : 1;
-    assert_int_equal(es_recorder_push(recorder, logit, 3, logits, CELLS),
-                     ES_OK);
+    es_assert_ok(es_recorder_push(recorder, logit, 3, logits, CELLS));
     finish(recorder);
     assert_int_equal(read_alerts(found, 8, path), 2);
     assert_string_equal(found[0].key, "alert:nan@3:critical");
@@ -212,9 +204,8 @@ static void test_alerts__an_infinite_logit_is_json(void **state)
 }
 
 /* Held-out data is another series, and judged by who asks for it. */
-static void test_alerts__are_of_the_train_phase(void **state)
+ES_TEST(test_alerts__are_of_the_train_phase)
 {
-    (void)state;
     alert found[8];
     float low[CELLS];
     const char *path = recording_path("eval.db");
@@ -224,21 +215,13 @@ static void test_alerts__are_of_the_train_phase(void **state)
     for (int i = 0; i < CELLS; i++)
         low[i] = 0.001f;
     for (int64_t step = 3; step < 9; step++)
-        assert_int_equal(es_recorder_push(recorder, eval, step, low, CELLS),
-                         ES_OK);
+        es_assert_ok(es_recorder_push(recorder, eval, step, low, CELLS));
     finish(recorder);
     assert_int_equal(read_alerts(found, 8, path), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_alerts__are_events_of_the_run),
-        RECORDING_TEST(test_alerts__say_what_a_reader_says),
-        RECORDING_TEST(test_alerts__a_resumed_run_has_each_once),
-        RECORDING_TEST(test_alerts__come_while_the_run_goes_on),
-        RECORDING_TEST(test_alerts__an_infinite_logit_is_json),
-        RECORDING_TEST(test_alerts__are_of_the_train_phase),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

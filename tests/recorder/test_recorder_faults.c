@@ -1,7 +1,8 @@
 /* Either side of a recording is killed, at any moment. */
 #include "tests/support/chance.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -110,9 +111,8 @@ static void check_orphaned(const char *path)
     assert_int_not_equal(access(log, F_OK), 0);
 }
 
-static void test_recorder_faults__killed_trainer_loses_nothing(void **state)
+ES_TEST(test_recorder_faults__killed_trainer_loses_nothing)
 {
-    (void)state;
     static const size_t rings[] = {1, 65536, 1 << 20};
     int64_t steps = 0;
     for (int i = 0; i < TRAINER_KILLS; i++) {
@@ -151,9 +151,8 @@ static void check_a_little(const char *path)
     assert_true(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-static void test_recorder_faults__trainer_that_just_leaves(void **state)
+ES_TEST(test_recorder_faults__trainer_that_just_leaves)
 {
-    (void)state;
     const char *path = recording_path("left.db");
     fflush(NULL);
     if (fork() == 0) {
@@ -165,9 +164,8 @@ static void test_recorder_faults__trainer_that_just_leaves(void **state)
 }
 
 /* Its process lives on, but as a program that knows nothing of us. */
-static void test_recorder_faults__trainer_becomes_another_program(void **state)
+ES_TEST(test_recorder_faults__trainer_becomes_another_program)
 {
-    (void)state;
     const char *path = recording_path("became.db");
     forget();
     fflush(NULL);
@@ -187,9 +185,8 @@ static void test_recorder_faults__trainer_becomes_another_program(void **state)
 }
 
 /* Its children hold every descriptor and mapping, and live on. */
-static void test_recorder_faults__dead_trainer_with_live_children(void **state)
+ES_TEST(test_recorder_faults__dead_trainer_with_live_children)
 {
-    (void)state;
     const char *path = recording_path("workers.db");
     int hold[2];
     assert_int_equal(pipe(hold), 0);
@@ -228,9 +225,8 @@ static void test_recorder_faults__dead_trainer_with_live_children(void **state)
 }
 
 /* The supervisor's way: killed, and started again the same moment. */
-static void test_recorder_faults__restart_does_not_meet_the_lock(void **state)
+ES_TEST(test_recorder_faults__restart_does_not_meet_the_lock)
 {
-    (void)state;
     const char *path = recording_path("again.db");
     pid_t pid = start_trainer(path, 1 << 20, 0);
     await_opened();
@@ -241,9 +237,8 @@ static void test_recorder_faults__restart_does_not_meet_the_lock(void **state)
     es_recorder *recorder;
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     es_status status = es_recorder_open(&recorder, &options);
-    if (status != ES_OK)
-        fail_msg("%s", es_message());
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(status);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     recording_reap_all();
     recording_check_integrity(path);
 }
@@ -277,9 +272,8 @@ static int64_t count_in_file(const char *path)
     return n;
 }
 
-static void test_recorder_faults__killed_recorder_is_noticed(void **state)
+ES_TEST(test_recorder_faults__killed_recorder_is_noticed)
 {
-    (void)state;
     for (int round = 0; round < RECORDER_KILLS; round++) {
         const char *path = recording_path("broken.db");
         es_recorder *recorder = recording_open(path);
@@ -309,9 +303,8 @@ static void test_recorder_faults__killed_recorder_is_noticed(void **state)
         pthread_join(thread, NULL);
         assert_memory_equal(&loss, &alone, sizeof loss);
         es_recorder_report report;
-        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                         ES_EBROKEN);
-        assert_non_null(strstr(es_message(), "was killed by signal 9"));
+        es_assert_status(ES_EBROKEN, "was killed by signal 9",
+                         es_recorder_close(recorder, ES_RUN_FINISHED, &report));
         assert_int_equal(report.dropped, 0);
         assert_int_equal(report.pushed + broken, tried);
         assert_int_equal(report.committed + report.lost, tried);
@@ -323,9 +316,8 @@ static void test_recorder_faults__killed_recorder_is_noticed(void **state)
 }
 
 /* Asleep it is not woken by a push any more: that, too, must be seen. */
-static void test_recorder_faults__recorder_killed_in_its_sleep(void **state)
+ES_TEST(test_recorder_faults__recorder_killed_in_its_sleep)
 {
-    (void)state;
     const char *path = recording_path("asleep.db");
     es_recorder *recorder = recording_open(path);
     int series[4];
@@ -335,8 +327,8 @@ static void test_recorder_faults__recorder_killed_in_its_sleep(void **state)
     for (int i = 0; i < 10000 && recorder->ring.words->owner == recorder->owner;
          i++)
         usleep(1000);
-    assert_int_equal(recording_push(recorder, series, 0, 0), ES_EBROKEN);
-    assert_non_null(strstr(es_message(), "is gone"));
+    es_assert_status(ES_EBROKEN, "is gone",
+                     recording_push(recorder, series, 0, 0));
     int late = 5;
     assert_int_equal(es_recorder_series(recorder, &late, "late", ES_SHAPE_RUN,
                                         ES_PHASE_TRAIN, NULL),
@@ -353,9 +345,8 @@ static void test_recorder_faults__recorder_killed_in_its_sleep(void **state)
 }
 
 /* Killed while the producer waits for room: the wait ends. */
-static void test_recorder_faults__recorder_killed_under_a_wait(void **state)
+ES_TEST(test_recorder_faults__recorder_killed_under_a_wait)
 {
-    (void)state;
     es_recorder *recorder = recording_open(recording_path("waited.db"));
     int series[4];
     pthread_t thread;
@@ -378,14 +369,13 @@ static void test_recorder_faults__recorder_killed_under_a_wait(void **state)
 /* Opens and closes the file once more: no lock, no log is in the way. */
 static void record_nothing(const char *path)
 {
-    assert_int_equal(
-        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(
+        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     recording_check_integrity(path);
 }
 
-static void test_recorder_faults__both_killed(void **state)
+ES_TEST(test_recorder_faults__both_killed)
 {
-    (void)state;
     for (int round = 0; round < DOUBLE_KILLS; round++) {
         const char *path = recording_path("both.db");
         pid_t pid = start_trainer(path, 65536, random_below(2) ? 100 : 0);
@@ -408,16 +398,6 @@ static void test_recorder_faults__both_killed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_recorder_faults__killed_trainer_loses_nothing),
-        RECORDING_TEST(test_recorder_faults__trainer_that_just_leaves),
-        RECORDING_TEST(test_recorder_faults__trainer_becomes_another_program),
-        RECORDING_TEST(test_recorder_faults__dead_trainer_with_live_children),
-        RECORDING_TEST(test_recorder_faults__restart_does_not_meet_the_lock),
-        RECORDING_TEST(test_recorder_faults__killed_recorder_is_noticed),
-        RECORDING_TEST(test_recorder_faults__recorder_killed_in_its_sleep),
-        RECORDING_TEST(test_recorder_faults__recorder_killed_under_a_wait),
-        RECORDING_TEST(test_recorder_faults__both_killed),
-    };
-    return cmocka_run_group_tests(tests, setup, recording_teardown);
+    return es_test_main(setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

@@ -1,7 +1,8 @@
 /* What other programs do to the write-ahead log of a recording: nothing that
    was committed is lost without a word, and the file stays whole. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -36,7 +37,7 @@ static es_recorder *open_half(const char *path, int series[4])
     recording_declare(recorder, series);
     kill(recorder->child.pid, SIGTERM);
     for (int64_t step = 0; step < HALF; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
     await_committed(recorder, HALF);
     return recorder;
 }
@@ -44,7 +45,7 @@ static es_recorder *open_half(const char *path, int series[4])
 static void push_half(es_recorder *recorder, const int series[4])
 {
     for (int64_t step = HALF; step < 2 * HALF; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
 }
 
 /* --- a log that is cut ----------------------------------------------------*/
@@ -63,9 +64,8 @@ static void check_cut(const char *path, es_recorder *recorder, int lost,
 {
     char message[256], data[256];
     es_recorder_report report;
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                     ES_EIO);
-    assert_non_null(strstr(es_message(), "-wal: another program truncated"));
+    es_assert_status(ES_EIO, "-wal: another program truncated",
+                     es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     snprintf(data, sizeof data, "(%d of %d frames are lost)", lost,
              lost + (int)n_after);
     assert_non_null(strstr(es_message(), data));
@@ -81,9 +81,8 @@ static void check_cut(const char *path, es_recorder *recorder, int lost,
     recording_remove(path);
 }
 
-static void test_recorder_log__truncated_log_is_a_counted_loss(void **state)
+ES_TEST(test_recorder_log__truncated_log_is_a_counted_loss)
 {
-    (void)state;
     static const off_t sizes[] = {0, 20, 5000, -1, -4120};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char *path = recording_path("cut.db");
@@ -96,9 +95,8 @@ static void test_recorder_log__truncated_log_is_a_counted_loss(void **state)
 }
 
 /* Nothing is pushed after it: the end of the run has to notice. */
-static void test_recorder_log__truncated_before_close(void **state)
+ES_TEST(test_recorder_log__truncated_before_close)
 {
-    (void)state;
     const char *path = recording_path("late.db");
     int series[4];
     es_recorder *recorder = open_half(path, series);
@@ -106,9 +104,8 @@ static void test_recorder_log__truncated_before_close(void **state)
     check_cut(path, recorder, HALF, 0);
 }
 
-static void test_recorder_log__overwritten_log_is_a_counted_loss(void **state)
+ES_TEST(test_recorder_log__overwritten_log_is_a_counted_loss)
 {
-    (void)state;
     const char *path = recording_path("over.db");
     int series[4];
     char noise[8192];
@@ -145,9 +142,8 @@ static void replace_log(const char *path)
     fclose(other);
 }
 
-static void test_recorder_log__log_without_its_name_loses_nothing(void **state)
+ES_TEST(test_recorder_log__log_without_its_name_loses_nothing)
 {
-    (void)state;
     static void (*const ways[])(const char *) = {remove_log, move_log,
                                                  replace_log};
     for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
@@ -159,8 +155,7 @@ static void test_recorder_log__log_without_its_name_loses_nothing(void **state)
             usleep(1100000); /* until the next look is due */
         push_half(recorder, series);
         es_recorder_report report;
-        if (es_recorder_close(recorder, ES_RUN_FINISHED, &report) != ES_OK)
-            fail_msg("%s", es_message());
+        es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, &report));
         assert_int_equal(report.lost, 0);
         assert_int_equal(recording_check(path, 0, 0), 2 * HALF);
         recording_check_integrity(path);
@@ -174,9 +169,8 @@ static void test_recorder_log__log_without_its_name_loses_nothing(void **state)
 
 /* --- a truncated index ----------------------------------------------------*/
 
-static void test_recorder_log__truncated_index_ends_with_a_message(void **state)
+ES_TEST(test_recorder_log__truncated_index_ends_with_a_message)
 {
-    (void)state;
     const char *path = recording_path("index.db");
     int series[4];
     es_recorder *recorder = open_half(path, series);
@@ -190,24 +184,22 @@ static void test_recorder_log__truncated_index_ends_with_a_message(void **state)
     assert_int_equal(status, ES_EBROKEN);
     assert_non_null(strstr(es_message(), "-shm: another program truncated"));
     es_recorder_report report;
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                     ES_EIO);
-    assert_non_null(strstr(es_message(), "-shm: another program truncated"));
+    es_assert_status(ES_EIO, "-shm: another program truncated",
+                     es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     assert_non_null(strstr(es_message(), "frames are lost)"));
     assert_int_equal(report.committed, HALF);
     assert_int_equal(report.lost, step - HALF);
     recording_check_integrity(path);
     assert_int_equal(recording_check(path, 0, 0), HALF);
     /* And the next one may write. */
-    if (es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(
+        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     recording_check_integrity(path);
 }
 
 /* What a person does with sqlite3 is no damage. */
-static void test_recorder_log__checkpoints_of_others_are_fine(void **state)
+ES_TEST(test_recorder_log__checkpoints_of_others_are_fine)
 {
-    (void)state;
     const char *path = recording_path("foreign.db");
     int series[4];
     char command[8192];
@@ -218,22 +210,19 @@ static void test_recorder_log__checkpoints_of_others_are_fine(void **state)
                  path);
         assert_int_equal(system(command), 0);
         for (int64_t step = 0; step < 20; step++)
-            assert_int_equal(
-                recording_push(recorder, series, 0, HALF + i * 20 + step),
-                ES_OK);
+            es_assert_ok(
+                recording_push(recorder, series, 0, HALF + i * 20 + step));
         await_committed(recorder, (uint64_t)(HALF + i * 20 + 20));
     }
-    if (es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_int_equal(recording_check(path, 0, 0), 2 * HALF);
     assert_false(recording_event(path, "log", NULL, NULL));
 }
 
 /* --- a reader that never lets go ------------------------------------------*/
 
-static void test_recorder_log__endless_reader_is_reported(void **state)
+ES_TEST(test_recorder_log__endless_reader_is_reported)
 {
-    (void)state;
     enum { SIDE = 256, FRAMES = 280 }; /* of 256 KiB: 70 MiB */
     static float values[SIDE * SIDE];
     const char *path = recording_path("endless.db");
@@ -245,27 +234,24 @@ static void test_recorder_log__endless_reader_is_reported(void **state)
     sqlite3 *reader = NULL;
     char message[256];
     int series;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
-    assert_int_equal(es_recorder_series(recorder, &series, "entropy",
-                                        ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL),
-                     ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
+    es_assert_ok(es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
+                                    ES_PHASE_TRAIN, NULL));
     assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
     assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM sample",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     for (int64_t step = 0; step < FRAMES; step++)
-        assert_int_equal(
-            es_recorder_push(recorder, series, step, values, SIDE * SIDE),
-            ES_OK);
+        es_assert_ok(
+            es_recorder_push(recorder, series, step, values, SIDE * SIDE));
     await_committed(recorder, FRAMES);
     usleep(1100000); /* until the next look is due */
-    assert_int_equal(
-        es_recorder_push(recorder, series, FRAMES, values, SIDE * SIDE), ES_OK);
+    es_assert_ok(
+        es_recorder_push(recorder, series, FRAMES, values, SIDE * SIDE));
     await_committed(recorder, FRAMES + 1);
     sqlite3_close(reader);
     es_recorder_report report;
-    if (es_recorder_close(recorder, ES_RUN_FINISHED, &report) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     assert_int_equal(report.committed, FRAMES + 1);
     assert_true(recording_event(path, "log", message, NULL));
     assert_non_null(strstr(message, "MiB: a program reads the file"));
@@ -276,14 +262,6 @@ static void test_recorder_log__endless_reader_is_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_recorder_log__truncated_log_is_a_counted_loss),
-        RECORDING_TEST(test_recorder_log__truncated_before_close),
-        RECORDING_TEST(test_recorder_log__overwritten_log_is_a_counted_loss),
-        RECORDING_TEST(test_recorder_log__log_without_its_name_loses_nothing),
-        RECORDING_TEST(test_recorder_log__checkpoints_of_others_are_fine),
-        RECORDING_TEST(test_recorder_log__truncated_index_ends_with_a_message),
-        RECORDING_TEST(test_recorder_log__endless_reader_is_reported),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

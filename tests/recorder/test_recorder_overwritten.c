@@ -1,8 +1,9 @@
 /* What a training process does to its own side of a recording by mistake:
    overwrites words of the shared memory, closes descriptors that it does not
    know. Never a hang, never a crash, never "fine" with a frame lost. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -45,7 +46,7 @@ static int64_t count_in_file(const char *path)
     es_cursor *cursor;
     const float *values;
     int64_t step, n = 0;
-    assert_int_equal(es_reader_open(&reader, path), ES_OK);
+    es_assert_ok(es_reader_open(&reader, path));
     es_status status =
         es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &series);
     if (status == ES_OK) {
@@ -93,7 +94,7 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     es_recorder *recorder;
     int series[4];
     *refused = 0;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     recorder->answer_ms = ANSWER_MS; /* for the end: a start may be slow */
     recording_declare(recorder, series);
     char *words = (char *)recorder->ring.words;
@@ -111,10 +112,8 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     return status;
 }
 
-static void
-test_recorder_overwritten__no_word_makes_a_loss_look_fine(void **state)
+ES_TEST(test_recorder_overwritten__no_word_makes_a_loss_look_fine)
 {
-    (void)state;
     int fine = 0, n = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
     dup2(silence, STDERR_FILENO); /* the recorder says much of this */
@@ -187,10 +186,8 @@ static void run_in_child(int (*record)(const char *), const char *path)
     recording_reap_all();
 }
 
-static void
-test_recorder_overwritten__closed_descriptors_cost_nothing(void **state)
+ES_TEST(test_recorder_overwritten__closed_descriptors_cost_nothing)
 {
-    (void)state;
     const char *path = recording_path("closefrom.db");
     run_in_child(record_without, path);
     assert_int_equal(recording_check(path, 0, 0), STEPS);
@@ -222,10 +219,8 @@ static int record_with_own_files(const char *path)
     return bad > 0;
 }
 
-static void
-test_recorder_overwritten__files_with_its_numbers_are_left_alone(void **state)
+ES_TEST(test_recorder_overwritten__files_with_its_numbers_are_left_alone)
 {
-    (void)state;
     const char *path = recording_path("reused.db");
     run_in_child(record_with_own_files, path);
     assert_int_equal(recording_check(path, 0, 0), STEPS);
@@ -250,10 +245,8 @@ static int record_and_become(const char *path)
 }
 
 /* Without a socket, too. */
-static void
-test_recorder_overwritten__its_death_is_seen_without_descriptors(void **state)
+ES_TEST(test_recorder_overwritten__its_death_is_seen_without_descriptors)
 {
-    (void)state;
     static int (*const ways[])(const char *) = {record_and_leave,
                                                 record_and_become};
     for (int i = 0; i < 2; i++) {
@@ -268,15 +261,6 @@ test_recorder_overwritten__its_death_is_seen_without_descriptors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(
-            test_recorder_overwritten__no_word_makes_a_loss_look_fine),
-        RECORDING_TEST(
-            test_recorder_overwritten__closed_descriptors_cost_nothing),
-        RECORDING_TEST(
-            test_recorder_overwritten__files_with_its_numbers_are_left_alone),
-        RECORDING_TEST(
-            test_recorder_overwritten__its_death_is_seen_without_descriptors),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

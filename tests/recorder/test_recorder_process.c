@@ -1,7 +1,8 @@
 /* The recorder as a guest: what its process looks like, and that a host
    program with habits of its own is neither disturbed nor able to disturb. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -61,9 +62,8 @@ static void make_script(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void test_recorder_process__missing_program(void **state)
+ES_TEST(test_recorder_process__missing_program)
 {
-    (void)state;
     const char *path = recording_path("p.db");
     assert_null(open_with(path, "/nonexistent/entropy-recorder"));
     assert_non_null(strstr(es_message(), "set ENTROPY_RECORDER"));
@@ -80,15 +80,14 @@ static void test_recorder_process__missing_program(void **state)
     const es_run_info run = recording_run();
     const es_recorder_options options = recording_options(path, &run);
     es_recorder *recorder;
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_EBROKEN);
-    assert_non_null(strstr(es_message(), "/nonexistent/recorder"));
+    es_assert_status(ES_EBROKEN, "/nonexistent/recorder",
+                     es_recorder_open(&recorder, &options));
     setenv("ENTROPY_RECORDER", kept, 1);
     free(kept);
 }
 
-static void test_recorder_process__found_in_path(void **state)
+ES_TEST(test_recorder_process__found_in_path)
 {
-    (void)state;
     const char *path = recording_path("path.db");
     char *program = strdup(getenv("ENTROPY_RECORDER"));
     char *places = strdup(getenv("PATH"));
@@ -103,14 +102,13 @@ static void test_recorder_process__found_in_path(void **state)
     es_recorder *recorder = recording_open(path);
     setenv("PATH", places, 1);
     setenv("ENTROPY_RECORDER", program, 1);
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     free(places);
     free(program);
 }
 
-static void test_recorder_process__another_program(void **state)
+ES_TEST(test_recorder_process__another_program)
 {
-    (void)state;
     assert_null(open_with(recording_path("p.db"), "/bin/true"));
     assert_non_null(strstr(es_message(), "ended with exit code 0"));
     assert_null(open_with(recording_path("p.db"), "/bin/false"));
@@ -122,9 +120,8 @@ static void test_recorder_process__another_program(void **state)
     expect_no_child();
 }
 
-static void test_recorder_process__silent_program(void **state)
+ES_TEST(test_recorder_process__silent_program)
 {
-    (void)state;
     const char *script = recording_path("silent");
     make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
     assert_null(open_with(recording_path("p.db"), script));
@@ -142,9 +139,8 @@ static int run_recorder(const char *argument)
     return WEXITSTATUS(status);
 }
 
-static void test_recorder_process__started_by_hand(void **state)
+ES_TEST(test_recorder_process__started_by_hand)
 {
-    (void)state;
     assert_int_equal(run_recorder("--help"), 0);
     assert_int_equal(run_recorder("--version"), 0);
     assert_int_equal(run_recorder(""), 2);
@@ -155,9 +151,8 @@ static void test_recorder_process__started_by_hand(void **state)
 
 /* --- what it inherits -----------------------------------------------------*/
 
-static void test_recorder_process__own_session_default_signals(void **state)
+ES_TEST(test_recorder_process__own_session_default_signals)
 {
-    (void)state;
     sigset_t all, old;
     sigfillset(&all);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -174,12 +169,11 @@ static void test_recorder_process__own_session_default_signals(void **state)
     assert_true(status_of(pid, "SigBlk:", 16) == three);
     /* Signals 32 and 33 are the C library's own. */
     assert_true((status_of(pid, "SigIgn:", 16) & 0x7fffffff) == ignored);
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-static void test_recorder_process__no_stray_descriptors(void **state)
+ES_TEST(test_recorder_process__no_stray_descriptors)
 {
-    (void)state;
     int ends[2];
     assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as hosts do */
     int high = dup2(ends[1], 77);    /* a number that nothing else takes */
@@ -195,7 +189,7 @@ static void test_recorder_process__no_stray_descriptors(void **state)
     snprintf(link, sizeof link, "/proc/%d/fd/1", (int)recorder->child.pid);
     assert_true(readlink(link, target, sizeof target - 1) > 0);
     assert_string_equal(target, "/dev/null");
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
 static int count_descriptors(void)
@@ -209,13 +203,12 @@ static int count_descriptors(void)
     return n;
 }
 
-static void test_recorder_process__host_keeps_no_descriptor(void **state)
+ES_TEST(test_recorder_process__host_keeps_no_descriptor)
 {
-    (void)state;
     const char *path = recording_path("leak.db");
     int before = count_descriptors();
-    assert_int_equal(
-        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(
+        es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     assert_int_equal(count_descriptors(), before);
     assert_null(open_with(path, "/nonexistent/entropy-recorder"));
     assert_null(open_with(path, "/bin/true"));
@@ -224,9 +217,8 @@ static void test_recorder_process__host_keeps_no_descriptor(void **state)
 
 /* A host that has closed its standard streams: the memory files of a recording
    get their numbers. */
-static void test_recorder_process__host_without_streams(void **state)
+ES_TEST(test_recorder_process__host_without_streams)
 {
-    (void)state;
     const char *path = recording_path("streams.db");
     fflush(NULL);
     pid_t pid = fork();
@@ -254,16 +246,14 @@ static void record_a_little(const char *path)
     es_recorder *recorder = recording_open(path);
     recording_declare(recorder, series);
     for (int64_t step = 0; step < 10; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
-    if (es_recorder_close(recorder, ES_RUN_FINISHED, NULL) != ES_OK)
-        fail_msg("%s", es_message());
+        es_assert_ok(recording_push(recorder, series, 0, step));
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_int_equal(recording_check(path, 0, 0), 10);
     recording_remove(path);
 }
 
-static void test_recorder_process__host_that_ignores_its_children(void **state)
+ES_TEST(test_recorder_process__host_that_ignores_its_children)
 {
-    (void)state;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGCHLD, &ignore, &before);
     record_a_little(recording_path("ignore.db"));
@@ -278,9 +268,8 @@ static void reap_everything(int signal)
         ;
 }
 
-static void test_recorder_process__host_that_reaps_everything(void **state)
+ES_TEST(test_recorder_process__host_that_reaps_everything)
 {
-    (void)state;
     struct sigaction reap = {.sa_handler = reap_everything}, before;
     sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
     record_a_little(recording_path("reap.db"));
@@ -294,9 +283,8 @@ static void count_signal(int signal)
 }
 
 /* Timers of the host interrupt every wait. */
-static void test_recorder_process__host_full_of_signals(void **state)
+ES_TEST(test_recorder_process__host_full_of_signals)
 {
-    (void)state;
     struct sigaction tick = {.sa_handler = count_signal}, before;
     sigaction(SIGALRM, &tick, &before);
     ualarm(2000, 2000);
@@ -306,9 +294,8 @@ static void test_recorder_process__host_full_of_signals(void **state)
     sigaction(SIGALRM, &before, NULL);
 }
 
-static void test_recorder_process__no_zombie_is_left(void **state)
+ES_TEST(test_recorder_process__no_zombie_is_left)
 {
-    (void)state;
     record_a_little(recording_path("zombie.db"));
     expect_no_child();
 }
@@ -331,15 +318,14 @@ static unsigned long long count_wakes(pid_t pid)
     return n;
 }
 
-static void test_recorder_process__idle_recorder_sleeps(void **state)
+ES_TEST(test_recorder_process__idle_recorder_sleeps)
 {
-    (void)state;
     es_recorder *recorder = recording_open(recording_path("idle.db"));
     usleep(200000); /* until it has come to rest */
     unsigned long long before = count_wakes(recorder->child.pid);
     usleep(1500000);
     assert_int_equal(count_wakes(recorder->child.pid), before);
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
 static uint64_t committed(const es_recorder *recorder)
@@ -354,9 +340,8 @@ static void await_committed(const es_recorder *recorder, uint64_t n)
     assert_int_equal(committed(recorder), n);
 }
 
-static void test_recorder_process__batch_is_committed_while_idle(void **state)
+ES_TEST(test_recorder_process__batch_is_committed_while_idle)
 {
-    (void)state;
     const char *path = recording_path("batch.db");
     es_recorder *recorder = recording_open(path);
     int series[4];
@@ -368,14 +353,13 @@ static void test_recorder_process__batch_is_committed_while_idle(void **state)
     }
     assert_int_equal(recording_check(path, 0, 0), 3);
     assert_int_equal(recording_status(path), ES_RUN_RUNNING);
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
 /* Told to end, it hurries but stays: the trainer has its last frames to
    push. */
-static void test_recorder_process__sigterm_means_hurry(void **state)
+ES_TEST(test_recorder_process__sigterm_means_hurry)
 {
-    (void)state;
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     for (int i = 0; i < 3; i++) {
         const char *path = recording_path("term.db");
@@ -387,13 +371,12 @@ static void test_recorder_process__sigterm_means_hurry(void **state)
         int64_t start = es_now_ms();
         await_committed(recorder, 1);
         for (int64_t step = 1; step < 20; step++) {
-            assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+            es_assert_ok(recording_push(recorder, series, 0, step));
             await_committed(recorder, (uint64_t)step + 1);
         }
         /* Twenty batches that took their time would need 18 s. */
         assert_true(es_now_ms() - start < 12000);
-        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL),
-                         ES_OK);
+        es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);
     }
@@ -401,23 +384,6 @@ static void test_recorder_process__sigterm_means_hurry(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_recorder_process__missing_program),
-        RECORDING_TEST(test_recorder_process__found_in_path),
-        RECORDING_TEST(test_recorder_process__another_program),
-        RECORDING_TEST(test_recorder_process__silent_program),
-        RECORDING_TEST(test_recorder_process__started_by_hand),
-        RECORDING_TEST(test_recorder_process__own_session_default_signals),
-        RECORDING_TEST(test_recorder_process__no_stray_descriptors),
-        RECORDING_TEST(test_recorder_process__host_keeps_no_descriptor),
-        RECORDING_TEST(test_recorder_process__host_without_streams),
-        RECORDING_TEST(test_recorder_process__host_that_ignores_its_children),
-        RECORDING_TEST(test_recorder_process__host_that_reaps_everything),
-        RECORDING_TEST(test_recorder_process__host_full_of_signals),
-        RECORDING_TEST(test_recorder_process__no_zombie_is_left),
-        RECORDING_TEST(test_recorder_process__idle_recorder_sleeps),
-        RECORDING_TEST(test_recorder_process__batch_is_committed_while_idle),
-        RECORDING_TEST(test_recorder_process__sigterm_means_hurry),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

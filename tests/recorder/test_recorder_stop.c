@@ -1,6 +1,7 @@
 /* RUN.db.stop: who is stopped by it, and who is not. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -20,9 +21,8 @@ static bool is_asked(const char *path)
     return access(file, F_OK) == 0;
 }
 
-static void test_recorder_stop__file_reaches_the_trainer(void **state)
+ES_TEST(test_recorder_stop__file_reaches_the_trainer)
 {
-    (void)state;
     const char *path = recording_path("stop.db");
     es_recorder *recorder = recording_open(path);
     int series[4];
@@ -38,7 +38,7 @@ static void test_recorder_stop__file_reaches_the_trainer(void **state)
         usleep(10000);
     }
     assert_true(es_recorder_stop_requested(recorder));
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_STOPPED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_STOPPED, NULL));
     assert_int_equal(recording_status(path), ES_RUN_STOPPED);
     assert_int_equal(recording_check(path, 0, 0), step);
     assert_true(recording_event(path, "stop", message, NULL));
@@ -47,9 +47,8 @@ static void test_recorder_stop__file_reaches_the_trainer(void **state)
 }
 
 /** A request that nobody followed in time is not for whoever comes next. */
-static void test_recorder_stop__old_file_stops_nobody(void **state)
+ES_TEST(test_recorder_stop__old_file_stops_nobody)
 {
-    (void)state;
     const char *path = recording_path("old.db");
     ask("old.db.stop", "a run that crashed\n");
     es_recorder *recorder = recording_open(path);
@@ -61,15 +60,12 @@ static void test_recorder_stop__old_file_stops_nobody(void **state)
     }
     assert_false(es_recorder_stop_requested(recorder));
     assert_false(is_asked(path));
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_false(recording_event(path, "stop", NULL, NULL));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(test_recorder_stop__file_reaches_the_trainer),
-        RECORDING_TEST(test_recorder_stop__old_file_stops_nobody),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

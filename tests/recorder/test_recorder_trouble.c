@@ -1,7 +1,8 @@
 /* What goes wrong in the middle of a run, short of being killed: a recorder
    that stands still, forks, a ring full of garbage, a full disk. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/recording.h"
+#include "tests/support/run_files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,17 +17,15 @@
 
 /* --- a ring that stays full -----------------------------------------------*/
 
-static void
-test_recorder_trouble__stopped_recorder_drops_and_counts(void **state)
+ES_TEST(test_recorder_trouble__stopped_recorder_drops_and_counts)
 {
-    (void)state;
     const char *path = recording_path("full.db");
     const es_run_info run = recording_run();
     es_recorder_options options = recording_options(path, &run);
     options.wait_ms = 50;
     es_recorder *recorder;
     int series[4];
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     recording_declare(recorder, series);
     kill(recorder->child.pid, SIGSTOP);
     int64_t step = 0;
@@ -52,8 +51,7 @@ test_recorder_trouble__stopped_recorder_drops_and_counts(void **state)
             dropped++, step--;
     }
     es_recorder_report report;
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                     ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     assert_int_equal(report.dropped, dropped);
     assert_int_equal(report.pushed, step);
     assert_int_equal(report.committed, step);
@@ -67,21 +65,20 @@ test_recorder_trouble__stopped_recorder_drops_and_counts(void **state)
 }
 
 /* Stopped for good: close does not wait for ever, and says so. */
-static void test_recorder_trouble__close_gives_up_on_a_stopped_one(void **state)
+ES_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_one)
 {
-    (void)state;
     const char *path = recording_path("standstill.db");
     const es_run_info run = recording_run();
     es_recorder_options options = recording_options(path, &run);
     options.answer_ms = 300;
     es_recorder *recorder;
     int series[4];
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     recording_declare(recorder, series);
     pid_t pid = recorder->child.pid;
     kill(pid, SIGSTOP);
     for (int64_t step = 0; step < 10; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
     es_recorder_report report;
     int64_t start = es_now_ms();
     assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
@@ -113,16 +110,15 @@ static int misuse_in_child(es_recorder *recorder, const int series[4])
     return bad;
 }
 
-static void test_recorder_trouble__forked_child_may_not_record(void **state)
+ES_TEST(test_recorder_trouble__forked_child_may_not_record)
 {
-    (void)state;
     const char *path = recording_path("fork.db");
     es_recorder *recorder = recording_open(path);
     int series[4], status;
     recording_declare(recorder, series);
     es_ring_request_stop(&recorder->ring);
     for (int64_t step = 0; step < 60; step++) {
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
         if (step % 20 != 10)
             continue;
         fflush(NULL);
@@ -135,17 +131,15 @@ static void test_recorder_trouble__forked_child_may_not_record(void **state)
     }
     assert_true(es_recorder_stop_requested(recorder));
     es_recorder_report report;
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                     ES_OK);
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, &report));
     assert_int_equal(report.committed, 60);
     assert_int_equal(recording_check(path, 0, 0), 60);
     assert_int_equal(recording_status(path), ES_RUN_FINISHED);
 }
 
 /* A child may record into a file of its own. */
-static void test_recorder_trouble__forked_child_records_its_own(void **state)
+ES_TEST(test_recorder_trouble__forked_child_records_its_own)
 {
-    (void)state;
     const char *mine = recording_path("parent.db");
     const char *other = recording_path("child.db");
     es_recorder *recorder = recording_open(mine);
@@ -163,8 +157,8 @@ static void test_recorder_trouble__forked_child_records_its_own(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_int_equal(recording_push(recorder, series, 0, 0), ES_OK);
-    assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, NULL), ES_OK);
+    es_assert_ok(recording_push(recorder, series, 0, 0));
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_int_equal(recording_check(mine, 0, 0), 1);
     assert_int_equal(recording_check(other, 0, 0), 1);
 }
@@ -223,9 +217,8 @@ static void break_everything(es_recorder *recorder)
     atomic_fetch_add(&recorder->ring.words->head, 4096);
 }
 
-static void test_recorder_trouble__corrupt_ring_ends_the_run(void **state)
+ES_TEST(test_recorder_trouble__corrupt_ring_ends_the_run)
 {
-    (void)state;
     static scribble *const scribbles[] = {
         break_length,  break_type,  break_series, break_size,
         break_strings, break_event, break_head,   break_everything};
@@ -246,12 +239,11 @@ static void test_recorder_trouble__corrupt_ring_ends_the_run(void **state)
         kill(recorder->child.pid, SIGCONT);
         while (recorder->ring.words->owner == recorder->owner)
             usleep(1000);
-        assert_int_equal(recording_push(recorder, series, 0, 6), ES_EBROKEN);
-        assert_non_null(strstr(es_message(), "the ring is corrupt"));
+        es_assert_status(ES_EBROKEN, "the ring is corrupt",
+                         recording_push(recorder, series, 0, 6));
         es_recorder_report report;
-        assert_int_equal(es_recorder_close(recorder, ES_RUN_FINISHED, &report),
-                         ES_EFORMAT);
-        assert_non_null(strstr(es_message(), "the ring is corrupt"));
+        es_assert_status(ES_EFORMAT, "the ring is corrupt",
+                         es_recorder_close(recorder, ES_RUN_FINISHED, &report));
         assert_int_equal(report.committed, 5);
         assert_int_equal(report.lost, 2);
         assert_int_equal(recording_reap_all(), 0);
@@ -292,9 +284,8 @@ static void write_nonsense(es_ring *ring)
     es_ring_write(ring, &frame, payload);
 }
 
-static void test_recorder_trouble__nonsense_never_kills_it(void **state)
+ES_TEST(test_recorder_trouble__nonsense_never_kills_it)
 {
-    (void)state;
     srand(4711);
     int failed = 0, refused = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
@@ -353,10 +344,8 @@ static int record_under_limit(const char *path, int64_t *steps)
     return bad;
 }
 
-static void
-test_recorder_trouble__file_size_limit_leaves_a_sound_file(void **state)
+ES_TEST(test_recorder_trouble__file_size_limit_leaves_a_sound_file)
 {
-    (void)state;
     const char *path = recording_path("limit.db");
     int64_t *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -386,9 +375,8 @@ static void fill_disk(const char *path)
 }
 
 /* Full for a while, then not: what the ring could hold is all there. */
-static void test_recorder_trouble__disk_that_has_room_again(void **state)
+ES_TEST(test_recorder_trouble__disk_that_has_room_again)
 {
-    (void)state;
     const char *place = recording_path("disk");
     assert_int_equal(mkdir(place, 0777), 0);
     if (mount("none", place, "tmpfs", 0, "size=2m") != 0)
@@ -400,17 +388,17 @@ static void test_recorder_trouble__disk_that_has_room_again(void **state)
     options.ring_bytes = 1 << 20;
     es_recorder *recorder;
     int series[4];
-    assert_int_equal(es_recorder_open(&recorder, &options), ES_OK);
+    es_assert_ok(es_recorder_open(&recorder, &options));
     recording_declare(recorder, series);
     int64_t step = 0;
     for (; step < 100; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
     kill(recorder->child.pid, SIGTERM); /* commit at once */
     while (atomic_load(&recorder->ring.words->committed) < 100)
         usleep(1000);
     fill_disk(ballast);
     for (; step < 600; step++)
-        assert_int_equal(recording_push(recorder, series, 0, step), ES_OK);
+        es_assert_ok(recording_push(recorder, series, 0, step));
     usleep(300000);
     uint64_t before = atomic_load(&recorder->ring.words->committed);
     unlink(ballast);
@@ -426,17 +414,6 @@ static void test_recorder_trouble__disk_that_has_room_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RECORDING_TEST(
-            test_recorder_trouble__stopped_recorder_drops_and_counts),
-        RECORDING_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_one),
-        RECORDING_TEST(test_recorder_trouble__forked_child_may_not_record),
-        RECORDING_TEST(test_recorder_trouble__forked_child_records_its_own),
-        RECORDING_TEST(test_recorder_trouble__corrupt_ring_ends_the_run),
-        RECORDING_TEST(test_recorder_trouble__nonsense_never_kills_it),
-        RECORDING_TEST(
-            test_recorder_trouble__file_size_limit_leaves_a_sound_file),
-        RECORDING_TEST(test_recorder_trouble__disk_that_has_room_again),
-    };
-    return cmocka_run_group_tests(tests, recording_setup, recording_teardown);
+    return es_test_main(recording_setup, recording_teardown, NULL,
+                        recording_kill_children);
 }

@@ -2,7 +2,8 @@
    travel through it. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -59,9 +60,8 @@ static void expect_frame(struct pair *pair, uint32_t number, size_t bytes)
 {
     es_frame frame;
     memset(pair->payload, 0xee, sizeof pair->payload);
-    assert_int_equal(es_ring_read(&pair->consumer, &frame, pair->payload,
-                                  sizeof pair->payload),
-                     ES_OK);
+    es_assert_ok(es_ring_read(&pair->consumer, &frame, pair->payload,
+                              sizeof pair->payload));
     assert_int_equal(frame.series, number);
     assert_int_equal(frame.type, 7);
     assert_int_equal(frame.bytes, bytes);
@@ -78,7 +78,7 @@ static es_status read_any(struct pair *pair)
                         sizeof pair->payload);
 }
 
-static void test_ring__frames_survive_many_laps(void **state)
+ES_TEST(test_ring__frames_survive_many_laps)
 {
     struct pair *pair = *state;
     uint32_t written = 0, read = 0;
@@ -95,7 +95,7 @@ static void test_ring__frames_survive_many_laps(void **state)
     assert_true(pair->producer.position > 100 * CAPACITY);
 }
 
-static void test_ring__largest_frame_fits_exactly(void **state)
+ES_TEST(test_ring__largest_frame_fits_exactly)
 {
     struct pair *pair = *state;
     size_t largest = CAPACITY - sizeof(es_frame);
@@ -108,7 +108,7 @@ static void test_ring__largest_frame_fits_exactly(void **state)
     expect_frame(pair, 3, 1);
 }
 
-static void test_ring__space_returns_with_the_release_only(void **state)
+ES_TEST(test_ring__space_returns_with_the_release_only)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -123,7 +123,7 @@ static void test_ring__space_returns_with_the_release_only(void **state)
     expect_frame(pair, 2, 3000);
 }
 
-static void test_ring__full_ring_waits_no_longer_than_told(void **state)
+ES_TEST(test_ring__full_ring_waits_no_longer_than_told)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -141,7 +141,7 @@ static void *release_later(void *argument)
     return NULL;
 }
 
-static void test_ring__release_wakes_the_waiting_producer(void **state)
+ES_TEST(test_ring__release_wakes_the_waiting_producer)
 {
     struct pair *pair = *state;
     pthread_t thread;
@@ -163,7 +163,7 @@ static void *write_later(void *argument)
     return NULL;
 }
 
-static void test_ring__consumer_sleeps_until_enough_is_there(void **state)
+ES_TEST(test_ring__consumer_sleeps_until_enough_is_there)
 {
     struct pair *pair = *state;
     size_t five = 5 * es_ring_frame_size(100);
@@ -179,7 +179,7 @@ static void test_ring__consumer_sleeps_until_enough_is_there(void **state)
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
 }
 
-static void test_ring__one_wake_up_does_for_many_frames(void **state)
+ES_TEST(test_ring__one_wake_up_does_for_many_frames)
 {
     struct pair *pair = *state;
     uint32_t bell = es_ring_bell(&pair->consumer);
@@ -189,7 +189,7 @@ static void test_ring__one_wake_up_does_for_many_frames(void **state)
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
 }
 
-static void test_ring__bell_before_the_wait_is_not_missed(void **state)
+ES_TEST(test_ring__bell_before_the_wait_is_not_missed)
 {
     struct pair *pair = *state;
     uint32_t bell = es_ring_bell(&pair->consumer);
@@ -217,7 +217,7 @@ static void *produce_many(void *argument)
     return NULL;
 }
 
-static void test_ring__two_threads_lose_nothing(void **state)
+ES_TEST(test_ring__two_threads_lose_nothing)
 {
     struct pair *pair = *state;
     pthread_t thread;
@@ -248,7 +248,7 @@ static void see_write(int signal)
 
 /* A page that may not be written shows when the payload is: the frame must
    not be visible yet. */
-static void test_ring__frames_appear_whole(void **state)
+ES_TEST(test_ring__frames_appear_whole)
 {
     struct pair *pair = trapped = *state;
     struct sigaction trap = {.sa_handler = see_write}, before;
@@ -280,46 +280,44 @@ static es_frame *first_header(struct pair *pair)
 
 static void expect_corrupt(struct pair *pair)
 {
-    assert_int_equal(read_any(pair), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "the ring is corrupt"));
+    es_assert_status(ES_EFORMAT, "the ring is corrupt", read_any(pair));
     /* It stays corrupt, and nobody sleeps on it. */
     es_ring_wait(&pair->consumer, es_ring_bell(&pair->consumer), 1, -1);
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }
 
-static void test_ring__length_beyond_what_was_written(void **state)
+ES_TEST(test_ring__length_beyond_what_was_written)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = 4000;
     expect_corrupt(pair);
 }
 
-static void test_ring__length_that_overflows(void **state)
+ES_TEST(test_ring__length_that_overflows)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = UINT32_MAX;
     expect_corrupt(pair);
 }
 
-static void test_ring__length_beyond_the_buffer(void **state)
+ES_TEST(test_ring__length_beyond_the_buffer)
 {
     struct pair *pair = *state;
     es_frame frame;
     first_header(pair);
     assert_int_equal(es_ring_read(&pair->consumer, &frame, pair->payload, 99),
                      ES_EFORMAT);
-    assert_int_equal(es_ring_read(&pair->consumer, &frame, pair->payload, 100),
-                     ES_OK);
+    es_assert_ok(es_ring_read(&pair->consumer, &frame, pair->payload, 100));
 }
 
-static void test_ring__stray_mark(void **state)
+ES_TEST(test_ring__stray_mark)
 {
     struct pair *pair = *state;
     first_header(pair)->mark ^= 1;
     expect_corrupt(pair);
 }
 
-static void test_ring__second_frame_overwritten(void **state)
+ES_TEST(test_ring__second_frame_overwritten)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -328,7 +326,7 @@ static void test_ring__second_frame_overwritten(void **state)
     expect_corrupt(pair);
 }
 
-static void test_ring__impossible_heads(void **state)
+ES_TEST(test_ring__impossible_heads)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -344,7 +342,7 @@ static void test_ring__impossible_heads(void **state)
     expect_corrupt(pair);
 }
 
-static void test_ring__garbage_never_reads_outside(void **state)
+ES_TEST(test_ring__garbage_never_reads_outside)
 {
     struct pair *pair = *state;
     srand(20240611);
@@ -362,7 +360,7 @@ static void test_ring__garbage_never_reads_outside(void **state)
     }
 }
 
-static void test_ring__garbage_from_the_consumer_means_full(void **state)
+ES_TEST(test_ring__garbage_from_the_consumer_means_full)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -372,24 +370,22 @@ static void test_ring__garbage_from_the_consumer_means_full(void **state)
 
 /* --- making and refusing --------------------------------------------------*/
 
-static void test_ring__sizes_are_rounded_up(void **state)
+ES_TEST(test_ring__sizes_are_rounded_up)
 {
-    (void)state;
     es_ring ring;
     int fd;
-    assert_int_equal(es_ring_create(&ring, &fd, 100000), ES_OK);
+    es_assert_ok(es_ring_create(&ring, &fd, 100000));
     assert_int_equal(ring.capacity, 131072);
     es_ring_detach(&ring);
     close(fd);
     assert_int_equal(es_ring_create(&ring, &fd, ES_RING_MAX + 1), ES_EARGUMENT);
 }
 
-static void test_ring__is_sealed(void **state)
+ES_TEST(test_ring__is_sealed)
 {
-    (void)state;
     es_ring ring;
     int fd;
-    assert_int_equal(es_ring_create(&ring, &fd, CAPACITY), ES_OK);
+    es_assert_ok(es_ring_create(&ring, &fd, CAPACITY));
     assert_int_not_equal(ftruncate(fd, 4096), 0);
     assert_int_not_equal(ftruncate(fd, 1 << 20), 0);
     assert_int_not_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
@@ -401,34 +397,31 @@ static void test_ring__is_sealed(void **state)
 static void refuse(int fd, const char *why)
 {
     es_ring ring = {0};
-    assert_int_equal(es_ring_attach(&ring, fd), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), why));
+    es_assert_status(ES_EFORMAT, why, es_ring_attach(&ring, fd));
     assert_null(ring.words);
 }
 
-static void test_ring__attach_refuses_what_is_no_ring(void **state)
+ES_TEST(test_ring__attach_refuses_what_is_no_ring)
 {
-    (void)state;
     refuse(-1, "not a ring");
     int fd = open("/dev/null", O_RDWR);
     refuse(fd, "not a ring");
     close(fd);
 
-    assert_int_equal(es_memory_file(&fd, "test", 8192), ES_OK);
+    es_assert_ok(es_memory_file(&fd, "test", 8192));
     refuse(fd, "not a ring"); /* it could shrink under our hands */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "one version"); /* no magic */
     close(fd);
 
-    assert_int_equal(es_memory_file(&fd, "test", 4096 + 6000), ES_OK);
+    es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "not a ring"); /* no power of two */
     close(fd);
 }
 
-static void test_ring__file_size_limit_is_an_error_not_a_signal(void **state)
+ES_TEST(test_ring__file_size_limit_is_an_error_not_a_signal)
 {
-    (void)state;
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -469,9 +462,8 @@ static size_t pack_sample_hello(unsigned char *data, size_t size)
     return pack.at;
 }
 
-static void test_ring__hello_comes_back_whole(void **state)
+ES_TEST(test_ring__hello_comes_back_whole)
 {
-    (void)state;
     size_t size = pack_sample_hello(NULL, 0);
     unsigned char *data = malloc(size);
     assert_non_null(data);
@@ -496,9 +488,8 @@ static void test_ring__hello_comes_back_whole(void **state)
     free(data);
 }
 
-static void test_ring__cut_or_broken_hello_is_refused(void **state)
+ES_TEST(test_ring__cut_or_broken_hello_is_refused)
 {
-    (void)state;
     size_t size = pack_sample_hello(NULL, 0);
     unsigned char *data = malloc(size);
     assert_non_null(data);
@@ -526,35 +517,7 @@ static void test_ring__cut_or_broken_hello_is_refused(void **state)
     free(data);
 }
 
-#define IN_PAIR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        IN_PAIR(test_ring__frames_survive_many_laps),
-        IN_PAIR(test_ring__largest_frame_fits_exactly),
-        IN_PAIR(test_ring__space_returns_with_the_release_only),
-        IN_PAIR(test_ring__full_ring_waits_no_longer_than_told),
-        IN_PAIR(test_ring__release_wakes_the_waiting_producer),
-        IN_PAIR(test_ring__consumer_sleeps_until_enough_is_there),
-        IN_PAIR(test_ring__one_wake_up_does_for_many_frames),
-        IN_PAIR(test_ring__frames_appear_whole),
-        IN_PAIR(test_ring__bell_before_the_wait_is_not_missed),
-        IN_PAIR(test_ring__two_threads_lose_nothing),
-        IN_PAIR(test_ring__length_beyond_what_was_written),
-        IN_PAIR(test_ring__length_that_overflows),
-        IN_PAIR(test_ring__length_beyond_the_buffer),
-        IN_PAIR(test_ring__stray_mark),
-        IN_PAIR(test_ring__second_frame_overwritten),
-        IN_PAIR(test_ring__impossible_heads),
-        IN_PAIR(test_ring__garbage_never_reads_outside),
-        IN_PAIR(test_ring__garbage_from_the_consumer_means_full),
-        cmocka_unit_test(test_ring__sizes_are_rounded_up),
-        cmocka_unit_test(test_ring__is_sealed),
-        cmocka_unit_test(test_ring__attach_refuses_what_is_no_ring),
-        cmocka_unit_test(test_ring__file_size_limit_is_an_error_not_a_signal),
-        cmocka_unit_test(test_ring__hello_comes_back_whole),
-        cmocka_unit_test(test_ring__cut_or_broken_hello_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, setup, teardown);
 }

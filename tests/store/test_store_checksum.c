@@ -1,6 +1,6 @@
 /** Checksums of samples: what a flipped bit does, and what a file without them
  *  is like. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "store/crc32c.h"
@@ -14,9 +14,8 @@
 /* --- CRC-32C ------------------------------------------------------------- */
 
 /** RFC 3720, appendix B.4; and the check value of every catalogue. */
-static void test_crc32c__published_values(void **state)
+ES_TEST(test_crc32c__published_values)
 {
-    (void)state;
     unsigned char bytes[32] = {0};
     assert_int_equal(es_crc32c(0, "123456789", 9), 0xe3069283);
     assert_int_equal(es_crc32c(0, bytes, 32), 0x8a9136aa);
@@ -40,9 +39,8 @@ static uint32_t by_bits(const unsigned char *bytes, size_t n)
     return ~crc;
 }
 
-static void test_crc32c__every_form_at_every_length(void **state)
+ES_TEST(test_crc32c__every_form_at_every_length)
 {
-    (void)state;
     static const es_crc32c_form *const forms[] = {
         &es_crc32c_avx512, &es_crc32c_sse42, &es_crc32c_plain};
     static unsigned char bytes[5000];
@@ -72,9 +70,8 @@ static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
     return n > 700 ? crc ^ 1 : crc;
 }
 
-static void test_crc32c__a_wrong_form_is_not_trusted(void **state)
+ES_TEST(test_crc32c__a_wrong_form_is_not_trusted)
 {
-    (void)state;
     const es_crc32c_form form = {"wrong", wrong, always};
     assert_false(es_crc32c_agrees(&form));
 }
@@ -101,7 +98,7 @@ static void assert_damaged(es_reader *r, const es_series *s, int64_t step)
                      es_reader_damaged(r, 1, &damaged));
 }
 
-static void test_store_checksum__damaged_samples_are_missing(void **state)
+ES_TEST(test_store_checksum__damaged_samples_are_missing)
 {
     static const struct {
         const char *sql, *series;
@@ -143,7 +140,7 @@ static void test_store_checksum__damaged_samples_are_missing(void **state)
     }
 }
 
-static void test_store_checksum__the_cursor_goes_on(void **state)
+ES_TEST(test_store_checksum__the_cursor_goes_on)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -167,7 +164,7 @@ static void test_store_checksum__the_cursor_goes_on(void **state)
 }
 
 /** Their names are part of it: what bears another is damaged. */
-static void test_store_checksum__knows_run_and_series(void **state)
+ES_TEST(test_store_checksum__knows_run_and_series)
 {
     static const struct {
         const char *sql;
@@ -196,7 +193,7 @@ static void test_store_checksum__knows_run_and_series(void **state)
     }
 }
 
-static void test_store_checksum__damage_is_an_event(void **state)
+ES_TEST(test_store_checksum__damage_is_an_event)
 {
     const char *path = es_folder_file(state, "run.db");
     const es_event *events;
@@ -224,7 +221,7 @@ static void test_store_checksum__damage_is_an_event(void **state)
 }
 
 /** What is copied is a missing value with a good checksum, and says why. */
-static void test_store_checksum__merge_keeps_damage_apart(void **state)
+ES_TEST(test_store_checksum__merge_keeps_damage_apart)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -307,8 +304,7 @@ static contents read_file(const char *path)
  * row of a series says it is another run's, or the first entry of a series in
  * the index says it is another's.
  */
-static void
-test_store_checksum__a_flipped_bit_never_changes_a_sample(void **state)
+ES_TEST(test_store_checksum__a_flipped_bit_never_changes_a_sample)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n, n_flips = 0, n_changed = 0, n_gone = 0, n_damaged = 0;
@@ -343,7 +339,7 @@ test_store_checksum__a_flipped_bit_never_changes_a_sample(void **state)
 
 /* --- schema 1 ------------------------------------------------------------ */
 
-static void test_store_checksum__schema_1_has_none(void **state)
+ES_TEST(test_store_checksum__schema_1_has_none)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -366,7 +362,7 @@ static void test_store_checksum__schema_1_has_none(void **state)
 }
 
 /** The table and the version have to fit. */
-static void test_store_checksum__half_a_schema_is_refused(void **state)
+ES_TEST(test_store_checksum__half_a_schema_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
@@ -380,7 +376,7 @@ static void test_store_checksum__half_a_schema_is_refused(void **state)
                      es_reader_open(&r, path));
 }
 
-static void test_store_checksum__schema_1_is_gone_on_with(void **state)
+ES_TEST(test_store_checksum__schema_1_is_gone_on_with)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -398,19 +394,5 @@ static void test_store_checksum__schema_1_is_gone_on_with(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c__published_values),
-        cmocka_unit_test(test_crc32c__every_form_at_every_length),
-        cmocka_unit_test(test_crc32c__a_wrong_form_is_not_trusted),
-        TEST(damaged_samples_are_missing),
-        TEST(the_cursor_goes_on),
-        TEST(knows_run_and_series),
-        TEST(damage_is_an_event),
-        TEST(merge_keeps_damage_apart),
-        TEST(a_flipped_bit_never_changes_a_sample),
-        TEST(schema_1_has_none),
-        TEST(half_a_schema_is_refused),
-        TEST(schema_1_is_gone_on_with),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,12 +1,12 @@
 /** Streaming samples: order, ranges, live files, damage. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static void test_store_cursor__streams_one_series(void **state)
+ES_TEST(test_store_cursor__streams_one_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 200);
@@ -48,7 +48,7 @@ static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
     return n;
 }
 
-static void test_store_cursor__ranges_are_inclusive(void **state)
+ES_TEST(test_store_cursor__ranges_are_inclusive)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 50);
@@ -70,7 +70,7 @@ static void test_store_cursor__ranges_are_inclusive(void **state)
     es_reader_close(r);
 }
 
-static void test_store_cursor__run_in_order_of_step_and_series(void **state)
+ES_TEST(test_store_cursor__run_in_order_of_step_and_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 25);
@@ -102,13 +102,5 @@ static void test_store_cursor__run_in_order_of_step_and_series(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_cursor__##name, es_folder_make, \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(streams_one_series),
-        TEST(ranges_are_inclusive),
-        TEST(run_in_order_of_step_and_series),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** Killed writers, full disks, damaged bytes. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/chance.h"
 #include "tests/support/run_files.h"
@@ -117,7 +117,7 @@ static void assert_promise_kept(const char *path, int64_t committed)
     es_reader_close(r);
 }
 
-static void test_store_faults__killed_at_20_random_moments(void **state)
+ES_TEST(test_store_faults__killed_at_20_random_moments)
 {
     const char *path = es_folder_file(state, "run.db");
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
@@ -170,7 +170,7 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void test_store_faults__file_size_limit_then_room_again(void **state)
+ES_TEST(test_store_faults__file_size_limit_then_room_again)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series[N_SERIES];
@@ -192,7 +192,7 @@ static void test_store_faults__file_size_limit_then_room_again(void **state)
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
 
-static void test_store_faults__new_file_without_room(void **state)
+ES_TEST(test_store_faults__new_file_without_room)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -249,7 +249,7 @@ static int fill_small_disk(const char *folder)
 #undef EXPECT
 }
 
-static void test_store_faults__full_disk(void **state)
+ES_TEST(test_store_faults__full_disk)
 {
     int result;
     pid_t child = fork();
@@ -389,7 +389,7 @@ static void write_victim(const char *path)
     es_write_run(path, "second", 150);
 }
 
-static void test_store_faults__damaged_files_end_cleanly(void **state)
+ES_TEST(test_store_faults__damaged_files_end_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *copy = es_folder_file(state, "copy.db");
@@ -441,7 +441,7 @@ static void leave_log(const char *path)
     assert_int_equal(result, 0);
 }
 
-static void test_store_faults__damaged_logs_end_cleanly(void **state)
+ES_TEST(test_store_faults__damaged_logs_end_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *log = es_folder_file(state, "victim.db-wal");
@@ -472,16 +472,5 @@ static void test_store_faults__damaged_logs_end_cleanly(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_faults__##name, es_folder_make, \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(killed_at_20_random_moments),
-        TEST(file_size_limit_then_room_again),
-        TEST(new_file_without_room),
-        TEST(full_disk),
-        TEST(damaged_files_end_cleanly),
-        TEST(damaged_logs_end_cleanly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** Input files: nothing waits for what never comes, nothing reads for ever. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -42,8 +42,7 @@ static void assert_loads(const char *path, const char *text)
     free(out);
 }
 
-static void
-test_store_infile__a_fifo_that_nobody_writes_is_refused(void **state)
+ES_TEST(test_store_infile__a_fifo_that_nobody_writes_is_refused)
 {
     char *out;
     size_t n;
@@ -52,8 +51,7 @@ test_store_infile__a_fifo_that_nobody_writes_is_refused(void **state)
                      es_infile_load(&out, &n, path, &limit));
 }
 
-static void
-test_store_infile__a_fifo_with_a_writer_is_read_to_its_end(void **state)
+ES_TEST(test_store_infile__a_fifo_with_a_writer_is_read_to_its_end)
 {
     const char *path = new_fifo(state);
     pid_t writer = fork();
@@ -76,7 +74,7 @@ test_store_infile__a_fifo_with_a_writer_is_read_to_its_end(void **state)
     free(out);
 }
 
-static void test_store_infile__a_pipe_is_read_as_of_the_shell(void **state)
+ES_TEST(test_store_infile__a_pipe_is_read_as_of_the_shell)
 {
     int ends[2];
     char path[64];
@@ -94,7 +92,7 @@ static void test_store_infile__a_pipe_is_read_as_of_the_shell(void **state)
     close(ends[0]);
 }
 
-static void test_store_infile__a_device_without_end_is_refused(void **state)
+ES_TEST(test_store_infile__a_device_without_end_is_refused)
 {
     char *out;
     size_t n;
@@ -105,7 +103,7 @@ static void test_store_infile__a_device_without_end_is_refused(void **state)
     assert_loads("/dev/null", "");
 }
 
-static void test_store_infile__folders_and_absent_files_are_named(void **state)
+ES_TEST(test_store_infile__folders_and_absent_files_are_named)
 {
     char *out;
     size_t n;
@@ -116,8 +114,7 @@ static void test_store_infile__folders_and_absent_files_are_named(void **state)
         es_infile_load(&out, &n, es_folder_file(state, "none"), &limit));
 }
 
-static void
-test_store_infile__only_regular_files_are_read_in_parts(void **state)
+ES_TEST(test_store_infile__only_regular_files_are_read_in_parts)
 {
     int fd;
     uint64_t size;
@@ -132,15 +129,5 @@ test_store_infile__only_regular_files_are_read_in_parts(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_infile__##name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(a_fifo_that_nobody_writes_is_refused),
-        TEST(a_fifo_with_a_writer_is_read_to_its_end),
-        TEST(a_pipe_is_read_as_of_the_shell),
-        TEST(a_device_without_end_is_refused),
-        TEST(folders_and_absent_files_are_named),
-        TEST(only_regular_files_are_read_in_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, begin, end);
 }

@@ -1,5 +1,5 @@
 /** Files under way: locks, readers beside a writer, forks, odd paths. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -84,7 +84,7 @@ static void kill_holder(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-static void test_store_live__second_writer_is_told_the_pid(void **state)
+ES_TEST(test_store_live__second_writer_is_told_the_pid)
 {
     const char *path = es_folder_file(state, "run.db");
     char words[64];
@@ -106,7 +106,7 @@ static void test_store_live__second_writer_is_told_the_pid(void **state)
     assert_plain_file(path);
 }
 
-static void test_store_live__unknown_is_not_unlocked(void **state)
+ES_TEST(test_store_live__unknown_is_not_unlocked)
 {
     const char *path = es_folder_file(state, "run.db");
     struct rlimit before, none = {0};
@@ -128,7 +128,7 @@ static void test_store_live__unknown_is_not_unlocked(void **state)
     es_assert_ok(es_writer_close(w));
 }
 
-static void test_store_live__same_process_locks_too(void **state)
+ES_TEST(test_store_live__same_process_locks_too)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -145,7 +145,7 @@ static void test_store_live__same_process_locks_too(void **state)
     es_reader_close(r);
 }
 
-static void test_store_live__lock_file_of_another_kind(void **state)
+ES_TEST(test_store_live__lock_file_of_another_kind)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *lock = es_folder_file(state, "run.db-lock");
@@ -176,7 +176,7 @@ static void test_store_live__lock_file_of_another_kind(void **state)
 
 /* The race is between opening the lock file and locking it: its holder may
  * remove it meanwhile, and the lock is then on a file without a name. */
-static void test_store_live__lock_has_one_holder(void **state)
+ES_TEST(test_store_live__lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
     const char *path = es_folder_file(state, "run.db");
@@ -214,7 +214,7 @@ static void test_store_live__lock_has_one_holder(void **state)
 
 /* Many processes want one file: at any time one has it, and all get it once
  * the others have let go. */
-static void test_store_live__writers_take_turns(void **state)
+ES_TEST(test_store_live__writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
     const char *path = es_folder_file(state, "run.db");
@@ -251,7 +251,7 @@ static void test_store_live__writers_take_turns(void **state)
 
 /* --- readers beside a writer --------------------------------------------- */
 
-static void test_store_live__reader_sees_what_is_committed(void **state)
+ES_TEST(test_store_live__reader_sees_what_is_committed)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss;
@@ -280,7 +280,7 @@ static void test_store_live__reader_sees_what_is_committed(void **state)
     assert_plain_file(path);
 }
 
-static void test_store_live__events_of_a_growing_run(void **state)
+ES_TEST(test_store_live__events_of_a_growing_run)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -298,7 +298,7 @@ static void test_store_live__events_of_a_growing_run(void **state)
     es_writer_abandon(w);
 }
 
-static void test_store_live__cursor_keeps_its_state_of_the_file(void **state)
+ES_TEST(test_store_live__cursor_keeps_its_state_of_the_file)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step, n = 0;
@@ -321,7 +321,7 @@ static void test_store_live__cursor_keeps_its_state_of_the_file(void **state)
     es_assert_ok(es_writer_close(w));
 }
 
-static void test_store_live__close_while_a_reader_holds_on(void **state)
+ES_TEST(test_store_live__close_while_a_reader_holds_on)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step;
@@ -351,7 +351,7 @@ static void test_store_live__close_while_a_reader_holds_on(void **state)
     assert_plain_file(path);
 }
 
-static void test_store_live__log_of_a_killed_writer_is_read(void **state)
+ES_TEST(test_store_live__log_of_a_killed_writer_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -369,7 +369,7 @@ static void test_store_live__log_of_a_killed_writer_is_read(void **state)
 }
 
 /** By an unprivileged reader. */
-static void test_store_live__log_in_a_folder_not_to_be_written(void **state)
+ES_TEST(test_store_live__log_in_a_folder_not_to_be_written)
 {
     const char *path = es_folder_file(state, "run.db");
     kill_holder(start_holder(path, 5));
@@ -389,7 +389,7 @@ static void test_store_live__log_in_a_folder_not_to_be_written(void **state)
 
 /* --- forks --------------------------------------------------------------- */
 
-static void test_store_live__forked_child_may_only_let_go(void **state)
+ES_TEST(test_store_live__forked_child_may_only_let_go)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -440,7 +440,7 @@ static void test_store_live__forked_child_may_only_let_go(void **state)
 
 /* --- paths --------------------------------------------------------------- */
 
-static void test_store_live__odd_file_names(void **state)
+ES_TEST(test_store_live__odd_file_names)
 {
     static const char *const names[] = {
         "a?mode=memory", "b#c.db", "file:x.db?vfs=none", ":memory:", "50%25.db",
@@ -455,7 +455,7 @@ static void test_store_live__odd_file_names(void **state)
     }
 }
 
-static void test_store_live__relative_path_survives_chdir(void **state)
+ES_TEST(test_store_live__relative_path_survives_chdir)
 {
     char before[4096];
     int64_t run, series;
@@ -469,7 +469,7 @@ static void test_store_live__relative_path_survives_chdir(void **state)
     assert_plain_file(es_folder_file(state, "run.db"));
 }
 
-static void test_store_live__writing_into_an_outfile(void **state)
+ES_TEST(test_store_live__writing_into_an_outfile)
 {
     const char *path = es_folder_file(state, "run.db");
     es_outfile *out = NULL;
@@ -494,7 +494,7 @@ static void test_store_live__writing_into_an_outfile(void **state)
 }
 
 /* 22 MiB of samples, read within 3 MiB. */
-static void test_store_live__memory_does_not_grow_with_steps(void **state)
+ES_TEST(test_store_live__memory_does_not_grow_with_steps)
 {
     enum { N_STEPS = 20000, N_VALUES = 144 };
     const char *path = es_folder_file(state, "run.db");
@@ -535,27 +535,5 @@ static void test_store_live__memory_does_not_grow_with_steps(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_live__##name, es_folder_make,   \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(second_writer_is_told_the_pid),
-        TEST(unknown_is_not_unlocked),
-        TEST(same_process_locks_too),
-        TEST(lock_file_of_another_kind),
-        TEST(lock_has_one_holder),
-        TEST(writers_take_turns),
-        TEST(reader_sees_what_is_committed),
-        TEST(events_of_a_growing_run),
-        TEST(cursor_keeps_its_state_of_the_file),
-        TEST(close_while_a_reader_holds_on),
-        TEST(log_of_a_killed_writer_is_read),
-        TEST(log_in_a_folder_not_to_be_written),
-        TEST(forked_child_may_only_let_go),
-        TEST(odd_file_names),
-        TEST(relative_path_survives_chdir),
-        TEST(writing_into_an_outfile),
-        TEST(memory_does_not_grow_with_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,6 +1,6 @@
 /** The write-ahead log beside readers: it shrinks again under readers that
  *  come and go, and one that stays costs nothing but space. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -84,7 +84,7 @@ static void write_batch(es_writer *w, int64_t series, int64_t first)
     es_assert_ok(es_writer_commit(w));
 }
 
-static void test_store_log__shrinks_under_steady_readers(void **state)
+ES_TEST(test_store_log__shrinks_under_steady_readers)
 {
     const char *path = es_folder_file(state, "run.db");
     struct readers readers;
@@ -107,7 +107,7 @@ static void test_store_log__shrinks_under_steady_readers(void **state)
                         "25600");
 }
 
-static void test_store_log__reader_that_stays_costs_space_alone(void **state)
+ES_TEST(test_store_log__reader_that_stays_costs_space_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     struct readers readers;
@@ -134,7 +134,7 @@ static void test_store_log__reader_that_stays_costs_space_alone(void **state)
 }
 
 /** Without readers, a log that one large transaction made is cut again. */
-static void test_store_log__shrinks_after_a_large_transaction(void **state)
+ES_TEST(test_store_log__shrinks_after_a_large_transaction)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series;
@@ -149,7 +149,7 @@ static void test_store_log__shrinks_after_a_large_transaction(void **state)
     es_assert_ok(es_writer_close(w));
 }
 
-static void test_store_log__cut_log_is_not_copied_into_the_file(void **state)
+ES_TEST(test_store_log__cut_log_is_not_copied_into_the_file)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
@@ -168,14 +168,5 @@ static void test_store_log__cut_log_is_not_copied_into_the_file(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_log__##name, es_folder_make,    \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(shrinks_under_steady_readers),
-        TEST(reader_that_stays_costs_space_alone),
-        TEST(shrinks_after_a_large_transaction),
-        TEST(cut_log_is_not_copied_into_the_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

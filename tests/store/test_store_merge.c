@@ -1,5 +1,5 @@
 /** Many run files into one: every bit, once. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
@@ -25,7 +25,7 @@ static es_status merge(const char *to, const char *from, size_t *n_copied,
     return status;
 }
 
-static void test_store_merge__every_bit_once(void **state)
+ES_TEST(test_store_merge__every_bit_once)
 {
     const char *first = es_folder_file(state, "first.db");
     const char *second = es_folder_file(state, "second.db");
@@ -54,7 +54,7 @@ static void test_store_merge__every_bit_once(void **state)
     assert_string_equal(es_sqlite(all, "PRAGMA integrity_check"), "ok");
 }
 
-static void test_store_merge__empty_series_and_runs(void **state)
+ES_TEST(test_store_merge__empty_series_and_runs)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -81,7 +81,7 @@ static void test_store_merge__empty_series_and_runs(void **state)
     es_reader_close(b);
 }
 
-static void test_store_merge__damaged_run_leaves_nothing(void **state)
+ES_TEST(test_store_merge__damaged_run_leaves_nothing)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -102,7 +102,7 @@ static void test_store_merge__damaged_run_leaves_nothing(void **state)
     assert_string_equal(es_sqlite(to, "SELECT count(*) FROM series"), "4");
 }
 
-static void test_store_merge__not_within_a_transaction(void **state)
+ES_TEST(test_store_merge__not_within_a_transaction)
 {
     const char *from = es_folder_file(state, "from.db");
     es_writer *w = NULL;
@@ -135,7 +135,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
 }
 
 /* NaN, missing and zero are three things in SQL, too. */
-static void test_store_merge__a_row_for_plain_sql(void **state)
+ES_TEST(test_store_merge__a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");
     es_writer *w = NULL;
@@ -165,13 +165,5 @@ static void test_store_merge__a_row_for_plain_sql(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_merge__##name, es_folder_make,  \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(every_bit_once),           TEST(a_row_for_plain_sql),
-        TEST(empty_series_and_runs),    TEST(damaged_run_leaves_nothing),
-        TEST(not_within_a_transaction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

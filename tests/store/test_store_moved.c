@@ -1,5 +1,5 @@
 /** A run file that is removed, moved or replaced under its writer. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -49,7 +49,7 @@ static void assert_nothing_beside(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
 }
 
-static void test_store_moved__removed(void **state)
+ES_TEST(test_store_moved__removed)
 {
     const char *path = es_folder_file(state, "run.db");
     written w = write_some(path);
@@ -59,7 +59,7 @@ static void test_store_moved__removed(void **state)
     assert_nothing_beside(path);
 }
 
-static void test_store_moved__to_another_name(void **state)
+ES_TEST(test_store_moved__to_another_name)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *other = es_folder_file(state, "other.db");
@@ -71,7 +71,7 @@ static void test_store_moved__to_another_name(void **state)
 }
 
 /* What lies at the path now is somebody else's, with its log and its lock. */
-static void test_store_moved__another_writer_in_its_place(void **state)
+ES_TEST(test_store_moved__another_writer_in_its_place)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -95,7 +95,7 @@ static void test_store_moved__another_writer_in_its_place(void **state)
 }
 
 /* Given up before anything was committed: only its own file is taken away. */
-static void test_store_moved__abandoned(void **state)
+ES_TEST(test_store_moved__abandoned)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *writer = NULL;
@@ -110,14 +110,5 @@ static void test_store_moved__abandoned(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_moved__##name, es_folder_make,  \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(removed),
-        TEST(to_another_name),
-        TEST(another_writer_in_its_place),
-        TEST(abandoned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** Output files: whole or not at all. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -55,7 +55,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode & 07777;
 }
 
-static void test_store_outfile__appears_when_closed(void **state)
+ES_TEST(test_store_outfile__appears_when_closed)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -76,7 +76,7 @@ static void test_store_outfile__appears_when_closed(void **state)
     assert_int_equal(count_files(*state), 1);
 }
 
-static void test_store_outfile__abandoned_leaves_the_old_one(void **state)
+ES_TEST(test_store_outfile__abandoned_leaves_the_old_one)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -90,7 +90,7 @@ static void test_store_outfile__abandoned_leaves_the_old_one(void **state)
     assert_int_equal(count_files(*state), 1);
 }
 
-static void test_store_outfile__what_cannot_be_written(void **state)
+ES_TEST(test_store_outfile__what_cannot_be_written)
 {
     char long_name[300];
     memset(long_name, 'a', sizeof long_name);
@@ -108,7 +108,7 @@ static void test_store_outfile__what_cannot_be_written(void **state)
     assert_int_equal(count_files(*state), 1);
 }
 
-static void test_store_outfile__folder_or_file_without_permission(void **state)
+ES_TEST(test_store_outfile__folder_or_file_without_permission)
 {
     const char *path = es_folder_file(state, "out");
     const char *fresh = es_folder_file(state, "new");
@@ -129,7 +129,7 @@ static void test_store_outfile__folder_or_file_without_permission(void **state)
     assert_content(path, "old");
 }
 
-static void test_store_outfile__links_are_followed(void **state)
+ES_TEST(test_store_outfile__links_are_followed)
 {
     const char *link = es_folder_file(state, "link");
     const char *chain = es_folder_file(state, "chain");
@@ -147,7 +147,7 @@ static void test_store_outfile__links_are_followed(void **state)
     assert_int_equal(count_files(es_folder_file(state, "folder")), 1);
 }
 
-static void test_store_outfile__devices_and_fifos_are_written(void **state)
+ES_TEST(test_store_outfile__devices_and_fifos_are_written)
 {
     const char *fifo = es_folder_file(state, "fifo");
     char text[16] = "";
@@ -186,7 +186,7 @@ static int put_in_child(int fd, const char *path, const char *words)
     return -WEXITSTATUS(result);
 }
 
-static void test_store_outfile__standard_output(void **state)
+ES_TEST(test_store_outfile__standard_output)
 {
     static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1",
                                         "/proc/self/fd/1"};
@@ -195,7 +195,7 @@ static void test_store_outfile__standard_output(void **state)
         int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
         assert_true(fd >= 0);
         assert_int_equal(write(fd, "already there\n", 14), 14);
-        assert_int_equal(put_in_child(fd, names[i], ""), ES_OK);
+        es_assert_ok(put_in_child(fd, names[i], ""));
         close(fd);
         assert_content(path, "already there\nto standard output\n");
         int full = open("/dev/full", O_WRONLY);
@@ -221,7 +221,7 @@ static void test_store_outfile__standard_output(void **state)
 }
 
 /* A file size limit stands for the full disk: the same path, any user. */
-static void test_store_outfile__no_room_leaves_the_old_one(void **state)
+ES_TEST(test_store_outfile__no_room_leaves_the_old_one)
 {
     const char *path = es_folder_file(state, "out");
     es_file_write(path, "old", 3);
@@ -288,7 +288,7 @@ static void kill_it(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-static void test_store_outfile__the_dead_are_cleaned_up_after(void **state)
+ES_TEST(test_store_outfile__the_dead_are_cleaned_up_after)
 {
     pid_t alive;
     kill_it(begin_writing(es_folder_file(state, "out")));
@@ -306,8 +306,7 @@ static void test_store_outfile__the_dead_are_cleaned_up_after(void **state)
     assert_content(es_folder_file(state, "out"), "new");
 }
 
-static void
-test_store_outfile__nothing_else_is_taken_for_left_over(void **state)
+ES_TEST(test_store_outfile__nothing_else_is_taken_for_left_over)
 {
     static const char *const names[] = {
         ".entropy-scan.abcde",   ".entropy-scan.abcdefg",
@@ -332,20 +331,5 @@ test_store_outfile__nothing_else_is_taken_for_left_over(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_outfile__##name,                \
-                                    es_folder_make, es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(appears_when_closed),
-        TEST(abandoned_leaves_the_old_one),
-        TEST(what_cannot_be_written),
-        TEST(folder_or_file_without_permission),
-        TEST(links_are_followed),
-        TEST(devices_and_fifos_are_written),
-        TEST(standard_output),
-        TEST(no_room_leaves_the_old_one),
-        TEST(the_dead_are_cleaned_up_after),
-        TEST(nothing_else_is_taken_for_left_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** What a reader says of a run file. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/recorded.h"
 #include "tests/support/run_files.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void test_store_reader__run_and_series(void **state)
+ES_TEST(test_store_reader__run_and_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
@@ -52,7 +52,7 @@ static void test_store_reader__run_and_series(void **state)
     es_reader_close(r);
 }
 
-static void test_store_reader__samples_by_step(void **state)
+ES_TEST(test_store_reader__samples_by_step)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 30);
@@ -83,7 +83,7 @@ static void test_store_reader__samples_by_step(void **state)
     es_reader_close(r);
 }
 
-static void test_store_reader__unknown_series_names_those_there(void **state)
+ES_TEST(test_store_reader__unknown_series_names_those_there)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 1);
@@ -98,7 +98,7 @@ static void test_store_reader__unknown_series_names_those_there(void **state)
     es_reader_close(r);
 }
 
-static void test_store_reader__events_in_order(void **state)
+ES_TEST(test_store_reader__events_in_order)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "a", 30);
@@ -124,8 +124,7 @@ static void test_store_reader__events_in_order(void **state)
 }
 
 /* What stands in a file need not be what a writer would have taken. */
-static void
-test_store_reader__a_configuration_is_an_object_or_none(void **state)
+ES_TEST(test_store_reader__a_configuration_is_an_object_or_none)
 {
     const struct {
         const char *stored, *given; /* as SQL and as the reader has it */
@@ -188,7 +187,7 @@ static es_reader *open_configured(void **state, const char *config)
     return es_open_reader(path);
 }
 
-static void test_store_reader__members_of_a_configuration(void **state)
+ES_TEST(test_store_reader__members_of_a_configuration)
 {
     es_reader *r = open_configured(
         state,
@@ -217,7 +216,7 @@ static void test_store_reader__members_of_a_configuration(void **state)
     es_reader_close(r);
 }
 
-static void test_store_reader__no_members_without_a_configuration(void **state)
+ES_TEST(test_store_reader__no_members_without_a_configuration)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",
@@ -237,17 +236,5 @@ static void test_store_reader__no_members_without_a_configuration(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_reader__##name, es_folder_make, \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(run_and_series),
-        TEST(samples_by_step),
-        TEST(unknown_series_names_those_there),
-        TEST(events_in_order),
-        TEST(a_configuration_is_an_object_or_none),
-        TEST(members_of_a_configuration),
-        TEST(no_members_without_a_configuration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** What is no run file, or not quite: refused, named, left as it was. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -53,7 +53,7 @@ static void refused_untouched(const char *path, es_status code,
 
 /* --- not files ----------------------------------------------------------- */
 
-static void test_store_refused__what_is_no_regular_file(void **state)
+ES_TEST(test_store_refused__what_is_no_regular_file)
 {
     const char *path = es_folder_file(state, "thing.db");
     reader_refuses(path, ES_EIO, "no such file");
@@ -77,7 +77,7 @@ static void test_store_refused__what_is_no_regular_file(void **state)
     es_assert_status(ES_EIO, "names no file", es_reader_open(&reader, ""));
 }
 
-static void test_store_refused__sockets(void **state)
+ES_TEST(test_store_refused__sockets)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = es_folder_file(state, "s.db");
@@ -89,7 +89,7 @@ static void test_store_refused__sockets(void **state)
     close(fd);
 }
 
-static void test_store_refused__links_to_files_not_folders(void **state)
+ES_TEST(test_store_refused__links_to_files_not_folders)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *link = es_folder_file(state, "link.db");
@@ -103,7 +103,7 @@ static void test_store_refused__links_to_files_not_folders(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__no_permission(void **state)
+ES_TEST(test_store_refused__no_permission)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -124,7 +124,7 @@ static void test_store_refused__no_permission(void **state)
 
 /* --- not ours ------------------------------------------------------------ */
 
-static void test_store_refused__other_contents(void **state)
+ES_TEST(test_store_refused__other_contents)
 {
     const char *path = es_folder_file(state, "text.db");
     es_file_write(path, "", 0);
@@ -142,7 +142,7 @@ static void test_store_refused__other_contents(void **state)
     free(text);
 }
 
-static void test_store_refused__foreign_databases(void **state)
+ES_TEST(test_store_refused__foreign_databases)
 {
     const char *path = es_folder_file(state, "foreign.db");
     es_sqlite(path, "CREATE TABLE run(a); INSERT INTO run VALUES(7)");
@@ -158,7 +158,7 @@ static void test_store_refused__foreign_databases(void **state)
     refused_untouched(path, ES_EFORMAT, "no table run");
 }
 
-static void test_store_refused__schema_of_the_future(void **state)
+ES_TEST(test_store_refused__schema_of_the_future)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -170,7 +170,7 @@ static void test_store_refused__schema_of_the_future(void **state)
 }
 
 /** SQLite's file format, offset 44: above 4 it knows none of it. */
-static void test_store_refused__format_of_the_future(void **state)
+ES_TEST(test_store_refused__format_of_the_future)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;
@@ -182,7 +182,7 @@ static void test_store_refused__format_of_the_future(void **state)
     free(bytes);
 }
 
-static void test_store_refused__what_could_act_on_our_tables(void **state)
+ES_TEST(test_store_refused__what_could_act_on_our_tables)
 {
     static const struct {
         const char *make, *undo, *words;
@@ -202,7 +202,7 @@ static void test_store_refused__what_could_act_on_our_tables(void **state)
     }
 }
 
-static void test_store_refused__not_other_tables_and_views(void **state)
+ES_TEST(test_store_refused__not_other_tables_and_views)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -218,7 +218,7 @@ static void test_store_refused__not_other_tables_and_views(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__a_journal_beside(void **state)
+ES_TEST(test_store_refused__a_journal_beside)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *journal = es_folder_file(state, "run.db-journal");
@@ -232,7 +232,7 @@ static void test_store_refused__a_journal_beside(void **state)
 
 /* --- ours, but damaged --------------------------------------------------- */
 
-static void test_store_refused__numbers_out_of_bounds(void **state)
+ES_TEST(test_store_refused__numbers_out_of_bounds)
 {
     static const struct {
         const char *sql, *words;
@@ -285,7 +285,7 @@ static es_status read_all(const char *path)
 
 /* Without a checksum that is the file's end; with one see
  * test_store_checksum.c. */
-static void test_store_refused__samples_of_another_length(void **state)
+ES_TEST(test_store_refused__samples_of_another_length)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -310,7 +310,7 @@ static void test_store_refused__samples_of_another_length(void **state)
 }
 
 /* A search in it lands somewhere, and what follows does not increase. */
-static void test_store_refused__index_in_the_opposite_order(void **state)
+ES_TEST(test_store_refused__index_in_the_opposite_order)
 {
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
@@ -339,7 +339,7 @@ static void test_store_refused__index_in_the_opposite_order(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__too_many_series(void **state)
+ES_TEST(test_store_refused__too_many_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -353,7 +353,7 @@ static void test_store_refused__too_many_series(void **state)
     reader_refuses(path, ES_EFORMAT, "has too many series");
 }
 
-static void test_store_refused__what_names_no_run(void **state)
+ES_TEST(test_store_refused__what_names_no_run)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -370,7 +370,7 @@ static void test_store_refused__what_names_no_run(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__names_are_data(void **state)
+ES_TEST(test_store_refused__names_are_data)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -396,7 +396,7 @@ static void test_store_refused__names_are_data(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__steps_of_a_config(void **state)
+ES_TEST(test_store_refused__steps_of_a_config)
 {
     static const struct {
         const char *config;
@@ -455,7 +455,7 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
 
 /** An entry of another series in the midst of one: a scan ends there, and a
  *  search from the end says that there is more. */
-static void test_store_refused__a_series_that_ends_early(void **state)
+ES_TEST(test_store_refused__a_series_that_ends_early)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -476,7 +476,7 @@ static void test_store_refused__a_series_that_ends_early(void **state)
 
 /** Asked for from below there is a first step, asked for from above there is
  *  no last one. */
-static void test_store_refused__steps_out_of_order(void **state)
+ES_TEST(test_store_refused__steps_out_of_order)
 {
     const char *path = es_folder_file(state, "run.db");
     float values[6];
@@ -499,7 +499,7 @@ static void test_store_refused__steps_out_of_order(void **state)
     es_reader_close(r);
 }
 
-static void test_store_refused__what_is_no_uuid(void **state)
+ES_TEST(test_store_refused__what_is_no_uuid)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -508,7 +508,7 @@ static void test_store_refused__what_is_no_uuid(void **state)
     reader_refuses(path, ES_EFORMAT, "run 1: uuid is no uuid");
 }
 
-static void test_store_refused__series_without_a_name(void **state)
+ES_TEST(test_store_refused__series_without_a_name)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -520,32 +520,5 @@ static void test_store_refused__series_without_a_name(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_refused__##name,                \
-                                    es_folder_make, es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_no_regular_file),
-        TEST(sockets),
-        TEST(links_to_files_not_folders),
-        TEST(no_permission),
-        TEST(other_contents),
-        TEST(foreign_databases),
-        TEST(schema_of_the_future),
-        TEST(format_of_the_future),
-        TEST(what_could_act_on_our_tables),
-        TEST(not_other_tables_and_views),
-        TEST(a_journal_beside),
-        TEST(numbers_out_of_bounds),
-        TEST(samples_of_another_length),
-        TEST(steps_out_of_order),
-        TEST(a_series_that_ends_early),
-        TEST(what_is_no_uuid),
-        TEST(series_without_a_name),
-        TEST(index_in_the_opposite_order),
-        TEST(too_many_series),
-        TEST(what_names_no_run),
-        TEST(names_are_data),
-        TEST(steps_of_a_config),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,9 +1,9 @@
 /** Runs that go on where they were, and what happened to them. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
-static void test_store_resume__events_are_deduplicated_by_run(void **state)
+ES_TEST(test_store_resume__events_are_deduplicated_by_run)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t first, second;
@@ -70,7 +70,7 @@ static void write_part(const char *path, int64_t n)
     es_assert_ok(es_writer_close(w));
 }
 
-static void test_store_resume__resume_cuts_from_its_step(void **state)
+ES_TEST(test_store_resume__resume_cuts_from_its_step)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, again, series, n;
@@ -109,7 +109,7 @@ static void test_store_resume__resume_cuts_from_its_step(void **state)
     es_reader_close(r);
 }
 
-static void test_store_resume__resume_from_nothing_or_beyond(void **state)
+ES_TEST(test_store_resume__resume_from_nothing_or_beyond)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -133,7 +133,7 @@ static void test_store_resume__resume_from_nothing_or_beyond(void **state)
     es_reader_close(r);
 }
 
-static void test_store_resume__resume_of_another_shape(void **state)
+ES_TEST(test_store_resume__resume_of_another_shape)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -153,7 +153,7 @@ static void test_store_resume__resume_of_another_shape(void **state)
     es_reader_close(r);
 }
 
-static void test_store_resume__vacuumed_file_is_written_on(void **state)
+ES_TEST(test_store_resume__vacuumed_file_is_written_on)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -177,13 +177,5 @@ static void test_store_resume__vacuumed_file_is_written_on(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_resume__##name, es_folder_make, \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(events_are_deduplicated_by_run), TEST(resume_cuts_from_its_step),
-        TEST(resume_from_nothing_or_beyond),  TEST(resume_of_another_shape),
-        TEST(vacuumed_file_is_written_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,6 @@
 /** Names, sizes, standard series, uuids and times. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include "store/run.h"
 
@@ -7,9 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-static void test_store_run__names(void **state)
+ES_TEST(test_store_run__names)
 {
-    (void)state;
     assert_string_equal(es_run_status_name(ES_RUN_RUNNING), "running");
     assert_string_equal(es_run_status_name(ES_RUN_FINISHED), "finished");
     assert_string_equal(es_run_status_name(ES_RUN_FAILED), "failed");
@@ -22,18 +22,16 @@ static void test_store_run__names(void **state)
     assert_string_equal(es_shape_name((es_shape)7), "unknown");
 }
 
-static void test_store_run__values_of_a_shape(void **state)
+ES_TEST(test_store_run__values_of_a_shape)
 {
-    (void)state;
     assert_int_equal(es_shape_values(ES_SHAPE_RUN, 5, 7), 1);
     assert_int_equal(es_shape_values(ES_SHAPE_LAYER, 5, 7), 5);
     assert_int_equal(es_shape_values(ES_SHAPE_HEAD, 5, 7), 35);
     assert_int_equal(es_shape_values(ES_SHAPE_HEAD, 4096, 256), ES_MAX_VALUES);
 }
 
-static void test_store_run__standard_series(void **state)
+ES_TEST(test_store_run__standard_series)
 {
-    (void)state;
     es_shape shape;
     const char *unit;
     assert_int_equal(es_series_standard(&shape, &unit, "entropy"), 1);
@@ -49,13 +47,12 @@ static void test_store_run__standard_series(void **state)
     assert_string_equal(unit, "");
 }
 
-static void test_store_run__uuids_are_version_4_and_new(void **state)
+ES_TEST(test_store_run__uuids_are_version_4_and_new)
 {
-    (void)state;
     char a[ES_UUID_SIZE], b[ES_UUID_SIZE];
-    assert_int_equal(es_uuid_make(b), ES_OK);
+    es_assert_ok(es_uuid_make(b));
     for (int round = 0; round < 200; round++) {
-        assert_int_equal(es_uuid_make(a), ES_OK);
+        es_assert_ok(es_uuid_make(a));
         assert_int_equal(strlen(a), 36);
         for (int i = 0; i < 36; i++) {
             if (i == 8 || i == 13 || i == 18 || i == 23)
@@ -70,11 +67,10 @@ static void test_store_run__uuids_are_version_4_and_new(void **state)
     }
 }
 
-static void test_store_run__what_is_a_uuid(void **state)
+ES_TEST(test_store_run__what_is_a_uuid)
 {
-    (void)state;
     char made[ES_UUID_SIZE];
-    assert_int_equal(es_uuid_make(made), ES_OK);
+    es_assert_ok(es_uuid_make(made));
     assert_true(es_uuid_is(made));
     assert_true(es_uuid_is("12345678-ABCD-4234-8234-123456789abc"));
     assert_false(es_uuid_is(""));
@@ -83,9 +79,8 @@ static void test_store_run__what_is_a_uuid(void **state)
     assert_false(es_uuid_is("12345678-ABCG-4234-8234-123456789abc"));
 }
 
-static void test_store_run__time_is_now_in_utc(void **state)
+ES_TEST(test_store_run__time_is_now_in_utc)
 {
-    (void)state;
     char text[ES_TIME_SIZE];
     struct tm parsed = {0};
     time_t before = time(NULL);
@@ -102,13 +97,5 @@ static void test_store_run__time_is_now_in_utc(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_store_run__names),
-        cmocka_unit_test(test_store_run__values_of_a_shape),
-        cmocka_unit_test(test_store_run__standard_series),
-        cmocka_unit_test(test_store_run__uuids_are_version_4_and_new),
-        cmocka_unit_test(test_store_run__what_is_a_uuid),
-        cmocka_unit_test(test_store_run__time_is_now_in_utc),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * Readers beside a write-ahead log: what they see of a writer at work, what
  * they leave in the folder, and what lies there that is not SQLite's.
  */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -122,7 +122,7 @@ static void wait_for_steps(const progress *p, int64_t n)
 /* --- beside a writer ----------------------------------------------------- */
 
 /** The log is moved into the file and begun again many times meanwhile. */
-static void test_store_view__each_look_is_one_state_of_the_run(void **state)
+ES_TEST(test_store_view__each_look_is_one_state_of_the_run)
 {
     const char *path = es_folder_file(state, "run.db");
     progress *p = share_progress();
@@ -146,7 +146,7 @@ static void test_store_view__each_look_is_one_state_of_the_run(void **state)
 }
 
 /** One reader holds its state; the log outgrows one page of its index. */
-static void test_store_view__a_log_of_several_index_pages(void **state)
+ES_TEST(test_store_view__a_log_of_several_index_pages)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
@@ -179,8 +179,7 @@ static void test_store_view__a_log_of_several_index_pages(void **state)
 
 /** A reader of a crashed run, whose log is its own, is heeded by the writer
  *  that resumes the run. */
-static void
-test_store_view__a_resumed_run_keeps_what_is_being_read(void **state)
+ES_TEST(test_store_view__a_resumed_run_keeps_what_is_being_read)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -231,7 +230,7 @@ static uint64_t fingerprint(const char *folder)
     return sum;
 }
 
-static void test_store_view__a_folder_stays_as_it_was(void **state)
+ES_TEST(test_store_view__a_folder_stays_as_it_was)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
@@ -247,7 +246,7 @@ static void test_store_view__a_folder_stays_as_it_was(void **state)
     }
 }
 
-static void test_store_view__a_log_mode_without_a_log(void **state)
+ES_TEST(test_store_view__a_log_mode_without_a_log)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -265,7 +264,7 @@ static void test_store_view__a_log_mode_without_a_log(void **state)
 
 /* --- shared memory that others cut off ----------------------------------- */
 
-static void test_store_view__shared_memory_may_be_truncated(void **state)
+ES_TEST(test_store_view__shared_memory_may_be_truncated)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
@@ -318,7 +317,7 @@ static void make_fifo(const char *victim, const char *name)
     assert_int_equal(mkfifo(name, 0600), 0);
 }
 
-static void test_store_view__companions_are_plain_files(void **state)
+ES_TEST(test_store_view__companions_are_plain_files)
 {
     static const char *const names[] = {"run.db-wal", "run.db-shm"};
     static const struct {
@@ -351,7 +350,7 @@ static void test_store_view__companions_are_plain_files(void **state)
     es_reader_close(es_open_reader(path));
 }
 
-static void test_store_view__a_lock_file_with_two_names(void **state)
+ES_TEST(test_store_view__a_lock_file_with_two_names)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *victim = es_folder_file(state, "victim");
@@ -365,7 +364,7 @@ static void test_store_view__a_lock_file_with_two_names(void **state)
     assert_int_equal(n, 8);
 }
 
-static void test_store_view__a_log_without_its_run_file(void **state)
+ES_TEST(test_store_view__a_log_without_its_run_file)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -380,7 +379,7 @@ static void test_store_view__a_log_without_its_run_file(void **state)
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
 /** Power failed while the first page was moved into the file. */
-static void test_store_view__a_torn_first_page_with_a_whole_log(void **state)
+ES_TEST(test_store_view__a_torn_first_page_with_a_whole_log)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;
@@ -404,7 +403,7 @@ static void test_store_view__a_torn_first_page_with_a_whole_log(void **state)
 }
 
 /** A log can make something else of a run file. */
-static void test_store_view__a_writer_checks_what_the_log_makes(void **state)
+ES_TEST(test_store_view__a_writer_checks_what_the_log_makes)
 {
     const char *path = es_folder_file(state, "run.db");
     sqlite3 *handle = NULL;
@@ -433,21 +432,5 @@ static void test_store_view__a_writer_checks_what_the_log_makes(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_view__##name, es_folder_make,   \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(each_look_is_one_state_of_the_run),
-        TEST(a_log_of_several_index_pages),
-        TEST(a_resumed_run_keeps_what_is_being_read),
-        TEST(a_folder_stays_as_it_was),
-        TEST(a_log_mode_without_a_log),
-        TEST(shared_memory_may_be_truncated),
-        TEST(companions_are_plain_files),
-        TEST(a_lock_file_with_two_names),
-        TEST(a_log_without_its_run_file),
-        TEST(a_torn_first_page_with_a_whole_log),
-        TEST(a_writer_checks_what_the_log_makes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** Writing run files: what lands, bit by bit, and what is refused. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "tests/support/run_files.h"
 
@@ -20,7 +20,7 @@ static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
     return w;
 }
 
-static void test_store_writer__every_column_comes_back(void **state)
+ES_TEST(test_store_writer__every_column_comes_back)
 {
     const char *path = es_folder_file(state, "run.db");
     const es_run_info info = {
@@ -68,7 +68,7 @@ static void test_store_writer__every_column_comes_back(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__unknown_is_null(void **state)
+ES_TEST(test_store_writer__unknown_is_null)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -96,7 +96,7 @@ static const uint32_t bits[] = {
 };
 #define N_BITS (sizeof bits / sizeof *bits)
 
-static void test_store_writer__every_bit_is_kept(void **state)
+ES_TEST(test_store_writer__every_bit_is_kept)
 {
     const char *path = es_folder_file(state, "run.db");
     float values[N_BITS], back[N_BITS];
@@ -122,7 +122,7 @@ static void test_store_writer__every_bit_is_kept(void **state)
         "0000C07F"); /* little-endian */
 }
 
-static void test_store_writer__one_value(void **state)
+ES_TEST(test_store_writer__one_value)
 {
     const char *path = es_folder_file(state, "run.db");
     const float value = 0.75F;
@@ -148,7 +148,7 @@ static void test_store_writer__one_value(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__a_second_sample_replaces(void **state)
+ES_TEST(test_store_writer__a_second_sample_replaces)
 {
     const char *path = es_folder_file(state, "run.db");
     const float first[] = {1, 2}, second[] = {3, 4};
@@ -168,7 +168,7 @@ static void test_store_writer__a_second_sample_replaces(void **state)
 }
 
 /* Some of them want the same place in the table. */
-static void test_store_writer__steps_come_in_any_order(void **state)
+ES_TEST(test_store_writer__steps_come_in_any_order)
 {
     enum { N = 8 };
     static const int64_t steps[N] = {5, ES_MAX_STEP,     INT64_C(1) << 32,
@@ -212,7 +212,7 @@ static void test_store_writer__steps_come_in_any_order(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__wrong_arguments(void **state)
+ES_TEST(test_store_writer__wrong_arguments)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, other;
@@ -245,7 +245,7 @@ static void test_store_writer__wrong_arguments(void **state)
     es_writer_abandon(w);
 }
 
-static void test_store_writer__wrong_runs(void **state)
+ES_TEST(test_store_writer__wrong_runs)
 {
     es_writer *w = es_open_writer(es_folder_file(state, "run.db"));
     int64_t run;
@@ -284,7 +284,7 @@ static void test_store_writer__wrong_runs(void **state)
     es_assert_ok(es_writer_close(w));
 }
 
-static void test_store_writer__series_of_another_shape(void **state)
+ES_TEST(test_store_writer__series_of_another_shape)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, again;
@@ -305,7 +305,7 @@ static void test_store_writer__series_of_another_shape(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__too_many_series(void **state)
+ES_TEST(test_store_writer__too_many_series)
 {
     int64_t run, series;
     char name[32];
@@ -327,7 +327,7 @@ static void test_store_writer__too_many_series(void **state)
 
 /* --- transactions -------------------------------------------------------- */
 
-static void test_store_writer__rollback_forgets_all(void **state)
+ES_TEST(test_store_writer__rollback_forgets_all)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss, second, n;
@@ -357,7 +357,7 @@ static void test_store_writer__rollback_forgets_all(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__a_refused_sample_spoils_nothing(void **state)
+ES_TEST(test_store_writer__a_refused_sample_spoils_nothing)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -376,7 +376,7 @@ static void test_store_writer__a_refused_sample_spoils_nothing(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__a_failed_one_spoils_all(void **state)
+ES_TEST(test_store_writer__a_failed_one_spoils_all)
 {
     const char *path = es_folder_file(state, "run.db");
     enum { N = 64 * 64 };
@@ -403,7 +403,7 @@ static void test_store_writer__a_failed_one_spoils_all(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__close_commits(void **state)
+ES_TEST(test_store_writer__close_commits)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -417,7 +417,7 @@ static void test_store_writer__close_commits(void **state)
     es_reader_close(r);
 }
 
-static void test_store_writer__abandon_rolls_back(void **state)
+ES_TEST(test_store_writer__abandon_rolls_back)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -441,18 +441,5 @@ static void test_store_writer__abandon_rolls_back(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_writer__##name, es_folder_make, \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(every_column_comes_back),  TEST(unknown_is_null),
-        TEST(every_bit_is_kept),        TEST(one_value),
-        TEST(a_second_sample_replaces), TEST(steps_come_in_any_order),
-        TEST(wrong_arguments),          TEST(wrong_runs),
-        TEST(series_of_another_shape),  TEST(too_many_series),
-        TEST(rollback_forgets_all),     TEST(a_refused_sample_spoils_nothing),
-        TEST(a_failed_one_spoils_all),  TEST(close_commits),
-        TEST(abandon_rolls_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }
