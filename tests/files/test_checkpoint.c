@@ -152,7 +152,7 @@ ES_TEST(test_checkpoint__its_texts_come_back)
     es_small_close(&s);
 }
 
-ES_TEST(test_checkpoint__tensors_have_the_names_of_the_spec)
+ES_TEST(test_checkpoint__tensors_have_the_documented_names)
 {
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
@@ -240,7 +240,7 @@ ES_TEST(test_checkpoint__files_of_others_are_refused)
     expect_refusal(ES_EFORMAT, "damaged");
 }
 
-ES_TEST(test_checkpoint__another_model_does_not_take_it)
+ES_TEST(test_checkpoint__a_model_of_another_shape_refuses_it)
 {
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);

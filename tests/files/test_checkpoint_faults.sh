@@ -85,7 +85,7 @@ nothing_left() {
 }
 check 'killed after its last checkpoint: it ends as finished' nothing_left
 
-# --- asked to stop ----------------------------------------------------------
+# --- a requested stop -------------------------------------------------------
 
 signalled() { # NAME SIGNAL CODE
     start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1"
@@ -167,7 +167,7 @@ half_written() { # as kill -9 in the midst of writing leaves it
 }
 check 'a half-written checkpoint is cleared away' half_written
 
-# --- no room ----------------------------------------------------------------
+# --- a full disk -------------------------------------------------------------
 
 # Some are written, the next ones do not fit; the training ends as it would.
 no_room() { # FOLDER REGEX

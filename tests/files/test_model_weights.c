@@ -7,21 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ROOM 1024
+#define CAPACITY 1024
 
 /* One array of the model; its number of floats. */
 static size_t get(const es_small_model *s, const char *name, float *values)
 {
     const size_t index = es_small_find(s, name);
     const size_t n = es_model_parameter(s->model, index).n;
-    assert_true(n <= ROOM);
+    assert_true(n <= CAPACITY);
     es_assert_ok(es_model_get(s->model, index, values, n));
     return n;
 }
 
 static void multiply(const es_small_model *s, const char *name, float factor)
 {
-    float values[ROOM];
+    float values[CAPACITY];
     const size_t n = get(s, name, values);
     for (size_t i = 0; i < n; i++)
         values[i] *= factor;
@@ -92,7 +92,7 @@ ES_TEST(test_model_weights__vectors_are_warm)
 {
     es_model_config config = es_small_config("SM+SNorm(FFN)");
     es_small_model s = {.n = 10, .config = &config};
-    float u[ROOM], v[ROOM], m[ROOM];
+    float u[CAPACITY], v[CAPACITY], m[CAPACITY];
     es_assert_ok(es_model_new(&s.model, &config, &es_cpu_ops, 1));
     const size_t n = get(&s, "h.1.mlp.c_fc.u", u);
     const size_t n_in = get(&s, "h.1.mlp.c_fc.v", v);
@@ -137,13 +137,13 @@ ES_TEST(test_model_weights__lengths_do_not_matter)
 }
 
 /* What is not named is used as it is, columns of c_attn included. */
-ES_TEST(test_model_weights__others_as_they_are)
+ES_TEST(test_model_weights__only_the_named_parts_are_normed)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
         es_model_config config = es_small_config(archs[i]);
         es_small_model s = es_small_open(&config);
-        float m[ROOM];
+        float m[CAPACITY];
         const size_t n = get(&s, "h.1.attn.c_attn.weight", m);
         const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
         loss_of(&s, true);
@@ -160,9 +160,9 @@ ES_TEST(test_model_weights__others_as_they_are)
     }
 }
 
-static bool moved(const es_small_model *s, float kept[ROOM])
+static bool moved(const es_small_model *s, float kept[CAPACITY])
 {
-    float now[ROOM];
+    float now[CAPACITY];
     const size_t n = get(s, "h.0.mlp.c_fc.u", now);
     const bool differs = memcmp(now, kept, n * sizeof *now) != 0;
     memcpy(kept, now, n * sizeof *now);
@@ -174,7 +174,7 @@ ES_TEST(test_model_weights__one_iteration_a_step)
 {
     es_model_config config = es_small_config("SM+G+SNorm(FFN)");
     es_small_model s = es_small_open(&config);
-    float u[ROOM];
+    float u[CAPACITY];
     get(&s, "h.0.mlp.c_fc.u", u);
     for (int step = 0; step < 3; step++) {
         loss_of(&s, false);
@@ -223,7 +223,7 @@ ES_TEST(test_model_weights__gradients_add_up)
     for (size_t i = 0; i < 3; i++) {
         es_model_config config = es_small_config(archs[i]);
         es_small_model s = es_small_open(&config);
-        float sum[ROOM], part[ROOM];
+        float sum[CAPACITY], part[CAPACITY];
         const size_t index = es_small_find(&s, "h.0.attn.c_attn.weight");
         const size_t n = es_model_parameter(s.model, index).n;
         loss_of(&s, true);
@@ -253,7 +253,7 @@ ES_TEST(test_model_weights__start_norms)
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
     es_small_model s = es_small_open(&config);
     es_small_model plain = es_small_open(&plain_config);
-    float values[ROOM];
+    float values[CAPACITY];
     for (size_t i = 0; i < es_model_n_arrays(plain.model); i++) {
         const char *name = es_model_parameter(plain.model, i).name;
         const size_t n = get(&plain, name, values);
@@ -269,7 +269,7 @@ ES_TEST(test_model_weights__start_norms)
 
 /* --- many layers, and training -------------------------------------------- */
 
-ES_TEST(test_model_weights__deep)
+ES_TEST(test_model_weights__a_deep_model_has_a_loss)
 {
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;
@@ -284,7 +284,7 @@ static uint32_t train(const char *arch, int n_threads)
     es_model_config config = es_small_config(arch);
     es_small_model s = {.n = 10, .config = &config};
     uint32_t hash = 2166136261u;
-    float values[ROOM];
+    float values[CAPACITY];
     es_assert_ok(es_model_new(&s.model, &config, &es_cpu_ops, n_threads));
     for (int i = 0; i < s.n; i++) {
         s.tokens[i] = i % 5;
@@ -307,7 +307,7 @@ static uint32_t train(const char *arch, int n_threads)
     return hash;
 }
 
-ES_TEST(test_model_weights__trains)
+ES_TEST(test_model_weights__training_is_reproducible)
 {
     static const char *const archs[] = {"SM+LN+G+WNorm(QKVO,FFN)",
                                         "SM+LN+G+SNorm(QKV,FFN)"};

@@ -54,7 +54,7 @@ static const float six[] = {1.5f, -2, 3e-40f, 0.1f, 5, -0.0f};
 #define F4_2X3 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n"
 static const parts good = {1, 0, F4_2X3, six, sizeof six};
 
-ES_TEST(test_npy__reads_float32)
+ES_TEST(test_npy__float32_is_read)
 {
     for (int major = 1; major <= 2; major++) {
         parts from = good;
@@ -74,7 +74,7 @@ ES_TEST(test_npy__reads_float32)
     es_npy_free(NULL);
 }
 
-ES_TEST(test_npy__reads_float64_and_int32)
+ES_TEST(test_npy__float64_and_int32_are_read)
 {
     const double doubles[] = {0.1, 1e300};
     const int32_t ints[] = {INT32_MIN, 7, INT32_MAX};
@@ -99,7 +99,7 @@ ES_TEST(test_npy__reads_float64_and_int32)
     es_npy_free(&array);
 }
 
-ES_TEST(test_npy__scalar_and_empty)
+ES_TEST(test_npy__a_scalar_and_an_empty_array_are_read)
 {
     es_npy array;
     write_parts(&(parts){1, 0,
@@ -122,7 +122,7 @@ ES_TEST(test_npy__scalar_and_empty)
 }
 
 /** Every prefix of a good file, and one byte more, are refused. */
-ES_TEST(test_npy__cut_off)
+ES_TEST(test_npy__a_file_cut_short_is_refused)
 {
     unsigned char bytes[4096];
     for (int major = 1; major <= 2; major++) {
@@ -139,7 +139,7 @@ ES_TEST(test_npy__cut_off)
     }
 }
 
-ES_TEST(test_npy__foreign_files)
+ES_TEST(test_npy__files_of_other_programs_are_refused)
 {
     parts from = good;
     es_scratch_write("step,layer,head\n", 16);
@@ -152,7 +152,7 @@ ES_TEST(test_npy__foreign_files)
     expect_refusal(ES_EVERSION, "1.1");
 }
 
-ES_TEST(test_npy__bad_headers)
+ES_TEST(test_npy__malformed_headers_are_refused)
 {
     static const struct {
         const char *header, *word;
@@ -202,7 +202,7 @@ ES_TEST(test_npy__bad_headers)
 }
 
 /** A header length that a damaged or hostile file may claim. */
-ES_TEST(test_npy__header_too_long)
+ES_TEST(test_npy__a_long_header_is_refused)
 {
     static unsigned char bytes[40000];
     memcpy(bytes, "\x93NUMPY\x02\x00\x00\x80\x00\x00", 12);
@@ -210,12 +210,12 @@ ES_TEST(test_npy__header_too_long)
     expect_refusal(ES_EFORMAT, "too long");
 }
 
-ES_TEST(test_npy__not_a_regular_file)
+ES_TEST(test_npy__only_regular_files_are_read)
 {
     es_scratch_no_file(expect_refusal);
 }
 
-ES_TEST(test_npy__expect)
+ES_TEST(test_npy__another_type_or_shape_is_refused)
 {
     es_npy array;
     write_parts(&good);

@@ -96,7 +96,7 @@ static void check_formula(es_backend *cpu, const es_attention *a)
     }
 }
 
-ES_TEST(test_pythia__rotation)
+ES_TEST(test_pythia__rotation_matches_its_formula)
 {
     with_all_shapes(check_formula);
 }
@@ -128,7 +128,7 @@ static void check_transpose(es_backend *cpu, const es_attention *a)
     free(x), free(y), free(rx), free(ry);
 }
 
-ES_TEST(test_pythia__back_is_the_transpose)
+ES_TEST(test_pythia__backward_rotation_is_the_transpose)
 {
     with_all_shapes(check_transpose);
 }
@@ -166,7 +166,7 @@ static es_model_config pythia(const char *arch)
     return config;
 }
 
-ES_TEST(test_pythia__reference_cases)
+ES_TEST(test_pythia__reference_cases_are_met)
 {
     static const char *const cases[] = {"p01_sm_ln_g", "p02_sm_r",
                                         "p03_ereg_smt_scfuffn"};
@@ -282,7 +282,7 @@ static void check_gradients(const es_model_config *config)
     es_small_close(&s);
 }
 
-ES_TEST(test_pythia__gradients)
+ES_TEST(test_pythia__gradients_match_differences)
 {
     static const char *const archs[] = {"SM",         "SM+LN",
                                         "SM+LN+G",    "SM+LN+GT",
@@ -298,7 +298,7 @@ ES_TEST(test_pythia__gradients)
 }
 
 /* One token, heads of 2, one head; a last block without FFN is x + a. */
-ES_TEST(test_pythia__small_sizes)
+ES_TEST(test_pythia__small_sizes_work)
 {
     es_model_config config = pythia("SM+LN+G");
     config.ctx = 1;

@@ -144,7 +144,7 @@ static void assert_config(const fixture *f, const char *arch)
 
 /* --- what is read --------------------------------------------------------- */
 
-ES_TEST(test_weights__gpt2)
+ES_TEST(test_weights__gpt2_is_the_same_function)
 {
     fixture *f = open_gpt2();
     assert_config(f, "SM+LN+GT");
@@ -162,7 +162,7 @@ ES_TEST(test_weights__gpt2)
     close_case(f);
 }
 
-ES_TEST(test_weights__neox)
+ES_TEST(test_weights__neox_is_the_same_function)
 {
     fixture *f = open_neox();
     assert_config(f, "SM+LN+G");
@@ -206,7 +206,7 @@ static float *logits_of(const fixture *f)
     return logits;
 }
 
-ES_TEST(test_weights__half_precision)
+ES_TEST(test_weights__half_precision_is_read)
 {
     static const struct {
         const char *type;
@@ -226,7 +226,7 @@ ES_TEST(test_weights__half_precision)
 }
 
 /* Causal: what follows does not change what came first. */
-ES_TEST(test_weights__shorter_context)
+ES_TEST(test_weights__a_shorter_context_may_have_them)
 {
     enum { SHORT = 5 };
     char note[256];
@@ -349,7 +349,7 @@ static void assert_spoilt(fixture *f, const char *said)
     close_case(f);
 }
 
-ES_TEST(test_weights__missing)
+ES_TEST(test_weights__a_missing_tensor_is_named)
 {
     fixture *f = open_gpt2();
     es_test_tensor_remove(&f->list, "transformer.h.0.mlp.c_proj.bias");
@@ -369,7 +369,7 @@ ES_TEST(test_weights__missing)
     assert_spoilt(f, "neither a checkpoint");
 }
 
-ES_TEST(test_weights__one_too_many)
+ES_TEST(test_weights__one_tensor_too_many_is_refused)
 {
     const int64_t dims[1] = {3};
     const char *const names[] = {"transformer.h.0.attn.c_attn.lora",
@@ -396,7 +396,7 @@ static void reshape(fixture *f, const char *name, int64_t rows, int64_t columns)
     tensor->dims[1] = columns;
 }
 
-ES_TEST(test_weights__wrong_shapes)
+ES_TEST(test_weights__wrong_shapes_are_refused)
 {
     fixture *f = open_gpt2(); /* as a linear layer would have it */
     reshape(f, "transformer.h.0.attn.c_attn.weight", 36, 12);
@@ -423,7 +423,7 @@ ES_TEST(test_weights__wrong_shapes)
     assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
 }
 
-ES_TEST(test_weights__an_output_matrix_of_its_own)
+ES_TEST(test_weights__an_output_matrix_of_its_own_is_refused)
 {
     char note[256];
     fixture *f = open_gpt2();
@@ -440,7 +440,7 @@ ES_TEST(test_weights__an_output_matrix_of_its_own)
     close_case(f);
 }
 
-ES_TEST(test_weights__truncated)
+ES_TEST(test_weights__a_truncated_file_is_refused)
 {
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
@@ -456,7 +456,7 @@ ES_TEST(test_weights__truncated)
 
 /* --- config.json ---------------------------------------------------------- */
 
-ES_TEST(test_weights__heads)
+ES_TEST(test_weights__heads_must_be_known)
 {
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
@@ -475,7 +475,7 @@ ES_TEST(test_weights__heads)
     close_case(f);
 }
 
-ES_TEST(test_weights__config_of_neox)
+ES_TEST(test_weights__a_configuration_of_neox_is_read)
 {
     fixture *f = open_neox();
     write_config("{\"num_attention_heads\": 2, \"hidden_size\": 32, "
@@ -498,7 +498,7 @@ ES_TEST(test_weights__config_of_neox)
     close_case(f);
 }
 
-ES_TEST(test_weights__config_that_is_wrong)
+ES_TEST(test_weights__a_wrong_configuration_is_refused)
 {
     static const char *const gpt2[][2] = {
         {"{\"n_head\": 3, ", "line 1"},

@@ -58,7 +58,7 @@ static const float *logits_of(es_model *model, const es_small_model *s)
     return es_model_logits(model);
 }
 
-ES_TEST(test_weights_own__every_architecture)
+ES_TEST(test_weights_own__every_architecture_comes_back)
 {
     static const char *const archs[] = {"SM+LN+G",
                                         "EReg(SM(t)+LR(layer,0.2))",
@@ -90,7 +90,7 @@ ES_TEST(test_weights_own__every_architecture)
         }
 }
 
-ES_TEST(test_weights_own__shorter_context)
+ES_TEST(test_weights_own__a_shorter_context_may_have_them)
 {
     enum { SHORT = 3 };
     es_model_config config = es_small_config("SM(t)+R");
@@ -131,7 +131,7 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
     es_small_close(&s);
 }
 
-ES_TEST(test_weights_own__what_changes_nothing)
+ES_TEST(test_weights_own__what_changes_nothing_may_be_new)
 {
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
                    "arrays that the weights lack start anew: h.0.attn.theta");
@@ -149,7 +149,7 @@ ES_TEST(test_weights_own__what_changes_nothing)
         "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-ES_TEST(test_weights_own__what_changes_something)
+ES_TEST(test_weights_own__what_changes_something_is_refused)
 {
     static const char *const pairs[][2] = {{"SM(t)", "SM"},
                                            {"SM+ScFFN", "SM"},

@@ -136,10 +136,10 @@ ES_TEST(test_recorder__events_come_with_their_step)
     es_reader_close(reader);
 }
 
-ES_TEST(test_recorder__run_ends_as_it_is_told)
+ES_TEST(test_recorder__a_run_ends_with_the_status_given)
 {
     const struct {
-        es_run_status told, expected;
+        es_run_status given, expected;
     } cases[] = {{ES_RUN_FINISHED, ES_RUN_FINISHED},
                  {ES_RUN_STOPPED, ES_RUN_STOPPED},
                  {ES_RUN_FAILED, ES_RUN_FAILED},
@@ -148,14 +148,14 @@ ES_TEST(test_recorder__run_ends_as_it_is_told)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = recording_path("end.db");
         es_assert_ok(
-            es_recorder_close(recording_open(path), cases[i].told, NULL));
+            es_recorder_close(recording_open(path), cases[i].given, NULL));
         assert_int_equal(recording_status(path), cases[i].expected);
         assert_false(recording_event(path, "trainer_died", NULL, NULL));
         recording_remove(path);
     }
 }
 
-/* Four megabytes a frame, through a ring asked to be tiny. */
+/* Four megabytes a frame, through a ring that ought to be tiny. */
 ES_TEST(test_recorder__largest_frames_fit)
 {
     const char *path = recording_path("large.db");
@@ -369,7 +369,7 @@ ES_TEST(test_recorder__unwritable_folder_is_refused)
     }
 }
 
-ES_TEST(test_recorder__second_writer_is_told_the_first_ones_pid)
+ES_TEST(test_recorder__a_second_writer_learns_the_first_ones_pid)
 {
     const char *path = recording_path("two.db");
     es_recorder *first = recording_open(path);

@@ -109,7 +109,7 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
-ES_TEST(test_alerts__are_events_of_the_run)
+ES_TEST(test_alerts__alerts_are_events_of_the_run)
 {
     const char *path = recording_path("alerts.db");
     int entropy, logit;
@@ -121,7 +121,7 @@ ES_TEST(test_alerts__are_events_of_the_run)
 }
 
 /* What a reader judges afterwards has the same onsets. */
-ES_TEST(test_alerts__say_what_a_reader_says)
+ES_TEST(test_alerts__alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
     const char *path = recording_path("alerts.db");
@@ -145,7 +145,7 @@ ES_TEST(test_alerts__say_what_a_reader_says)
 }
 
 /* In the midst of the episode, and before what made it one. */
-ES_TEST(test_alerts__a_resumed_run_has_each_once)
+ES_TEST(test_alerts__a_resumed_run_has_each_alert_once)
 {
     static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
     const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
@@ -165,7 +165,7 @@ ES_TEST(test_alerts__a_resumed_run_has_each_once)
     }
 }
 
-ES_TEST(test_alerts__come_while_the_run_goes_on)
+ES_TEST(test_alerts__alerts_come_while_the_run_goes_on)
 {
     alert found[8];
     const char *path = recording_path("live.db");
@@ -203,8 +203,8 @@ ES_TEST(test_alerts__an_infinite_logit_is_json)
         "{\"onset\":3,\"value\":null,\"threshold\":1e3,\"layers\":[1]}");
 }
 
-/* Held-out data is another series, and judged by who asks for it. */
-ES_TEST(test_alerts__are_of_the_train_phase)
+/* Held-out data is another series, and judged only on request. */
+ES_TEST(test_alerts__only_the_train_phase_is_judged)
 {
     alert found[8];
     float low[CELLS];

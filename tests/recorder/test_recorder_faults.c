@@ -15,7 +15,7 @@
 
 enum { TRAINER_KILLS = 50, RECORDER_KILLS = 10, DOUBLE_KILLS = 5 };
 
-/* What a child tells while it lives, and after. */
+/* What a child reports while it lives, and after. */
 struct shared {
     _Atomic int opened;
     _Atomic int recorder;  /* pid */
@@ -151,7 +151,7 @@ static void check_a_little(const char *path)
     assert_true(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-ES_TEST(test_recorder_faults__trainer_that_just_leaves)
+ES_TEST(test_recorder_faults__a_trainer_that_just_exits_loses_nothing)
 {
     const char *path = recording_path("left.db");
     fflush(NULL);
@@ -164,7 +164,8 @@ ES_TEST(test_recorder_faults__trainer_that_just_leaves)
 }
 
 /* Its process lives on, but as a program that knows nothing of us. */
-ES_TEST(test_recorder_faults__trainer_becomes_another_program)
+ES_TEST(
+    test_recorder_faults__a_trainer_that_executes_another_program_ends_the_run)
 {
     const char *path = recording_path("became.db");
     forget();
@@ -185,7 +186,7 @@ ES_TEST(test_recorder_faults__trainer_becomes_another_program)
 }
 
 /* Its children hold every descriptor and mapping, and live on. */
-ES_TEST(test_recorder_faults__dead_trainer_with_live_children)
+ES_TEST(test_recorder_faults__children_of_a_dead_trainer_hold_nothing_up)
 {
     const char *path = recording_path("workers.db");
     int hold[2];
@@ -316,7 +317,7 @@ ES_TEST(test_recorder_faults__killed_recorder_is_noticed)
 }
 
 /* Asleep it is not woken by a push any more: that, too, must be seen. */
-ES_TEST(test_recorder_faults__recorder_killed_in_its_sleep)
+ES_TEST(test_recorder_faults__a_recorder_killed_in_its_sleep_is_noticed)
 {
     const char *path = recording_path("asleep.db");
     es_recorder *recorder = recording_open(path);
@@ -344,8 +345,8 @@ ES_TEST(test_recorder_faults__recorder_killed_in_its_sleep)
     assert_int_equal(report.lost, 2);
 }
 
-/* Killed while the producer waits for room: the wait ends. */
-ES_TEST(test_recorder_faults__recorder_killed_under_a_wait)
+/* Killed while the producer waits for space: the wait ends. */
+ES_TEST(test_recorder_faults__a_recorder_killed_under_a_wait_ends_it)
 {
     es_recorder *recorder = recording_open(recording_path("waited.db"));
     int series[4];
@@ -374,7 +375,7 @@ static void record_nothing(const char *path)
     recording_check_integrity(path);
 }
 
-ES_TEST(test_recorder_faults__both_killed)
+ES_TEST(test_recorder_faults__both_killed_leave_a_sound_file)
 {
     for (int round = 0; round < DOUBLE_KILLS; round++) {
         const char *path = recording_path("both.db");

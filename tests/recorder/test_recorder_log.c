@@ -95,7 +95,7 @@ ES_TEST(test_recorder_log__truncated_log_is_a_counted_loss)
 }
 
 /* Nothing is pushed after it: the end of the run has to notice. */
-ES_TEST(test_recorder_log__truncated_before_close)
+ES_TEST(test_recorder_log__a_log_truncated_before_the_close_is_reported)
 {
     const char *path = recording_path("late.db");
     int series[4];

@@ -62,7 +62,7 @@ static void make_script(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-ES_TEST(test_recorder_process__missing_program)
+ES_TEST(test_recorder_process__a_missing_program_is_named)
 {
     const char *path = recording_path("p.db");
     assert_null(open_with(path, "/nonexistent/entropy-recorder"));
@@ -86,7 +86,7 @@ ES_TEST(test_recorder_process__missing_program)
     free(kept);
 }
 
-ES_TEST(test_recorder_process__found_in_path)
+ES_TEST(test_recorder_process__the_program_is_found_in_path)
 {
     const char *path = recording_path("path.db");
     char *program = strdup(getenv("ENTROPY_RECORDER"));
@@ -107,7 +107,7 @@ ES_TEST(test_recorder_process__found_in_path)
     free(program);
 }
 
-ES_TEST(test_recorder_process__another_program)
+ES_TEST(test_recorder_process__another_program_is_reported)
 {
     assert_null(open_with(recording_path("p.db"), "/bin/true"));
     assert_non_null(strstr(es_message(), "ended with exit code 0"));
@@ -120,7 +120,7 @@ ES_TEST(test_recorder_process__another_program)
     expect_no_child();
 }
 
-ES_TEST(test_recorder_process__silent_program)
+ES_TEST(test_recorder_process__a_silent_program_is_killed)
 {
     const char *script = recording_path("silent");
     make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
@@ -139,7 +139,7 @@ static int run_recorder(const char *argument)
     return WEXITSTATUS(status);
 }
 
-ES_TEST(test_recorder_process__started_by_hand)
+ES_TEST(test_recorder_process__started_by_hand_it_explains_itself)
 {
     assert_int_equal(run_recorder("--help"), 0);
     assert_int_equal(run_recorder("--version"), 0);
@@ -151,7 +151,7 @@ ES_TEST(test_recorder_process__started_by_hand)
 
 /* --- what it inherits -----------------------------------------------------*/
 
-ES_TEST(test_recorder_process__own_session_default_signals)
+ES_TEST(test_recorder_process__it_has_its_own_session_and_default_signals)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -172,7 +172,7 @@ ES_TEST(test_recorder_process__own_session_default_signals)
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-ES_TEST(test_recorder_process__no_stray_descriptors)
+ES_TEST(test_recorder_process__no_stray_descriptors_are_inherited)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as hosts do */
@@ -203,7 +203,7 @@ static int count_descriptors(void)
     return n;
 }
 
-ES_TEST(test_recorder_process__host_keeps_no_descriptor)
+ES_TEST(test_recorder_process__the_host_keeps_no_descriptor)
 {
     const char *path = recording_path("leak.db");
     int before = count_descriptors();
@@ -217,7 +217,7 @@ ES_TEST(test_recorder_process__host_keeps_no_descriptor)
 
 /* A host that has closed its standard streams: the memory files of a recording
    get their numbers. */
-ES_TEST(test_recorder_process__host_without_streams)
+ES_TEST(test_recorder_process__a_host_needs_no_streams)
 {
     const char *path = recording_path("streams.db");
     fflush(NULL);
@@ -252,7 +252,7 @@ static void record_a_little(const char *path)
     recording_remove(path);
 }
 
-ES_TEST(test_recorder_process__host_that_ignores_its_children)
+ES_TEST(test_recorder_process__a_host_may_ignore_its_children)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGCHLD, &ignore, &before);
@@ -268,7 +268,7 @@ static void reap_everything(int signal)
         ;
 }
 
-ES_TEST(test_recorder_process__host_that_reaps_everything)
+ES_TEST(test_recorder_process__a_host_may_reap_everything)
 {
     struct sigaction reap = {.sa_handler = reap_everything}, before;
     sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
@@ -283,7 +283,7 @@ static void count_signal(int signal)
 }
 
 /* Timers of the host interrupt every wait. */
-ES_TEST(test_recorder_process__host_full_of_signals)
+ES_TEST(test_recorder_process__signals_of_the_host_do_no_harm)
 {
     struct sigaction tick = {.sa_handler = count_signal}, before;
     sigaction(SIGALRM, &tick, &before);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void ask(const char *name, const char *text)
+static void request(const char *name, const char *text)
 {
     FILE *file = fopen(recording_path(name), "w");
     assert_non_null(file);
@@ -21,7 +21,7 @@ static bool is_asked(const char *path)
     return access(file, F_OK) == 0;
 }
 
-ES_TEST(test_recorder_stop__file_reaches_the_trainer)
+ES_TEST(test_recorder_stop__a_stop_file_reaches_the_trainer)
 {
     const char *path = recording_path("stop.db");
     es_recorder *recorder = recording_open(path);
@@ -31,7 +31,7 @@ ES_TEST(test_recorder_stop__file_reaches_the_trainer)
     recording_push(recorder, series, 0, 0);
     usleep(20000);
     assert_false(es_recorder_stop_requested(recorder));
-    ask("stop.db.stop", "out\x1b of time\nmore\n");
+    request("stop.db.stop", "out\x1b of time\nmore\n");
     int64_t step = 1;
     for (; !es_recorder_stop_requested(recorder) && step < 2000; step++) {
         recording_push(recorder, series, 0, step);
@@ -50,7 +50,7 @@ ES_TEST(test_recorder_stop__file_reaches_the_trainer)
 ES_TEST(test_recorder_stop__old_file_stops_nobody)
 {
     const char *path = recording_path("old.db");
-    ask("old.db.stop", "a run that crashed\n");
+    request("old.db.stop", "a run that crashed\n");
     es_recorder *recorder = recording_open(path);
     int series[4];
     recording_declare(recorder, series);

@@ -65,7 +65,7 @@ ES_TEST(test_recorder_trouble__stopped_recorder_drops_and_counts)
 }
 
 /* Stopped for good: close does not wait for ever, and says so. */
-ES_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_one)
+ES_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_recorder)
 {
     const char *path = recording_path("standstill.db");
     const es_run_info run = recording_run();
@@ -284,7 +284,7 @@ static void write_nonsense(es_ring *ring)
     es_ring_write(ring, &frame, payload);
 }
 
-ES_TEST(test_recorder_trouble__nonsense_never_kills_it)
+ES_TEST(test_recorder_trouble__nonsense_in_the_ring_kills_no_recorder)
 {
     srand(4711);
     int failed = 0, refused = 0;
@@ -375,7 +375,7 @@ static void fill_disk(const char *path)
 }
 
 /* Full for a while, then not: what the ring could hold is all there. */
-ES_TEST(test_recorder_trouble__disk_that_has_room_again)
+ES_TEST(test_recorder_trouble__recording_goes_on_once_the_disk_has_space)
 {
     const char *place = recording_path("disk");
     assert_int_equal(mkdir(place, 0777), 0);

@@ -43,7 +43,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A frame whose bytes can be told from every other's. */
+/* A frame whose bytes differ from those of every other's. */
 static bool write_frame(es_ring *ring, uint32_t number, size_t bytes)
 {
     unsigned char payload[BUFFER];
@@ -123,7 +123,7 @@ ES_TEST(test_ring__space_returns_with_the_release_only)
     expect_frame(pair, 2, 3000);
 }
 
-ES_TEST(test_ring__full_ring_waits_no_longer_than_told)
+ES_TEST(test_ring__a_full_ring_waits_no_longer_than_given)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -286,21 +286,21 @@ static void expect_corrupt(struct pair *pair)
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }
 
-ES_TEST(test_ring__length_beyond_what_was_written)
+ES_TEST(test_ring__a_length_beyond_what_was_written_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = 4000;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__length_that_overflows)
+ES_TEST(test_ring__a_length_that_overflows_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = UINT32_MAX;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__length_beyond_the_buffer)
+ES_TEST(test_ring__a_length_beyond_the_buffer_is_refused)
 {
     struct pair *pair = *state;
     es_frame frame;
@@ -310,14 +310,14 @@ ES_TEST(test_ring__length_beyond_the_buffer)
     es_assert_ok(es_ring_read(&pair->consumer, &frame, pair->payload, 100));
 }
 
-ES_TEST(test_ring__stray_mark)
+ES_TEST(test_ring__a_stray_mark_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->mark ^= 1;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__second_frame_overwritten)
+ES_TEST(test_ring__an_overwritten_second_frame_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -326,7 +326,7 @@ ES_TEST(test_ring__second_frame_overwritten)
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__impossible_heads)
+ES_TEST(test_ring__impossible_heads_are_corruption)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -381,7 +381,7 @@ ES_TEST(test_ring__sizes_are_rounded_up)
     assert_int_equal(es_ring_create(&ring, &fd, ES_RING_MAX + 1), ES_EARGUMENT);
 }
 
-ES_TEST(test_ring__is_sealed)
+ES_TEST(test_ring__the_memory_is_sealed)
 {
     es_ring ring;
     int fd;

@@ -14,7 +14,7 @@
 /* --- CRC-32C ------------------------------------------------------------- */
 
 /** RFC 3720, appendix B.4; and the check value of every catalogue. */
-ES_TEST(test_crc32c__published_values)
+ES_TEST(test_crc32c__published_values_are_met)
 {
     unsigned char bytes[32] = {0};
     assert_int_equal(es_crc32c(0, "123456789", 9), 0xe3069283);
@@ -39,7 +39,7 @@ static uint32_t by_bits(const unsigned char *bytes, size_t n)
     return ~crc;
 }
 
-ES_TEST(test_crc32c__every_form_at_every_length)
+ES_TEST(test_crc32c__all_forms_agree_at_every_length)
 {
     static const es_crc32c_form *const forms[] = {
         &es_crc32c_avx512, &es_crc32c_sse42, &es_crc32c_plain};
@@ -140,7 +140,7 @@ ES_TEST(test_store_checksum__damaged_samples_are_missing)
     }
 }
 
-ES_TEST(test_store_checksum__the_cursor_goes_on)
+ES_TEST(test_store_checksum__a_cursor_goes_on_behind_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -164,7 +164,7 @@ ES_TEST(test_store_checksum__the_cursor_goes_on)
 }
 
 /** Their names are part of it: what bears another is damaged. */
-ES_TEST(test_store_checksum__knows_run_and_series)
+ES_TEST(test_store_checksum__a_checksum_knows_run_and_series)
 {
     static const struct {
         const char *sql;
@@ -376,7 +376,7 @@ ES_TEST(test_store_checksum__half_a_schema_is_refused)
                      es_reader_open(&r, path));
 }
 
-ES_TEST(test_store_checksum__schema_1_is_gone_on_with)
+ES_TEST(test_store_checksum__a_run_of_schema_1_can_be_continued)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);

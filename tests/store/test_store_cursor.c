@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-ES_TEST(test_store_cursor__streams_one_series)
+ES_TEST(test_store_cursor__one_series_is_streamed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 200);
@@ -70,7 +70,7 @@ ES_TEST(test_store_cursor__ranges_are_inclusive)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_cursor__run_in_order_of_step_and_series)
+ES_TEST(test_store_cursor__a_run_comes_in_order_of_step_and_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 25);

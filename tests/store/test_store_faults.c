@@ -117,7 +117,7 @@ static void assert_promise_kept(const char *path, int64_t committed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_faults__killed_at_20_random_moments)
+ES_TEST(test_store_faults__a_writer_killed_at_random_keeps_what_it_committed)
 {
     const char *path = es_folder_file(state, "run.db");
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
@@ -143,7 +143,7 @@ ES_TEST(test_store_faults__killed_at_20_random_moments)
     munmap(p, sizeof *p);
 }
 
-/* --- no room ------------------------------------------------------------- */
+/* --- full disks ----------------------------------------------------------- */
 
 /** Writes steps from `step` until it fails; the step that did. */
 static int64_t write_until_failure(es_writer *w, const int64_t *series,
@@ -170,7 +170,7 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-ES_TEST(test_store_faults__file_size_limit_then_room_again)
+ES_TEST(test_store_faults__writing_goes_on_behind_a_file_size_limit)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series[N_SERIES];
@@ -192,7 +192,7 @@ ES_TEST(test_store_faults__file_size_limit_then_room_again)
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
 
-ES_TEST(test_store_faults__new_file_without_room)
+ES_TEST(test_store_faults__a_new_file_without_space_does_not_appear)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -249,7 +249,7 @@ static int fill_small_disk(const char *folder)
 #undef EXPECT
 }
 
-ES_TEST(test_store_faults__full_disk)
+ES_TEST(test_store_faults__a_full_disk_leaves_a_sound_file)
 {
     int result;
     pid_t child = fork();

@@ -84,7 +84,7 @@ static void kill_holder(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-ES_TEST(test_store_live__second_writer_is_told_the_pid)
+ES_TEST(test_store_live__a_second_writer_learns_the_pid)
 {
     const char *path = es_folder_file(state, "run.db");
     char words[64];
@@ -106,7 +106,7 @@ ES_TEST(test_store_live__second_writer_is_told_the_pid)
     assert_plain_file(path);
 }
 
-ES_TEST(test_store_live__unknown_is_not_unlocked)
+ES_TEST(test_store_live__a_lock_that_cannot_be_seen_is_not_unlocked)
 {
     const char *path = es_folder_file(state, "run.db");
     struct rlimit before, none = {0};
@@ -128,7 +128,7 @@ ES_TEST(test_store_live__unknown_is_not_unlocked)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_live__same_process_locks_too)
+ES_TEST(test_store_live__a_second_writer_of_one_process_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -138,14 +138,14 @@ ES_TEST(test_store_live__same_process_locks_too)
                      es_writer_open(&second, path, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
     es_reader *r = es_open_reader(path);
-    assert_true(es_is_written(r)); /* asking does not let it go */
+    assert_true(es_is_written(r)); /* a query does not release it */
     assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
     assert_false(es_is_written(r));
     es_reader_close(r);
 }
 
-ES_TEST(test_store_live__lock_file_of_another_kind)
+ES_TEST(test_store_live__a_lock_file_of_another_kind_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *lock = es_folder_file(state, "run.db-lock");
@@ -280,7 +280,7 @@ ES_TEST(test_store_live__reader_sees_what_is_committed)
     assert_plain_file(path);
 }
 
-ES_TEST(test_store_live__events_of_a_growing_run)
+ES_TEST(test_store_live__events_of_a_growing_run_are_read)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -321,7 +321,7 @@ ES_TEST(test_store_live__cursor_keeps_its_state_of_the_file)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_live__close_while_a_reader_holds_on)
+ES_TEST(test_store_live__a_writer_closes_while_a_reader_stays)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step;
@@ -369,7 +369,7 @@ ES_TEST(test_store_live__log_of_a_killed_writer_is_read)
 }
 
 /** By an unprivileged reader. */
-ES_TEST(test_store_live__log_in_a_folder_not_to_be_written)
+ES_TEST(test_store_live__a_log_in_a_read_only_folder_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     kill_holder(start_holder(path, 5));
@@ -440,7 +440,7 @@ ES_TEST(test_store_live__forked_child_may_only_let_go)
 
 /* --- paths --------------------------------------------------------------- */
 
-ES_TEST(test_store_live__odd_file_names)
+ES_TEST(test_store_live__odd_file_names_work)
 {
     static const char *const names[] = {
         "a?mode=memory", "b#c.db", "file:x.db?vfs=none", ":memory:", "50%25.db",
@@ -469,7 +469,7 @@ ES_TEST(test_store_live__relative_path_survives_chdir)
     assert_plain_file(es_folder_file(state, "run.db"));
 }
 
-ES_TEST(test_store_live__writing_into_an_outfile)
+ES_TEST(test_store_live__a_writer_fills_an_outfile)
 {
     const char *path = es_folder_file(state, "run.db");
     es_outfile *out = NULL;

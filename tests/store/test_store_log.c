@@ -84,7 +84,7 @@ static void write_batch(es_writer *w, int64_t series, int64_t first)
     es_assert_ok(es_writer_commit(w));
 }
 
-ES_TEST(test_store_log__shrinks_under_steady_readers)
+ES_TEST(test_store_log__a_log_shrinks_under_steady_readers)
 {
     const char *path = es_folder_file(state, "run.db");
     struct readers readers;
@@ -134,7 +134,7 @@ ES_TEST(test_store_log__reader_that_stays_costs_space_alone)
 }
 
 /** Without readers, a log that one large transaction made is cut again. */
-ES_TEST(test_store_log__shrinks_after_a_large_transaction)
+ES_TEST(test_store_log__a_log_shrinks_after_a_large_transaction)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series;

@@ -25,7 +25,7 @@ static es_status merge(const char *to, const char *from, size_t *n_copied,
     return status;
 }
 
-ES_TEST(test_store_merge__every_bit_once)
+ES_TEST(test_store_merge__every_bit_is_copied_once)
 {
     const char *first = es_folder_file(state, "first.db");
     const char *second = es_folder_file(state, "second.db");
@@ -54,7 +54,7 @@ ES_TEST(test_store_merge__every_bit_once)
     assert_string_equal(es_sqlite(all, "PRAGMA integrity_check"), "ok");
 }
 
-ES_TEST(test_store_merge__empty_series_and_runs)
+ES_TEST(test_store_merge__empty_series_and_runs_are_copied)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -102,7 +102,7 @@ ES_TEST(test_store_merge__damaged_run_leaves_nothing)
     assert_string_equal(es_sqlite(to, "SELECT count(*) FROM series"), "4");
 }
 
-ES_TEST(test_store_merge__not_within_a_transaction)
+ES_TEST(test_store_merge__a_merge_within_a_transaction_is_refused)
 {
     const char *from = es_folder_file(state, "from.db");
     es_writer *w = NULL;
@@ -135,7 +135,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
 }
 
 /* NaN, missing and zero are three things in SQL, too. */
-ES_TEST(test_store_merge__a_row_for_plain_sql)
+ES_TEST(test_store_merge__a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");
     es_writer *w = NULL;

@@ -49,7 +49,7 @@ static void assert_nothing_beside(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
 }
 
-ES_TEST(test_store_moved__removed)
+ES_TEST(test_store_moved__a_removed_file_is_reported)
 {
     const char *path = es_folder_file(state, "run.db");
     written w = write_some(path);
@@ -59,7 +59,7 @@ ES_TEST(test_store_moved__removed)
     assert_nothing_beside(path);
 }
 
-ES_TEST(test_store_moved__to_another_name)
+ES_TEST(test_store_moved__a_renamed_file_is_reported)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *other = es_folder_file(state, "other.db");
@@ -71,7 +71,7 @@ ES_TEST(test_store_moved__to_another_name)
 }
 
 /* What lies at the path now is somebody else's, with its log and its lock. */
-ES_TEST(test_store_moved__another_writer_in_its_place)
+ES_TEST(test_store_moved__another_writer_in_its_place_is_left_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -95,7 +95,7 @@ ES_TEST(test_store_moved__another_writer_in_its_place)
 }
 
 /* Given up before anything was committed: only its own file is taken away. */
-ES_TEST(test_store_moved__abandoned)
+ES_TEST(test_store_moved__an_abandoned_writer_leaves_other_files_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *writer = NULL;

@@ -55,7 +55,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode & 07777;
 }
 
-ES_TEST(test_store_outfile__appears_when_closed)
+ES_TEST(test_store_outfile__a_file_appears_when_closed)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -76,7 +76,7 @@ ES_TEST(test_store_outfile__appears_when_closed)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__abandoned_leaves_the_old_one)
+ES_TEST(test_store_outfile__an_abandoned_one_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -90,7 +90,7 @@ ES_TEST(test_store_outfile__abandoned_leaves_the_old_one)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__what_cannot_be_written)
+ES_TEST(test_store_outfile__what_cannot_be_written_is_refused)
 {
     char long_name[300];
     memset(long_name, 'a', sizeof long_name);
@@ -108,7 +108,7 @@ ES_TEST(test_store_outfile__what_cannot_be_written)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__folder_or_file_without_permission)
+ES_TEST(test_store_outfile__a_place_without_permission_is_refused)
 {
     const char *path = es_folder_file(state, "out");
     const char *fresh = es_folder_file(state, "new");
@@ -186,7 +186,7 @@ static int put_in_child(int fd, const char *path, const char *words)
     return -WEXITSTATUS(result);
 }
 
-ES_TEST(test_store_outfile__standard_output)
+ES_TEST(test_store_outfile__a_dash_is_standard_output)
 {
     static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1",
                                         "/proc/self/fd/1"};
@@ -221,7 +221,7 @@ ES_TEST(test_store_outfile__standard_output)
 }
 
 /* A file size limit stands for the full disk: the same path, any user. */
-ES_TEST(test_store_outfile__no_room_leaves_the_old_one)
+ES_TEST(test_store_outfile__a_full_disk_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out");
     es_file_write(path, "old", 3);
@@ -288,7 +288,7 @@ static void kill_it(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-ES_TEST(test_store_outfile__the_dead_are_cleaned_up_after)
+ES_TEST(test_store_outfile__files_of_killed_processes_are_removed)
 {
     pid_t alive;
     kill_it(begin_writing(es_folder_file(state, "out")));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-ES_TEST(test_store_reader__run_and_series)
+ES_TEST(test_store_reader__runs_and_series_are_listed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
@@ -52,7 +52,7 @@ ES_TEST(test_store_reader__run_and_series)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__samples_by_step)
+ES_TEST(test_store_reader__samples_are_read_by_step)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 30);
@@ -83,7 +83,7 @@ ES_TEST(test_store_reader__samples_by_step)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__unknown_series_names_those_there)
+ES_TEST(test_store_reader__an_unknown_series_names_those_that_exist)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 1);
@@ -98,7 +98,7 @@ ES_TEST(test_store_reader__unknown_series_names_those_there)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__events_in_order)
+ES_TEST(test_store_reader__events_come_in_order)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "a", 30);
@@ -187,7 +187,7 @@ static es_reader *open_configured(void **state, const char *config)
     return es_open_reader(path);
 }
 
-ES_TEST(test_store_reader__members_of_a_configuration)
+ES_TEST(test_store_reader__members_of_a_configuration_are_listed)
 {
     es_reader *r = open_configured(
         state,
@@ -216,7 +216,7 @@ ES_TEST(test_store_reader__members_of_a_configuration)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__no_members_without_a_configuration)
+ES_TEST(test_store_reader__a_run_without_a_configuration_has_no_members)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",

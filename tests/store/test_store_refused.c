@@ -53,7 +53,7 @@ static void refused_untouched(const char *path, es_status code,
 
 /* --- not files ----------------------------------------------------------- */
 
-ES_TEST(test_store_refused__what_is_no_regular_file)
+ES_TEST(test_store_refused__what_is_no_regular_file_is_refused)
 {
     const char *path = es_folder_file(state, "thing.db");
     reader_refuses(path, ES_EIO, "no such file");
@@ -77,7 +77,7 @@ ES_TEST(test_store_refused__what_is_no_regular_file)
     es_assert_status(ES_EIO, "names no file", es_reader_open(&reader, ""));
 }
 
-ES_TEST(test_store_refused__sockets)
+ES_TEST(test_store_refused__sockets_are_refused)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = es_folder_file(state, "s.db");
@@ -89,7 +89,7 @@ ES_TEST(test_store_refused__sockets)
     close(fd);
 }
 
-ES_TEST(test_store_refused__links_to_files_not_folders)
+ES_TEST(test_store_refused__links_to_files_are_refused_but_not_to_folders)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *link = es_folder_file(state, "link.db");
@@ -103,7 +103,7 @@ ES_TEST(test_store_refused__links_to_files_not_folders)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__no_permission)
+ES_TEST(test_store_refused__a_file_without_permission_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -124,7 +124,7 @@ ES_TEST(test_store_refused__no_permission)
 
 /* --- not ours ------------------------------------------------------------ */
 
-ES_TEST(test_store_refused__other_contents)
+ES_TEST(test_store_refused__other_contents_are_refused)
 {
     const char *path = es_folder_file(state, "text.db");
     es_file_write(path, "", 0);
@@ -142,7 +142,7 @@ ES_TEST(test_store_refused__other_contents)
     free(text);
 }
 
-ES_TEST(test_store_refused__foreign_databases)
+ES_TEST(test_store_refused__foreign_databases_are_refused)
 {
     const char *path = es_folder_file(state, "foreign.db");
     es_sqlite(path, "CREATE TABLE run(a); INSERT INTO run VALUES(7)");
@@ -158,7 +158,7 @@ ES_TEST(test_store_refused__foreign_databases)
     refused_untouched(path, ES_EFORMAT, "no table run");
 }
 
-ES_TEST(test_store_refused__schema_of_the_future)
+ES_TEST(test_store_refused__a_schema_of_the_future_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -170,7 +170,7 @@ ES_TEST(test_store_refused__schema_of_the_future)
 }
 
 /** SQLite's file format, offset 44: above 4 it knows none of it. */
-ES_TEST(test_store_refused__format_of_the_future)
+ES_TEST(test_store_refused__a_format_of_the_future_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;
@@ -182,7 +182,7 @@ ES_TEST(test_store_refused__format_of_the_future)
     free(bytes);
 }
 
-ES_TEST(test_store_refused__what_could_act_on_our_tables)
+ES_TEST(test_store_refused__what_could_act_on_our_tables_is_refused)
 {
     static const struct {
         const char *make, *undo, *words;
@@ -202,7 +202,7 @@ ES_TEST(test_store_refused__what_could_act_on_our_tables)
     }
 }
 
-ES_TEST(test_store_refused__not_other_tables_and_views)
+ES_TEST(test_store_refused__other_tables_and_views_are_allowed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -218,7 +218,7 @@ ES_TEST(test_store_refused__not_other_tables_and_views)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__a_journal_beside)
+ES_TEST(test_store_refused__a_journal_beside_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *journal = es_folder_file(state, "run.db-journal");
@@ -232,7 +232,7 @@ ES_TEST(test_store_refused__a_journal_beside)
 
 /* --- ours, but damaged --------------------------------------------------- */
 
-ES_TEST(test_store_refused__numbers_out_of_bounds)
+ES_TEST(test_store_refused__numbers_out_of_bounds_are_damage)
 {
     static const struct {
         const char *sql, *words;
@@ -285,7 +285,7 @@ static es_status read_all(const char *path)
 
 /* Without a checksum that is the file's end; with one see
  * test_store_checksum.c. */
-ES_TEST(test_store_refused__samples_of_another_length)
+ES_TEST(test_store_refused__samples_of_another_length_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -310,7 +310,7 @@ ES_TEST(test_store_refused__samples_of_another_length)
 }
 
 /* A search in it lands somewhere, and what follows does not increase. */
-ES_TEST(test_store_refused__index_in_the_opposite_order)
+ES_TEST(test_store_refused__an_index_in_the_opposite_order_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
@@ -339,7 +339,7 @@ ES_TEST(test_store_refused__index_in_the_opposite_order)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__too_many_series)
+ES_TEST(test_store_refused__too_many_series_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -353,7 +353,7 @@ ES_TEST(test_store_refused__too_many_series)
     reader_refuses(path, ES_EFORMAT, "has too many series");
 }
 
-ES_TEST(test_store_refused__what_names_no_run)
+ES_TEST(test_store_refused__a_row_of_no_run_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -396,7 +396,7 @@ ES_TEST(test_store_refused__names_are_data)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__steps_of_a_config)
+ES_TEST(test_store_refused__planned_steps_may_be_nonsense)
 {
     static const struct {
         const char *config;
@@ -455,7 +455,7 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
 
 /** An entry of another series in the midst of one: a scan ends there, and a
  *  search from the end says that there is more. */
-ES_TEST(test_store_refused__a_series_that_ends_early)
+ES_TEST(test_store_refused__a_series_that_ends_early_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -476,7 +476,7 @@ ES_TEST(test_store_refused__a_series_that_ends_early)
 
 /** Asked for from below there is a first step, asked for from above there is
  *  no last one. */
-ES_TEST(test_store_refused__steps_out_of_order)
+ES_TEST(test_store_refused__steps_out_of_order_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     float values[6];
@@ -499,7 +499,7 @@ ES_TEST(test_store_refused__steps_out_of_order)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__what_is_no_uuid)
+ES_TEST(test_store_refused__what_is_no_uuid_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -508,7 +508,7 @@ ES_TEST(test_store_refused__what_is_no_uuid)
     reader_refuses(path, ES_EFORMAT, "run 1: uuid is no uuid");
 }
 
-ES_TEST(test_store_refused__series_without_a_name)
+ES_TEST(test_store_refused__a_series_without_a_name_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);

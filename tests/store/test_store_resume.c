@@ -109,7 +109,7 @@ ES_TEST(test_store_resume__resume_cuts_from_its_step)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_resume__resume_from_nothing_or_beyond)
+ES_TEST(test_store_resume__a_run_resumes_from_nothing_or_beyond)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -133,7 +133,7 @@ ES_TEST(test_store_resume__resume_from_nothing_or_beyond)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_resume__resume_of_another_shape)
+ES_TEST(test_store_resume__a_run_of_another_shape_is_not_resumed)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-ES_TEST(test_store_run__names)
+ES_TEST(test_store_run__every_value_has_a_name)
 {
     assert_string_equal(es_run_status_name(ES_RUN_RUNNING), "running");
     assert_string_equal(es_run_status_name(ES_RUN_FINISHED), "finished");
@@ -22,7 +22,7 @@ ES_TEST(test_store_run__names)
     assert_string_equal(es_shape_name((es_shape)7), "unknown");
 }
 
-ES_TEST(test_store_run__values_of_a_shape)
+ES_TEST(test_store_run__a_shape_has_its_number_of_values)
 {
     assert_int_equal(es_shape_values(ES_SHAPE_RUN, 5, 7), 1);
     assert_int_equal(es_shape_values(ES_SHAPE_LAYER, 5, 7), 5);
@@ -30,7 +30,7 @@ ES_TEST(test_store_run__values_of_a_shape)
     assert_int_equal(es_shape_values(ES_SHAPE_HEAD, 4096, 256), ES_MAX_VALUES);
 }
 
-ES_TEST(test_store_run__standard_series)
+ES_TEST(test_store_run__standard_series_have_shape_and_unit)
 {
     es_shape shape;
     const char *unit;
@@ -67,7 +67,7 @@ ES_TEST(test_store_run__uuids_are_version_4_and_new)
     }
 }
 
-ES_TEST(test_store_run__what_is_a_uuid)
+ES_TEST(test_store_run__uuids_are_recognised)
 {
     char made[ES_UUID_SIZE];
     es_assert_ok(es_uuid_make(made));

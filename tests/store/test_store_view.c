@@ -37,7 +37,7 @@ static progress *share_progress(void)
     return p;
 }
 
-/** Writes steps until it is asked to stop; ends without closing. */
+/** Writes steps until a stop is requested; ends without closing. */
 static void write_steps(const char *path, progress *p, int64_t most)
 {
     int64_t run, series;
@@ -146,7 +146,7 @@ ES_TEST(test_store_view__each_look_is_one_state_of_the_run)
 }
 
 /** One reader holds its state; the log outgrows one page of its index. */
-ES_TEST(test_store_view__a_log_of_several_index_pages)
+ES_TEST(test_store_view__a_log_of_several_index_pages_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
@@ -246,7 +246,7 @@ ES_TEST(test_store_view__a_folder_stays_as_it_was)
     }
 }
 
-ES_TEST(test_store_view__a_log_mode_without_a_log)
+ES_TEST(test_store_view__a_file_in_log_mode_needs_no_log)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -350,7 +350,7 @@ ES_TEST(test_store_view__companions_are_plain_files)
     es_reader_close(es_open_reader(path));
 }
 
-ES_TEST(test_store_view__a_lock_file_with_two_names)
+ES_TEST(test_store_view__a_lock_file_with_two_names_is_no_lock)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *victim = es_folder_file(state, "victim");
@@ -364,7 +364,7 @@ ES_TEST(test_store_view__a_lock_file_with_two_names)
     assert_int_equal(n, 8);
 }
 
-ES_TEST(test_store_view__a_log_without_its_run_file)
+ES_TEST(test_store_view__a_log_without_its_run_file_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -379,7 +379,7 @@ ES_TEST(test_store_view__a_log_without_its_run_file)
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
 /** Power failed while the first page was moved into the file. */
-ES_TEST(test_store_view__a_torn_first_page_with_a_whole_log)
+ES_TEST(test_store_view__a_torn_first_page_is_read_from_the_log)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;

@@ -122,7 +122,7 @@ ES_TEST(test_store_writer__every_bit_is_kept)
         "0000C07F"); /* little-endian */
 }
 
-ES_TEST(test_store_writer__one_value)
+ES_TEST(test_store_writer__a_run_of_one_head_is_written)
 {
     const char *path = es_folder_file(state, "run.db");
     const float value = 0.75F;
@@ -212,7 +212,7 @@ ES_TEST(test_store_writer__steps_come_in_any_order)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__wrong_arguments)
+ES_TEST(test_store_writer__wrong_arguments_are_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, other;
@@ -245,7 +245,7 @@ ES_TEST(test_store_writer__wrong_arguments)
     es_writer_abandon(w);
 }
 
-ES_TEST(test_store_writer__wrong_runs)
+ES_TEST(test_store_writer__wrong_runs_are_refused)
 {
     es_writer *w = es_open_writer(es_folder_file(state, "run.db"));
     int64_t run;
@@ -284,7 +284,7 @@ ES_TEST(test_store_writer__wrong_runs)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_writer__series_of_another_shape)
+ES_TEST(test_store_writer__a_series_of_another_shape_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, again;
@@ -305,7 +305,7 @@ ES_TEST(test_store_writer__series_of_another_shape)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__too_many_series)
+ES_TEST(test_store_writer__too_many_series_are_refused)
 {
     int64_t run, series;
     char name[32];
@@ -376,7 +376,7 @@ ES_TEST(test_store_writer__a_refused_sample_spoils_nothing)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__a_failed_one_spoils_all)
+ES_TEST(test_store_writer__a_failure_spoils_its_transaction)
 {
     const char *path = es_folder_file(state, "run.db");
     enum { N = 64 * 64 };

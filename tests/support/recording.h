@@ -1,4 +1,4 @@
-/** What the tests of the recorder share: a folder, values that can be told
+/** What the tests of the recorder share: a folder, values that differ
  *  from all others, and a look into the file that came out. */
 #ifndef ES_TESTS_RECORDING_H
 #define ES_TESTS_RECORDING_H
