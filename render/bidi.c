@@ -132,11 +132,11 @@ static void restore_letters(line *l)
 }
 
 /* Writes what is drawn with a NUL; returns behind it. */
-static char *put(char *to, const line *l)
+static char *put(char *out, const line *l)
 {
-    return to + 1 +
+    return out + 1 +
            fribidi_unicode_to_charset(FRIBIDI_CHAR_SET_UTF8, l->drawn, l->n,
-                                      to);
+                                      out);
 }
 
 es_drawn es_text_turn(const char *clean)

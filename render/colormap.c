@@ -1,3 +1,4 @@
+/* Colours for numbers: the named maps, by linear steps through their tables. */
 #include "render/colormap_internal.h"
 
 #include <math.h>

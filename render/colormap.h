@@ -10,8 +10,8 @@ typedef enum es_colormap {
     ES_COLORMAP_MAGMA,
     /* Blue below the middle, brown above, for differences. Its middle is a
        grey near to the page of the light theme, or of the dark one; both
-       halves have the same lightness, and red-green blind eyes tell them
-       apart. Not among the names: what it is for decides. */
+       halves have the same lightness, and red-green blind eyes distinguish
+       them. Not among the names: what it is for decides. */
     ES_COLORMAP_DIVERGING,
     ES_COLORMAP_DIVERGING_DARK
 } es_colormap;
@@ -24,8 +24,8 @@ es_status es_colormap_parse(es_colormap *out, const char *text) ES_MUST_USE;
  *  those that es_colormap_levels counts, of which one is the middle. */
 es_color es_colormap_at(es_colormap map, double x);
 
-/** How many colours a figure uses: fewer than the eye could tell apart, so
- *  that a palette has room for the edges of letters. */
+/** How many colours a figure uses: fewer than the eye could distinguish, so
+ *  that a palette has entries for the edges of letters. */
 int es_colormap_levels(es_colormap map);
 
 /** Relative luminance in [0,1], alpha ignored. WCAG 2.1. */

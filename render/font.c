@@ -84,7 +84,7 @@ static void load_fonts(void)
               CAIRO_FONT_WEIGHT_BOLD);
 }
 
-cairo_font_face_t *es_font_face(es_weight weight)
+cairo_font_face_t *es_font_face(es_font_weight weight)
 {
     pthread_once(&loaded, load_fonts);
     return fonts[weight].face;
@@ -151,7 +151,7 @@ size_t es_text_clean(char *out, const char *text)
     return length;
 }
 
-double es_drawn_width(const char *drawn, double size, es_weight weight)
+double es_drawn_width(const char *drawn, double size, es_font_weight weight)
 {
     cairo_text_extents_t extents;
     pthread_once(&loaded, load_fonts);
@@ -162,7 +162,7 @@ double es_drawn_width(const char *drawn, double size, es_weight weight)
 }
 
 /* 0 out of memory. */
-static double clean_width(const char *clean, double size, es_weight weight)
+static double clean_width(const char *clean, double size, es_font_weight weight)
 {
     if (!es_text_is_bidi(clean))
         return es_drawn_width(clean, size, weight);
@@ -172,7 +172,7 @@ static double clean_width(const char *clean, double size, es_weight weight)
     return width;
 }
 
-double es_text_width(const char *text, double size, es_weight weight)
+double es_text_width(const char *text, double size, es_font_weight weight)
 {
     char *clean = malloc(es_text_clean(NULL, text) + 1);
     if (!clean)
@@ -194,7 +194,8 @@ static void cut(char *out, const char *clean, size_t n)
     memcpy(out + n, ELLIPSIS, sizeof ELLIPSIS);
 }
 
-char *es_text_fit(const char *text, double width, double size, es_weight weight)
+char *es_text_fit(const char *text, double width, double size,
+                  es_font_weight weight)
 {
     size_t n = es_text_clean(NULL, text);
     char *clean = malloc(n + 1), *out = malloc(n + sizeof ELLIPSIS);

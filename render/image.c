@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-es_color es_image_color(const es_picture *picture, const es_shape *image,
-                        size_t i)
+es_color es_image_color(const es_picture *picture,
+                        const es_picture_shape *image, size_t i)
 {
     es_color color;
     memcpy(&color, picture->text + image->first + i * sizeof color,
@@ -13,7 +13,8 @@ es_color es_image_color(const es_picture *picture, const es_shape *image,
     return color;
 }
 
-const uint8_t *es_image_cells(const es_picture *picture, const es_shape *image)
+const uint8_t *es_image_cells(const es_picture *picture,
+                              const es_picture_shape *image)
 {
     return (const uint8_t *)picture->text + image->first +
            image->n_colors * sizeof(es_color);
@@ -32,7 +33,7 @@ size_t es_image_repeats(double points, size_t n)
 }
 
 cairo_surface_t *es_image_surface(const es_picture *picture,
-                                  const es_shape *image, size_t across,
+                                  const es_picture_shape *image, size_t across,
                                   size_t down)
 {
     size_t n = image->n_columns, n_rows = image->n / n;

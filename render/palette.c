@@ -1,3 +1,8 @@
+/*
+ * The palette of a PNG: every colour that the picture names, exactly, and as
+ * many blends of smoothed edges as 256 entries leave space for, like ones
+ * merged.
+ */
 #include "render/palette_internal.h"
 
 #include <stdlib.h>
@@ -109,7 +114,7 @@ static void name_colors(es_palette *palette, const es_picture *picture)
 {
     name_color(palette, picture->background);
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_shape *shape = &picture->shapes[i];
+        const es_picture_shape *shape = &picture->shapes[i];
         name_color(palette, shape->color);
         name_color(palette, shape->stroke);
         for (size_t k = 0; k < shape->n_colors; k++)
@@ -140,10 +145,11 @@ static uint32_t lattice_key(uint32_t color, uint32_t pitch)
            (uint32_t)c.b / pitch;
 }
 
-/* Sums the blends by their cells; false if there is no room for the cells. */
+/* Sums the blends by their cells; false if there are no entries for the cells.
+ */
 static bool fill_cells(const es_palette *palette, cell *cells, uint32_t pitch)
 {
-    int room = ES_PALETTE_MAX - palette->n_entries;
+    int n_free = ES_PALETTE_MAX - palette->n_entries;
     memset(cells, 0, N_CELLS * sizeof *cells);
     for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
         if (!palette->keys[slot] || palette->named[slot])
@@ -151,7 +157,7 @@ static bool fill_cells(const es_palette *palette, cell *cells, uint32_t pitch)
         uint32_t color = palette->keys[slot] - 1;
         uint32_t key = lattice_key(color, pitch);
         cell *c = cell_of(cells, key);
-        if (!c->key && room-- == 0)
+        if (!c->key && n_free-- == 0)
             return false;
         c->key = key + 1;
         uint64_t n = palette->counts[slot];

@@ -1,3 +1,7 @@
+/*
+ * The display list: figures append shapes, which are checked and copied here,
+ * so that devices need no checks. Out of memory is remembered until the end.
+ */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -45,22 +49,22 @@ void es_picture_free(es_picture *picture)
 }
 
 /*
- * Room for n more elements of a growing array. Returns the array, which may
+ * Capacity for n more elements of a growing array. Returns the array, which may
  * have moved, or NULL with `failed` set.
  */
-static void *grow(es_picture *picture, void *array, size_t *room, size_t used,
-                  size_t n, size_t size)
+static void *grow(es_picture *picture, void *array, size_t *capacity,
+                  size_t used, size_t n, size_t size)
 {
     size_t needed;
     if (picture->failed)
         return NULL;
     if (es_size_add(&needed, used, n)) {
-        if (needed <= *room)
+        if (needed <= *capacity)
             return array;
-        size_t wanted = needed / 2 > *room ? needed : needed + *room;
+        size_t wanted = needed / 2 > *capacity ? needed : needed + *capacity;
         void *grown = es_resize(array, wanted, size);
         if (grown) {
-            *room = wanted;
+            *capacity = wanted;
             return grown;
         }
     }
@@ -68,10 +72,11 @@ static void *grow(es_picture *picture, void *array, size_t *room, size_t used,
     return NULL;
 }
 
-static void append(es_picture *picture, es_shape shape)
+static void append(es_picture *picture, es_picture_shape shape)
 {
-    es_shape *shapes = grow(picture, picture->shapes, &picture->shapes_room,
-                            picture->n_shapes, 1, sizeof *shapes);
+    es_picture_shape *shapes =
+        grow(picture, picture->shapes, &picture->shapes_capacity,
+             picture->n_shapes, 1, sizeof *shapes);
     if (!shapes)
         return;
     picture->shapes = shapes;
@@ -93,7 +98,7 @@ static bool settle_length(double *x)
     return settle(x) && *x > 0;
 }
 
-static void append_area(es_picture *picture, es_shape shape)
+static void append_area(es_picture *picture, es_picture_shape shape)
 {
     if (settle(&shape.x) && settle(&shape.y) && settle_length(&shape.width) &&
         settle_length(&shape.height))
@@ -103,37 +108,37 @@ static void append_area(es_picture *picture, es_shape shape)
 void es_picture_rect(es_picture *picture, double x, double y, double width,
                      double height, es_color fill)
 {
-    append_area(picture, (es_shape){.kind = ES_SHAPE_RECT,
-                                    .x = x,
-                                    .y = y,
-                                    .width = width,
-                                    .height = height,
-                                    .color = fill});
+    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_RECT,
+                                            .x = x,
+                                            .y = y,
+                                            .width = width,
+                                            .height = height,
+                                            .color = fill});
 }
 
 void es_picture_frame(es_picture *picture, double x, double y, double width,
                       double height, double line_width, es_color stroke)
 {
     if (settle_length(&line_width))
-        append_area(picture, (es_shape){.kind = ES_SHAPE_FRAME,
-                                        .x = x,
-                                        .y = y,
-                                        .width = width,
-                                        .height = height,
-                                        .size = line_width,
-                                        .color = stroke});
+        append_area(picture, (es_picture_shape){.kind = ES_SHAPE_FRAME,
+                                                .x = x,
+                                                .y = y,
+                                                .width = width,
+                                                .height = height,
+                                                .size = line_width,
+                                                .color = stroke});
 }
 
 void es_picture_hatch(es_picture *picture, double x, double y, double width,
                       double height, es_color fill, es_color stroke)
 {
-    append_area(picture, (es_shape){.kind = ES_SHAPE_HATCH,
-                                    .x = x,
-                                    .y = y,
-                                    .width = width,
-                                    .height = height,
-                                    .color = fill,
-                                    .stroke = stroke});
+    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_HATCH,
+                                            .x = x,
+                                            .y = y,
+                                            .width = width,
+                                            .height = height,
+                                            .color = fill,
+                                            .stroke = stroke});
 }
 
 void es_picture_line(es_picture *picture, double x0, double y0, double x1,
@@ -149,18 +154,18 @@ void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
     if (!(settle(&x0) && settle(&y0) && settle(&x1) && settle(&y1) &&
           settle_length(&line_width) && settle(&dash)))
         return;
-    append(picture, (es_shape){.kind = ES_SHAPE_LINE,
-                               .x = x0,
-                               .y = y0,
-                               .width = x1 - x0,
-                               .height = y1 - y0,
-                               .size = line_width,
-                               .dash = dash,
-                               .color = stroke});
+    append(picture, (es_picture_shape){.kind = ES_SHAPE_LINE,
+                                       .x = x0,
+                                       .y = y0,
+                                       .width = x1 - x0,
+                                       .height = y1 - y0,
+                                       .size = line_width,
+                                       .dash = dash,
+                                       .color = stroke});
 }
 
 /* Copies n pairs; a pair that is not finite becomes a pair of NaN. */
-static void append_pairs(es_picture *picture, es_shape shape,
+static void append_pairs(es_picture *picture, es_picture_shape shape,
                          const double *pairs, size_t n)
 {
     size_t count;
@@ -168,8 +173,9 @@ static void append_pairs(es_picture *picture, es_shape shape,
         picture->failed = true;
         return;
     }
-    double *numbers = grow(picture, picture->numbers, &picture->numbers_room,
-                           picture->n_numbers, count, sizeof *pairs);
+    double *numbers =
+        grow(picture, picture->numbers, &picture->numbers_capacity,
+             picture->n_numbers, count, sizeof *pairs);
     if (!numbers)
         return;
     picture->numbers = numbers;
@@ -191,9 +197,9 @@ void es_picture_polyline(es_picture *picture, const double *points, size_t n,
 {
     if (n > 0 && settle_length(&line_width))
         append_pairs(picture,
-                     (es_shape){.kind = ES_SHAPE_POLYLINE,
-                                .size = line_width,
-                                .color = stroke},
+                     (es_picture_shape){.kind = ES_SHAPE_POLYLINE,
+                                        .size = line_width,
+                                        .color = stroke},
                      points, n);
 }
 
@@ -203,7 +209,7 @@ void es_picture_spans(es_picture *picture, double x, double column,
     if (n > 0 && settle(&x) && settle_length(&column))
         append_pairs(
             picture,
-            (es_shape){
+            (es_picture_shape){
                 .kind = ES_SHAPE_SPANS, .x = x, .size = column, .color = fill},
             spans, n);
 }
@@ -211,12 +217,12 @@ void es_picture_spans(es_picture *picture, double x, double column,
 #define MOST_COLORS 256
 #define MOST_CELLS 32767 /* on a side: what Cairo's surfaces hold */
 
-/* Cells beyond the colours become colour 0, so that no device need ask. */
-static void copy_cells(char *to, const uint8_t *cells, size_t n,
+/* Cells beyond the colours become colour 0, so that no device has to check. */
+static void copy_cells(char *out, const uint8_t *cells, size_t n,
                        size_t n_colors)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = (char)(cells[i] < n_colors ? cells[i] : 0);
+        out[i] = (char)(cells[i] < n_colors ? cells[i] : 0);
 }
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
@@ -227,23 +233,23 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
         n_rows > MOST_CELLS || !n_colors || n_colors > MOST_COLORS)
         return;
     size_t n = n_columns * n_rows, n_palette = n_colors * sizeof *palette;
-    char *text = grow(picture, picture->text, &picture->text_room,
+    char *text = grow(picture, picture->text, &picture->text_capacity,
                       picture->n_text, n_palette + n, 1);
     if (!text)
         return;
     picture->text = text;
     memcpy(text + picture->n_text, palette, n_palette);
     copy_cells(text + picture->n_text + n_palette, cells, n, n_colors);
-    append_area(picture, (es_shape){.kind = ES_SHAPE_IMAGE,
-                                    .x = x,
-                                    .y = y,
-                                    .width = width,
-                                    .height = height,
-                                    .color = palette[0],
-                                    .n_columns = n_columns,
-                                    .n_colors = n_colors,
-                                    .first = picture->n_text,
-                                    .n = n});
+    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_IMAGE,
+                                            .x = x,
+                                            .y = y,
+                                            .width = width,
+                                            .height = height,
+                                            .color = palette[0],
+                                            .n_columns = n_columns,
+                                            .n_colors = n_colors,
+                                            .first = picture->n_text,
+                                            .n = n});
     picture->n_text += n_palette + n;
 }
 
@@ -251,17 +257,17 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill)
 {
     if (settle(&x) && settle(&y) && settle_length(&radius))
-        append(picture, (es_shape){.kind = ES_SHAPE_DOT,
-                                   .x = x,
-                                   .y = y,
-                                   .size = radius,
-                                   .color = fill});
+        append(picture, (es_picture_shape){.kind = ES_SHAPE_DOT,
+                                           .x = x,
+                                           .y = y,
+                                           .size = radius,
+                                           .color = fill});
 }
 
 /* Copies n bytes, NUL included; where they begin, or 0 with `failed` set. */
 static size_t append_string(es_picture *picture, const char *string, size_t n)
 {
-    char *grown = grow(picture, picture->text, &picture->text_room,
+    char *grown = grow(picture, picture->text, &picture->text_capacity,
                        picture->n_text, n, 1);
     if (!grown)
         return 0;
@@ -271,7 +277,8 @@ static size_t append_string(es_picture *picture, const char *string, size_t n)
     return picture->n_text - n;
 }
 
-static void append_text(es_picture *picture, es_shape shape, const char *clean)
+static void append_text(es_picture *picture, es_picture_shape shape,
+                        const char *clean)
 {
     shape.n = strlen(clean) + 1;
     shape.first = shape.drawn = append_string(picture, clean, shape.n);
@@ -288,7 +295,7 @@ static void append_text(es_picture *picture, es_shape shape, const char *clean)
 }
 
 void es_picture_text(es_picture *picture, double x, double y, double size,
-                     es_align align, es_weight weight, double degrees,
+                     es_align align, es_font_weight weight, double degrees,
                      es_color color, const char *text)
 {
     if (!(settle(&x) && settle(&y) && settle_length(&size) &&
@@ -302,14 +309,14 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
     }
     es_text_clean(clean, text);
     append_text(picture,
-                (es_shape){.kind = ES_SHAPE_TEXT,
-                           .x = x,
-                           .y = y,
-                           .size = size,
-                           .align = align,
-                           .weight = weight,
-                           .degrees = degrees,
-                           .color = color},
+                (es_picture_shape){.kind = ES_SHAPE_TEXT,
+                                   .x = x,
+                                   .y = y,
+                                   .size = size,
+                                   .align = align,
+                                   .weight = weight,
+                                   .degrees = degrees,
+                                   .color = color},
                 clean);
     free(clean);
 }
@@ -317,19 +324,19 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
 void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height)
 {
-    append_area(picture, (es_shape){.kind = ES_SHAPE_CLIP,
-                                    .x = x,
-                                    .y = y,
-                                    .width = width,
-                                    .height = height});
+    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_CLIP,
+                                            .x = x,
+                                            .y = y,
+                                            .width = width,
+                                            .height = height});
 }
 
 void es_picture_unclip(es_picture *picture)
 {
-    append(picture, (es_shape){.kind = ES_SHAPE_UNCLIP});
+    append(picture, (es_picture_shape){.kind = ES_SHAPE_UNCLIP});
 }
 
-static void zoom_shape(es_shape *shape, double factor)
+static void zoom_shape(es_picture_shape *shape, double factor)
 {
     shape->x *= factor;
     shape->y *= factor;

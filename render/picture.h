@@ -21,7 +21,7 @@ typedef enum es_align {
     ES_ALIGN_END
 } es_align;
 
-typedef enum es_weight { ES_WEIGHT_NORMAL, ES_WEIGHT_BOLD } es_weight;
+typedef enum es_font_weight { ES_WEIGHT_NORMAL, ES_WEIGHT_BOLD } es_font_weight;
 
 typedef struct es_picture es_picture;
 
@@ -88,7 +88,7 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
                       size_t n_rows, const es_color *palette, size_t n_colors);
 /** (x, y) is on the baseline; `degrees` turns counter-clockwise about it. */
 void es_picture_text(es_picture *picture, double x, double y, double size,
-                     es_align align, es_weight weight, double degrees,
+                     es_align align, es_font_weight weight, double degrees,
                      es_color color, const char *text);
 /** Everything until unclip is cut at the rectangle. Not nested. */
 void es_picture_clip(es_picture *picture, double x, double y, double width,
@@ -104,17 +104,17 @@ es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
 
 /** Advance width in points of `text` at `size`, drawn as es_picture_text
  *  draws it; 0 if memory runs out. Any thread. */
-double es_text_width(const char *text, double size, es_weight weight);
+double es_text_width(const char *text, double size, es_font_weight weight);
 
 /**
  * The longest beginning of `text` that is at most `width` points wide,
- * with an ellipsis if anything is left out; "" if not even that has room.
+ * with an ellipsis if anything is left out; "" if not even that fits.
  * The beginning is what is read first, at the right of right-to-left text.
  *
  * Returns a new string for the caller to free, or NULL out of memory.
  */
 char *es_text_fit(const char *text, double width, double size,
-                  es_weight weight) ES_MUST_USE;
+                  es_font_weight weight) ES_MUST_USE;
 
 typedef enum es_format {
     ES_FORMAT_PNG,

@@ -20,7 +20,7 @@ typedef enum es_shape_kind {
 } es_shape_kind;
 
 /** Every number is finite; a NaN exists only among numbers[], as a gap. */
-typedef struct es_shape {
+typedef struct es_picture_shape {
     es_shape_kind kind;
     es_color color;       /* fill, or stroke where nothing is filled */
     es_color stroke;      /* of a hatching */
@@ -30,22 +30,22 @@ typedef struct es_shape {
     double dash;          /* of a line; 0: solid */
     double degrees;       /* of a text */
     es_align align;
-    es_weight weight;
+    es_font_weight weight;
     size_t first, n; /* pairs of numbers, or bytes of text with the NUL */
     size_t n_columns, n_colors; /* of an image: bytes of its colours, four
                                    each, then of its n cells, at `first` */
     size_t drawn;  /* of a text: `first`, or where its es_drawn begins */
     bool leftward; /* of a text; see es_drawn */
-} es_shape;
+} es_picture_shape;
 
 struct es_picture {
     double width, height;
     es_color background;
-    es_shape *shapes;
+    es_picture_shape *shapes;
     double *numbers; /* of polylines and spans */
     char *text;
     size_t n_shapes, n_numbers, n_text;
-    size_t shapes_room, numbers_room, text_room;
+    size_t shapes_capacity, numbers_capacity, text_capacity;
     bool failed; /* an append ran out of memory */
 };
 
@@ -75,7 +75,7 @@ cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
 
 /** DejaVu Sans, or what stands in for it; borrowed; NULL if it could not be
  *  loaded. Any thread. */
-cairo_font_face_t *es_font_face(es_weight weight);
+cairo_font_face_t *es_font_face(es_font_weight weight);
 
 /** Smooth edges, and metrics that do not depend on the size in pixels.
  *  For the caller to destroy. */
@@ -86,7 +86,7 @@ cairo_font_options_t *es_font_options(void);
  * the like) and what is not UTF-8.
  *
  * Returns the length without the NUL; writes nothing if out is NULL.
- * out needs room for 3 * strlen(text) + 1 bytes.
+ * out holds 3 * strlen(text) + 1 bytes.
  */
 size_t es_text_clean(char *out, const char *text);
 
@@ -111,9 +111,10 @@ typedef struct es_drawn {
 es_drawn es_text_turn(const char *clean) ES_MUST_USE;
 
 /** The colours of an image, and its cells. Borrowed. */
-es_color es_image_color(const es_picture *picture, const es_shape *image,
-                        size_t i);
-const uint8_t *es_image_cells(const es_picture *picture, const es_shape *image);
+es_color es_image_color(const es_picture *picture,
+                        const es_picture_shape *image, size_t i);
+const uint8_t *es_image_cells(const es_picture *picture,
+                              const es_picture_shape *image);
 
 /** How many pixels a vector file's image has for a cell, of n along `points`:
  *  viewers that smooth blur an edge by a pixel, and of these there are several
@@ -123,11 +124,11 @@ size_t es_image_repeats(double points, size_t n);
 /** The image with across x down pixels for each cell; for the caller to
  * destroy; it has an error if memory runs out. */
 cairo_surface_t *es_image_surface(const es_picture *picture,
-                                  const es_shape *image, size_t across,
+                                  const es_picture_shape *image, size_t across,
                                   size_t down);
 
 /** Advance width of characters as they are drawn; 0 without a font. */
-double es_drawn_width(const char *drawn, double size, es_weight weight);
+double es_drawn_width(const char *drawn, double size, es_font_weight weight);
 
 /** Writers of the formats; as es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,

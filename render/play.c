@@ -1,3 +1,7 @@
+/*
+ * Plays a display list on a Cairo context: for PNG with edges on the pixel
+ * grid, for PDF in points.
+ */
 #include "render/picture_internal.h"
 
 #include <math.h>
@@ -38,21 +42,21 @@ static double whole_pixels(const player *p, double line_width)
     return fmax(1, round(line_width * p->scale)) / p->scale;
 }
 
-static void outline(const player *p, const es_shape *s)
+static void outline(const player *p, const es_picture_shape *s)
 {
     double x0 = edge(p, s->x), x1 = edge(p, s->x + s->width);
     double y0 = edge(p, s->y), y1 = edge(p, s->y + s->height);
     cairo_rectangle(p->cr, x0, y0, x1 - x0, y1 - y0);
 }
 
-static void play_rect(const player *p, const es_shape *s)
+static void play_rect(const player *p, const es_picture_shape *s)
 {
     use_color(p->cr, s->color);
     outline(p, s);
     cairo_fill(p->cr);
 }
 
-static void play_frame(const player *p, const es_shape *s)
+static void play_frame(const player *p, const es_picture_shape *s)
 {
     double x0 = middle(p, s->x, s->size);
     double x1 = middle(p, s->x + s->width, s->size);
@@ -66,7 +70,7 @@ static void play_frame(const player *p, const es_shape *s)
 
 /* The lines x + y = k * spacing across the page, so that the hatchings of
  * neighbours run on. */
-static void play_hatch(const player *p, const es_shape *s)
+static void play_hatch(const player *p, const es_picture_shape *s)
 {
     const double spacing = ES_HATCH_SPACING;
     double last = s->x + s->width + s->y + s->height;
@@ -84,7 +88,7 @@ static void play_hatch(const player *p, const es_shape *s)
     cairo_restore(p->cr);
 }
 
-static void play_line(const player *p, const es_shape *s)
+static void play_line(const player *p, const es_picture_shape *s)
 {
     double x0 = s->x, x1 = s->x + s->width;
     double y0 = s->y, y1 = s->y + s->height;
@@ -105,7 +109,7 @@ static void play_line(const player *p, const es_shape *s)
     cairo_set_dash(p->cr, NULL, 0, 0);
 }
 
-static void play_polyline(const player *p, const es_shape *s)
+static void play_polyline(const player *p, const es_picture_shape *s)
 {
     const double *points = p->picture->numbers + s->first;
     bool down = false;
@@ -128,7 +132,7 @@ static void play_polyline(const player *p, const es_shape *s)
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-static void play_bars(const player *p, const es_shape *s)
+static void play_bars(const player *p, const es_picture_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
     for (size_t i = 0; i < s->n; i++) {
@@ -144,8 +148,8 @@ static void play_bars(const player *p, const es_shape *s)
 }
 
 /* The outline of spans [from, to): along the tops, back along the bottoms. */
-static void outline_spans(const player *p, const es_shape *s, size_t from,
-                          size_t to)
+static void outline_spans(const player *p, const es_picture_shape *s,
+                          size_t from, size_t to)
 {
     const double *spans = p->picture->numbers + s->first;
     double left = s->x + (double)from * s->size;
@@ -162,7 +166,7 @@ static void outline_spans(const player *p, const es_shape *s, size_t from,
     cairo_close_path(p->cr);
 }
 
-static void play_outlines(const player *p, const es_shape *s)
+static void play_outlines(const player *p, const es_picture_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
     for (size_t from = 0, to; from < s->n; from = to + 1) {
@@ -175,7 +179,7 @@ static void play_outlines(const player *p, const es_shape *s)
 
 /* Bar by bar where there are pixels: several times as fast as one path. An
  * outline where there are none: a third of the size, and without seams. */
-static void play_spans(const player *p, const es_shape *s)
+static void play_spans(const player *p, const es_picture_shape *s)
 {
     use_color(p->cr, s->color);
     if (p->scale > 0)
@@ -184,7 +188,7 @@ static void play_spans(const player *p, const es_shape *s)
         play_outlines(p, s);
 }
 
-static void play_dot(const player *p, const es_shape *s)
+static void play_dot(const player *p, const es_picture_shape *s)
 {
     use_color(p->cr, s->color);
     cairo_new_sub_path(p->cr);
@@ -230,7 +234,7 @@ static void show_turned(cairo_t *cr, const char *drawn)
 }
 
 /* Each cell is as it is named: no filter blends neighbours. */
-static void play_image(const player *p, const es_shape *s)
+static void play_image(const player *p, const es_picture_shape *s)
 {
     double x = edge(p, s->x), y = edge(p, s->y);
     double width = edge(p, s->x + s->width) - x;
@@ -254,7 +258,7 @@ static void play_image(const player *p, const es_shape *s)
     cairo_surface_destroy(surface);
 }
 
-static void play_text(const player *p, const es_shape *s)
+static void play_text(const player *p, const es_picture_shape *s)
 {
     static const double before[] = {
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
@@ -277,14 +281,14 @@ static void play_text(const player *p, const es_shape *s)
     cairo_new_path(p->cr); /* show_text leaves a current point */
 }
 
-static void play_clip(const player *p, const es_shape *s)
+static void play_clip(const player *p, const es_picture_shape *s)
 {
     cairo_reset_clip(p->cr);
     outline(p, s);
     cairo_clip(p->cr);
 }
 
-static void play_unclip(const player *p, const es_shape *s)
+static void play_unclip(const player *p, const es_picture_shape *s)
 {
     (void)s;
     cairo_reset_clip(p->cr);
@@ -293,7 +297,7 @@ static void play_unclip(const player *p, const es_shape *s)
 cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
                                double scale)
 {
-    static void (*const plays[])(const player *, const es_shape *) = {
+    static void (*const plays[])(const player *, const es_picture_shape *) = {
         [ES_SHAPE_RECT] = play_rect,         [ES_SHAPE_FRAME] = play_frame,
         [ES_SHAPE_HATCH] = play_hatch,       [ES_SHAPE_LINE] = play_line,
         [ES_SHAPE_POLYLINE] = play_polyline, [ES_SHAPE_SPANS] = play_spans,

@@ -1,3 +1,4 @@
+/* Writes a picture in a format: chooses the writer and checks the size. */
 #include "render/picture_internal.h"
 
 #include <errno.h>

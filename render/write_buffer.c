@@ -1,3 +1,4 @@
+/* A growing buffer of bytes for the writers. */
 #include "render/write_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -8,17 +9,18 @@
 #include <string.h>
 
 /* Room for n more bytes; false, with `failed` set, if there is none. */
-static bool make_room(es_buffer *b, size_t n)
+static bool reserve(es_buffer *b, size_t n)
 {
     size_t needed;
     if (!b->failed && es_size_add(&needed, b->n, n)) {
-        if (needed <= b->room)
+        if (needed <= b->capacity)
             return true;
-        size_t wanted = needed / 2 > b->room ? needed : needed + b->room;
+        size_t wanted =
+            needed / 2 > b->capacity ? needed : needed + b->capacity;
         char *grown = es_resize(b->data, wanted, 1);
         if (grown) {
             b->data = grown;
-            b->room = wanted;
+            b->capacity = wanted;
             return true;
         }
     }
@@ -28,7 +30,7 @@ static bool make_room(es_buffer *b, size_t n)
 
 void es_buffer_add(es_buffer *b, const char *data, size_t n)
 {
-    if (!make_room(b, n))
+    if (!reserve(b, n))
         return;
     memcpy(b->data + b->n, data, n);
     b->n += n;
@@ -45,7 +47,7 @@ void es_buffer_xml(es_buffer *b, const char *clean)
     size_t most = 0;
     if (!es_size_mul(&most, strlen(clean) + 1, longest))
         b->failed = true;
-    if (make_room(b, most))
+    if (reserve(b, most))
         b->n += es_text_escape(b->data + b->n, most, clean, ES_ESCAPE_XML);
 }
 

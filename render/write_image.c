@@ -29,16 +29,17 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static void repeat_row(uint8_t *to, const uint8_t *cells, size_t n,
+static void repeat_row(uint8_t *row, const uint8_t *cells, size_t n,
                        size_t times)
 {
-    for (size_t i = 0; i < n; i++, to += times)
-        memset(to, cells[i], times);
+    for (size_t i = 0; i < n; i++, row += times)
+        memset(row, cells[i], times);
 }
 
 static void write_header(png_structp png, png_infop info,
-                         const es_picture *picture, const es_shape *image,
-                         size_t width, size_t height)
+                         const es_picture *picture,
+                         const es_picture_shape *image, size_t width,
+                         size_t height)
 {
     png_color colors[PNG_MAX_PALETTE_LENGTH];
     for (size_t i = 0; i < image->n_colors; i++) {
@@ -54,7 +55,7 @@ static void write_header(png_structp png, png_infop info,
 }
 
 static void encode(png_structp png, png_infop info, const es_picture *picture,
-                   const es_shape *image, uint8_t *row)
+                   const es_picture_shape *image, uint8_t *row)
 {
     const uint8_t *cells = es_image_cells(picture, image);
     size_t n = image->n_columns, n_rows = image->n / n;
@@ -89,7 +90,7 @@ static void add_base64(es_buffer *to, const unsigned char *bytes, size_t n)
 }
 
 void es_buffer_image(es_buffer *buffer, const es_picture *picture,
-                     const es_shape *image)
+                     const es_picture_shape *image)
 {
     es_buffer bytes = {0};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &bytes,

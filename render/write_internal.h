@@ -8,7 +8,7 @@
  *  reports it. */
 typedef struct es_buffer {
     char *data; /* for the owner to free */
-    size_t n, room;
+    size_t n, capacity;
     bool failed; /* memory has run out */
 } es_buffer;
 
@@ -29,7 +29,7 @@ void es_buffer_clean(es_buffer *buffer, const char *text, bool xml);
 
 /** Adds an image of the picture as a PNG, in base 64. */
 void es_buffer_image(es_buffer *buffer, const es_picture *picture,
-                     const es_shape *image);
+                     const es_picture_shape *image);
 
 /** Adds "key: value" lines of all notes but the title, which has a place of
  *  its own in every format. */

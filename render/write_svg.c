@@ -50,7 +50,7 @@ static void length(svg *s, const char *name, double x)
 }
 
 /* `what` is fill or stroke. */
-static void color(svg *s, const char *what, es_color c)
+static void color(svg *s, const char *attribute, es_color c)
 {
     static const char digits[] = "0123456789abcdef";
     const uint8_t channels[] = {c.r, c.g, c.b};
@@ -63,12 +63,12 @@ static void color(svg *s, const char *what, es_color c)
     }
     memcpy(to, "\"", 2);
     text(s, " ");
-    text(s, what);
+    text(s, attribute);
     text(s, hex);
     if (c.a == 255)
         return;
     text(s, " ");
-    text(s, what);
+    text(s, attribute);
     text(s, "-opacity=\"");
     number(s, c.a / 255.0);
     text(s, "\"");
@@ -82,7 +82,7 @@ static void area(svg *s, double x, double y, double width, double height)
     length(s, "height", rounded(y + height) - rounded(y));
 }
 
-static void write_rect(svg *s, const es_shape *shape)
+static void write_rect(svg *s, const es_picture_shape *shape)
 {
     text(s, "<rect");
     area(s, shape->x, shape->y, shape->width, shape->height);
@@ -90,7 +90,7 @@ static void write_rect(svg *s, const es_shape *shape)
     text(s, "/>\n");
 }
 
-static void write_frame(svg *s, const es_shape *shape)
+static void write_frame(svg *s, const es_picture_shape *shape)
 {
     text(s, "<rect");
     area(s, shape->x, shape->y, shape->width, shape->height);
@@ -142,7 +142,8 @@ static void line_to(pen *p, double x, double y)
 
 /* The lines x + y = k * spacing, so that the hatchings of neighbours run on.
  * They end as far inside as their square ends reach out. */
-static void hatch_lines(svg *s, const es_shape *shape, double line_width)
+static void hatch_lines(svg *s, const es_picture_shape *shape,
+                        double line_width)
 {
     const double spacing = ES_HATCH_SPACING, inside = line_width / sqrt(8);
     double left = fmax(shape->x, 0) + inside, top = fmax(shape->y, 0) + inside;
@@ -160,7 +161,7 @@ static void hatch_lines(svg *s, const es_shape *shape, double line_width)
     }
 }
 
-static void write_hatch(svg *s, const es_shape *shape)
+static void write_hatch(svg *s, const es_picture_shape *shape)
 {
     write_rect(s, shape);
     text(s, "<path fill=\"none\"");
@@ -171,7 +172,7 @@ static void write_hatch(svg *s, const es_shape *shape)
     text(s, "\"/>\n");
 }
 
-static void write_line(svg *s, const es_shape *shape)
+static void write_line(svg *s, const es_picture_shape *shape)
 {
     text(s, "<line");
     attribute(s, "x1", shape->x);
@@ -187,7 +188,7 @@ static void write_line(svg *s, const es_shape *shape)
 
 /* Points closer than the rounding are one; the first after a move is kept,
  * for its round ends make it a dot. */
-static void write_polyline(svg *s, const es_shape *shape)
+static void write_polyline(svg *s, const es_picture_shape *shape)
 {
     const double *points = s->picture->numbers + shape->first;
     pen p = {.s = s};
@@ -210,7 +211,8 @@ static void write_polyline(svg *s, const es_shape *shape)
 }
 
 /* The outline of spans [from, to): along the tops, back along the bottoms. */
-static void outline_spans(svg *s, const es_shape *shape, size_t from, size_t to)
+static void outline_spans(svg *s, const es_picture_shape *shape, size_t from,
+                          size_t to)
 {
     const double *spans = s->picture->numbers + shape->first;
     double left = shape->x + (double)from * shape->size;
@@ -228,7 +230,7 @@ static void outline_spans(svg *s, const es_shape *shape, size_t from, size_t to)
     text(s, "z");
 }
 
-static void write_spans(svg *s, const es_shape *shape)
+static void write_spans(svg *s, const es_picture_shape *shape)
 {
     const double *spans = s->picture->numbers + shape->first;
     text(s, "<path");
@@ -242,7 +244,7 @@ static void write_spans(svg *s, const es_shape *shape)
     text(s, "\"/>\n");
 }
 
-static void write_dot(svg *s, const es_shape *shape)
+static void write_dot(svg *s, const es_picture_shape *shape)
 {
     text(s, "<circle");
     attribute(s, "cx", shape->x);
@@ -253,7 +255,7 @@ static void write_dot(svg *s, const es_shape *shape)
 }
 
 /* A PNG within. The name space is said here: most pictures need none. */
-static void write_image(svg *s, const es_shape *shape)
+static void write_image(svg *s, const es_picture_shape *shape)
 {
     text(s, "<image xmlns:xlink=\"http://www.w3.org/1999/xlink\"");
     area(s, shape->x, shape->y, shape->width, shape->height);
@@ -264,7 +266,7 @@ static void write_image(svg *s, const es_shape *shape)
     text(s, "\"/>\n");
 }
 
-static void turn(svg *s, const es_shape *shape)
+static void turn(svg *s, const es_picture_shape *shape)
 {
     text(s, " transform=\"rotate(");
     number(s, -shape->degrees);
@@ -276,7 +278,7 @@ static void turn(svg *s, const es_shape *shape)
 }
 
 /* Where text runs leftward, "start" is at its right. */
-static void anchor(svg *s, const es_shape *shape)
+static void anchor(svg *s, const es_picture_shape *shape)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"",
                                           " text-anchor=\"end\""};
@@ -286,8 +288,8 @@ static void anchor(svg *s, const es_shape *shape)
         text(s, " direction=\"rtl\"");
 }
 
-/* With textLength a font of other widths takes the same room. */
-static void write_text(svg *s, const es_shape *shape)
+/* With textLength a font of other widths takes the same width. */
+static void write_text(svg *s, const es_picture_shape *shape)
 {
     const char *strings = s->picture->text;
     double width =
@@ -311,7 +313,7 @@ static void write_text(svg *s, const es_shape *shape)
     text(s, "</text>\n");
 }
 
-static void write_unclip(svg *s, const es_shape *shape)
+static void write_unclip(svg *s, const es_picture_shape *shape)
 {
     (void)shape;
     if (s->clipped)
@@ -321,7 +323,7 @@ static void write_unclip(svg *s, const es_shape *shape)
 
 /* Named by where it is: pictures may end up in one document, and then the
  * same name has to mean the same. */
-static void clip_name(svg *s, const es_shape *shape)
+static void clip_name(svg *s, const es_picture_shape *shape)
 {
     const double sides[] = {shape->x, shape->y, shape->width, shape->height};
     text(s, "clip");
@@ -331,9 +333,10 @@ static void clip_name(svg *s, const es_shape *shape)
     }
 }
 
-static bool is_defined(const svg *s, const es_shape *shape)
+static bool is_defined(const svg *s, const es_picture_shape *shape)
 {
-    for (const es_shape *earlier = shape; earlier-- > s->picture->shapes;)
+    for (const es_picture_shape *earlier = shape;
+         earlier-- > s->picture->shapes;)
         if (earlier->kind == ES_SHAPE_CLIP && earlier->x == shape->x &&
             earlier->y == shape->y && earlier->width == shape->width &&
             earlier->height == shape->height)
@@ -341,7 +344,7 @@ static bool is_defined(const svg *s, const es_shape *shape)
     return false;
 }
 
-static void write_clip(svg *s, const es_shape *shape)
+static void write_clip(svg *s, const es_picture_shape *shape)
 {
     write_unclip(s, shape);
     if (!is_defined(s, shape)) {
@@ -398,7 +401,7 @@ static void write_background(svg *s)
 
 static void write_shapes(svg *s)
 {
-    static void (*const writes[])(svg *, const es_shape *) = {
+    static void (*const writes[])(svg *, const es_picture_shape *) = {
         [ES_SHAPE_RECT] = write_rect,         [ES_SHAPE_FRAME] = write_frame,
         [ES_SHAPE_HATCH] = write_hatch,       [ES_SHAPE_LINE] = write_line,
         [ES_SHAPE_POLYLINE] = write_polyline, [ES_SHAPE_SPANS] = write_spans,

@@ -41,16 +41,16 @@ static double percent_of(const es_bands *bands, size_t group)
                : NAN;
 }
 
-static void print_share(shares *to, size_t group, double percent)
+static void print_share(shares *out, size_t group, double percent)
 {
     bool whole = percent == floor(percent);
     if (isnan(percent)) {
-        snprintf(to->texts[group], SHARE_MAX, "n/a");
-        snprintf(to->briefs[group], SHARE_MAX, "-");
+        snprintf(out->texts[group], SHARE_MAX, "n/a");
+        snprintf(out->briefs[group], SHARE_MAX, "-");
         return;
     }
-    snprintf(to->texts[group], SHARE_MAX, "%.*f%%", whole ? 0 : 1, percent);
-    snprintf(to->briefs[group], SHARE_MAX, "%.0f", percent);
+    snprintf(out->texts[group], SHARE_MAX, "%.*f%%", whole ? 0 : 1, percent);
+    snprintf(out->briefs[group], SHARE_MAX, "%.0f", percent);
 }
 
 static void make_bars(es_bar *bars, shares *texts, const es_drawing *drawing,

@@ -15,7 +15,7 @@ typedef struct factor {
     double value;
 } factor;
 
-static es_status take(void *user, const es_config_member *member)
+static es_status read_factor(void *user, const es_config_member *member)
 {
     factor *f = user;
     if (strcmp(member->key, f->key) == 0 && member->number >= 1 &&
@@ -41,7 +41,7 @@ static es_status read_run(es_run_info *info, factor *f,
     if ((status = es_source_open(reader, run)) < 0 ||
         (status = es_reader_run(*reader, run->number - 1, info)) < 0)
         return status;
-    return es_reader_config_each(*reader, run->number - 1, take, f);
+    return es_reader_config_each(*reader, run->number - 1, read_factor, f);
 }
 
 es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,

@@ -32,7 +32,7 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i)
     return es_summary_title(drawing->runs[i], drawing->runs, drawing->n);
 }
 
-/* "run-heatmap.png" in the current directory or the folder asked for, after the
+/* "run-heatmap.png" in the current directory or the folder requested, after the
    file's own name and never after a name inside it. */
 static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
                            es_figure_kind kind)

@@ -69,14 +69,14 @@ static bool is_same(const es_run_shape *a, const es_run_shape *b)
 }
 
 /* Of a panel's run and of the runs that cost the same. */
-static void add_arch(stacks *to, const char *arch)
+static void add_arch(stacks *s, const char *arch)
 {
-    if (to->n_archs == MOST_NAMED) /* more would be cut anyway */
+    if (s->n_archs == MOST_NAMED) /* more would be cut anyway */
         return;
-    for (size_t i = 0; i < to->n_archs; i++)
-        if (strcmp(to->archs[i], arch) == 0)
+    for (size_t i = 0; i < s->n_archs; i++)
+        if (strcmp(s->archs[i], arch) == 0)
             return;
-    to->archs[to->n_archs++] = arch;
+    s->archs[s->n_archs++] = arch;
 }
 
 static void print_subtitle(stacks *s)

@@ -1,3 +1,4 @@
+/* Ticks, their labels, and the axes of plots. */
 #include "render/figures/axis.h"
 
 #include <math.h>

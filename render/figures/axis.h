@@ -8,7 +8,7 @@
 typedef struct es_ticks {
     double first, step;
     int n;
-    int decimals; /* that tell the ticks apart */
+    int decimals; /* that distinguish the ticks */
 } es_ticks;
 
 /**

@@ -44,7 +44,7 @@ typedef struct es_bars {
  * stand above the bars, or inside a stack's parts: whole, or brief, or turned
  * where all of them fit so; else none is printed. Those of a stack's parts
  * are left out where a part is too small. Group labels are put on two lines
- * and then cut. The legend stands above the panels. Series are told apart by
+ * and then cut. The legend stands above the panels. Series differ by
  * colour and, from the fourth on, by lines in it; after 24 they repeat.
  * O(bars). Returns as es_heatmap_draw.
  */

@@ -17,10 +17,10 @@
 #define NARROW_BAR 12.0 /* many */
 #define FEW_BARS 24
 #define STACK 34.0
-#define LEAST_PLOT 130.0 /* width, when a size is asked for */
+#define LEAST_PLOT 130.0 /* width, when a size is requested */
 
 #define BETWEEN 0.8      /* of a bar, between groups */
-#define STACK_SHARE 0.74 /* of a group's room */
+#define STACK_SHARE 0.74 /* of a group's width */
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
 #define LARGEST_VALUE 7.0
@@ -95,15 +95,15 @@ static double natural_width(const es_bars *figure)
                 MOST_WIDTH);
 }
 
-/* The scale: no more ticks than have room, and above the largest bar room
-   for a text. */
-static void set_scale(es_bars_sheet *sheet, double height, double room)
+/* The scale: no more ticks than fit, and above the largest bar
+   space for a text. */
+static void set_scale(es_bars_sheet *sheet, double height, double above)
 {
     double high = sheet->figure->high;
     int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
     if (!(isfinite(high) && high > 0))
         high = sheet->most;
-    high *= height / fmax(height - room, height / 2);
+    high *= height / fmax(height - above, height / 2);
     sheet->axis = es_axis_make(0, high, false, height, 0, most);
     es_ticks *ticks = &sheet->axis.ticks;
     while (ticks->n > 1 && sheet->figure->limit > 0 &&
@@ -228,15 +228,15 @@ static double widest_text(const es_bars *figure, es_bars_print print)
 /* The first way of printing in which every text has a legible size. */
 static void choose_print(es_bars_sheet *sheet)
 {
-    double room = sheet->bar - 2;
+    double width = sheet->bar - 2;
     for (int print = ES_BARS_TEXT; print <= ES_BARS_BRIEF; print++) {
         double widest = widest_text(sheet->figure, (es_bars_print)print);
         sheet->print = (es_bars_print)print;
-        sheet->value_size = fmin(LARGEST_VALUE, room / widest);
+        sheet->value_size = fmin(LARGEST_VALUE, width / widest);
         if (sheet->value_size >= LEAST_VALUE)
             return;
     }
-    sheet->value_size = fmin(LARGEST_VALUE - 0.5, (room + 2) / 0.95);
+    sheet->value_size = fmin(LARGEST_VALUE - 0.5, (width + 2) / 0.95);
     sheet->print = sheet->value_size >= LEAST_VALUE && !sheet->figure->stacked
                        ? ES_BARS_TURNED
                        : ES_BARS_NONE;

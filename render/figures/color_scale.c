@@ -1,3 +1,4 @@
+/* From values to colours, and the colour bar. */
 #include "render/figures/color_scale.h"
 
 #include "render/picture_internal.h"
@@ -38,21 +39,21 @@ es_color es_scale_color(const es_color_scale *scale, double value)
  * the decades within. */
 static es_axis axis_of(const es_color_scale *scale, double y, double height)
 {
-    int room = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
+    int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
     es_axis axis = {.low = scale->low,
                     .high = scale->high,
                     .logarithmic = scale->logarithmic,
                     .start = y + height,
                     .end = y};
-    room = room > 2 ? room : 2;
+    most = most > 2 ? most : 2;
     if (scale->logarithmic) {
         double first = ceil(log10(scale->low) - 1e-9);
         double last = floor(log10(scale->high) + 1e-9);
-        double step = fmax(1, ceil((last - first) / room));
+        double step = fmax(1, ceil((last - first) / most));
         axis.ticks = (es_ticks){
             first, step, (int)fmax(0, floor((last - first) / step) + 1), 0};
     } else {
-        axis.ticks = es_ticks_make(scale->low, scale->high, room);
+        axis.ticks = es_ticks_make(scale->low, scale->high, most);
     }
     return axis;
 }

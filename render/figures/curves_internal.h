@@ -64,7 +64,7 @@ es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
 /** Points; n_curves: of its panel. */
 double es_curve_width(const es_curve *curve, size_t n_curves);
 
-/** True if the line is told apart by marks, too. */
+/** True if the line has marks, too. */
 bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 
 /** The mark of a category: one of ES_N_MARKS outlines, half of them filled

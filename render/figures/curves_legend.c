@@ -1,4 +1,4 @@
-/* How lines are told apart, and where it is said. */
+/* The colours and marks of lines, and the legend that explains them. */
 #include "render/figures/curves_internal.h"
 
 #include <string.h>

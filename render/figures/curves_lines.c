@@ -11,7 +11,7 @@
 #define COLUMN 0.5
 #define PATH_MOST 2 /* samples a column that may be a path */
 #define DOT_RADIUS 1.5
-#define SPARSE 14.0    /* points between samples that are told apart as dots */
+#define SPARSE 14.0    /* points between samples that are distinct as dots */
 #define DOTTED_MOST 16 /* lines of a panel that are */
 #define MARKED_EVERY 5 /* this share of the width, else */
 #define TINT 70        /* of the one area, of 255 */
@@ -74,7 +74,7 @@ static bool is_sparse(const canvas *p, const es_curve *curve)
     return (double)curve->n * SPARSE <= p->block->plot.width;
 }
 
-/* At most one dot a column: more could not be told apart. */
+/* At most one dot a column: more could not be distinguished. */
 static void draw_dots(const canvas *p, const pen *line)
 {
     size_t last = SIZE_MAX;

@@ -160,11 +160,10 @@ es_status es_curves_measure_panels(es_curves_sheet *sheet)
 
 /* --- y --------------------------------------------------------------------*/
 
-/* No more ticks than have room for their labels. */
+/* No more ticks than their labels leave space for. */
 static int most_ticks(double height)
 {
-    int room = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
-    return room > 2 ? room : 2;
+    return (int)fmax(2, fmin(MOST_TICKS, height / TICK_HEIGHT));
 }
 
 /* The range with some air, a share of it, except beyond zero. */
@@ -227,12 +226,12 @@ static double apart(const es_axis *axis)
            es_axis_place(axis, es_axis_tick(axis, 0));
 }
 
-/* As many ticks as have room for their labels, at whole numbers. */
+/* As many ticks as their labels leave space for, at whole numbers. */
 static es_axis spread_ticks(const es_curves_block *b, double start, double end)
 {
     es_axis axis = {.low = 0};
-    double room = fmin(b->plot.width / 30, b->last - b->first + 1);
-    for (int most = (int)fmax(room, 1); most > 0; most--) {
+    double fitting = fmin(b->plot.width / 30, b->last - b->first + 1);
+    for (int most = (int)fmax(fitting, 1); most > 0; most--) {
         axis = es_axis_make(b->first, b->last, false, start, end, 2);
         axis.labels = ES_LABELS_COUNT;
         axis.ticks = es_ticks_make(b->first, b->last, most);
@@ -243,15 +242,15 @@ static es_axis spread_ticks(const es_curves_block *b, double start, double end)
 }
 
 /* The one place there is, in the middle. */
-static es_axis lone_tick(double at, double start, double end)
+static es_axis lone_tick(double value, double start, double end)
 {
-    double air = fmax(1, fabs(at) / 2);
-    return (es_axis){.low = at - air,
-                     .high = at + air,
+    double air = fmax(1, fabs(value) / 2);
+    return (es_axis){.low = value - air,
+                     .high = value + air,
                      .start = start,
                      .end = end,
                      .labels = ES_LABELS_COUNT,
-                     .ticks = es_ticks_make(at, at, 1)};
+                     .ticks = es_ticks_make(value, value, 1)};
 }
 
 void es_curves_set_across(es_curves_block *b)

@@ -43,10 +43,10 @@ typedef struct es_heatmap {
  * Every cell shows its value with two decimals (none where all are counts, as
  * many as the largest value needs elsewhere), or short where those do not
  * fit, or nothing where the cell is too small for legible letters. Titles and
- * the note are cut with an ellipsis where they have no room. A narrow panel
+ * the note are cut with an ellipsis where they do not fit. A narrow panel
  * takes up to 150 points for its title. ES_OK; ES_ENOMEM; ES_EUSAGE if the
- * asked size has no room for the content (the message says which has), no
- * panel, or one below 1 x 1.
+ * requested size is too small for the content (the message says which is not),
+ * no panel, or one below 1 x 1.
  */
 es_status es_heatmap_draw(es_picture **out,
                           const es_heatmap *figure) ES_MUST_USE;

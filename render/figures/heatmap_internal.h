@@ -51,7 +51,7 @@ double es_heatmap_side_width(const es_heatmap_side *sides, size_t n);
 /** The number a cell shows; "" if it is not finite. */
 void es_heatmap_value(char out[ES_LABEL_MAX], float value, int decimals);
 
-/** Decimals that tell the finite values of all panels apart in a cell: none
+/** Decimals that distinguish the finite values of all panels in a cell: none
  *  of counts, two of what is about one; ES_COMPACT where too many. */
 int es_heatmap_decimals(const es_heatmap *figure);
 

@@ -1,5 +1,5 @@
-/* The numbers in the cells of a heatmap: how many decimals tell them apart, and
- * the size of letters with which they fit. */
+/* The numbers in the cells of a heatmap: how many decimals distinguish them,
+ * and the size of letters with which they fit. */
 #include "render/figures/heatmap_internal.h"
 
 #include <math.h>

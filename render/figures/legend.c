@@ -1,3 +1,4 @@
+/* Patterns of areas, legends of areas in lines, and notes broken into lines. */
 #include "render/figures/legend.h"
 
 #include "render/figures/title.h"

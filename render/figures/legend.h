@@ -4,7 +4,7 @@
 
 #include "render/figures/axis.h"
 
-/** How an area of one series looks, so that greyscale tells it from others:
+/** How an area of one series looks, distinct in greyscale too:
  *  the colours of es_theme_category, most of them with lines in them. */
 void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
                      const es_box *area);

@@ -265,8 +265,8 @@ static es_status too_small(es_page *page)
     double width = ceil(place_across(page, page->least_factor));
     double height = ceil(place_down(page, page->least_factor));
     return es_fail(ES_EUSAGE,
-                   "%s of %.0fx%.0f points has no room for its content: ask "
-                   "for at least %.0fx%.0f",
+                   "%s of %.0fx%.0f points is too small for its content: "
+                   "choose at least %.0fx%.0f",
                    page->name, style->width > 0 ? style->width : width,
                    style->height > 0 ? style->height : height, width, height);
 }

@@ -47,7 +47,7 @@ typedef struct image {
 
 /* --- joining --------------------------------------------------------------*/
 
-/* What tells of more wins. */
+/* What reports more wins. */
 static int rank(float value)
 {
     return es_is_missing(value) ? 0 : isfinite(value) ? 1 : 2;
@@ -218,7 +218,7 @@ static void draw_layers(es_picture *picture, const raster_sheet *sheet,
                         sheet->page.colors->ink, text);
 }
 
-/* The longest of the names that the height has room for. */
+/* The longest of the names that fit the height. */
 static const char *heads_text(const es_box *box)
 {
     bool fits = es_text_width("heads of layer", ES_LABEL_SIZE,

@@ -32,7 +32,7 @@ void es_scatter_front(bool *on_front, const es_scatter *figure);
  *
  *   out  owned by the caller
  *
- * A label stands beside its point; where there is no room, a little away with
+ * A label stands beside its point; where that is taken, a little away with
  * a line to it; where there is none either, its point has a number, and the
  * label stands below the figure. No labels touch each other or another point.
  * O(n^2). Returns as es_heatmap_draw.

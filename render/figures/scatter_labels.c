@@ -66,14 +66,14 @@ static bool is_free(const es_scatter_sheet *sheet, const es_box *box)
 }
 
 /* A box of a label `distance` from its point's middle. */
-static es_box beside(const es_scatter_mark *mark, side to, double width,
+static es_box beside(const es_scatter_mark *mark, side corner, double width,
                      double distance)
 {
-    double x = mark->x + to.x * distance;
-    double y = mark->y + to.y * distance;
+    double x = mark->x + corner.x * distance;
+    double y = mark->y + corner.y * distance;
     double height = TEXT_HEIGHT + INDEX_DEPTH;
-    x -= to.x > 0 ? 0 : to.x < 0 ? width : width / 2;
-    y -= to.y > 0 ? 0 : to.y < 0 ? height : height / 2;
+    x -= corner.x > 0 ? 0 : corner.x < 0 ? width : width / 2;
+    y -= corner.y > 0 ? 0 : corner.y < 0 ? height : height / 2;
     return (es_box){x, y, width, height};
 }
 
@@ -187,8 +187,8 @@ static void draw_entry(es_picture *picture, const es_scatter_sheet *sheet,
                    sheet->figure->points[i].label, width - NUMBER_ROOM + 0.5);
 }
 
-/* The mark with a number; those without one (0) are asked for by their place
-   among all. The number of marks if there is none. */
+/* The mark with a number; those without one (0) are found by their place among
+   all. The number of marks if there is none. */
 static size_t find_number(const es_scatter_sheet *sheet, int number)
 {
     size_t i = 0;
@@ -205,31 +205,31 @@ typedef struct flow {
 } flow;
 
 static void add_entry(es_picture *picture, const es_scatter_sheet *sheet,
-                      size_t i, flow *to)
+                      size_t i, flow *list)
 {
     double width = es_title_width(sheet->figure->points[i].label,
                                   ES_SCATTER_SIZE, ES_WEIGHT_NORMAL);
-    width = fmin(NUMBER_ROOM + width, to->width);
-    if (to->x > to->x0 && to->x + width > to->x0 + to->width) {
-        to->x = to->x0;
-        to->y += ENTRY_LINE;
+    width = fmin(NUMBER_ROOM + width, list->width);
+    if (list->x > list->x0 && list->x + width > list->x0 + list->width) {
+        list->x = list->x0;
+        list->y += ENTRY_LINE;
     }
     if (picture)
-        draw_entry(picture, sheet, i, to->x, to->y + ENTRY_LINE - 2, width);
-    to->x += width + ENTRY_GAP;
-    to->n++;
+        draw_entry(picture, sheet, i, list->x, list->y + ENTRY_LINE - 2, width);
+    list->x += width + ENTRY_GAP;
+    list->n++;
 }
 
 double es_scatter_numbers(es_picture *picture, const es_scatter_sheet *sheet,
                           double x, double y, double width)
 {
-    flow to = {.x0 = x, .x = x, .y = y, .width = width};
+    flow list = {.x0 = x, .x = x, .y = y, .width = width};
     size_t n = sheet->figure->n, i;
     for (int number = 1; (i = find_number(sheet, number)) < n; number++)
-        add_entry(picture, sheet, i, &to);
+        add_entry(picture, sheet, i, &list);
     for (i = 0; i < n; i++)
         if (sheet->marks[i].kind == ES_SCATTER_NUMBERED &&
             sheet->marks[i].number == 0)
-            add_entry(picture, sheet, i, &to);
-    return to.n ? to.y - y + ENTRY_LINE + 4 : 0;
+            add_entry(picture, sheet, i, &list);
+    return list.n ? list.y - y + ENTRY_LINE + 4 : 0;
 }

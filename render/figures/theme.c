@@ -1,3 +1,4 @@
+/* The fixed colours of the light and the dark theme. */
 #include "render/figures/theme.h"
 
 #include "render/colormap.h"

@@ -1,4 +1,4 @@
-/** How figures look: the colours of a page, those that tell things apart, and
+/** How figures look: the colours of a page, those that distinguish things, and
  *  the sizes of letters and margins. */
 #ifndef ES_THEME_H
 #define ES_THEME_H
@@ -27,7 +27,7 @@ typedef struct es_colors {
 /** Never NULL; the colours are fixed. */
 const es_colors *es_theme_colors(es_theme theme);
 
-/** How many colours es_theme_category tells apart; then they repeat. */
+/** How many colours es_theme_category has; then they repeat. */
 #define ES_N_CATEGORIES 8
 
 /**

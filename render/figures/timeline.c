@@ -196,7 +196,7 @@ static void draw_lane(es_picture *picture, const timeline_block *b,
                    b->colors->ink, name, LEFT - 10);
 }
 
-/* A text on its bar, or after it, if that has room before `limit`. */
+/* A text on its bar, or after it, if it fits before `limit`. */
 static void draw_bar_text(es_picture *picture, const es_colors *colors,
                           const char *text, double x, double end, double y,
                           double limit, es_color fill)
@@ -231,7 +231,7 @@ static void draw_bars(es_picture *picture, const timeline_block *b, double y)
 }
 
 /* A mark's text stands right of it, or left where the page ends, if the
- * marks beside leave room. */
+ * marks beside it leave space. */
 static void draw_marks(es_picture *picture, const timeline_block *b,
                        double middle)
 {

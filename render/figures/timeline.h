@@ -27,14 +27,14 @@ typedef struct es_timeline_bar {
     size_t lane;
     double from, to;
     es_timeline_level level;
-    const char *text; /* on the bar or beside it where there is room: "L2-8" */
+    const char *text; /* on the bar or beside it where it fits: "L2-8" */
 } es_timeline_bar;
 
 /** Something that happened at a step. */
 typedef struct es_timeline_mark {
     double step;
     es_timeline_level level;
-    const char *text; /* beside the mark where there is room */
+    const char *text; /* beside the mark where it fits */
 } es_timeline_mark;
 
 typedef struct es_timeline_panel {

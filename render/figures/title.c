@@ -1,3 +1,7 @@
+/*
+ * Titles: the notation of architectures is typeset, all else drawn as it is;
+ * what is too wide is cut.
+ */
 #include "render/figures/title.h"
 
 #include "analyzer/arch/arch.h"
@@ -36,42 +40,42 @@ typedef struct title {
 
 /* --- parts ----------------------------------------------------------------*/
 
-static void add(title *to, rank r, const char *text, size_t n)
+static void add(title *t, rank r, const char *text, size_t n)
 {
-    bool goes_on = to->n_parts > 0 && to->parts[to->n_parts - 1].rank == r;
+    bool goes_on = t->n_parts > 0 && t->parts[t->n_parts - 1].rank == r;
     if (!goes_on) {
-        if (to->n_text > 0)
-            to->n_text++; /* the end of the part before */
-        to->parts[to->n_parts++] = (part){r, to->n_text};
+        if (t->n_text > 0)
+            t->n_text++; /* the end of the part before */
+        t->parts[t->n_parts++] = (part){r, t->n_text};
     }
-    memcpy(to->text + to->n_text, text, n);
-    to->n_text += n;
-    to->text[to->n_text] = '\0';
+    memcpy(t->text + t->n_text, text, n);
+    t->n_text += n;
+    t->text[t->n_text] = '\0';
 }
 
 /* "ScFuFFNi6" at `text`; returns its bytes, 0 if it is another word. */
-static size_t add_indexed(title *to, const char *text)
+static size_t add_indexed(title *t, const char *text)
 {
     size_t n = strlen(INDEXED);
     if (strncmp(text, INDEXED, n) != 0)
         return 0;
     size_t n_digits = strspn(text + n, "0123456789");
-    add(to, ON_LINE, INDEXED, n - 1);
-    add(to, SUBSCRIPT, &INDEXED[n - 1], 1);
-    add(to, INDEX, text + n, n_digits);
+    add(t, ON_LINE, INDEXED, n - 1);
+    add(t, SUBSCRIPT, &INDEXED[n - 1], 1);
+    add(t, INDEX, text + n, n_digits);
     return n + n_digits;
 }
 
 /* The plus of 1e+3 is none between parts. */
-static void add_sign(title *to, const char *text, bool in_number)
+static void add_sign(title *t, const char *text, bool in_number)
 {
     static const char spaced[] = THIN_SPACE "+" THIN_SPACE;
     if (*text == '+' && !in_number)
-        add(to, ON_LINE, spaced, strlen(spaced));
+        add(t, ON_LINE, spaced, strlen(spaced));
     else
-        add(to, ON_LINE, text, 1);
+        add(t, ON_LINE, text, 1);
     if (*text == ',')
-        add(to, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
+        add(t, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
 }
 
 bool es_title_is_arch(const char *text)
@@ -117,14 +121,14 @@ static double part_kern(rank r, double size)
 
 /* Of part i, what is before it included. */
 static double part_width(const title *t, size_t i, double size,
-                         es_weight weight)
+                         es_font_weight weight)
 {
     rank r = t->parts[i].rank;
     return part_kern(r, size) + es_text_width(t->text + t->parts[i].first,
                                               part_size(r, size), weight);
 }
 
-static double width_of(const title *t, double size, es_weight weight)
+static double width_of(const title *t, double size, es_font_weight weight)
 {
     double width = 0;
     for (size_t i = 0; i < t->n_parts; i++)
@@ -132,7 +136,7 @@ static double width_of(const title *t, double size, es_weight weight)
     return width;
 }
 
-double es_title_width(const char *text, double size, es_weight weight)
+double es_title_width(const char *text, double size, es_font_weight weight)
 {
     title t;
     return typeset(&t, text) ? width_of(&t, size, weight)
@@ -142,7 +146,7 @@ double es_title_width(const char *text, double size, es_weight weight)
 /* --- drawing --------------------------------------------------------------*/
 
 static void draw_verbatim(es_picture *picture, double x, double y, double size,
-                          es_align align, es_weight weight, es_color color,
+                          es_align align, es_font_weight weight, es_color color,
                           const char *text, double width)
 {
     char *fitted = es_text_fit(text, width, size, weight);
@@ -154,7 +158,7 @@ static void draw_verbatim(es_picture *picture, double x, double y, double size,
 }
 
 static void draw_parts(es_picture *picture, double x, double y, double size,
-                       es_weight weight, es_color color, const title *t)
+                       es_font_weight weight, es_color color, const title *t)
 {
     for (size_t i = 0; i < t->n_parts; i++) {
         const part *p = &t->parts[i];
@@ -165,8 +169,8 @@ static void draw_parts(es_picture *picture, double x, double y, double size,
     }
 }
 
-/* An index that has no room is left out with what follows it; the letters
- * before are cut so that the ellipsis has its room. */
+/* An index that does not fit is left out with what follows it; the letters
+ * before are cut so that the ellipsis fits. */
 static void flatten(char *out, size_t size, const title *t)
 {
     bool whole = t->n_parts == 1;
@@ -174,7 +178,7 @@ static void flatten(char *out, size_t size, const title *t)
 }
 
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
-                    es_align align, es_weight weight, es_color color,
+                    es_align align, es_font_weight weight, es_color color,
                     const char *text, double width)
 {
     static const double before[] = {

@@ -12,12 +12,12 @@
 /** True if `text` is the notation of an architecture (analyzer/arch/arch.h). */
 bool es_title_is_arch(const char *text);
 
-/** Width in points as es_draw_fitted draws it where it has the room. */
-double es_title_width(const char *text, double size, es_weight weight);
+/** Width in points as es_draw_fitted draws it uncut. */
+double es_title_width(const char *text, double size, es_font_weight weight);
 
 /**
  * Draws a level text, cut to `width` points with an ellipsis; nothing where
- * not even that has room.
+ * not even that fits.
  *
  *   x, y  on the baseline: start, middle or end by `align`
  *   size  of its letters; those of an index are smaller, never below 5 points
@@ -26,7 +26,7 @@ double es_title_width(const char *text, double size, es_weight weight);
  * The letters of one size are one text of the picture.
  */
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
-                    es_align align, es_weight weight, es_color color,
+                    es_align align, es_font_weight weight, es_color color,
                     const char *text, double width);
 
 #endif

@@ -425,7 +425,7 @@ static void test_lines__perplexity_over_tokens(void **state)
     hide(&s);
 }
 
-/* A few huge losses do not flatten the others, and are told of; the first of
+/* A few huge losses do not flatten the others, and are named; the first of
  * an ordinary training are no such losses. */
 static void test_lines__huge_losses_are_cut_and_said(void **state)
 {

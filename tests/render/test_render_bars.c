@@ -1,3 +1,4 @@
+/* Bars: heights, texts, labels, sizes. */
 #include "render/figures/bars.h"
 #include "render/figures/bars_internal.h"
 #include "tests/support/cmocka_all.h"
@@ -206,7 +207,7 @@ static void test_bars__long_names(void **state)
         es_picture_free(drawn(&b->figure));
         b->figure.note = "many short words that have to be put on several "
                          "lines, the last of which is cut where there are "
-                         "more of them than there is any room left for";
+                         "more of them than there is any space left for";
         es_picture_free(drawn(&b->figure));
         free(b);
     }
@@ -220,7 +221,7 @@ static void test_bars__refused(void **state)
     b->figure.style.width = 60;
     b->figure.style.height = 40;
     assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "ask for at least"));
+    assert_non_null(strstr(es_message(), "choose at least"));
     b->figure.n_groups = 0;
     assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
     assert_null(picture);

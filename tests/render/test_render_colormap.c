@@ -1,3 +1,4 @@
+/* Colour maps: their tables, their order in grey. */
 #include "render/colormap_internal.h"
 #include "tests/support/cmocka_all.h"
 

@@ -1,3 +1,4 @@
+/* Curves: scales, decimation, gaps, legends, sizes. */
 #include "analyzer/base/value.h"
 #include "render/figures/curves.h"
 #include "render/figures/curves_internal.h"

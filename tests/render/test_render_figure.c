@@ -1,3 +1,4 @@
+/* Ticks, labels, fractions: what axes are made of. */
 #include "render/figures/page.h"
 #include "tests/support/cmocka_all.h"
 

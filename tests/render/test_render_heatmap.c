@@ -1,3 +1,4 @@
+/* Heatmaps: cells, numbers, layout, sizes. */
 #include "analyzer/base/value.h"
 #include "render/figures/heatmap_internal.h"
 #include "tests/support/chance.h"

@@ -1,3 +1,4 @@
+/* The display list and its devices: shapes, texts, hostile numbers. */
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
@@ -378,12 +379,12 @@ static void test_picture__text_is_fitted(void **state)
     assert_string_equal(fitted, text);
     free(fitted);
     double widest = 0;
-    for (double room = 0; room < whole; room += 0.7) {
-        fitted = es_text_fit(text, room, 9, ES_WEIGHT_BOLD);
+    for (double space = 0; space < whole; space += 0.7) {
+        fitted = es_text_fit(text, space, 9, ES_WEIGHT_BOLD);
         double width = es_text_width(fitted, 9, ES_WEIGHT_BOLD);
-        assert_true(width <= room);
+        assert_true(width <= space);
         assert_null(strstr(fitted, "\xef\xbf\xbd")); /* whole characters */
-        assert_true(width >= widest - 1e-9);         /* more room, more text */
+        assert_true(width >= widest - 1e-9);         /* more space, more text */
         widest = width;
         if (fitted[0])
             assert_non_null(strstr(fitted, "\xe2\x80\xa6"));
@@ -468,8 +469,8 @@ static void test_picture__leftward_text_is_measured(void **state)
     assert_true(es_text_width(SALAM, 9, ES_WEIGHT_NORMAL) == drawn);
     assert_true(es_drawn_width(SALAM, 9, ES_WEIGHT_NORMAL) > drawn);
     const char *text = SHALOM " " SALAM " and more";
-    double room = es_text_width(SHALOM "\u2026", 9, ES_WEIGHT_NORMAL) + 0.1;
-    char *fitted = es_text_fit(text, room, 9, ES_WEIGHT_NORMAL);
+    double space = es_text_width(SHALOM "\u2026", 9, ES_WEIGHT_NORMAL) + 0.1;
+    char *fitted = es_text_fit(text, space, 9, ES_WEIGHT_NORMAL);
     assert_string_equal(fitted, SHALOM "\u2026");
     free(fitted);
 }
@@ -498,7 +499,7 @@ static void test_picture__leftward_text_is_placed(void **state)
 }
 
 static void draw_name(es_picture *picture, const char *name, double x, double y,
-                      es_align align, es_weight weight)
+                      es_align align, es_font_weight weight)
 {
     char *fitted = es_text_fit(name, 135, 10, weight);
     assert_non_null(fitted);
@@ -508,7 +509,7 @@ static void draw_name(es_picture *picture, const char *name, double x, double y,
     free(fitted);
 }
 
-/* Names that people and attackers give, each in the room of its frame. */
+/* Names that people and attackers give, each within its frame. */
 static void test_picture__names_of_any_script(void **state)
 {
     (void)state;

@@ -1,3 +1,4 @@
+/* The PNG writer: palettes, exact colours, notes. */
 #include "render/picture_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/pictures.h"

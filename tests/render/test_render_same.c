@@ -100,8 +100,8 @@ static void remove_shape(es_picture *picture, size_t i)
     picture->n_shapes--;
 }
 
-/* What the comparison is worth: it tells a picture from one that lacks any of
- * its shapes, the clips included. */
+/* What the comparison is worth: it distinguishes a picture from one that lacks
+ * any of its shapes, the clips included. */
 static void test_same__a_lost_shape_is_seen(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static char *plain_spaces(const char *text)
 static void assert_texts_are_in(const es_picture *picture, const char *text)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_shape *s = &picture->shapes[i];
+        const es_picture_shape *s = &picture->shapes[i];
         if (s->kind != ES_SHAPE_TEXT || fmod(s->degrees, 90) != 0)
             continue;
         char *wanted = plain_spaces(picture->text + s->first);

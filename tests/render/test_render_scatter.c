@@ -1,3 +1,4 @@
+/* Points: the front, labels that touch nothing, sizes. */
 #include "render/figures/scatter.h"
 #include "render/figures/scatter_internal.h"
 #include "tests/support/chance.h"
@@ -176,7 +177,7 @@ static void test_scatter__refused(void **state)
     b->figure.style.width = 100;
     b->figure.style.height = 90;
     assert_int_equal(es_scatter_draw(&picture, &b->figure), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "ask for at least"));
+    assert_non_null(strstr(es_message(), "choose at least"));
     assert_null(picture);
     free(b);
 }

@@ -108,7 +108,7 @@ static void test_title__overlong(void **state)
     assert_texts(text, text, 1e3);
 }
 
-/* Where the letters are: inside the width told, wherever it is put. */
+/* Where the letters are: inside the width given, wherever it is put. */
 static void test_title__place(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void test_title__place(void **state)
     double width = es_title_width(arch, 9, ES_WEIGHT_BOLD);
     for (es_align align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
         es_picture *picture = drawn(arch, align, width);
-        const es_shape *s = picture->shapes;
+        const es_picture_shape *s = picture->shapes;
         assert_int_equal(picture->n_shapes, 4);
         assert_true(fabs(s[0].x - (200 - before[align] * width)) < 1e-9);
         assert_true(s[1].size < s[0].size && s[2].size < s[1].size);

@@ -1,3 +1,4 @@
+/* SVG and PDF: text as text, metadata, the same bytes each time. */
 #include "render/write_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/golden_text.h"

@@ -1,3 +1,4 @@
+/* Curves that own their arrays, and figures of them drawn. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/chance.h"

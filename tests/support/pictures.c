@@ -1,3 +1,4 @@
+/* Pictures read back and compared: PNG in, blocks of pixels, golden files. */
 #include "tests/support/pictures.h"
 
 #include "render/picture_internal.h"
@@ -244,7 +245,7 @@ bool picture_is_golden(const es_picture *picture, const char *name)
 bool picture_is_finite(const es_picture *picture)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_shape *s = &picture->shapes[i];
+        const es_picture_shape *s = &picture->shapes[i];
         if (!(isfinite(s->x) && isfinite(s->y) && isfinite(s->width) &&
               isfinite(s->height) && isfinite(s->size) && isfinite(s->dash) &&
               isfinite(s->degrees)))
@@ -263,7 +264,7 @@ size_t picture_dots(double (*dots)[2], size_t most, const es_picture *picture)
 {
     size_t n = 0;
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_shape *shape = &picture->shapes[i];
+        const es_picture_shape *shape = &picture->shapes[i];
         if (shape->kind != ES_SHAPE_DOT)
             continue;
         if (n < most) {
@@ -278,7 +279,7 @@ size_t picture_dots(double (*dots)[2], size_t most, const es_picture *picture)
 bool picture_says(const es_picture *picture, const char *text)
 {
     for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_shape *s = &picture->shapes[i];
+        const es_picture_shape *s = &picture->shapes[i];
         if (s->kind == ES_SHAPE_TEXT &&
             strcmp(picture->text + s->first, text) == 0)
             return true;
@@ -291,7 +292,7 @@ typedef struct box {
     const char *text;
 } box;
 
-static box text_box(const es_picture *picture, const es_shape *s)
+static box text_box(const es_picture *picture, const es_picture_shape *s)
 {
     static const double before[] = {0, 0.5, 1};
     const char *text = picture->text + s->first;

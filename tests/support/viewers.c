@@ -1,3 +1,4 @@
+/* Pictures as other programs show them. */
 #include "tests/support/viewers.h"
 
 #include <stdlib.h>
