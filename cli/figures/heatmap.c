@@ -1,6 +1,5 @@
 /* The heads of every run at one step, in colours; which runs have heads. */
 #include "analyzer/base/checked.h"
-#include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/heads.h"
 #include "cli/figures/scale.h"
@@ -8,38 +7,19 @@
 #include "cli/runs/damage.h"
 
 #include <math.h>
-#include <string.h>
-
-/* "entropy, max_logit": the head series of a run. */
-static es_status list_head_series(char *out, size_t size,
-                                  const es_run_summary *run)
-{
-    es_reader *reader = NULL;
-    es_text list = es_text_begin(out, size);
-    es_status status = es_source_open(&reader, run);
-    if (status < 0)
-        goto done;
-    for (size_t i = 0; i < es_reader_n_series(reader, run->number - 1); i++) {
-        es_series series;
-        status = es_reader_series(reader, run->number - 1, i, &series);
-        if (status < 0)
-            break;
-        if (series.shape == ES_SHAPE_HEAD && series.last_step != ES_UNKNOWN)
-            es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
-    }
-done:
-    es_damage_close(reader);
-    return status;
-}
 
 es_status es_fits_heads(const es_run_summary *run,
                         const es_figure_entry *figure)
 {
+    es_reader *reader = NULL;
     char names[512];
     if (run->shape == ES_SHAPE_HEAD)
         return ES_OK;
-    es_status status = list_head_series(names, sizeof names, run);
-    if (status != ES_OK)
+    es_status status = es_source_open(&reader, run);
+    if (status == ES_OK)
+        status = es_source_list(names, sizeof names, reader, run, true);
+    es_damage_close(reader);
+    if (status < 0)
         return status;
     if (!*names)
         return es_fail(ES_ENOTFOUND,

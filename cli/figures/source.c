@@ -332,10 +332,8 @@ void es_lines_clear(es_run_lines *lines)
 
 /* --- what there is --------------------------------------------------------*/
 
-/* "alpha, beta, entropy": the series of a run that have samples, by name; of
-   two phases one is listed. */
-static es_status list_series(char *out, size_t size, es_reader *reader,
-                             const es_run_summary *run)
+es_status es_source_list(char *out, size_t size, es_reader *reader,
+                         const es_run_summary *run, bool heads)
 {
     es_text list = es_text_begin(out, size);
     const char *before = "";
@@ -343,11 +341,12 @@ static es_status list_series(char *out, size_t size, es_reader *reader,
         es_series series;
         es_status status =
             es_reader_series(reader, run->number - 1, i, &series);
-        if (status != ES_OK)
+        if (status < 0)
             return status;
         bool again = i > 0 && strcmp(series.name, before) == 0;
         before = series.name;
-        if (series.last_step != ES_UNKNOWN && !again)
+        if (series.last_step != ES_UNKNOWN && !again &&
+            (!heads || series.shape == ES_SHAPE_HEAD))
             es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
     }
     return ES_OK;
@@ -360,7 +359,8 @@ es_status es_source_has(const es_run_summary *run, const char *series,
     char names[1024];
     es_status status = open_either(&from, run, series, ES_PHASE_TRAIN);
     if (status == ES_ENOTFOUND && from.reader &&
-        (status = list_series(names, sizeof names, from.reader, run)) == ES_OK)
+        (status = es_source_list(names, sizeof names, from.reader, run,
+                                 false)) == ES_OK)
         status = es_fail(
             ES_ENOTFOUND, "%s: %s needs the series %s: the run has %s",
             run->path, label, series, *names ? names : "none with a sample");

@@ -87,4 +87,9 @@ void es_slice_clear(es_slice *slice);
 es_status es_source_has(const es_run_summary *run, const char *series,
                         const char *label) ES_MUST_USE;
 
+/** "alpha, beta, entropy": the series of a run that have samples, by name; of
+ *  two phases one is listed. heads: only those with a value of each head. */
+es_status es_source_list(char *out, size_t size, es_reader *reader,
+                         const es_run_summary *run, bool heads) ES_MUST_USE;
+
 #endif

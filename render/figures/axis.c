@@ -235,3 +235,26 @@ void es_draw_upright(es_picture *picture, const es_colors *colors,
             plot->y + plot->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
             ES_WEIGHT_NORMAL, 90, colors->ink, text);
 }
+
+void es_draw_band_numbers(es_picture *picture, const es_colors *colors,
+                          const es_box *box, size_t n, bool ticked,
+                          const char *text, double text_x)
+{
+    char label[ES_LABEL_MAX];
+    double band = box->height / (double)n;
+    size_t step = (size_t)es_power_step((ES_SMALL_SIZE + 1.5) / band);
+    for (size_t i = 0; i < n; i += step) {
+        double y = box->y + ((double)i + 0.5) * band;
+        snprintf(label, sizeof label, "%zu", i);
+        if (ticked || step > 1)
+            es_picture_line(picture, box->x - 2.5, y, box->x, y, 0.5,
+                            colors->muted);
+        es_picture_text(picture, box->x - 4, y + 0.36 * ES_SMALL_SIZE,
+                        ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
+                        colors->ink, label);
+    }
+    if (text)
+        es_picture_text(picture, text_x, box->y + box->height / 2,
+                        ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
+                        colors->ink, text);
+}

@@ -95,6 +95,16 @@ void es_draw_upright(es_picture *picture, const es_colors *colors,
                      const es_box *plot, const es_axis *axis, bool labelled,
                      const char *text);
 
+/**
+ * Numbers 0 .. n - 1 to the left of a box of n bands, as many as fit.
+ *
+ *   ticked  each has a tick; false: only where some are left out
+ *   text    turned, around text_x; NULL: none
+ */
+void es_draw_band_numbers(es_picture *picture, const es_colors *colors,
+                          const es_box *box, size_t n, bool ticked,
+                          const char *text, double text_x);
+
 /** What es_draw_upright takes to the left of the plot. */
 double es_upright_width(const es_axis *axis, const char *text);
 

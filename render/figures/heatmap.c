@@ -200,41 +200,23 @@ static void draw_column_labels(es_picture *picture, const es_colors *colors,
                     ES_WEIGHT_NORMAL, 0, colors->ink, "head");
 }
 
-static void draw_row_labels(es_picture *picture, const es_colors *colors,
-                            const es_heatmap_block *b, bool named)
-{
-    char text[ES_LABEL_MAX];
-    int step = es_power_step((ES_SMALL_SIZE + 1.5) / b->cell_height);
-    for (int row = 0; row < b->panel->n_layers; row += step) {
-        double y = b->y + (row + 0.5) * b->cell_height;
-        snprintf(text, sizeof text, "%d", row);
-        if (step > 1)
-            es_picture_line(picture, b->x - 2.5, y, b->x, y, 0.5,
-                            colors->muted);
-        es_picture_text(picture, b->x - 4, y + 0.36 * ES_SMALL_SIZE,
-                        ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                        colors->ink, text);
-    }
-    if (named)
-        es_picture_text(picture, b->x - label_width(b->panel->n_layers - 1) - 6,
-                        b->y + b->panel->n_layers * b->cell_height / 2,
-                        ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
-                        colors->ink, "layer");
-}
-
 static es_status draw_block(es_picture *picture, const es_page *page, size_t i)
 {
     const es_heatmap_sheet *sheet = page->chart;
     const es_heatmap_block *b = &sheet->blocks[i];
+    const es_box cells = {b->x, b->y, b->panel->n_heads * b->cell_width,
+                          b->panel->n_layers * b->cell_height};
     draw_cells(picture, sheet, b);
-    es_picture_frame(picture, b->x, b->y, b->panel->n_heads * b->cell_width,
-                     b->panel->n_layers * b->cell_height, 0.5,
+    es_picture_frame(picture, cells.x, cells.y, cells.width, cells.height, 0.5,
                      page->colors->muted);
     if (b->printed)
         draw_values(picture, sheet, b);
     es_heatmap_draw_sides(picture, sheet, b);
     draw_column_labels(picture, page->colors, b);
-    draw_row_labels(picture, page->colors, b, es_page_is_first(page, i));
+    es_draw_band_numbers(picture, page->colors, &cells,
+                         (size_t)b->panel->n_layers, false,
+                         es_page_is_first(page, i) ? "layer" : NULL,
+                         b->x - page->panels[i].left - 6);
     return ES_OK;
 }
 

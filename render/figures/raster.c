@@ -130,31 +130,27 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
     return false;
 }
 
-/* Marks above the columns, and to the right of the rows, in which there is
+/* Marks above the columns, or to the right of the rows, in which there is
  * something not finite: each at least a point wide, for a cell may be less. */
-static void draw_marks(es_picture *picture, const es_colors *colors,
-                       const image *im)
+static void draw_marks(es_picture *picture, es_color color, const image *im,
+                       bool rows)
 {
     const es_box *box = im->box;
-    double width = box->width / (double)im->n_columns;
-    double height = box->height / (double)im->n_rows;
-    for (size_t i = 0, to; i < im->n_columns; i = to + 1) {
-        to = i;
-        while (to < im->n_columns &&
-               has_alarm(im, to, im->n_columns, im->n_rows))
-            to++;
-        es_picture_rect(picture, box->x + (double)i * width, box->y - MARK - 1,
-                        to > i ? fmax(1, (double)(to - i) * width) : 0, MARK,
-                        colors->alarm);
-    }
-    for (size_t i = 0, to; i < im->n_rows; i = to + 1) {
-        to = i;
-        while (to < im->n_rows &&
-               has_alarm(im, to * im->n_columns, 1, im->n_columns))
-            to++;
-        es_picture_rect(
-            picture, box->x + box->width + 1, box->y + (double)i * height, MARK,
-            to > i ? fmax(1, (double)(to - i) * height) : 0, colors->alarm);
+    size_t n = rows ? im->n_rows : im->n_columns;
+    double each = (rows ? box->height : box->width) / (double)n;
+    for (size_t i = 0, end; i < n; i = end + 1) {
+        for (end = i; end < n; end++)
+            if (!(rows ? has_alarm(im, end * im->n_columns, 1, im->n_columns)
+                       : has_alarm(im, end, im->n_columns, im->n_rows)))
+                break;
+        double start = (double)i * each;
+        double length = end > i ? fmax(1, (double)(end - i) * each) : 0;
+        if (rows)
+            es_picture_rect(picture, box->x + box->width + 1, box->y + start,
+                            MARK, length, color);
+        else
+            es_picture_rect(picture, box->x + start, box->y - MARK - 1, length,
+                            MARK, color);
     }
 }
 
@@ -169,7 +165,8 @@ static void paint(es_picture *picture, const raster_sheet *sheet,
     es_picture_image(picture, im->box->x, im->box->y, im->box->width,
                      im->box->height, im->cells, im->n_columns, im->n_rows,
                      palette, (size_t)im->n_levels + N_SPECIAL);
-    draw_marks(picture, sheet->page.colors, im);
+    draw_marks(picture, sheet->page.colors->alarm, im, false);
+    draw_marks(picture, sheet->page.colors->alarm, im, true);
 }
 
 static es_status draw_grid(es_picture *picture, const raster_sheet *sheet,
@@ -192,30 +189,6 @@ static es_status draw_grid(es_picture *picture, const raster_sheet *sheet,
                      sheet->page.colors->muted);
     free(im.cells);
     return ES_OK;
-}
-
-/* Numbers of the layers beside a box of as many bands, and its name. */
-static void draw_layers(es_picture *picture, const raster_sheet *sheet,
-                        const es_box *box, size_t n_layers, bool labelled,
-                        const char *text)
-{
-    char label[ES_LABEL_MAX];
-    double band = box->height / (double)n_layers;
-    size_t step = (size_t)es_power_step((ES_SMALL_SIZE + 1.5) / band);
-    for (size_t i = 0; i < n_layers; i += step) {
-        double y = box->y + ((double)i + 0.5) * band;
-        snprintf(label, sizeof label, "%zu", i);
-        es_picture_line(picture, box->x - 2.5, y, box->x, y, 0.5,
-                        sheet->page.colors->muted);
-        es_picture_text(picture, box->x - 4, y + 0.36 * ES_SMALL_SIZE,
-                        ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                        sheet->page.colors->ink, label);
-    }
-    if (labelled)
-        es_picture_text(picture, box->x - sheet->left + ES_LABEL_SIZE,
-                        box->y + box->height / 2, ES_LABEL_SIZE,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
-                        sheet->page.colors->ink, text);
 }
 
 /* The longest of the names that fit the height. */
@@ -271,19 +244,22 @@ static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
     const es_box *plot = &page->panels[i].plot;
     es_box layers = *plot, heads = *plot;
     bool first = es_page_is_first(page, i);
+    double text_x = plot->x - sheet->left + ES_LABEL_SIZE;
     layers.height = sheet->factor * layers_height(panel);
     heads.y += layers.height + GAP;
     heads.height -= layers.height + GAP;
     es_status status =
         draw_grid(picture, sheet, &panel->layers, panel->n_columns, &layers);
-    draw_layers(picture, sheet, &layers, panel->layers.n_rows, first,
-                layers.height >= 28 ? "layer" : "");
+    es_draw_band_numbers(picture, page->colors, &layers, panel->layers.n_rows,
+                         true, first && layers.height >= 28 ? "layer" : NULL,
+                         text_x);
     if (status == ES_OK && panel->heads.n_rows) {
         status =
             draw_grid(picture, sheet, &panel->heads, panel->n_columns, &heads);
         draw_separators(picture, sheet, panel, &heads);
-        draw_layers(picture, sheet, &heads, panel->layers.n_rows, first,
-                    heads_text(&heads));
+        es_draw_band_numbers(picture, page->colors, &heads,
+                             panel->layers.n_rows, true,
+                             first ? heads_text(&heads) : NULL, text_x);
     }
     draw_steps(picture, sheet, panel, plot);
     return status;
