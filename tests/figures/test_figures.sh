@@ -51,23 +51,23 @@ page_shows() {
 }
 apart() { pictures "$1" | xargs awk -f tests/tools/texts_apart.awk; }
 
-check 'draws' figures
+check 'all figures are drawn' figures
 check 'every file is a picture' all_pictures
-check 'every figure is drawn' every_figure
-check 'light and dark' light_like_dark
-check 'as wide as a column' of_a_column
+check 'every figure of --help is drawn' every_figure
+check 'light and dark have the same pictures' light_like_dark
+check 'pictures for a column are as wide as one' of_a_column
 check 'the page shows what is there' page_shows
 if [ -r "$ES_SHARED/reference/paper_heatmaps/SM.csv" ]; then
-    check 'published shares beside ours' grep -q \
+    check 'published shares stand beside ours' grep -q \
         '^<tr><td>SM+G, published<td>1%<td>18%<td>23%<td>58%' "$FIGURE_DIR/index.html"
-    check 'ours' grep -q '^<tr><td>SM+G, drawn here<td>1.4%<td>18.1%' "$FIGURE_DIR/index.html"
+    check 'our shares stand there too' grep -q '^<tr><td>SM+G, drawn here<td>1.4%<td>18.1%' "$FIGURE_DIR/index.html"
 else
     skip 'published shares' 'no published heatmaps'
-    check 'which it says' grep -q 'published heatmaps are not in' "$dir/complaints"
+    check 'missing published heatmaps are named' grep -q 'published heatmaps are not in' "$dir/complaints"
 fi
 export FIGURE_SCAN='--format svg'
-check 'draws SVG of the same runs' figures
-check 'and trains no more' eval '! grep -q training "$dir/complaints"'
-check 'texts are apart' apart light
-check 'texts are apart in a column' apart column
+check 'the same runs are drawn as SVG' figures
+check 'runs that are there are not trained again' eval '! grep -q training "$dir/complaints"'
+check 'no texts touch' apart light
+check 'no texts touch in a column' apart column
 finish

@@ -5,8 +5,8 @@
 #include "cli/figures/drawing.h"
 #include "cli/runs/json.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/drawn.h"
 #include "tests/support/loaded.h"
-#include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
 
@@ -16,10 +16,8 @@
 static es_picture *drawn(const es_drawing *drawing, es_figure_kind kind)
 {
     es_picture *picture = NULL;
-    es_assert_ok(es_figure_entry_of(kind)->draw(&picture, drawing));
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(es_figure_entry_of(kind)->draw(&picture, drawing),
+                         &picture);
 }
 
 static es_drawing drawing_of(const es_shown *shown)
@@ -48,7 +46,7 @@ static char *json_of(const es_shown *shown)
 
 /* --- bands ----------------------------------------------------------------*/
 
-static void test_bands__numbers_of_json(void **state)
+static void test_bands__numbers_are_those_of_json(void **state)
 {
     es_shown shown;
     es_shown_published(&shown, state, (es_max){.policy = ES_MAX_OBSERVED});
@@ -79,7 +77,7 @@ static void test_bands__numbers_of_json(void **state)
 }
 
 /* L = 3, H = 2; of six heads two in the top band, one NaN, one missing. */
-static void test_bands__nonfinite(void **state)
+static void test_bands__what_is_not_finite_is_a_group(void **state)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
     char *path = es_folder_file(state, "bands.db");
@@ -99,9 +97,7 @@ static void test_bands__nonfinite(void **state)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_says(picture, "20%")); /* of five heads */
     assert_false(picture_says(picture, "16.7%"));
-    assert_true(picture_says(picture, "40%"));
-    assert_true(picture_says(picture, "0%"));
-    assert_true(picture_says(picture, "step 7"));
+    ASSERT_SAYS(picture, "40%", "0%", "step 7");
     assert_false(picture_says(picture, "m (observed) is unknown"));
     assert_true(picture_says(
         picture, "m = 4 (observed): the largest value of all runs shown"));
@@ -110,7 +106,7 @@ static void test_bands__nonfinite(void **state)
 }
 
 /* Heads that are all NaN; no tick is above 100 %. */
-static void test_bands__all_nan(void **state)
+static void test_bands__all_nan_is_drawn(void **state)
 {
     char *path = es_folder_file(state, "nan.db");
     es_run_info info = es_run_of(3, 2);
@@ -127,14 +123,13 @@ static void test_bands__all_nan(void **state)
     for (size_t i = 0; i < 12; i++)
         runs[i] = run;
     es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
-    assert_true(picture_says(picture, "m (observed) is unknown"));
-    assert_true(picture_says(picture, "100"));
+    ASSERT_SAYS(picture, "m (observed) is unknown", "100");
     assert_false(picture_says(picture, "120"));
     es_picture_free(picture);
     es_summary_free(run);
 }
 
-static void test_bands__needs_heads(void **state)
+static void test_bands__a_series_without_heads_is_refused(void **state)
 {
     char *path = es_folder_file(state, "loss.db");
     es_run_info info = es_run_of(3, 2);
@@ -222,7 +217,7 @@ static void tear_down(costs *c)
 }
 
 /* The published numbers, and one panel for all that cost the same. */
-static void test_flops__published(void **state)
+static void test_flops__shares_are_the_published_ones(void **state)
 {
     static const char *const texts[] = {"14.5B",
                                         "7.7B",
@@ -243,7 +238,7 @@ static void test_flops__published(void **state)
     tear_down(&c);
 }
 
-static void test_flops__lacks(void **state)
+static void test_flops__an_unknown_shape_is_refused(void **state)
 {
     static const struct {
         model m;
@@ -275,7 +270,7 @@ static void expect_cost(const es_run_summary *run, es_cost cost, double wanted)
     assert_true(found == wanted);
 }
 
-static void test_pareto__costs(void **state)
+static void test_pareto__costs_are_those_of_the_model(void **state)
 {
     double found;
     costs c;
@@ -295,17 +290,17 @@ static void test_pareto__costs(void **state)
 }
 
 /* What cannot be drawn is named. */
-static void test_pareto__undrawn(void **state)
+static void test_pareto__runs_left_out_are_named(void **state)
 {
     costs c;
     set_up(&c, state, ES_COST_TOKENS);
     es_picture *picture = drawn(&c.drawing, ES_FIGURE_PARETO);
-    assert_true(picture_says(
-        picture, "No finite perplexity: SM. Cost unknown: SM+R. Tokens up to "
-                 "the evaluation. Lower left is better; no run is below the "
-                 "line. Of runs that differ in neither architecture nor cost "
-                 "the best is named."));
-    assert_true(picture_says(picture, "tokens trained on"));
+    ASSERT_SAYS(picture,
+                "No finite perplexity: SM. Cost unknown: SM+R. Tokens up to "
+                "the evaluation. Lower left is better; no run is below the "
+                "line. Of runs that differ in neither architecture nor cost "
+                "the best is named.",
+                "tokens trained on");
     es_picture_free(picture);
     c.drawing.n = 1;
     c.runs[0] = c.runs[2];
@@ -318,14 +313,14 @@ static void test_pareto__undrawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bands__numbers_of_json),
-        cmocka_unit_test(test_bands__nonfinite),
-        cmocka_unit_test(test_bands__all_nan),
-        cmocka_unit_test(test_bands__needs_heads),
-        cmocka_unit_test(test_flops__published),
-        cmocka_unit_test(test_flops__lacks),
-        cmocka_unit_test(test_pareto__costs),
-        cmocka_unit_test(test_pareto__undrawn),
+        cmocka_unit_test(test_bands__numbers_are_those_of_json),
+        cmocka_unit_test(test_bands__what_is_not_finite_is_a_group),
+        cmocka_unit_test(test_bands__all_nan_is_drawn),
+        cmocka_unit_test(test_bands__a_series_without_heads_is_refused),
+        cmocka_unit_test(test_flops__shares_are_the_published_ones),
+        cmocka_unit_test(test_flops__an_unknown_shape_is_refused),
+        cmocka_unit_test(test_pareto__costs_are_those_of_the_model),
+        cmocka_unit_test(test_pareto__runs_left_out_are_named),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

@@ -4,8 +4,8 @@
 #include "cli/figures/drawing.h"
 #include "cli/figures/steps.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/drawn.h"
 #include "tests/support/loaded.h"
-#include "tests/support/pictures.h"
 #include "tests/support/run_files.h"
 
 #include <math.h>
@@ -38,10 +38,7 @@ static es_drawing drawing_of(const es_run_summary **runs, size_t n)
 static es_picture *drawn(es_figure_draw *draw, const es_drawing *drawing)
 {
     es_picture *picture = NULL;
-    es_assert_ok(draw(&picture, drawing));
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(draw(&picture, drawing), &picture);
 }
 
 /* --- heatmap --------------------------------------------------------------*/
@@ -63,7 +60,7 @@ static void assert_bar(void **state, const char *file, const char *series,
     es_summary_free((es_run_summary *)(uintptr_t)runs[0]);
 }
 
-static void test_cells__heatmap_scale_of_any_series(void **state)
+static void test_cells__a_heatmap_scale_suits_any_series(void **state)
 {
     const float about_two[N] = {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f};
     const float sink[N] = {0.52f, 0.54f, 0.56f, 0.57f, 0.59f, 0.61f};
@@ -82,7 +79,7 @@ static void test_cells__heatmap_scale_of_any_series(void **state)
 
 /* --- delta ----------------------------------------------------------------*/
 
-static void test_cells__delta_values(void **state)
+static void test_cells__a_delta_is_each_run_minus_the_base(void **state)
 {
     const float a[N] = {1, 2, NAN, es_missing(), 3, INFINITY};
     const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
@@ -93,29 +90,23 @@ static void test_cells__delta_values(void **state)
                          "entropy")};
     es_drawing drawing = drawing_of(runs, 2);
     es_picture *picture = drawn(es_draw_delta, &drawing);
-    assert_true(picture_says(picture, "0.50"));
-    assert_true(picture_says(picture, "-1.25"));
+    ASSERT_SAYS(picture, "0.50", "-1.25");
     assert_false(picture_says(picture, "1.50"));
-    assert_true(picture_says(picture, "NaN or infinite"));
-    assert_true(picture_says(picture, "missing"));
-    assert_true(picture_says(picture, "each minus base.db"));
-    assert_true(picture_says(picture, "other.db"));
+    ASSERT_SAYS(picture, "NaN or infinite", "missing", "each minus base.db",
+                "other.db");
     /* The scale is as long below zero as above it. */
-    assert_true(picture_says(picture, "1.0"));
-    assert_true(picture_says(picture, "-1.0"));
+    ASSERT_SAYS(picture, "1.0", "-1.0");
     es_picture_free(picture);
     /* The other way round, where the second is the baseline. */
     drawing.baseline = runs[1]->path;
     picture = drawn(es_draw_delta, &drawing);
-    assert_true(picture_says(picture, "each minus other.db"));
-    assert_true(picture_says(picture, "1.25"));
-    assert_true(picture_says(picture, "-0.50"));
+    ASSERT_SAYS(picture, "each minus other.db", "1.25", "-0.50");
     es_picture_free(picture);
     for (size_t i = 0; i < 2; i++)
         es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
 }
 
-static void test_cells__delta_refuses(void **state)
+static void test_cells__a_delta_of_two_shapes_is_refused(void **state)
 {
     const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
     const es_run_summary *runs[2] = {
@@ -138,7 +129,7 @@ static void test_cells__delta_refuses(void **state)
 
 /* --- thresholds -----------------------------------------------------------*/
 
-static void test_cells__thresholds(void **state)
+static void test_cells__thresholds_show_theta_and_its_layers(void **state)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
@@ -148,10 +139,7 @@ static void test_cells__thresholds(void **state)
     double dots[2 * L][2];
     es_assert_ok(es_figure_fit(ES_FIGURE_THRESHOLDS, runs[0]));
     es_picture *picture = drawn(es_draw_thresholds, &drawing);
-    assert_true(picture_says(picture, "0.80"));
-    assert_true(picture_says(picture, "step 40"));
-    assert_true(picture_says(picture, "mean"));
-    assert_true(picture_says(picture, "variance"));
+    ASSERT_SAYS(picture, "0.80", "step 40", "mean", "variance");
     assert_int_equal(picture_dots(dots, 2 * L, picture), 2 * L);
     assert_true(dots[0][1] == dots[2][1] && dots[1][1] == dots[3][1]);
     assert_true(dots[0][1] < dots[1][1]); /* layer 0 is on top */
@@ -280,7 +268,7 @@ static void test_cells__steps_hold(void **state)
     es_summary_free(run);
 }
 
-static void test_cells__raster(void **state)
+static void test_cells__a_raster_shows_layers_and_heads(void **state)
 {
     es_run_summary *run =
         es_loaded_series(write_long_run(state, "drawn.db"), "entropy");
@@ -288,10 +276,7 @@ static void test_cells__raster(void **state)
     es_drawing drawing = drawing_of(runs, 1);
     es_assert_ok(es_figure_fit(ES_FIGURE_RASTER, run));
     es_picture *picture = drawn(es_draw_raster, &drawing);
-    assert_true(picture_says(picture, "heads"));
-    assert_true(picture_says(picture, "10K"));
-    assert_true(picture_says(picture, "NaN or infinite"));
-    assert_true(picture_says(picture, "missing"));
+    ASSERT_SAYS(picture, "heads", "10K", "NaN or infinite", "missing");
     es_picture_free(picture);
     run->shape = ES_SHAPE_RUN;
     es_assert_status(ES_ENOTFOUND, "one value a run",
@@ -337,7 +322,7 @@ static const char *write_failing_run(void **state)
     return path;
 }
 
-static void test_cells__timeline(void **state)
+static void test_cells__a_timeline_shows_flags_and_events(void **state)
 {
     es_run_summary *run = es_loaded_series(write_failing_run(state), "entropy");
     const es_run_summary *runs[1] = {run};
@@ -345,19 +330,16 @@ static void test_cells__timeline(void **state)
     for (int theme = ES_THEME_LIGHT; theme <= ES_THEME_DARK; theme++) {
         drawing.style.theme = (es_theme)theme;
         es_picture *picture = drawn(es_draw_timeline, &drawing);
-        assert_true(picture_says(picture,
-                                 "collapse 30 \u2192 logits 40 \u2192 nan 50"));
-        assert_true(picture_says(picture, "lowest layer mean of entropy"));
-        assert_true(picture_says(picture, "largest logit"));
+        ASSERT_SAYS(picture, "collapse 30 \u2192 logits 40 \u2192 nan 50",
+                    "lowest layer mean of entropy", "largest logit");
         assert_false(picture_says(picture, "NaN activations of a layer"));
-        assert_true(picture_says(picture, "stop"));
-        assert_true(picture_says(picture, "L1"));
+        ASSERT_SAYS(picture, "stop", "L1");
         es_picture_free(picture);
     }
     es_summary_free(run);
 }
 
-static void test_cells__timeline_of_one_step(void **state)
+static void test_cells__a_timeline_of_one_step_is_drawn(void **state)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
     es_run_summary *run = es_loaded_series(
@@ -367,8 +349,7 @@ static void test_cells__timeline_of_one_step(void **state)
     double dots[1][2];
     es_picture *picture = drawn(es_draw_timeline, &drawing);
     assert_int_equal(picture_dots(dots, 1, picture), 1);
-    assert_true(picture_says(picture, "no flags"));
-    assert_true(picture_says(picture, "40"));
+    ASSERT_SAYS(picture, "no flags", "40");
     es_picture_free(picture);
     es_summary_free(run);
 }
@@ -376,16 +357,16 @@ static void test_cells__timeline_of_one_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cells__heatmap_scale_of_any_series),
-        cmocka_unit_test(test_cells__delta_values),
-        cmocka_unit_test(test_cells__delta_refuses),
-        cmocka_unit_test(test_cells__thresholds),
+        cmocka_unit_test(test_cells__a_heatmap_scale_suits_any_series),
+        cmocka_unit_test(test_cells__a_delta_is_each_run_minus_the_base),
+        cmocka_unit_test(test_cells__a_delta_of_two_shapes_is_refused),
+        cmocka_unit_test(test_cells__thresholds_show_theta_and_its_layers),
         cmocka_unit_test(test_cells__thresholds_need_theta),
         cmocka_unit_test(test_cells__steps_keep_dips_and_nan),
         cmocka_unit_test(test_cells__steps_hold),
-        cmocka_unit_test(test_cells__raster),
-        cmocka_unit_test(test_cells__timeline),
-        cmocka_unit_test(test_cells__timeline_of_one_step),
+        cmocka_unit_test(test_cells__a_raster_shows_layers_and_heads),
+        cmocka_unit_test(test_cells__a_timeline_shows_flags_and_events),
+        cmocka_unit_test(test_cells__a_timeline_of_one_step_is_drawn),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

@@ -274,7 +274,7 @@ static bool is_golden(const pair *p, size_t figure)
     return golden;
 }
 
-static void test_figures__extremes(void **state)
+static void test_figures__extreme_runs_are_drawn_soundly(void **state)
 {
     static const es_figure_style styles[] = {
         {.width = 0},
@@ -298,8 +298,9 @@ static void test_figures__extremes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_figures__extremes, es_folder_make,
-                                        es_folder_remove),
+        cmocka_unit_test_setup_teardown(
+            test_figures__extreme_runs_are_drawn_soundly, es_folder_make,
+            es_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/drawn.h"
 #include "tests/support/loaded.h"
-#include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 
 #include <math.h>
@@ -82,28 +82,16 @@ static void hide(shown *s)
 static es_picture *drawn(es_figure_draw *draw, const shown *s)
 {
     es_picture *picture = NULL;
-    es_assert_ok(draw(&picture, &s->drawing));
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(draw(&picture, &s->drawing), &picture);
 }
 
 /* What is drawn is this figure. */
 static void assert_draws(es_figure_draw *draw, const shown *s,
                          const es_curves *figure)
 {
-    size_t n_a, n_b;
-    es_picture *a = drawn(draw, s), *b = NULL;
-    es_assert_ok(es_curves_draw(&b, figure));
-    char *x = picture_bytes(&n_a, a, ES_FORMAT_SVG, 1, NULL, 0);
-    char *y = picture_bytes(&n_b, b, ES_FORMAT_SVG, 1, NULL, 0);
-    assert_true(x && y);
-    assert_int_equal(n_a, n_b);
-    assert_memory_equal(x, y, n_b);
-    free(x);
-    free(y);
-    es_picture_free(a);
-    es_picture_free(b);
+    es_picture *expected = NULL;
+    es_assert_ok(es_curves_draw(&expected, figure));
+    assert_same_picture(drawn(draw, s), expected);
 }
 
 static const char *const layer_names[L] = {"layer 0", "layer 1", "layer 2"};
@@ -119,7 +107,7 @@ static void lines_of(es_curve *curves, const char *const *names,
 
 /* --- curves ---------------------------------------------------------------*/
 
-static void test_lines__spread_of_heads(void **state)
+static void test_lines__the_spread_of_heads_is_shaded(void **state)
 {
     const char *path = es_folder_file(state, "a.db");
     float mean[L][STEPS], low[L][STEPS], high[L][STEPS];
@@ -163,7 +151,7 @@ static void test_lines__spread_of_heads(void **state)
     hide(&s);
 }
 
-static void test_lines__heads_of_a_layer(void **state)
+static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
 {
     static const char *const names[H] = {"head 0", "head 1", "head 2", "head 3",
                                          "head 4"};
@@ -203,7 +191,7 @@ static void test_lines__heads_of_a_layer(void **state)
 
 /* --- nans -----------------------------------------------------------------*/
 
-static void test_lines__nans(void **state)
+static void test_lines__nans_are_counted_by_layer(void **state)
 {
     const char *paths[2] = {es_folder_file(state, "nans.db"),
                             es_folder_file(state, "rows.db")};
@@ -250,7 +238,7 @@ static void test_lines__nans(void **state)
 
 /* --- scales and slopes ----------------------------------------------------*/
 
-static void test_lines__scales(void **state)
+static void test_lines__scales_are_those_of_the_step(void **state)
 {
     static const int64_t layers[L] = {0, 1, 2};
     static const float alpha[2][L] = {{1, 2, 0.5f}, {1.25f, NAN, 2}};
@@ -291,7 +279,7 @@ static void test_lines__scales(void **state)
     hide(&s);
 }
 
-static void test_lines__slopes(void **state)
+static void test_lines__slopes_are_one_or_one_a_layer(void **state)
 {
     const float own[STEPS][L] = {
         {0.01f, 0.01f, 0.01f}, {0.1f, 0.2f, -0.1f}, {0, 0, 0}, {1, 1, 2}};
@@ -349,7 +337,7 @@ static void write_losses(const char **paths, void **state)
     finish(&r);
 }
 
-static void test_lines__loss(void **state)
+static void test_lines__loss_has_training_and_evaluation(void **state)
 {
     const float train[STEPS] = {5, 4, 3.5f, NAN};
     const float other[STEPS] = {5, INFINITY, es_missing(), 2};
@@ -380,7 +368,7 @@ static void test_lines__loss(void **state)
     hide(&s);
 }
 
-static void test_lines__perplexity_over_tokens(void **state)
+static void test_lines__perplexity_is_drawn_over_tokens(void **state)
 {
     float train[STEPS] = {4, 3, 2.5f, NAN}; /* its ce */
     float other[STEPS] = {5, INFINITY, es_missing(), 2};
@@ -469,7 +457,7 @@ static void test_lines__tokens_must_be_known(void **state)
 
 /* --- messages -------------------------------------------------------------*/
 
-static void test_lines__what_a_run_lacks(void **state)
+static void test_lines__what_a_run_lacks_is_said(void **state)
 {
     const char *path = es_folder_file(state, "bare.db");
     es_recorded r = record(path, "bare");
@@ -504,7 +492,7 @@ static es_status parse(const char *const *words, size_t n)
     parse((const char *[]){__VA_ARGS__},                                       \
           sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
 
-static void test_lines__options_of_other_figures(void **state)
+static void test_lines__options_of_other_figures_are_refused(void **state)
 {
     (void)state;
     es_assert_status(ES_EUSAGE, "--tokens is for --figure loss",
@@ -531,17 +519,17 @@ static void test_lines__options_of_other_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines__spread_of_heads),
-        cmocka_unit_test(test_lines__heads_of_a_layer),
-        cmocka_unit_test(test_lines__nans),
-        cmocka_unit_test(test_lines__scales),
-        cmocka_unit_test(test_lines__slopes),
-        cmocka_unit_test(test_lines__loss),
-        cmocka_unit_test(test_lines__perplexity_over_tokens),
+        cmocka_unit_test(test_lines__the_spread_of_heads_is_shaded),
+        cmocka_unit_test(test_lines__the_heads_of_a_layer_are_drawn),
+        cmocka_unit_test(test_lines__nans_are_counted_by_layer),
+        cmocka_unit_test(test_lines__scales_are_those_of_the_step),
+        cmocka_unit_test(test_lines__slopes_are_one_or_one_a_layer),
+        cmocka_unit_test(test_lines__loss_has_training_and_evaluation),
+        cmocka_unit_test(test_lines__perplexity_is_drawn_over_tokens),
         cmocka_unit_test(test_lines__huge_losses_are_cut_and_said),
         cmocka_unit_test(test_lines__tokens_must_be_known),
-        cmocka_unit_test(test_lines__what_a_run_lacks),
-        cmocka_unit_test(test_lines__options_of_other_figures),
+        cmocka_unit_test(test_lines__what_a_run_lacks_is_said),
+        cmocka_unit_test(test_lines__options_of_other_figures_are_refused),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

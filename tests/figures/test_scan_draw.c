@@ -4,8 +4,8 @@
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/drawn.h"
 #include "tests/support/loaded.h"
-#include "tests/support/pictures.h"
 #include "tests/support/run_files.h"
 
 #include <math.h>
@@ -43,21 +43,6 @@ static void set(fixture *f, const char *arch, const float *values, double m)
         es_stats_summary(&f->layers[l], f->values + l * H, H, 1);
 }
 
-/* Frees both. */
-static void assert_same_picture(es_picture *a, es_picture *b)
-{
-    size_t n_a, n_b;
-    char *x = picture_bytes(&n_a, a, ES_FORMAT_SVG, 1, NULL, 0);
-    char *y = picture_bytes(&n_b, b, ES_FORMAT_SVG, 1, NULL, 0);
-    assert_true(x && y);
-    assert_int_equal(n_a, n_b);
-    assert_memory_equal(x, y, n_b);
-    free(x);
-    free(y);
-    es_picture_free(a);
-    es_picture_free(b);
-}
-
 /* The picture is the one that this scale gives. */
 static void assert_scale(fixture *f, size_t n, double low, double high)
 {
@@ -82,7 +67,7 @@ static void assert_scale(fixture *f, size_t n, double low, double high)
     assert_same_picture(drawn, wanted);
 }
 
-static void test_scan__heatmap_scale(void **state)
+static void test_scan__a_heatmap_scale_ends_at_m(void **state)
 {
     (void)state;
     fixture f[2];
@@ -185,7 +170,7 @@ static void assert_curves(const char *path, const wanted *w)
     es_summary_free(run);
 }
 
-static void test_scan__curves(void **state)
+static void test_scan__curves_are_means_of_layers(void **state)
 {
     const char *path = es_folder_file(state, "a.db");
     const float M = es_missing();
@@ -278,8 +263,8 @@ static void test_all__an_unreadable_file_is_reported_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scan__heatmap_scale),
-        cmocka_unit_test(test_scan__curves),
+        cmocka_unit_test(test_scan__a_heatmap_scale_ends_at_m),
+        cmocka_unit_test(test_scan__curves_are_means_of_layers),
         cmocka_unit_test(test_all__an_unreadable_file_is_reported_once),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);

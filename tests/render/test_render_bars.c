@@ -2,7 +2,7 @@
 #include "render/figures/bars.h"
 #include "render/figures/bars_internal.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/pictures.h"
+#include "tests/support/drawn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,17 +53,13 @@ static bundle *bundle_new(size_t n_groups, size_t n_series)
 static es_picture *drawn(const es_bars *figure)
 {
     es_picture *picture = NULL;
-    if (es_bars_draw(&picture, figure) != ES_OK)
-        fail_msg("%s", es_message());
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(es_bars_draw(&picture, figure), &picture);
 }
 
 /* Media by width and height; 0 0 is the natural size. */
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
-static void test_bars__every_shape(void **state)
+static void test_bars__every_shape_is_drawn_soundly(void **state)
 {
     (void)state;
     static const size_t counts[] = {1, 2, 3, 5, 7, 12};
@@ -82,7 +78,7 @@ static void test_bars__every_shape(void **state)
 }
 
 /* The top of a bar stands at its value on the axis. */
-static void test_bars__heights(void **state)
+static void test_bars__heights_are_the_values(void **state)
 {
     (void)state;
     bundle *b = bundle_new(3, 2);
@@ -131,7 +127,7 @@ static void look_of(double *out, es_theme theme, size_t series)
 }
 
 /* In grey, no two of twelve series look the same. */
-static void test_bars__grey(void **state)
+static void test_bars__series_differ_in_grey(void **state)
 {
     (void)state;
     static double looks[N_LOOKS][SIDE * SIDE];
@@ -149,7 +145,7 @@ static void test_bars__grey(void **state)
         }
 }
 
-static void test_bars__print(void **state)
+static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
 {
     (void)state;
     bundle *b = bundle_new(4, 2);
@@ -175,7 +171,7 @@ static void test_bars__print(void **state)
 }
 
 /* A bar that is no number has its text alone; all of them, or all 0, too. */
-static void test_bars__special(void **state)
+static void test_bars__what_is_no_number_has_its_text_alone(void **state)
 {
     (void)state;
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
@@ -192,7 +188,7 @@ static void test_bars__special(void **state)
         }
 }
 
-static void test_bars__long_names(void **state)
+static void test_bars__long_names_are_cut(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 4; k++) {
@@ -213,7 +209,7 @@ static void test_bars__long_names(void **state)
     }
 }
 
-static void test_bars__refused(void **state)
+static void test_bars__too_small_a_page_is_refused(void **state)
 {
     (void)state;
     es_picture *picture = NULL;
@@ -228,7 +224,7 @@ static void test_bars__refused(void **state)
     free(b);
 }
 
-static void test_bars__golden(void **state)
+static void test_bars__pictures_are_golden(void **state)
 {
     (void)state;
     bundle *b = bundle_new(4, 12);
@@ -249,14 +245,15 @@ static void test_bars__golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bars__every_shape),
-        cmocka_unit_test(test_bars__heights),
-        cmocka_unit_test(test_bars__grey),
-        cmocka_unit_test(test_bars__print),
-        cmocka_unit_test(test_bars__special),
-        cmocka_unit_test(test_bars__long_names),
-        cmocka_unit_test(test_bars__refused),
-        cmocka_unit_test(test_bars__golden),
+        cmocka_unit_test(test_bars__every_shape_is_drawn_soundly),
+        cmocka_unit_test(test_bars__heights_are_the_values),
+        cmocka_unit_test(test_bars__series_differ_in_grey),
+        cmocka_unit_test(
+            test_bars__texts_shrink_turn_and_vanish_with_the_width),
+        cmocka_unit_test(test_bars__what_is_no_number_has_its_text_alone),
+        cmocka_unit_test(test_bars__long_names_are_cut),
+        cmocka_unit_test(test_bars__too_small_a_page_is_refused),
+        cmocka_unit_test(test_bars__pictures_are_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static uint32_t rgb(es_color c)
 }
 
 /* The colours as their authors print them. */
-static void test_colormap__published_colors(void **state)
+static void test_colormap__colors_are_the_published_ones(void **state)
 {
     (void)state;
     assert_int_equal(rgb(es_colormap_at(ES_COLORMAP_VIRIDIS, 0)), 0x440154);
@@ -52,7 +52,7 @@ static void test_colormap__outside_is_clamped(void **state)
     assert_int_equal(rgb(es_colormap_at(ES_COLORMAP_MAGMA, INFINITY)), high);
 }
 
-static void test_colormap__names(void **state)
+static void test_colormap__names_are_parsed(void **state)
 {
     (void)state;
     es_colormap map = ES_COLORMAP_VIRIDIS;
@@ -66,7 +66,7 @@ static void test_colormap__names(void **state)
     assert_int_equal(es_colormap_parse(&map, ""), ES_EUSAGE);
 }
 
-static void test_colormap__luminance(void **state)
+static void test_colormap__luminance_is_that_of_srgb(void **state)
 {
     (void)state;
     double white = es_color_luminance((es_color){255, 255, 255, 255});
@@ -151,7 +151,7 @@ static void test_colormap__diverging_steps_are_even(void **state)
     }
 }
 
-static void test_colormap__diverging_sides(void **state)
+static void test_colormap__diverging_sides_are_equally_light(void **state)
 {
     (void)state;
     for (int map = ES_COLORMAP_DIVERGING; map <= ES_COLORMAP_DIVERGING_DARK;
@@ -179,13 +179,13 @@ static void test_colormap__diverging_sides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colormap__published_colors),
+        cmocka_unit_test(test_colormap__colors_are_the_published_ones),
         cmocka_unit_test(test_colormap__lightness_rises),
         cmocka_unit_test(test_colormap__outside_is_clamped),
-        cmocka_unit_test(test_colormap__names),
-        cmocka_unit_test(test_colormap__luminance),
+        cmocka_unit_test(test_colormap__names_are_parsed),
+        cmocka_unit_test(test_colormap__luminance_is_that_of_srgb),
         cmocka_unit_test(test_colormap__diverging_steps_are_even),
-        cmocka_unit_test(test_colormap__diverging_sides),
+        cmocka_unit_test(test_colormap__diverging_sides_are_equally_light),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

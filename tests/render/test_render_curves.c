@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void test_curves__two_runs(void **state)
+static void test_curves__two_runs_are_golden(void **state)
 {
     (void)state;
     bundle a = bundle_new(12, 200, 0.05), b = bundle_new(6, 150, 0.05);
@@ -34,7 +34,7 @@ static void test_curves__two_runs(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__deep_and_noisy(void **state)
+static void test_curves__deep_and_noisy_runs_are_golden(void **state)
 {
     (void)state;
     bundle b = bundle_new(48, 3000, 0.2);
@@ -121,7 +121,7 @@ static void test_curves__spans_touch(void **state)
     }
 }
 
-static void test_curves__gaps_and_marks(void **state)
+static void test_curves__gaps_stay_open_and_nan_is_marked(void **state)
 {
     (void)state;
     bundle b = bundle_new(1, 101, 0);
@@ -235,7 +235,7 @@ static void test_curves__scale_holds_zero_where_it_is_near(void **state)
     check_scale(NAN, INFINITY, 3.878, 0, 3.878);
 }
 
-static void test_curves__legend_for_any_depth(void **state)
+static void test_curves__a_legend_suits_any_depth(void **state)
 {
     (void)state;
     static const size_t counts[] = {1, 2, 12, 16, 17, 24, 48, 96, 128};
@@ -259,7 +259,7 @@ static void test_curves__legend_for_any_depth(void **state)
     }
 }
 
-static void test_curves__nothing_to_draw(void **state)
+static void test_curves__nothing_to_draw_is_said(void **state)
 {
     (void)state;
     bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);
@@ -280,7 +280,8 @@ static void test_curves__nothing_to_draw(void **state)
     bundle_free(&nan);
 }
 
-static void test_curves__hostile_values_and_steps(void **state)
+static void
+test_curves__hostile_values_and_steps_are_drawn_soundly(void **state)
 {
     (void)state;
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
@@ -306,7 +307,7 @@ static void test_curves__hostile_values_and_steps(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__wide_step_labels(void **state)
+static void test_curves__wide_step_labels_do_not_touch(void **state)
 {
     (void)state;
     bundle b = bundle_new(2, 60, 0.1);
@@ -321,7 +322,7 @@ static void test_curves__wide_step_labels(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__denormal_range(void **state)
+static void test_curves__a_denormal_range_is_drawn_soundly(void **state)
 {
     (void)state;
     bundle b = bundle_new(1, 3, 0);
@@ -338,7 +339,7 @@ static void test_curves__denormal_range(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__asked_size(void **state)
+static void test_curves__a_requested_size_is_kept(void **state)
 {
     (void)state;
     static const double sizes[][2] = {
@@ -373,7 +374,7 @@ static void test_curves__asked_size(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__long_texts(void **state)
+static void test_curves__long_texts_are_cut(void **state)
 {
     (void)state;
     char longest[201];
@@ -394,21 +395,22 @@ static void test_curves__long_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves__two_runs),
-        cmocka_unit_test(test_curves__deep_and_noisy),
+        cmocka_unit_test(test_curves__two_runs_are_golden),
+        cmocka_unit_test(test_curves__deep_and_noisy_runs_are_golden),
         cmocka_unit_test(test_curves__one_sample_dip_stays),
         cmocka_unit_test(test_curves__spans_touch),
-        cmocka_unit_test(test_curves__gaps_and_marks),
+        cmocka_unit_test(test_curves__gaps_stay_open_and_nan_is_marked),
         cmocka_unit_test(test_curves__single_samples_are_dots),
         cmocka_unit_test(test_curves__axes_are_shared),
         cmocka_unit_test(test_curves__scale_holds_zero_where_it_is_near),
-        cmocka_unit_test(test_curves__legend_for_any_depth),
-        cmocka_unit_test(test_curves__nothing_to_draw),
-        cmocka_unit_test(test_curves__hostile_values_and_steps),
-        cmocka_unit_test(test_curves__wide_step_labels),
-        cmocka_unit_test(test_curves__denormal_range),
-        cmocka_unit_test(test_curves__asked_size),
-        cmocka_unit_test(test_curves__long_texts),
+        cmocka_unit_test(test_curves__a_legend_suits_any_depth),
+        cmocka_unit_test(test_curves__nothing_to_draw_is_said),
+        cmocka_unit_test(
+            test_curves__hostile_values_and_steps_are_drawn_soundly),
+        cmocka_unit_test(test_curves__wide_step_labels_do_not_touch),
+        cmocka_unit_test(test_curves__a_denormal_range_is_drawn_soundly),
+        cmocka_unit_test(test_curves__a_requested_size_is_kept),
+        cmocka_unit_test(test_curves__long_texts_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

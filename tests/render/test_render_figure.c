@@ -26,7 +26,7 @@ static void check_ticks(double low, double high, int most)
     }
 }
 
-static void test_ticks__one_two_five(void **state)
+static void test_ticks__steps_are_one_two_or_five(void **state)
 {
     (void)state;
     static const double ranges[][2] = {
@@ -46,7 +46,7 @@ static void test_ticks__one_two_five(void **state)
     assert_int_equal(ticks.n, 3); /* 0, 2, 4: both ends are ticks */
 }
 
-static void test_ticks__hostile_ranges(void **state)
+static void test_ticks__hostile_ranges_give_finite_ticks(void **state)
 {
     (void)state;
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
@@ -88,7 +88,7 @@ static void check_labels(double low, double high, int most,
     assert_null(expected[ticks.n]);
 }
 
-static void test_labels__values(void **state)
+static void test_labels__values_have_the_decimals_they_need(void **state)
 {
     (void)state;
     check_labels(0, 1, 5, (const char *[]){"0.0", "0.5", "1.0", NULL});
@@ -101,7 +101,7 @@ static void test_labels__values(void **state)
     check_labels(3.5, 3.5, 5, (const char *[]){"3.5", NULL});
 }
 
-static void test_labels__steps(void **state)
+static void test_labels__steps_are_short(void **state)
 {
     (void)state;
     static const struct {
@@ -137,7 +137,7 @@ static void test_fraction__never_leaves_the_numbers(void **state)
     assert_true(isfinite(es_fraction(1e300, 0, 5e-324)));
 }
 
-static void test_power_step(void **state)
+static void test_power_step__is_the_next_power_of_two(void **state)
 {
     (void)state;
     assert_int_equal(es_power_step(0.1), 1);
@@ -151,12 +151,12 @@ static void test_power_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ticks__one_two_five),
-        cmocka_unit_test(test_ticks__hostile_ranges),
-        cmocka_unit_test(test_labels__values),
-        cmocka_unit_test(test_labels__steps),
+        cmocka_unit_test(test_ticks__steps_are_one_two_or_five),
+        cmocka_unit_test(test_ticks__hostile_ranges_give_finite_ticks),
+        cmocka_unit_test(test_labels__values_have_the_decimals_they_need),
+        cmocka_unit_test(test_labels__steps_are_short),
         cmocka_unit_test(test_fraction__never_leaves_the_numbers),
-        cmocka_unit_test(test_power_step),
+        cmocka_unit_test(test_power_step__is_the_next_power_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
 #include "render/figures/heatmap_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/drawn.h"
 #include "tests/support/paper.h"
-#include "tests/support/pictures.h"
 
 #include <float.h>
 #include <math.h>
@@ -33,10 +33,7 @@ static es_heatmap figure_of(const es_heatmap_panel *panels, size_t n)
 static es_picture *drawn(const es_heatmap *figure)
 {
     es_picture *picture = NULL;
-    assert_int_equal(es_heatmap_draw(&picture, figure), ES_OK);
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(es_heatmap_draw(&picture, figure), &picture);
 }
 
 /* A heatmap at the program's own scale is written with a palette. */
@@ -48,7 +45,7 @@ static void check_palette(const es_picture *picture)
     image_clear(&image);
 }
 
-static void test_heatmap__published_models(void **state)
+static void test_heatmap__published_models_are_golden(void **state)
 {
     (void)state;
     float r[ES_PAPER_VALUES], sm[ES_PAPER_VALUES];
@@ -58,14 +55,13 @@ static void test_heatmap__published_models(void **state)
                                        {"SM", "step 32K", sm, 12, 12}};
     es_heatmap figure = figure_of(panels, 2);
     es_picture *picture = drawn(&figure);
-    assert_true(picture_says(picture, "3.87"));
-    assert_true(picture_says(picture, "0.34"));
+    ASSERT_SAYS(picture, "3.87", "0.34");
     assert_true(picture_is_golden(picture, "heatmap_published"));
     check_palette(picture);
     es_picture_free(picture);
 }
 
-static void test_heatmap__mixed_shapes_and_gaps(void **state)
+static void test_heatmap__mixed_shapes_and_gaps_are_golden(void **state)
 {
     (void)state;
     float a[63], b[6], c[1] = {NAN};
@@ -81,13 +77,12 @@ static void test_heatmap__mixed_shapes_and_gaps(void **state)
     es_heatmap figure = figure_of(panels, 3);
     figure.style.title = "Three shapes on one scale";
     es_picture *picture = drawn(&figure);
-    assert_true(picture_says(picture, "NaN or infinite"));
-    assert_true(picture_says(picture, "missing"));
+    ASSERT_SAYS(picture, "NaN or infinite", "missing");
     assert_true(picture_is_golden(picture, "heatmap_mixed"));
     es_picture_free(picture);
 }
 
-static void test_heatmap__large_model(void **state)
+static void test_heatmap__a_large_model_is_golden(void **state)
 {
     (void)state;
     static float values[MOST];
@@ -114,7 +109,7 @@ static uint32_t cell_pixel(const es_image *image, const es_heatmap_block *b,
                     (int)(2 * (b->y + row * b->cell_height)) + 3);
 }
 
-static void test_heatmap__one_scale_for_all_panels(void **state)
+static void test_heatmap__all_panels_have_one_scale(void **state)
 {
     (void)state;
     float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, NAN};
@@ -144,7 +139,7 @@ static void test_heatmap__one_scale_for_all_panels(void **state)
 }
 
 /* Any shape, drawn in PNG: nothing overlaps, nothing is off the page. */
-static void test_heatmap__every_shape(void **state)
+static void test_heatmap__every_shape_is_drawn_soundly(void **state)
 {
     (void)state;
     static const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {1, 128},
@@ -189,7 +184,8 @@ static const double hostile[] = {
 
 #define N_HOSTILE (sizeof hostile / sizeof *hostile)
 
-static void test_heatmap__hostile_scales_and_values(void **state)
+static void
+test_heatmap__hostile_scales_and_values_are_drawn_soundly(void **state)
 {
     (void)state;
     float values[N_HOSTILE];
@@ -210,7 +206,7 @@ static void test_heatmap__hostile_scales_and_values(void **state)
     }
 }
 
-static void test_heatmap__long_texts(void **state)
+static void test_heatmap__long_texts_are_cut(void **state)
 {
     (void)state;
     static const char *const titles[] = {
@@ -241,7 +237,7 @@ static void test_heatmap__long_texts(void **state)
     }
 }
 
-static void test_heatmap__asked_size(void **state)
+static void test_heatmap__a_requested_size_is_kept(void **state)
 {
     (void)state;
     static const double sizes[][2] = {{510, 0},   {0, 200},   {300, 300},
@@ -263,7 +259,7 @@ static void test_heatmap__asked_size(void **state)
     }
 }
 
-static void test_heatmap__too_small_names_the_least(void **state)
+static void test_heatmap__a_refusal_names_the_least_size(void **state)
 {
     (void)state;
     float values[144];
@@ -287,7 +283,7 @@ static void test_heatmap__too_small_names_the_least(void **state)
     assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
 }
 
-static void test_heatmap__bad_shapes(void **state)
+static void test_heatmap__bad_shapes_are_refused(void **state)
 {
     (void)state;
     float value = 1;
@@ -303,7 +299,7 @@ static void test_heatmap__bad_shapes(void **state)
     assert_null(picture);
 }
 
-static void test_heatmap__values_as_text(void **state)
+static void test_heatmap__values_are_printed_as_they_fit(void **state)
 {
     (void)state;
     static const struct {
@@ -330,7 +326,7 @@ static void test_heatmap__values_as_text(void **state)
 }
 
 /* The digits go by the largest value of all panels. */
-static void test_heatmap__decimals(void **state)
+static void test_heatmap__decimals_distinguish_values(void **state)
 {
     (void)state;
     static const struct {
@@ -358,7 +354,7 @@ static void test_heatmap__decimals(void **state)
 }
 
 /* A decade is as long as any other, and what is below has the end's colour. */
-static void test_heatmap__logarithmic_scale(void **state)
+static void test_heatmap__a_logarithmic_scale_has_decades(void **state)
 {
     (void)state;
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};
@@ -376,28 +372,28 @@ static void test_heatmap__logarithmic_scale(void **state)
     figure.logarithmic = true;
     figure.style.height = 200;
     es_picture *picture = drawn(&figure);
-    assert_true(picture_says(picture, "1"));
-    assert_true(picture_says(picture, "1000"));
+    ASSERT_SAYS(picture, "1", "1000");
     es_picture_free(picture);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heatmap__published_models),
-        cmocka_unit_test(test_heatmap__mixed_shapes_and_gaps),
-        cmocka_unit_test(test_heatmap__large_model),
-        cmocka_unit_test(test_heatmap__one_scale_for_all_panels),
-        cmocka_unit_test(test_heatmap__every_shape),
+        cmocka_unit_test(test_heatmap__published_models_are_golden),
+        cmocka_unit_test(test_heatmap__mixed_shapes_and_gaps_are_golden),
+        cmocka_unit_test(test_heatmap__a_large_model_is_golden),
+        cmocka_unit_test(test_heatmap__all_panels_have_one_scale),
+        cmocka_unit_test(test_heatmap__every_shape_is_drawn_soundly),
         cmocka_unit_test(test_heatmap__many_panels_wrap),
-        cmocka_unit_test(test_heatmap__hostile_scales_and_values),
-        cmocka_unit_test(test_heatmap__long_texts),
-        cmocka_unit_test(test_heatmap__asked_size),
-        cmocka_unit_test(test_heatmap__too_small_names_the_least),
-        cmocka_unit_test(test_heatmap__bad_shapes),
-        cmocka_unit_test(test_heatmap__values_as_text),
-        cmocka_unit_test(test_heatmap__decimals),
-        cmocka_unit_test(test_heatmap__logarithmic_scale),
+        cmocka_unit_test(
+            test_heatmap__hostile_scales_and_values_are_drawn_soundly),
+        cmocka_unit_test(test_heatmap__long_texts_are_cut),
+        cmocka_unit_test(test_heatmap__a_requested_size_is_kept),
+        cmocka_unit_test(test_heatmap__a_refusal_names_the_least_size),
+        cmocka_unit_test(test_heatmap__bad_shapes_are_refused),
+        cmocka_unit_test(test_heatmap__values_are_printed_as_they_fit),
+        cmocka_unit_test(test_heatmap__decimals_distinguish_values),
+        cmocka_unit_test(test_heatmap__a_logarithmic_scale_has_decades),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "render/figures/curves.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/curve_bundles.h"
+#include "tests/support/drawn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static void test_curves__logarithm_keeps_zero(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__beyond_the_limit(void **state)
+static void
+test_curves__what_is_beyond_the_limit_is_cut_and_marked(void **state)
 {
     (void)state;
     bundle b = bundle_new(1, 101, 0);
@@ -137,7 +139,7 @@ static es_curves runs_figure(const es_curves_panel *panels, size_t n)
     return figure;
 }
 
-static void test_curves__categories(void **state)
+static void test_curves__categories_are_golden(void **state)
 {
     (void)state;
     bundle b = categories_new(12, 100);
@@ -158,7 +160,7 @@ static void test_curves__categories(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__own_scales(void **state)
+static void test_curves__panels_may_have_their_own_scales(void **state)
 {
     (void)state;
     bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
@@ -223,7 +225,7 @@ static void test_curves__legend_is_clear_of_data(void **state)
     }
 }
 
-static void test_curves__few_samples_and_whole_numbers(void **state)
+static void test_curves__few_samples_are_dots_at_whole_ticks(void **state)
 {
     (void)state;
     bundle b = bundle_new(2, 4, 0);
@@ -235,10 +237,8 @@ static void test_curves__few_samples_and_whole_numbers(void **state)
     es_picture *picture = drawn(&figure); /* by depth: each sample a dot */
     assert_int_equal(count_shapes(picture, ES_SHAPE_DOT), 8);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 1);
-    assert_true(picture_says(picture, "layer"));
-    assert_true(picture_says(picture, "3"));
-    assert_false(picture_says(picture, "0.5"));
-    assert_false(picture_says(picture, "step"));
+    ASSERT_SAYS(picture, "layer", "3");
+    ASSERT_SAYS_NOT(picture, "0.5", "step");
     es_picture_free(picture);
     bundle_free(&b);
 }
@@ -248,12 +248,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_curves__area_is_a_tint),
         cmocka_unit_test(test_curves__logarithm_keeps_zero),
-        cmocka_unit_test(test_curves__beyond_the_limit),
+        cmocka_unit_test(
+            test_curves__what_is_beyond_the_limit_is_cut_and_marked),
         cmocka_unit_test(test_curves__every_mark_is_its_own),
-        cmocka_unit_test(test_curves__categories),
-        cmocka_unit_test(test_curves__own_scales),
+        cmocka_unit_test(test_curves__categories_are_golden),
+        cmocka_unit_test(test_curves__panels_may_have_their_own_scales),
         cmocka_unit_test(test_curves__legend_is_clear_of_data),
-        cmocka_unit_test(test_curves__few_samples_and_whole_numbers),
+        cmocka_unit_test(test_curves__few_samples_are_dots_at_whole_ticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void test_picture__lines_are_sharp(void **state)
     es_picture_free(picture);
 }
 
-static void test_picture__clip_and_unclip(void **state)
+static void test_picture__a_clip_cuts_until_it_ends(void **state)
 {
     (void)state;
     es_picture *picture = blank(10, 10);
@@ -333,7 +333,7 @@ static void test_picture__text_is_cleaned(void **state)
     }
 }
 
-static void test_picture__text_width(void **state)
+static void test_picture__text_width_grows_with_the_text(void **state)
 {
     (void)state;
     double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
@@ -551,14 +551,14 @@ int main(void)
         cmocka_unit_test(test_picture__out_of_memory_is_reported),
         cmocka_unit_test(test_picture__rects_meet_at_pixels),
         cmocka_unit_test(test_picture__lines_are_sharp),
-        cmocka_unit_test(test_picture__clip_and_unclip),
+        cmocka_unit_test(test_picture__a_clip_cuts_until_it_ends),
         cmocka_unit_test(test_picture__polyline_lifts_its_pen),
         cmocka_unit_test(test_picture__spans_fill_their_columns),
         cmocka_unit_test(test_picture__hatch_stays_inside),
         cmocka_unit_test(test_picture__text_is_aligned),
         cmocka_unit_test(test_picture__text_turns),
         cmocka_unit_test(test_picture__text_is_cleaned),
-        cmocka_unit_test(test_picture__text_width),
+        cmocka_unit_test(test_picture__text_width_grows_with_the_text),
         cmocka_unit_test(test_picture__any_bytes_can_be_drawn),
         cmocka_unit_test(test_picture__text_is_fitted),
         cmocka_unit_test(test_picture__leftward_text_is_turned),

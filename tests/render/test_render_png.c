@@ -45,7 +45,7 @@ static void check_squares(unsigned n, int color_type)
     es_picture_free(picture);
 }
 
-static void test_png__palette_up_to_256_colors(void **state)
+static void test_png__up_to_256_colors_are_a_palette(void **state)
 {
     (void)state;
     check_squares(7, PNG_COLOR_TYPE_PALETTE);
@@ -117,7 +117,7 @@ static void check_wide(int color_type, unsigned n_colors)
     es_picture_free(picture);
 }
 
-static void test_png__wide_rows(void **state)
+static void test_png__wide_rows_are_written(void **state)
 {
     (void)state;
     check_wide(PNG_COLOR_TYPE_PALETTE, 200);
@@ -145,7 +145,7 @@ static void test_png__size_is_checked(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__notes(void **state)
+static void test_png__notes_are_read_back(void **state)
 {
     (void)state;
     char longest[101];
@@ -182,7 +182,7 @@ static void test_png__notes(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__same_bytes_again(void **state)
+static void test_png__the_same_picture_gives_the_same_bytes(void **state)
 {
     (void)state;
     es_picture *picture = squares(99);
@@ -200,7 +200,7 @@ static void test_png__same_bytes_again(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__full_disk(void **state)
+static void test_png__a_full_disk_is_an_error(void **state)
 {
     (void)state;
     for (unsigned n = 3; n <= 400; n += 397) { /* palette, RGB */
@@ -219,7 +219,7 @@ static void test_png__full_disk(void **state)
 }
 
 /* So small that nothing is written before the flush. */
-static void test_png__full_disk_at_the_flush(void **state)
+static void test_png__a_disk_full_at_the_flush_is_an_error(void **state)
 {
     (void)state;
     es_picture *picture = blank(2, 2);
@@ -232,7 +232,7 @@ static void test_png__full_disk_at_the_flush(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__formats(void **state)
+static void test_png__formats_are_parsed(void **state)
 {
     (void)state;
     es_format format = ES_FORMAT_PNG;
@@ -253,15 +253,15 @@ static void test_png__formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png__palette_up_to_256_colors),
+        cmocka_unit_test(test_png__up_to_256_colors_are_a_palette),
         cmocka_unit_test(test_png__blends_share_entries),
-        cmocka_unit_test(test_png__wide_rows),
+        cmocka_unit_test(test_png__wide_rows_are_written),
         cmocka_unit_test(test_png__size_is_checked),
-        cmocka_unit_test(test_png__notes),
-        cmocka_unit_test(test_png__same_bytes_again),
-        cmocka_unit_test(test_png__full_disk),
-        cmocka_unit_test(test_png__full_disk_at_the_flush),
-        cmocka_unit_test(test_png__formats),
+        cmocka_unit_test(test_png__notes_are_read_back),
+        cmocka_unit_test(test_png__the_same_picture_gives_the_same_bytes),
+        cmocka_unit_test(test_png__a_full_disk_is_an_error),
+        cmocka_unit_test(test_png__a_disk_full_at_the_flush_is_an_error),
+        cmocka_unit_test(test_png__formats_are_parsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static es_picture *image_picture(void)
     return picture;
 }
 
-static void test_image__pixels(void **state)
+static void test_image__cells_become_pixels(void **state)
 {
     (void)state;
     static const int wanted[2][3] = {{0, 1, 2}, {2, 0, 1}};
@@ -39,7 +39,7 @@ static void test_image__pixels(void **state)
     es_picture_free(picture);
 }
 
-static void test_image__nothing_to_show(void **state)
+static void test_image__nothing_to_show_is_left_out(void **state)
 {
     (void)state;
     const uint8_t cells[1] = {0};
@@ -69,7 +69,7 @@ static void test_image__svg_holds_a_png(void **state)
 
 /* --- joining --------------------------------------------------------------*/
 
-static void test_raster__join(void **state)
+static void test_raster__joined_cells_keep_nan_and_extremes(void **state)
 {
     (void)state;
     const float M = es_missing();
@@ -165,7 +165,7 @@ static size_t count_color(const es_image *image, uint32_t color)
     return n;
 }
 
-static void test_raster__golden(void **state)
+static void test_raster__pictures_are_golden(void **state)
 {
     (void)state;
     model a = make_model(3, 4, 200), b = make_model(5, 2, 40);
@@ -183,7 +183,7 @@ static void test_raster__golden(void **state)
 
 /* One NaN of 2048 x 148 cells is seen in the image and at both edges; the
  * file has a palette. */
-static void test_raster__one_nan(void **state)
+static void test_raster__one_nan_is_marked(void **state)
 {
     (void)state;
     model m = make_model(4, 36, 2048);
@@ -207,7 +207,7 @@ static void test_raster__one_nan(void **state)
     free_model(&m);
 }
 
-static void test_raster__every_shape(void **state)
+static void test_raster__every_shape_is_drawn_soundly(void **state)
 {
     (void)state;
     static const size_t shapes[][3] = {{1, 1, 1},    {1, 128, 3}, {96, 1, 2048},
@@ -260,7 +260,7 @@ static void test_raster__ticks_are_at_samples(void **state)
     }
 }
 
-static void test_raster__refuses(void **state)
+static void test_raster__nothing_to_show_is_refused(void **state)
 {
     (void)state;
     es_picture *picture = NULL;
@@ -282,15 +282,15 @@ static void test_raster__refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_image__pixels),
-        cmocka_unit_test(test_image__nothing_to_show),
+        cmocka_unit_test(test_image__cells_become_pixels),
+        cmocka_unit_test(test_image__nothing_to_show_is_left_out),
         cmocka_unit_test(test_image__svg_holds_a_png),
-        cmocka_unit_test(test_raster__join),
-        cmocka_unit_test(test_raster__golden),
-        cmocka_unit_test(test_raster__one_nan),
-        cmocka_unit_test(test_raster__every_shape),
+        cmocka_unit_test(test_raster__joined_cells_keep_nan_and_extremes),
+        cmocka_unit_test(test_raster__pictures_are_golden),
+        cmocka_unit_test(test_raster__one_nan_is_marked),
+        cmocka_unit_test(test_raster__every_shape_is_drawn_soundly),
         cmocka_unit_test(test_raster__ticks_are_at_samples),
-        cmocka_unit_test(test_raster__refuses),
+        cmocka_unit_test(test_raster__nothing_to_show_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

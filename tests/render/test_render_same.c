@@ -85,7 +85,7 @@ static void assert_same(const es_picture *picture, const char *name)
     image_clear(&ours);
 }
 
-static void test_same__every_shape(void **state)
+static void test_same__every_shape_looks_alike_in_all_formats(void **state)
 {
     (void)state;
     es_picture *picture = shapes();
@@ -152,7 +152,7 @@ static es_picture *heatmap(void)
     return picture;
 }
 
-static void test_same__heatmap(void **state)
+static void test_same__a_heatmap_looks_alike_in_all_formats(void **state)
 {
     (void)state;
     es_picture *picture = heatmap();
@@ -180,7 +180,7 @@ static es_picture *leftward(void)
 }
 
 /* A viewer turns and joins by itself what we turn and join for PNG. */
-static void test_same__leftward_text(void **state)
+static void test_same__leftward_text_looks_alike_in_all_formats(void **state)
 {
     (void)state;
     es_picture *picture = leftward();
@@ -188,7 +188,7 @@ static void test_same__leftward_text(void **state)
     es_picture_free(picture);
 }
 
-static void test_same__curves(void **state)
+static void test_same__curves_look_alike_in_all_formats(void **state)
 {
     (void)state;
     enum { N = 4000, FEW = 40 };
@@ -324,11 +324,11 @@ static int close_viewers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same__every_shape),
+        cmocka_unit_test(test_same__every_shape_looks_alike_in_all_formats),
         cmocka_unit_test(test_same__a_lost_shape_is_seen),
-        cmocka_unit_test(test_same__heatmap),
-        cmocka_unit_test(test_same__curves),
-        cmocka_unit_test(test_same__leftward_text),
+        cmocka_unit_test(test_same__a_heatmap_looks_alike_in_all_formats),
+        cmocka_unit_test(test_same__curves_look_alike_in_all_formats),
+        cmocka_unit_test(test_same__leftward_text_looks_alike_in_all_formats),
         cmocka_unit_test(test_same__pdf_text_is_found),
         cmocka_unit_test(test_same__pdf_leftward_text_is_found),
         cmocka_unit_test(test_same__pdf_fonts_are_embedded),

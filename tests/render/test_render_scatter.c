@@ -69,7 +69,7 @@ static es_picture *drawn(const es_scatter *figure)
 
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
-static void test_scatter__every_number(void **state)
+static void test_scatter__any_number_of_points_is_drawn_soundly(void **state)
 {
     (void)state;
     static const size_t counts[] = {0, 1, 2, 3, 7, 12, 40};
@@ -101,7 +101,7 @@ static void test_scatter__all_are_named(void **state)
     }
 }
 
-static void test_scatter__front(void **state)
+static void test_scatter__the_front_is_what_none_beats(void **state)
 {
     (void)state;
     static const es_point points[] = {
@@ -120,7 +120,7 @@ static void test_scatter__front(void **state)
 }
 
 /* What lies on the page is where the axes say. */
-static void test_scatter__places(void **state)
+static void test_scatter__points_are_where_their_values_say(void **state)
 {
     (void)state;
     static const es_point points[] = {
@@ -137,7 +137,7 @@ static void test_scatter__places(void **state)
     es_scatter_sheet_clear(&sheet);
 }
 
-static void test_scatter__special(void **state)
+static void test_scatter__what_is_not_finite_is_left_out(void **state)
 {
     (void)state;
     static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
@@ -155,7 +155,7 @@ static void test_scatter__special(void **state)
         }
 }
 
-static void test_scatter__long_names(void **state)
+static void test_scatter__long_names_are_numbered(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 4; k++) {
@@ -169,7 +169,7 @@ static void test_scatter__long_names(void **state)
     }
 }
 
-static void test_scatter__refused(void **state)
+static void test_scatter__too_small_a_page_is_refused(void **state)
 {
     (void)state;
     es_picture *picture = NULL;
@@ -182,7 +182,7 @@ static void test_scatter__refused(void **state)
     free(b);
 }
 
-static void test_scatter__golden(void **state)
+static void test_scatter__pictures_are_golden(void **state)
 {
     (void)state;
     bundle *b = bundle_new(30, 1);
@@ -200,14 +200,14 @@ static void test_scatter__golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scatter__every_number),
+        cmocka_unit_test(test_scatter__any_number_of_points_is_drawn_soundly),
         cmocka_unit_test(test_scatter__all_are_named),
-        cmocka_unit_test(test_scatter__front),
-        cmocka_unit_test(test_scatter__places),
-        cmocka_unit_test(test_scatter__special),
-        cmocka_unit_test(test_scatter__long_names),
-        cmocka_unit_test(test_scatter__refused),
-        cmocka_unit_test(test_scatter__golden),
+        cmocka_unit_test(test_scatter__the_front_is_what_none_beats),
+        cmocka_unit_test(test_scatter__points_are_where_their_values_say),
+        cmocka_unit_test(test_scatter__what_is_not_finite_is_left_out),
+        cmocka_unit_test(test_scatter__long_names_are_numbered),
+        cmocka_unit_test(test_scatter__too_small_a_page_is_refused),
+        cmocka_unit_test(test_scatter__pictures_are_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

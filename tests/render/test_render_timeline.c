@@ -3,7 +3,7 @@
 #include "render/figures/timeline.h"
 #include "render/picture_internal.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/pictures.h"
+#include "tests/support/drawn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static es_picture *drawn(const es_timeline_panel *panels, size_t n,
     return picture;
 }
 
-static void test_timeline__golden(void **state)
+static void test_timeline__a_picture_is_golden(void **state)
 {
     (void)state;
     int64_t steps[N];
@@ -62,15 +62,13 @@ static void test_timeline__golden(void **state)
         {"largest logit", steps, logits, N, true}};
     es_timeline_panel panel = panel_of(plots, 2);
     es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
-    assert_true(picture_says(picture, "L0-11"));
-    assert_true(picture_says(picture, "dropped"));
-    assert_true(picture_says(picture, "stop"));
+    ASSERT_SAYS(picture, "L0-11", "dropped", "stop");
     assert_true(picture_is_golden(picture, "timeline"));
     es_picture_free(picture);
 }
 
 /* Whatever the values, steps and sizes: nothing overlaps, nothing is lost. */
-static void test_timeline__hostile(void **state)
+static void test_timeline__hostile_values_are_drawn_soundly(void **state)
 {
     (void)state;
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
@@ -98,7 +96,7 @@ static void test_timeline__hostile(void **state)
 }
 
 /* A dip of one sample of 100k is drawn, by few points. */
-static void test_timeline__keeps_a_dip(void **state)
+static void test_timeline__a_dip_of_one_sample_is_kept(void **state)
 {
     (void)state;
     enum { LONG = 100000 };
@@ -129,7 +127,7 @@ static void test_timeline__keeps_a_dip(void **state)
 }
 
 /* Of a few steps each has its tick, and no part of one does. */
-static void test_timeline__few_steps(void **state)
+static void test_timeline__few_steps_have_whole_ticks(void **state)
 {
     (void)state;
     const int64_t steps[] = {27, 29};
@@ -138,9 +136,7 @@ static void test_timeline__few_steps(void **state)
     es_timeline_panel panel = {
         .title = "SM", .plots = &plot, .n_plots = 1, .first = 27, .last = 29};
     es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
-    assert_true(picture_says(picture, "27"));
-    assert_true(picture_says(picture, "28"));
-    assert_true(picture_says(picture, "29"));
+    ASSERT_SAYS(picture, "27", "28", "29");
     assert_false(picture_says(picture, "27.5"));
     es_picture_free(picture);
 }
@@ -166,7 +162,7 @@ static void test_timeline__counts_are_whole(void **state)
     }
 }
 
-static void test_timeline__refuses(void **state)
+static void test_timeline__nothing_to_show_is_refused(void **state)
 {
     (void)state;
     es_picture *picture = NULL;
@@ -184,12 +180,12 @@ static void test_timeline__refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeline__golden),
-        cmocka_unit_test(test_timeline__hostile),
-        cmocka_unit_test(test_timeline__keeps_a_dip),
-        cmocka_unit_test(test_timeline__few_steps),
+        cmocka_unit_test(test_timeline__a_picture_is_golden),
+        cmocka_unit_test(test_timeline__hostile_values_are_drawn_soundly),
+        cmocka_unit_test(test_timeline__a_dip_of_one_sample_is_kept),
+        cmocka_unit_test(test_timeline__few_steps_have_whole_ticks),
         cmocka_unit_test(test_timeline__counts_are_whole),
-        cmocka_unit_test(test_timeline__refuses),
+        cmocka_unit_test(test_timeline__nothing_to_show_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

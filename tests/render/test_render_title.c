@@ -45,7 +45,7 @@ static void assert_texts(const char *expected, const char *text, double width)
     es_picture_free(picture);
 }
 
-static void test_title__is_arch(void **state)
+static void test_title__notation_is_recognised(void **state)
 {
     (void)state;
     static const char *const notation[] = {
@@ -85,7 +85,7 @@ static void test_title__is_arch(void **state)
             fail_msg("%s is none", others[i]);
 }
 
-static void test_title__texts(void **state)
+static void test_title__notation_is_typeset(void **state)
 {
     (void)state;
     assert_texts("SM" THIN "+" THIN "LN" THIN "+" THIN "G", "SM+LN + G", 1e3);
@@ -98,7 +98,7 @@ static void test_title__texts(void **state)
 }
 
 /* Blanks may make it longer than any notation. */
-static void test_title__overlong(void **state)
+static void test_title__an_overlong_title_is_drawn_as_it_is(void **state)
 {
     (void)state;
     char text[400];
@@ -109,7 +109,7 @@ static void test_title__overlong(void **state)
 }
 
 /* Where the letters are: inside the width given, wherever it is put. */
-static void test_title__place(void **state)
+static void test_title__letters_lie_within_the_width(void **state)
 {
     (void)state;
     static const double before[] = {0, 0.5, 1};
@@ -132,7 +132,7 @@ static void test_title__place(void **state)
     }
 }
 
-static void test_title__small(void **state)
+static void test_title__small_indexes_stay_legible(void **state)
 {
     (void)state;
     es_picture *picture = page();
@@ -146,7 +146,7 @@ static void test_title__small(void **state)
     es_picture_free(picture);
 }
 
-static void test_title__cut(void **state)
+static void test_title__a_wide_title_is_cut(void **state)
 {
     (void)state;
     const char *arch = "SM+ScFuFFNi6";
@@ -165,12 +165,12 @@ static void test_title__cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_title__is_arch),
-        cmocka_unit_test(test_title__texts),
-        cmocka_unit_test(test_title__overlong),
-        cmocka_unit_test(test_title__place),
-        cmocka_unit_test(test_title__small),
-        cmocka_unit_test(test_title__cut),
+        cmocka_unit_test(test_title__notation_is_recognised),
+        cmocka_unit_test(test_title__notation_is_typeset),
+        cmocka_unit_test(test_title__an_overlong_title_is_drawn_as_it_is),
+        cmocka_unit_test(test_title__letters_lie_within_the_width),
+        cmocka_unit_test(test_title__small_indexes_stay_legible),
+        cmocka_unit_test(test_title__a_wide_title_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

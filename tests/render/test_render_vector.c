@@ -51,7 +51,7 @@ static char *written(size_t *n, const es_picture *picture, es_format format)
     return bytes;
 }
 
-static void test_vector__same_bytes_again(void **state)
+static void test_vector__the_same_picture_gives_the_same_bytes(void **state)
 {
     (void)state;
     es_picture *picture = sample();
@@ -117,7 +117,7 @@ static void test_vector__svg_is_golden(void **state)
 }
 
 /* In the order of reading, placed by its left and right as in PNG. */
-static void test_vector__svg_of_leftward_text(void **state)
+static void test_vector__svg_holds_leftward_text_as_it_is_read(void **state)
 {
     (void)state;
     static const char *const wanted[] = {
@@ -173,7 +173,7 @@ static void test_vector__numbers_are_short(void **state)
     }
 }
 
-static void test_vector__pdf_metadata(void **state)
+static void test_vector__pdf_has_its_metadata(void **state)
 {
     (void)state;
     es_picture *picture = sample();
@@ -194,7 +194,7 @@ static void test_vector__pdf_metadata(void **state)
     es_picture_free(picture);
 }
 
-static void test_vector__full_disk(void **state)
+static void test_vector__a_full_disk_is_an_error(void **state)
 {
     (void)state;
     es_picture *picture = sample();
@@ -232,14 +232,14 @@ static void test_vector__scale_is_ignored(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vector__same_bytes_again),
+        cmocka_unit_test(test_vector__the_same_picture_gives_the_same_bytes),
         cmocka_unit_test(test_vector__svg_metadata_is_escaped),
         cmocka_unit_test(test_vector__svg_holds_numbers_only),
         cmocka_unit_test(test_vector__svg_is_golden),
-        cmocka_unit_test(test_vector__svg_of_leftward_text),
+        cmocka_unit_test(test_vector__svg_holds_leftward_text_as_it_is_read),
         cmocka_unit_test(test_vector__numbers_are_short),
-        cmocka_unit_test(test_vector__pdf_metadata),
-        cmocka_unit_test(test_vector__full_disk),
+        cmocka_unit_test(test_vector__pdf_has_its_metadata),
+        cmocka_unit_test(test_vector__a_full_disk_is_an_error),
         cmocka_unit_test(test_vector__scale_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "tests/support/chance.h"
 #include "tests/support/curve_bundles.h"
+#include "tests/support/drawn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,10 +60,7 @@ es_curves figure_of(const es_curves_panel *panels, size_t n)
 es_picture *drawn(const es_curves *figure)
 {
     es_picture *picture = NULL;
-    assert_int_equal(es_curves_draw(&picture, figure), ES_OK);
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(es_curves_draw(&picture, figure), &picture);
 }
 
 shot shot_of(const es_curves *figure, double scale)
