@@ -1,3 +1,5 @@
+/* The ceiling of a head's entropy, the maximum that a user chose, and the bands
+   below it: shared by flags, rules, tables and figures. */
 #include "analyzer/flags/bands.h"
 
 #include "analyzer/base/text.h"

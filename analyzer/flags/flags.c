@@ -1,3 +1,4 @@
+/* Names of flags, severities and judged series, and the default thresholds. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /**
- * Flags: is a run's attention collapsing, overloaded, or NaN? Design,
- * section 4. A judge is fed samples in the order of their steps and reports
- * episodes; the same code serves a finished file and a growing one.
+ * Flags: is a run's attention collapsing, overloaded, or NaN? README.md beside
+ * this header says what each means. A judge is fed samples in the order of
+ * their steps and reports episodes; the same code serves a finished file and a
+ * growing one.
  */
 #ifndef ES_FLAGS_H
 #define ES_FLAGS_H
@@ -31,7 +32,7 @@ const char *es_flag_name(es_flag_kind kind);        /* "collapse" */
 const char *es_severity_name(es_severity severity); /* "critical" */
 
 /**
- * Thresholds; es_flag_rules_default fills in the design's.
+ * Thresholds; es_flag_rules_default fills in those below.
  *
  * A collapse needs `collapse_samples` consecutive samples in one layer, or as
  * many as there are in a run that has fewer. One of at least half of the
@@ -104,20 +105,20 @@ typedef struct es_episode {
                              the highest that it reached */
     bool stands;          /* it holds at the last sample; a NaN always does */
     int64_t onset, last;
-    int64_t told; /* the sample that it could first be told at, when it had held
-                     for long enough */
-    int64_t foretold; /* nan: when the collapse was told that held as it came;
-                         -1: there was none */
+    int64_t alerted; /* the sample that it could first be alerted at, when it
+                        had held for long enough */
+    int64_t collapse_alerted; /* nan: that sample of the collapse that held as
+                                 it came; -1: there was none */
     const unsigned char *layers; /* (L) 1 = affected at some sample; overload:
                                     its own share of heads is a warning's */
     const unsigned char *heads;  /* (L,H) the same; none are known of loss,
                                     activations and means of layers */
     double value;     /* the worst seen. nan: non-finite things in one sample;
                          collapse: largest share of one layer's heads, or
-                         where only its past told, the smallest ratio of
-                         mean to median or peak; overload: share; logits:
+                         only by its past, the smallest ratio of mean to
+                         median or peak; overload: share; logits:
                          logit */
-    double threshold; /* of `severity`, what `value` is held against */
+    double threshold; /* of `severity`, what `value` is compared with */
 } es_episode;
 
 typedef void es_episode_handler(void *user, const es_episode *episode);
@@ -142,7 +143,7 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
  * and again at one that raises its severity: `stands` is true, `last`, the
  * marks and `value` are as far as they have come, `threshold` is that of the
  * severity. At most one call a kind and push. What runs of fewer samples than
- * a flag needs end with is told by es_judge_finish.
+ * a flag needs end with is reported by es_judge_finish.
  */
 void es_judge_announce(es_judge *judge, es_episode_handler *handler,
                        void *user);

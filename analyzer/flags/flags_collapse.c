@@ -1,3 +1,6 @@
+/* One layer on its way into a collapse, for flags_judge.c: by the share of its
+   low heads, by its own history, or by its largest mean where the ceiling is
+   not known. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 

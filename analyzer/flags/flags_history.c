@@ -1,3 +1,5 @@
+/* The median of all means of a layer in constant memory, by a histogram, for
+   flags_collapse.c and, scaled, for the rules. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>

@@ -29,7 +29,7 @@ void es_history_add(es_history *history, double mean);
 double es_history_median(const es_history *history);
 
 /** A layer's way into a collapse: the samples in a row that it has been so.
- *  All zero, with room for the heads, is a layer not yet seen. */
+ *  All zero, `heads` apart, is a layer not yet seen. */
 typedef struct es_layer_track {
     es_history history;
     double peak;         /* the largest mean */
@@ -37,7 +37,7 @@ typedef struct es_layer_track {
     uint32_t n_wide;     /* of them, together with many other layers */
     int64_t onset, last; /* the first and the last of them */
     double share;        /* largest share of low heads since onset that was a
-                            collapse; 0: only history told */
+                            collapse; 0: by history only */
     double
         ratio; /* smallest mean / median, or peak, since onset that was one */
     unsigned char *heads; /* (H) below the limit at some sample since onset */

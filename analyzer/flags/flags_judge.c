@@ -1,3 +1,7 @@
+/* The judge of flags.h: takes samples apart into rows, keeps the one open
+   episode of each kind, and reports it when it is over. A layer's way into a
+   collapse is followed in flags_collapse.c, the share of high heads in
+   flags_overload.c. Nothing is allocated: all state is in the workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -6,12 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The episode of one kind that is under way, or room for it. */
+/* The episode of one kind that is under way, or a place for it. */
 typedef struct episode {
     bool open;
     es_severity now, reached;
-    es_severity told; /* what was announced of it */
-    int64_t onset, last, opened, foretold;
+    es_severity announced; /* what was announced of it */
+    int64_t onset, last, opened, collapse_alerted;
     double value;
     unsigned char *layers; /* (L) */
     unsigned char *heads;  /* (L,H) */
@@ -22,7 +26,7 @@ struct es_judge {
     es_flag_rules rules;
     es_episode_handler *handler;
     void *user;
-    es_episode_handler *announce; /* NULL: nobody asked */
+    es_episode_handler *announce; /* or NULL */
     void *announce_user;
     size_t n_layers, n_heads;
     double ceiling;             /* NaN: unknown, or of no use (T = 1) */
@@ -37,14 +41,14 @@ struct es_judge {
 };
 
 /* One sample as rows: of heads, of a layer's one value, of the run's. */
-typedef struct sample {
+typedef struct judged_sample {
     es_judge_series series;
     int64_t step;
     const float *values;
     size_t n_rows, n_columns;
     bool of_layers, of_heads;
     bool finite; /* all of it: nothing is missing either */
-} sample;
+} judged_sample;
 
 /* A head's entropy, and a byte of it for every kind's episode and the tracks.
  */
@@ -121,28 +125,29 @@ static double threshold_of(const es_judge *judge, es_flag_kind kind,
 
 static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
 {
-    const episode *of = &judge->episodes[kind];
-    es_severity severity = holds ? of->now : of->reached;
+    const episode *current = &judge->episodes[kind];
+    es_severity severity = holds ? current->now : current->reached;
     return (es_episode){
         .kind = kind,
         .severity = severity,
         .stands = holds || kind == ES_FLAG_NAN,
-        .onset = of->onset,
-        .last = of->last,
-        .told = of->opened,
-        .foretold = kind == ES_FLAG_NAN ? of->foretold : -1,
-        .layers = of->layers,
-        .heads = of->heads,
-        .value = of->value,
+        .onset = current->onset,
+        .last = current->last,
+        .alerted = current->opened,
+        .collapse_alerted =
+            kind == ES_FLAG_NAN ? current->collapse_alerted : -1,
+        .layers = current->layers,
+        .heads = current->heads,
+        .value = current->value,
         .threshold = threshold_of(judge, kind, severity),
     };
 }
 
 static void clear_marks(es_judge *judge, es_flag_kind kind)
 {
-    episode *of = &judge->episodes[kind];
-    memset(of->layers, 0, judge->n_layers);
-    memset(of->heads, 0, judge->n_layers * judge->n_heads);
+    episode *current = &judge->episodes[kind];
+    memset(current->layers, 0, judge->n_layers);
+    memset(current->heads, 0, judge->n_layers * judge->n_heads);
 }
 
 static void report(es_judge *judge, es_flag_kind kind, bool holds)
@@ -150,23 +155,23 @@ static void report(es_judge *judge, es_flag_kind kind, bool holds)
     episode *over = &judge->episodes[kind];
     if (!over->open)
         return;
-    const es_episode told = describe(judge, kind, holds);
-    judge->handler(judge->user, &told);
+    const es_episode described = describe(judge, kind, holds);
+    judge->handler(judge->user, &described);
     clear_marks(judge, kind);
     over->open = false;
-    over->told = ES_SEVERITY_NONE;
+    over->announced = ES_SEVERITY_NONE;
 }
 
 /* After a sample is judged whole, so that all its marks are there. */
 static void announce(es_judge *judge)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
-        episode *of = &judge->episodes[kind];
-        if (!of->open || of->now <= of->told)
+        episode *current = &judge->episodes[kind];
+        if (!current->open || current->now <= current->announced)
             continue;
-        const es_episode told = describe(judge, (es_flag_kind)kind, true);
-        of->told = of->now;
-        judge->announce(judge->announce_user, &told);
+        const es_episode described = describe(judge, (es_flag_kind)kind, true);
+        current->announced = current->now;
+        judge->announce(judge->announce_user, &described);
     }
 }
 
@@ -186,7 +191,7 @@ static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
         held->open = true;
         held->reached = severity;
         held->opened = judge->step;
-        held->foretold = collapse->open ? collapse->opened : -1;
+        held->collapse_alerted = collapse->open ? collapse->opened : -1;
         held->onset = step;
         held->value = value;
     }
@@ -197,12 +202,12 @@ static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
     held->value = fmax(held->value, value);
 }
 
-static void mark(es_judge *judge, es_flag_kind kind, const sample *of,
-                 size_t row, size_t column)
+static void mark(es_judge *judge, es_flag_kind kind,
+                 const judged_sample *sample, size_t row, size_t column)
 {
-    if (of->of_layers)
+    if (sample->of_layers)
         judge->episodes[kind].layers[row] = 1;
-    if (of->of_heads)
+    if (sample->of_heads)
         judge->episodes[kind].heads[row * judge->n_heads + column] = 1;
 }
 
@@ -213,9 +218,8 @@ static bool past_warm_up(const es_judge *judge, int64_t step)
 }
 
 /*
- * Most samples of a run have nothing to tell, and a run may have very many.
- * These two ask without a branch for each value, so that the compiler can take
- * several at once.
+ * Most samples of a run are clean, and a run may have very many. These two have
+ * no branch for each value, so that the compiler can compare several at once.
  */
 static bool is_finite(const float *x, size_t n)
 {
@@ -251,13 +255,14 @@ static double n_nonfinite(es_judge_series series, float value)
 }
 
 /* Marks and adds up what is not finite. */
-static double gather_nan(es_judge *judge, const sample *of)
+static double gather_nan(es_judge *judge, const judged_sample *sample)
 {
     double total = 0;
-    for (size_t i = 0; i < of->n_rows * of->n_columns; i++) {
-        double n = n_nonfinite(of->series, of->values[i]);
+    for (size_t i = 0; i < sample->n_rows * sample->n_columns; i++) {
+        double n = n_nonfinite(sample->series, sample->values[i]);
         if (n > 0)
-            mark(judge, ES_FLAG_NAN, of, i / of->n_columns, i % of->n_columns);
+            mark(judge, ES_FLAG_NAN, sample, i / sample->n_columns,
+                 i % sample->n_columns);
         total += n;
     }
     return total;
@@ -271,16 +276,16 @@ static bool is_dirty(const es_judge *judge)
     return false;
 }
 
-static void judge_nan(es_judge *judge, const sample *of)
+static void judge_nan(es_judge *judge, const judged_sample *sample)
 {
-    size_t n = of->n_rows * of->n_columns;
-    bool counts = of->series == ES_JUDGE_NONFINITE_ROWS ||
-                  of->series == ES_JUDGE_NAN_ACTIVATIONS;
-    bool clean = of->finite && !(counts && any_above(of->values, n, 0));
-    double total = clean ? 0 : gather_nan(judge, of);
-    judge->dirty[of->series] = total > 0;
+    size_t n = sample->n_rows * sample->n_columns;
+    bool counts = sample->series == ES_JUDGE_NONFINITE_ROWS ||
+                  sample->series == ES_JUDGE_NAN_ACTIVATIONS;
+    bool clean = sample->finite && !(counts && any_above(sample->values, n, 0));
+    double total = clean ? 0 : gather_nan(judge, sample);
+    judge->dirty[sample->series] = total > 0;
     if (total > 0)
-        hold(judge, ES_FLAG_NAN, ES_SEVERITY_CRITICAL, of->step, total);
+        hold(judge, ES_FLAG_NAN, ES_SEVERITY_CRITICAL, sample->step, total);
     else if (!is_dirty(judge))
         report(judge, ES_FLAG_NAN, false);
 }
@@ -346,33 +351,34 @@ static void join_whole_streaks(es_judge *judge)
 
 /* A head that is missing is what it was when it was measured last: the sample
    with such heads filled in, kept by the judge. */
-static sample fill_in(es_judge *judge, const sample *of)
+static judged_sample fill_in(es_judge *judge, const judged_sample *sample)
 {
     size_t n = judge->n_layers * judge->n_heads;
-    sample filled = *of;
-    if (!of->of_heads)
+    judged_sample filled = *sample;
+    if (!sample->of_heads)
         return filled;
-    if (of->finite) {
-        memcpy(judge->latest, of->values, n * sizeof *judge->latest);
+    if (sample->finite) {
+        memcpy(judge->latest, sample->values, n * sizeof *judge->latest);
         return filled;
     }
     for (size_t i = 0; i < n; i++)
-        if (!es_is_missing(of->values[i]))
-            judge->latest[i] = of->values[i];
+        if (!es_is_missing(sample->values[i]))
+            judge->latest[i] = sample->values[i];
     filled.values = judge->latest;
     filled.finite = is_finite(judge->latest, n);
     return filled;
 }
 
-static bool follow_layer(es_judge *judge, const sample *of, size_t layer)
+static bool follow_layer(es_judge *judge, const judged_sample *sample,
+                         size_t layer)
 {
     const es_layer_row row = {
-        .values = of->values + layer * of->n_columns,
-        .n = of->n_columns,
-        .of_heads = of->of_heads,
-        .finite = of->finite,
-        .past_warm_up = past_warm_up(judge, of->step),
-        .step = of->step,
+        .values = sample->values + layer * sample->n_columns,
+        .n = sample->n_columns,
+        .of_heads = sample->of_heads,
+        .finite = sample->finite,
+        .past_warm_up = past_warm_up(judge, sample->step),
+        .step = sample->step,
     };
     return es_layer_track_push(&judge->tracks[layer], &judge->rules,
                                judge->ceiling, &row);
@@ -404,25 +410,25 @@ static void confirm(es_judge *judge)
     announce(judge);
 }
 
-/* `measured` is the sample as it came, `of` with its missing heads filled
-   in. */
-static void judge_collapse(es_judge *judge, const sample *measured,
-                           const sample *of)
+/* `measured` is the sample as it came, `sample` the same with its missing heads
+   filled in. */
+static void judge_collapse(es_judge *judge, const judged_sample *measured,
+                           const judged_sample *sample)
 {
-    size_t n = of->n_columns;
+    size_t n = sample->n_columns;
     bool cut_short = false;
     judge->n_entropy += judge->n_entropy < es_collapse_samples(&judge->rules);
     for (size_t l = 0; l < judge->n_layers; l++) {
         if (!measured->finite && !es_is_measured(measured->values + l * n, n))
             continue;
-        if (!follow_layer(judge, of, l))
+        if (!follow_layer(judge, sample, l))
             continue;
         join_collapse(judge, l);
         cut_short = true;
     }
     if (cut_short)
         confirm(judge);
-    weigh_layers(judge, of->step);
+    weigh_layers(judge, sample->step);
     if (!join_layers(judge))
         report(judge, ES_FLAG_COLLAPSE, false);
 }
@@ -437,23 +443,25 @@ static uint32_t count_above(const float *x, size_t n, double limit)
     return n_above;
 }
 
-static size_t count_measured(const sample *of, const float *x, size_t n)
+static size_t count_measured(const judged_sample *sample, const float *x,
+                             size_t n)
 {
     size_t n_measured = 0;
-    if (of->finite)
+    if (sample->finite)
         return n;
     for (size_t i = 0; i < n; i++)
         n_measured += !es_is_missing(x[i]);
     return n_measured;
 }
 
-static void mark_overload(es_judge *judge, const sample *of, double limit)
+static void mark_overload(es_judge *judge, const judged_sample *sample,
+                          double limit)
 {
-    size_t n = of->n_columns;
-    for (size_t l = 0; l < of->n_rows; l++) {
-        const float *row = of->values + l * n;
+    size_t n = sample->n_columns;
+    for (size_t l = 0; l < sample->n_rows; l++) {
+        const float *row = sample->values + l * n;
         uint32_t n_above = count_above(row, n, limit);
-        double share = n_above / (double)count_measured(of, row, n);
+        double share = n_above / (double)count_measured(sample, row, n);
         if (n_above > 0 && share >= judge->rules.overload_warning)
             judge->episodes[ES_FLAG_OVERLOAD].layers[l] = 1;
         for (size_t h = 0; h < n && n_above > 0; h++)
@@ -473,62 +481,63 @@ static void hold_overload(es_judge *judge, es_severity severity)
     judge->episodes[ES_FLAG_OVERLOAD].onset = track->onset;
 }
 
-static void judge_overload(es_judge *judge, const sample *of)
+static void judge_overload(es_judge *judge, const judged_sample *sample)
 {
     double limit = judge->rules.overload_head * judge->ceiling;
-    size_t n = of->n_rows * of->n_columns;
-    if (!of->of_heads || isnan(limit) || !past_warm_up(judge, of->step))
+    size_t n = sample->n_rows * sample->n_columns;
+    if (!sample->of_heads || isnan(limit) || !past_warm_up(judge, sample->step))
         return;
-    uint32_t n_above = count_above(of->values, n, limit);
-    double share = n_above / (double)count_measured(of, of->values, n);
+    uint32_t n_above = count_above(sample->values, n, limit);
+    double share = n_above / (double)count_measured(sample, sample->values, n);
     es_severity severity =
-        es_overload_push(&judge->overload, &judge->rules, of->step, share);
+        es_overload_push(&judge->overload, &judge->rules, sample->step, share);
     if (judge->overload.n_mild == 0) {
         report(judge, ES_FLAG_OVERLOAD, false);
         clear_marks(judge, ES_FLAG_OVERLOAD);
         return;
     }
-    mark_overload(judge, of, limit);
+    mark_overload(judge, sample, limit);
     hold_overload(judge, severity);
 }
 
-static float mark_logits(es_judge *judge, const sample *of)
+static float mark_logits(es_judge *judge, const judged_sample *sample)
 {
     float largest = -INFINITY;
-    for (size_t i = 0; i < of->n_rows * of->n_columns; i++) {
-        if (!(of->values[i] > judge->rules.logits_warning))
+    for (size_t i = 0; i < sample->n_rows * sample->n_columns; i++) {
+        if (!(sample->values[i] > judge->rules.logits_warning))
             continue;
-        mark(judge, ES_FLAG_LOGITS, of, i / of->n_columns, i % of->n_columns);
-        largest = fmaxf(largest, of->values[i]);
+        mark(judge, ES_FLAG_LOGITS, sample, i / sample->n_columns,
+             i % sample->n_columns);
+        largest = fmaxf(largest, sample->values[i]);
     }
     return largest;
 }
 
-static void judge_logits(es_judge *judge, const sample *of)
+static void judge_logits(es_judge *judge, const judged_sample *sample)
 {
-    size_t n = of->n_rows * of->n_columns;
-    if (!any_above(of->values, n, judge->rules.logits_warning)) {
+    size_t n = sample->n_rows * sample->n_columns;
+    if (!any_above(sample->values, n, judge->rules.logits_warning)) {
         report(judge, ES_FLAG_LOGITS, false);
         return;
     }
-    float largest = mark_logits(judge, of);
+    float largest = mark_logits(judge, sample);
     hold(judge, ES_FLAG_LOGITS,
          largest > judge->rules.logits_error ? ES_SEVERITY_ERROR
                                              : ES_SEVERITY_WARNING,
-         of->step, largest);
+         sample->step, largest);
 }
 
 /* Fills in the sample's shape; false if its series cannot have n values. */
-static bool shape_of(sample *of, const es_judge *judge, size_t n)
+static bool shape_of(judged_sample *sample, const es_judge *judge, size_t n)
 {
     bool heads = n == judge->n_layers * judge->n_heads;
     bool layers = n == judge->n_layers;
-    of->of_heads = heads && of->series != ES_JUDGE_NAN_ACTIVATIONS &&
-                   of->series != ES_JUDGE_LOSS;
-    of->of_layers = of->series != ES_JUDGE_LOSS;
-    of->n_rows = of->of_layers ? judge->n_layers : 1;
-    of->n_columns = of->of_heads ? judge->n_heads : 1;
-    switch (of->series) {
+    sample->of_heads = heads && sample->series != ES_JUDGE_NAN_ACTIVATIONS &&
+                       sample->series != ES_JUDGE_LOSS;
+    sample->of_layers = sample->series != ES_JUDGE_LOSS;
+    sample->n_rows = sample->of_layers ? judge->n_layers : 1;
+    sample->n_columns = sample->of_heads ? judge->n_heads : 1;
+    switch (sample->series) {
     case ES_JUDGE_ENTROPY:
         return heads || layers;
     case ES_JUDGE_NONFINITE_ROWS:
@@ -546,20 +555,20 @@ static bool shape_of(sample *of, const es_judge *judge, size_t n)
 void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
                    const float *values, size_t n)
 {
-    sample of = {.series = series, .step = step, .values = values};
-    if (!shape_of(&of, judge, n))
+    judged_sample sample = {.series = series, .step = step, .values = values};
+    if (!shape_of(&sample, judge, n))
         return;
-    of.finite = is_finite(values, n);
-    if (!of.finite && !es_is_measured(values, n))
+    sample.finite = is_finite(values, n);
+    if (!sample.finite && !es_is_measured(values, n))
         return;
     judge->step = step;
-    judge_nan(judge, &of);
+    judge_nan(judge, &sample);
     if (series == ES_JUDGE_ENTROPY) {
-        const sample filled = fill_in(judge, &of);
-        judge_collapse(judge, &of, &filled);
+        const judged_sample filled = fill_in(judge, &sample);
+        judge_collapse(judge, &sample, &filled);
         judge_overload(judge, &filled);
     } else if (series == ES_JUDGE_MAX_LOGIT) {
-        judge_logits(judge, &of);
+        judge_logits(judge, &sample);
     }
     announce(judge);
 }

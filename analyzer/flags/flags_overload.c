@@ -1,3 +1,5 @@
+/* The share of high heads on its way through a run, for flags_judge.c: it is
+   judged mildly until it has come down once from the ceiling. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* A rule's names, defaults and workspace; rules_judge.c follows the samples. */
 #include "analyzer/base/checked.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/rules_internal.h"
@@ -102,28 +103,28 @@ static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
 }
 
 /* Hands out the parts of one block; without a base it only adds them up. */
-typedef struct carver {
+typedef struct workspace_carver {
     unsigned char *base;
     size_t used;
     bool overflow;
-} carver;
+} workspace_carver;
 
-static void *take(carver *from, size_t n, size_t size)
+static void *carve(workspace_carver *carver, size_t n, size_t size)
 {
     const size_t align = _Alignof(max_align_t);
     size_t bytes, end;
-    if (from->overflow || !es_size_mul(&bytes, n, size) ||
+    if (carver->overflow || !es_size_mul(&bytes, n, size) ||
         !es_size_add(&bytes, bytes, align - 1) ||
-        !es_size_add(&end, from->used, bytes / align * align)) {
-        from->overflow = true;
+        !es_size_add(&end, carver->used, bytes / align * align)) {
+        carver->overflow = true;
         return NULL;
     }
-    void *part = from->base ? from->base + from->used : NULL;
-    from->used = end;
+    void *part = carver->base ? carver->base + carver->used : NULL;
+    carver->used = end;
     return part;
 }
 
-static es_rule_state lay_out(carver *from, const es_rule *rule,
+static es_rule_state lay_out(workspace_carver *carver, const es_rule *rule,
                              const es_judge_run *run)
 {
     size_t n_layers = (size_t)run->n_layers, n_heads = (size_t)run->n_heads;
@@ -139,26 +140,26 @@ static es_rule_state lay_out(carver *from, const es_rule *rule,
     };
     state.n_references =
         rule->aggregate == ES_RULE_SHARE ? n_values : state.n_units;
-    state.units = take(from, state.n_units, sizeof *state.units);
+    state.units = carve(carver, state.n_units, sizeof *state.units);
     if (rule->reference == ES_RULE_HISTORY)
         state.histories =
-            take(from, state.n_references, sizeof *state.histories);
+            carve(carver, state.n_references, sizeof *state.histories);
     if (rule->reference == ES_RULE_BASELINE)
-        state.baseline = take(from, state.n_references, sizeof(double));
-    state.layers = take(from, n_layers, 1);
-    state.heads = take(from, n_values, 1);
+        state.baseline = carve(carver, state.n_references, sizeof(double));
+    state.layers = carve(carver, n_layers, 1);
+    state.heads = carve(carver, n_values, 1);
     if (rule->aggregate == ES_RULE_SHARE)
-        state.now = take(from, n_values, 1);
+        state.now = carve(carver, n_values, 1);
     return state;
 }
 
-static es_rules *lay_out_all(carver *from, const es_rule *rules, size_t n,
-                             const es_judge_run *run)
+static es_rules *lay_out_all(workspace_carver *carver, const es_rule *rules,
+                             size_t n, const es_judge_run *run)
 {
-    es_rules *all = take(from, 1, sizeof *all);
-    es_rule_state *states = take(from, n, sizeof *states);
+    es_rules *all = carve(carver, 1, sizeof *all);
+    es_rule_state *states = carve(carver, n, sizeof *states);
     for (size_t i = 0; i < n; i++) {
-        const es_rule_state state = lay_out(from, &rules[i], run);
+        const es_rule_state state = lay_out(carver, &rules[i], run);
         if (states)
             states[i] = state;
     }
@@ -169,7 +170,7 @@ static es_rules *lay_out_all(carver *from, const es_rule *rules, size_t n,
 
 size_t es_rules_size(const es_rule *rules, size_t n, const es_judge_run *run)
 {
-    carver counted = {.base = NULL};
+    workspace_carver counted = {.base = NULL};
     size_t n_values;
     if (run->n_layers < 1 || run->n_heads < 1 ||
         !es_size_mul(&n_values, (size_t)run->n_layers, (size_t)run->n_heads))
@@ -182,9 +183,9 @@ es_rules *es_rules_init(void *workspace, const es_rule *rules, size_t n,
                         const es_judge_run *run, es_rule_handler *handler,
                         void *user)
 {
-    carver from = {.base = workspace};
+    workspace_carver carver = {.base = workspace};
     memset(workspace, 0, es_rules_size(rules, n, run));
-    es_rules *all = lay_out_all(&from, rules, n, run);
+    es_rules *all = lay_out_all(&carver, rules, n, run);
     all->handler = handler;
     all->user = user;
     return all;

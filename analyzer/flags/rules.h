@@ -1,6 +1,6 @@
 /**
- * Rules: what a run's owner wants to be told of besides the flags. A rule
- * holds one series against a threshold; like the judge of flags.h it is fed
+ * Rules: what a run's owner wants to be alerted to besides the flags. A rule
+ * compares one series with a threshold; like the judge of flags.h it is fed
  * samples in the order of their steps and reports episodes, in constant
  * memory, with the same code for a finished file and a growing one.
  */
@@ -94,7 +94,7 @@ bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n);
  * `layers` are those of the units; of a share those whose own share is large
  * enough. `heads` are known of head and share. `value` is the worst seen: of
  * history and baseline its ratio to the reference, of a share the share, else
- * in units of the series; `threshold` is what that is held against.
+ * in units of the series; `threshold` is what that is compared with.
  */
 typedef void es_rule_handler(void *user, size_t rule,
                              const es_episode *episode);
@@ -120,7 +120,7 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
 
 /**
  * One sample of a series; rules of other series and phases ignore it, and a
- * size that es_rule_fits denies. Steps must not decrease within a series;
+ * size that es_rule_fits refuses. Steps must not decrease within a series;
  * different series may come in any order.
  *
  * Missing is no sample: a unit with nothing measured stays as it is, neither
@@ -130,7 +130,7 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  * finite values: these may open an episode or go on with it, but as long as
  * the others are unknown, nothing ends it and nothing interrupts the
  * consecutive samples. (A share ends if it were too small with all of them.)
- * es_rules_nonfinite counts such values; the flag nan tells of those of its own
+ * es_rules_nonfinite counts such values; the flag nan reports those of its own
  * series.
  *
  * The history is a histogram with 32 bins an octave over 24 octaves, 12 below

@@ -48,7 +48,7 @@ struct es_rules {
     size_t n;
     es_rule_state *states; /* (n) */
     es_judge_run run;
-    es_rule_handler *handler, *announce; /* announce NULL: nobody asked */
+    es_rule_handler *handler, *announce; /* announce or NULL */
     void *user, *announce_user;
 };
 
@@ -69,7 +69,7 @@ bool es_rule_compare(es_rule_comparison comparison, double x, double limit);
 double es_rule_relate(const es_rule_state *state, size_t i, double value,
                       int64_t step);
 
-/** What that is held against; NaN: unknown. */
+/** The limit that it is compared with; NaN: unknown. */
 double es_rule_limit(const es_rule_state *state, double threshold);
 
 void es_rule_history_add(es_rule_history *history, double value);

@@ -1,22 +1,24 @@
+/* Rules against samples: each unit (head, layer, share or run) has its count of
+   consecutive samples, all of a rule have one episode. What a unit's value is,
+   and what it is compared with, is in rules_measure.c. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a sample says of a unit. */
+/* What a sample means for a unit. */
 typedef enum verdict {
-    UNKNOWN, /* nothing: it is missing, NaN, or has nothing to be held against
-              */
+    UNKNOWN, /* nothing: it is missing, NaN, or has no reference */
     CLEAR,
     HOLDS
 } verdict;
 
-typedef struct sample {
+typedef struct rule_sample {
     int64_t step;
     const float *values; /* (n) */
     size_t n;
-} sample;
+} rule_sample;
 
 /* --- one unit -------------------------------------------------------------*/
 
@@ -32,34 +34,35 @@ static verdict judge_row(double *x, es_rule_state *state, size_t unit,
     const es_rule *rule = &state->rule;
     double limit = es_rule_limit(
         state, pick(rule, state->units[unit].active, rule->threshold));
-    es_rule_measure of = es_rule_measure_of(rule->aggregate, row, n);
-    state->n_nonfinite += of.n_nonfinite;
-    if (of.n_finite == 0)
+    es_rule_measure measured = es_rule_measure_of(rule->aggregate, row, n);
+    state->n_nonfinite += measured.n_nonfinite;
+    if (measured.n_finite == 0)
         return UNKNOWN;
-    *x = es_rule_relate(state, unit, of.value, step);
+    *x = es_rule_relate(state, unit, measured.value, step);
     bool holds = es_rule_compare(rule->comparison, *x, limit);
     if (state->histories && !holds)
-        es_rule_history_add(&state->histories[unit], of.value);
+        es_rule_history_add(&state->histories[unit], measured.value);
     if (holds)
         return HOLDS;
-    return of.n_nonfinite || isnan(*x) || isnan(limit) ? UNKNOWN : CLEAR;
+    return measured.n_nonfinite || isnan(*x) || isnan(limit) ? UNKNOWN : CLEAR;
 }
 
 /* Marks in state->now the heads that hold, and counts them. */
 static size_t count_heads(size_t *n_judged, size_t *n_nonfinite,
-                          es_rule_state *state, const sample *of, double limit)
+                          es_rule_state *state, const rule_sample *sample,
+                          double limit)
 {
     size_t n_hold = 0;
-    memset(state->now, 0, of->n);
-    for (size_t i = 0; i < of->n; i++) {
-        float value = of->values[i];
+    memset(state->now, 0, sample->n);
+    for (size_t i = 0; i < sample->n; i++) {
+        float value = sample->values[i];
         if (es_is_missing(value))
             continue;
         if (!isfinite(value)) {
             ++*n_nonfinite;
             continue;
         }
-        double x = es_rule_relate(state, i, value, of->step);
+        double x = es_rule_relate(state, i, value, sample->step);
         bool holds = es_rule_compare(state->rule.comparison, x, limit);
         if (state->histories && !holds)
             es_rule_history_add(&state->histories[i], value);
@@ -75,13 +78,14 @@ static bool is_enough(size_t n_heads, double n, double share)
     return n_heads > 0 && (double)n_heads / n >= share;
 }
 
-static verdict judge_share(double *x, es_rule_state *state, const sample *of)
+static verdict judge_share(double *x, es_rule_state *state,
+                           const rule_sample *sample)
 {
     const es_rule *rule = &state->rule;
     size_t n_judged = 0, n_nonfinite = 0;
     double limit = es_rule_limit(state, rule->threshold);
     double share = pick(rule, state->units[0].active, rule->share);
-    size_t n_hold = count_heads(&n_judged, &n_nonfinite, state, of, limit);
+    size_t n_hold = count_heads(&n_judged, &n_nonfinite, state, sample, limit);
     double n = (double)(n_judged + n_nonfinite);
     state->n_nonfinite += n_nonfinite;
     if (n_judged == 0 || isnan(limit))
@@ -92,13 +96,13 @@ static verdict judge_share(double *x, es_rule_state *state, const sample *of)
     return is_enough(n_hold + n_nonfinite, n, share) ? UNKNOWN : CLEAR;
 }
 
-static void follow(es_rule_state *state, size_t which, verdict said, double x,
-                   int64_t step)
+static void follow(es_rule_state *state, size_t index, verdict outcome,
+                   double x, int64_t step)
 {
-    es_rule_unit *unit = &state->units[which];
-    if (said == CLEAR)
+    es_rule_unit *unit = &state->units[index];
+    if (outcome == CLEAR)
         *unit = (es_rule_unit){.streak = 0};
-    if (said != HOLDS)
+    if (outcome != HOLDS)
         return;
     if (unit->streak == 0) {
         unit->onset = step;
@@ -135,11 +139,11 @@ static void mark_unit(es_rule_state *state, size_t unit)
 }
 
 /* A share's marks are gathered from its onset on, before it is long enough. */
-static void mark_share(es_rule_state *state, const sample *of)
+static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
     size_t n = state->n_heads;
     for (size_t l = 0; l < state->n_layers; l++) {
-        const float *row = of->values + l * n;
+        const float *row = sample->values + l * n;
         size_t n_measured = 0, n_hold = 0;
         for (size_t h = 0; h < n; h++) {
             n_measured += !es_is_missing(row[h]);
@@ -162,8 +166,8 @@ static es_episode describe(const es_rule_state *state, bool stands)
         .stands = stands,
         .onset = state->onset,
         .last = state->last,
-        .told = state->opened,
-        .foretold = -1,
+        .alerted = state->opened,
+        .collapse_alerted = -1,
         .layers = state->layers,
         .heads = state->heads,
         .value = state->worst,
@@ -173,22 +177,22 @@ static es_episode describe(const es_rule_state *state, bool stands)
     };
 }
 
-static void report(es_rules *rules, size_t which, bool stands)
+static void report(es_rules *rules, size_t index, bool stands)
 {
-    es_rule_state *state = &rules->states[which];
+    es_rule_state *state = &rules->states[index];
     if (!state->open)
         return;
     const es_episode over = describe(state, stands);
-    rules->handler(rules->user, which, &over);
+    rules->handler(rules->user, index, &over);
     clear_marks(state);
     memset(state->units, 0, state->n_units * sizeof *state->units);
     state->open = false;
     state->cooling = state->rule.cool_down;
 }
 
-static void join(es_rule_state *state, size_t which)
+static void join(es_rule_state *state, size_t index)
 {
-    es_rule_unit *unit = &state->units[which];
+    es_rule_unit *unit = &state->units[index];
     if (!state->open) {
         state->open = true;
         state->opened = unit->last;
@@ -202,13 +206,13 @@ static void join(es_rule_state *state, size_t which)
         state->last = unit->last;
     state->worst = es_rule_worse(&state->rule, state->worst, unit->worst);
     unit->active = true;
-    mark_unit(state, which);
+    mark_unit(state, index);
 }
 
 /* After all units are judged: the rule's episode opens, goes on, or ends. */
-static void conclude(es_rules *rules, size_t which)
+static void conclude(es_rules *rules, size_t index)
 {
-    es_rule_state *state = &rules->states[which];
+    es_rule_state *state = &rules->states[index];
     bool was_open = state->open, active = false;
     uint32_t needed = state->rule.samples > 1 ? state->rule.samples : 1;
     if (!was_open && state->cooling > 0) {
@@ -221,35 +225,35 @@ static void conclude(es_rules *rules, size_t which)
         active = active || state->units[i].active;
     }
     if (!active)
-        report(rules, which, false);
+        report(rules, index, false);
     else if (!was_open && rules->announce) {
         const es_episode opened = describe(state, true);
-        rules->announce(rules->announce_user, which, &opened);
+        rules->announce(rules->announce_user, index, &opened);
     }
 }
 
 /* --- samples --------------------------------------------------------------*/
 
-static void judge(es_rules *rules, size_t which, const sample *of)
+static void judge(es_rules *rules, size_t index, const rule_sample *sample)
 {
-    es_rule_state *state = &rules->states[which];
-    size_t n_row = of->n / state->n_units;
+    es_rule_state *state = &rules->states[index];
+    size_t n_row = sample->n / state->n_units;
     double x = NAN;
     if (state->rule.aggregate == ES_RULE_SHARE) {
-        verdict said = judge_share(&x, state, of);
-        follow(state, 0, said, x, of->step);
-        if (said == HOLDS)
-            mark_share(state, of);
-        else if (said == CLEAR && !state->open)
+        verdict outcome = judge_share(&x, state, sample);
+        follow(state, 0, outcome, x, sample->step);
+        if (outcome == HOLDS)
+            mark_share(state, sample);
+        else if (outcome == CLEAR && !state->open)
             clear_marks(state);
     } else {
         for (size_t i = 0; i < state->n_units; i++) {
-            verdict said = judge_row(&x, state, i, of->values + i * n_row,
-                                     n_row, of->step);
-            follow(state, i, said, x, of->step);
+            verdict outcome = judge_row(
+                &x, state, i, sample->values + i * n_row, n_row, sample->step);
+            follow(state, i, outcome, x, sample->step);
         }
     }
-    conclude(rules, which);
+    conclude(rules, index);
 }
 
 static bool concerns(const es_rules *rules, const es_rule *rule,
@@ -262,34 +266,35 @@ static bool concerns(const es_rules *rules, const es_rule *rule,
 void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
                    const float *values, size_t n)
 {
-    const sample of = {.step = step, .values = values, .n = n};
+    const rule_sample sample = {.step = step, .values = values, .n = n};
     for (size_t i = 0; i < rules->n; i++) {
         const es_rule_state *state = &rules->states[i];
         if (concerns(rules, &state->rule, series, eval, n) &&
             step >= state->warm_up_end && es_is_measured(values, n))
-            judge(rules, i, &of);
+            judge(rules, i, &sample);
     }
 }
 
-static void keep_baseline(es_rule_state *state, const sample *of)
+static void keep_baseline(es_rule_state *state, const rule_sample *sample)
 {
-    size_t n_row = of->n / state->n_references;
+    size_t n_row = sample->n / state->n_references;
     for (size_t i = 0; i < state->n_references; i++)
-        state->baseline[i] = es_rule_measure_of(state->rule.aggregate,
-                                                of->values + i * n_row, n_row)
-                                 .value;
-    state->baseline_step = of->step;
+        state->baseline[i] =
+            es_rule_measure_of(state->rule.aggregate,
+                               sample->values + i * n_row, n_row)
+                .value;
+    state->baseline_step = sample->step;
     state->has_baseline = true;
 }
 
 void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
                             int64_t step, const float *values, size_t n)
 {
-    const sample of = {.step = step, .values = values, .n = n};
+    const rule_sample sample = {.step = step, .values = values, .n = n};
     for (size_t i = 0; i < rules->n; i++) {
         es_rule_state *state = &rules->states[i];
         if (state->baseline && concerns(rules, &state->rule, series, eval, n))
-            keep_baseline(state, &of);
+            keep_baseline(state, &sample);
     }
 }
 

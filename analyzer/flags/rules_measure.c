@@ -1,3 +1,5 @@
+/* What a rule compares: some values of a sample as one, their ratio to the
+   unit's median or to a baseline, and the limit. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
@@ -9,25 +11,26 @@
 es_rule_measure es_rule_measure_of(es_rule_aggregate aggregate, const float *x,
                                    size_t n)
 {
-    es_rule_measure of = {.value = NAN};
+    es_rule_measure measured = {.value = NAN};
     double sum = 0, least = INFINITY, largest = -INFINITY;
     for (size_t i = 0; i < n; i++) {
         if (es_is_missing(x[i]))
             continue;
         if (!isfinite(x[i])) {
-            of.n_nonfinite++;
+            measured.n_nonfinite++;
             continue;
         }
-        of.n_finite++;
+        measured.n_finite++;
         sum += x[i];
         least = fmin(least, x[i]);
         largest = fmax(largest, x[i]);
     }
-    if (of.n_finite > 0)
-        of.value = aggregate == ES_RULE_LAYER_MIN   ? least
-                   : aggregate == ES_RULE_LAYER_MAX ? largest
-                                                    : sum / (double)of.n_finite;
-    return of;
+    if (measured.n_finite > 0)
+        measured.value = aggregate == ES_RULE_LAYER_MIN ? least
+                         : aggregate == ES_RULE_LAYER_MAX
+                             ? largest
+                             : sum / (double)measured.n_finite;
+    return measured;
 }
 
 bool es_rule_compare(es_rule_comparison comparison, double x, double limit)

@@ -447,7 +447,7 @@ static void test_flags__nothing_pushed_nothing_said(void **state)
 /* --- announcements --------------------------------------------------------*/
 
 typedef struct announced {
-    es_episode told[16];
+    es_episode episodes[16];
     size_t n;
 } announced;
 
@@ -455,7 +455,7 @@ static void listen(void *user, const es_episode *episode)
 {
     announced *to = user;
     assert_true(to->n < 16);
-    to->told[to->n++] = *episode;
+    to->episodes[to->n++] = *episode;
 }
 
 static void test_flags__an_episode_is_announced_when_it_opens(void **state)
@@ -468,16 +468,16 @@ static void test_flags__an_episode_is_announced_when_it_opens(void **state)
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
         assert_int_equal(heard.n, step >= 2);
     }
-    assert_int_equal(heard.told[0].kind, ES_FLAG_COLLAPSE);
-    assert_int_equal(heard.told[0].onset, 0);
-    assert_int_equal(heard.told[0].last, 2);
-    assert_true(heard.told[0].stands);
+    assert_int_equal(heard.episodes[0].kind, ES_FLAG_COLLAPSE);
+    assert_int_equal(heard.episodes[0].onset, 0);
+    assert_int_equal(heard.episodes[0].last, 2);
+    assert_true(heard.episodes[0].stands);
     /* It ends, and another begins. */
     es_judged_push_all(judged, ES_JUDGE_ENTROPY, 8, 0.5f);
     for (int64_t step = 9; step < 12; step++)
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
     assert_int_equal(heard.n, 2);
-    assert_int_equal(heard.told[1].onset, 9);
+    assert_int_equal(heard.episodes[1].onset, 9);
     es_judge_finish(judged->judge);
     assert_int_equal(heard.n, 2);
     assert_int_equal(judged->n, 2);
@@ -488,8 +488,8 @@ static void test_flags__a_rising_severity_is_announced_again(void **state)
 {
     (void)state;
     static const float logits[] = {50, 200, 300, 2000, 200, 3000, 50, 150};
-    static const es_severity told[] = {ES_SEVERITY_WARNING, ES_SEVERITY_ERROR,
-                                       ES_SEVERITY_WARNING};
+    static const es_severity severities[] = {
+        ES_SEVERITY_WARNING, ES_SEVERITY_ERROR, ES_SEVERITY_WARNING};
     static const int64_t onsets[] = {1, 1, 7};
     es_judged *judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
@@ -498,10 +498,11 @@ static void test_flags__a_rising_severity_is_announced_again(void **state)
         es_judged_push_all(judged, ES_JUDGE_MAX_LOGIT, step, logits[step]);
     assert_int_equal(heard.n, 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(heard.told[i].severity, told[i]);
-        assert_int_equal(heard.told[i].onset, onsets[i]);
+        assert_int_equal(heard.episodes[i].severity, severities[i]);
+        assert_int_equal(heard.episodes[i].onset, onsets[i]);
     }
-    assert_true(heard.told[1].value == 2000 && heard.told[1].threshold == 1000);
+    assert_true(heard.episodes[1].value == 2000 &&
+                heard.episodes[1].threshold == 1000);
     es_judge_finish(judged->judge);
     es_judged_free(judged);
 }
@@ -518,7 +519,7 @@ static void test_flags__a_short_run_is_announced_at_its_end(void **state)
     assert_int_equal(heard.n, 0);
     es_judge_finish(judged->judge);
     assert_int_equal(heard.n, 1);
-    assert_int_equal(heard.told[0].onset, 0);
+    assert_int_equal(heard.episodes[0].onset, 0);
     es_judged_free(judged);
 }
 
