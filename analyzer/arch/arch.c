@@ -1,3 +1,5 @@
+/* Reads the notation of architectures part by part and prints its canonical
+   form: for options of the trainer, and for what a run file says of a model. */
 #include "analyzer/arch/arch.h"
 
 #include "analyzer/base/text.h"
@@ -11,18 +13,18 @@
 enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
 
 /* One part as it stands in the text: NAME or NAME(ARGUMENT). */
-typedef struct part {
+typedef struct arch_part {
     char text[ES_ARCH_TEXT_MAX]; /* whole, for messages */
     char name[ES_ARCH_TEXT_MAX];
     char argument[ES_ARCH_TEXT_MAX];
     bool has_argument;
-} part;
+} arch_part;
 
-typedef es_status part_reader(es_arch *arch, const part *from);
+typedef es_status part_reader(es_arch *arch, const arch_part *part);
 
-static es_status refuse(const part *from, const char *why)
+static es_status refuse(const arch_part *part, const char *why)
 {
-    return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", from->text, why);
+    return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
 /* Splits at the first comma; *rest is NULL if there is none. */
@@ -33,71 +35,72 @@ static void split_comma(char *text, char **rest)
         *(*rest)++ = 0;
 }
 
-static es_status read_number(double *out, const part *from, const char *text)
+static es_status read_number(double *out, const arch_part *part,
+                             const char *text)
 {
-    /* Said again here: the message has to name the part. */
+    /* The message has to name the part. */
     if (es_double_parse(out, text) < 0)
-        return refuse(from, "a decimal number is needed");
+        return refuse(part, "a decimal number is needed");
     return ES_OK;
 }
 
 /* --- attention ------------------------------------------------------------ */
 
-static es_status read_softmax(es_arch *arch, const part *from)
+static es_status read_softmax(es_arch *arch, const arch_part *part)
 {
-    if (from->has_argument && strcmp(from->argument, "t") != 0)
-        return refuse(from, "write SM, or SM(t) for learnable temperatures");
+    if (part->has_argument && strcmp(part->argument, "t") != 0)
+        return refuse(part, "write SM, or SM(t) for learnable temperatures");
     arch->attention = ES_SOFTMAX;
-    arch->temperature = from->has_argument;
+    arch->temperature = part->has_argument;
     return ES_OK;
 }
 
-static es_status read_power_softmax(es_arch *arch, const part *from)
+static es_status read_power_softmax(es_arch *arch, const arch_part *part)
 {
     char text[ES_ARCH_TEXT_MAX], *epsilon;
     int64_t power;
-    memcpy(text, from->argument, sizeof text);
+    memcpy(text, part->argument, sizeof text);
     split_comma(text, &epsilon);
     if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
-        return refuse(from, "the power has to be an even number from 2 to 64");
+        return refuse(part, "the power has to be an even number from 2 to 64");
     arch->attention = ES_POWER_SOFTMAX;
     arch->power = (int)power;
     arch->power_epsilon = DEFAULT_POWER_EPSILON;
     if (!epsilon)
         return ES_OK;
-    es_status status = read_number(&arch->power_epsilon, from, epsilon);
+    es_status status = read_number(&arch->power_epsilon, part, epsilon);
     if (status == ES_OK && arch->power_epsilon < 0)
-        status = refuse(from, "the epsilon may not be negative");
+        status = refuse(part, "the epsilon may not be negative");
     return status;
 }
 
 /* --- parts ---------------------------------------------------------------- */
 
-static es_status read_layer_norm(es_arch *arch, const part *from)
+static es_status read_layer_norm(es_arch *arch, const arch_part *part)
 {
-    (void)from;
+    (void)part;
     arch->layer_norm = true;
     return ES_OK;
 }
 
-static es_status read_gelu(es_arch *arch, const part *from)
+static es_status read_gelu(es_arch *arch, const arch_part *part)
 {
-    bool tanh_form = strcmp(from->name, "GT") == 0;
+    bool tanh_form = strcmp(part->name, "GT") == 0;
     arch->activation = tanh_form ? ES_ACT_GELU_TANH : ES_ACT_GELU;
     return ES_OK;
 }
 
-static es_status read_relu(es_arch *arch, const part *from)
+static es_status read_relu(es_arch *arch, const arch_part *part)
 {
-    (void)from;
+    (void)part;
     arch->activation = ES_ACT_RELU;
     return ES_OK;
 }
 
-static es_status read_leaky(es_arch *arch, const part *from)
+static es_status read_leaky(es_arch *arch, const arch_part *part)
 {
     char text[ES_ARCH_TEXT_MAX], *init;
-    memcpy(text, from->argument, sizeof text);
+    memcpy(text, part->argument, sizeof text);
     split_comma(text, &init);
     arch->activation = ES_ACT_LEAKY;
     arch->slope = DEFAULT_SLOPE;
@@ -106,26 +109,26 @@ static es_status read_leaky(es_arch *arch, const part *from)
     else if (strcmp(text, "global") == 0)
         arch->slope_kind = ES_SLOPE_GLOBAL;
     else if (init)
-        return refuse(from, "only a learnable slope, layer or global, has a "
+        return refuse(part, "only a learnable slope, layer or global, has a "
                             "second argument");
     else
         init = text;
-    return init ? read_number(&arch->slope, from, init) : ES_OK;
+    return init ? read_number(&arch->slope, part, init) : ES_OK;
 }
 
-static es_status read_scaled(es_arch *arch, const part *from)
+static es_status read_scaled(es_arch *arch, const arch_part *part)
 {
-    bool fused = strcmp(from->name, "ScFuFFN") == 0;
+    bool fused = strcmp(part->name, "ScFuFFN") == 0;
     arch->ffn = fused ? ES_FFN_FUSED : ES_FFN_SCALED;
     return ES_OK;
 }
 
-static es_status read_removed(es_arch *arch, const part *from)
+static es_status read_removed(es_arch *arch, const arch_part *part)
 {
-    const char *digits = from->name + strlen("ScFuFFNi");
+    const char *digits = part->name + strlen("ScFuFFNi");
     int64_t n;
     if (es_int_parse(&n, digits, 0, INT32_MAX) < 0)
-        return refuse(from, "ScFuFFNi is followed by the number of layers "
+        return refuse(part, "ScFuFFNi is followed by the number of layers "
                             "whose FFN is removed");
     arch->ffn = ES_FFN_FUSED;
     arch->n_removed = (int)n;
@@ -146,21 +149,21 @@ static const struct {
 };
 #define N_NORM_SETS (sizeof norm_sets / sizeof *norm_sets)
 
-static es_status read_norm(es_arch *arch, const part *from)
+static es_status read_norm(es_arch *arch, const arch_part *part)
 {
     unsigned set = 0;
     for (size_t i = 0; i < N_NORM_SETS; i++)
-        if (strcmp(norm_sets[i].name, from->argument) == 0)
+        if (strcmp(norm_sets[i].name, part->argument) == 0)
             set = norm_sets[i].set;
     if (!set)
-        return refuse(from, "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
+        return refuse(part, "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
                             "QKVO,FFN is needed");
-    if (from->name[0] == 'W')
+    if (part->name[0] == 'W')
         arch->weight_norm = set;
     else
         arch->spectral_norm = set;
     if (arch->weight_norm & arch->spectral_norm)
-        return refuse(from, "WNorm and SNorm may not name the same matrix");
+        return refuse(part, "WNorm and SNorm may not name the same matrix");
     return ES_OK;
 }
 
@@ -204,48 +207,48 @@ static const struct rule *find_rule(const char *name)
     return NULL;
 }
 
-static es_status unknown_part(const part *from, bool first)
+static es_status unknown_part(const arch_part *part, bool first)
 {
-    if (!from->name[0])
+    if (!part->name[0])
         return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
                                   "example SM+LN+G");
-    return refuse(from, first ? "unknown; an architecture begins with SM, "
+    return refuse(part, first ? "unknown; an architecture begins with SM, "
                                 "SM(t) or PSM(p)"
                               : "unknown; the parts are LN, G, GT, R, LR(...), "
                                 "ScFFN, ScFuFFN, ScFuFFNi x, WNorm(...), "
                                 "SNorm(...)");
 }
 
-static es_status check_kind(const part *from, const struct rule *rule,
+static es_status check_kind(const arch_part *part, const struct rule *rule,
                             unsigned seen)
 {
     if (seen & rule->kind)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
                        "part may come once",
-                       from->text, rule->kind_name);
+                       part->text, rule->kind_name);
     if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
         (rule->kind & (KIND_ACT | KIND_FFN)))
-        return refuse(from, "a Sc... FFN is linear: it excludes G, GT, R and "
+        return refuse(part, "a Sc... FFN is linear: it excludes G, GT, R and "
                             "LR(...)");
     return ES_OK;
 }
 
-static es_status read_part(es_arch *arch, const part *from, bool first,
+static es_status read_part(es_arch *arch, const arch_part *part, bool first,
                            unsigned *seen)
 {
-    const struct rule *rule = find_rule(from->name);
+    const struct rule *rule = find_rule(part->name);
     if (!rule || (first && rule->kind))
-        return unknown_part(from, first);
+        return unknown_part(part, first);
     if (!first && !rule->kind)
-        return refuse(from, "the attention comes first, and once");
-    if (rule->argument == NO_ARGUMENT && from->has_argument)
-        return refuse(from, "takes no argument");
-    if (rule->argument == ARGUMENT && !from->has_argument)
-        return refuse(from, "needs an argument in parentheses");
-    es_status status = check_kind(from, rule, *seen);
+        return refuse(part, "the attention comes first, and once");
+    if (rule->argument == NO_ARGUMENT && part->has_argument)
+        return refuse(part, "takes no argument");
+    if (rule->argument == ARGUMENT && !part->has_argument)
+        return refuse(part, "needs an argument in parentheses");
+    es_status status = check_kind(part, rule, *seen);
     *seen |= rule->kind;
-    return status == ES_OK ? rule->read(arch, from) : status;
+    return status == ES_OK ? rule->read(arch, part) : status;
 }
 
 /* --- the whole text ------------------------------------------------------- */
@@ -265,7 +268,7 @@ static size_t part_length(const char *text)
     return n;
 }
 
-static es_status split_part(part *out, const char *text, size_t n)
+static es_status split_part(arch_part *out, const char *text, size_t n)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->text, text, n);
@@ -286,7 +289,7 @@ static es_status read_body(es_arch *arch, const char *text)
 {
     unsigned seen = 0;
     for (bool first = true;; first = false) {
-        part next;
+        arch_part next;
         size_t n = part_length(text);
         es_status status = split_part(&next, text, n);
         if (status == ES_OK)
@@ -343,69 +346,70 @@ es_status es_arch_parse(es_arch *out, const char *text)
 
 /* --- printing ------------------------------------------------------------- */
 
-static void print_attention(es_text *to, const es_arch *arch)
+static void print_attention(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
     if (arch->attention == ES_SOFTMAX) {
-        es_text_append(to, arch->temperature ? "SM(t)" : "SM");
+        es_text_append(text, arch->temperature ? "SM(t)" : "SM");
         return;
     }
-    es_text_append(to, "PSM(%d", arch->power);
+    es_text_append(text, "PSM(%d", arch->power);
     if (arch->power_epsilon != DEFAULT_POWER_EPSILON)
-        es_text_append(to, ",%s", es_double_print(number, arch->power_epsilon));
-    es_text_append(to, ")");
+        es_text_append(text, ",%s",
+                       es_double_print(number, arch->power_epsilon));
+    es_text_append(text, ")");
 }
 
-static void print_leaky(es_text *to, const es_arch *arch)
+static void print_leaky(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
     es_double_print(number, arch->slope);
     if (arch->slope_kind == ES_SLOPE_FIXED) {
-        es_text_append(to, "+LR(%s)", number);
+        es_text_append(text, "+LR(%s)", number);
         return;
     }
-    es_text_append(to, "+LR(%s",
+    es_text_append(text, "+LR(%s",
                    arch->slope_kind == ES_SLOPE_LAYER ? "layer" : "global");
     if (arch->slope != DEFAULT_SLOPE)
-        es_text_append(to, ",%s", number);
-    es_text_append(to, ")");
+        es_text_append(text, ",%s", number);
+    es_text_append(text, ")");
 }
 
-static void print_activation(es_text *to, const es_arch *arch)
+static void print_activation(es_text *text, const es_arch *arch)
 {
     switch (arch->activation) {
     case ES_ACT_LINEAR:
         break;
     case ES_ACT_GELU:
-        es_text_append(to, "+G");
+        es_text_append(text, "+G");
         break;
     case ES_ACT_GELU_TANH:
-        es_text_append(to, "+GT");
+        es_text_append(text, "+GT");
         break;
     case ES_ACT_RELU:
-        es_text_append(to, "+R");
+        es_text_append(text, "+R");
         break;
     case ES_ACT_LEAKY:
-        print_leaky(to, arch);
+        print_leaky(text, arch);
         break;
     }
 }
 
-static void print_ffn(es_text *to, const es_arch *arch)
+static void print_ffn(es_text *text, const es_arch *arch)
 {
     if (arch->ffn == ES_FFN_SCALED)
-        es_text_append(to, "+ScFFN");
+        es_text_append(text, "+ScFFN");
     else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
-        es_text_append(to, "+ScFuFFNi%d", arch->n_removed);
+        es_text_append(text, "+ScFuFFNi%d", arch->n_removed);
     else if (arch->ffn == ES_FFN_FUSED)
-        es_text_append(to, "+ScFuFFN");
+        es_text_append(text, "+ScFuFFN");
 }
 
-static void print_norm(es_text *to, const char *name, unsigned set)
+static void print_norm(es_text *text, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
         if (norm_sets[i].set == set)
-            es_text_append(to, "+%s(%s)", name, norm_sets[i].name);
+            es_text_append(text, "+%s(%s)", name, norm_sets[i].name);
 }
 
 size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)

@@ -1,4 +1,5 @@
-/** The notation of architectures: spec/model.md, section 1. */
+/** The notation of architectures; README.md beside this header has its
+ *  grammar. */
 #ifndef ES_ARCH_H
 #define ES_ARCH_H
 

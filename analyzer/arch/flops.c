@@ -1,3 +1,4 @@
+/* What a model costs, counted from its shape alone: for figures of cost. */
 #include "analyzer/arch/flops.h"
 
 #include <math.h>

@@ -3,26 +3,26 @@
 #include "analyzer/base/checked.h"
 #include <string.h>
 
-static es_status fail(size_t n, size_t size, const char *what)
+static es_status fail(size_t n, size_t size, const char *name)
 {
     return es_fail(ES_ENOMEM, "out of memory: %zu x %zu bytes for %s", n, size,
-                   what);
+                   name);
 }
 
-es_status es_alloc(void *pointer, size_t n, size_t size, const char *what)
+es_status es_alloc(void *pointer, size_t n, size_t size, const char *name)
 {
     void *memory = calloc(n ? n : 1, size ? size : 1);
     memcpy(pointer, &memory, sizeof memory);
-    return memory ? ES_OK : fail(n, size, what);
+    return memory ? ES_OK : fail(n, size, name);
 }
 
-es_status es_grow(void *pointer, size_t n, size_t size, const char *what)
+es_status es_grow(void *pointer, size_t n, size_t size, const char *name)
 {
     void *memory;
     memcpy(&memory, pointer, sizeof memory);
     memory = es_resize(memory, n, size);
     if (!memory)
-        return fail(n, size, what);
+        return fail(n, size, name);
     memcpy(pointer, &memory, sizeof memory);
     return ES_OK;
 }

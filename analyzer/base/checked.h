@@ -45,12 +45,12 @@ static inline void *es_resize(void *pointer, size_t n, size_t size)
  *   pointer  address of a pointer to any object type; receives the memory, or
  *            NULL on failure
  *   n        0 gives a block too, so that NULL always means failure
- *   what     what it is for, for the message: "the series"
+ *   name     what it is for, for the message: "the series"
  *
  * ES_OK; ES_ENOMEM, also where n * size overflows.
  */
 es_status es_alloc(void *pointer, size_t n, size_t size,
-                   const char *what) ES_MUST_USE;
+                   const char *name) ES_MUST_USE;
 
 /**
  * Makes a block that es_alloc or NULL began hold n objects; what is new is not
@@ -59,7 +59,7 @@ es_status es_alloc(void *pointer, size_t n, size_t size,
  * ES_OK; ES_ENOMEM.
  */
 es_status es_grow(void *pointer, size_t n, size_t size,
-                  const char *what) ES_MUST_USE;
+                  const char *name) ES_MUST_USE;
 
 /** A copy of `text`, owned by the caller; NULL for NULL. ES_OK; ES_ENOMEM. */
 es_status es_copy_text(char **out, const char *text) ES_MUST_USE;

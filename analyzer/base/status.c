@@ -1,3 +1,4 @@
+/* The one-line message of an error, kept for each thread: for all modules. */
 #include "analyzer/base/status.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* Escaping, and numbers as text and back, whatever the locale: for everything
+   that prints or reads a file. */
 #include "analyzer/base/text.h"
 
 #include "analyzer/base/value.h"
@@ -17,14 +19,14 @@ es_text es_text_begin(char *out, size_t size)
     return (es_text){.out = out, .size = size};
 }
 
-void es_text_append(es_text *to, const char *fmt, ...)
+void es_text_append(es_text *text, const char *fmt, ...)
 {
-    size_t room = to->length < to->size ? to->size - to->length : 0;
+    size_t left = text->length < text->size ? text->size - text->length : 0;
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(room ? to->out + to->length : NULL, room, fmt, args);
+    int n = vsnprintf(left ? text->out + text->length : NULL, left, fmt, args);
     va_end(args);
-    to->length += n > 0 ? (size_t)n : 0;
+    text->length += n > 0 ? (size_t)n : 0;
 }
 
 bool es_text_ends(const char *text, const char *ending)
@@ -35,40 +37,41 @@ bool es_text_ends(const char *text, const char *ending)
 
 /* As es_text, but never cut within a character. */
 typedef struct sink {
-    char *out;
+    char *bytes;
     size_t size, length;
     bool full; /* something did not fit: nothing more is written */
 } sink;
 
-static void put(sink *to, const char *piece, size_t n)
+static void put(sink *out, const char *piece, size_t n)
 {
-    if (!to->full && to->length + n < to->size)
-        memcpy(to->out + to->length, piece, n);
-    else if (!to->full) {
-        to->full = true;
-        if (to->size)
-            to->out[to->length < to->size ? to->length : to->size - 1] = 0;
+    if (!out->full && out->length + n < out->size)
+        memcpy(out->bytes + out->length, piece, n);
+    else if (!out->full) {
+        out->full = true;
+        if (out->size)
+            out->bytes[out->length < out->size ? out->length : out->size - 1] =
+                0;
     }
-    to->length += n;
+    out->length += n;
 }
 
-static void put_text(sink *to, const char *text)
+static void put_text(sink *out, const char *text)
 {
-    put(to, text, strlen(text));
+    put(out, text, strlen(text));
 }
 
-static void put_hex(sink *to, const char *fmt, unsigned value)
+static void put_hex(sink *out, const char *fmt, unsigned value)
 {
     char text[16];
     snprintf(text, sizeof text, fmt, value);
-    put_text(to, text);
+    put_text(out, text);
 }
 
-static size_t finish(sink *to)
+static size_t finish(sink *out)
 {
-    if (!to->full && to->size)
-        to->out[to->length] = 0;
-    return to->length;
+    if (!out->full && out->size)
+        out->bytes[out->length] = 0;
+    return out->length;
 }
 
 /* Bytes of the UTF-8 character at text; 0 if it is malformed. */
@@ -117,35 +120,35 @@ static bool is_bidi(const unsigned char *text, size_t length)
            (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9);
 }
 
-static void put_bytes_hex(sink *to, const unsigned char *text, size_t length)
+static void put_bytes_hex(sink *out, const unsigned char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        put_hex(to, "\\x%02x", text[i]);
+        put_hex(out, "\\x%02x", text[i]);
 }
 
-static void put_terminal(sink *to, const unsigned char *text, size_t length)
+static void put_terminal(sink *out, const unsigned char *text, size_t length)
 {
     if (!length)
-        put_bytes_hex(to, text, 1);
+        put_bytes_hex(out, text, 1);
     else if (is_control(text, length) || is_bidi(text, length))
-        put_bytes_hex(to, text, length);
+        put_bytes_hex(out, text, length);
     else
-        put(to, (const char *)text, length);
+        put(out, (const char *)text, length);
 }
 
-static void put_json(sink *to, const unsigned char *text, size_t length)
+static void put_json(sink *out, const unsigned char *text, size_t length)
 {
     if (!length)
-        put_text(to, "\xef\xbf\xbd");
+        put_text(out, "\xef\xbf\xbd");
     else if (text[0] == '"' || text[0] == '\\')
-        put(to, text[0] == '"' ? "\\\"" : "\\\\", 2);
+        put(out, text[0] == '"' ? "\\\"" : "\\\\", 2);
     else if (is_control(text, length))
-        put_hex(to, "\\u%04x", length == 1 ? text[0] : text[1]);
+        put_hex(out, "\\u%04x", length == 1 ? text[0] : text[1]);
     else
-        put(to, (const char *)text, length);
+        put(out, (const char *)text, length);
 }
 
-static void put_xml(sink *to, const unsigned char *text, size_t length)
+static void put_xml(sink *out, const unsigned char *text, size_t length)
 {
     static const struct {
         char character;
@@ -157,45 +160,45 @@ static void put_xml(sink *to, const unsigned char *text, size_t length)
                     {'\'', "&#39;"}};
     for (size_t i = 0; length == 1 && i < 5; i++)
         if (text[0] == (unsigned char)entities[i].character) {
-            put_text(to, entities[i].entity);
+            put_text(out, entities[i].entity);
             return;
         }
     /* XML 1.0 cannot hold control characters at all. */
     if (!length || is_control(text, length))
-        put_text(to, "\xef\xbf\xbd");
+        put_text(out, "\xef\xbf\xbd");
     else
-        put(to, (const char *)text, length);
+        put(out, (const char *)text, length);
 }
 
-static void put_csv(sink *to, const unsigned char *text, size_t length)
+static void put_csv(sink *out, const unsigned char *text, size_t length)
 {
     if (length == 1 && text[0] == '"')
-        put_text(to, "\"\"");
+        put_text(out, "\"\"");
     else
-        put_terminal(to, text, length);
+        put_terminal(out, text, length);
 }
 
 size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
 {
     static void (*const put_one[])(sink *, const unsigned char *, size_t) = {
         put_terminal, put_json, put_csv, put_xml};
-    sink to = {.out = out, .size = size};
+    sink escaped = {.bytes = out, .size = size};
     size_t n = strlen(text);
     bool formula = n && strchr("=+-@", text[0]);
     bool quote = kind == ES_ESCAPE_CSV && text[strcspn(text, ",\"\r\n")];
     if (quote)
-        put(&to, "\"", 1);
+        put(&escaped, "\"", 1);
     if (kind == ES_ESCAPE_CSV && formula)
-        put(&to, "'", 1);
+        put(&escaped, "'", 1);
     for (size_t i = 0; i < n;) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t length = utf8_length(at, n - i);
-        put_one[kind](&to, at, length);
+        const unsigned char *next = (const unsigned char *)text + i;
+        size_t length = utf8_length(next, n - i);
+        put_one[kind](&escaped, next, length);
         i += length ? length : 1;
     }
     if (quote)
-        put(&to, "\"", 1);
-    return finish(&to);
+        put(&escaped, "\"", 1);
+    return finish(&escaped);
 }
 
 /* A finite number as its significant digits and the exponent of the first. */
@@ -219,29 +222,29 @@ static decimal read_scientific(const char *text)
     return out;
 }
 
-static char *write_fixed(char *at, const decimal *number)
+static char *write_fixed(char *end, const decimal *number)
 {
     int e = number->exponent;
     if (e < 0)
-        *at++ = '0';
+        *end++ = '0';
     for (int i = e < 0 ? e + 1 : 0; i < number->n || i <= e; i++) {
         if (i == e + 1)
-            *at++ = '.';
-        *at++ = i >= 0 && i < number->n ? number->digits[i] : '0';
+            *end++ = '.';
+        *end++ = i >= 0 && i < number->n ? number->digits[i] : '0';
     }
-    *at = 0;
-    return at;
+    *end = 0;
+    return end;
 }
 
-static char *write_scientific(char *at, const decimal *number)
+static char *write_scientific(char *end, const decimal *number)
 {
-    *at++ = number->digits[0];
+    *end++ = number->digits[0];
     if (number->n > 1) {
-        *at++ = '.';
-        memcpy(at, number->digits + 1, (size_t)number->n - 1);
-        at += number->n - 1;
+        *end++ = '.';
+        memcpy(end, number->digits + 1, (size_t)number->n - 1);
+        end += number->n - 1;
     }
-    return at + sprintf(at, "e%d", number->exponent);
+    return end + sprintf(end, "e%d", number->exponent);
 }
 
 /* The shorter of 0.05 and 5e-2; the plainer if they are equally long. */

@@ -26,7 +26,7 @@ typedef enum es_escape {
  */
 size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind);
 
-/** Text that grows in a room: cut where that ends, but counted whole, as
+/** Text that grows in a buffer: cut where that ends, but counted whole, as
  *  snprintf does. */
 typedef struct es_text {
     char *out; /* always terminated, unless size is 0 */
@@ -36,7 +36,7 @@ typedef struct es_text {
 /** An empty one in out[0..size). */
 es_text es_text_begin(char *out, size_t size);
 
-void es_text_append(es_text *to, const char *fmt, ...) ES_PRINTF(2, 3);
+void es_text_append(es_text *text, const char *fmt, ...) ES_PRINTF(2, 3);
 
 /** True if text ends in `ending`, or is it. */
 bool es_text_ends(const char *text, const char *ending);
@@ -51,7 +51,7 @@ bool es_text_is_utf8(const char *text, size_t n);
  * of our CSV: "NaN", "inf", "-inf"; "" for missing; a NaN that is not the
  * canonical quiet one as "NaN(0x7fc00001)", so that nothing is lost.
  *
- * Returns out. out has room for ES_FLOAT_TEXT_MAX bytes. Independent of the
+ * Returns out. out has ES_FLOAT_TEXT_MAX bytes. Independent of the
  * locale.
  */
 char *es_float_print(char *out, float value);

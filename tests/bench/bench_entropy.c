@@ -3,7 +3,7 @@
  * the rate at which memory is read, the rate of a large matrix product plus
  * the exponentials. All in one process and in turns, best of the rounds, so
  * that the ratios hold on a busy machine too: one thread in its own processor
- * time, and all threads by the clock. Targets: design, section 7.
+ * time, and all threads by the clock. Targets stand in the table of lines.
  *
  * B = 8, H = 12, causal; from T = 512 on one sequence a call, so that no call
  * is so long that others' work is sure to fall into it. Every call from
