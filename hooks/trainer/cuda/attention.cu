@@ -73,10 +73,11 @@ static es_attention_call<A> call_of(const es_mem *qkv, const es_mem *saved,
     call.n_head = attention->n_head;
     call.d_model = attention->d_model;
     call.width = attention->d_model / attention->n_head;
-    call.power = attention->kind == ES_POWER_SOFTMAX ? attention->power : 0;
+    call.kind = attention->kind;
+    call.power = attention->power;
     call.epsilon = attention->epsilon;
     call.scale = 1 / sqrtf((float)call.width);
-    call.temperature = call.power == 0 && attention->temperature
+    call.temperature = call.kind == ES_SOFTMAX && attention->temperature
                            ? es_at<float>(attention->temperature)
                            : NULL;
     call.qkv = es_at<A>(qkv);

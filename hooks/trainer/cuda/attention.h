@@ -28,34 +28,20 @@
 #ifndef ES_CUDA_ATTENTION_H
 #define ES_CUDA_ATTENTION_H
 
-extern "C" {
-#include "analyzer/base/value.h"
-}
+#include "hooks/trainer/cuda/attention_kinds.h"
 #include "hooks/trainer/cuda/attention_tiles.h"
 #include "hooks/trainer/cuda/cuda.h"
 
-#include <float.h>
-
 #define ES_LN_2 0.693147180559945f
-#define ES_LOG2_E 1.44269504088896f
 
 /** A temperature below this counts as this. */
 #define ES_MIN_TEMPERATURE 1e-4f
-/** Below this the largest score of PowerSoftmax counts as this: its inverse is
- *  finite. */
-#define ES_TINY_SCORE 1e-30f
-/** On tensor cores the scores of a row may exceed what its weights are relative
- *  to by this, to base 2, before all that was summed is brought down. */
-#define ES_SLACK 8.0f
-/** Beside a rest above this nothing has weight; it and its inverse are
- *  finite. */
-#define ES_LARGE_REST 1e37f
-
 /** An operation's arguments, for a kernel. Shapes as in ops.h. */
 template <class A>
 struct es_attention_call {
     int n_batch, n_ctx, n_head, d_model, width;
-    int power; /* 0: softmax */
+    es_attention_kind kind;
+    int power; /* of PowerSoftmax */
     float epsilon;
     float scale; /* 1 / sqrt(width) */
     const float *temperature;
@@ -117,124 +103,29 @@ es_attention_scale(const es_attention_call<A> *call, int head, int row)
     return call->scale / (t < ES_MIN_TEMPERATURE ? ES_MIN_TEMPERATURE : t);
 }
 
-/* --- a weight ------------------------------------------------------------- */
+/* --- a row forward -------------------------------------------------------- */
 
-/** To base 2: as good as float32 is, or by the device's own instruction. */
-template <bool FAST>
-__device__ __forceinline__ float es_exp2(float x)
-{
-    return FAST ? es_fast_exp2(x) : exp2f(x);
-}
-template <bool FAST>
-__device__ __forceinline__ float es_log2(float x)
-{
-    return FAST ? __log2f(x) : log2f(x);
-}
-
-/** x^n, n even and 0 or more. */
-__device__ __forceinline__ float es_raise(float x, int n)
-{
-    float y = 1, square = x * x;
-    for (int rest = n / 2; rest > 0; rest /= 2) {
-        if (rest % 2)
-            y *= square;
-        square *= square;
-    }
-    return y;
-}
-
-/** Of one score: u, log2 u, and du/draw up to the row's factor. */
-typedef struct es_weight {
-    float u, log, slope;
-} es_weight;
-
-/**
- * POWER     PowerSoftmax with this power, else softmax
- * FAST      es_exp2
- * anchor    es_row_anchor
- * scale2    of raw to base 2; softmax
- *
- * The logarithm of a power that has vanished is finite, and its product with u
- * is 0. The anchor of softmax has exactly u = 1, log = 0.
- */
-template <bool POWER, bool FAST>
-__device__ __forceinline__ es_weight es_weigh(float raw, float anchor,
-                                              float scale2, int power)
-{
-    es_weight w;
-    if (POWER) {
-        float x = raw * anchor;
-        w.slope = es_raise(x, power - 2) * x;
-        w.u = w.slope * x;
-        w.log = es_log2<FAST>(fmaxf(w.u, FLT_MIN));
-    } else {
-        w.log = (raw - anchor) * scale2;
-        w.slope = w.u = es_exp2<FAST>(w.log);
-    }
-    return w;
-}
-
-/* --- a row on the way forward --------------------------------------------- */
-
-/** What a thread knows of a row: m is the row's, the sums are over its own
- *  columns. */
-typedef struct es_row {
-    float m;
-    float largest; /* score; PowerSoftmax, where m is another */
-    float sum, moment;
-} es_row;
-
-template <bool POWER>
+template <class KIND>
 __device__ __forceinline__ void es_row_open(es_row *row)
 {
-    row->m = POWER ? ES_TINY_SCORE : -INFINITY;
+    row->m = KIND::least();
     row->largest = -INFINITY;
     row->sum = row->moment = 0;
 }
 
-/** What es_weigh wants of m. A row of -inf so far has weights of 0. */
-template <bool POWER>
-__device__ __forceinline__ float es_row_anchor(float m)
-{
-    if (POWER)
-        return 1 / fmaxf(m, ES_TINY_SCORE);
-    return m == -INFINITY ? 0 : m;
-}
-
 /** The row's m grows to that of a tile. Returns what sums and outputs so far
  *  have been multiplied with, or are to be. */
-template <bool POWER, bool MEASURE, bool FAST>
+template <class KIND, bool MEASURE, bool FAST>
 __device__ __forceinline__ float es_row_grow(es_row *row, float m, float scale2,
                                              int power)
 {
-    float larger = fmaxf(row->m, m), shift = 0, factor;
-    if (POWER) {
-        float ratio = row->m / larger;
-        factor = es_raise(ratio, power);
-        if (MEASURE)
-            shift = (float)power * es_log2<FAST>(fmaxf(ratio, FLT_MIN));
-    } else {
-        shift = row->m == -INFINITY ? 0 : (row->m - larger) * scale2;
-        factor = es_exp2<FAST>(shift);
-    }
-    if (MEASURE)
-        row->moment = (row->moment + row->sum * shift) * factor;
-    row->sum *= factor;
+    const float larger = fmaxf(row->m, m);
+    float shift = 0;
+    const float factor = KIND::template rescale<MEASURE, FAST>(
+        &shift, row->m, larger, scale2, power);
+    es_row_scale<MEASURE>(row, shift, factor);
     row->m = larger;
     return factor;
-}
-
-/** The part of D that is not a sum of u. */
-template <bool POWER>
-__device__ __forceinline__ float es_row_rest(float m, float scale,
-                                             float epsilon, int power)
-{
-    float floor = fmaxf(m, ES_TINY_SCORE);
-    if (!POWER || !(epsilon > 0))
-        return 0;
-    return fminf(ES_LARGE_REST,
-                 epsilon *
-                     es_raise((m * scale + 1e-6f) / (floor * scale), power));
 }
 
 /** What is written of a row. */
@@ -244,21 +135,21 @@ typedef struct es_row_end {
 } es_row_end;
 
 /** From a row whose sums are whole. */
-template <bool POWER>
+template <class KIND>
 __device__ __forceinline__ es_row_end es_row_close(const es_row *row,
                                                    float scale, float epsilon,
                                                    int power)
 {
     es_row_end end;
     float divisor;
-    end.rest = es_row_rest<POWER>(row->m, scale, epsilon, power);
+    end.rest = KIND::rest(row->m, scale, epsilon, power);
     divisor = row->sum + end.rest;
     end.scale = scale;
     end.saved.m = row->m;
     end.saved.inverse = 1 / divisor;
     end.saved.center = row->moment * end.saved.inverse;
-    end.saved.factor = POWER ? (float)power / row->m : scale;
-    if (POWER)
+    end.saved.factor = KIND::factor(row->m, scale, power);
+    if (!KIND::SUMS_TO_ONE)
         end.saved.center -=
             end.rest * end.saved.inverse * (ES_LOG2_E - log2f(divisor));
     return end;
@@ -288,14 +179,14 @@ es_row_keep_first(const es_attention_call<A> *call, int head, int row,
 
 /** Statistics of a row whose sums are whole, the raw score of key 0 being
  *  `first`. Rows that are not finite are done again in attention.cu. */
-template <class A, bool POWER>
+template <class A, class KIND>
 __device__ __forceinline__ void
 es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
                const es_row_end *end, float first)
 {
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
-    float largest = (POWER ? row->largest : row->m) * end->scale;
+    float largest = (KIND::BY_SIZE ? row->largest : row->m) * end->scale;
     es_row_write(call, ES_ROW_ENTROPY, at,
                  ES_LN_2 * (row->sum * log_divisor - row->moment) * inverse);
     es_row_write(call, ES_ROW_LSE, at, largest + ES_LN_2 * log_divisor);
@@ -303,8 +194,8 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     if (call->rows[ES_ROW_SINK])
         call->rows[ES_ROW_SINK][at] =
             inverse *
-            es_weigh<POWER, false>(first, es_row_anchor<POWER>(row->m),
-                                   end->scale * ES_LOG2_E, call->power)
+            KIND::template weigh<false>(first, KIND::anchor_of(row->m),
+                                        end->scale * ES_LOG2_E, call->power)
                 .u;
     es_row_write(call, ES_ROW_NONFINITE, at, 0);
     es_row_write(call, ES_ROW_MISSING, at, end->rest / divisor);
@@ -322,15 +213,15 @@ typedef struct es_row_gradient {
 } es_row_gradient;
 
 /** Without `mean`. */
-template <class A, bool POWER>
+template <class A, class KIND>
 __device__ __forceinline__ es_row_gradient es_row_gradient_open(
     const es_attention_call<A> *call, int head, int row, es_saved_row *saved)
 {
     es_row_gradient gradient;
     size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
     *saved = ((const es_saved_row *)(const void *)call->saved)[at];
-    gradient.anchor = es_row_anchor<POWER>(saved->m);
-    gradient.scale2 = POWER ? 0 : saved->factor * ES_LOG2_E;
+    gradient.anchor = KIND::anchor_of(saved->m);
+    gradient.scale2 = KIND::scale2_of(saved->factor);
     gradient.inverse = saved->inverse;
     gradient.weight = call->dentropy ? call->dentropy[at] * ES_LN_2 : 0;
     gradient.mean = 0;

@@ -3,7 +3,7 @@
 
 /* Raw scores of a row become u, masked ones 0; returns what the row's outputs
  * so far are to be multiplied with. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ __forceinline__ float
 weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
           es_row *row, int query, int first_key, float scale2)
@@ -13,16 +13,17 @@ weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
 #pragma unroll
     for (int c = 0; c < tile::R; c++)
         if (first_key + ES_FMA_SIDE * c <= query) {
-            m = fmaxf(m, POWER ? fabsf(s[c]) : s[c]);
+            m = fmaxf(m, KIND::BY_SIZE ? fabsf(s[c]) : s[c]);
             largest = fmaxf(largest, s[c]);
         }
-    factor = es_row_grow<POWER, true, false>(row, es_fma_row_largest(m), scale2,
-                                             call->power);
+    factor = es_row_grow<KIND, true, false>(row, es_fma_row_largest(m), scale2,
+                                            call->power);
     row->largest = fmaxf(row->largest, largest);
-    anchor = es_row_anchor<POWER>(row->m);
+    anchor = KIND::anchor_of(row->m);
 #pragma unroll
     for (int c = 0; c < tile::R; c++) {
-        es_weight w = es_weigh<POWER, false>(s[c], anchor, scale2, call->power);
+        es_weight w =
+            KIND::template weigh<false>(s[c], anchor, scale2, call->power);
         bool visible = first_key + ES_FMA_SIDE * c <= query;
         s[c] = visible ? w.u : 0;
         row->sum += s[c];
@@ -32,7 +33,7 @@ weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
     return factor;
 }
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ void
 end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
          es_row row[es_fma_tile<WIDTH>::R],
@@ -47,14 +48,13 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
         row[r].sum = es_fma_row_sum(row[r].sum);
         row[r].moment = es_fma_row_sum(row[r].moment);
         row[r].largest = es_fma_row_largest(row[r].largest);
-        end =
-            es_row_close<POWER>(&row[r], scale[r], call->epsilon, call->power);
+        end = es_row_close<KIND>(&row[r], scale[r], call->epsilon, call->power);
         factor[r] = end.saved.inverse;
         if (own.tx != 0 || query >= call->n_ctx)
             continue;
         ((es_saved_row *)(void *)call->saved)[at] = end.saved;
         if (call->measures)
-            es_row_measure<A, POWER>(
+            es_row_measure<A, KIND>(
                 call, at, &row[r], &end,
                 call->rows[ES_ROW_SINK] ? call->rows[ES_ROW_SINK][at] : 0);
     }
@@ -72,7 +72,7 @@ row_scales(const es_attention_call<A> *call, float scale[es_fma_tile<WIDTH>::R],
             min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1));
 }
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_kernel(es_attention_call<A> call)
 {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     es_fma_clear<WIDTH>(out);
     row_scales<A, WIDTH>(&call, scale, own);
     for (int r = 0; r < tile::R; r++)
-        es_row_open<POWER>(&row[r]);
+        es_row_open<KIND>(&row[r]);
     es_fma_load<A, WIDTH>(q, from, stride, own.first, call.n_ctx, call.width);
     for (int key = keys.begin; key < keys.end; key += tile::N) {
         es_fma_load<A, WIDTH>(other, from + d, stride, key, call.n_ctx,
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
                 es_row_keep_first(&call, own.head,
                                   own.first + own.ty + ES_FMA_SIDE * r,
                                   s[r][0]);
-            factor = weigh_row<A, WIDTH, POWER>(
+            factor = weigh_row<A, WIDTH, KIND>(
                 &call, s[r], &row[r], own.first + own.ty + ES_FMA_SIDE * r,
                 key + own.tx, scale[r] * ES_LOG2_E);
 #pragma unroll
@@ -118,42 +118,42 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
         es_fma_gather<WIDTH>(out, p, other, own, key, ES_OWN_QUERIES);
         __syncthreads();
     }
-    end_rows<A, WIDTH, POWER>(&call, scale, row, scale, own);
+    end_rows<A, WIDTH, KIND>(&call, scale, row, scale, own);
     es_fma_write<A, WIDTH>(call.y + es_attention_y_at(&call, own.head), out,
                            scale, d, own, call.n_ctx, call.width);
 }
 
 /* --- launches ------------------------------------------------------------- */
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static void forward(es_device *device, const es_attention_call<A> *call)
 {
-    es_launch(device, "attention", attention_kernel<A, WIDTH, POWER>,
+    es_launch(device, "attention", attention_kernel<A, WIDTH, KIND>,
               es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
               es_fma_shared<WIDTH>(2), *call);
 }
 
-template <class A, bool POWER>
+template <class A, class KIND>
 static void forward_of_width(es_device *device,
                              const es_attention_call<A> *call)
 {
     if (call->width <= 32)
-        forward<A, 32, POWER>(device, call);
+        forward<A, 32, KIND>(device, call);
     else if (call->width <= 64)
-        forward<A, 64, POWER>(device, call);
+        forward<A, 64, KIND>(device, call);
     else if (call->width <= 128)
-        forward<A, 128, POWER>(device, call);
+        forward<A, 128, KIND>(device, call);
     else
-        forward<A, 256, POWER>(device, call);
+        forward<A, 256, KIND>(device, call);
 }
 
 template <class A>
 void es_cuda_attention_fma(es_device *device, const es_attention_call<A> *call)
 {
-    if (call->power)
-        forward_of_width<A, true>(device, call);
+    if (call->kind == ES_POWER_SOFTMAX)
+        forward_of_width<A, es_power_softmax>(device, call);
     else
-        forward_of_width<A, false>(device, call);
+        forward_of_width<A, es_softmax>(device, call);
 }
 
 #define INSTANTIATE(A)                                                         \

@@ -47,8 +47,8 @@ mean_gradients(const es_attention_call<A> *call,
         for (int r = 0; r < tile::R; r++)
 #pragma unroll
             for (int c = 0; c < tile::R; c++) {
-                es_weight w = es_weigh<false, false>(s[r][c], row[r].anchor,
-                                                     row[r].scale2, 0);
+                es_weight w = es_softmax::weigh<false>(s[r][c], row[r].anchor,
+                                                       row[r].scale2, 0);
                 float reduced = g[r][c] - row[r].weight * w.log;
                 if (key + own.tx + ES_FMA_SIDE * c <=
                     own.first + own.ty + ES_FMA_SIDE * r)
@@ -60,7 +60,7 @@ mean_gradients(const es_attention_call<A> *call,
 }
 
 /* Scores become their gradients, without the row's factor; returns sum dz l. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ __forceinline__ float
 gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
                  float s[es_fma_tile<WIDTH>::R],
@@ -69,8 +69,8 @@ gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
     float dot = 0;
 #pragma unroll
     for (int c = 0; c < es_fma_tile<WIDTH>::R; c++) {
-        es_weight w =
-            es_weigh<POWER, false>(s[c], row->anchor, row->scale2, call->power);
+        es_weight w = KIND::template weigh<false>(s[c], row->anchor,
+                                                  row->scale2, call->power);
         float ds =
             w.slope * row->inverse * (g[c] - row->weight * w.log - row->mean);
         bool visible = first_key + ES_FMA_SIDE * c <= query;
@@ -82,7 +82,7 @@ gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
 }
 
 /* Gradients of the block's rows, with what g is compared with. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ void
 open_gradients(const es_attention_call<A> *call,
                es_row_gradient row[es_fma_tile<WIDTH>::R],
@@ -98,12 +98,12 @@ open_gradients(const es_attention_call<A> *call,
 #pragma unroll
     for (int r = 0; r < tile::R; r++) {
         es_saved_row saved;
-        row[r] = es_row_gradient_open<A, POWER>(
+        row[r] = es_row_gradient_open<A, KIND>(
             call, own.head,
             min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1), &saved);
         row[r].mean = mean[r] - row[r].weight * saved.center;
     }
-    if (!POWER && call->temperature)
+    if (KIND::SUMS_TO_ONE && call->temperature)
         mean_gradients<A, WIDTH>(call, row, tiles, own, keys);
 }
 
@@ -127,7 +127,7 @@ write_means(const es_attention_call<A> *call,
     }
 }
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_dq_kernel(es_attention_call<A> call)
 {
@@ -150,12 +150,12 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     es_fma_load<A, WIDTH>(tiles.dy,
                           call.dy + es_attention_y_at(&call, own.head), d,
                           own.first, call.n_ctx, call.width);
-    open_gradients<A, WIDTH, POWER>(&call, row, &tiles, own, keys);
+    open_gradients<A, WIDTH, KIND>(&call, row, &tiles, own, keys);
     for (int key = keys.begin; key < keys.end; key += tile::N) {
         score_keys<A, WIDTH>(&call, s, g, &tiles, own, key);
 #pragma unroll
         for (int r = 0; r < tile::R; r++)
-            dot[r] += gradient_of_keys<A, WIDTH, POWER>(
+            dot[r] += gradient_of_keys<A, WIDTH, KIND>(
                 &call, &row[r], s[r], g[r],
                 own.first + own.ty + ES_FMA_SIDE * r, key + own.tx);
         es_fma_keep<WIDTH>(tiles.p, s, own);
@@ -179,7 +179,7 @@ typedef struct key_tiles {
 
 /* Of keys ty + 16 r and queries tx + 16 c: raw scores become gradients, g
  * becomes weights. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ __forceinline__ void
 gradient_of_queries(const es_attention_call<A> *call,
                     float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
@@ -193,13 +193,13 @@ gradient_of_queries(const es_attention_call<A> *call,
         const int inside = min(query, call->n_ctx - 1);
         es_saved_row saved;
         es_row_gradient row =
-            es_row_gradient_open<A, POWER>(call, own.head, inside, &saved);
+            es_row_gradient_open<A, KIND>(call, own.head, inside, &saved);
         row.mean = call->means[(size_t)own.head * (size_t)call->n_ctx +
                                (size_t)inside];
 #pragma unroll
         for (int r = 0; r < tile::R; r++) {
-            es_weight w = es_weigh<POWER, false>(s[r][c], row.anchor,
-                                                 row.scale2, call->power);
+            es_weight w = KIND::template weigh<false>(s[r][c], row.anchor,
+                                                      row.scale2, call->power);
             float ds = w.slope * row.inverse *
                        (g[r][c] - row.weight * w.log - row.mean);
             bool visible = query < call->n_ctx &&
@@ -212,7 +212,7 @@ gradient_of_queries(const es_attention_call<A> *call,
 }
 
 /* Adds what the queries of a tile give to dk and dv. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static __device__ __forceinline__ void
 add_queries(const es_attention_call<A> *call,
             float dk[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
@@ -233,7 +233,7 @@ add_queries(const es_attention_call<A> *call,
     es_fma_load<A, WIDTH>(tiles->other, dy, d, query, call->n_ctx, call->width);
     __syncthreads();
     es_fma_multiply<WIDTH>(g, tiles->v, tiles->other, own);
-    gradient_of_queries<A, WIDTH, POWER>(call, s, g, own, query);
+    gradient_of_queries<A, WIDTH, KIND>(call, s, g, own, query);
     es_fma_keep<WIDTH>(tiles->p, g, own);
     __syncthreads();
     es_fma_gather<WIDTH>(dv, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
@@ -245,7 +245,7 @@ add_queries(const es_attention_call<A> *call,
     es_fma_gather<WIDTH>(dk, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
 }
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_dkv_kernel(es_attention_call<A> call)
 {
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     es_fma_load<A, WIDTH>(tiles.v, call.qkv + at + d, 3 * d, own.first,
                           call.n_ctx, call.width);
     for (int query = queries.begin; query < queries.end; query += tile::N)
-        add_queries<A, WIDTH, POWER>(&call, dk, dv, &tiles, own, query);
+        add_queries<A, WIDTH, KIND>(&call, dk, dv, &tiles, own, query);
     for (int r = 0; r < tile::R; r++)
         factor[r] = 1;
     es_fma_write<A, WIDTH>(call.dqkv + at, dk, factor, 3 * d, own, call.n_ctx,
@@ -279,39 +279,39 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
 
 /* --- launches ------------------------------------------------------------- */
 
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 static void backward(es_device *device, const es_attention_call<A> *call)
 {
-    es_launch(device, "attention_dq", attention_dq_kernel<A, WIDTH, POWER>,
+    es_launch(device, "attention_dq", attention_dq_kernel<A, WIDTH, KIND>,
               es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
               es_fma_shared<WIDTH>(3), *call);
-    es_launch(device, "attention_dkv", attention_dkv_kernel<A, WIDTH, POWER>,
+    es_launch(device, "attention_dkv", attention_dkv_kernel<A, WIDTH, KIND>,
               es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
               es_fma_shared<WIDTH>(3), *call);
 }
 
-template <class A, bool POWER>
+template <class A, class KIND>
 static void backward_of_width(es_device *device,
                               const es_attention_call<A> *call)
 {
     if (call->width <= 32)
-        backward<A, 32, POWER>(device, call);
+        backward<A, 32, KIND>(device, call);
     else if (call->width <= 64)
-        backward<A, 64, POWER>(device, call);
+        backward<A, 64, KIND>(device, call);
     else if (call->width <= 128)
-        backward<A, 128, POWER>(device, call);
+        backward<A, 128, KIND>(device, call);
     else
-        backward<A, 256, POWER>(device, call);
+        backward<A, 256, KIND>(device, call);
 }
 
 template <class A>
 void es_cuda_attention_fma_backward(es_device *device,
                                     const es_attention_call<A> *call)
 {
-    if (call->power)
-        backward_of_width<A, true>(device, call);
+    if (call->kind == ES_POWER_SOFTMAX)
+        backward_of_width<A, es_power_softmax>(device, call);
     else
-        backward_of_width<A, false>(device, call);
+        backward_of_width<A, es_softmax>(device, call);
 }
 
 #define INSTANTIATE(A)                                                         \

@@ -119,7 +119,7 @@ __device__ __forceinline__ void es_mend_row(const es_attention_call<A> *call,
      * where one is not finite none is. */
     es_mend_sums sums = {0, 1, 0, 0, false};
     int n = row + 1;
-    if (call->power == 0) {
+    if (call->kind == ES_SOFTMAX) {
         sums = es_mend_sum_row(call, head, row, lane);
         n = es_mend_count(call, head, row, &sums, lane);
     }

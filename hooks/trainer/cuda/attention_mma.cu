@@ -43,43 +43,9 @@ __device__ __forceinline__ int first_row(void)
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
 
-/* Nothing is relative to this: the first score that is more than -inf exceeds
- * it. */
-template <bool POWER>
-__device__ __forceinline__ float lowest_anchor(void)
-{
-    return POWER ? 1 / ES_TINY_SCORE : -FLT_MAX;
-}
-
-template <bool POWER>
-__device__ __forceinline__ bool has_outgrown(float largest, float anchor,
-                                             float scale2)
-{
-    return POWER ? largest * anchor > 1
-                 : (largest - anchor) * scale2 > ES_SLACK;
-}
-
-/* The row's sums become relative to `largest`. Returns what they have been
- * multiplied with. */
-template <bool POWER, bool MEASURE>
-__device__ __forceinline__ float
-move_anchor(es_row *row, float *anchor, float largest, float scale2, int power)
-{
-    /* No product with a sum of 0 is to be NaN. */
-    const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
-    const float factor = es_fast_exp2(shift);
-    *anchor = POWER ? es_row_anchor<POWER>(largest) : largest;
-    if (POWER)
-        return es_row_grow<POWER, MEASURE, true>(row, largest, scale2, power);
-    if (MEASURE)
-        row->moment = fmaf(row->sum, shift, row->moment) * factor;
-    row->sum *= factor;
-    return factor;
-}
-
 /* Brings the rows that have outgrown their anchors down to their largest, by
  * all lanes of the warp. */
-template <int WIDTH, int M, bool POWER, bool MEASURE>
+template <int WIDTH, int M, class KIND, bool MEASURE>
 __device__ __forceinline__ void
 move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
              const float largest[M][2], int power)
@@ -94,8 +60,8 @@ move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
             es_row row = {kept->m[at], 0, kept->sum[i][threadIdx.x],
                           kept->moment[i][threadIdx.x]};
             float anchor = was, factor = 1;
-            if (has_outgrown<POWER>(largest[m][upper], was, scale2))
-                factor = move_anchor<POWER, MEASURE>(
+            if (KIND::has_outgrown(largest[m][upper], was, scale2))
+                factor = KIND::template move<MEASURE>(
                     &row, &anchor, largest[m][upper], scale2, power);
             kept->sum[i][threadIdx.x] = row.sum;
             kept->moment[i][threadIdx.x] = row.moment;
@@ -115,7 +81,7 @@ move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
 
 /* Raw scores become u, masked ones 0, and the sums of the rows grow with them.
  * `key` is that of this lane's first column. */
-template <bool POWER, bool MEASURE, bool MASKED, int N>
+template <class KIND, bool MEASURE, bool MASKED, int N>
 __device__ __forceinline__ void
 weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
           float scale2, int power, int query, int key)
@@ -125,7 +91,8 @@ weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            es_weight w = es_weigh<POWER, true>(s[n][i], anchor, scale2, power);
+            es_weight w =
+                KIND::template weigh<true>(s[n][i], anchor, scale2, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             s[n][i] = visible ? w.u : 0;
             of_u += s[n][i];
@@ -139,7 +106,7 @@ weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
 
 /* The largest score of this step, of PowerSoftmax the largest absolute, and
  * the largest so far. */
-template <bool POWER, bool MASKED, int N>
+template <class KIND, bool MASKED, int N>
 __device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
                                                 int upper, float *so_far,
                                                 int query, int key)
@@ -151,18 +118,18 @@ __device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             m = fmaxf(m, visible ? s[n][i] : -INFINITY);
-            if (POWER)
+            if (KIND::BY_SIZE)
                 size = fmaxf(size, visible ? fabsf(s[n][i]) : 0);
         }
     m = es_mma_row_largest(m);
     if (es_mma_lane() % 4 == 0)
         *so_far = fmaxf(*so_far, m);
-    return POWER ? es_mma_row_largest(size) : m;
+    return KIND::BY_SIZE ? es_mma_row_largest(size) : m;
 }
 
 /* One step: scores to weights, and, where a row has outgrown its anchor, its
  * sums and outputs so far to a new one. */
-template <int WIDTH, int M, int N, bool POWER, bool MEASURE, bool MASKED>
+template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool MASKED>
 __device__ __forceinline__ void
 weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
            kept_rows<WIDTH> *kept, int power, int own, int other)
@@ -177,20 +144,20 @@ weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper;
-            largest[m][upper] = largest_of_row<POWER, MASKED, N>(
+            largest[m][upper] = largest_of_row<KIND, MASKED, N>(
                 s[m], upper, &kept->largest[at], query + 16 * m + 8 * upper,
                 key);
-            grew |= has_outgrown<POWER>(largest[m][upper], kept->anchor[at],
-                                        kept->scale2[at]);
+            grew |= KIND::has_outgrown(largest[m][upper], kept->anchor[at],
+                                       kept->scale2[at]);
         }
     if (__any_sync(0xffffffffu, grew))
-        move_anchors<WIDTH, M, POWER, MEASURE>(out, kept, largest, power);
+        move_anchors<WIDTH, M, KIND, MEASURE>(out, kept, largest, power);
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
-            weigh_row<POWER, MEASURE, MASKED, N>(
+            weigh_row<KIND, MEASURE, MASKED, N>(
                 s[m], upper, &kept->sum[i][threadIdx.x],
                 &kept->moment[i][threadIdx.x], kept->anchor[at],
                 kept->scale2[at], power, query + 16 * m + 8 * upper, key);
@@ -218,7 +185,7 @@ __device__ __forceinline__ void keep_first(float *first,
                 first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER, bool MEASURE,
+template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
           bool MASKED>
 __device__ __forceinline__ void
 attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
@@ -229,7 +196,7 @@ attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
     es_mma_multiply<A, WIDTH, M, N>(s, q, es_mma_warp() * 16 * M, k, spot.row);
     if (MEASURE && spot.other == 0)
         keep_first<M, N>(rows->kept->first, s);
-    weigh_step<WIDTH, M, N, POWER, MEASURE, MASKED>(
+    weigh_step<WIDTH, M, N, KIND, MEASURE, MASKED>(
         rows->out, s, rows->kept, call->power, spot.own, spot.other);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
                                           ES_OWN_QUERIES);
@@ -237,20 +204,22 @@ attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
 
 /* A tile of keys, from `key` on, that all rows of the warp see: one step, where
  * registers suffice. */
-template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
+template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 __device__ __forceinline__ void
 attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
             const A *q, const A *k, int own, int key)
 {
-    enum { N = POWER && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS };
+    enum {
+        N = KIND::BY_SIZE && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS
+    };
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        attend_step<A, WIDTH, M, N, POWER, MEASURE, false>(call, rows, q, k,
-                                                           {own, key + j, j});
+        attend_step<A, WIDTH, M, N, KIND, MEASURE, false>(call, rows, q, k,
+                                                          {own, key + j, j});
 }
 
 /* Any other: in steps of 16 keys, as most of a larger one would be masked. */
-template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
+template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 __device__ __forceinline__ void
 attend_masked_tile(const es_attention_call<A> *call,
                    rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
@@ -258,11 +227,11 @@ attend_masked_tile(const es_attention_call<A> *call,
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && key + j < own + 16 * M; j += 16)
-        attend_step<A, WIDTH, M, 16, POWER, MEASURE, true>(call, rows, q, k,
-                                                           {own, key + j, j});
+        attend_step<A, WIDTH, M, 16, KIND, MEASURE, true>(call, rows, q, k,
+                                                          {own, key + j, j});
 }
 
-template <class A, int WIDTH, int M, bool POWER>
+template <class A, int WIDTH, int M, class KIND>
 __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
                                           rows_of_warp<WIDTH, M> *rows,
                                           int head, int own)
@@ -276,7 +245,7 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
         kept->sum[i][threadIdx.x] = kept->moment[i][threadIdx.x] = 0;
         if (es_mma_lane() % 4 != 0)
             continue;
-        kept->anchor[first + 8 * i] = lowest_anchor<POWER>();
+        kept->anchor[first + 8 * i] = KIND::lowest_anchor();
         kept->m[first + 8 * i] = ES_TINY_SCORE;
         kept->largest[first + 8 * i] = -INFINITY;
         kept->scale2[first + 8 * i] =
@@ -285,22 +254,9 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
     }
 }
 
-/* The sums of softmax come to belong to the largest score. Returns what they
- * have been multiplied with. */
-__device__ __forceinline__ float settle_row(es_row *row, float anchor,
-                                            float scale2)
-{
-    const float shift = (anchor - row->largest) * scale2;
-    const float factor = exp2f(shift);
-    row->m = row->largest;
-    row->moment = fmaf(row->sum, shift, row->moment) * factor;
-    row->sum *= factor;
-    return factor;
-}
-
 /* 1 / D of each row into factor; what is kept of it. Returns whether a row of
  * the warp wants mending. */
-template <class A, int WIDTH, int M, bool POWER, bool MEASURE>
+template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 __device__ __forceinline__ bool
 close_rows(const es_attention_call<A> *call, float factor[M][2],
            rows_of_warp<WIDTH, M> *rows, int head, int own)
@@ -317,12 +273,9 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
         es_row row = {kept->m[row_at], kept->largest[row_at],
                       es_mma_row_sum(kept->sum[i][threadIdx.x]),
                       es_mma_row_sum(kept->moment[i][threadIdx.x])};
-        float settled = 1;
-        es_row_end end;
-        if (!POWER)
-            settled =
-                settle_row(&row, kept->anchor[row_at], kept->scale2[row_at]);
-        end = es_row_close<POWER>(
+        const float settled =
+            KIND::settle(&row, kept->anchor[row_at], kept->scale2[row_at]);
+        const es_row_end end = es_row_close<KIND>(
             &row, es_attention_scale(call, head, min(query, call->n_ctx - 1)),
             call->epsilon, call->power);
         factor[i / 2][i % 2] = settled * end.saved.inverse;
@@ -330,7 +283,7 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
             continue;
         ((es_saved_row *)(void *)call->saved)[at] = end.saved;
         if (MEASURE)
-            es_row_measure<A, POWER>(call, at, &row, &end, kept->first[row_at]);
+            es_row_measure<A, KIND>(call, at, &row, &end, kept->first[row_at]);
         bad = bad || es_mend_wanted(&end.saved);
     }
     return MEASURE && __any_sync(0xffffffffu, bad);
@@ -395,7 +348,7 @@ __device__ __forceinline__ es_tile_place place_of_block(int n_ctx)
                             forward_shape<WIDTH>::OWN, ES_OWN_QUERIES);
 }
 
-template <class A, int WIDTH, bool POWER, bool MEASURE>
+template <class A, int WIDTH, class KIND, bool MEASURE>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_kernel(es_attention_call<A> call)
 {
@@ -418,29 +371,29 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
         stride, first, call.n_ctx, call.width);
     fetch_keys<A, WIDTH>(&call, stages, source, 0);
     source += (size_t)ES_MMA_OTHERS * (size_t)stride;
-    open_rows<A, WIDTH, M, POWER>(&call, &rows, place.head, own);
+    open_rows<A, WIDTH, M, KIND>(&call, &rows, place.head, own);
     /* Two loops, so that registers of the second are none of the first. */
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
-        attend_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k, own, key);
+        attend_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k, own, key);
         __syncthreads();
     }
     for (; key < end; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
         if (es_tile_mask_of(own, 16 * M, key, ES_MMA_OTHERS, ES_OWN_QUERIES) ==
             ES_TILE_ALL)
-            attend_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k, own,
-                                                     key);
+            attend_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k, own,
+                                                    key);
         else
-            attend_masked_tile<A, WIDTH, M, POWER, MEASURE>(&call, &rows, q, k,
-                                                            own, key);
+            attend_masked_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k,
+                                                           own, key);
         __syncthreads();
     }
     /* Found again, rather than kept. */
     place = place_of_block<WIDTH>(call.n_ctx);
     own = place.first + es_mma_warp() * 16 * M;
-    const bool bad = close_rows<A, WIDTH, M, POWER, MEASURE>(
+    const bool bad = close_rows<A, WIDTH, M, KIND, MEASURE>(
         &call, factor, &rows, place.head, own);
     es_mma_write<A, WIDTH, M>(call.y + es_attention_y_at(&call, place.head), q,
                               rows.out, factor, call.d_model, place.first,
@@ -451,7 +404,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* --- launches ------------------------------------------------------------- */
 
-template <class A, int WIDTH, bool POWER, bool MEASURE>
+template <class A, int WIDTH, class KIND, bool MEASURE>
 static bool forward(es_device *device, const es_attention_call<A> *call)
 {
     typedef forward_shape<WIDTH> shape;
@@ -459,7 +412,7 @@ static bool forward(es_device *device, const es_attention_call<A> *call)
     if (bytes > es_device_facts_of(device)->shared_bytes)
         return false;
     es_launch(device, "attention_mma",
-              attention_mma_kernel<A, WIDTH, POWER, MEASURE>,
+              attention_mma_kernel<A, WIDTH, KIND, MEASURE>,
               dim3((unsigned)(call->n_batch * call->n_head *
                               es_tile_count(call->n_ctx, shape::OWN))),
               ES_MMA_THREADS, bytes, *call);
@@ -469,11 +422,12 @@ static bool forward(es_device *device, const es_attention_call<A> *call)
 template <class A, int WIDTH>
 static bool forward_of_kind(es_device *device, const es_attention_call<A> *call)
 {
-    if (call->power)
-        return call->measures ? forward<A, WIDTH, true, true>(device, call)
-                              : forward<A, WIDTH, true, false>(device, call);
-    return call->measures ? forward<A, WIDTH, false, true>(device, call)
-                          : forward<A, WIDTH, false, false>(device, call);
+    if (call->kind == ES_POWER_SOFTMAX)
+        return call->measures
+                   ? forward<A, WIDTH, es_power_softmax, true>(device, call)
+                   : forward<A, WIDTH, es_power_softmax, false>(device, call);
+    return call->measures ? forward<A, WIDTH, es_softmax, true>(device, call)
+                          : forward<A, WIDTH, es_softmax, false>(device, call);
 }
 
 template <class A>

@@ -41,7 +41,7 @@ __device__ __forceinline__ void multiply_rows(float mean[M][2], const A *dy,
     }
 }
 
-template <class A, int WIDTH, int M, bool POWER>
+template <class A, int WIDTH, int M, class KIND>
 __device__ __forceinline__ void
 open_rows(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
           const A *dy, const A *y, int head, int own)
@@ -57,8 +57,8 @@ open_rows(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
                 own + 16 * m + es_tile_sum_row(es_mma_lane(), 2 * upper);
             float center;
             es_row_gradient *row = &rows->row[m][upper];
-            *row = open_gradient<A, POWER>(
-                call, head, min(query, call->n_ctx - 1), &center);
+            *row = open_gradient<A, KIND>(call, head,
+                                          min(query, call->n_ctx - 1), &center);
             row->mean = mean[m][upper] - row->weight * center;
             rows->sum[m][upper] = 0;
         }
@@ -72,7 +72,7 @@ typedef enum dq_task {
                      (attention_fma_backward.cu says why) */
 } dq_task;
 
-template <bool POWER, bool MASKED, dq_task TASK, int N>
+template <class KIND, bool MASKED, dq_task TASK, int N>
 __device__ __forceinline__ void
 gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
                 const es_row_gradient *row, float *sum, int power, int query,
@@ -82,11 +82,11 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            const es_weight w = weigh<POWER>(s[n][i], row->anchor, row->scale2,
-                                             row->inverse, power);
+            const es_weight w = KIND::weigh_again(
+                s[n][i], row->anchor, row->scale2, row->inverse, power);
             bool visible = !MASKED || key + 8 * n + i % 2 <= query;
             float reduced = g[n][i] - row->weight * w.log;
-            float ds = (POWER ? w.slope * row->inverse : w.slope) *
+            float ds = KIND::whole(w.slope, row->inverse) *
                        (TASK == DQ_MEAN ? reduced : reduced - row->mean);
             if (TASK == DQ_MEAN && visible)
                 *sum += ds;
@@ -96,7 +96,7 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
         }
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER, bool MASKED,
+template <class A, int WIDTH, int M, int N, class KIND, bool MASKED,
           dq_task TASK>
 __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
                                         tile_pair<A> own, tile_pair<A> keys,
@@ -110,7 +110,7 @@ __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++)
-            gradient_of_row<POWER, MASKED, TASK, N>(
+            gradient_of_row<KIND, MASKED, TASK, N>(
                 s[m], g[m], upper, &rows->row[m][upper], &rows->sum[m][upper],
                 power, spot.own + 16 * m + es_tile_sum_row(lane, 2 * upper),
                 spot.other + es_tile_sum_column(lane, 0));
@@ -120,27 +120,27 @@ __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
 }
 
 /* The keys of a tile that all rows of the warp see, from `key` on. */
-template <class A, int WIDTH, int M, int N, bool POWER, dq_task TASK>
+template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 __device__ __forceinline__ void dq_tile(rows_of_dq<WIDTH, M> *rows,
                                         tile_pair<A> own, tile_pair<A> keys,
                                         int power, int first, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        dq_step<A, WIDTH, M, N, POWER, false, TASK>(rows, own, keys, power,
-                                                    {first, key + j, j});
+        dq_step<A, WIDTH, M, N, KIND, false, TASK>(rows, own, keys, power,
+                                                   {first, key + j, j});
 }
 
 /* Any others: in steps of 16 keys, as most of a larger one would be masked. */
-template <class A, int WIDTH, int M, bool POWER, dq_task TASK>
+template <class A, int WIDTH, int M, class KIND, dq_task TASK>
 __device__ __forceinline__ void
 dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
                int power, int first, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && key + j < first + 16 * M; j += 16)
-        dq_step<A, WIDTH, M, 16, POWER, true, TASK>(rows, own, keys, power,
-                                                    {first, key + j, j});
+        dq_step<A, WIDTH, M, 16, KIND, true, TASK>(rows, own, keys, power,
+                                                   {first, key + j, j});
 }
 
 /* The keys after these start on their way, and these are there. */
@@ -165,7 +165,7 @@ take_keys(const es_attention_call<A> *call, A *stages, source_pair<A> from,
 /* Once through all keys; those of the first tile are on their way, into the
  * first stage. Two loops, so that registers of the second are none of the
  * first. */
-template <class A, int WIDTH, int M, int N, bool POWER, dq_task TASK>
+template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 __device__ __forceinline__ void
 dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
         tile_pair<A> own, A *stages, source_pair<A> from, int first,
@@ -176,15 +176,15 @@ dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
          key += ES_MMA_OTHERS) {
         const tile_pair<A> keys =
             take_keys<A, WIDTH>(call, stages, from, key, end);
-        dq_tile<A, WIDTH, M, N, POWER, TASK>(rows, own, keys, call->power,
-                                             first, key);
+        dq_tile<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, call->power, first,
+                                            key);
         __syncthreads();
     }
     for (; key < end; key += ES_MMA_OTHERS) {
         const tile_pair<A> keys =
             take_keys<A, WIDTH>(call, stages, from, key, end);
-        dq_masked_tile<A, WIDTH, M, POWER, TASK>(rows, own, keys, call->power,
-                                                 first, key);
+        dq_masked_tile<A, WIDTH, M, KIND, TASK>(rows, own, keys, call->power,
+                                                first, key);
         __syncthreads();
     }
 }
@@ -243,7 +243,7 @@ __device__ __forceinline__ void fetch_queries(const es_attention_call<A> *call,
 }
 
 /* TEMPERED: with temperatures. */
-template <class A, int WIDTH, bool POWER, bool TEMPERED>
+template <class A, int WIDTH, class KIND, bool TEMPERED>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dq_kernel(es_attention_call<A> call)
 {
@@ -263,16 +263,16 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     fetch_pair<A, WIDTH, ES_MMA_OTHERS>(&call, stages, keys, 0);
     es_cp_wait<1>();
     __syncthreads();
-    open_rows<A, WIDTH, M, POWER>(&call, &rows, own.y, stages + shape::STAGE,
-                                  place.head, first);
+    open_rows<A, WIDTH, M, KIND>(&call, &rows, own.y, stages + shape::STAGE,
+                                 place.head, first);
     __syncthreads();
     if (TEMPERED) {
-        dq_pass<A, WIDTH, M, N, POWER, DQ_MEAN>(&call, &rows, own, stages, keys,
-                                                first, place.first, end);
+        dq_pass<A, WIDTH, M, N, KIND, DQ_MEAN>(&call, &rows, own, stages, keys,
+                                               first, place.first, end);
         take_means<WIDTH, M>(&rows);
         fetch_pair<A, WIDTH, ES_MMA_OTHERS>(&call, stages, keys, 0);
     }
-    dq_pass<A, WIDTH, M, N, POWER, TEMPERED ? DQ_WITH_DOTS : DQ_ALONE>(
+    dq_pass<A, WIDTH, M, N, KIND, TEMPERED ? DQ_WITH_DOTS : DQ_ALONE>(
         &call, &rows, own, stages, keys, first, place.first, end);
     close_rows<A, WIDTH, M>(&call, factor, &rows, place.head, first);
     es_mma_write<A, WIDTH, M>(
@@ -290,7 +290,7 @@ typedef struct query_rows {
 } query_rows;
 
 /* Beyond the last query all is 0. */
-template <class A, bool POWER>
+template <class A, class KIND>
 __device__ __forceinline__ void
 load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
                 int first)
@@ -303,7 +303,7 @@ load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
     if (first + i < call->n_ctx) {
         float center;
         const es_row_gradient row =
-            open_gradient<A, POWER>(call, head, first + i, &center);
+            open_gradient<A, KIND>(call, head, first + i, &center);
         weight.x = row.anchor;
         weight.y = row.inverse;
         weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
@@ -317,13 +317,13 @@ load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
 }
 
 /* Queries and dy from `query` on, and what is known of their rows. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 __device__ __forceinline__ void
 fetch_queries_of(const es_attention_call<A> *call, A *stage, query_rows *rows,
                  source_pair<A> from, int head, int query)
 {
     fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
-    load_query_rows<A, POWER>(call, rows, head, query);
+    load_query_rows<A, KIND>(call, rows, head, query);
 }
 
 /* What a warp keeps of its keys. */
@@ -334,7 +334,7 @@ struct rows_of_dkv {
 
 /* Of this warp's keys and N queries: scores become gradients of q . k, without
  * a factor unless rows have their OWN_FACTOR, and g becomes weights. */
-template <int M, int N, bool POWER, bool OWN_FACTOR, bool MASKED>
+template <int M, int N, class KIND, bool OWN_FACTOR, bool MASKED>
 __device__ __forceinline__ void
 gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                  const query_rows *queries, int power, float scale2,
@@ -358,20 +358,19 @@ gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                         spot.own + 16 * m + es_tile_sum_row(lane, i);
                     const int query = spot.other + column;
                     bool visible = !MASKED || (query >= key && query < n_ctx);
-                    const es_weight w =
-                        weigh<POWER>(s[m][n][i], row.x, scale.x, row.y, power);
-                    const float inverse = POWER ? row.y : 1;
-                    float ds = w.slope * inverse *
+                    const es_weight w = KIND::weigh_again(
+                        s[m][n][i], row.x, scale.x, row.y, power);
+                    float ds = KIND::whole(w.slope, row.y) *
                                (g[m][n][i] - row.w * w.log - row.z);
                     if (OWN_FACTOR)
                         ds *= scale.y;
-                    g[m][n][i] = visible ? w.u * inverse : 0;
+                    g[m][n][i] = visible ? KIND::whole(w.u, row.y) : 0;
                     s[m][n][i] = visible ? ds : 0;
                 }
         }
 }
 
-template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR,
+template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool MASKED>
 __device__ __forceinline__ void
 dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
@@ -382,7 +381,7 @@ dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
     float s[M][N / 8][4], g[M][N / 8][4];
     es_mma_multiply<A, WIDTH, M, N>(s, own.x, row, queries.x, spot.row);
     es_mma_multiply<A, WIDTH, M, N>(g, own.y, row, queries.y, spot.row);
-    gradient_of_keys<M, N, POWER, OWN_FACTOR, MASKED>(
+    gradient_of_keys<M, N, KIND, OWN_FACTOR, MASKED>(
         s, g, known, call->power, call->scale * ES_LOG2_E, spot, call->n_ctx);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->dv, g, queries.y, spot,
                                           ES_OWN_KEYS);
@@ -391,7 +390,7 @@ dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
 }
 
 /* The queries of a tile that see all keys of the block, from `query` on. */
-template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR>
+template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 __device__ __forceinline__ void
 dkv_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
          tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
@@ -399,14 +398,14 @@ dkv_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        dkv_step<A, WIDTH, M, N, POWER, OWN_FACTOR, false>(
+        dkv_step<A, WIDTH, M, N, KIND, OWN_FACTOR, false>(
             call, rows, own, queries, known, {first, query + j, j});
 }
 
 /* Any others, in steps of 16, as most of a larger one would be masked. Those
  * beyond the last are masked, too: with a key of infinity even their zeros
  * would make NaN. */
-template <class A, int WIDTH, int M, bool POWER, bool OWN_FACTOR>
+template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 __device__ __forceinline__ void
 dkv_masked_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
                 tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
@@ -415,7 +414,7 @@ dkv_masked_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && query + j < call->n_ctx; j += 16)
         if (query + j + 15 >= first)
-            dkv_step<A, WIDTH, M, 16, POWER, OWN_FACTOR, true>(
+            dkv_step<A, WIDTH, M, 16, KIND, OWN_FACTOR, true>(
                 call, rows, own, queries, known, {first, query + j, j});
 }
 
@@ -446,7 +445,7 @@ __device__ __forceinline__ int query_of_tile(const query_tiles *tiles, int t)
 }
 
 /* Queries after these start on their way, and these are there. */
-template <class A, int WIDTH, bool POWER>
+template <class A, int WIDTH, class KIND>
 __device__ __forceinline__ tile_pair<A>
 take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
              source_pair<A> from, int head, const query_tiles *tiles, int t)
@@ -455,9 +454,9 @@ take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
     const A *q = stages + t % 2 * STAGE;
     const int next = (t + 1) % 2;
     if (t + 1 < tiles->n)
-        fetch_queries_of<A, WIDTH, POWER>(call, stages + next * STAGE,
-                                          &known[next], from, head,
-                                          query_of_tile(tiles, t + 1));
+        fetch_queries_of<A, WIDTH, KIND>(call, stages + next * STAGE,
+                                         &known[next], from, head,
+                                         query_of_tile(tiles, t + 1));
     else
         es_cp_commit();
     es_cp_wait<1>();
@@ -466,7 +465,7 @@ take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
 }
 
 /* Two loops, so that registers of the first are none of the second. */
-template <class A, int WIDTH, int M, int N, bool POWER, bool OWN_FACTOR>
+template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 __device__ __forceinline__ void
 dkv_pass(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
          tile_pair<A> own, A *stages, query_rows *known, source_pair<A> from,
@@ -474,25 +473,25 @@ dkv_pass(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
 {
     int t = 0;
     for (; t < tiles->n_masked; t++) {
-        const tile_pair<A> queries = take_queries<A, WIDTH, POWER>(
+        const tile_pair<A> queries = take_queries<A, WIDTH, KIND>(
             call, stages, known, from, head, tiles, t);
-        dkv_masked_tile<A, WIDTH, M, POWER, OWN_FACTOR>(
-            call, rows, own, queries, &known[t % 2], first,
-            query_of_tile(tiles, t));
+        dkv_masked_tile<A, WIDTH, M, KIND, OWN_FACTOR>(call, rows, own, queries,
+                                                       &known[t % 2], first,
+                                                       query_of_tile(tiles, t));
         __syncthreads();
     }
     for (; t < tiles->n; t++) {
-        const tile_pair<A> queries = take_queries<A, WIDTH, POWER>(
+        const tile_pair<A> queries = take_queries<A, WIDTH, KIND>(
             call, stages, known, from, head, tiles, t);
-        dkv_tile<A, WIDTH, M, N, POWER, OWN_FACTOR>(call, rows, own, queries,
-                                                    &known[t % 2], first,
-                                                    query_of_tile(tiles, t));
+        dkv_tile<A, WIDTH, M, N, KIND, OWN_FACTOR>(call, rows, own, queries,
+                                                   &known[t % 2], first,
+                                                   query_of_tile(tiles, t));
         __syncthreads();
     }
 }
 
 /* OWN_FACTOR: rows have factors of their own, as under temperatures. */
-template <class A, int WIDTH, bool POWER, bool OWN_FACTOR>
+template <class A, int WIDTH, class KIND, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
 {
@@ -513,11 +512,11 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const source_pair<A> queries = queries_of<A, WIDTH>(&call, place.head);
     fetch_pair<A, WIDTH, shape::OWN>(
         &call, k, keys_of<A, WIDTH>(&call, place.head), place.first);
-    fetch_queries_of<A, WIDTH, POWER>(&call, stages, known, queries, place.head,
-                                      query_of_tile(&tiles, 0));
+    fetch_queries_of<A, WIDTH, KIND>(&call, stages, known, queries, place.head,
+                                     query_of_tile(&tiles, 0));
     es_mma_clear<WIDTH, M>(rows.dk);
     es_mma_clear<WIDTH, M>(rows.dv);
-    dkv_pass<A, WIDTH, M, N, POWER, OWN_FACTOR>(
+    dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
         &call, &rows, own, stages, known, queries, place.head,
         place.first + es_mma_warp() * 16 * M, &tiles);
     for (int m = 0; m < M; m++) {
@@ -532,7 +531,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* --- launches ------------------------------------------------------------- */
 
-template <class A, int WIDTH, bool POWER, bool TEMPERED>
+template <class A, int WIDTH, class KIND, bool TEMPERED>
 static bool backward(es_device *device, const es_attention_call<A> *call)
 {
     typedef backward_shape<WIDTH> shape;
@@ -543,10 +542,12 @@ static bool backward(es_device *device, const es_attention_call<A> *call)
     if (bytes > es_device_facts_of(device)->shared_bytes)
         return false;
     es_launch(device, "attention_mma_dq",
-              attention_mma_dq_kernel<A, WIDTH, POWER, TEMPERED>, grid,
+              attention_mma_dq_kernel<A, WIDTH, KIND, TEMPERED>, grid,
               ES_MMA_THREADS, tiles, *call);
-    es_launch(device, "attention_mma_dkv", attention_mma_dkv_kernel < A, WIDTH,
-              POWER, POWER || TEMPERED >, grid, ES_MMA_THREADS, bytes, *call);
+    es_launch(
+        device, "attention_mma_dkv",
+        attention_mma_dkv_kernel<A, WIDTH, KIND, (KIND::BY_SIZE || TEMPERED)>,
+        grid, ES_MMA_THREADS, bytes, *call);
     return true;
 }
 
@@ -554,10 +555,11 @@ template <class A, int WIDTH>
 static bool backward_of_kind(es_device *device,
                              const es_attention_call<A> *call)
 {
-    if (call->power)
-        return backward<A, WIDTH, true, false>(device, call);
-    return call->temperature ? backward<A, WIDTH, false, true>(device, call)
-                             : backward<A, WIDTH, false, false>(device, call);
+    if (call->kind == ES_POWER_SOFTMAX)
+        return backward<A, WIDTH, es_power_softmax, false>(device, call);
+    return call->temperature
+               ? backward<A, WIDTH, es_softmax, true>(device, call)
+               : backward<A, WIDTH, es_softmax, false>(device, call);
 }
 
 template <class A>

@@ -82,32 +82,17 @@ queries_of(const es_attention_call<A> *call, int head)
                                d);
 }
 
-/* A weight of softmax whole, a = u / D, and its logarithm: where a row is one
- * weight of 1 it is exactly 1. PowerSoftmax: u, to be multiplied with 1 / D. */
-template <bool POWER>
-__device__ __forceinline__ es_weight weigh(float raw, float anchor,
-                                           float scale2, float log_inverse,
-                                           int power)
-{
-    es_weight w;
-    if (POWER)
-        return es_weigh<true, true>(raw, anchor, 0, power);
-    w.log = fmaf(raw - anchor, scale2, log_inverse);
-    w.slope = w.u = es_fast_exp2(w.log);
-    return w;
-}
-
-/* Of a row's gradient what `weigh` makes of it: of softmax log2 (1 / D), and
- * the centre with it. */
-template <class A, bool POWER>
+/* Of a row's gradient what KIND::weigh_again makes of it: log2 (1 / D) of
+ * weights that it makes whole, and the centre with it. */
+template <class A, class KIND>
 __device__ __forceinline__ es_row_gradient open_gradient(
     const es_attention_call<A> *call, int head, int row, float *center)
 {
     es_saved_row saved;
     es_row_gradient gradient =
-        es_row_gradient_open<A, POWER>(call, head, row, &saved);
+        es_row_gradient_open<A, KIND>(call, head, row, &saved);
     *center = saved.center;
-    if (!POWER) {
+    if (KIND::SUMS_TO_ONE) {
         gradient.inverse = log2f(saved.inverse);
         *center += gradient.inverse;
     }

@@ -1,0 +1,299 @@
+/** The kinds of attention, as policies: kernels are templates of a KIND, and
+ *  ask it for all that differs between softmax and PowerSoftmax. */
+#ifndef ES_CUDA_ATTENTION_KINDS_H
+#define ES_CUDA_ATTENTION_KINDS_H
+
+extern "C" {
+#include "analyzer/heads/heads.h"
+}
+#include "hooks/trainer/cuda/kernel.h"
+
+#include <float.h>
+#include <math.h>
+
+#define ES_LOG2_E 1.44269504088896f
+
+/** Below this the largest score of PowerSoftmax counts as this: its inverse is
+ *  finite. */
+#define ES_TINY_SCORE 1e-30f
+/** On tensor cores the scores of a row may exceed what its weights are relative
+ *  to by this, to base 2, before all that was summed is brought down. */
+#define ES_SLACK 8.0f
+/** Beside a rest above this nothing has weight; it and its inverse are
+ *  finite. */
+#define ES_LARGE_REST 1e37f
+
+/** To base 2: as good as float32 is, or by the device's own instruction. */
+template <bool FAST>
+__device__ __forceinline__ float es_exp2(float x)
+{
+    return FAST ? es_fast_exp2(x) : exp2f(x);
+}
+template <bool FAST>
+__device__ __forceinline__ float es_log2(float x)
+{
+    return FAST ? __log2f(x) : log2f(x);
+}
+
+/** x^n, n even and 0 or more. */
+__device__ __forceinline__ float es_raise(float x, int n)
+{
+    float y = 1, square = x * x;
+    for (int rest = n / 2; rest > 0; rest /= 2) {
+        if (rest % 2)
+            y *= square;
+        square *= square;
+    }
+    return y;
+}
+
+/** Of one score: u, log2 u, and du/draw up to the row's factor. */
+typedef struct es_weight {
+    float u, log, slope;
+} es_weight;
+
+/** What a thread knows of a row: m is the row's, the sums are over its own
+ *  columns. */
+typedef struct es_row {
+    float m;
+    float largest; /* score; where m is another */
+    float sum, moment;
+} es_row;
+
+/** The row's sums become `factor` = 2^shift times what they were, and so does
+ *  what their logarithms are relative to. */
+template <bool MEASURE>
+__device__ __forceinline__ void es_row_scale(es_row *row, float shift,
+                                             float factor)
+{
+    if (MEASURE)
+        row->moment = fmaf(row->sum, shift, row->moment) * factor;
+    row->sum *= factor;
+}
+
+/*
+ * Of each kind, with `anchor` what weights are relative to, scale2 what raw
+ * scores are multiplied with to base 2, m as attention.h has it:
+ *
+ *   SUMS_TO_ONE     es_weights_sum_to_one: D is the sum of u, and nothing else
+ *   BY_SIZE         m is the largest absolute score, not the largest
+ *   least           m of no scores
+ *   anchor_of       m
+ *   weigh           one raw score; the anchor itself has u = 1
+ *   rescale         what makes u, relative to m, relative to `larger`: returns
+ *                   the factor, *shift its logarithm
+ *   rest            the part of D that is not a sum of u
+ *   factor          of dL/draw
+ *   scale2_of       that factor, as `weigh` wants it
+ *
+ * On tensor cores, where the anchor lags behind m:
+ *
+ *   lowest_anchor   of no scores: the first score that is more than -inf
+ *                   exceeds it
+ *   has_outgrown    the anchor has to move to `largest`
+ *   move            moves it there. Returns what the row's sums and outputs
+ *                   have been multiplied with
+ *   settle          the sums, at the end, come to belong to the largest score;
+ *                   returns likewise
+ *   weigh_again     backward: a weight whole, a = u / D, if it sums to one:
+ *                   where a row is one weight of 1 it is exactly 1. Otherwise
+ *                   u, to be multiplied with 1 / D: `whole`
+ */
+
+struct es_softmax {
+    enum { SUMS_TO_ONE = true, BY_SIZE = false };
+
+    static __device__ __forceinline__ float least(void)
+    {
+        return -INFINITY;
+    }
+
+    /* A row of -inf so far has weights of 0. */
+    static __device__ __forceinline__ float anchor_of(float m)
+    {
+        return m == -INFINITY ? 0 : m;
+    }
+
+    template <bool FAST>
+    static __device__ __forceinline__ es_weight weigh(float raw, float anchor,
+                                                      float scale2, int)
+    {
+        es_weight w;
+        w.log = (raw - anchor) * scale2;
+        w.slope = w.u = es_exp2<FAST>(w.log);
+        return w;
+    }
+
+    template <bool MEASURE, bool FAST>
+    static __device__ __forceinline__ float
+    rescale(float *shift, float m, float larger, float scale2, int)
+    {
+        *shift = m == -INFINITY ? 0 : (m - larger) * scale2;
+        return es_exp2<FAST>(*shift);
+    }
+
+    static __device__ __forceinline__ float rest(float, float, float, int)
+    {
+        return 0;
+    }
+
+    static __device__ __forceinline__ float factor(float, float scale, int)
+    {
+        return scale;
+    }
+
+    static __device__ __forceinline__ float scale2_of(float factor)
+    {
+        return factor * ES_LOG2_E;
+    }
+
+    static __device__ __forceinline__ float lowest_anchor(void)
+    {
+        return -FLT_MAX;
+    }
+
+    static __device__ __forceinline__ bool
+    has_outgrown(float largest, float anchor, float scale2)
+    {
+        return (largest - anchor) * scale2 > ES_SLACK;
+    }
+
+    template <bool MEASURE>
+    static __device__ __forceinline__ float
+    move(es_row *row, float *anchor, float largest, float scale2, int)
+    {
+        /* No product with a sum of 0 is to be NaN. */
+        const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
+        const float factor = es_fast_exp2(shift);
+        *anchor = largest;
+        es_row_scale<MEASURE>(row, shift, factor);
+        return factor;
+    }
+
+    static __device__ __forceinline__ float settle(es_row *row, float anchor,
+                                                   float scale2)
+    {
+        const float shift = (anchor - row->largest) * scale2;
+        const float factor = exp2f(shift);
+        row->m = row->largest;
+        es_row_scale<true>(row, shift, factor);
+        return factor;
+    }
+
+    static __device__ __forceinline__ es_weight
+    weigh_again(float raw, float anchor, float scale2, float log_inverse, int)
+    {
+        es_weight w;
+        w.log = fmaf(raw - anchor, scale2, log_inverse);
+        w.slope = w.u = es_fast_exp2(w.log);
+        return w;
+    }
+
+    static __device__ __forceinline__ float whole(float x, float)
+    {
+        return x;
+    }
+};
+
+struct es_power_softmax {
+    enum { SUMS_TO_ONE = false, BY_SIZE = true };
+
+    static __device__ __forceinline__ float least(void)
+    {
+        return ES_TINY_SCORE;
+    }
+
+    static __device__ __forceinline__ float anchor_of(float m)
+    {
+        return 1 / fmaxf(m, ES_TINY_SCORE);
+    }
+
+    /* The logarithm of a power that has vanished is finite, and its product
+     * with u is 0. */
+    template <bool FAST>
+    static __device__ __forceinline__ es_weight weigh(float raw, float anchor,
+                                                      float, int power)
+    {
+        es_weight w;
+        const float x = raw * anchor;
+        w.slope = es_raise(x, power - 2) * x;
+        w.u = w.slope * x;
+        w.log = es_log2<FAST>(fmaxf(w.u, FLT_MIN));
+        return w;
+    }
+
+    template <bool MEASURE, bool FAST>
+    static __device__ __forceinline__ float
+    rescale(float *shift, float m, float larger, float, int power)
+    {
+        const float ratio = m / larger;
+        if (MEASURE)
+            *shift = (float)power * es_log2<FAST>(fmaxf(ratio, FLT_MIN));
+        return es_raise(ratio, power);
+    }
+
+    static __device__ __forceinline__ float rest(float m, float scale,
+                                                 float epsilon, int power)
+    {
+        const float floor = fmaxf(m, ES_TINY_SCORE);
+        if (!(epsilon > 0))
+            return 0;
+        return fminf(
+            ES_LARGE_REST,
+            epsilon * es_raise((m * scale + 1e-6f) / (floor * scale), power));
+    }
+
+    static __device__ __forceinline__ float factor(float m, float, int power)
+    {
+        return (float)power / m;
+    }
+
+    static __device__ __forceinline__ float scale2_of(float)
+    {
+        return 0;
+    }
+
+    static __device__ __forceinline__ float lowest_anchor(void)
+    {
+        return 1 / ES_TINY_SCORE;
+    }
+
+    static __device__ __forceinline__ bool has_outgrown(float largest,
+                                                        float anchor, float)
+    {
+        return largest * anchor > 1;
+    }
+
+    template <bool MEASURE>
+    static __device__ __forceinline__ float
+    move(es_row *row, float *anchor, float largest, float scale2, int power)
+    {
+        const float larger = fmaxf(row->m, largest);
+        float shift = 0;
+        const float factor =
+            rescale<MEASURE, true>(&shift, row->m, larger, scale2, power);
+        *anchor = anchor_of(largest);
+        es_row_scale<MEASURE>(row, shift, factor);
+        row->m = larger;
+        return factor;
+    }
+
+    static __device__ __forceinline__ float settle(es_row *, float, float)
+    {
+        return 1;
+    }
+
+    static __device__ __forceinline__ es_weight weigh_again(float raw,
+                                                            float anchor, float,
+                                                            float, int power)
+    {
+        return weigh<true>(raw, anchor, 0, power);
+    }
+
+    static __device__ __forceinline__ float whole(float x, float inverse)
+    {
+        return x * inverse;
+    }
+};
+
+#endif
