@@ -1,3 +1,8 @@
+/*
+ * entropy-train bench: pairs of steps, one measured and recorded and one
+ * neither, on random tokens in a folder of its own; medians and their
+ * difference.
+ */
 #include "hooks/trainer/bench.h"
 
 #include "analyzer/base/checked.h"
@@ -87,18 +92,16 @@ static void remove_folder(const bench *b)
 static es_status write_tokens(const bench *b)
 {
     const es_model_config *config = &b->settings.model;
+    uint32_t vocab = config->vocab > 0 ? (uint32_t)config->vocab : 1;
+    uint32_t *tokens = NULL;
+    FILE *file = NULL;
     size_t n = (size_t)1 << 16;
     if (config->ctx > 0 && !es_size_add(&n, n, (size_t)config->ctx))
         return es_fail(ES_ENOMEM, "a context of %d is too long", config->ctx);
-    uint32_t *tokens = es_resize(NULL, n, sizeof *tokens);
-    FILE *file = fopen(b->settings.data, "wxe");
-    es_status status = ES_OK;
-    if (!tokens)
-        status = es_fail(ES_ENOMEM, "out of memory for %zu tokens", n);
-    else if (!file)
-        status = es_fail(ES_EIO, "%s: %s", b->settings.data, strerror(errno));
-    uint32_t vocab = config->vocab > 0 ? (uint32_t)config->vocab : 1;
-    for (size_t i = 0; i < n && status == ES_OK; i++)
+    es_status status = es_alloc(&tokens, n, sizeof *tokens, "tokens");
+    if (status != ES_OK)
+        return status;
+    for (size_t i = 0; i < n; i++)
         tokens[i] = (uint32_t)(es_tokens_hash(&i, sizeof i) % vocab);
     es_tokens_content content = {.vocab = vocab,
                                  .token_bytes = 4,
@@ -106,7 +109,9 @@ static es_status write_tokens(const bench *b)
                                  .n_train_documents = 1,
                                  .tokenizer = "random",
                                  .tokens = tokens};
-    if (status == ES_OK)
+    if (!(file = fopen(b->settings.data, "wxe")))
+        status = es_fail(ES_EIO, "%s: %s", b->settings.data, strerror(errno));
+    else
         status = es_tokens_write(file, &content);
     if (file && fclose(file) != 0 && status == ES_OK)
         status = es_fail(ES_EIO, "%s: %s", b->settings.data, strerror(errno));
@@ -156,17 +161,13 @@ static double children_cpu(void)
 
 static es_status run(bench *b)
 {
-    for (int c = 0; c < N_CLOCKS; c++) {
-        for (int side = 0; side < N_SIDES; side++) {
-            b->seconds[c][side] = es_resize(NULL, b->n_pairs, sizeof(double));
-            if (!b->seconds[c][side])
-                return es_fail(ES_ENOMEM, "out of memory for %zu pairs",
-                               b->n_pairs);
-        }
-    }
+    es_status status;
+    for (int i = 0; i < N_CLOCKS * N_SIDES; i++)
+        if ((status = es_alloc(&b->seconds[i / N_SIDES][i % N_SIDES],
+                               b->n_pairs, sizeof(double), "pairs")) != ES_OK)
+            return status;
     double before = children_cpu();
-    es_status status = es_trainer_new(&b->trainer, &b->settings);
-    if (status == ES_OK)
+    if ((status = es_trainer_new(&b->trainer, &b->settings)) == ES_OK)
         status = es_train_record_open(&b->record, b->trainer, b->settings.out);
     for (int64_t i = -WARM_UP; i < (int64_t)b->n_pairs && status == ES_OK; i++)
         status = take_pair(b, i);
@@ -255,13 +256,8 @@ es_status es_bench(FILE *out, const es_settings *settings)
     b.settings.train.accumulate = 1;
     b.settings.train.steps = 2 * (settings->pairs + WARM_UP);
     es_status status = es_model_config_check(&settings->model);
-    if (status == ES_OK)
-        status = make_folder(&b);
-    if (status == ES_OK)
-        status = write_tokens(&b);
-    if (status == ES_OK)
-        status = run(&b);
-    if (status == ES_OK) {
+    if (status == ES_OK && (status = make_folder(&b)) == ES_OK &&
+        (status = write_tokens(&b)) == ES_OK && (status = run(&b)) == ES_OK) {
         print_model(out, &b);
         print_clock(out, &b, WALL, "wall");
         print_clock(out, &b, CPU, "thread CPU");

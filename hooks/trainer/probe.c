@@ -1,5 +1,11 @@
+/*
+ * entropy-train probe: held-out data forward through a model that exists; means
+ * and deviations over the micro-batches, for the run file and for the table of
+ * probe_print.c.
+ */
 #include "hooks/trainer/probe.h"
 
+#include "analyzer/base/checked.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -69,21 +75,25 @@ static void add_batch(probe *p, const es_losses *losses)
 /* --- the pass --------------------------------------------------------------
  */
 
-static es_status make_room(probe *p)
+static es_status make_sums(probe *p)
 {
     const es_model_config *config = &p->trainer->settings.model;
+    static const char what[] = "the heads";
+    es_status status;
     p->n_layers = (size_t)config->n_layer;
     p->n_heads = p->n_layers * (size_t)config->n_head;
-    p->entropies = calloc(p->n_heads, sizeof *p->entropies);
-    p->heads = calloc(p->n_heads, sizeof *p->heads);
-    p->layers = calloc(p->n_layers + 1, sizeof *p->layers);
-    p->deviations = calloc(p->n_heads, sizeof *p->deviations);
-    p->result->layers = calloc(p->n_layers + 1, sizeof *p->result->layers);
     p->result->n_layers = config->n_layer;
-    if (!p->entropies || !p->heads || !p->layers || !p->deviations ||
-        !p->result->layers)
-        return es_fail(ES_ENOMEM, "out of memory for %zu heads", p->n_heads);
-    return ES_OK;
+    if ((status = es_alloc(&p->entropies, p->n_heads, sizeof *p->entropies,
+                           what)) != ES_OK ||
+        (status = es_alloc(&p->heads, p->n_heads, sizeof *p->heads, what)) !=
+            ES_OK ||
+        (status = es_alloc(&p->layers, p->n_layers + 1, sizeof *p->layers,
+                           what)) != ES_OK ||
+        (status = es_alloc(&p->deviations, p->n_heads, sizeof *p->deviations,
+                           what)) != ES_OK)
+        return status;
+    return es_alloc(&p->result->layers, p->n_layers + 1,
+                    sizeof *p->result->layers, what);
 }
 
 static void warn(const es_train_watch *watch, const char *message)
@@ -202,22 +212,22 @@ static es_status open_all(probe *p, const es_settings *settings,
                           const es_train_watch *watch)
 {
     es_settings *resolved = &p->result->settings;
+    es_status status;
     *resolved = *settings;
     resolved->model.forward_only = true;
-    es_status status = es_start_settings(resolved);
-    if (status == ES_OK)
-        status = es_trainer_new(&p->trainer, resolved);
-    if (status == ES_OK)
-        warn(watch, p->trainer->note);
-    if (status == ES_OK)
-        status = es_start_load(&p->result->start, p->trainer);
-    if (status == ES_OK)
-        status = make_room(p);
-    if (status == ES_OK && settings->out[0])
-        status = es_train_record_open(&p->record, p->trainer, settings->out);
-    if (status == ES_OK)
-        warn_of_repeats(p, watch);
-    return status;
+    if ((status = es_start_settings(resolved)) != ES_OK ||
+        (status = es_trainer_new(&p->trainer, resolved)) != ES_OK)
+        return status;
+    warn(watch, p->trainer->note);
+    if ((status = es_start_load(&p->result->start, p->trainer)) != ES_OK ||
+        (status = make_sums(p)) != ES_OK)
+        return status;
+    if (settings->out[0] &&
+        (status = es_train_record_open(&p->record, p->trainer,
+                                       settings->out)) != ES_OK)
+        return status;
+    warn_of_repeats(p, watch);
+    return ES_OK;
 }
 
 /** Closes the run; the message of a failure before stays the last one. */

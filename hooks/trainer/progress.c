@@ -1,19 +1,21 @@
+/*
+ * The progress of a training: one line on a terminal, drawn again and again, or
+ * a line now and then in a file.
+ */
 #include "hooks/trainer/progress.h"
 
+#include "analyzer/base/clock.h"
 #include "analyzer/flags/bands.h"
 #include <inttypes.h>
 #include <math.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REFRESH 0.2 /* seconds */
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-3 * (double)es_now_ms();
 }
 
 void es_progress_begin(es_progress *progress, FILE *out,

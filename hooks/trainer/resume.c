@@ -1,5 +1,10 @@
+/*
+ * A training that goes on with a checkpoint: its settings under those of the
+ * command line, and what has changed, in words.
+ */
 #include "hooks/trainer/resume.h"
 
+#include "analyzer/base/text.h"
 #include "hooks/trainer/settings/settings_internal.h"
 #include <inttypes.h>
 #include <string.h>
@@ -59,30 +64,22 @@ es_status es_resume_settings(es_settings *settings,
     return status;
 }
 
-static void append(char *out, size_t size, const char *text)
-{
-    size_t n = strlen(out);
-    snprintf(out + n, size - n, "%s", text);
-}
-
 char *es_resume_describe(char *out, size_t size,
                          const es_checkpoint *checkpoint,
                          const es_settings *settings)
 {
     both values;
-    char change[256];
-    snprintf(out, size, "resumed at step %" PRId64 " from %.512s",
-             es_checkpoint_state_of(checkpoint)->step,
-             es_checkpoint_path(checkpoint));
+    es_text text = es_text_begin(out, size);
+    es_text_append(&text, "resumed at step %" PRId64 " from %.512s",
+                   es_checkpoint_state_of(checkpoint)->step,
+                   es_checkpoint_path(checkpoint));
     for (size_t i = 0; i < ES_N_SETTINGS; i++) {
         const es_option *setting = &es_settings_table[i];
-        if (!(setting->tags & ES_SETTING_KEPT) ||
-            !print_both(&values, setting, es_checkpoint_settings(checkpoint),
-                        settings))
-            continue;
-        snprintf(change, sizeof change, "; --%s was %.80s, is %.80s",
-                 setting->name, values.then, values.now);
-        append(out, size, change);
+        if (setting->tags & ES_SETTING_KEPT &&
+            print_both(&values, setting, es_checkpoint_settings(checkpoint),
+                       settings))
+            es_text_append(&text, "; --%s was %.80s, is %.80s", setting->name,
+                           values.then, values.now);
     }
     return out;
 }

@@ -39,18 +39,18 @@ static es_status settle(es_settings *settings, const es_weights *weights)
 {
     const es_model_config *model = es_weights_config(weights);
     es_settings from = *settings;
-    es_status status = ES_OK;
     from.model = *model;
-    for (size_t i = 0;
-         status == ES_OK && i < sizeof determined / sizeof *determined; i++) {
+    for (size_t i = 0; i < sizeof determined / sizeof *determined; i++) {
         const char *name = determined[i];
-        bool unknown = strcmp(name, "ctx") == 0 && model->ctx == 0;
-        bool open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
-        if (!unknown && (open || !is_given(settings, name)))
-            status = copy_setting(settings, &from, name);
+        bool is_unknown = strcmp(name, "ctx") == 0 && model->ctx == 0;
+        bool is_open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
+        if (is_unknown || (!is_open && is_given(settings, name)))
+            continue;
+        es_status status = copy_setting(settings, &from, name);
+        if (status != ES_OK)
+            return status;
     }
-    return status == ES_OK ? es_weights_check(weights, &settings->model)
-                           : status;
+    return es_weights_check(weights, &settings->model);
 }
 
 es_status es_start_settings(es_settings *settings)

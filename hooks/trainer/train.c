@@ -1,3 +1,8 @@
+/*
+ * The loop of a training: steps, records, evaluations, checkpoints, the first
+ * value that is not finite, and the end. What is seen goes to the caller
+ * through es_train_watch and to the run file through train_record.
+ */
 #include "hooks/trainer/train.h"
 
 #include "hooks/trainer/resume.h"
@@ -99,7 +104,7 @@ static void watch_for_nan(loop *l, const es_step *step)
 }
 
 /** A checkpoint of the steps done, unless it is there already or the model is
- *  lost. A failure is told and kept; the training goes on. */
+ *  lost. A failure is a warning, and kept; the training goes on. */
 static void save(loop *l)
 {
     es_train_result *result = l->result;
@@ -156,32 +161,25 @@ static double tokens_per_second(const loop *l, int64_t n_steps, double seconds)
     return seconds > 0 ? tokens / seconds : 0;
 }
 
-/** The training step, timed. */
-static es_status timed_step(loop *l, es_step *done, int64_t step, bool measure)
-{
-    double start = now();
-    es_status status = es_trainer_step(l->trainer, done, step, measure);
-    double took = now() - start;
-    l->seconds += took;
-    l->total_seconds += took;
-    l->timed_steps++;
-    return status;
-}
-
 static es_status train_step(loop *l, int64_t step)
 {
     const es_settings *settings = &l->trainer->settings;
     bool due = is_due(step, settings->record_every) ||
                step == settings->train.steps - 1;
     es_step done;
-    es_status status = timed_step(l, &done, step, due && l->record);
+    double start = now();
+    es_status status =
+        es_trainer_step(l->trainer, &done, step, due && l->record);
+    double took = now() - start;
     if (status != ES_OK)
         return status;
+    l->seconds += took;
+    l->total_seconds += took;
+    l->timed_steps++;
     l->result->n_steps++;
     l->result->last = done.losses;
     watch_for_nan(l, &done);
     double speed = tokens_per_second(l, l->timed_steps, l->seconds);
-    es_measure *measure = done.measured ? l->trainer->measure : NULL;
     if (due || l->result->nan_step == step) {
         es_train_record_step(l->record, &done, l->trainer->measure, speed);
         l->seconds = 0;
@@ -189,7 +187,8 @@ static es_status train_step(loop *l, int64_t step)
     }
     warn_of_recorder(l);
     if (l->watch->on_step)
-        l->watch->on_step(l->watch->user, &done, measure, speed);
+        l->watch->on_step(l->watch->user, &done,
+                          done.measured ? l->trainer->measure : NULL, speed);
     if (is_due(l->result->n_steps, settings->checkpoint_every))
         save(l);
     return ES_OK;
@@ -211,37 +210,20 @@ static bool nan_is_over(const loop *l, int64_t step)
 static es_status run_steps(loop *l)
 {
     const es_settings *settings = &l->trainer->settings;
-    es_status status = ES_OK;
-    for (int64_t step = l->trainer->first_step; step < settings->train.steps;
-         step++) {
-        if (nan_is_over(l, step))
-            break;
+    es_status status;
+    for (int64_t step = l->trainer->first_step;
+         step < settings->train.steps && !nan_is_over(l, step); step++) {
         if (should_stop(l)) {
             l->result->status = ES_RUN_STOPPED;
-            break;
+            return ES_OK;
         }
-        if (is_due(step, settings->eval_every))
-            status = evaluate(l, step);
-        if (status == ES_OK)
-            status = train_step(l, step);
-        if (status != ES_OK)
+        if (is_due(step, settings->eval_every) &&
+            (status = evaluate(l, step)) != ES_OK)
+            return status;
+        if ((status = train_step(l, step)) != ES_OK)
             return status;
     }
-    if (settings->eval_every > 0 && l->result->status != ES_RUN_STOPPED)
-        status = evaluate(l, l->result->n_steps);
-    return status;
-}
-
-static void begin_result(es_train_result *result)
-{
-    *result = (es_train_result){.status = ES_RUN_FINISHED,
-                                .last = {NAN, NAN, NAN},
-                                .eval = {NAN, NAN, NAN},
-                                .saved_step = -1,
-                                .nan_step = -1,
-                                .nan_layer = -1,
-                                .bad_gradient_step = -1,
-                                .bad_gradient_layer = -1};
+    return settings->eval_every > 0 ? evaluate(l, l->result->n_steps) : ES_OK;
 }
 
 static void end_result(loop *l, es_status status)
@@ -273,20 +255,25 @@ static es_status begin(loop *l, const es_settings *settings,
 {
     char name[ES_RUN_NAME_SIZE];
     es_status status = es_trainer_new(&l->trainer, settings);
-    if (status == ES_OK && from)
+    if (status != ES_OK)
+        return status;
+    if (from)
         status = es_trainer_resume(l->trainer, from);
-    else if (status == ES_OK && settings->init[0])
+    else if (settings->init[0])
         status = load_start(l);
-    if (status == ES_OK && l->trainer->note[0])
+    if (status != ES_OK)
+        return status;
+    if (l->trainer->note[0])
         warn(l, l->trainer->note);
     es_settings_run_name(name, settings);
-    if (status == ES_OK && settings->checkpoint[0])
-        status = es_checkpoint_folder_open(
-            &l->folder, settings->checkpoint, name, l->trainer->uuid,
-            l->trainer->first_step, settings->keep);
-    if (status == ES_OK && settings->out[0])
-        status = es_train_record_open(&l->record, l->trainer, settings->out);
-    return status;
+    if (settings->checkpoint[0] &&
+        (status = es_checkpoint_folder_open(
+             &l->folder, settings->checkpoint, name, l->trainer->uuid,
+             l->trainer->first_step, settings->keep)) != ES_OK)
+        return status;
+    return settings->out[0]
+               ? es_train_record_open(&l->record, l->trainer, settings->out)
+               : ES_OK;
 }
 
 /** Goes on with what was known of the run. Where no step is left it was killed
@@ -318,21 +305,29 @@ es_status es_train(es_train_result *result, const es_settings *settings,
                    const es_checkpoint *from, const es_train_watch *watch)
 {
     static const es_train_watch nobody = {0};
+    char message[ES_MESSAGE_MAX];
     loop l = {
         .watch = watch ? watch : &nobody, .result = result, .tried_step = -1};
-    begin_result(result);
+    *result = (es_train_result){.status = ES_RUN_FINISHED,
+                                .last = {NAN, NAN, NAN},
+                                .eval = {NAN, NAN, NAN},
+                                .saved_step = -1,
+                                .nan_step = -1,
+                                .nan_layer = -1,
+                                .bad_gradient_step = -1,
+                                .bad_gradient_layer = -1};
     es_status status = begin(&l, settings, from);
-    if (status == ES_OK) {
-        if (from)
-            take_up(&l, from);
-        status = run_steps(&l);
-        char message[ES_MESSAGE_MAX];
-        snprintf(message, sizeof message, "%s", es_message());
-        save(&l);
-        end_result(&l, status);
-        if (status != ES_OK)
-            status = es_fail(status, "%s", message);
-    }
+    if (status != ES_OK)
+        goto done;
+    if (from)
+        take_up(&l, from);
+    status = run_steps(&l);
+    snprintf(message, sizeof message, "%s", es_message());
+    save(&l);
+    end_result(&l, status);
+    if (status != ES_OK)
+        status = es_fail(status, "%s", message);
+done:
     es_checkpoint_folder_close(l.folder);
     es_trainer_free(l.trainer);
     return status;

@@ -1,5 +1,10 @@
+/*
+ * The series of a training or a probe: declared once, pushed step by step. A
+ * failure of the recorder is kept and reported; the training goes on.
+ */
 #include "hooks/trainer/train_record.h"
 
+#include "analyzer/base/checked.h"
 #include "hooks/recorder/recorder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -134,10 +139,11 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
                                const char *path)
 {
     const es_model_config *config = &trainer->settings.model;
+    es_train_record *record = NULL;
+    es_status status = es_alloc(&record, 1, sizeof *record, path);
     *out = NULL;
-    es_train_record *record = calloc(1, sizeof *record);
-    if (!record)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
+    if (status != ES_OK)
+        return status;
     record->ereg = config->arch.entropy_reg;
     record->probes = trainer->settings.verb == ES_VERB_PROBE;
     record->scales = es_model_scales_loss(trainer->model);
@@ -145,8 +151,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     record->n_layers = (size_t)config->n_layer;
     record->n_heads = record->n_layers * (size_t)config->n_head;
     snprintf(record->path, sizeof record->path, "%s", path);
-    es_status status = open_recorder(record, trainer, path);
-    if (status != ES_OK) {
+    if ((status = open_recorder(record, trainer, path)) != ES_OK) {
         free(record);
         return status;
     }

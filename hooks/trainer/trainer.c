@@ -1,3 +1,7 @@
+/*
+ * A model and its data: building both, one step of training, an evaluation.
+ * Used by train, bench and probe; the model runs on a back-end (es_ops).
+ */
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
@@ -27,26 +31,25 @@ static es_status resolve_vocab(es_trainer *trainer)
 static es_status check_configs(const es_settings *settings)
 {
     es_status status = es_model_config_check(&settings->model);
-    if (status == ES_OK)
-        status = es_train_config_check(&settings->train);
-    return status;
+    return status != ES_OK ? status : es_train_config_check(&settings->train);
 }
 
 static es_status open_data(es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;
-    es_status status = es_tokens_open(&trainer->tokens, settings->data);
-    if (status == ES_OK)
-        status = resolve_vocab(trainer);
-    if (status == ES_OK)
-        status = check_configs(settings);
-    if (status == ES_OK && settings->verb != ES_VERB_PROBE)
-        status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
-                                     settings->model.ctx);
-    if (status == ES_OK && settings->eval_every > 0)
-        status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
-                                     settings->model.ctx);
-    return status;
+    es_status status;
+    if ((status = es_tokens_open(&trainer->tokens, settings->data)) != ES_OK ||
+        (status = resolve_vocab(trainer)) != ES_OK ||
+        (status = check_configs(settings)) != ES_OK)
+        return status;
+    if (settings->verb != ES_VERB_PROBE &&
+        (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
+                                      settings->model.ctx)) != ES_OK)
+        return status;
+    return settings->eval_every > 0
+               ? es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
+                                     settings->model.ctx)
+               : ES_OK;
 }
 
 es_status es_trainer_check(es_settings *settings)
@@ -65,71 +68,62 @@ es_status es_trainer_check(es_settings *settings)
     return status;
 }
 
-/** For n numbers; NULL where there is no memory: it can be done without. */
-static int32_t *make_ahead(const es_trainer *trainer, size_t n)
-{
-    const size_t each = 2 * sizeof *trainer->ahead;
-    return es_resize(NULL, n,
-                     each * (size_t)trainer->settings.train.accumulate);
-}
-
 static es_status build(es_trainer *trainer, const es_ops *ops)
 {
     const es_model_config *config = &trainer->settings.model;
+    const size_t n_batches = (size_t)trainer->settings.train.accumulate;
+    es_status status;
     size_t n;
     if (!es_size_mul(&n, (size_t)config->batch, (size_t)config->ctx))
         return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
                        config->batch, config->ctx);
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
     trainer->targets = es_resize(NULL, n, sizeof *trainer->targets);
-    if (trainer->settings.train.accumulate <= ES_MAX_UNROLLED)
-        trainer->ahead = make_ahead(trainer, n);
+    if (n_batches <= ES_MAX_UNROLLED) /* without it where memory is short */
+        trainer->ahead =
+            es_resize(NULL, n, 2 * n_batches * sizeof *trainer->ahead);
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
-    es_status status = es_measure_new(&trainer->measure, config);
-    if (status == ES_OK)
-        status = es_model_new(&trainer->model, config, ops,
-                              trainer->settings.threads);
-    return status;
+    if ((status = es_measure_new(&trainer->measure, config)) != ES_OK)
+        return status;
+    return es_model_new(&trainer->model, config, ops,
+                        trainer->settings.threads);
 }
 
 es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
                             const es_ops *ops)
 {
+    es_trainer *trainer = NULL;
+    es_status status = es_alloc(&trainer, 1, sizeof *trainer, "the trainer");
     *out = NULL;
-    es_trainer *trainer = calloc(1, sizeof *trainer);
-    if (!trainer)
-        return es_fail(ES_ENOMEM, "out of memory for the trainer");
+    if (status != ES_OK)
+        return status;
     trainer->settings = *settings;
     trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
     snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
              ops->name);
-    es_status status = open_data(trainer);
-    if (status == ES_OK)
-        status = es_uuid_make(trainer->uuid);
-    if (status == ES_OK)
-        status = build(trainer, ops);
-    if (status != ES_OK) {
+    if ((status = open_data(trainer)) == ES_OK &&
+        (status = es_uuid_make(trainer->uuid)) == ES_OK &&
+        (status = build(trainer, ops)) == ES_OK)
+        *out = trainer;
+    else
         es_trainer_free(trainer);
-        return status;
-    }
-    *out = trainer;
-    return ES_OK;
+    return status;
 }
 
 es_status es_trainer_new(es_trainer **out, const es_settings *settings)
 {
     const es_ops *ops;
     char note[ES_MESSAGE_MAX];
+    es_status status;
     *out = NULL;
-    es_status status = es_ops_choose(&ops, settings->backend,
-                                     settings->precision, note, sizeof note);
-    if (status == ES_OK)
-        status = es_trainer_new_on(out, settings, ops);
-    if (status == ES_OK)
-        snprintf((*out)->note, sizeof(*out)->note, "%s", note);
-    return status;
+    if ((status = es_ops_choose(&ops, settings->backend, settings->precision,
+                                note, sizeof note)) != ES_OK ||
+        (status = es_trainer_new_on(out, settings, ops)) != ES_OK)
+        return status;
+    snprintf((*out)->note, sizeof(*out)->note, "%s", note);
+    return ES_OK;
 }
 
 es_status es_trainer_resume(es_trainer *trainer,
@@ -190,10 +184,10 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
 /* --- a step --------------------------------------------------------------- */
 
 /** A step whose micro-batches are drawn. */
-typedef struct numbered {
+typedef struct draw {
     es_trainer *trainer;
     int64_t step;
-} numbered;
+} draw;
 
 static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
                             int32_t *targets, int64_t step, int i)
@@ -206,43 +200,45 @@ static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
         (uint64_t)step * n + (uint64_t)i, config->batch, config->ctx);
 }
 
-/** Numbers of a micro-batch's tokens, or of its targets. */
-static size_t batch_size(const es_trainer *trainer)
+/** Where the tokens of micro-batch i are drawn ahead; its targets follow. */
+static int32_t *ahead_of(const es_trainer *trainer, int i, size_t *n)
 {
     const es_model_config *config = &trainer->settings.model;
-    return (size_t)config->batch * (size_t)config->ctx;
+    *n = (size_t)config->batch * (size_t)config->ctx;
+    return trainer->ahead + (size_t)i * 2 * *n;
 }
 
 /** Micro-batch i of the step: as es_step_plan wants it. */
-static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
+static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
+                            int i)
 {
-    const numbered *of = user;
-    const es_trainer *trainer = of->trainer;
-    const size_t n = batch_size(trainer);
-    if (of->step != trainer->ahead_step || i >= trainer->n_ahead)
-        return read_batch(trainer, tokens, targets, of->step, i);
-    const int32_t *from = trainer->ahead + (size_t)i * 2 * n;
-    memcpy(tokens, from, n * sizeof *tokens);
-    memcpy(targets, from + n, n * sizeof *targets);
+    const draw *d = user;
+    const es_trainer *trainer = d->trainer;
+    size_t n;
+    if (d->step != trainer->ahead_step || i >= trainer->n_ahead)
+        return read_batch(trainer, tokens, targets, d->step, i);
+    const int32_t *batch = ahead_of(trainer, i, &n);
+    memcpy(tokens, batch, n * sizeof *tokens);
+    memcpy(targets, batch + n, n * sizeof *targets);
     return ES_OK;
 }
 
 /** The next step's, while a device is at work on this one. What cannot be read
- *  is told when it is needed. */
+ *  is reported when it is needed. */
 static void draw_ahead(void *user)
 {
-    const numbered *of = user;
-    es_trainer *trainer = of->trainer;
-    const size_t n = batch_size(trainer);
-    es_status status = ES_OK;
+    const draw *d = user;
+    es_trainer *trainer = d->trainer;
+    size_t n;
     trainer->n_ahead = 0;
-    trainer->ahead_step = of->step + 1;
-    while (status == ES_OK && trainer->ahead &&
+    trainer->ahead_step = d->step + 1;
+    while (trainer->ahead &&
            trainer->n_ahead < trainer->settings.train.accumulate) {
-        int32_t *to = trainer->ahead + (size_t)trainer->n_ahead * 2 * n;
-        status = read_batch(trainer, to, to + n, trainer->ahead_step,
-                            trainer->n_ahead);
-        trainer->n_ahead += status == ES_OK;
+        int32_t *batch = ahead_of(trainer, trainer->n_ahead, &n);
+        if (read_batch(trainer, batch, batch + n, trainer->ahead_step,
+                       trainer->n_ahead) != ES_OK)
+            return;
+        trainer->n_ahead++;
     }
 }
 
@@ -251,12 +247,12 @@ static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
                           double lr, bool measure)
 {
     const es_train_config *train = &trainer->settings.train;
-    numbered of = {trainer, step};
+    draw d = {trainer, step};
     const es_step_plan plan = {
         .n_batches = train->accumulate,
-        .draw = draw,
+        .draw = draw_batch,
         .meanwhile = draw_ahead,
-        .user = &of,
+        .user = &d,
         .lr = lr,
         .measure = measure,
         .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
@@ -269,17 +265,16 @@ static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
-    es_status status = ES_OK;
-    numbered of = {trainer, step};
+    es_status status;
+    draw d = {trainer, step};
     es_model_begin(trainer->model, true, NULL, 0);
-    for (int i = 0; status == ES_OK && i < trainer->settings.train.accumulate;
-         i++) {
-        status = draw(&of, trainer->inputs, trainer->targets, i);
-        if (status == ES_OK)
-            status = es_model_pass(trainer->model, trainer->inputs,
-                                   trainer->targets, false);
-    }
-    return status == ES_OK ? es_model_end(trainer->model, &outcome) : status;
+    for (int i = 0; i < trainer->settings.train.accumulate; i++)
+        if ((status = draw_batch(&d, trainer->inputs, trainer->targets, i)) !=
+                ES_OK ||
+            (status = es_model_pass(trainer->model, trainer->inputs,
+                                    trainer->targets, false)) != ES_OK)
+            return status;
+    return es_model_end(trainer->model, &outcome);
 }
 
 /** What a step without a finite loss or gradient comes to: it is looked at,
@@ -294,10 +289,10 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
         step->measured = true;
     }
     step->skipped = step->loss_scale > ES_LOSS_SCALE_LEAST;
-    if (status == ES_OK && !step->skipped)
-        status = es_model_update(trainer->model, &trainer->settings.train,
+    return status != ES_OK || step->skipped
+               ? status
+               : es_model_update(trainer->model, &trainer->settings.train,
                                  step->lr, &step->grad_norm);
-    return status;
 }
 
 es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
@@ -330,35 +325,36 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 static es_status pass_held_out(es_trainer *trainer, int64_t index)
 {
     const es_model_config *config = &trainer->settings.model;
-    es_status status;
-    if (trainer->settings.random)
-        status = es_tokens_random_batch(trainer->tokens, trainer->inputs,
-                                        trainer->targets, ES_SPLIT_HELD_OUT,
-                                        config->seed, (uint64_t)index,
-                                        config->batch, config->ctx);
-    else
-        status = es_tokens_fixed_batch(
-            trainer->tokens, trainer->inputs, trainer->targets,
-            ES_SPLIT_HELD_OUT, (uint64_t)index, config->batch, config->ctx);
-    return status == ES_OK ? es_model_pass(trainer->model, trainer->inputs,
-                                           trainer->targets, false)
-                           : status;
+    es_status status =
+        trainer->settings.random
+            ? es_tokens_random_batch(trainer->tokens, trainer->inputs,
+                                     trainer->targets, ES_SPLIT_HELD_OUT,
+                                     config->seed, (uint64_t)index,
+                                     config->batch, config->ctx)
+            : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
+                                    trainer->targets, ES_SPLIT_HELD_OUT,
+                                    (uint64_t)index, config->batch,
+                                    config->ctx);
+    return status != ES_OK ? status
+                           : es_model_pass(trainer->model, trainer->inputs,
+                                           trainer->targets, false);
 }
 
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n)
 {
     es_outcome outcome = {.skipped = false};
-    es_status status = ES_OK;
-    es_model_begin(trainer->model, true, NULL, 0);
-    for (int64_t i = first; status == ES_OK && i < first + n; i++)
-        status = pass_held_out(trainer, i);
-    if (status == ES_OK)
-        status = es_model_end(trainer->model, &outcome);
-    if (status == ES_OK)
-        es_measure_add(trainer->measure, trainer->model);
+    es_status status;
     *out = outcome.losses;
-    return status;
+    es_model_begin(trainer->model, true, NULL, 0);
+    for (int64_t i = first; i < first + n; i++)
+        if ((status = pass_held_out(trainer, i)) != ES_OK)
+            return status;
+    if ((status = es_model_end(trainer->model, &outcome)) != ES_OK)
+        return status;
+    es_measure_add(trainer->measure, trainer->model);
+    *out = outcome.losses;
+    return ES_OK;
 }
 
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
