@@ -257,12 +257,12 @@ const es_option es_help_options[ES_N_HELP_OPTIONS] = {
 
 static es_status no_verb(const es_program *program, const char *name)
 {
-    char room[256];
-    es_text verbs = es_text_begin(room, sizeof room);
+    char names[256];
+    es_text verbs = es_text_begin(names, sizeof names);
     for (size_t i = 1; i < program->n; i++)
         es_text_append(&verbs, "%s%s", i > 1 ? ", " : "",
                        es_command_verb(program->commands[i]));
-    return es_fail(ES_EUSAGE, "%s: no such verb: there are %s", name, room);
+    return es_fail(ES_EUSAGE, "%s: no such verb: there are %s", name, names);
 }
 
 es_status es_program_help(FILE *out, const es_program *program,

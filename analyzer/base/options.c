@@ -74,8 +74,8 @@ static es_status set_copy(char *field, const es_option *option,
 static es_status set_choice(void *field, const es_option *option,
                             const char *value, const char *where)
 {
-    char room[128];
-    es_text names = es_text_begin(room, sizeof room);
+    char list[128];
+    es_text names = es_text_begin(list, sizeof list);
     for (int i = 0; option->choices[i]; i++) {
         if (strcmp(option->choices[i], value) == 0) {
             memcpy(field, &i, sizeof i);
@@ -85,7 +85,7 @@ static es_status set_choice(void *field, const es_option *option,
     }
     return option->expects ? wrong_value(option, value, where)
                            : es_fail(ES_EUSAGE, "%s: '%s' is none of %s", where,
-                                     value, room);
+                                     value, list);
 }
 
 es_status es_option_set(void *target, const es_option *option,

@@ -105,50 +105,6 @@ bool es_figures_any(const es_figure_options *options)
 
 /* --- where ----------------------------------------------------------------*/
 
-/* Index of the name; -1 if it is none of n. */
-static int find_name(const char *text, const char *const *names, int n)
-{
-    int i = 0;
-    while (i < n && strcmp(text, names[i]) != 0)
-        i++;
-    return i < n ? i : -1;
-}
-
-es_status es_cost_parse(es_cost *out, const char *text)
-{
-    static const char *const names[] = {"flops", "params", "nonlinear",
-                                        "tokens"};
-    int i = find_name(text, names, 4);
-    if (i < 0)
-        return es_fail(ES_EUSAGE,
-                       "--cost '%.40s': flops, params, nonlinear or tokens",
-                       text);
-    *out = (es_cost)i;
-    return ES_OK;
-}
-
-es_status es_medium_parse(es_medium *out, const char *text)
-{
-    static const char *const names[] = {"screen", "column", "page", "slide"};
-    int i = find_name(text, names, 4);
-    if (i < 0)
-        return es_fail(ES_EUSAGE,
-                       "--for '%.40s': screen, column, page or slide", text);
-    *out = (es_medium)i;
-    return ES_OK;
-}
-
-es_status es_spread_parse(es_heads_spread *out, const char *text)
-{
-    static const char *const names[] = {"none", "range", "quartiles"};
-    int i = find_name(text, names, 3);
-    if (i < 0)
-        return es_fail(ES_EUSAGE, "--spread '%.40s': none, range or quartiles",
-                       text);
-    *out = (es_heads_spread)i;
-    return ES_OK;
-}
-
 es_status es_figures_set_size(es_figure_options *options, const char *text)
 {
     char width[32];

@@ -78,15 +78,6 @@ void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
 
 bool es_figures_any(const es_figure_options *options);
 
-/** flops|params|nonlinear|tokens. ES_OK or ES_EUSAGE. */
-es_status es_cost_parse(es_cost *out, const char *text) ES_MUST_USE;
-
-/** screen|column|page|slide. ES_OK or ES_EUSAGE. */
-es_status es_medium_parse(es_medium *out, const char *text) ES_MUST_USE;
-
-/** none|range|quartiles. ES_OK or ES_EUSAGE. */
-es_status es_spread_parse(es_heads_spread *out, const char *text) ES_MUST_USE;
-
 /** "1200x800": width and height. ES_OK or ES_EUSAGE. */
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;

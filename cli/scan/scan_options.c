@@ -61,15 +61,18 @@ ES_OPTION_READER(read_figures, es_figures_want)
 ES_OPTION_READER(read_size, es_figures_set_size)
 ES_OPTION_READER(read_max, es_max_parse)
 ES_OPTION_READER(read_format, es_format_parse)
-ES_OPTION_READER(read_medium, es_medium_parse)
 ES_OPTION_READER(read_colormap, es_colormap_parse)
 ES_OPTION_READER(read_theme, es_theme_parse)
-ES_OPTION_READER(read_spread, es_spread_parse)
-ES_OPTION_READER(read_cost, es_cost_parse)
 ES_OPTION_READER(read_where, es_where_parse)
 ES_OPTION_READER(read_order, es_order_parse)
 
 /* --- the table ------------------------------------------------------------*/
+
+/* In the order of es_medium, es_heads_spread and es_cost. */
+static const char *const media[] = {"screen", "column", "page", "slide", NULL};
+static const char *const spreads[] = {"none", "range", "quartiles", NULL};
+static const char *const costs[] = {"flops", "params", "nonlinear", "tokens",
+                                    NULL};
 
 #define PICTURE ES_SCAN_PICTURE
 #define OF(figure) (1u << ES_FIGURE_##figure)
@@ -112,8 +115,8 @@ static const es_option table[] = {
     {"for", 0, "MEDIUM",
      "the width of a paper's column or page, or of a slide (screen: as wide "
      "as the content wants)",
-     ES_OPT_CALL(es_scan_options, figures.medium, read_medium),
-     .tags = PICTURE},
+     ES_OPT_CHOICE(es_scan_options, figures.medium, media),
+     .expects = "screen, column, page or slide", .tags = PICTURE},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_scan_options, figures.title), .tags = PICTURE},
     {"colormap", 0, "NAME", "viridis, cividis or magma",
@@ -127,8 +130,9 @@ static const es_option table[] = {
      .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(LOSS)},
     {"spread", 0, "KIND",
      "curves: shade range or quartiles of a layer's heads about their mean",
-     ES_OPT_CALL(es_scan_options, figures.spread, read_spread),
-     .tags = PICTURE | OF(CURVES), .value = "none"},
+     ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
+     .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
+     .value = "none"},
     {"heads", 0, "LAYER",
      "curves: the heads of one layer instead of the layers",
      ES_OPT_CALL(es_scan_options, figures, read_heads),
@@ -140,7 +144,8 @@ static const es_option table[] = {
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},
     {"cost", 0, "COST",
      "what the figure pareto has across: flops, params, nonlinear or tokens",
-     ES_OPT_CALL(es_scan_options, figures.cost, read_cost),
+     ES_OPT_CHOICE(es_scan_options, figures.cost, costs),
+     .expects = "flops, params, nonlinear or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     {"recursive", 'r', NULL,
      "show the run files (*.db) below the folders given",

@@ -1,5 +1,5 @@
 /* Back-ends by name: the CPU's is part of the program, the device's a library
- * that is loaded when it is asked for, so that a program built with it starts
+ * that is loaded when it is needed, so that a program built with it starts
  * on machines that have no driver. */
 #include "analyzer/base/process.h"
 #include "hooks/trainer/cpu/cpu.h"

@@ -22,7 +22,7 @@ typedef struct es_probe_layer {
 } es_probe_layer;
 
 typedef struct es_probe_result {
-    int64_t n_batches; /* done: fewer than asked for after a stop */
+    int64_t n_batches; /* done: fewer than requested after a stop */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
     int n_layers;
@@ -39,7 +39,7 @@ typedef struct es_probe_result {
  * layers at `step`, phase eval, to settings->out unless it is ""; of more than
  * one batch also entropy_std and ce_std, the deviations.
  *
- *   watch  on_warning and should_stop are asked; NULL: nobody
+ *   watch  its on_warning and should_stop are called; NULL: none
  *
  * ES_OK: see the result. Otherwise as es_start_settings, es_trainer_new,
  * es_start_load and es_train_record_open. Free the result in every case.

@@ -16,7 +16,7 @@ typedef struct es_train_watch {
     void (*on_eval)(void *user, int64_t step, const es_losses *losses);
     /** Something went wrong that does not stop the training. One line. */
     void (*on_warning)(void *user, const char *message);
-    /** Asked before each step; true ends the run as stopped. */
+    /** Called before each step; true ends the run as stopped. */
     bool (*should_stop)(void *user);
     void *user;
 } es_train_watch;
