@@ -301,8 +301,8 @@ def judge(reference, place, result, point):
         return "exit %d: %s" % (result.code, result.err)
     lines = [line for line in result.err.splitlines()
              if not line.startswith("Fontconfig ")]
-    untold = point[0] == "write" and point[3]  # nor can it be written
-    if not untold and (not lines or not all(
+    is_lost = point[0] == "write" and point[3]  # nor can it be written
+    if not is_lost and (not lines or not all(
             re.match("entropy-scan: .*[a-z]", line) for line in lines)):
         return "exit %d, without a message: %s" % (result.code, result.err)
     if len(set(lines)) != len(lines) and reference.name != "all figures":
@@ -314,13 +314,13 @@ def judge(reference, place, result, point):
 
 
 def rerun(reference, place, result):
-    """What a watcher that failed has not told of comes the next time."""
+    """What a watcher that failed has not reported comes the next time."""
     again = place.run(reference.command.arguments)
-    told = shown(result) | shown(again)
-    if again.code == 0 and reference.outs <= told:
+    reported = shown(result) | shown(again)
+    if again.code == 0 and reference.outs <= reported:
         return ""
-    return "the next one: exit %s, and not told: %s %s" % (
-        again.code, reference.outs - told, again.err)
+    return "the next one: exit %s, and not reported: %s %s" % (
+        again.code, reference.outs - reported, again.err)
 
 
 # --- all of them ------------------------------------------------------------

@@ -29,14 +29,14 @@ is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a 
 size_of_png() { od -An -tu1 -j16 -N8 "$1" | awk '{ print ($3 * 256 + $4) "x" ($7 * 256 + $8) }'; }
 
 # --- help, from one table
-same 'help' cli_help.txt "$scan" --help
-same 'help VERB' cli_help_import.txt "$scan" help import
-check 'VERB --help is the same' sh -c '"$0" import --help | diff - "$1"' "$scan" "$golden/cli_help_import.txt"
-same 'the manual' cli_help.man "$scan" help --man
-same 'the completions' cli_help.bash "$scan" help --completion
-check 'which are roff without warnings' sh -c '! { echo ".TH X 1"; "$0" help --man; } |
+same '--help is the golden text' cli_help.txt "$scan" --help
+same 'help VERB prints the help of the verb' cli_help_import.txt "$scan" help import
+check 'VERB --help prints the same as help VERB' sh -c '"$0" import --help | diff - "$1"' "$scan" "$golden/cli_help_import.txt"
+same 'help --man is the golden manual' cli_help.man "$scan" help --man
+same 'help --completion is the golden script' cli_help.bash "$scan" help --completion
+check 'the manual is roff without warnings' sh -c '! { echo ".TH X 1"; "$0" help --man; } |
     man --warnings -E UTF-8 -l - 2>&1 >/dev/null | grep .' "$scan"
-output 'the version' '^entropy-scan [0-9.]+$' "$scan" --version
+output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
 
 completes() { # NAME WANT WORD...: the words that bash would offer for the last one
     local name=$1 want=$2
@@ -58,20 +58,20 @@ says 'import says what it read' \
     'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
 entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest 3.0000: another context, or bits in place of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
-says 'and nothing with -q' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
+says 'import -q says nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
-says 'import of a log' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
+says 'import of a log reports restarts and lines passed over' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
 entropy-scan: some.log: other lines, passed over: 1
 entropy-scan: some.log: values given again, the last one counts: 1
 entropy-scan: some.log: restarts, each voids what came after it: 1' \
     "$scan" import some.log -o log.db
-same 'a log that went back' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
-check 'import of standard input' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"
-output 'is named so' 'standard input' "$scan" in.db
-check 'separators are told' sh -c 'tr , ";" <heat.csv >semi.csv; "$0" import -q semi.csv -o semi.db' "$scan"
-check 'no file stays behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
+same 'a log that went back exports what came after' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
+check 'standard input is imported' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"
+output 'a run from standard input is named so' 'standard input' "$scan" in.db
+check 'semicolons are recognised as separators' sh -c 'tr , ";" <heat.csv >semi.csv; "$0" import -q semi.csv -o semi.db' "$scan"
+check 'import leaves no file behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
 printf '# name: kept\n# ctx: 9\n1,2\n' >about.csv
-check 'comments say what the run is' sh -c '"$0" import -q about.csv -o about.db &&
+check 'comments of a CSV describe the run' sh -c '"$0" import -q about.csv -o about.db &&
     "$0" about.db --json | grep -q "\"name\":\"kept\".*\"ctx\":9"' "$scan"
 check 'options win over comments' sh -c '"$0" import -q about.csv -o about.db --name x --ctx 4 &&
     "$0" about.db --json | grep -q "\"name\":\"x\".*\"ctx\":4"' "$scan"
@@ -79,63 +79,63 @@ check 'options win over comments' sh -c '"$0" import -q about.csv -o about.db --
 # --- export, and back
 printf '# name: a b\nstep,layer,head,entropy,slope,loss,eval:entropy\n0,,,,,3.25,\n0,0,,,-0,,\n0,0,0,1e-3,,,NA\n0,1,1,inf,,,2\n9,,,,,NaN,\n' >long.csv
 "$scan" import -q long.csv -o long.db --ctx 8 || exit 1
-same 'export' cli_export.csv sh -c '"$0" export long.db | grep -vE "uuid|started_at|entropy-scan"' "$scan"
-same 'export of one series, as JSON lines' cli_export.jsonl \
+same 'export prints the golden CSV' cli_export.csv sh -c '"$0" export long.db | grep -vE "uuid|started_at|entropy-scan"' "$scan"
+same 'export of chosen series prints the golden JSON lines' cli_export.jsonl \
     sh -c '"$0" export long.db --format jsonl --series loss --series slope | sed "s/\"uuid\":\"[^\"]*\"/\"uuid\":\"\"/; s/,\"started_at.*Z\"//"' "$scan"
-check 'import of an export is the same' sh -c '"$0" export long.db >1.csv && "$0" import -q 1.csv -o 1.db &&
+check 'an export that is imported exports the same' sh -c '"$0" export long.db >1.csv && "$0" import -q 1.csv -o 1.db &&
     "$0" export 1.db -o 2.csv && cmp 1.csv 2.csv' "$scan"
-check 'export by the name of the file' sh -c '"$0" export long.db -o x.jsonl && head -1 x.jsonl | grep -q "^{\"run\""' "$scan"
-check 'export of one phase' sh -c '"$0" export long.db --phase eval | grep -q "^step,layer,head,eval:entropy$"' "$scan"
+check 'a file name in .jsonl chooses JSON lines' sh -c '"$0" export long.db -o x.jsonl && head -1 x.jsonl | grep -q "^{\"run\""' "$scan"
+check 'export --phase prints that phase alone' sh -c '"$0" export long.db --phase eval | grep -q "^step,layer,head,eval:entropy$"' "$scan"
 
 # --- merge
-check 'merge' sh -c '"$0" merge -q heat.db long.db log.db -o all.db' "$scan"
-output 'has all runs' '^3$' sh -c '"$0" all.db --csv | grep -c "^all.db"' "$scan"
-check 'bit by bit' sh -c '"$0" export all.db --run "a b" >3.csv && cmp 1.csv 3.csv' "$scan"
+check 'three files are merged' sh -c '"$0" merge -q heat.db long.db log.db -o all.db' "$scan"
+output 'the merged file has all runs' '^3$' sh -c '"$0" all.db --csv | grep -c "^all.db"' "$scan"
+check 'a merged run is the same bit by bit' sh -c '"$0" export all.db --run "a b" >3.csv && cmp 1.csv 3.csv' "$scan"
 output 'merging a file with itself changes nothing' '^3$' \
     sh -c '"$0" merge -q all.db all.db -o all.db && "$0" all.db --csv | grep -c "^all.db"' "$scan"
-output 'JSON lines take all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
+output 'JSON lines of a merged file hold all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
 
 # --- streams and codes
 printf '1,1.5\n2,1.25\n' >well.csv
 "$scan" import -q well.csv -o well.db --ctx 128 || exit 1
-check '--check: nothing found' "$scan" -q well.db --check
-exits '--check: found' 1 '^$' "$scan" -q heat.db --check
+check '--check of a healthy run exits with 0' "$scan" -q well.db --check
+exits '--check of a flagged run exits with 1' 1 '^$' "$scan" -q heat.db --check
 says '-q says nothing' '' "$scan" -q heat.db
 output '-q prints nothing' '^0$' sh -c '"$0" -q heat.db | wc -c' "$scan"
-output '-q leaves what was asked for' '^path,' "$scan" -q heat.db --csv
+output '-q leaves the CSV' '^path,' "$scan" -q heat.db --csv
 check '-o FILE takes the table' sh -c '"$0" heat.db -o t.txt | cmp - /dev/null && grep -q SM t.txt' "$scan"
 check '-o FILE takes JSON' sh -c '"$0" heat.db --json -o t.json && grep -q "\"schema\":2" t.json' "$scan"
 output '-o - is standard output' 'SM' "$scan" heat.db -o -
-check 'steps: first, a number' sh -c '"$0" long.db --series loss --step first --csv | grep -q ",0,3.25," &&
+check '--step takes first and a number' sh -c '"$0" long.db --series loss --step first --csv | grep -q ",0,3.25," &&
     "$0" long.db --series loss --step 9 --csv | grep -q ",9,NaN,"' "$scan"
 
 # --- pictures
 mkdir elsewhere
 cp heat.db elsewhere/run.db
-says '--heatmap: named after the file, in this folder' 'entropy-scan: run-heatmap.png written' \
+says '--heatmap names the picture after the run, in this folder' 'entropy-scan: run-heatmap.png written' \
     "$scan" elsewhere/run.db --heatmap
-check 'a PNG' is_png run-heatmap.png
-output 'and the table' 'SM' "$scan" elsewhere/run.db --heatmap
+check 'the picture is a PNG' is_png run-heatmap.png
+output 'a picture comes beside the table' 'SM' "$scan" elsewhere/run.db --heatmap
 for note in 'run heat' 'arch SM' 'step 40' 'series entropy' 'phase train' \
     'max 3 .observed' 'program entropy-scan [0-9]'; do
     output "a PNG says: $note" "$note" sh -c 'LC_ALL=C tr -c "[:print:]" " " <run-heatmap.png' "$scan"
 done
-check '--curves' sh -c '"$0" -q long.db log.db --curves && test -s long-curves.png' "$scan"
-check 'curves of the loss' sh -c '"$0" -q long.db --curves=loss.svg --series loss && grep -q "<svg" loss.svg' "$scan"
-check 'PDF by its name' sh -c '"$0" -q heat.db --heatmap=x.pdf && head -c 5 x.pdf | grep -q "%PDF-"' "$scan"
-check 'SVG by --format' sh -c '"$0" -q heat.db --heatmap --format svg && grep -q "<svg" heat-heatmap.svg' "$scan"
-check 'PNG on standard output, and nothing else' sh -c '"$0" heat.db --heatmap=- >o.png' "$scan"
-check 'is the same picture' sh -c '"$0" heat.db -q --heatmap=p.png && cmp o.png p.png' "$scan"
+check '--curves draws a picture' sh -c '"$0" -q long.db log.db --curves && test -s long-curves.png' "$scan"
+check '--curves draws the loss' sh -c '"$0" -q long.db --curves=loss.svg --series loss && grep -q "<svg" loss.svg' "$scan"
+check 'a file name in .pdf makes a PDF' sh -c '"$0" -q heat.db --heatmap=x.pdf && head -c 5 x.pdf | grep -q "%PDF-"' "$scan"
+check '--format svg makes an SVG' sh -c '"$0" -q heat.db --heatmap --format svg && grep -q "<svg" heat-heatmap.svg' "$scan"
+check 'a picture on standard output replaces the table' sh -c '"$0" heat.db --heatmap=- >o.png' "$scan"
+check 'standard output has the same picture as a file' sh -c '"$0" heat.db -q --heatmap=p.png && cmp o.png p.png' "$scan"
 check '-o names the picture' sh -c '"$0" -q heat.db --heatmap -o q.png && cmp p.png q.png' "$scan"
 check '-o is for the JSON when there is some' sh -c '"$0" heat.db --heatmap --json -o j.json && grep -q schema j.json && cmp heat-heatmap.png p.png' "$scan"
 check '--size is in pixels' sh -c '"$0" -q heat.db --heatmap=s.png --size 901x700' "$scan"
-output 'to the pixel' '^901x700$' size_of_png s.png
-check 'colour map and title change it' sh -c '"$0" -q heat.db --heatmap=m.png --colormap magma &&
+output 'a PNG has the size of --size to the pixel' '^901x700$' size_of_png s.png
+check '--colormap and --title change the picture' sh -c '"$0" -q heat.db --heatmap=m.png --colormap magma &&
     "$0" -q heat.db --heatmap=t.png --title Hello && ! cmp -s m.png p.png && ! cmp -s t.png p.png' "$scan"
-check 'a scale of its own changes it' sh -c '"$0" -q heat.db --heatmap=l.png --max 9 && ! cmp -s l.png p.png' "$scan"
+check '--max changes the picture' sh -c '"$0" -q heat.db --heatmap=l.png --max 9 && ! cmp -s l.png p.png' "$scan"
 exits 'a run without heads is left out' 4 'log.db: no series of it has a value for each head' \
     "$scan" -q heat.db log.db --heatmap
-check 'two pictures at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
+check 'two pictures are drawn at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
 
 # --- names that bite
 printf '# name: a\\x1b[31m\\x9bb\\xc2\\x9bc,\\x0a"<c>\n# arch: \\x1b]0;x\\x07\nstep,layer,head,entropy,=1\\x1b[2J\n0,0,0,1,\n0,,,,2\n' >evil.csv
@@ -156,11 +156,11 @@ clean 'export escapes names' "$scan" export evil.db
 clean 'JSON lines escape names' "$scan" export evil.db --format jsonl
 clean 'messages escape names' "$scan" evil.db --series nothing
 clean 'messages escape arguments' "$scan" "$(printf 'x\033[31m\302\233.db')"
-clean 'the series of a message too' "$scan" evil.db --heatmap --series "$(printf '=1\033[2J')"
-check 'a picture takes them' sh -c '"$0" -q evil.db --heatmap=e.svg && ! LC_ALL=C grep -q "$(printf "[\033\a]")" e.svg' "$scan"
+clean 'messages escape the name of a series' "$scan" evil.db --heatmap --series "$(printf '=1\033[2J')"
+check 'an SVG escapes names' sh -c '"$0" -q evil.db --heatmap=e.svg && ! LC_ALL=C grep -q "$(printf "[\033\a]")" e.svg' "$scan"
 check 'notes of a PNG escape names' sh -c '"$0" -q evil.db --heatmap=e.png && grep -aqF "a\\x1b[31m" e.png &&
     ! LC_ALL=C grep -aq "$(printf "a\033\\[31m")" e.png' "$scan"
-check 'an export of them comes back' sh -c '"$0" export evil.db >4.csv && "$0" import -q 4.csv -o 4.db && "$0" export 4.db | cmp - 4.csv' "$scan"
+check 'an export of escaped names comes back' sh -c '"$0" export evil.db >4.csv && "$0" import -q 4.csv -o 4.db && "$0" export 4.db | cmp - 4.csv' "$scan"
 
 # --- the published heatmaps
 published() {
@@ -189,15 +189,15 @@ published_run() { # ARCH BAND1..4 in % FLAGS: bands within two heads of 144
 if [ -d "$ES_SHARED/reference/paper_heatmaps" ]; then
     if published >published.csv; then pass 'the published heatmaps are imported'
     else fail 'the published heatmaps are imported'; fi
-    check 'SM+LN+G: ok' published_run SM+LN+G 4 14 74 8 ok
-    check 'SM+LN+R: ok' published_run SM+LN+R 6 16 74 3 ok
-    check 'SM+G: overload' published_run SM+G 1 18 23 58 'overload L0-7 (error)'
-    check 'SM+R: mild overload' published_run SM+R 3 20 53 24 'overload L0-5 (warning)'
-    check 'SM: collapse and overload' published_run SM 33 10 12 45 \
+    check 'SM+LN+G is ok' published_run SM+LN+G 4 14 74 8 ok
+    check 'SM+LN+R is ok' published_run SM+LN+R 6 16 74 3 ok
+    check 'SM+G is overloaded' published_run SM+G 1 18 23 58 'overload L0-7 (error)'
+    check 'SM+R is mildly overloaded' published_run SM+R 3 20 53 24 'overload L0-5 (warning)'
+    check 'SM collapses and is overloaded' published_run SM 33 10 12 45 \
         'collapse L9-11 (critical); overload L0-5 (error)'
-    exits '--check of all five' 1 '^$' "$scan" -q SM*.db --check
-    check '--check of the healthy two' "$scan" -q SM+LN+G.db SM+LN+R.db --check
-    check 'side by side' sh -c '"$0" -q SM+LN+G.db SM.db --heatmap=both.png' "$scan"
+    exits '--check of all five published runs exits with 1' 1 '^$' "$scan" -q SM*.db --check
+    check '--check of the two healthy published runs exits with 0' "$scan" -q SM+LN+G.db SM+LN+R.db --check
+    check 'two published heatmaps are drawn side by side' sh -c '"$0" -q SM+LN+G.db SM.db --heatmap=both.png' "$scan"
 else
     skip 'the published heatmaps' 'not here'
 fi

@@ -47,17 +47,17 @@ fails 'a symbolic link' 3 'link.db: is a symbolic link' "$scan" link.db
 : >good.db-journal
 fails 'a journal beside it' 3 'good.db: a rollback journal' "$scan" good.db
 rm good.db-journal
-fails 'unknown series: those there are are named' 3 'losss.*entropy.*loss' \
+fails 'an unknown series: the message names those that exist' 3 'losss.*entropy.*loss' \
     "$scan" long.db --series losss
 fails 'step out of range: the range is named' 3 'step 8.*1.*7' "$scan" long.db --step 8
 fails 'no eval phase' 3 'long.db: .*entropy' "$scan" long.db --phase eval
 fails 'a heatmap of a run series names head series' 3 \
     'long.db: series loss has one value a run: .* entropy$' \
     "$scan" long.db --series loss --heatmap -q
-exits 'some of several: the others are done' 4 'no.db: no such' "$scan" good.db no.db
-output 'and shown' 'heat' sh -c '"$0" good.db no.db; test $? = 4' "$scan"
-exits 'all of several' 3 'no.db' "$scan" no.db nor.db
-exits '--check of some of several' 4 'no.db' "$scan" good.db no.db --check
+exits 'one missing file of two exits with 4' 4 'no.db: no such' "$scan" good.db no.db
+output 'the good run of several is shown' 'heat' sh -c '"$0" good.db no.db; test $? = 4' "$scan"
+exits 'two missing files of two exit with 3' 3 'no.db' "$scan" no.db nor.db
+exits '--check with a missing file exits with 4' 4 'no.db' "$scan" good.db no.db --check
 
 # --- outputs
 fails 'a folder that is not there' 3 'nowhere/x.png: ' "$scan" good.db -q --heatmap=nowhere/x.png
@@ -74,7 +74,7 @@ awk 'BEGIN { for (s = 0; s < 20000; s++) for (l = 0; l < 3; l++)
 limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
 exits 'a full disk, import' 3 '^entropy-scan: big.db: .*(File too large|disk I/O error)' \
     limited "$scan" import -q big.log -o big.db
-check 'which leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"
+check 'an import on a full disk leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"
 few_open_files() { # so few that one step of an import after the other fails
     local n code failed=0
     for n in $(seq 4 12); do
@@ -135,12 +135,12 @@ usage() { # NAME REGEX ARGUMENT...
     fails "$name" 2 "$regex" "$scan" "$@"
 }
 usage 'nothing at all' 'no run file: .*--help'
-usage 'a verb that is none' 'wacth: neither a file nor a verb' wacth good.db
-usage 'an option that is none' 'heatmpa.*--heatmap' good.db --heatmpa
+usage 'an unknown verb' 'wacth: neither a file nor a verb' wacth good.db
+usage 'an unknown option' 'heatmpa.*--heatmap' good.db --heatmpa
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
-fails 'a drawing for a terminal that is none' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails 'a drawing where standard output is no terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
 fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
-fails 'a live view for a terminal that is none' 2 'standard output is none' "$scan" good.db --tui --follow
+fails 'a live view where standard output is no terminal' 2 'standard output is none' "$scan" good.db --tui --follow
 fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
 fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
 fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
@@ -155,19 +155,19 @@ usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
 usage 'an export over another run' 'long.db: a database' export good.db -o long.db
 usage 'quiet, with nothing to write' '-o x.txt: --quiet' good.db -q -o x.txt
 usage 'a title without a picture' '--title is for a picture' good.db --title x
-usage 'a step that is none' "--step 'x1': a number, first or last" good.db --step x1
+usage 'a step that is no number' "--step 'x1': a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
-usage 'a size that is none' "--size '12': width and height" good.db --heatmap --size 12
+usage 'a size that is no size' "--size '12': width and height" good.db --heatmap --size 12
 usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
 usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
 usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
-check 'neither of which is drawn' test ! -e a.svg -a ! -e b.png
-usage 'a size without room' 'size|room|small' good.db -q --heatmap --size 20x20
-usage 'a colour map that is none' 'jet' good.db --heatmap --colormap jet
-usage 'a policy that is none' 'most' good.db --max most
+check 'of two pictures of which one is too large neither is drawn' test ! -e a.svg -a ! -e b.png
+usage 'a size too small for the plot' 'size|room|small' good.db -q --heatmap --size 20x20
+usage 'an unknown colour map' 'jet' good.db --heatmap --colormap jet
+usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
-usage 'a phase that is none' "--phase 'x': train or eval" good.db --phase x
-usage 'a format that is none' 'gif' good.db --heatmap --format gif
+usage 'an unknown phase' "--phase 'x': train or eval" good.db --phase x
+usage 'an unknown format' 'gif' good.db --heatmap --format gif
 usage 'help for no verb' 'walk: no such verb: there are import' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: -o' import heat.csv
@@ -207,7 +207,7 @@ fails 'import: a directory' 3 'folder: not a regular file' "$scan" import folder
 fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 10 "$scan" import fifo -o bad.db
 fails 'import: not over another file' 3 'text.db: is there already, and no run file' \
     "$scan" import heat.csv -o text.db
-check 'which is left alone' grep -q hello text.db
+check 'an import leaves a foreign file alone' grep -q hello text.db
 : >x.db-wal
 fails 'import: not beside the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
 rm x.db-wal
@@ -217,7 +217,7 @@ check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o 
 # --- merge and export
 "$scan" import -q heat.csv --name other -o other.db || exit 1
 exits 'merge: some of several' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
-output 'and the rest is there' 'heat' "$scan" all.db
+output 'a merge of some has the runs that could be read' 'heat' "$scan" all.db
 exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
 fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are in none of the inputs' \
     "$scan" merge -q other.db -o all.db

@@ -34,22 +34,22 @@ shows() { # NAME WANT ARGUMENT...: the runs, in their order
     else fail "$name" "exit $code: $got" "$(cat complaints)"; fi
 }
 
-shows 'all below a folder, by name; hidden ones and links are not' \
+shows '-r shows runs below a folder by name, not hidden ones and links' \
     'two one three zero' -r sweep
-shows 'folders and files' 'four three' --recursive other/four.db sweep/b
-shows 'of an architecture' 'two zero' -r sweep --where 'arch=SM+LN*'
-shows 'two conditions' 'zero' -r sweep --where 'arch=*LN* max>3.6'
-shows 'by the largest entropy' \
+shows '--recursive takes folders and files' 'four three' --recursive other/four.db sweep/b
+shows '--where selects an architecture' 'two zero' -r sweep --where 'arch=SM+LN*'
+shows '--where selects by two conditions' 'zero' -r sweep --where 'arch=*LN* max>3.6'
+shows '--sort max sorts by the largest entropy' \
     'one three two zero' -r sweep --sort max
-shows 'falling, ties by path' \
+shows '--sort=-max sorts falling, ties by path' \
     'zero two one three' -r sweep --sort=-max
-shows 'none' '' -r sweep --where 'arch=EReg*'
-exits 'and says so' 0 '^entropy-scan: --where: none of 4 runs is such$' "$scan" -r sweep --where 'arch=EReg*'
-check 'but is quiet where it should' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
-check 'nor says so of others' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
+shows '--where that selects no run shows none' '' -r sweep --where 'arch=EReg*'
+exits '--where that selects no run says so' 0 '^entropy-scan: --where: none of 4 runs is such$' "$scan" -r sweep --where 'arch=EReg*'
+check '-q does not say that no run was selected' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
+check '--where that selects a run says nothing' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
 m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
-check 'm is of the runs shown' test "$(m_of -r sweep)" = 3.8
-check 'and of no others' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
+check 'm is the largest value of the runs shown' test "$(m_of -r sweep)" = 3.8
+check 'm leaves out the runs that --where leaves out' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
 
 lines_match() {
     "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json --max run >whole &&
@@ -60,16 +60,16 @@ assert len(lines) == 5
 assert lines == json.load(open("whole"))["runs"]
 PY
 }
-check 'a line of JSON for each run, as in --json' lines_match
+check '--jsonl prints for each run what --json does' lines_match
 one_max() { # the largest entropy that each line goes by
     "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
         cut -d: -f3 | sort -u | wc -l
 }
 check 'each line goes by its own largest value' test "$(one_max)" = 3
-check 'or, if asked, by that of all' test "$(one_max --max observed)" = 1
-check 'a picture beside has one scale' test "$(one_max --heatmap=x.png)" = 1
+check '--jsonl with --max observed goes by the value of all' test "$(one_max --max observed)" = 1
+check '--jsonl with a picture has one scale' test "$(one_max --heatmap=x.png)" = 1
 first_line() { "$scan" -r sweep --jsonl --sort=-max | sed -n 1p | grep -q '"zero.db"\|zero'; }
-check 'lines are sorted too' first_line
+check '--jsonl is sorted' first_line
 
 head -c 5000 sweep/zero.db >sweep/broken.db
 damaged() {
@@ -77,16 +77,16 @@ damaged() {
     [ $? = 4 ] && [ "$(wc -w <got)" = 4 ] && grep -q '^entropy-scan: sweep/broken.db: ' complaints &&
         [ "$(wc -l <complaints)" = 1 ]
 }
-check 'a damaged file is told of and skipped, exit 4' damaged
+check 'a damaged file is reported and skipped, exit 4' damaged
 rm sweep/broken.db
 mkdir empty
 exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
 exits 'a folder without -r' 3 './sweep: is a directory' "$scan" ./sweep
-exits 'a field that is none' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
-exits 'an order that is none' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
+exits 'an unknown field' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
+exits 'an unknown order' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
-exits 'check goes by what is shown' 1 '' "$scan" -r sweep -q --check
-exits 'and by nothing else' 0 '' "$scan" -r sweep -q --check --where flag=ok
+exits '--check judges the runs shown' 1 '' "$scan" -r sweep -q --check
+exits '--check leaves out the runs that --where leaves out' 0 '' "$scan" -r sweep -q --check --where flag=ok
 
 # --- a run that grows between the two passes of a table
 
@@ -125,14 +125,14 @@ if [ -n "${SAN:-}" ]; then
     skip 'a run that grows meanwhile is shown as m knows it' 'sanitizers cannot be traced'
 elif strace -f -qq -o opened -e trace=none true 2>/dev/null; then
     check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
-    check 'one whose sample is gone is reported' says_that_it_is_gone
+    check 'a run whose sample is gone meanwhile is reported' says_that_it_is_gone
 else
     skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
 fi
 
 # --- one file of many
 
-exits 'merge below folders' 0 'all.db: 4 runs of 4 files' "$scan" merge -r sweep -o all.db
+exits 'merge -r merges the runs below a folder' 0 'all.db: 4 runs of 4 files' "$scan" merge -r sweep -o all.db
 sql() { sqlite3 -batch -readonly all.db "$1"; }
 rows() { # as --csv says it
     [ "$(sql "SELECT name || ' ' || heads || ' ' || highest || ' ' || severity || ' ' || flags
@@ -140,10 +140,10 @@ rows() { # as --csv says it
         'one 6 1 4 collapse L0 (critical)/three 6 1 0 ok/two 6 2 2 overload L0 (warning)/zero 6 2 2 overload L0 (warning)' ] ||
         { sql 'SELECT * FROM summary'; return 1; }
 }
-check 'has a row for each, for plain SQL' rows
-check 'and is a run file' test "$(names_of all.db)" = 'two one three zero'
-exits 'merged again' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
-check 'a row for each' test "$(sql 'SELECT count(*) FROM summary')" = 5
+check 'a merged file has a row for each run, for plain SQL' rows
+check 'a merged file is a run file' test "$(names_of all.db)" = 'two one three zero'
+exits 'a merged file is merged with others' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
+check 'a file merged again has a row for each run' test "$(sql 'SELECT count(*) FROM summary')" = 5
 
 for i in $(seq 300); do
     mkdir -p "many/$((i % 7))"

@@ -23,7 +23,7 @@ saved=$(echo "$dir"/saved/*-00000012.safetensors)
 probe() { "$train" probe "$saved" "${data[@]}" "$@"; }
 export_of() { "$scan" export "$1" --series "$2" --phase eval -o - | grep '^12,'; }
 
-check 'it is probed' probe -o "$dir/probe.db"
+check 'a checkpoint is probed' probe -o "$dir/probe.db"
 for series in loss ce ereg entropy entropy_min entropy_max nonfinite_rows \
     nonfinite_weights max_logit sink nan_activations act_rms; do
     same() {
@@ -39,33 +39,33 @@ theta() {
 check 'thresholds and temperatures are recorded' theta
 output 'the run says that it is a probe' '"config":\{"verb":"probe","arch":"EReg' \
     "$scan" "$dir/probe.db" --json
-output 'of which weights' '"init":"[^"]*-00000012.safetensors"' "$scan" "$dir/probe.db" --json
-output 'it has finished, at the checkpoint'"'"'s step, in phase eval' \
+output 'the run names its weights' '"init":"[^"]*-00000012.safetensors"' "$scan" "$dir/probe.db" --json
+output 'a probe finishes at the checkpoint'"'"'s step, in phase eval' \
     '"status":"finished".*"step":12,"phase":"eval"' "$scan" "$dir/probe.db" --json
 no_plan() {
     "$scan" "$dir/probe.db" --json >"$dir/json"
     grep -q '"batch":4' "$dir/json" && ! grep -q '"steps"' "$dir/json"
 }
-check 'it plans no steps' no_plan
+check 'a probe plans no steps' no_plan
 no_train() {
     "$scan" export "$dir/probe.db" -o - | grep -v '^#' >"$dir/all"
     "$scan" export "$dir/probe.db" --phase train -o - | grep -v '^#' >"$dir/train"
     grep -q '^step,.*,eval:entropy' "$dir/all" && [ "$(cat "$dir/train")" = step,layer,head ]
 }
-check 'it has no series of training' no_train
+check 'a probe has no series of training' no_train
 
 # --- what is printed
-output 'loss and perplexity' '^loss \(cross-entropy\) [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+' \
+output 'a probe prints loss and perplexity' '^loss \(cross-entropy\) [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+' \
     probe --no-record
-output 'each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0\.[0-9]+ +0$' probe --no-record
-output 'the ceiling' 'ceiling at T=16 is 1\.9170' probe --no-record
-output 'whose weights, and their age' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
+output 'a probe prints each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0\.[0-9]+ +0$' probe --no-record
+output 'a probe prints the ceiling' 'ceiling at T=16 is 1\.9170' probe --no-record
+output 'a probe prints whose weights they are, and their age' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
     probe --no-record
 output 'one micro-batch has no spread' '^loss \(cross-entropy\) [0-9.]+, perplexity' \
     probe --no-record --batches 1
 quiet() { [ -z "$(probe --no-record -q 2>&1)" ]; }
 check '--quiet says nothing' quiet
-output '--help' 'usage: entropy-train probe CHECKPOINT' "$train" probe --help
+output 'probe --help prints the usage' 'usage: entropy-train probe CHECKPOINT' "$train" probe --help
 
 # --- half precision
 probe -q -o "$dir/half.db" --emulate fp16
@@ -84,7 +84,7 @@ emulated() { # a probe emulates what the training did
     [ -n "$(export_of "$dir/other.db" entropy)" ] &&
         [ "$(export_of "$dir/other.db" entropy)" = "$(export_of "$dir/seen.db" entropy)" ]
 }
-check 'another family, emulating fp16' emulated
+check 'a probe emulates the fp16 of the training' emulated
 
 # --- spread: of two micro-batches it is sqrt(2) times one's distance
 probe -q -o "$dir/one.db" --batches 1
@@ -97,19 +97,19 @@ spread() {
                  END { exit n != 6 }'
 }
 check 'entropy_std is the standard deviation' spread
-check 'ce_std is there' [ "$(export_of "$dir/two.db" ce_std | wc -l)" = 1 ]
+check 'ce_std is recorded' [ "$(export_of "$dir/two.db" ce_std | wc -l)" = 1 ]
 check 'one micro-batch has no entropy_std' [ -z "$(export_of "$dir/one.db" entropy_std 2>/dev/null)" ]
 loss() { probe --no-record "$@" 2>/dev/null | grep ^loss; }
 differs() { [ -n "$1" ] && [ -n "$2" ] && [ "$1" != "$2" ]; }
 check '--random draws other places' differs "$(loss)" "$(loss --random --seed 3)"
-check 'by the seed' differs "$(loss --random --seed 4)" "$(loss --random --seed 3)"
-check 'the same ones again' [ "$(loss --random --seed 3)" = "$(loss --random --seed 3)" ]
+check '--random draws by the seed' differs "$(loss --random --seed 4)" "$(loss --random --seed 3)"
+check '--random with the same seed draws the same places' [ "$(loss --random --seed 3)" = "$(loss --random --seed 3)" ]
 repeats() {
     probe --no-record --batches 3000 2>"$dir/messages" >/dev/null
     grep -q 'warning: .*read more than once' "$dir/messages"
 }
 check 'data that are read twice are a warning' repeats
-output 'a shorter context' 'micro-batches of 4 x 7$' probe --no-record --ctx 7
+output '--ctx shortens the context' 'micro-batches of 4 x 7$' probe --no-record --ctx 7
 
 # --- a stop
 "$train" probe "$saved" "${data[@]}" --batches 1000000000 -o "$dir/stopped.db" \
@@ -124,26 +124,26 @@ kill -INT $pid
 wait $pid
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
-check 'and prints what was seen so far' grep -q '^all ' "$dir/printed"
-output 'and the run is stopped' '"status":"stopped"' "$scan" "$dir/stopped.db" --json
+check 'an interrupted probe prints what was seen so far' grep -q '^all ' "$dir/printed"
+output 'the run of an interrupted probe is stopped' '"status":"stopped"' "$scan" "$dir/stopped.db" --json
 mean() { # the recorded loss is the mean over the batches that were done
     local loss
     loss=$(export_of "$dir/stopped.db" ce | cut -d, -f4)
     awk -v a="$loss" -v b="$(grep -oE '^loss[^0-9]*[0-9.]+' "$dir/printed" | grep -oE '[0-9.]+$')" \
         'BEGIN { d = a - b; exit !(a > 1 && d < 1e-4 && d > -1e-4) }'
 }
-check 'with the mean of those' mean
+check 'an interrupted probe records the mean of what was seen' mean
 
 # --- trained on
 go_on() { "$train" "${data[@]}" --init "$saved" --steps 2 --eval-every 2 "$@"; }
 check '--init starts with these weights' go_on -q -o "$dir/more.db"
 first_eval() { "$scan" export "$1" --series ce --phase eval -o - | grep "^$2," | cut -d, -f4; }
-check 'its first evaluation is the last one before' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
-check 'and it learns' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
-output 'sizes and architecture are the file'"'"'s' '^EReg\(SM\(t\)\+LN\+G\) finished after 2 steps' \
+check 'the first evaluation after --init is the last one of the weights' [ "$(first_eval "$dir/more.db" 0)" = "$(first_eval "$dir/run.db" 12)" ]
+check 'a training from --init learns' [ "$(first_eval "$dir/more.db" 2)" != "$(first_eval "$dir/more.db" 0)" ]
+output 'sizes and architecture after --init are the file'"'"'s' '^EReg\(SM\(t\)\+LN\+G\) finished after 2 steps' \
     go_on --no-record
-output 'a dry run shows them' '^n-head = 3$' go_on --dry-run --no-record
-output 'the same may be given' 'finished after 2' go_on --no-record --n-head 3 --d-model 12 --ctx 9
+output 'a dry run shows the sizes of --init' '^n-head = 3$' go_on --dry-run --no-record
+output '--init permits the sizes that it has' 'finished after 2' go_on --no-record --n-head 3 --d-model 12 --ctx 9
 plain=$dir/plain/plain-00000001.safetensors
 "$train" "${data[@]}" "${model[@]}" --arch SM+LN+G --steps 1 --eval-every 0 \
     --no-record --name plain --checkpoint "$dir/plain" -q
@@ -152,13 +152,13 @@ regularised() {
         --no-record 2>&1
 }
 output 'regularisation may be added' '^EReg\(SM\+LN\+G\) finished' regularised
-output 'which is said' 'warning: .*h\.0\.attn\.theta' regularised
+output 'regularisation that is added is a warning' 'warning: .*h\.0\.attn\.theta' regularised
 exits 'another activation may not' 2 'its architecture is SM\+LN\+G, not SM\+LN\+R' \
     "$train" "${data[@]}" --init "$plain" --arch SM+LN+R --steps 1 --no-record
 exits 'a contradiction names the option' 2 'it has --d-model 12, not 24' \
     go_on --no-record --d-model 24
 exits 'no more positions than there are' 2 '--ctx 17: ' go_on --no-record --ctx 17
-exits '--resume and --init' 2 'exclude each other' go_on --no-record --resume "$saved"
+exits '--resume and --init exclude each other' 2 'exclude each other' go_on --no-record --resume "$saved"
 
 # --- trouble
 bad() { # NAME CODE REGEX WORD...

@@ -134,7 +134,7 @@ static void test_settings__a_wrong_line_is_named(void **state)
     assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
 }
 
-static void test_settings__what_train_needs_is_asked_for(void **state)
+static void test_settings__what_train_lacks_is_reported(void **state)
 {
     (void)state;
     es_settings s;
@@ -278,7 +278,7 @@ int main(void)
         cmocka_unit_test(test_settings__a_text_that_is_too_long_is_refused),
         cmocka_unit_test(test_settings__later_options_override),
         cmocka_unit_test(test_settings__a_wrong_line_is_named),
-        cmocka_unit_test(test_settings__what_train_needs_is_asked_for),
+        cmocka_unit_test(test_settings__what_train_lacks_is_reported),
         cmocka_unit_test(test_settings__json_holds_what_was_resolved),
         cmocka_unit_test(test_settings__json_of_a_run_names_the_job_of_slurm),
         cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),

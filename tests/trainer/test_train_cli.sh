@@ -28,25 +28,25 @@ differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
 check 'other numbers with another seed' differ "$dir/recorded" "$dir/result"
 quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
 check '--quiet says nothing' quiet
-output 'train is the verb meant' 'finished' \
+output 'train as a verb trains' 'finished' \
     "$train" train "${small[@]}" --steps 2 --no-record
-output '--help' 'usage: entropy-train .*--arch' "$train" --help
-output '--help of a verb' 'usage: entropy-train bench' "$train" bench --help
+output '--help prints the options' 'usage: entropy-train .*--arch' "$train" --help
+output 'VERB --help prints the help of the verb' 'usage: entropy-train bench' "$train" bench --help
 output '--help lists the verbs' '^  probe +record the heads' "$train" --help
-output 'help VERB' 'usage: entropy-train probe' "$train" help probe
-output '--version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
+output 'help VERB prints the help of the verb' 'usage: entropy-train probe' "$train" help probe
+output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
 printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
-output 'a configuration file, and options over it' \
+output 'options override a configuration file' \
     '^SM\+R finished after 4 steps' \
     "$train" "${small[@]}" --config "$dir/a.conf" --steps 4 --no-record
 output '--dry-run prints what would be trained' '^arch = SM\+R$' \
     "$train" --config "$dir/a.conf" --dry-run
-output 'with the vocabulary of the data' '^vocab = 256$' \
+output '--dry-run prints the vocabulary of the data' '^vocab = 256$' \
     "$train" "${small[@]}" --dry-run -o "$dir/dry.db"
-check 'and makes no run file' [ ! -e "$dir/dry.db" ]
-exits 'but checks all that training would' 2 'ScFuFFNi3' \
+check '--dry-run makes no run file' [ ! -e "$dir/dry.db" ]
+exits '--dry-run checks what training would' 2 'ScFuFFNi3' \
     "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
-exits 'the data too' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
+exits '--dry-run checks the data' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 left_nothing() {
@@ -72,7 +72,7 @@ says_nan() {
     nan -o "$dir/again.db" >"$dir/result" 2>/dev/null
     grep -qE '^SM failed after [0-9]+ steps, loss (nan|inf)' "$dir/result"
 }
-check 'and is printed without a sign' says_nan
+check 'a NaN is printed without a sign' says_nan
 under_way() { # waits until the trainer that writes "messages" is at work
     for _ in $(seq 1000); do
         grep -q '^step 3/' "$dir/messages" && break
@@ -91,16 +91,16 @@ interrupt() { # SIGNAL: exit code
 interrupt INT
 code=$?
 check 'SIGINT ends with 130' [ $code = 130 ]
-check 'and says how far it came' grep -q 'stopped after [0-9]* steps' "$dir/result"
+check 'an interrupted training says how far it came' grep -q 'stopped after [0-9]* steps' "$dir/result"
 interrupt TERM
 code=$?
 check 'SIGTERM ends with 143' [ $code = 143 ]
 : >"$dir/messages"
-"$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/asked.db" \
+"$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/stop.db" \
     >"$dir/result" 2>"$dir/messages" &
 pid=$!
 under_way
-echo 'enough' >"$dir/asked.db.stop"
+echo 'enough' >"$dir/stop.db.stop"
 for _ in $(seq 200); do
     kill -0 $pid 2>/dev/null || break
     sleep 0.05
@@ -109,11 +109,11 @@ kill -9 $pid 2>/dev/null # only if it did not listen
 wait $pid
 code=$?
 check 'a request to stop ends the run in good order' [ $code = 0 ]
-check 'and it is said' grep -q 'stopped after' "$dir/result"
+check 'a training that was stopped says so' grep -q 'stopped after' "$dir/result"
 status_of() { "$BUILD/entropy-scan" "$1" --json | grep -o '"status": *"[a-z]*"' | tr -d ' "' | cut -d: -f2; }
 if [ -x "$BUILD/entropy-scan" ]; then
     check 'runs are closed as finished, failed, stopped' test \
-        "$(for run in run nan INT TERM asked; do status_of "$dir/$run.db"; done | xargs)" \
+        "$(for run in run nan INT TERM stop; do status_of "$dir/$run.db"; done | xargs)" \
         = 'finished failed stopped stopped stopped'
 else
     skip 'runs are closed as finished, failed, stopped' 'no entropy-scan'
@@ -142,12 +142,12 @@ wait $pid
 code=$?
 check 'a killed recorder does not stop the training' \
     grep -q 'finished after 8000 steps' "$dir/killed"
-check 'it is reported by the exit code' [ $code = 3 ]
-check 'by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
-check 'and by what was lost' \
+check 'a killed recorder is reported by exit code 3' [ $code = 3 ]
+check 'a killed recorder is reported by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
+check 'a killed recorder is reported by the frames lost' \
     grep -qE 'recording was not complete: .*[0-9]+ frames' "$dir/messages"
 "$train" "${long[@]}" --no-record >"$dir/result" 2>/dev/null
-check 'it changes no number' same "$dir/killed" "$dir/result"
+check 'a killed recorder changes no number' same "$dir/killed" "$dir/result"
 
 # --- bad input
 args=("${small[@]}" --steps 2)
