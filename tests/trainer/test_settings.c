@@ -54,28 +54,20 @@ static void test_settings__every_kind_is_read(void **state)
 
 static void test_settings__wrong_values_name_the_option(void **state)
 {
-    (void)state;
+    static char *const cases[][3] = {
+        {"--n-layer", "0", "0"},        {"--n-layer", "3.5", "3.5"},
+        {"--lr", "-1", "-1"},           {"--lr", "nan", "nan"},
+        {"--beta2", "1", "between"},    {"--bias", "some", "all, qk, none"},
+        {"--arch", "SM+XX", "XX"},      {"--arch", "PSM(3)", "3"},
+        {"--data", "", "bytes"},        {"file", "x", "no argument"},
+        {"--n-layr", "3", "--n-layer"},
+    };
     es_settings s;
-    assert_int_equal(PARSE(&s, "--n-layer", "0"), ES_EUSAGE);
-    assert_said("--n-layer", "0");
-    assert_int_equal(PARSE(&s, "--n-layer", "3.5"), ES_EUSAGE);
-    assert_said("--n-layer", "3.5");
-    assert_int_equal(PARSE(&s, "--lr", "-1"), ES_EUSAGE);
-    assert_said("--lr", "-1");
-    assert_int_equal(PARSE(&s, "--lr", "nan"), ES_EUSAGE);
-    assert_said("--lr", "nan");
-    assert_int_equal(PARSE(&s, "--beta2", "1"), ES_EUSAGE);
-    assert_int_equal(PARSE(&s, "--bias", "some"), ES_EUSAGE);
-    assert_said("--bias", "all, qk, none");
-    assert_int_equal(PARSE(&s, "--arch", "SM+XX"), ES_EUSAGE);
-    assert_said("--arch", "XX");
-    assert_int_equal(PARSE(&s, "--arch", "PSM(3)"), ES_EUSAGE);
-    assert_said("--arch", "3");
-    assert_int_equal(PARSE(&s, "--data", ""), ES_EUSAGE);
-    assert_int_equal(PARSE(&s, "file"), ES_EUSAGE);
-    assert_said("file", "no argument");
-    assert_int_equal(PARSE(&s, "--n-layr", "3"), ES_EUSAGE);
-    assert_said("--n-layr", "--n-layer");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(PARSE(&s, cases[i][0], cases[i][1]), ES_EUSAGE);
+        assert_said(cases[i][0], cases[i][2]);
+    }
 }
 
 static void test_settings__a_text_that_is_too_long_is_refused(void **state)
@@ -107,6 +99,27 @@ static void test_settings__later_options_override(void **state)
     assert_true(s.train.lr == 1e-2);
 }
 
+/** Other readers of such files join, cut or end these. */
+static void test_settings__a_line_is_read_as_it_stands(void **state)
+{
+    (void)state;
+    char text[512], path[301] = "";
+    es_settings s;
+    memset(path, 'p', sizeof path - 1);
+    snprintf(text, sizeof text,
+             "n-layer = 5\n  n-head = 3\nname = a ;b\n"
+             "data = %s\n",
+             path);
+    config(text);
+    assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_OK);
+    assert_int_equal(s.model.n_layer, 5);
+    assert_int_equal(s.model.n_head, 3);
+    assert_string_equal(s.name, "a ;b");
+    assert_string_equal(s.data, path);
+    config("lr: 3\n");
+    assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
+}
+
 static void test_settings__a_wrong_line_is_named(void **state)
 {
     (void)state;
@@ -136,23 +149,26 @@ static void test_settings__a_wrong_line_is_named(void **state)
 
 static void test_settings__what_train_lacks_is_reported(void **state)
 {
-    (void)state;
+    static const struct {
+        char *words[6];
+        const char *one, *other; /* of the message; NULL: nothing is lacking */
+    } cases[] = {
+        {{"", "-o", "run.db"}, "--data", "entropy-corpus"},
+        {{"", "--data", "x.tok"}, "--out", "--no-record"},
+        {{"", "--data", "x", "--no-record", "-oy"}, "--no-record", "exclude"},
+        {{"", "--data", "x.tok", "--no-record"}, NULL, NULL},
+        {{"", "--dry-run"}, NULL, NULL},
+        {{"", "--dry-run", "--no-record", "-oy"}, "--no-record", "exclude"},
+    };
     es_settings s;
-    assert_int_equal(PARSE(&s, "-o", "run.db"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
-    assert_said("--data", "entropy-corpus");
-    assert_int_equal(PARSE(&s, "--data", "x.tok"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
-    assert_said("--out", "--no-record");
-    assert_int_equal(PARSE(&s, "--data", "x", "--no-record", "-o", "y"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
-    assert_said("--no-record", "exclude");
-    assert_int_equal(PARSE(&s, "--data", "x.tok", "--no-record"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_OK);
-    assert_int_equal(PARSE(&s, "--dry-run"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_OK);
-    assert_int_equal(PARSE(&s, "--dry-run", "--no-record", "-o", "y"), ES_OK);
-    assert_int_equal(es_settings_check(&s), ES_EUSAGE);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(parse(&s, (char **)cases[i].words), ES_OK);
+        assert_int_equal(es_settings_check(&s),
+                         cases[i].one ? ES_EUSAGE : ES_OK);
+        if (cases[i].one)
+            assert_said(cases[i].one, cases[i].other);
+    }
 }
 
 static void test_settings__json_holds_what_was_resolved(void **state)
@@ -277,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_settings__wrong_values_name_the_option),
         cmocka_unit_test(test_settings__a_text_that_is_too_long_is_refused),
         cmocka_unit_test(test_settings__later_options_override),
+        cmocka_unit_test(test_settings__a_line_is_read_as_it_stands),
         cmocka_unit_test(test_settings__a_wrong_line_is_named),
         cmocka_unit_test(test_settings__what_train_lacks_is_reported),
         cmocka_unit_test(test_settings__json_holds_what_was_resolved),

@@ -102,19 +102,19 @@ static void assert_entropies(const char *name, char *ctx)
     es_verify_case_free(&it);
 }
 
-static void test_start__a_probe_of_gpt2(void **state)
+static void test_start__gpt2_has_the_reference_entropies(void **state)
 {
     (void)state;
     assert_entropies("g02_sm_ln_gt", "13");
 }
 
-static void test_start__a_probe_of_neox(void **state)
+static void test_start__neox_has_the_reference_entropies(void **state)
 {
     (void)state;
     assert_entropies("p01_sm_ln_g", "5");
 }
 
-static void test_start__settings_are_the_file_s(void **state)
+static void test_start__settings_come_from_the_file(void **state)
 {
     (void)state;
     es_verify_case it = write_case("g02_sm_ln_gt");
@@ -145,7 +145,7 @@ static void test_start__settings_are_the_file_s(void **state)
     es_verify_case_free(&it);
 }
 
-static void test_start__rotary_context(void **state)
+static void test_start__a_rotary_model_takes_any_context(void **state)
 {
     (void)state;
     es_verify_case it = write_case("p01_sm_ln_g");
@@ -165,7 +165,7 @@ static void test_start__rotary_context(void **state)
 }
 
 /* What was taken from one file does not bind the next. */
-static void test_start__another_file(void **state)
+static void test_start__another_file_determines_anew(void **state)
 {
     (void)state;
     es_verify_case first = write_case("g02_sm_ln_gt");
@@ -205,11 +205,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start__a_probe_of_gpt2),
-        cmocka_unit_test(test_start__a_probe_of_neox),
-        cmocka_unit_test(test_start__settings_are_the_file_s),
-        cmocka_unit_test(test_start__rotary_context),
-        cmocka_unit_test(test_start__another_file),
+        cmocka_unit_test(test_start__gpt2_has_the_reference_entropies),
+        cmocka_unit_test(test_start__neox_has_the_reference_entropies),
+        cmocka_unit_test(test_start__settings_come_from_the_file),
+        cmocka_unit_test(test_start__a_rotary_model_takes_any_context),
+        cmocka_unit_test(test_start__another_file_determines_anew),
     };
     return cmocka_run_group_tests_name("start", tests, set_up, tear_down);
 }
