@@ -38,7 +38,7 @@ const Chart = (() => {
     /* --- drawing ---------------------------------------------------------*/
 
     // A few huge values would press all others flat: then the axis is
-    // logarithmic unasked, if no value is lost by it.
+    // logarithmic by itself, if no value is lost by it.
     function isExtreme(lines) {
         const ys = lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y));
@@ -111,7 +111,7 @@ const Chart = (() => {
         });
     }
 
-    // Whole steps, with room for each label.
+    // Whole steps, each label with its space.
     function xTicks(c) {
         return c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
             .filter((t) => Number.isInteger(t));

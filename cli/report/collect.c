@@ -1,3 +1,5 @@
+/* What the page will show: summaries and series of the runs, and the share of
+   the page that each series gets. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -16,7 +18,7 @@ static void free_run(es_report_run *run)
     free(run->series);
 }
 
-void es_report_free(es_report *report)
+void es_report_free(es_report_data *report)
 {
     for (size_t i = 0; i < report->n_runs; i++)
         free_run(&report->runs[i]);
@@ -28,25 +30,20 @@ static es_status add_series(es_report_run *to, es_reader *reader,
 {
     int64_t n_samples;
     es_status status = es_reader_count(reader, series, &n_samples);
-    if (status != ES_OK || n_samples == 0)
+    if (status < 0 || n_samples == 0 ||
+        (status = es_grow(&to->series, to->n_series + 1, sizeof *to->series,
+                          "a series")) < 0)
         return status;
-    es_report_series *grown =
-        es_resize(to->series, to->n_series + 1, sizeof *grown);
-    if (!grown)
-        return es_fail(ES_ENOMEM, "out of memory for a series");
-    to->series = grown;
-    size_t n_rows =
+    const size_t n_rows =
         series->shape == ES_SHAPE_RUN ? 1 : (size_t)to->summary->n_layer;
-    es_report_series *s = &grown[to->n_series++];
+    es_report_series *s = &to->series[to->n_series++];
     *s = (es_report_series){.series = *series,
-                            .name = strdup(series->name),
-                            .unit = strdup(series->unit),
                             .n_rows = n_rows,
                             .n_columns = series->n_values / n_rows,
                             .n_samples = (size_t)n_samples};
-    return s->name && s->unit
-               ? ES_OK
-               : es_fail(ES_ENOMEM, "out of memory for a series");
+    if ((status = es_copy_text(&s->name, series->name)) < 0)
+        return status;
+    return es_copy_text(&s->unit, series->unit);
 }
 
 /* Of values for each head or layer the phase of the summary, or the other
@@ -62,15 +59,14 @@ static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
                          : first == ES_PHASE_TRAIN ? ES_PHASE_EVAL
                                                    : ES_PHASE_TRAIN;
         es_status status = es_reader_find(reader, run, name, phase, &series);
-        if (status == ES_ENOTFOUND)
+        if (status == ES_ENOTFOUND ||
+            (status == ES_OK && series.last_step == ES_UNKNOWN))
             continue;
-        if (status == ES_OK && series.last_step == ES_UNKNOWN)
-            continue;
-        if (status == ES_OK && *n_found && series.shape != ES_SHAPE_RUN)
+        if (status < 0)
+            return status;
+        if (*n_found && series.shape != ES_SHAPE_RUN)
             break;
-        if (status == ES_OK)
-            status = add_series(to, reader, &series);
-        if (status != ES_OK)
+        if ((status = add_series(to, reader, &series)) < 0)
             return status;
         ++*n_found;
     }
@@ -81,14 +77,17 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
                           es_reader *reader, size_t run,
                           const es_report_options *options)
 {
-    es_status status =
-        es_summary_load(&to->summary, reader, run, &options->summary);
-    for (size_t i = 0; status == ES_OK && i < options->n_names; i++) {
+    es_status status;
+    if ((status =
+             es_summary_load(&to->summary, reader, run, &options->summary)) < 0)
+        return status;
+    for (size_t i = 0; i < options->n_names; i++) {
         size_t n_found = 0;
         es_series series;
-        status = add_name(to, &n_found, reader, run, options->names[i],
-                          options->summary.phase);
-        if (status != ES_OK || n_found || !options->named)
+        if ((status = add_name(to, &n_found, reader, run, options->names[i],
+                               options->summary.phase)) < 0)
+            return status;
+        if (n_found || !options->named)
             continue;
         ++*n_absent;
         /* its message names the series there are */
@@ -96,34 +95,31 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
                            &series) != ES_OK)
             es_print_note("%s", es_message());
     }
-    return status;
+    return ES_OK;
 }
 
-es_status es_report_add(es_report *report, size_t *n_absent, es_reader *reader,
-                        size_t run, const es_report_options *options)
+es_status es_report_add(es_report_data *report, size_t *n_absent,
+                        es_reader *reader, size_t run,
+                        const es_report_options *options)
 {
     es_report_run one = {0};
-    es_report_run *grown =
-        es_resize(report->runs, report->n_runs + 1, sizeof *grown);
-    if (!grown)
-        return es_fail(ES_ENOMEM, "out of memory for %zu runs",
-                       report->n_runs + 1);
-    report->runs = grown;
-    es_status status = read_run(&one, n_absent, reader, run, options);
-    if (status != ES_OK) {
+    es_status status;
+    if ((status = es_grow(&report->runs, report->n_runs + 1,
+                          sizeof *report->runs, "runs")) < 0 ||
+        (status = read_run(&one, n_absent, reader, run, options)) < 0) {
         free_run(&one);
         return status;
     }
     report->observed = report->n_runs == 0
                            ? one.summary->peak
                            : es_peak_of(report->observed, one.summary->peak);
-    grown[report->n_runs++] = one;
+    report->runs[report->n_runs++] = one;
     return ES_OK;
 }
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Numbers of a series written whole: a step takes about as much room. */
+/* Numbers of a series written whole: a step takes about as much space. */
 static size_t whole(const es_report_series *series)
 {
     size_t n;
@@ -133,7 +129,7 @@ static size_t whole(const es_report_series *series)
 
 /* Gives their share to the open series that need no more than `share`, or,
    with `all`, to every one. Returns how many are open. */
-static size_t give(es_report *report, size_t *left, size_t share, bool all)
+static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
 {
     size_t n_open = 0;
     for (size_t i = 0; i < report->n_runs; i++)
@@ -151,7 +147,7 @@ static size_t give(es_report *report, size_t *left, size_t share, bool all)
     return n_open;
 }
 
-void es_report_allot(es_report *report, size_t n_values)
+void es_report_allot(es_report_data *report, size_t n_values)
 {
     size_t left = n_values, before;
     size_t n_open = give(report, &left, 0, false);

@@ -3,7 +3,7 @@
 // The charts: layers of every run, and the values of runs, as the loss.
 const Curves = (() => {
     const box = Dom.byId('curves'), values = Dom.byId('values');
-    // After Okabe and Ito: told apart by everyone, on either background.
+    // After Okabe and Ito: everyone can distinguish them, on either background.
     const HUES = {
         light: ['#0072b2', '#d55e00', '#009e73', '#b8558b', '#b57a00',
                 '#2b8fc4'],

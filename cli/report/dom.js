@@ -25,7 +25,7 @@ const Dom = (() => {
 
     const count = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`;
 
-    // 12, 1.5K, 30K: where an axis has little room.
+    // 12, 1.5K, 30K: where an axis has little space.
     function thousands(x) {
         const a = Math.abs(x);
         const [by, unit] = a >= 1e9 ? [1e9, 'G'] : a >= 1e6 ? [1e6, 'M']
@@ -33,10 +33,10 @@ const Dom = (() => {
         return Values.short(x / by) + unit;
     }
 
-    // How many of `n` labels to skip so that each has `room` of `size`.
-    function every(n, size, room) {
+    // How many of `n` labels to skip so that each has `space` of `size`.
+    function every(n, size, space) {
         let stride = 1;
-        while (stride * size / n < room && stride < n)
+        while (stride * size / n < space && stride < n)
             stride *= 2;
         return stride;
     }
@@ -44,10 +44,10 @@ const Dom = (() => {
     // The width of each of n panels in a box: rows of equal length, each panel
     // `least` pixels wide where the box is.
     function panelWidth(box, n, least) {
-        const room = box.clientWidth, gap = 24;
-        const fit = Math.max(1, Math.floor((room + gap) / (least + gap)));
+        const whole = box.clientWidth, gap = 24;
+        const fit = Math.max(1, Math.floor((whole + gap) / (least + gap)));
         const across = Math.ceil(n / Math.ceil(n / fit));
-        const width = Math.floor((room - (across - 1) * gap) / across);
+        const width = Math.floor((whole - (across - 1) * gap) / across);
         box.style.setProperty('--panel', width + 'px');
         return width;
     }

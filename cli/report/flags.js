@@ -2,7 +2,7 @@
 
 // Every episode of every flag: from when to when, where, how bad.
 const Flags = (() => {
-    const FIRST = 12; // shown before more are asked for
+    const FIRST = 12; // shown at first
 
     // [0,1,2,9] -> "0–2, 9"
     function ranges(numbers) {

@@ -12,13 +12,13 @@ const Heatmaps = (() => {
     const place = (p, i) => ({row: Math.floor(i / p.series.columns),
                               column: i % p.series.columns});
 
-    function sayPlace(p, i) {
+    function placeText(p, i) {
         const {row, column} = place(p, i);
         return p.series.columns > 1 ? `layer ${row}, head ${column}`
                                     : `layer ${row}`;
     }
 
-    function sayValue(p, i) {
+    function valueText(p, i) {
         const {values, unit, size} = p.series, k = p.sample * size + i;
         if (Values.isMissing(values, k))
             return 'missing';
@@ -27,9 +27,9 @@ const Heatmaps = (() => {
                                                          : text;
     }
 
-    function tell(p, i, at) {
-        Tip.show([{text: sayPlace(p, i), strong: true},
-                  {text: sayValue(p, i), strong: true},
+    function showTip(p, i, at) {
+        Tip.show([{text: placeText(p, i), strong: true},
+                  {text: valueText(p, i), strong: true},
                   {text: `step ${p.series.labels[p.sample]}, ${p.run.title}`,
                    muted: true}], at);
     }
@@ -38,9 +38,9 @@ const Heatmaps = (() => {
 
     function layout(p, width) {
         const {rows, columns} = p.series;
-        const room = width - MARGIN.left - MARGIN.right;
-        const cell = Math.min(CELL.most, room / columns);
-        p.cell = {width: columns === 1 ? Math.min(room, 3 * CELL.most) : cell,
+        const space = width - MARGIN.left - MARGIN.right;
+        const cell = Math.min(CELL.most, space / columns);
+        p.cell = {width: columns === 1 ? Math.min(space, 3 * CELL.most) : cell,
                   height: Math.max(3, Math.min(cell, CELL.most, 720 / rows))};
         if (columns === 1)
             p.cell.height = Math.min(24, 720 / rows);
@@ -120,7 +120,7 @@ const Heatmaps = (() => {
     function point(p, i) {
         p.pointed = i;
         moveTo(p, p.cursor.classed('shown', true), i);
-        tell(p, i, p.at);
+        showTip(p, i, p.at);
     }
 
     function leave(p) {
@@ -198,7 +198,7 @@ const Heatmaps = (() => {
             .filter(([, series]) => series);
         if (!shown.length)
             return;
-        // some pixels for each head, where there is room
+        // some pixels for each head, where they fit
         const wanted = d3.max(shown, ([, s]) => s.columns) * 9 + 40;
         const width = Dom.panelWidth(box, shown.length, Math.max(
             270, Math.min(wanted, box.clientWidth)));
@@ -264,7 +264,7 @@ const Heatmaps = (() => {
                 `${series.rows} layers of ${series.columns} heads, ${label}`);
             drawCells(p);
             if (p.pointed !== null)
-                tell(p, p.pointed, p.at);
+                showTip(p, p.pointed, p.at);
         }
     }
 

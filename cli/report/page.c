@@ -1,3 +1,4 @@
+/* The parts of the page as page.S lays them out in the program. */
 #include "cli/report/page.h"
 
 #include <stdint.h>

@@ -28,7 +28,7 @@ typedef struct es_report_options {
     size_t n_inputs;
     char *names[ES_REPORT_NAMES]; /* (n_names) series, the summary's first */
     size_t n_names;
-    bool named; /* they were asked for: a run has to have them */
+    bool named; /* by --series: a run has to have them */
     es_summary_options summary;
     es_rules_file rules; /* of --rules; summary.rules points to it */
     const char *title;   /* NULL: the runs' */
@@ -50,29 +50,29 @@ typedef struct es_report_run {
     size_t n_series;
 } es_report_run;
 
-typedef struct es_report {
+typedef struct es_report_data {
     es_report_run *runs; /* (n_runs) */
     size_t n_runs;
     double observed; /* largest value of all runs at the step shown */
-} es_report;
+} es_report_data;
 
 /**
  * Reads what the page says of a run, but not its samples.
  *
- *   n_absent  counts series asked for that the run does not have; each is told
- *             of on standard error
+ *   n_absent  counts series of --series that the run does not have; each has a
+ *             line on standard error
  *
  * ES_OK; es_summary_load's errors: then the run is left out.
  */
-es_status es_report_add(es_report *report, size_t *n_absent, es_reader *reader,
-                        size_t run,
+es_status es_report_add(es_report_data *report, size_t *n_absent,
+                        es_reader *reader, size_t run,
                         const es_report_options *options) ES_MUST_USE;
 
 /** Gives each series its share of n_values numbers: all that it needs, or what
  *  the smaller ones leave, divided evenly. */
-void es_report_allot(es_report *report, size_t n_values);
+void es_report_allot(es_report_data *report, size_t n_values);
 
-void es_report_free(es_report *report);
+void es_report_free(es_report_data *report);
 
 /**
  * Fixes m of all runs and writes the page.
@@ -82,7 +82,7 @@ void es_report_free(es_report *report);
  * ES_OK; ES_EFORMAT, ES_EIO (an input is damaged, or changed meanwhile),
  * ES_ENOMEM. Memory: the page's samples of one series.
  */
-es_status es_report_write(FILE *out, es_report *report,
+es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options) ES_MUST_USE;
 
 /** The samples of one series: its JSON element's text. Returns as above. */

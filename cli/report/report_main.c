@@ -129,7 +129,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
 /* --- the runs -------------------------------------------------------------*/
 
 /* What fails is told of and counted; the others go on. */
-static void add_file(es_report *report, size_t *n_failed,
+static void add_file(es_report_data *report, size_t *n_failed,
                      const es_report_options *given, const char *path)
 {
     es_reader *reader = NULL;
@@ -148,7 +148,8 @@ static void add_file(es_report *report, size_t *n_failed,
     es_damage_close(reader);
 }
 
-static es_status write_page(es_report *report, const es_report_options *given)
+static es_status write_page(es_report_data *report,
+                            const es_report_options *given)
 {
     FILE *stream;
     es_output *output = NULL;
@@ -164,7 +165,7 @@ static es_status write_page(es_report *report, const es_report_options *given)
 
 static int make_report(const es_report_options *given)
 {
-    es_report report = {0};
+    es_report_data report = {0};
     size_t n_failed = 0;
     int code;
     for (size_t i = 0; i < given->n_inputs; i++)

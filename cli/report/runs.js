@@ -26,7 +26,7 @@ const Runs = (() => {
             .map(({flag}) => flag);
     }
 
-    // How early the heads told of a NaN.
+    // How long before a NaN its collapse could be alerted.
     function lead(run, flag) {
         const steps = run.summary.collapse_before_nan;
         return flag.kind === 'nan' && steps > 0
@@ -39,10 +39,12 @@ const Runs = (() => {
             class: 'chip ' + flag.severity}, flag.kind + ' ',
             Dom.element('small', {}, flag.severity + lead(run, flag))));
         const calm = run.summary.flags === null ? 'not judged'
+            : run.summary.flags_state === 'damaged' ? 'unknown (damaged)'
             : run.summary.ctx === null || run.summary.ctx === undefined
                 ? 'ok (no ctx)' : 'ok';
         return cell({class: 'chips'}, ...chips.length ? chips : [
-            Dom.element('span', {class: 'chip fine'}, calm)]);
+            Dom.element('span', {class: 'chip ' + (
+                run.summary.flags_state ? 'warning' : 'fine')}, calm)]);
     }
 
     const percent = (x) => x > 0 && x < 0.005 ? '<1%'
@@ -84,32 +86,38 @@ const Runs = (() => {
         return cell({}, button);
     }
 
-    const tellsArch = (run) => run.summary.arch &&
+    const showsArch = (run) => run.summary.arch &&
         run.summary.arch !== run.title;
 
-    function row(run) {
+    function name(run) {
         const s = run.summary;
         const where = s.path + (s.run > 1 ? `:${s.run}` : '');
-        return Dom.element('tr', {},
-            Dom.element('th', {scope: 'row', title: where}, run.title,
-                Dom.element('small', {class: 'muted'},
-                            tellsArch(run) ? s.arch
-                                : s.name !== run.title ? s.name : '')),
-            status(run), cell({class: 'number'}, String(s.n_layer) + ' × ' +
-                String(s.n_head)), number(s, 'ctx'), number(s, 'step'),
-            number(s, 'loss'), number(s, 'ppl'), number(s, 'eval_ppl'),
-            bands(run), cell({class: 'number'}, s.bands.heads
-                ? String(s.bands.nonfinite) : '–'), flags(run), download(run));
+        return Dom.element('th', {scope: 'row', title: where}, run.title,
+            Dom.element('small', {class: 'muted'}, showsArch(run) ? s.arch
+                : s.name !== run.title ? s.name : ''));
     }
 
-    function head() {
-        const titles = [['run'], ['status'], ['L × H', 1], ['ctx', 1],
-                        ['step', 1], ['loss', 1], ['ppl', 1], ['eval ppl', 1],
-                        ['heads by quarter of m'], ['NaN', 1], ['flags'], ['']];
-        return Dom.element('thead', {}, Dom.element('tr', {}, ...titles.map(
-            ([text, right]) => Dom.element('th', {
-                scope: 'col', class: right ? 'number' : null}, text))));
-    }
+    const size = ({summary: s}) =>
+        cell({class: 'number'}, `${s.n_layer} × ${s.n_head}`);
+    const nonfinite = ({summary: {bands: b}}) =>
+        cell({class: 'number'}, b.heads ? String(b.nonfinite) : '–');
+    const member = (key) => (run) => number(run.summary, key);
+
+    // [title, cell of a run, whether it is a number]
+    const COLUMNS = [
+        ['run', name], ['status', status], ['L × H', size, true],
+        ['ctx', member('ctx'), true], ['step', member('step'), true],
+        ['loss', member('loss'), true], ['ppl', member('ppl'), true],
+        ['eval ppl', member('eval_ppl'), true],
+        ['heads by quarter of m', bands], ['NaN', nonfinite, true],
+        ['flags', flags], ['', download]];
+
+    const row = (run) =>
+        Dom.element('tr', {}, ...COLUMNS.map(([, make]) => make(run)));
+
+    const head = () => Dom.element('thead', {}, Dom.element('tr', {},
+        ...COLUMNS.map(([title, , right]) => Dom.element('th', {
+            scope: 'col', class: right ? 'number' : null}, title))));
 
     function note() {
         const {policy, value} = Data.summary.max;

@@ -1,3 +1,5 @@
+/* The samples of a series in the page: thinned to its share, beside curves of
+   the means of all samples where some are left out. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -52,57 +54,49 @@ static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
 static es_status put_curve(es_json_writer *json, const es_trace *trace,
                            size_t n_lines)
 {
-    size_t n = es_trace_n_points(trace);
-    int64_t *steps = es_resize(NULL, n, sizeof *steps);
-    float *values = es_resize(NULL, n * n_lines, sizeof *values);
-    if (steps && values) {
-        es_trace_steps(trace, steps);
-        for (size_t i = 0; i < n_lines; i++)
-            es_trace_line(trace, i, values + i * n);
-        es_json_write_object(json, "curve");
-        put_numbers(json, steps, n, values, n * n_lines);
-        es_json_write_end(json, "}");
-    }
+    const size_t n = es_trace_n_points(trace);
+    int64_t *steps = NULL;
+    float *values = NULL;
+    es_status status;
+    if ((status = es_alloc(&steps, n, sizeof *steps, "curves")) < 0 ||
+        (status = es_alloc(&values, n, n_lines * sizeof *values, "curves")) < 0)
+        goto done;
+    es_trace_steps(trace, steps);
+    for (size_t i = 0; i < n_lines; i++)
+        es_trace_line(trace, i, values + i * n);
+    es_json_write_object(json, "curve");
+    put_numbers(json, steps, n, values, n * n_lines);
+    es_json_write_end(json, "}");
+done:
     free(steps);
     free(values);
-    return steps && values ? ES_OK
-                           : es_fail(ES_ENOMEM, "out of memory for curves");
+    return status;
 }
 
 /* --- what is read ---------------------------------------------------------*/
 
 /* What one pass over the samples fills. */
-typedef struct taking {
+typedef struct passing {
     es_thin *thin;
     es_trace *trace; /* NULL: the samples themselves say all */
     float *means;    /* (n_rows) */
-} taking;
-
-static void finish(taking *t)
-{
-    es_thin_free(t->thin);
-    es_trace_free(t->trace);
-    free(t->means);
-}
+} passing;
 
 /* Three quarters of a share are samples, the rest curves; all of it samples
    where these are whole, or are the curve: one value a step. */
-static es_status start(taking *t, const es_report_series *s)
+static es_status start(passing *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;
-    size_t room = s->share / (n_values + 1);
-    bool curves = room < s->n_samples && n_values > 1;
+    size_t capacity = s->share / (n_values + 1);
+    const bool curves = capacity < s->n_samples && n_values > 1;
     if (curves)
-        room = s->share / 4 * 3 / (n_values + 1);
-    es_status status = es_thin_new(&t->thin, n_values, s->n_samples, room);
-    if (status == ES_OK && curves) {
-        status = es_trace_new_within(&t->trace, s->n_rows,
-                                     s->share / 4 / 3 / (s->n_rows + 1));
-        t->means = es_resize(NULL, s->n_rows, sizeof *t->means);
-        if (status == ES_OK && !t->means)
-            status = es_fail(ES_ENOMEM, "out of memory for curves");
-    }
-    return status;
+        capacity = s->share / 4 * 3 / (n_values + 1);
+    es_status status = es_thin_new(&t->thin, n_values, s->n_samples, capacity);
+    if (status < 0 || !curves ||
+        (status = es_trace_new_within(&t->trace, s->n_rows,
+                                      s->share / 4 / 3 / (s->n_rows + 1))) < 0)
+        return status;
+    return es_alloc(&t->means, s->n_rows, sizeof *t->means, "curves");
 }
 
 /* Mean of the finite heads of a layer; missing if all of them are. */
@@ -117,8 +111,8 @@ static float mean_of(const float *heads, size_t n)
     return row.missing == n ? es_missing() : NAN;
 }
 
-static void take(taking *t, const es_report_series *s, int64_t step,
-                 const float *values)
+static void add_sample(passing *t, const es_report_series *s, int64_t step,
+                       const float *values)
 {
     es_thin_push(t->thin, step, values);
     if (!t->trace)
@@ -128,25 +122,25 @@ static void take(taking *t, const es_report_series *s, int64_t step,
     es_trace_push(t->trace, step, t->means);
 }
 
-static es_status read_samples(taking *t, es_reader *reader, size_t run,
+static es_status read_samples(passing *t, es_reader *reader, size_t run,
                               const es_report_series *s)
 {
     es_series now;
     es_cursor *cursor = NULL;
     int64_t step;
     const float *values;
-    es_status status =
-        es_reader_find(reader, run, s->name, s->series.phase, &now);
-    if (status == ES_OK &&
-        (now.n_values != s->series.n_values || now.shape != s->series.shape))
-        status = es_fail(ES_EIO, "%s: changed while it was read",
-                         es_reader_path(reader));
-    if (status == ES_OK)
-        status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
-                                s->series.last_step);
-    while (status == ES_OK &&
-           (status = es_cursor_next(cursor, &step, &values)) == ES_OK)
-        take(t, s, step, values);
+    es_status status;
+    if ((status = es_reader_find(reader, run, s->name, s->series.phase, &now)) <
+        0)
+        return status;
+    if (now.n_values != s->series.n_values || now.shape != s->series.shape)
+        return es_fail(ES_EIO, "%s: changed while it was read",
+                       es_reader_path(reader));
+    if ((status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
+                                 s->series.last_step)) < 0)
+        return status;
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+        add_sample(t, s, step, values);
     es_cursor_close(cursor);
     es_thin_finish(t->thin);
     return status == ES_DONE ? ES_OK : status;
@@ -155,17 +149,19 @@ static es_status read_samples(taking *t, es_reader *reader, size_t run,
 es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run, const es_report_series *s)
 {
-    taking t = {0};
-    es_status status = start(&t, s);
-    if (status == ES_OK)
-        status = read_samples(&t, reader, run, s);
-    if (status == ES_OK) {
-        size_t n = es_thin_n(t.thin);
-        put_numbers(json, es_thin_steps(t.thin), n, es_thin_values(t.thin),
-                    n * s->series.n_values);
-        if (t.trace)
-            status = put_curve(json, t.trace, s->n_rows);
-    }
-    finish(&t);
+    passing t = {0};
+    es_status status;
+    if ((status = start(&t, s)) < 0 ||
+        (status = read_samples(&t, reader, run, s)) < 0)
+        goto done;
+    const size_t n = es_thin_n(t.thin);
+    put_numbers(json, es_thin_steps(t.thin), n, es_thin_values(t.thin),
+                n * s->series.n_values);
+    if (t.trace)
+        status = put_curve(json, t.trace, s->n_rows);
+done:
+    es_thin_free(t.thin);
+    es_trace_free(t.trace);
+    free(t.means);
     return status;
 }

@@ -41,12 +41,12 @@ const Steps = (() => {
 
     // Where flags begin: a tick on the track.
     function drawMarks() {
-        const THUMB = 16, room = slider.clientWidth - THUMB;
+        const THUMB = 16, track = slider.clientWidth - THUMB;
         const ticks = Data.runs.flatMap((run) => run.summary.flags || [])
             .filter((f) => f.severity !== 'info').slice(0, 200);
         const svg = d3.select(marks).attr('width', slider.clientWidth)
             .attr('height', 8);
-        const x = (flag) => THUMB / 2 + room *
+        const x = (flag) => THUMB / 2 + track *
             Math.min(steps.length - 1, d3.bisectLeft(steps, flag.onset)) /
             Math.max(1, steps.length - 1);
         const join = svg.selectAll('line').data(ticks);

@@ -1,3 +1,5 @@
+/* Thins a series to the samples that a page can hold, in one pass and constant
+   memory; what is kept is said in thin.h. */
 #include "cli/report/thin.h"
 
 #include "analyzer/base/checked.h"
@@ -13,42 +15,35 @@ typedef struct candidate {
 struct es_thin {
     size_t n_values, n_samples, n_groups, n_pushed;
     size_t n;       /* kept */
-    int64_t *steps; /* (room) */
-    float *values;  /* (room,n_values) */
+    int64_t *steps; /* (capacity) */
+    float *values;  /* (capacity,n_values) */
     size_t group;   /* that is open */
     size_t first;   /* index of its first among those kept */
     candidate low, high;
 };
 
-static es_status allocate(es_thin *thin, size_t room)
-{
-    size_t n;
-    thin->steps = es_resize(NULL, room, sizeof *thin->steps);
-    thin->low.values = es_resize(NULL, thin->n_values, sizeof(float));
-    thin->high.values = es_resize(NULL, thin->n_values, sizeof(float));
-    if (es_size_mul(&n, room, thin->n_values))
-        thin->values = es_resize(NULL, n, sizeof(float));
-    if (!thin->steps || !thin->low.values || !thin->high.values ||
-        !thin->values)
-        return es_fail(ES_ENOMEM, "out of memory for %zu samples of %zu values",
-                       room, thin->n_values);
-    return ES_OK;
-}
-
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
-                      size_t room)
+                      size_t capacity)
 {
-    es_thin *thin = calloc(1, sizeof *thin);
-    if (!thin)
-        return es_fail(ES_ENOMEM, "out of memory for a series");
-    if (room < ES_THIN_LEAST)
-        room = ES_THIN_LEAST;
+    es_thin *thin;
+    es_status status = es_alloc(&thin, 1, sizeof *thin, "a series");
+    if (status < 0)
+        return status;
+    if (capacity < ES_THIN_LEAST)
+        capacity = ES_THIN_LEAST;
+    const size_t n_kept = n_samples < capacity ? n_samples : capacity;
     thin->n_values = n_values;
     thin->n_samples = n_samples;
     /* the last sample is a group of its own */
-    thin->n_groups = n_samples <= room ? n_samples : (room - 1) / 3;
-    es_status status = allocate(thin, n_samples < room ? n_samples : room);
-    if (status != ES_OK) {
+    thin->n_groups = n_samples <= capacity ? n_samples : (capacity - 1) / 3;
+    if ((status = es_alloc(&thin->steps, n_kept, sizeof *thin->steps,
+                           "samples")) < 0 ||
+        (status = es_alloc(&thin->low.values, n_values, sizeof(float),
+                           "samples")) < 0 ||
+        (status = es_alloc(&thin->high.values, n_values, sizeof(float),
+                           "samples")) < 0 ||
+        (status = es_alloc(&thin->values, n_kept, n_values * sizeof(float),
+                           "samples")) < 0) {
         es_thin_free(thin);
         return status;
     }

@@ -2,7 +2,7 @@
  * A series thinned to a number of samples that a page can hold.
  *
  * What is kept is real samples, never means. A series that has no more than
- * `room` samples is kept whole. Of a longer one, consecutive samples are
+ * `capacity` samples is kept whole. Of a longer one, consecutive samples are
  * grouped, and of each group three are kept: the first, the one in which some
  * value lies furthest below that of the first, and the one in which some value
  * lies furthest above. A value that is NaN or infinite where the first is not
@@ -23,12 +23,12 @@ typedef struct es_thin es_thin;
 /**
  *   n_values   of a sample; at least 1
  *   n_samples  that will be pushed; those beyond are ignored
- *   room       samples to keep at most; taken as ES_THIN_LEAST if less
+ *   capacity       samples to keep at most; taken as ES_THIN_LEAST if less
  *
  * ES_OK or ES_ENOMEM.
  */
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
-                      size_t room) ES_MUST_USE;
+                      size_t capacity) ES_MUST_USE;
 
 void es_thin_free(es_thin *thin); /* NULL is fine */
 

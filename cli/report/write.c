@@ -1,3 +1,5 @@
+/* Writes the page: the skeleton (report.html) with its places filled: style and
+   script, what --json says of the runs, and their series. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -23,22 +25,23 @@ void es_report_json(FILE *out, const char *json, size_t n)
 
 /* --- what the page says of all runs ---------------------------------------*/
 
-static es_status write_json(FILE *out, const es_report *report,
+static es_status write_json(FILE *out, const es_report_data *report,
                             const es_report_options *options)
 {
     es_json json;
-    es_status status = ES_OK;
+    es_status status;
     es_json_begin(&json, out, &options->summary.max, report->observed);
-    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++)
-        status = es_json_run(&json, report->runs[i].summary);
-    if (status == ES_OK)
-        es_json_rules(&json, options->summary.rules);
+    for (size_t i = 0; i < report->n_runs; i++)
+        if ((status = es_json_run(&json, report->runs[i].summary)) < 0)
+            return status;
+    es_json_rules(&json, options->summary.rules);
     es_json_end(&json);
-    return status;
+    return ES_OK;
 }
 
 /* As --json prints it. To be freed. */
-static es_status print_summary(char **text, size_t *n, const es_report *report,
+static es_status print_summary(char **text, size_t *n,
+                               const es_report_data *report,
                                const es_report_options *options)
 {
     *text = NULL;
@@ -63,11 +66,10 @@ static void put_colours(es_json_writer *json)
     fputc('"', json->stream);
 }
 
-static const char *title_of_run(const es_report *report, size_t run)
+static const char *title_of_run(const es_report_data *report, size_t run)
 {
-    const es_run_summary **all =
-        es_resize(NULL, report->n_runs, sizeof(es_run_summary *));
-    if (!all)
+    const es_run_summary **all;
+    if (es_alloc(&all, report->n_runs, sizeof *all, "titles") < 0)
         return report->runs[run].summary->name;
     for (size_t i = 0; i < report->n_runs; i++)
         all[i] = report->runs[i].summary;
@@ -76,7 +78,7 @@ static const char *title_of_run(const es_report *report, size_t run)
     return title;
 }
 
-static const char *title_of(const es_report *report,
+static const char *title_of(const es_report_data *report,
                             const es_report_options *options)
 {
     if (options->title)
@@ -85,7 +87,7 @@ static const char *title_of(const es_report *report,
 }
 
 /* {"title","program","titles":[..],"colours":"rrggbb.."} */
-static void put_about(FILE *out, const es_report *report,
+static void put_about(FILE *out, const es_report_data *report,
                       const es_report_options *options)
 {
     es_json_writer json = {.stream = out, .in_html = true};
@@ -105,8 +107,9 @@ static void put_about(FILE *out, const es_report *report,
 
 /* --- series ---------------------------------------------------------------*/
 
-static es_status put_series(FILE *out, es_reader *reader, size_t run,
-                            const es_report_run *of, const es_report_series *s)
+static es_status put_series(FILE *out, es_reader *reader,
+                            const es_report_run *shown, size_t run,
+                            const es_report_series *s)
 {
     es_json_writer json = {.stream = out, .in_html = true};
     fputs("\n<script type=\"application/json\" class=\"series\">", out);
@@ -120,13 +123,13 @@ static es_status put_series(FILE *out, es_reader *reader, size_t run,
     es_json_write_size(&json, "columns", s->n_columns);
     es_json_write_size(&json, "samples", s->n_samples);
     es_status status =
-        es_report_write_series(&json, reader, of->summary->number - 1, s);
+        es_report_write_series(&json, reader, shown->summary->number - 1, s);
     es_json_write_end(&json, "}");
     fputs("</script>", out);
     return status;
 }
 
-static es_status put_all_series(FILE *out, const es_report *report)
+static es_status put_all_series(FILE *out, const es_report_data *report)
 {
     es_status status = ES_OK;
     for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
@@ -134,7 +137,7 @@ static es_status put_all_series(FILE *out, const es_report *report)
         es_reader *reader = NULL;
         status = es_reader_open(&reader, run->summary->path);
         for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
-            status = put_series(out, reader, i, run, &run->series[k]);
+            status = put_series(out, reader, run, i, &run->series[k]);
         es_damage_close(reader);
     }
     return status;
@@ -145,7 +148,7 @@ static es_status put_all_series(FILE *out, const es_report *report)
 /* What is being written, and what fills its places. */
 typedef struct filling {
     FILE *out;
-    const es_report *report;
+    const es_report_data *report;
     const es_report_options *options;
     const char *summary; /* (n_summary) */
     size_t n_summary;
@@ -203,9 +206,9 @@ static es_status put_page(const filling *f)
     return status;
 }
 
-/* Numbers that the page has room for: a quarter of it at least, however much
+/* Numbers that the page can hold: a quarter of it at least, however much
    the flags and configurations take. 4 letters of base64 are 3 bytes. */
-static size_t room_of(size_t n_summary)
+static size_t capacity_of(size_t n_summary)
 {
     size_t taken = es_page_size() + n_summary + 4096;
     size_t left = taken < ES_REPORT_BYTES ? ES_REPORT_BYTES - taken : 0;
@@ -214,7 +217,7 @@ static size_t room_of(size_t n_summary)
     return left / 4 * 3 / sizeof(float);
 }
 
-es_status es_report_write(FILE *out, es_report *report,
+es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options)
 {
     char *summary = NULL;
@@ -224,7 +227,7 @@ es_status es_report_write(FILE *out, es_report *report,
     es_status status = print_summary(&summary, &f.n_summary, report, options);
     if (status == ES_OK) {
         f.summary = summary;
-        es_report_allot(report, room_of(f.n_summary));
+        es_report_allot(report, capacity_of(f.n_summary));
         status = put_page(&f);
     }
     free(summary);

@@ -99,7 +99,7 @@ static void put_flags(FILE *stream, const es_run_summary *summary)
         es_json_number(stream, "threshold", flag->threshold, "missing");
         fputs("}", stream);
     }
-    fputs("]", stream);
+    fputs(summary->end_damaged ? "],\"flags_state\":\"damaged\"" : "]", stream);
 }
 
 static es_status put_damage(FILE *stream, const es_run_summary *summary)

@@ -18,6 +18,8 @@
  * they were counted with; "reported" is the step of the sample that the flag
  * could first be alerted at (schema 1 called it "told"); "config" is the
  * resolved configuration that the run keeps.
+ * "flags_state":"damaged" follows flags where the newest samples of a judged
+ * series are damaged: that no other flag stands is then not known.
  * With --compare "comparison" follows the runs: cli/compare/compare.h.
  * Under rules of one's own "rules" follows the runs
  * (cli/alerts/rules/rules_file.h).

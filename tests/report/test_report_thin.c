@@ -198,7 +198,7 @@ static void allot(size_t *shares, const size_t *n_samples, size_t n,
 {
     es_report_series series[8] = {0};
     es_report_run run = {.series = series, .n_series = n};
-    es_report report = {.runs = &run, .n_runs = 1};
+    es_report_data report = {.runs = &run, .n_runs = 1};
     for (size_t i = 0; i < n; i++) {
         series[i].series.n_values = 9;
         series[i].n_samples = n_samples[i];

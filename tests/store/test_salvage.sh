@@ -76,6 +76,8 @@ for file in middle loss; do
     output "$file: a run that ends whole is ok" ' ok$' shows $file.db
 done
 output 'a run that ends damaged is not called ok' ' unknown \(damaged\)$' shows last.db
+output 'JSON says why the flags are not known' '"flags":\[\],"flags_state":"damaged"' \
+    "$scan" --salvage --json last.db
 same_text '--where flag=ok leaves it out' '' "$(shows --where flag=ok last.db)"
 output '--where flag=unknown finds it' ' unknown \(damaged\)$' shows --where flag=unknown last.db
 same_text 'the last step, damaged, is missing: no head has a band' \
