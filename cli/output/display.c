@@ -1,3 +1,5 @@
+/* Text for people: escaped, measured and shortened by the columns that its
+   characters take on a terminal. */
 #include "cli/output/display.h"
 
 #include "analyzer/base/checked.h"
@@ -10,11 +12,9 @@ char *es_display_escape(const char *text, es_escape kind)
 {
     const char *from = text ? text : "";
     size_t length = es_text_escape(NULL, 0, from, kind);
-    char *escaped = es_resize(NULL, length + 1, 1);
-    if (escaped)
+    char *escaped;
+    if (es_alloc(&escaped, length + 1, 1, "a name") == ES_OK)
         es_text_escape(escaped, length + 1, from, kind);
-    else
-        (void)es_fail(ES_ENOMEM, "out of memory for a name");
     return escaped;
 }
 

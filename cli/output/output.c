@@ -1,5 +1,8 @@
+/* Outputs of the program: whole or not at all, whatever ends the process; and
+   what may stand where one is to be written. */
 #include "cli/output/output.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/runs/tree.h"
 #include "store/outfile.h"
 #include "store/reader.h"
@@ -45,8 +48,7 @@ static void remove_and_end(int number)
         "entropy-scan: another program truncated a file that was being used "
         "(the -shm beside a run file): nothing more was written: try again\n";
     (void)number;
-    for (int i = 0; is_open && i < N_ENDINGS; i++)
-        unlink(temporaries[i]);
+    remove_temporaries(0);
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(es_exit_code(ES_EIO));
 }
@@ -88,26 +90,18 @@ static void hold_signals(sigset_t *before)
     sigprocmask(SIG_BLOCK, &fatal, before);
 }
 
-static void let_signals(const sigset_t *before)
-{
-    sigprocmask(SIG_SETMASK, before, NULL);
-}
-
 static es_status open_held(es_output **out, FILE **stream, const char *path)
 {
-    es_output *output = calloc(1, sizeof *output);
-    char *copy = strdup(path);
-    es_status status = ES_OK;
-    if (!output || !copy)
-        status = es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (status == ES_OK)
-        status = es_outfile_open(&output->file, stream, path);
-    if (status != ES_OK) {
+    es_output *output;
+    es_status status = es_alloc(&output, 1, sizeof *output, "an output");
+    if (status < 0)
+        return status;
+    if ((status = es_copy_text(&output->path, path)) < 0 ||
+        (status = es_outfile_open(&output->file, stream, path)) < 0) {
+        free(output->path);
         free(output);
-        free(copy);
         return status;
     }
-    output->path = copy;
     watch(es_outfile_temporary(output->file));
     *out = output;
     return ES_OK;
@@ -119,7 +113,7 @@ es_status es_output_open(es_output **out, FILE **stream, const char *path)
     *out = NULL;
     hold_signals(&before);
     es_status status = open_held(out, stream, path);
-    let_signals(&before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
@@ -140,14 +134,13 @@ es_status es_output_open_run(es_output **out, es_writer **writer,
     *out = NULL;
     *writer = NULL;
     hold_signals(&before);
-    es_status status = open_held(out, &stream, path);
-    if (status == ES_OK)
-        status = open_writer(*out, writer);
-    if (status != ES_OK) {
+    es_status status;
+    if ((status = open_held(out, &stream, path)) < 0 ||
+        (status = open_writer(*out, writer)) < 0) {
         es_output_abandon(*out);
         *out = NULL;
     }
-    let_signals(&before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
@@ -209,8 +202,8 @@ es_status es_output_check(const char *path, char *const *inputs,
     return ES_OK;
 }
 
-/* Nothing is replaced before it is known what it is. Of other failures the
-   writing itself tells. */
+/* Nothing is replaced before it is known what it is. Other failures are
+   reported by the writing itself. */
 static es_status check_seen(const char *path)
 {
     switch (errno) {
@@ -231,7 +224,7 @@ es_status es_output_check_text(const char *path, char *const *inputs,
     static const char magic[16] = "SQLite format 3";
     char head[sizeof magic] = "";
     es_status status = es_output_check(path, inputs, n_inputs);
-    if (status != ES_OK || strcmp(path, "-") == 0)
+    if (status < 0 || strcmp(path, "-") == 0)
         return status;
     /* Not blocking: it may be a FIFO. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -259,15 +252,16 @@ static es_status refuse_log(const char *path)
     char name[PATH_MAX];
     for (int i = 0; i < 2; i++) {
         int n = snprintf(name, sizeof name, "%s%s", path, logs[i]);
-        bool there = n < PATH_MAX && access(name, F_OK) == 0;
-        es_status status = n < PATH_MAX && !there ? check_seen(name) : ES_OK;
-        if (status != ES_OK)
-            return status;
-        if (there)
+        if (n >= PATH_MAX)
+            continue;
+        if (access(name, F_OK) == 0)
             return es_fail(ES_EIO,
                            "%s: lies there, the log of an interrupted writer: "
                            "choose another name than %s",
                            name, path);
+        es_status status = check_seen(name);
+        if (status < 0)
+            return status;
     }
     return ES_OK;
 }
@@ -276,7 +270,7 @@ es_status es_output_check_run_file(const char *path)
 {
     struct stat about;
     es_status status = refuse_log(path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (stat(path, &about) != 0)
         return check_seen(path);

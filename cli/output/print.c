@@ -1,3 +1,5 @@
+/* Text of unknown origin, escaped for where it goes; and the notes that the
+   program writes on standard error. */
 #include "cli/output/print.h"
 
 #include <stdarg.h>
