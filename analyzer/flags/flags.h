@@ -105,9 +105,9 @@ typedef struct es_episode {
                              the highest that it reached */
     bool stands;          /* it holds at the last sample; a NaN always does */
     int64_t onset, last;
-    int64_t alerted; /* the sample that it could first be alerted at, when it
+    int64_t reported; /* the sample that it could first be reported at, when it
                         had held for long enough */
-    int64_t collapse_alerted; /* nan: that sample of the collapse that held as
+    int64_t collapse_reported; /* nan: that sample of the collapse that held as
                                  it came; -1: there was none */
     const unsigned char *layers; /* (L) 1 = affected at some sample; overload:
                                     its own share of heads is a warning's */

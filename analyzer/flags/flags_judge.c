@@ -15,7 +15,7 @@ typedef struct episode {
     bool open;
     es_severity now, reached;
     es_severity announced; /* what was announced of it */
-    int64_t onset, last, opened, collapse_alerted;
+    int64_t onset, last, opened, collapse_reported;
     double value;
     unsigned char *layers; /* (L) */
     unsigned char *heads;  /* (L,H) */
@@ -134,8 +134,8 @@ static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
         .onset = current->onset,
         .last = current->last,
         .alerted = current->opened,
-        .collapse_alerted =
-            kind == ES_FLAG_NAN ? current->collapse_alerted : -1,
+        .collapse_reported =
+            kind == ES_FLAG_NAN ? current->collapse_reported : -1,
         .layers = current->layers,
         .heads = current->heads,
         .value = current->value,
@@ -191,7 +191,7 @@ static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
         held->open = true;
         held->reached = severity;
         held->opened = judge->step;
-        held->collapse_alerted = collapse->open ? collapse->opened : -1;
+        held->collapse_reported = collapse->open ? collapse->opened : -1;
         held->onset = step;
         held->value = value;
     }

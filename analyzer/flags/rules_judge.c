@@ -167,7 +167,7 @@ static es_episode describe(const es_rule_state *state, bool stands)
         .onset = state->onset,
         .last = state->last,
         .alerted = state->opened,
-        .collapse_alerted = -1,
+        .collapse_reported = -1,
         .layers = state->layers,
         .heads = state->heads,
         .value = state->worst,

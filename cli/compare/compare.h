@@ -13,6 +13,7 @@
 #ifndef ES_COMPARE_H
 #define ES_COMPARE_H
 
+#include "analyzer/base/json_write.h"
 #include "cli/output/grid.h"
 #include "cli/runs/summary.h"
 
@@ -57,7 +58,7 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;
 
 /**
- * The member "comparison" of `--json`, with the comma before it. Its numbers
+ * The member "comparison" of `--json`. Its numbers
  * are those of the tables; runs are counted from 0 in the order of "runs":
  *
  *     "comparison":{"reference":0,"baseline":null|0,
@@ -84,11 +85,9 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
  * one. "relative" is there with a baseline; of a configuration, it is to the
  * baseline's configuration, whose number "to" is. "distances" is null beyond
  * ES_COMPARE_MATRIX_MOST runs; null in it: a run without a finite value.
- *
- * ES_OK or ES_ENOMEM.
+ * Nothing fails here: the caller checks the stream.
  */
-es_status es_comparison_json(const es_comparison *comparison,
-                             FILE *stream) ES_MUST_USE;
+void es_comparison_json(const es_comparison *comparison, es_json_writer *json);
 
 #define ES_COMPARE_MATRIX_MOST 64
 

@@ -25,34 +25,25 @@ void es_report_json(FILE *out, const char *json, size_t n)
 
 /* --- what the page says of all runs ---------------------------------------*/
 
-static es_status write_json(FILE *out, const es_report_data *report,
-                            const es_report_options *options)
-{
-    es_json json;
-    es_status status;
-    es_json_begin(&json, out, &options->summary.max, report->observed);
-    for (size_t i = 0; i < report->n_runs; i++)
-        if ((status = es_json_run(&json, report->runs[i].summary)) < 0)
-            return status;
-    es_json_rules(&json, options->summary.rules);
-    es_json_end(&json);
-    return ES_OK;
-}
-
 /* As --json prints it. To be freed. */
 static es_status print_summary(char **text, size_t *n,
                                const es_report_data *report,
                                const es_report_options *options)
 {
+    es_json json;
     *text = NULL;
     FILE *stream = open_memstream(text, n);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for the summary");
-    es_status status = write_json(stream, report, options);
-    bool whole = !ferror(stream);
-    if (fclose(stream) != 0 || !whole)
-        status = es_fail(ES_ENOMEM, "out of memory for the summary");
-    return status;
+    es_json_begin(&json, stream, &options->summary.max, report->observed);
+    for (size_t i = 0; i < report->n_runs; i++)
+        es_json_run(&json, report->runs[i].summary);
+    es_json_rules(&json, options->summary.rules);
+    es_json_end(&json);
+    const bool whole = !ferror(stream);
+    return fclose(stream) == 0 && whole
+               ? ES_OK
+               : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
 static void put_colours(es_json_writer *json)

@@ -2,185 +2,196 @@
    object: bands, layers, flags, damaged samples, configuration. */
 #include "cli/runs/json.h"
 
-#include "cli/output/json_members.h"
 #include "cli/runs/fields.h"
-#include <inttypes.h>
 #include <math.h>
 
-/* The fields of an output; the comma before the first one, if it is a text, is
-   left out, for an object that begins with it. */
-static es_status put_fields(FILE *stream, const es_run_summary *summary,
-                            unsigned output)
+static void put_fields(es_json_writer *json, const es_run_summary *summary,
+                       unsigned output)
 {
-    bool first = true;
-    for (const es_field *field = NULL; (field = es_field_next(field, output));
-         first = false) {
-        if (field->type == ES_FIELD_INTEGER) {
-            es_json_integer(stream, field->name,
-                            es_field_integer(field, summary));
-        } else if (field->type == ES_FIELD_MEASURED) {
-            es_json_measured(stream, field->name,
-                             es_field_measured(field, summary));
-        } else if (field->type == ES_FIELD_COMPUTED) {
-            es_json_number(stream, field->name, es_field_number(field, summary),
-                           "missing");
-        } else {
-            const char *text = es_field_text(field, summary);
-            es_json_name(stream, field->name, first);
-            es_status status = text ? es_json_quoted(stream, text) : ES_OK;
-            if (status < 0)
-                return status;
-            fputs(text ? "" : "null", stream);
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, output));) {
+        const char *name = field->name;
+        switch (field->type) {
+        case ES_FIELD_TEXT:
+            es_json_write_text(json, name, es_field_text(field, summary));
+            break;
+        case ES_FIELD_INTEGER:
+            es_json_write_known(json, name, es_field_integer(field, summary));
+            break;
+        case ES_FIELD_MEASURED:
+            es_json_write_measured(json, name,
+                                   es_field_measured(field, summary));
+            break;
+        case ES_FIELD_COMPUTED:
+            es_json_write_stated(json, name, es_field_number(field, summary),
+                                 "missing");
+            break;
         }
     }
-    return ES_OK;
 }
 
-static es_status put_bands(FILE *stream, const es_run_summary *summary)
+void es_json_fractions(es_json_writer *json, const es_bands *bands)
 {
-    const es_bands *bands = &summary->bands;
-    fputs(",\"bands\":{\"counts\":[", stream);
+    es_json_write_array(json, "fractions");
     for (int band = 0; band < ES_N_BANDS; band++)
-        fprintf(stream, band ? ",%zu" : "%zu", bands->counts[band]);
-    fputs("]", stream);
-    es_json_fractions(stream, bands);
-    es_status status = put_fields(stream, summary, ES_FIELD_IN_BANDS);
-    fputs("}", stream);
-    return status;
+        es_json_write_number(json, NULL, es_bands_fraction(bands, band));
+    es_json_write_end(json, "]");
+    if (!bands->n_heads)
+        es_json_write_text(json, "fractions_state", "missing");
 }
 
-static void put_layers(FILE *stream, const es_run_summary *summary)
+static void put_bands(es_json_writer *json, const es_run_summary *summary)
 {
-    fputs(",\"layers\":[", stream);
+    es_json_write_object(json, "bands");
+    es_json_write_array(json, "counts");
+    for (int band = 0; band < ES_N_BANDS; band++)
+        es_json_write_size(json, NULL, summary->bands.counts[band]);
+    es_json_write_end(json, "]");
+    es_json_fractions(json, &summary->bands);
+    put_fields(json, summary, ES_FIELD_IN_BANDS);
+    es_json_write_end(json, "}");
+}
+
+static void put_layers(es_json_writer *json, const es_run_summary *summary)
+{
+    es_json_write_array(json, "layers");
     for (size_t row = 0; row < summary->n_rows; row++) {
         const es_summary *layer = &summary->layers[row];
         const char *unknown = layer->nonfinite ? "nan" : "missing";
-        fprintf(stream, "%s{\"layer\":%zu", row ? "," : "", row);
-        es_json_number(stream, "mean", layer->mean, unknown);
-        es_json_number(stream, "min", layer->min, unknown);
-        es_json_number(stream, "max", layer->max, unknown);
-        es_json_number(stream, "std", layer->std,
-                       layer->n_finite ? "missing" : unknown);
-        fprintf(stream, ",\"nonfinite\":%zu}", layer->nonfinite);
+        es_json_write_object(json, NULL);
+        es_json_write_size(json, "layer", row);
+        es_json_write_stated(json, "mean", layer->mean, unknown);
+        es_json_write_stated(json, "min", layer->min, unknown);
+        es_json_write_stated(json, "max", layer->max, unknown);
+        es_json_write_stated(json, "std", layer->std,
+                             layer->n_finite ? "missing" : unknown);
+        es_json_write_size(json, "nonfinite", layer->nonfinite);
+        es_json_write_end(json, "}");
     }
-    fputs("]", stream);
+    es_json_write_end(json, "]");
 }
 
-static void put_places(FILE *stream, const es_flag *flag, int64_t n_heads)
+static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads)
 {
-    fputs(",\"layers\":[", stream);
+    es_json_write_object(json, NULL);
+    es_json_write_text(json, "kind", es_flag_title(flag));
+    es_json_write_text(json, "severity", es_severity_name(flag->severity));
+    es_json_write_bool(json, "stands", flag->stands);
+    es_json_write_integer(json, "onset", flag->onset);
+    es_json_write_integer(json, "last", flag->last);
+    es_json_write_integer(json, "reported", flag->reported);
+    es_json_write_array(json, "layers");
     for (size_t i = 0; i < flag->n_layers; i++)
-        fprintf(stream, i ? ",%" PRIu32 : "%" PRIu32, flag->layers[i]);
-    fputs("],\"heads\":[", stream);
-    for (size_t i = 0; i < flag->n_heads; i++)
-        fprintf(stream, "%s[%" PRId64 ",%" PRId64 "]", i ? "," : "",
-                flag->heads[i] / n_heads, flag->heads[i] % n_heads);
-    fputs("]", stream);
+        es_json_write_integer(json, NULL, flag->layers[i]);
+    es_json_write_end(json, "]");
+    es_json_write_array(json, "heads");
+    for (size_t i = 0; i < flag->n_heads; i++) {
+        es_json_write_array(json, NULL);
+        es_json_write_integer(json, NULL, flag->heads[i] / n_heads);
+        es_json_write_integer(json, NULL, flag->heads[i] % n_heads);
+        es_json_write_end(json, "]");
+    }
+    es_json_write_end(json, "]");
+    es_json_write_stated(json, "value", flag->value, "missing");
+    es_json_write_stated(json, "threshold", flag->threshold, "missing");
+    es_json_write_end(json, "}");
 }
 
-static void put_flags(FILE *stream, const es_run_summary *summary)
+static void put_flags(es_json_writer *json, const es_run_summary *summary)
 {
     if (!summary->judged) {
-        fputs(",\"flags\":null", stream);
+        es_json_write_null(json, "flags");
         return;
     }
-    fputs(",\"flags\":[", stream);
-    for (size_t i = 0; i < summary->n_flags; i++) {
-        const es_flag *flag = &summary->flags[i];
-        fprintf(
-            stream,
-            "%s{\"kind\":\"%s\",\"severity\":\"%s\",\"stands\":%s"
-            ",\"onset\":%" PRId64 ",\"last\":%" PRId64 ",\"reported\":%" PRId64,
-            i ? "," : "", es_flag_title(flag), es_severity_name(flag->severity),
-            flag->stands ? "true" : "false", flag->onset, flag->last,
-            flag->alerted);
-        put_places(stream, flag, summary->n_head);
-        es_json_number(stream, "value", flag->value, "missing");
-        es_json_number(stream, "threshold", flag->threshold, "missing");
-        fputs("}", stream);
-    }
-    fputs(summary->end_damaged ? "],\"flags_state\":\"damaged\"" : "]", stream);
+    es_json_write_array(json, "flags");
+    for (size_t i = 0; i < summary->n_flags; i++)
+        put_flag(json, &summary->flags[i], summary->n_head);
+    es_json_write_end(json, "]");
+    if (summary->end_damaged)
+        es_json_write_text(json, "flags_state", "damaged");
 }
 
-static es_status put_damage(FILE *stream, const es_run_summary *summary)
+static void put_damage(es_json_writer *json, const es_run_summary *summary)
 {
-    es_status status = ES_OK;
-    fprintf(stream, ",\"checksums\":%s,\"damaged\":[",
-            summary->checksums ? "true" : "false");
-    for (size_t i = 0; status == ES_OK && i < summary->n_damaged; i++) {
+    es_json_write_bool(json, "checksums", summary->checksums);
+    es_json_write_array(json, "damaged");
+    for (size_t i = 0; i < summary->n_damaged; i++) {
         const es_damaged *sample = &summary->damaged[i];
-        fputs(i ? ",{" : "{", stream);
-        es_json_name(stream, "series", true);
-        status = es_json_quoted(stream, sample->series);
-        fprintf(stream, ",\"phase\":\"%s\",\"step\":%" PRId64 "}",
-                es_phase_name(sample->phase), sample->step);
+        es_json_write_object(json, NULL);
+        es_json_write_text(json, "series", sample->series);
+        es_json_write_text(json, "phase", es_phase_name(sample->phase));
+        es_json_write_integer(json, "step", sample->step);
+        es_json_write_end(json, "}");
     }
-    fputs("]", stream);
-    return status;
+    es_json_write_end(json, "]");
 }
+
+static void put_run(es_json_writer *json, const es_run_summary *summary)
+{
+    es_json_write_object(json, NULL);
+    put_fields(json, summary, ES_FIELD_IN_JSON);
+    put_bands(json, summary);
+    put_layers(json, summary);
+    put_flags(json, summary);
+    put_fields(json, summary, ES_FIELD_IN_JSON_END);
+    put_damage(json, summary);
+    es_json_write_json(json, "config",
+                       summary->config ? summary->config : "null");
+    es_json_write_end(json, "}");
+}
+
+/* --- the whole ------------------------------------------------------------*/
 
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed)
 {
-    bool shared =
+    const bool shared =
         max->policy == ES_MAX_OBSERVED || max->policy == ES_MAX_NUMBER;
-    *json = (es_json){.stream = stream};
-    fprintf(stream, "{\"schema\":" ES_JSON_SCHEMA ",\"max\":{\"policy\":\"%s\"",
-            es_max_name(max->policy));
-    es_json_number(stream, "value",
-                   shared ? es_max_value(max, observed, NAN, 0) : NAN,
-                   "missing");
-    fputs("},\n\"runs\":[", stream);
+    *json = (es_json){.writer = {.stream = stream}};
+    es_json_writer *to = &json->writer;
+    es_json_write_object(to, NULL);
+    es_json_write_integer(to, "schema", ES_JSON_SCHEMA);
+    es_json_write_object(to, "max");
+    es_json_write_text(to, "policy", es_max_name(max->policy));
+    es_json_write_stated(
+        to, "value", shared ? es_max_value(max, observed, NAN, 0) : (double)NAN,
+        "missing");
+    es_json_write_end(to, "}");
+    es_json_write_line(to);
+    es_json_write_array(to, "runs");
 }
 
-static es_status put_run(FILE *stream, const es_run_summary *summary)
+void es_json_run(es_json *json, const es_run_summary *summary)
 {
-    es_status status;
-    fputs("{", stream);
-    if ((status = put_fields(stream, summary, ES_FIELD_IN_JSON)) < 0 ||
-        (status = put_bands(stream, summary)) < 0)
-        return status;
-    put_layers(stream, summary);
-    put_flags(stream, summary);
-    if ((status = put_fields(stream, summary, ES_FIELD_IN_JSON_END)) < 0 ||
-        (status = put_damage(stream, summary)) < 0)
-        return status;
-    es_json_name(stream, "config", false);
-    status = es_json_value(stream, summary->config ? summary->config : "null");
-    fputs("}", stream);
-    return status;
+    es_json_write_line(&json->writer);
+    put_run(&json->writer, summary);
 }
 
-es_status es_json_run(es_json *json, const es_run_summary *summary)
+void es_json_line(FILE *stream, const es_run_summary *summary)
 {
-    fputs(json->n_runs++ ? ",\n" : "\n", json->stream);
-    return put_run(json->stream, summary);
+    put_run(&(es_json_writer){.stream = stream}, summary);
+    fputc('\n', stream);
 }
 
-es_status es_json_line(FILE *stream, const es_run_summary *summary)
+es_json_writer *es_json_end_runs(es_json *json)
 {
-    es_status status = put_run(stream, summary);
-    fputs("\n", stream);
-    return status;
-}
-
-void es_json_end_runs(es_json *json)
-{
-    if (!json->ended)
-        fputs("\n]", json->stream);
+    if (!json->ended) {
+        es_json_write_line(&json->writer);
+        es_json_write_end(&json->writer, "]");
+    }
     json->ended = true;
+    return &json->writer;
 }
 
 void es_json_rules(es_json *json, const es_rules_file *rules)
 {
-    es_json_end_runs(json);
+    es_json_writer *to = es_json_end_runs(json);
     if (rules && es_rules_file_is_set(rules))
-        es_rules_file_json(
-            &(es_json_writer){.stream = json->stream, .comma = true}, rules);
+        es_rules_file_json(to, rules);
 }
 
 void es_json_end(es_json *json)
 {
-    es_json_end_runs(json);
-    fputs("}\n", json->stream);
+    es_json_write_end(es_json_end_runs(json), "}");
+    fputc('\n', json->writer.stream);
 }

@@ -16,7 +16,7 @@
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is
  * the run's number within its file, from 1; "max" of the bands is the m that
  * they were counted with; "reported" is the step of the sample that the flag
- * could first be alerted at (schema 1 called it "told"); "config" is the
+ * could first be reported at (schema 1 called it "told"); "config" is the
  * resolved configuration that the run keeps.
  * "flags_state":"damaged" follows flags where the newest samples of a judged
  * series are damaged: that no other flag stands is then not known.
@@ -27,14 +27,15 @@
 #ifndef ES_JSON_H
 #define ES_JSON_H
 
+#include "analyzer/base/json_write.h"
 #include "cli/runs/summary.h"
 #include <stdio.h>
 
-#define ES_JSON_SCHEMA "2"
+#define ES_JSON_SCHEMA 2
 
+/** Nothing fails here: the caller checks the stream for errors. */
 typedef struct es_json {
-    FILE *stream; /* the caller checks it for errors */
-    size_t n_runs;
+    es_json_writer writer;
     bool ended; /* the runs */
 } es_json;
 
@@ -42,14 +43,16 @@ typedef struct es_json {
  *  run has its own: "value" is null then. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
-/** ES_OK or ES_ENOMEM. */
-es_status es_json_run(es_json *json, const es_run_summary *summary) ES_MUST_USE;
+void es_json_run(es_json *json, const es_run_summary *summary);
 /** The same object as a line of its own, without a list around it. */
-es_status es_json_line(FILE *stream, const es_run_summary *summary) ES_MUST_USE;
-/** Only where members follow the runs (cli/output/json_members.h). */
-void es_json_end_runs(es_json *json);
+void es_json_line(FILE *stream, const es_run_summary *summary);
+/** Only where members follow the runs; returns what writes them. */
+es_json_writer *es_json_end_runs(es_json *json);
 /** The member "rules", if there are rules of one's own; NULL: none. */
 void es_json_rules(es_json *json, const es_rules_file *rules);
 void es_json_end(es_json *json);
+
+/** "fractions": the share of heads in each band, all null without heads. */
+void es_json_fractions(es_json_writer *json, const es_bands *bands);
 
 #endif

@@ -50,9 +50,9 @@ typedef struct es_flag {
     es_severity severity;
     bool stands;
     int64_t onset, last;
-    int64_t alerted; /* the sample that it could first be alerted at, when it
+    int64_t reported; /* the sample that it could first be reported at, when it
                         had held for long enough */
-    int64_t collapse_alerted; /* nan: the same of the collapse that held as it
+    int64_t collapse_reported; /* nan: the same of the collapse that held as it
                                  came; -1: there was none */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */

@@ -131,9 +131,9 @@ int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
     for (size_t i = 0; i < summary->n_flags; i++) { /* by onset */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
-            return flag->collapse_alerted < 0
+            return flag->collapse_reported < 0
                        ? ES_UNKNOWN
-                       : flag->onset - flag->collapse_alerted;
+                       : flag->onset - flag->collapse_reported;
     }
     return ES_UNKNOWN;
 }

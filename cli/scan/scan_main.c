@@ -82,9 +82,9 @@ static es_status add_text(scan *s, const es_run_summary *summary)
 {
     es_status status = ES_OK;
     if (s->options.text == ES_TEXT_JSON) {
-        status = es_json_run(&s->json, summary);
+        es_json_run(&s->json, summary);
     } else if (s->options.text == ES_TEXT_JSON_LINES) {
-        status = es_json_line(s->stream, summary);
+        es_json_line(s->stream, summary);
         fflush(s->stream); /* its reader need not wait for the next one */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
@@ -94,16 +94,13 @@ static es_status add_text(scan *s, const es_run_summary *summary)
     return status;
 }
 
-static es_status end_json(scan *s)
+static void end_json(scan *s)
 {
-    es_status status;
-    es_json_end_runs(&s->json);
-    if (s->comparison &&
-        (status = es_comparison_json(s->comparison, s->stream)) < 0)
-        return status;
+    es_json_writer *json = es_json_end_runs(&s->json);
+    if (s->comparison)
+        es_comparison_json(s->comparison, json);
     es_json_rules(&s->json, s->options.summary.rules);
     es_json_end(&s->json);
-    return ES_OK;
 }
 
 static es_status end_text(scan *s)
@@ -113,7 +110,7 @@ static es_status end_text(scan *s)
     if (!s->output)
         return ES_OK;
     if (s->options.text == ES_TEXT_JSON) {
-        status = end_json(s);
+        end_json(s);
     } else if (s->table) {
         es_table_print(s->table, s->stream);
     } else if (s->comparison && s->options.text == ES_TEXT_TABLE) {

@@ -59,7 +59,7 @@ static void print_json(const es_run_summary *summary, const es_max *max)
     es_json json;
     begin_print(&out);
     es_json_begin(&json, out.stream, max, summary->peak);
-    fuzz_require(es_json_run(&json, summary) == ES_OK);
+    es_json_run(&json, summary);
     es_json_end(&json);
     end_print(&out);
     check_json(out.text, out.n);

@@ -165,7 +165,7 @@ static void test_summary_flags__a_collapse_told_of_the_nan(void **state)
     assert_int_equal(es_summary_collapse_before_nan(summary), 40);
     assert_int_equal(summary->flags[0].kind, ES_FLAG_COLLAPSE);
     assert_int_equal(summary->flags[0].onset, 40);
-    assert_int_equal(summary->flags[0].alerted, 50);
+    assert_int_equal(summary->flags[0].reported, 50);
     es_summary_free(summary);
     summary = load_fallen(state, 50); /* the collapse shows by its end alone */
     assert_says(summary, "nan L0-2 (critical)");

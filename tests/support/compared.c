@@ -114,9 +114,12 @@ char *es_compared_json(const es_compared_files *compared)
     size_t length;
     FILE *stream = open_memstream(&text, &length);
     assert_non_null(stream);
-    fputs("{\"schema\":" ES_JSON_SCHEMA, stream);
-    es_assert_ok(es_comparison_json(compared->comparison, stream));
-    fputs("}\n", stream);
+    es_json_writer json = {.stream = stream};
+    es_json_write_object(&json, NULL);
+    es_json_write_integer(&json, "schema", ES_JSON_SCHEMA);
+    es_comparison_json(compared->comparison, &json);
+    es_json_write_end(&json, "}");
+    fputc('\n', stream);
     assert_int_equal(fclose(stream), 0);
     return text;
 }
