@@ -77,13 +77,12 @@ static es_status set_text(es_about *about, const member *m, const char *text)
     /* Files are untrusted: no key needs to be said over and over. */
     if (about->n_owned == 4 * N_MEMBERS)
         return es_fail(ES_EFORMAT, "%s is said too often", m->key);
-    char **owned = es_resize(about->owned, about->n_owned + 1, sizeof *owned);
-    if (!owned)
-        return es_fail(ES_ENOMEM, "out of memory for %s", m->key);
-    about->owned = owned;
-    char *copy = strdup(text);
-    if (!copy)
-        return es_fail(ES_ENOMEM, "out of memory for %s", m->key);
+    char *copy;
+    es_status status;
+    if ((status = es_grow(&about->owned, about->n_owned + 1,
+                          sizeof *about->owned, m->key)) < 0 ||
+        (status = es_copy_text(&copy, text)) < 0)
+        return status;
     about->owned[about->n_owned++] = copy;
     *text_of(&about->info, m) = copy;
     return ES_OK;
@@ -184,12 +183,10 @@ es_status es_column_parse(char **name, es_phase *phase, const char *text)
     }
     if (!*text)
         return es_fail(ES_EFORMAT, "a column without a name");
-    char *copy = strdup(text);
-    if (!copy)
-        return es_fail(ES_ENOMEM, "out of memory for the name of a column");
-    unescape(copy);
-    *name = copy;
-    return ES_OK;
+    es_status status = es_copy_text(name, text);
+    if (status == ES_OK)
+        unescape(*name);
+    return status;
 }
 
 /* --- reading --------------------------------------------------------------*/
@@ -247,26 +244,20 @@ static es_status add_series(es_about *about, char *value)
                                    "'SHAPE UNIT NAME'");
     if (about->n_series == ES_MAX_TEXT_SERIES)
         return es_fail(ES_EFORMAT, "more than %d series", ES_MAX_TEXT_SERIES);
-    es_text_series *list =
-        es_resize(about->series, about->n_series + 1, sizeof *list);
-    if (!list)
-        return es_fail(ES_ENOMEM, "out of memory for a series");
-    about->series = list;
     es_text_series series = {0};
-    es_status status = parse_shape(&series.shape, shape);
-    if (status == ES_OK) {
-        bool none = strcmp(unit, "-") == 0;
-        unescape(unit);
-        series.unit = strdup(none ? "" : unit);
-        if (!series.unit)
-            status = es_fail(ES_ENOMEM, "out of memory for a unit");
-    }
-    if (status == ES_OK)
-        status = es_column_parse(&series.name, &series.phase, rest);
-    if (status == ES_OK)
-        list[about->n_series++] = series;
-    else
+    es_status status;
+    if (strcmp(unit, "-") == 0)
+        *unit = '\0';
+    unescape(unit);
+    if ((status = es_grow(&about->series, about->n_series + 1,
+                          sizeof *about->series, "a series")) < 0 ||
+        (status = parse_shape(&series.shape, shape)) < 0 ||
+        (status = es_copy_text(&series.unit, unit)) < 0)
+        return status;
+    if ((status = es_column_parse(&series.name, &series.phase, rest)) < 0)
         free(series.unit);
+    else
+        about->series[about->n_series++] = series;
     return status;
 }
 
@@ -288,16 +279,14 @@ es_status es_about_read(es_about *about, const char *line)
     const char *colon = strchr(line, ':');
     if (!colon)
         return ES_OK;
-    char *key = strndup(line, (size_t)(colon - line));
-    colon += 1 + strspn(colon + 1, " \t");
-    char *value = strdup(colon);
-    es_status status = ES_OK;
-    if (!key || !value)
-        status = es_fail(ES_ENOMEM, "out of memory for a line");
-    else
-        status = read_value(about, key, value);
+    char *key;
+    es_status status = es_copy_text(&key, line);
+    if (status < 0)
+        return status;
+    char *value = key + (colon - line);
+    *value++ = '\0';
+    status = read_value(about, key, value + strspn(value, " \t"));
     free(key);
-    free(value);
     return status;
 }
 

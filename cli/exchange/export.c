@@ -73,9 +73,7 @@ static es_status start(export *e, FILE *out, es_reader *reader, size_t run,
         (status = es_reader_run(reader, run, &e->info)) < 0)
         return status;
     size_t n = es_reader_n_series(reader, run);
-    e->columns = es_resize(NULL, n, sizeof *e->columns);
-    if (!e->columns)
-        return es_fail(ES_ENOMEM, "out of memory for %zu series", n);
+    status = es_alloc(&e->columns, n, sizeof *e->columns, "the series");
     for (size_t i = 0; status == ES_OK && i < n; i++) {
         es_series series;
         status = es_reader_series(reader, run, i, &series);
@@ -158,11 +156,11 @@ static void print_step(export *e, int64_t step)
 static es_status keep(column *target, const float *values)
 {
     size_t n = target->series.n_values;
+    es_status status = ES_OK;
     if (!target->values)
-        target->values = es_resize(NULL, n, sizeof *values);
-    if (!target->values)
-        return es_fail(ES_ENOMEM, "out of memory for series %s",
-                       target->series.name);
+        status = es_alloc(&target->values, n, sizeof *values, "a step");
+    if (status < 0)
+        return status;
     memcpy(target->values, values, n * sizeof *values);
     target->present = true;
     return ES_OK;

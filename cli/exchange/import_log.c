@@ -127,10 +127,9 @@ static es_status begin(es_import *import, int64_t n_layer)
 {
     es_text_series series = {.phase = import->options->phase,
                              .shape = ES_SHAPE_LAYER};
-    series.name = strdup(import->options->series);
-    if (!series.name)
-        return es_fail(ES_ENOMEM, "out of memory for a name");
-    es_status status = es_import_begin(import, n_layer, 1, &series, 1);
+    es_status status = es_copy_text(&series.name, import->options->series);
+    if (status == ES_OK)
+        status = es_import_begin(import, n_layer, 1, &series, 1);
     free(series.name);
     return status;
 }
@@ -193,9 +192,9 @@ es_status es_import_log(es_import *import)
         (status = begin(import, n_layer)) < 0)
         return status;
     step_row row = {.n = (size_t)import->about.info.n_layer};
-    row.values = es_resize(NULL, row.n, sizeof *row.values);
-    if (!row.values)
-        return es_fail(ES_ENOMEM, "out of memory for %zu layers", row.n);
+    status = es_alloc(&row.values, row.n, sizeof *row.values, "the layers");
+    if (status < 0)
+        return status;
     status = hand_on(import, &row);
     free(row.values);
     return status;

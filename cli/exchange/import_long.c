@@ -278,11 +278,11 @@ static es_status lay_out(table *t)
             return es_fail(ES_EFORMAT, "%s: more than %d values a step",
                            t->file, MAX_STEP_VALUES);
     }
-    t->values = es_resize(NULL, total, sizeof *t->values);
-    t->seen = calloc(total ? total : 1, 1);
-    if (!t->values || !t->seen)
-        return es_fail(ES_ENOMEM, "%s: out of memory for %zu values a step",
-                       t->file, total);
+    es_status status;
+    if ((status = es_alloc(&t->values, total, sizeof *t->values, "a step")) <
+            0 ||
+        (status = es_alloc(&t->seen, total, 1, "a step")) < 0)
+        return status;
     for (size_t i = 0; i < total; i++)
         t->values[i] = es_missing();
     return ES_OK;
@@ -352,30 +352,25 @@ static es_status read_table(table *t)
     static const pass survey = {survey_row, survey_cell};
     static const pass values = {value_row, value_cell};
     es_line header;
-    es_status status = read_header(t);
-    if (status == ES_OK)
-        status = read_rows(t, &survey);
-    if (status == ES_OK)
-        status = begin(t);
-    if (status == ES_OK)
-        status = lay_out(t);
-    if (status == ES_OK)
-        status = es_line_reader_rewind(t->import->lines);
-    if (status == ES_OK)
-        status = es_import_next(t->import, &header);
-    if (status == ES_OK)
-        status = read_rows(t, &values);
-    return status == ES_OK ? flush(t) : status;
+    es_status status;
+    if ((status = read_header(t)) < 0 || (status = read_rows(t, &survey)) < 0 ||
+        (status = begin(t)) < 0 || (status = lay_out(t)) < 0 ||
+        (status = es_line_reader_rewind(t->import->lines)) < 0 ||
+        (status = es_import_next(t->import, &header)) != ES_OK ||
+        (status = read_rows(t, &values)) < 0)
+        return status;
+    return flush(t);
 }
 
 es_status es_import_long(es_import *import)
 {
-    table *t = calloc(1, sizeof *t);
-    if (!t)
-        return es_fail(ES_ENOMEM, "out of memory for a table");
+    table *t;
+    es_status status = es_alloc(&t, 1, sizeof *t, "a table");
+    if (status < 0)
+        return status;
     t->import = import;
     t->file = es_line_reader_name(import->lines);
-    es_status status = read_table(t);
+    status = read_table(t);
     for (size_t i = 0; i < t->n_columns; i++) {
         free(t->columns[i].series.name);
         free(t->columns[i].series.unit);

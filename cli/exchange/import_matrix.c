@@ -18,11 +18,10 @@ static es_status append(matrix *m, const es_cells *cells, float value)
                              ES_MAX_HEADS, ES_MAX_VALUES);
     if (m->n == m->capacity) {
         size_t capacity = m->capacity ? 2 * m->capacity : 256;
-        float *values = es_resize(m->values, capacity, sizeof *values);
-        if (!values)
-            return es_fail(ES_ENOMEM, "%s: out of memory for %zu numbers",
-                           cells->file, capacity);
-        m->values = values;
+        es_status status =
+            es_grow(&m->values, capacity, sizeof *m->values, "a matrix");
+        if (status < 0)
+            return status;
         m->capacity = capacity;
     }
     m->values[m->n++] = value;
@@ -105,11 +104,10 @@ static es_status hand_on(es_import *import, const matrix *m)
     const es_import_options *options = import->options;
     const es_run_info *info = &import->about.info;
     es_text_series series = {.phase = options->phase, .shape = ES_SHAPE_HEAD};
-    series.name = strdup(options->series);
-    if (!series.name)
-        return es_fail(ES_ENOMEM, "out of memory for a name");
-    es_status status = es_import_begin(import, (int64_t)m->n_rows,
-                                       (int64_t)m->n_columns, &series, 1);
+    es_status status = es_copy_text(&series.name, options->series);
+    if (status == ES_OK)
+        status = es_import_begin(import, (int64_t)m->n_rows,
+                                 (int64_t)m->n_columns, &series, 1);
     free(series.name);
     if (status != ES_OK)
         return status;

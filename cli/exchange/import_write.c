@@ -29,13 +29,11 @@ static es_status begin_run(target *t, const es_run_info *info)
 {
     t->info = *info;
     t->status = info->status;
-    if (!info->uuid) {
-        es_status status = es_uuid_make(t->uuid);
-        if (status != ES_OK)
-            return status;
-    } else {
+    es_status status = ES_OK;
+    if (info->uuid)
         snprintf(t->uuid, sizeof t->uuid, "%s", info->uuid);
-    }
+    else if ((status = es_uuid_make(t->uuid)) < 0)
+        return status;
     t->info.uuid = t->uuid;
     if (!t->info.program)
         t->info.program = "entropy-scan import " ES_VERSION;
@@ -49,10 +47,11 @@ static es_status begin(void *user, const es_run_info *info,
     t->about->n_layer = info->n_layer;
     t->about->n_head = info->n_head;
     t->about->n_series = n_series;
-    t->series = es_resize(NULL, n_series, sizeof *t->series);
-    if (!t->series)
-        return es_fail(ES_ENOMEM, "out of memory for %zu series", n_series);
-    es_status status = es_writer_begin(t->writer);
+    es_status status =
+        es_alloc(&t->series, n_series, sizeof *t->series, "the series");
+    if (status < 0)
+        return status;
+    status = es_writer_begin(t->writer);
     if (status == ES_OK)
         status = begin_run(t, info);
     for (size_t i = 0; status == ES_OK && i < n_series; i++)

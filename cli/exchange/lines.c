@@ -2,6 +2,7 @@
  * parsers of import and the readers of a sweep's files use it. */
 #include "cli/exchange/lines.h"
 
+#include "analyzer/base/checked.h"
 #include "store/infile.h"
 
 #include <errno.h>
@@ -30,23 +31,20 @@ static es_status system_error(const char *name)
 es_status es_line_reader_new(es_line_reader **out, FILE *stream,
                              const char *name)
 {
-    es_line_reader *lines = malloc(sizeof *lines);
-    char *line = malloc(ES_LINE_MAX + 1);
-    if (!lines || !line) {
-        free(lines);
-        free(line);
+    es_line_reader *lines;
+    es_status status = es_alloc(&lines, 1, sizeof *lines, "lines");
+    *out = NULL;
+    if (status < 0) {
         fclose(stream);
-        return es_fail(ES_ENOMEM, "%s: out of memory for its lines", name);
+        return status;
     }
     lines->stream = stream;
     lines->name = name;
-    lines->line = line;
-    *out = lines;
-    es_status status = es_line_reader_rewind(lines);
-    if (status != ES_OK) {
+    if ((status = es_alloc(&lines->line, ES_LINE_MAX + 1, 1, "a line")) < 0 ||
+        (status = es_line_reader_rewind(lines)) < 0)
         es_line_reader_close(lines);
-        *out = NULL;
-    }
+    else
+        *out = lines;
     return status;
 }
 

@@ -2,6 +2,7 @@
  * small text files, none of which is written through a link. */
 #include "cli/sweep/folder.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "store/outfile.h"
 
@@ -294,16 +295,16 @@ es_status es_sweep_folder_plan(const char *folder, const es_sweep_plan *plan)
 es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
                               const char *name)
 {
-    char *line = malloc(LINE_MOST);
+    char *line;
+    es_status status = es_alloc(&line, LINE_MOST, 1, "a command line");
     *out = (es_sweep_plan){.n = 0};
-    if (!line)
-        return es_fail(ES_ENOMEM, "out of memory for a command line");
+    if (status < 0)
+        return status;
     bool there = *name && *name != '.' && !strchr(name, '/') &&
                  es_sweep_read(line, LINE_MOST, folder, name, ".cmd");
-    es_status status =
-        there ? es_sweep_plan_of_line(out, name, line)
-              : es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep", folder,
-                        name);
+    status = there ? es_sweep_plan_of_line(out, name, line)
+                   : es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep",
+                             folder, name);
     free(line);
     return status;
 }

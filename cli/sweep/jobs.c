@@ -21,17 +21,14 @@ static es_status add_task(es_sweep_jobs *jobs, size_t *capacity,
 {
     if (jobs->n == *capacity) {
         size_t more = *capacity ? 2 * *capacity : 64;
-        es_sweep_task *grown = es_resize(jobs->tasks, more, sizeof *grown);
-        if (!grown)
-            return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
-        jobs->tasks = grown;
+        es_status status =
+            es_grow(&jobs->tasks, more, sizeof *jobs->tasks, "tasks");
+        if (status < 0)
+            return status;
         *capacity = more;
     }
     jobs->tasks[jobs->n] = *task;
-    jobs->tasks[jobs->n].run = strdup(run);
-    if (!jobs->tasks[jobs->n++].run)
-        return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
-    return ES_OK;
+    return es_copy_text(&jobs->tasks[jobs->n++].run, run);
 }
 
 /* The names in a script, in the order of their tasks. */
@@ -184,9 +181,11 @@ static size_t count_lines(const char *text)
 
 static es_status compare(es_sweep_jobs *jobs, char *text)
 {
-    queued *list = calloc(count_lines(text), sizeof *list);
-    if (!list)
-        return es_fail(ES_ENOMEM, "out of memory for a list of tasks");
+    queued *list;
+    es_status status =
+        es_alloc(&list, count_lines(text), sizeof *list, "tasks");
+    if (status < 0)
+        return status;
     size_t n = parse_lines(list, text);
     qsort(list, n, sizeof *list, by_job);
     for (size_t i = 0; i < jobs->n; i++) {

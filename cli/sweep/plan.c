@@ -2,6 +2,7 @@
  * is safe as a file's, and a command line; and back from a stored one. */
 #include "cli/sweep/plan.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/alerts/delivery/words.h"
 
 #include <ctype.h>
@@ -162,10 +163,10 @@ static int by_name(const void *a, const void *b)
 /* Some file systems do not distinguish case. */
 static es_status check_names(const es_sweep_plan *plan, const char *path)
 {
-    const es_sweep_run **runs = calloc(plan->n, sizeof *runs);
-    es_status status = ES_OK;
-    if (!runs)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
+    const es_sweep_run **runs;
+    es_status status = es_alloc(&runs, plan->n, sizeof *runs, "a sweep");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < plan->n; i++)
         runs[i] = &plan->runs[i];
     qsort(runs, plan->n, sizeof *runs, by_name);
@@ -184,12 +185,10 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     choice chosen = {.spec = spec, .n_axes = spec->n_grid + 2};
     size_t n = 0;
     *out = (es_sweep_plan){.runs = NULL};
-    es_status status = count_runs(&n, spec);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = count_runs(&n, spec)) < 0 ||
+        (status = es_alloc(&out->runs, n, sizeof *out->runs, "a sweep")) < 0)
         return status;
-    out->runs = calloc(n, sizeof *out->runs);
-    if (!out->runs)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
     do
         status = add_run(out, &chosen);
     while (status == ES_OK && next(&chosen));

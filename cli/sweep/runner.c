@@ -3,6 +3,7 @@
  * all of them. */
 #include "cli/sweep/runner.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
@@ -310,21 +311,19 @@ es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_job *job)
     runner r = {.job = job, .result = out};
     sigset_t set, before;
     *out = (es_sweep_result){.signal = 0};
-    r.workers = calloc(job->n_at_once, sizeof *r.workers);
-    r.done = calloc(job->plan->n, sizeof *r.done);
-    es_status status = r.workers && r.done
-                           ? ES_OK
-                           : es_fail(ES_ENOMEM, "out of memory for a sweep");
+    es_status status;
     es_sweep_progress_begin(&r.progress);
-    if (status == ES_OK)
-        status = read_all(&r);
-    if (status == ES_OK) {
-        signal(SIGCHLD, SIG_DFL); /* ignored, no end would be reported */
-        choose_signals(&set);
-        sigprocmask(SIG_BLOCK, &set, &before);
-        status = work(&r, &set);
-        sigprocmask(SIG_SETMASK, &before, NULL);
-    }
+    if ((status = es_alloc(&r.workers, job->n_at_once, sizeof *r.workers,
+                           "a sweep")) < 0 ||
+        (status = es_alloc(&r.done, job->plan->n, 1, "a sweep")) < 0 ||
+        (status = read_all(&r)) < 0)
+        goto done;
+    signal(SIGCHLD, SIG_DFL); /* ignored, no end would be reported */
+    choose_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    status = work(&r, &set);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+done:
     free(r.workers);
     free(r.done);
     return status;

@@ -2,6 +2,7 @@
  * writes the batch script with their names, and submits it. */
 #include "cli/sweep/slurm.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
@@ -296,18 +297,18 @@ static es_status submit_all(const es_sweep_submission *given,
 es_status es_sweep_submit(const es_sweep_submission *given)
 {
     es_sweep_jobs jobs;
-    choice selected = {.runs = calloc(given->plan->n, sizeof *selected.runs)};
-    if (!selected.runs)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
-    es_status status = es_sweep_jobs_read(&jobs, given->folder);
-    if (status == ES_OK)
-        status = es_sweep_jobs_query(&jobs);
-    if (status == ES_OK)
-        status = choose(&selected, given, &jobs);
-    if (status == ES_OK) {
-        report_rest(&selected, given->folder);
-        status = submit_all(given, &selected);
-    }
+    choice selected = {.n = 0};
+    es_status status = es_alloc(&selected.runs, given->plan->n,
+                                sizeof *selected.runs, "a sweep");
+    if (status < 0)
+        return status;
+    if ((status = es_sweep_jobs_read(&jobs, given->folder)) < 0 ||
+        (status = es_sweep_jobs_query(&jobs)) < 0 ||
+        (status = choose(&selected, given, &jobs)) < 0)
+        goto done;
+    report_rest(&selected, given->folder);
+    status = submit_all(given, &selected);
+done:
     es_sweep_jobs_free(&jobs);
     free(selected.runs);
     return status;

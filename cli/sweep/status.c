@@ -2,6 +2,7 @@
  * each stage, and the last lines of those that broke. */
 #include "cli/sweep/status.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/output/grid.h"
 #include "cli/output/print.h"
 #include "cli/sweep/folder.h"
@@ -11,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TOLD_MOST 10 /* runs whose last lines are shown */
+#define SHOWN_MOST 10 /* runs whose last lines are shown */
 
 enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS, N_COLUMNS };
 
@@ -62,13 +63,13 @@ static es_status fill_row(char **cells, const char *name,
 
 static es_status fill(table *t)
 {
-    es_status status = ES_OK;
+    es_status status;
     size_t n = t->names.n;
-    t->views = calloc(n, sizeof *t->views);
-    t->rows = calloc(n, sizeof *t->rows);
-    t->cells = calloc(n, N_COLUMNS * sizeof *t->cells);
-    if (!t->views || !t->rows || !t->cells)
-        return es_fail(ES_ENOMEM, "out of memory for a table");
+    if ((status = es_alloc(&t->views, n, sizeof *t->views, "a table")) < 0 ||
+        (status = es_alloc(&t->rows, n, sizeof *t->rows, "a table")) < 0 ||
+        (status = es_alloc(&t->cells, n * N_COLUMNS, sizeof *t->cells,
+                           "a table")) < 0)
+        return status;
     for (; t->n < n && status == ES_OK; t->n++) {
         const char *name = t->names.paths[t->n];
         char **cells = t->cells + t->n * N_COLUMNS;
@@ -175,14 +176,14 @@ static void print_ends(FILE *stream, const table *t)
                     t->views[i].stage != ES_SWEEP_RUNNING;
         if (!lost && t->views[i].stage != ES_SWEEP_BROKEN)
             continue;
-        if (n++ >= TOLD_MOST)
+        if (n++ >= SHOWN_MOST)
             continue;
         es_print_escaped(stream, t->names.paths[i], ES_ESCAPE_TERMINAL);
         fprintf(stream, ": %s\n", t->views[i].flags);
         print_last_lines(stream, t, i);
     }
-    if (n > TOLD_MOST)
-        fprintf(stream, "and %zu more\n", n - TOLD_MOST);
+    if (n > SHOWN_MOST)
+        fprintf(stream, "and %zu more\n", n - SHOWN_MOST);
 }
 
 es_status es_sweep_print_status(FILE *stream, size_t *n_failed,

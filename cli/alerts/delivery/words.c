@@ -2,14 +2,13 @@
  * `--exec`, and for the command lines that a sweep keeps. */
 #include "cli/alerts/delivery/words.h"
 
+#include "analyzer/base/checked.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n';
-}
+#define BLANKS " \t\n"
 
 /* One word from *at to `to`, terminated; *at is then behind it. False: a quote
    is not closed. */
@@ -17,7 +16,7 @@ static bool read_word(char *out, const char **text)
 {
     char quote = 0;
     const char *c = *text;
-    for (; *c && (quote || !is_blank(*c)); c++) {
+    for (; *c && (quote || !strchr(BLANKS, *c)); c++) {
         if (quote ? *c == quote : *c == '\'' || *c == '"') {
             quote = quote ? 0 : *c;
         } else if (*c == '\\' && c[1] &&
@@ -36,24 +35,21 @@ static bool read_word(char *out, const char **text)
 es_status es_words_split(char ***out, const char *text)
 {
     size_t n = 0, most = strlen(text) / 2 + 2;
-    char **words = calloc(most, sizeof *words);
-    char *word = malloc(strlen(text) + 1);
-    es_status status = ES_OK;
-    if (!words || !word)
-        status = es_fail(ES_ENOMEM, "out of memory for a command");
-    while (status == ES_OK) {
-        while (is_blank(*text))
-            text++;
-        if (!*text)
-            break;
+    char **words = NULL, *word = NULL;
+    es_status status;
+    if ((status = es_alloc(&words, most, sizeof *words, "a command")) < 0 ||
+        (status = es_alloc(&word, strlen(text) + 1, 1, "a command")) < 0)
+        goto done;
+    while (text += strspn(text, BLANKS), *text) {
         if (!read_word(word, &text))
             status = es_fail(ES_EUSAGE, "--exec: a quote is not closed");
-        else if (!(words[n++] = strdup(word)))
-            status = es_fail(ES_ENOMEM, "out of memory for a command");
+        if (status < 0 || (status = es_copy_text(&words[n++], word)) < 0)
+            goto done;
     }
-    free(word);
-    if (status == ES_OK && n == 0)
+    if (n == 0)
         status = es_fail(ES_EUSAGE, "--exec: no command");
+done:
+    free(word);
     if (status == ES_OK)
         *out = words;
     else

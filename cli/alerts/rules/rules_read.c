@@ -138,13 +138,12 @@ static es_status begin_rule(parser *p, const char *name)
     if (out->n == ES_RULES_MOST)
         return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
                        ES_RULES_MOST);
-    es_rule *grown = es_resize(out->rules, out->n + 1, sizeof *grown);
-    if (!grown)
-        return es_fail(ES_ENOMEM, "out of memory for rules");
-    out->rules = grown;
-    es_rule_default(&grown[out->n]);
-    memcpy(grown[out->n].name, name, strlen(name) + 1);
-    out->n++;
+    status = es_grow(&out->rules, out->n + 1, sizeof *out->rules, "rules");
+    if (status < 0)
+        return status;
+    es_rule *rule = &out->rules[out->n++];
+    es_rule_default(rule);
+    memcpy(rule->name, name, strlen(name) + 1);
     memset(p->key_lines, 0, sizeof p->key_lines);
     p->section = RULE;
     return ES_OK;
@@ -303,9 +302,7 @@ static es_status read_baseline(parser *p, const char *key, const char *value)
                        here(p), key);
     if (p->out->baseline)
         return fail_twice(p, key);
-    p->out->baseline = strdup(value);
-    return p->out->baseline ? ES_OK
-                            : es_fail(ES_ENOMEM, "out of memory for a path");
+    return es_copy_text(&p->out->baseline, value);
 }
 
 /* inih's; which section it is in we know better, see next_line. */

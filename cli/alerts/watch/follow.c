@@ -3,6 +3,7 @@
  * alert on as a value. */
 #include "cli/alerts/watch/follow.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 
 #include <limits.h>
@@ -146,10 +147,9 @@ static es_status begin(es_follow *known, const es_follow_options *options,
     known->run = *run;
     known->phase = phase;
     snprintf(known->uuid, sizeof known->uuid, "%s", uuid);
-    known->of_rules = calloc(n + 1, sizeof *known->of_rules);
-    if (!known->of_rules)
-        return es_fail(ES_ENOMEM, "out of memory for alerts");
-    return es_judging_open(&known->judging, &judged);
+    es_status status =
+        es_alloc(&known->of_rules, n, sizeof *known->of_rules, "alerts");
+    return status < 0 ? status : es_judging_open(&known->judging, &judged);
 }
 
 /* --- a reading ------------------------------------------------------------*/

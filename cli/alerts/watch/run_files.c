@@ -76,10 +76,11 @@ static void free_file(es_watch_file *file)
    was there before stays known. Both are in order. */
 static es_status follow_paths(es_watch_files *watch, es_paths *paths)
 {
-    es_watch_file *files = calloc(paths->n + 1, sizeof *files);
+    es_watch_file *files;
     size_t n = 0, old = 0;
-    if (!files)
-        return es_fail(ES_ENOMEM, "out of memory for %zu files", paths->n);
+    es_status status = es_alloc(&files, paths->n, sizeof *files, "files");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < paths->n; i++) {
         int order = 1;
         if (n && strcmp(files[n - 1].path, paths->paths[i]) == 0)
@@ -179,11 +180,12 @@ static es_status follow(es_watch_files *watch, es_watch_file *file,
         .handler = hand_on,
         .user = watch};
     if (run >= file->n_runs) {
-        es_follow **grown = es_resize(file->runs, run + 1, sizeof *file->runs);
-        if (grown)
-            file->runs = grown;
-        if (!grown || !(grown[run] = calloc(1, sizeof **grown)))
-            return es_fail(ES_ENOMEM, "out of memory for a run");
+        es_status status;
+        if ((status = es_grow(&file->runs, run + 1, sizeof *file->runs,
+                              "runs")) < 0 ||
+            (status = es_alloc(&file->runs[run], 1, sizeof **file->runs,
+                               "a run")) < 0)
+            return status;
         file->n_runs = run + 1;
     }
     return es_follow_read(file->runs[run], reader, run, about, &options);
@@ -221,10 +223,11 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;
+    es_status status = ES_OK;
     if (n && !file->of_rules)
-        file->of_rules = calloc(n, sizeof *file->of_rules);
-    if (n && !file->of_rules)
-        return es_fail(ES_ENOMEM, "out of memory for counts");
+        status = es_alloc(&file->of_rules, n, sizeof *file->of_rules, "counts");
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < n; i++)
         file->of_rules[i] = 0;
     for (size_t run = 0; run < file->n_runs; run++) {

@@ -3,6 +3,7 @@
  * it; those of two users do not. */
 #include "cli/alerts/watch/state.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/alerts/watch/known.h"
 #include "cli/output/print.h"
 #include "cli/runs/tree.h"
@@ -156,19 +157,18 @@ static void report_before(const char *folder)
 
 es_status es_state_choose(char **out, const char *root)
 {
-    char folder[PATH_MAX], place[PATH_MAX + 32], name[ES_STATE_NAME_MAX];
+    char folder[PATH_MAX], place[PATH_MAX + ES_STATE_NAME_MAX + 32],
+        name[ES_STATE_NAME_MAX];
     char host[256] = "";
     es_status status;
     if ((status = watched_folder(folder, root)) < 0 ||
-        (status = take_folder(place, sizeof place)) < 0)
+        (status = take_folder(place, PATH_MAX + 32)) < 0)
         return status;
     gethostname(host, sizeof host - 1);
     es_state_name(name, host, folder);
-    if (asprintf(out, "%s/%s", place, name) < 0) {
-        *out = NULL;
-        return es_fail(ES_ENOMEM, "out of memory for a path");
-    }
-    if (access(*out, F_OK) != 0)
+    size_t n = strlen(place);
+    snprintf(place + n, sizeof place - n, "/%s", name);
+    if (access(place, F_OK) != 0)
         report_before(folder);
-    return ES_OK;
+    return es_copy_text(out, place);
 }

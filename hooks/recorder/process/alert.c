@@ -3,6 +3,7 @@
  * commit, so that a transaction that fails leaves no trace in it. */
 #include "hooks/recorder/process/alert.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "store/reader.h"
 
@@ -139,11 +140,13 @@ static es_status make_judge(es_alerts *alerts, const es_judge_run *run)
 {
     es_flag_rules rules;
     es_flag_rules_default(&rules);
+    es_status status;
     alerts->size = es_judge_size(run);
-    alerts->now = alerts->size ? malloc(alerts->size) : NULL;
-    alerts->before = alerts->size ? malloc(alerts->size) : NULL;
-    if (!alerts->now || !alerts->before)
+    if (!alerts->size)
         return es_fail(ES_ENOMEM, "out of memory for judging the run");
+    if ((status = es_alloc(&alerts->now, 1, alerts->size, "the judge")) < 0 ||
+        (status = es_alloc(&alerts->before, 1, alerts->size, "the judge")) < 0)
+        return status;
     alerts->judge = es_judge_init(alerts->now, run, &rules, ignore, NULL);
     return ES_OK;
 }
