@@ -4,6 +4,7 @@
  * journal of a watcher that was killed is rolled back by the next one. */
 #include "store/ledger.h"
 
+#include "analyzer/base/checked.h"
 #include "store/store_internal.h"
 
 #include <stdio.h>
@@ -72,12 +73,18 @@ struct es_ledger {
 static es_status create(es_ledger *ledger)
 {
     char sql[128];
-    const es_database *database = &ledger->database;
-    es_status status = es_database_execute(database, schema);
     snprintf(sql, sizeof sql,
              "PRAGMA application_id = %d; PRAGMA user_version = %d", LEDGER_ID,
              LEDGER_VERSION);
-    return status == ES_OK ? es_database_execute(database, sql) : status;
+    es_status status = es_database_execute(&ledger->database, schema);
+    return status < 0 ? status : es_database_execute(&ledger->database, sql);
+}
+
+/* Copied, so that no row stays open: it would keep others from writing. */
+static es_status copy_text(char **out, sqlite3_stmt *s, int column)
+{
+    const unsigned char *text = sqlite3_column_text(s, column);
+    return es_copy_text(out, text ? (const char *)text : "");
 }
 
 /* All of a database's schema in one text, in a fixed order. */
@@ -90,13 +97,10 @@ static es_status read_schema(char **out, const es_database *database)
         "quote(sql)) FROM (SELECT * FROM sqlite_schema ORDER BY type, name)");
     if (status != ES_OK)
         return status;
-    int rc = sqlite3_step(s);
-    const unsigned char *text = sqlite3_column_text(s, 0);
-    *out = strdup(text ? (const char *)text : "");
-    status = es_database_status(database, rc);
+    status = es_database_status(database, sqlite3_step(s));
+    if (status == ES_OK)
+        status = copy_text(out, s, 0);
     sqlite3_finalize(s);
-    if (status == ES_OK && !*out)
-        status = es_fail(ES_ENOMEM, "out of memory");
     return status;
 }
 
@@ -204,28 +208,27 @@ static es_status open_file(es_ledger *ledger, const char *path)
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
     sqlite3_progress_handler(database->handle, STEPS_EACH, count_steps, ledger);
-    status = refuse_wal(database);
-    if (status == ES_OK)
-        status = es_database_harden(database);
     /* Full: an alert is on the disk before it is delivered. */
-    if (status == ES_OK)
-        status = es_database_execute(database, "PRAGMA synchronous = FULL");
-    return status == ES_OK ? make_or_check(ledger) : status;
+    if ((status = refuse_wal(database)) < 0 ||
+        (status = es_database_harden(database)) < 0 ||
+        (status = es_database_execute(database, "PRAGMA synchronous = FULL")) <
+            0)
+        return status;
+    return make_or_check(ledger);
 }
 
 es_status es_ledger_open(es_ledger **out, const char *path)
 {
-    es_ledger *ledger = calloc(1, sizeof *ledger);
-    if (!ledger)
-        return es_fail(ES_ENOMEM, "out of memory");
-    es_status status = open_file(ledger, path);
-    if (status == ES_OK)
-        status = es_database_prepare_all(&ledger->database, ledger->statements,
-                                         texts, N_SQL);
-    if (status == ES_OK)
-        *out = ledger;
-    else
+    es_ledger *ledger;
+    es_status status = es_alloc(&ledger, 1, sizeof *ledger, "a state");
+    if (status < 0)
+        return status;
+    if ((status = open_file(ledger, path)) < 0 ||
+        (status = es_database_prepare_all(&ledger->database, ledger->statements,
+                                          texts, N_SQL)) < 0)
         es_ledger_close(ledger);
+    else
+        *out = ledger;
     return status;
 }
 
@@ -259,9 +262,9 @@ static es_status enter(es_ledger *ledger)
 static es_status begin(es_ledger *ledger)
 {
     es_status status = enter(ledger);
-    return status == ES_OK
-               ? es_database_execute(&ledger->database, "BEGIN IMMEDIATE")
-               : status;
+    return status < 0
+               ? status
+               : es_database_execute(&ledger->database, "BEGIN IMMEDIATE");
 }
 
 /* Commits if status is ES_OK, else rolls back; keeps the first message. */
@@ -324,14 +327,6 @@ es_status es_ledger_add(es_ledger *ledger, const char *id, const char *json,
 }
 
 /* --- deliveries ----------------------------------------------------------- */
-
-/* Copied, so that no row stays open: it would keep others from writing. */
-static es_status copy_text(char **out, sqlite3_stmt *s, int column)
-{
-    const unsigned char *text = sqlite3_column_text(s, column);
-    *out = strdup(text ? (const char *)text : "");
-    return *out ? ES_OK : es_fail(ES_ENOMEM, "out of memory");
-}
 
 static es_status copy_row(es_delivery *out, es_ledger *ledger, sqlite3_stmt *s)
 {
@@ -404,23 +399,22 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
 
 es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
 {
-    const es_database *database = &ledger->database;
+#define COUNT "SELECT count(*) FROM delivery WHERE state IN "
+    const struct {
+        int64_t *out;
+        const char *sql;
+    } counts[] = {
+        /* count(*) alone would be a single step */
+        {&out->alerts, "SELECT count(id) FROM alert"},
+        {&out->delivered, COUNT "('delivered')"},
+        {&out->owed, COUNT "('owed', 'claimed')"},
+        {&out->failed, COUNT "('failed')"},
+    };
+#undef COUNT
     es_status status = enter(ledger);
-    if (status == ES_OK) /* count(*) alone would be a single step */
-        status = es_database_integer(database, "SELECT count(id) FROM alert",
-                                     &out->alerts);
-    if (status == ES_OK)
-        status = es_database_integer(
-            database, "SELECT count(*) FROM delivery WHERE state = 'delivered'",
-            &out->delivered);
-    if (status == ES_OK)
-        status = es_database_integer(
-            database,
-            "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')",
-            &out->owed);
-    if (status == ES_OK)
-        status = es_database_integer(
-            database, "SELECT count(*) FROM delivery WHERE state = 'failed'",
-            &out->failed);
+    for (size_t i = 0; status == ES_OK && i < sizeof counts / sizeof *counts;
+         i++)
+        status = es_database_integer(&ledger->database, counts[i].sql,
+                                     counts[i].out);
     return status;
 }
