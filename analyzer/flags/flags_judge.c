@@ -133,7 +133,7 @@ static es_episode describe(const es_judge *judge, es_flag_kind kind, bool holds)
         .stands = holds || kind == ES_FLAG_NAN,
         .onset = current->onset,
         .last = current->last,
-        .alerted = current->opened,
+        .reported = current->opened,
         .collapse_reported =
             kind == ES_FLAG_NAN ? current->collapse_reported : -1,
         .layers = current->layers,

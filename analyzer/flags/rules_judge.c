@@ -166,7 +166,7 @@ static es_episode describe(const es_rule_state *state, bool stands)
         .stands = stands,
         .onset = state->onset,
         .last = state->last,
-        .alerted = state->opened,
+        .reported = state->opened,
         .collapse_reported = -1,
         .layers = state->layers,
         .heads = state->heads,

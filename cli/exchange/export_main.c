@@ -52,7 +52,7 @@ const es_command es_export_command = {
         "jsonl  one line about the run, then one for each sample; null is a\n"
         "       missing value, \"NaN\", \"inf\" and \"-inf\" are strings\n"
         "\n"
-        "Readers of plain CSV are told to skip lines that begin with #. All\n"
+        "Readers of plain CSV have to skip lines that begin with #. All\n"
         "runs of a merged file go into jsonl; csv takes one: see --run.\n"
         "Events are not exported.",
     .options = options,
@@ -74,12 +74,12 @@ static es_status check(arguments *given)
 
 /* --- which run ------------------------------------------------------------*/
 
-static bool is_run(const es_run_info *info, size_t number, const char *asked)
+static bool is_run(const es_run_info *info, size_t number, const char *wanted)
 {
     char text[32];
     snprintf(text, sizeof text, "%zu", number);
-    return strcmp(asked, text) == 0 || strcmp(asked, info->name) == 0 ||
-           (info->uuid && strcmp(asked, info->uuid) == 0);
+    return strcmp(wanted, text) == 0 || strcmp(wanted, info->name) == 0 ||
+           (info->uuid && strcmp(wanted, info->uuid) == 0);
 }
 
 /* The runs from *first to before *end are to be exported. */

@@ -25,7 +25,7 @@ static const es_option options[] = {
     {"output", 'o', "RUN.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     {"from", 0, "FORMAT",
-     "matrix, long or log, where the content does not tell",
+     "matrix, long or log, where the content does not show it",
      ES_OPT_CALL(arguments, format, read_format)},
     {"name", 0, "TEXT", "name of the run (FILE without its ending)",
      ES_OPT_TEXT(arguments, given.name)},

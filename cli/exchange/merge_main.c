@@ -79,9 +79,9 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
     char flags[1024] = "no entropy";
     es_run_info info;
     es_run_summary *summary = NULL;
-    es_summary_options asked;
-    es_summary_options_default(&asked);
-    asked.max.policy = ES_MAX_CEILING;
+    es_summary_options wanted;
+    es_summary_options_default(&wanted);
+    wanted.max.policy = ES_MAX_CEILING;
     es_run_row row = {.step = ES_UNKNOWN,
                       .loss = es_missing(),
                       .ppl = es_missing(),
@@ -93,7 +93,7 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
     es_status status = es_reader_run(reader, run, &info);
     if (status != ES_OK)
         return status;
-    status = es_summary_load(&summary, reader, run, &asked);
+    status = es_summary_load(&summary, reader, run, &wanted);
     if (status == ES_OK) {
         es_summary_print_flags(flags, sizeof flags, summary);
         row.step = summary->step;
@@ -123,7 +123,7 @@ static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
     return status;
 }
 
-/* An input that fails is told of and counted; the others go on. */
+/* An input that fails is reported and counted; the others go on. */
 static es_status merge_all(const arguments *given, const es_output *output,
                            es_writer *writer, size_t *n_failed, size_t *n_runs)
 {

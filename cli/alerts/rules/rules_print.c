@@ -96,7 +96,7 @@ static const char format[] =
     "(0)\n"
     "#   cool_down    samples after an episode that open no other (0)\n"
     "#   severity     info, warning, error or critical (warning)\n"
-    "#   action       none, or stop: watch asks the training to (none)\n"
+    "#   action       none, or stop: watch stops the training (none)\n"
     "# NaN and missing values are never compared: they neither open nor end\n"
     "# anything. Each example works without its semicolons.\n";
 

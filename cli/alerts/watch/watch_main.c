@@ -73,23 +73,24 @@ static const char *const formats[] = {"plain", "slack", NULL};
 
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, roots, n_roots)},
-    {"once", 0, NULL, "tell what is there and end",
+    {"once", 0, NULL, "report what is there and end",
      ES_OPT_FLAG(arguments, watcher.once)},
     {"check", 0, NULL,
      "with --once: exit 1 if there is an alert of severity error or above, "
-     "told before or not",
+     "reported before or not",
      ES_OPT_FLAG(arguments, check)},
     {"rules", 0, "FILE",
      "judge by this file's thresholds and rules too (entropy-scan rules "
      "prints one), and stop a run where one says so",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"state", 0, "FILE",
-     "keep what was told in FILE, which no other user may own (one for each "
+     "keep what was reported in FILE, which no other user may own (one for "
+     "each "
      "first folder, below $XDG_STATE_HOME/entropy-scan or "
      "~/.local/state/entropy-scan)",
      ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
     {"severity", 0, "LEVEL",
-     "tell of alerts from LEVEL on: info, warning, error, critical",
+     "report alerts from LEVEL on: info, warning, error, critical",
      ES_OPT_CALL(arguments, watcher.least, read_severity), .value = "error"},
     {"exec", 0, "CMD",
      "run CMD for each alert, with the alert as JSON on its standard input; "
@@ -109,8 +110,8 @@ static const es_option options[] = {
     {"webhook-timeout", 0, "SECONDS", "give up a try that takes longer",
      SECONDS(watcher.deliver.webhook.timeout), .value = "10"},
     {"stop", 0, NULL,
-     "ask the training to stop at the first critical alert of a run, through "
-     "RUN.db.stop",
+     "request the training to stop at the first critical alert of a run, "
+     "through RUN.db.stop",
      ES_OPT_SET(arguments, watcher.stop_at, ES_SEVERITY_CRITICAL)},
     {"stop-at", 0, "LEVEL", "the same at an alert of LEVEL or above",
      ES_OPT_CALL(arguments, watcher.stop_at, read_severity)},
@@ -118,7 +119,7 @@ static const es_option options[] = {
      "keep FILE up to date with OpenMetrics text: alerts, files, deliveries",
      ES_OPT_TEXT(arguments, watcher.textfile)},
     {"poll", 0, "SECONDS",
-     "look at the files at least that often, whatever the system says of "
+     "read the files at least that often, whatever the system says of "
      "changes",
      SECONDS(watcher.poll), .value = "5"},
     {"json", 0, NULL, "print each alert as a JSON object on a line",
@@ -131,7 +132,7 @@ static int watch_main(int argc, char **argv);
 const es_command es_watch_command = {
     .name = "entropy-scan watch",
     .synopsis = "RUN.db|DIR... [OPTION...]",
-    .summary = "tell of alerts while runs are written",
+    .summary = "report alerts while runs are written",
     .details =
         "Prints a line for each alert of the run files named, and of all run\n"
         "files (*.db) below the folders named, new ones too, until it is\n"
@@ -141,10 +142,12 @@ const es_command es_watch_command = {
         "Where\n"
         "the file has other thresholds for the flags, these are judged by "
         "them,\n"
-        "and the alerts that the recorder stored are not told. A rule whose\n"
-        "action is stop asks its training to stop, whatever its severity.\n"
+        "and the alerts that the recorder stored are not reported. A rule "
+        "whose\n"
+        "action is stop stops its training, whatever its severity.\n"
         "\n"
-        "What was told is kept in a state file, so that a watcher that was\n"
+        "What was reported is kept in a state file, so that a watcher that "
+        "was\n"
         "killed, started again, or runs beside another on the same state\n"
         "neither repeats an alert nor misses one. Without --state it is that\n"
         "of this user and host for the first folder, or the folder of the\n"
@@ -156,11 +159,12 @@ const es_command es_watch_command = {
         "A server that cannot be reached, answers no HTTP, or 408, 425, 429,\n"
         "5xx, or a redirection for now, is tried again after 1, 2, 4 ... 300\n"
         "seconds; after any other 4xx, or a redirection for good, the alert\n"
-        "is given up, and that is told. Redirections are not followed. The\n"
+        "is given up, which is reported. Redirections are not followed. The\n"
         "header X-Entropy-Scan-Id names the alert: a post whose outcome\n"
         "nobody saw is made again.\n"
         "\n"
-        "CMD fails if it does not exit with 0; it is then told of, and not\n"
+        "CMD fails if it does not exit with 0; that is reported, and it is "
+        "not\n"
         "run again. What it prints goes to standard error.\n"
         "\n"
         "--once exits with 3 if a delivery was given up or is still owed.",

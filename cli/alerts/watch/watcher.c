@@ -180,11 +180,12 @@ static void start_workers(watcher *w)
     double now = seconds(CLOCK_MONOTONIC);
     for (int i = 0; i < ES_N_ACTIONS; i++) {
         worker *slot = &w->workers[i];
-        if (!w->owes[i] || slot->process.pid || now < slot->again || !can_do(w, i))
+        if (!w->owes[i] || slot->process.pid || now < slot->again ||
+            !can_do(w, i))
             continue;
         w->owes[i] = false;
-        int error =
-            es_deliver_start(&slot->process, (es_action)i, &w->options->deliver);
+        int error = es_deliver_start(&slot->process, (es_action)i,
+                                     &w->options->deliver);
         if (error) {
             es_print_note("no process for a delivery: %s", strerror(error));
             slot->again = now + 1;
