@@ -316,7 +316,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-es_status es_sweep_folder_names(es_paths *out, const char *folder)
+es_status es_sweep_folder_list(es_paths *out, const char *folder,
+                               const char *ending)
 {
     DIR *directory = opendir(folder);
     es_status status = ES_OK;
@@ -324,17 +325,21 @@ es_status es_sweep_folder_names(es_paths *out, const char *folder)
         return es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
                        strerror(errno));
     for (struct dirent *entry;
-         status == ES_OK && (errno = 0, entry = readdir(directory));) {
-        char *name = entry->d_name;
-        if (name[0] == '.' || !es_text_ends(name, ".cmd"))
-            continue;
-        name[strlen(name) - 4] = '\0';
-        status = es_paths_add(out, name);
-    }
+         status == ES_OK && (errno = 0, entry = readdir(directory));)
+        if (entry->d_name[0] != '.' && es_text_ends(entry->d_name, ending))
+            status = es_paths_add(out, entry->d_name);
     if (status == ES_OK && errno)
         status = es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
                          strerror(errno));
     closedir(directory);
+    return status;
+}
+
+es_status es_sweep_folder_names(es_paths *out, const char *folder)
+{
+    es_status status = es_sweep_folder_list(out, folder, ".cmd");
+    for (size_t i = 0; i < out->n; i++)
+        out->paths[i][strlen(out->paths[i]) - strlen(".cmd")] = '\0';
     if (status == ES_OK && !out->n)
         return es_fail(ES_EIO, "%s: not the folder of a sweep", folder);
     if (status == ES_OK)

@@ -55,6 +55,11 @@ es_status es_sweep_folder_plan(const char *folder,
 es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
                               const char *name) ES_MUST_USE;
 
+/** The files of the folder with this ending, in any order; es_paths_free.
+ *  ES_OK; ES_EIO, ES_ENOMEM. */
+es_status es_sweep_folder_list(es_paths *out, const char *folder,
+                               const char *ending) ES_MUST_USE;
+
 /** The names of all runs, by name. es_paths_free. ES_OK; ES_EIO (no sweep's
  *  folder), ES_ENOMEM. */
 es_status es_sweep_folder_names(es_paths *out, const char *folder) ES_MUST_USE;

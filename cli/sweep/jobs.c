@@ -8,8 +8,6 @@
 #include "cli/sweep/folder.h"
 #include "cli/sweep/query.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,26 +81,19 @@ static bool is_script(int64_t *job, const char *name)
 
 es_status es_sweep_jobs_read(es_sweep_jobs *out, const char *folder)
 {
-    DIR *directory = opendir(folder);
-    es_status status = ES_OK;
+    es_paths scripts = {0};
     size_t capacity = 0;
     int64_t job;
     *out = (es_sweep_jobs){.n = 0};
-    if (!directory)
-        return es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
-                       strerror(errno));
-    for (struct dirent *entry;
-         status == ES_OK && (errno = 0, entry = readdir(directory));) {
-        if (!is_script(&job, entry->d_name))
+    es_status status = es_sweep_folder_list(&scripts, folder, ".sbatch");
+    for (size_t i = 0; i < scripts.n && status == ES_OK; i++) {
+        if (!is_script(&job, scripts.paths[i]))
             continue;
-        char *path = es_sweep_path(folder, entry->d_name, "");
+        char *path = es_sweep_path(folder, scripts.paths[i], "");
         status = path ? read_script(out, &capacity, path, job) : ES_ENOMEM;
         free(path);
     }
-    if (status == ES_OK && errno)
-        status = es_fail(ES_EIO, "%s: cannot read the folder: %s", folder,
-                         strerror(errno));
-    closedir(directory);
+    es_paths_free(&scripts);
     keep_last_jobs(out);
     return status;
 }

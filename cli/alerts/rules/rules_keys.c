@@ -88,96 +88,80 @@ bool es_rules_is_text(const char *value)
            es_text_is_utf8(value, n);
 }
 
-static es_status set_series(es_rule *rule, const char *value, const char *place)
+/* What a key may say, for messages. */
+static const char *const expected[ES_N_RULES_KEYS] = {
+    [ES_RULES_KEY_SERIES] = "the name of a series, such as entropy",
+    [ES_RULES_KEY_PHASE] = "train or eval",
+    [ES_RULES_KEY_AGGREGATE] =
+        "head, layer_mean, layer_min, layer_max, share or run",
+    [ES_RULES_KEY_SHARE_OF] = "a share from 0 to 1",
+    [ES_RULES_KEY_END] =
+        "a number, in the units of the threshold and without their name",
+    [ES_RULES_KEY_SAMPLES] = "a number from 1 to 1000000",
+    [ES_RULES_KEY_WARM_UP] = "a share of the planned steps, such as 0.05, or "
+                             "a number of them, such as 200 steps",
+    [ES_RULES_KEY_COOL_DOWN] = "a number from 0 to 1000000",
+    [ES_RULES_KEY_SEVERITY] = "info, warning, error or critical",
+    [ES_RULES_KEY_ACTION] = "none or stop",
+};
+
+static bool set_series(es_rule *rule, const char *value)
 {
-    if (!es_rules_is_text(value))
-        return es_fail(ES_EUSAGE,
-                       "%s: series = '%.40s': the name of a series, such as "
-                       "entropy",
-                       place, value);
-    memcpy(rule->series, value, strlen(value) + 1);
-    return ES_OK;
+    bool fine = es_rules_is_text(value);
+    if (fine)
+        memcpy(rule->series, value, strlen(value) + 1);
+    return fine;
 }
 
-static es_status set_phase(es_rule *rule, const char *value, const char *place)
+static bool set_phase(es_rule *rule, const char *value)
 {
     rule->eval = strcmp(value, "eval") == 0;
-    if (rule->eval || strcmp(value, "train") == 0)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: phase = '%.40s': train or eval", place,
-                   value);
+    return rule->eval || strcmp(value, "train") == 0;
 }
 
-static es_status set_aggregate(es_rule *rule, const char *value,
-                               const char *place)
+static bool set_aggregate(es_rule *rule, const char *value)
 {
     for (int i = 0; i < ES_N_RULE_AGGREGATES; i++) {
         rule->aggregate = (es_rule_aggregate)i;
         if (strcmp(value, es_rule_aggregate_name(rule->aggregate)) == 0)
-            return ES_OK;
+            return true;
     }
-    return es_fail(ES_EUSAGE,
-                   "%s: aggregate = '%.40s': head, layer_mean, layer_min, "
-                   "layer_max, share or run",
-                   place, value);
+    return false;
 }
 
-/* The reference's name after the number; ES_N_RULE_REFERENCES if there is no
-   such one. */
-static int find_reference(const char *name)
+/* "0.05 ceiling". */
+static bool set_threshold(es_rule *rule, es_rules_key key, const char *value)
 {
+    char number[64] = "";
+    size_t n = strcspn(value, " \t");
+    const char *name = value + n + strspn(value + n, " \t");
     int i = 0;
     while (i < ES_N_RULE_REFERENCES &&
            strcmp(name, es_rule_reference_name((es_rule_reference)i)) != 0)
         i++;
-    return i;
-}
-
-/* "0.05 ceiling". */
-static es_status set_threshold(es_rule *rule, es_rules_key key,
-                               const char *value, const char *place)
-{
-    char number[64];
-    size_t n = strcspn(value, " \t");
-    const char *name = value + n + strspn(value + n, " \t");
-    int reference = find_reference(name);
     memcpy(number, value, n < sizeof number ? n : 0);
-    number[n < sizeof number ? n : 0] = 0;
     rule->comparison = (es_rule_comparison)(key - ES_RULES_KEY_ABOVE);
-    if (reference == ES_N_RULE_REFERENCES ||
-        es_double_parse(&rule->threshold, number) != ES_OK)
-        return es_fail(ES_EUSAGE,
-                       "%s: %s = '%.40s': a number, alone or followed by "
-                       "ceiling, history or baseline",
-                       place, es_rules_keys[key], value);
-    rule->reference = (es_rule_reference)reference;
-    return ES_OK;
+    rule->reference = (es_rule_reference)i;
+    return i < ES_N_RULE_REFERENCES &&
+           es_double_parse(&rule->threshold, number) == ES_OK;
 }
 
-static es_status set_share(double *out, es_rules_key key, const char *value,
-                           const char *place)
+static bool set_share(double *out, const char *value)
 {
-    if (es_double_parse(out, value) == ES_OK && *out >= 0 && *out <= 1)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a share from 0 to 1", place,
-                   es_rules_keys[key], value);
+    return es_double_parse(out, value) == ES_OK && *out >= 0 && *out <= 1;
 }
 
-static es_status set_count(uint32_t *out, es_rules_key key, int64_t least,
-                           const char *value, const char *place)
+static bool set_count(uint32_t *out, int64_t least, const char *value)
 {
     int64_t n;
     if (es_int_parse(&n, value, least, ES_RULES_COUNT_MOST) != ES_OK)
-        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': a number from %d to %d",
-                       place, es_rules_keys[key], value, (int)least,
-                       ES_RULES_COUNT_MOST);
+        return false;
     *out = (uint32_t)n;
-    return ES_OK;
+    return true;
 }
 
 /* "0.05" of the planned steps, or "200 steps", or "0.05 200 steps". */
-static es_status set_warm_up(es_rule *rule, const char *value,
-                             const char *place)
+static bool set_warm_up(es_rule *rule, const char *value)
 {
     char first[64], steps[64], word[8], rest;
     double share = 0;
@@ -185,82 +169,72 @@ static es_status set_warm_up(es_rule *rule, const char *value,
     bool fine = false;
     int n = sscanf(value, "%63s %63s %7s %c", first, steps, word, &rest);
     if (n == 1)
-        fine = es_double_parse(&share, first) == ES_OK;
+        fine = set_share(&share, first);
     else if (n == 2 && strcmp(steps, "steps") == 0)
         fine = es_int_parse(&end, first, 0, ES_MAX_STEP) == ES_OK;
     else if (n == 3 && strcmp(word, "steps") == 0)
-        fine = es_double_parse(&share, first) == ES_OK &&
+        fine = set_share(&share, first) &&
                es_int_parse(&end, steps, 0, ES_MAX_STEP) == ES_OK;
-    if (!fine || share < 0 || share > 1)
-        return es_fail(ES_EUSAGE,
-                       "%s: warm_up = '%.40s': a share of the planned steps, "
-                       "such as 0.05, or a number of them, such as 200 steps",
-                       place, value);
     rule->warm_up = share;
     rule->warm_up_end = end;
-    return ES_OK;
+    return fine;
 }
 
-static es_status set_severity(es_rule *rule, const char *value,
-                              const char *place)
+static bool set_severity(es_rule *rule, const char *value)
 {
     for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
         rule->severity = (es_severity)i;
         if (strcmp(value, es_severity_name(rule->severity)) == 0)
-            return ES_OK;
+            return true;
     }
-    return es_fail(ES_EUSAGE,
-                   "%s: severity = '%.40s': info, warning, error or critical",
-                   place, value);
+    return false;
 }
 
-static es_status set_action(es_rule *rule, const char *value, const char *place)
+static bool set_action(es_rule *rule, const char *value)
 {
     bool stop = strcmp(value, "stop") == 0;
     rule->action = stop ? ES_RULE_STOP : ES_RULE_NO_ACTION;
-    if (stop || strcmp(value, "none") == 0)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: action = '%.40s': none or stop", place,
-                   value);
+    return stop || strcmp(value, "none") == 0;
 }
 
-static es_status set_end(es_rule *rule, const char *value, const char *place)
+static bool set(es_rule *rule, es_rules_key key, const char *value)
 {
-    if (es_double_parse(&rule->end, value) == ES_OK)
-        return ES_OK;
-    return es_fail(ES_EUSAGE,
-                   "%s: end = '%.40s': a number, in the units of the threshold "
-                   "and without their name",
-                   place, value);
+    switch (key) {
+    case ES_RULES_KEY_SERIES:
+        return set_series(rule, value);
+    case ES_RULES_KEY_PHASE:
+        return set_phase(rule, value);
+    case ES_RULES_KEY_AGGREGATE:
+        return set_aggregate(rule, value);
+    case ES_RULES_KEY_SHARE_OF:
+        return set_share(&rule->share, value);
+    case ES_RULES_KEY_END:
+        return es_double_parse(&rule->end, value) == ES_OK;
+    case ES_RULES_KEY_SAMPLES:
+        return set_count(&rule->samples, 1, value);
+    case ES_RULES_KEY_WARM_UP:
+        return set_warm_up(rule, value);
+    case ES_RULES_KEY_COOL_DOWN:
+        return set_count(&rule->cool_down, 0, value);
+    case ES_RULES_KEY_SEVERITY:
+        return set_severity(rule, value);
+    case ES_RULES_KEY_ACTION:
+        return set_action(rule, value);
+    default:
+        return set_threshold(rule, key, value);
+    }
 }
 
 es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
                        const char *place)
 {
-    switch (key) {
-    case ES_RULES_KEY_SERIES:
-        return set_series(rule, value, place);
-    case ES_RULES_KEY_PHASE:
-        return set_phase(rule, value, place);
-    case ES_RULES_KEY_AGGREGATE:
-        return set_aggregate(rule, value, place);
-    case ES_RULES_KEY_SHARE_OF:
-        return set_share(&rule->share, key, value, place);
-    case ES_RULES_KEY_END:
-        return set_end(rule, value, place);
-    case ES_RULES_KEY_SAMPLES:
-        return set_count(&rule->samples, key, 1, value, place);
-    case ES_RULES_KEY_WARM_UP:
-        return set_warm_up(rule, value, place);
-    case ES_RULES_KEY_COOL_DOWN:
-        return set_count(&rule->cool_down, key, 0, value, place);
-    case ES_RULES_KEY_SEVERITY:
-        return set_severity(rule, value, place);
-    case ES_RULES_KEY_ACTION:
-        return set_action(rule, value, place);
-    default:
-        return set_threshold(rule, key, value, place);
-    }
+    if (set(rule, key, value))
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", place, es_rules_keys[key],
+                   value,
+                   expected[key] ? expected[key]
+                                 : "a number, alone or followed by ceiling, "
+                                   "history or baseline");
 }
 
 /* The second threshold lies on the near side of the first. */
