@@ -43,11 +43,11 @@ if [ "${1:-}" = one ]; then # by xargs, below
 fi
 
 said() { # NAME: what the programs say of the files below dir/NAME
-    rm -f "$dir/$1.told.db"
+    rm -f "$dir/$1.state.db"
     "$scan" --recursive "$dir/$1" --jsonl >"$dir/$1.scan"
     # 1 and 4 are answers too.
     "$scan" watch "$dir/$1" --once --json --severity error \
-        --state "$dir/$1.told.db" >"$dir/$1.watch"
+        --state "$dir/$1.state.db" >"$dir/$1.watch"
 }
 
 mkdir -p "$dir/runs" "$results"

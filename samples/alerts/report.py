@@ -24,12 +24,12 @@ def lines(name):
         return [json.loads(line) for line in stream]
 
 
-def told_by_watch(name):
-    """path -> alerts of severity error and above, as `watch` told them."""
-    told = collections.defaultdict(list)
+def reported_by_watch(name):
+    """path -> alerts of severity error and above, as `watch` reported them."""
+    reported = collections.defaultdict(list)
     for alert in lines(name + ".watch"):
-        told[os.path.realpath(alert["path"])].append(alert)
-    return told
+        reported[os.path.realpath(alert["path"])].append(alert)
+    return reported
 
 
 def stands_at_end(run):
@@ -123,11 +123,11 @@ class Training:
         return "borderline" if self.high >= 0.35 else "healthy"
 
 
-def compare(truth, told):
-    """Kinds missed, kinds told without cause."""
-    return ([kind for kind in KINDS if truth[kind] and kind not in told],
+def compare(truth, reported):
+    """Kinds missed, kinds reported without cause."""
+    return ([kind for kind in KINDS if truth[kind] and kind not in reported],
             [kind for kind in KINDS
-             if truth[kind] is False and kind in told])
+             if truth[kind] is False and kind in reported])
 
 
 # --- sections ----------------------------------------------------------------
@@ -140,20 +140,20 @@ def report_heatmaps():
     right = {"SM+LN+G": "", "SM+LN+R": "", "SM+G": "overload (error)",
              "SM+R": "overload (warning)",
              "SM": "collapse (critical), overload (error)"}
-    told = told_by_watch("heatmaps")
+    reported = reported_by_watch("heatmaps")
     rows = []
     for run in lines("heatmaps.scan"):
         arch = run["arch"]
         said = ", ".join(f"{flag['kind']} ({flag['severity']})"
                          for flag in run["flags"] if flag["stands"])
         alerts = {alert["kind"]
-                  for alert in told[os.path.realpath(run["path"])]}
+                  for alert in reported[os.path.realpath(run["path"])]}
         if said != right[arch] or alerts != stands_at_end(run):
             failures.append(f"heatmap {arch}")
         rows.append((arch, published[arch], said or "ok",
                      ", ".join(sorted(alerts)) or "nothing"))
     if rows:
-        table(("model", "published as", "stands", "told by `watch`"), rows)
+        table(("model", "published as", "stands", "reported by `watch`"), rows)
     else:
         print("Not there: set ES_SHARED.\n")
 
@@ -166,14 +166,14 @@ def lead_of(training, alerts):
 
 
 def report_trainings():
-    told = told_by_watch("runs")
+    reported = reported_by_watch("runs")
     with open(os.path.join(folder, "runs.check"), encoding="utf-8") as stream:
         codes = dict(line.rstrip("\n").split("\t") for line in stream)
     counts = collections.defaultdict(collections.Counter)
     rows, leads = [], []
     for run in lines("runs.scan"):
         training = Training(run["path"])
-        alerts = told[os.path.realpath(run["path"])]
+        alerts = reported[os.path.realpath(run["path"])]
         missed, wrong = compare(training.truth(), {a["kind"] for a in alerts})
         count = counts[training.label()]
         count["runs"] += 1
@@ -210,31 +210,31 @@ recorded. Their labels are read from the run files by
     table(("label", "runs", "missed", "false alarms"),
           [(label, count["runs"], count["missed"], count["false"])
            for label, count in sorted(counts.items())])
-    table(("run", "label", "high heads at the end", "alerts told (error, "
+    table(("run", "label", "high heads at the end", "alerts reported (error, "
            "critical), at step", "stands at the end", "`--check`", ""), rows)
     report_leads(leads)
 
 
 def report_leads(leads):
     print("### Collapse before NaN\n")
-    print("Where entropy fell first: the step at which `watch` told of the"
+    print("Where entropy fell first: the step at which `watch` reported the"
           " collapse,\nand that of the first loss that is not finite.\n")
     rows = []
     for training, step in leads:
-        before = "not told" if step is None else training.nan_step - step
+        before = "not reported" if step is None else training.nan_step - step
         if step is None or step >= training.nan_step:
-            failures.append(f"{training.name}: not told before NaN")
+            failures.append(f"{training.name}: not reported before NaN")
         rows.append((training.name, step, training.nan_step, before))
-    table(("run", "told at", "NaN at", "steps before"), rows)
+    table(("run", "reported at", "NaN at", "steps before"), rows)
     known = [row[3] for row in rows if isinstance(row[3], int)]
     if known:
-        print(f"{sum(n > 0 for n in known)} of {len(rows)} told before the "
+        print(f"{sum(n > 0 for n in known)} of {len(rows)} reported before the "
               f"loss was NaN; median {statistics.median(known):.0f} steps, "
               f"least {min(known)}, most {max(known)}.\n")
 
 
 def report_histories():
-    told = told_by_watch("histories")
+    reported = reported_by_watch("histories")
     runs = {run["name"]: run for run in lines("histories.scan")}
     with open(os.path.join(folder, "histories.tsv"),
               encoding="utf-8") as stream:
@@ -245,7 +245,7 @@ def report_histories():
         truth = {kind: row[kind] == "1" for kind in KINDS}
         lasting = dict(truth, collapse=row["collapse_stands"] == "1")
         run = runs[row["history"]]
-        alerts = {a["kind"] for a in told[os.path.realpath(run["path"])]}
+        alerts = {a["kind"] for a in reported[os.path.realpath(run["path"])]}
         missed, wrong = compare(truth, alerts)
         end = stands_at_end(run)
         count = kinds.setdefault(row["kind"], collections.Counter())
@@ -261,13 +261,13 @@ def report_histories():
             counter["end"] += any(lasting[k] != (k in end) for k in KINDS)
     print(f"## {total['n']} synthetic histories\n")
     print("""Made by [synthetic.h](../alerts/synthetic.h), labelled by their making, written
-as run files, and judged by the programs. Missed: something true was not told at
+as run files, and judged by the programs. Missed: something true was not reported at
 severity error; false alarm: an alert of that severity on a healthy history;
 wrong kind: one that does not hold, beside one that does; at the end: what
 stands then, and with it `--check`, is not what was made.
 
 The rules were made with histories of seed 20 in view, which the suite judges;
-these are of seed 7. What is told falsely is told at the start of histories in
+these are of seed 7. What is reported falsely is reported at the start of histories in
 which few heads are measured at a time: half of those known so far are sharp.
 """)
     table(("kind", "histories", "missed", "false alarms", "wrong kind",
@@ -286,11 +286,11 @@ which few heads are measured at a time: half of those known so far are sharp.
 
 print("""# Alerts against what is true
 
-Made by `make alerts` (samples/alerts/alerts.sh). Asked are the programs, as
-users do:
+Made by `make alerts` (samples/alerts/alerts.sh). The programs are run as
+users run them:
 
     entropy-scan --recursive DIR --jsonl
-    entropy-scan watch DIR --once --json --severity error --state told.db
+    entropy-scan watch DIR --once --json --severity error --state state.db
     entropy-scan RUN.db --check --quiet
 """)
 report_heatmaps()

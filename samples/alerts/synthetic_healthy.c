@@ -108,7 +108,7 @@ static void sink_row(es_making *m, size_t i, size_t l)
 }
 
 /* All layers for one sample, or a third of them for one or two; what follows
-   has to be measured to tell it from a collapse. */
+   has to be measured to distinguish it from a collapse. */
 static void dip(es_making *m, size_t at)
 {
     bool all = m->n_layers < 3 || es_making_below(m, 3) == 0;

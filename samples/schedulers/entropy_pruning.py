@@ -32,7 +32,7 @@ SEVERITIES = ("info", "warning", "error", "critical")
 class EntropyPruning:
     """Prunes `trial` once a flag of `severity` or above stands in `run`.
 
-    Looks every `every` seconds at most; `scan` is the program to ask."""
+    Looks every `every` seconds at most; `scan` is the program to run."""
 
     def __init__(self, trial, run, severity="critical", rules=None, every=1.0,
                  scan="entropy-scan"):
@@ -83,7 +83,7 @@ def train(trial, command, run, grace=30.0, **options):
     """Runs `command`, which records into `run`; returns the run at its end.
 
     Raises optuna.TrialPruned as EntropyPruning(trial, run, **options) does:
-    the training is asked to stop, and ended if it has not in `grace`
+    the training is requested to stop, and ended if it has not in `grace`
     seconds; RuntimeError with its last words if it fails by itself."""
     if os.path.exists(run):
         raise RuntimeError(f"{run}: is there already")
@@ -109,7 +109,7 @@ def train(trial, command, run, grace=30.0, **options):
 
 
 def _ask_to_stop(training, run, reason, grace):
-    """Its recorder finds the file, and tells the training. What lies there, a
+    """Its recorder finds the file, and stops the training. What lies there, a
     link or a FIFO too, is replaced, never written through."""
     if training.poll() is None:
         aside = f"{run}.stop-{os.getpid()}"

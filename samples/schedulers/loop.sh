@@ -39,7 +39,7 @@ doomed() { # RUN
         <<<"$json" | head -n 1 | sed -E 's/"kind":"([^"]*)".*:/\1 since step /'
 }
 
-# Asks in the file that a recorder looks for; who does not listen is ended.
+# Requests the stop in the file that a recorder reads; a training that goes on is ended.
 # What lies there, a link or a FIFO too, is replaced, never written through.
 stop() { # RUN WHY
     local aside

@@ -39,22 +39,22 @@ static float random_value(void)
     return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[chance_below(6)];
 }
 
-/* --- what was told --------------------------------------------------------*/
+/* --- what was received ----------------------------------------------------*/
 
-typedef struct told {
+typedef struct received {
     char *ids[N_ALERTS]; /* (n) */
     size_t n;
     bool refuses; /* now and then */
-} told;
+} received;
 
-static es_status take(void *user, const es_alert *alert)
+static es_status receive(void *user, const es_alert *alert)
 {
-    told *to = user;
-    assert_true(to->n < N_ALERTS);
-    if (to->refuses && chance_below(4) == 0)
+    received *list = user;
+    assert_true(list->n < N_ALERTS);
+    if (list->refuses && chance_below(4) == 0)
         return es_fail(ES_EIO, "no room");
     assert_int_equal(alert->stops, strcmp(alert->title, "mean") == 0);
-    to->ids[to->n++] = es_alert_id(alert);
+    list->ids[list->n++] = es_alert_id(alert);
     return ES_OK;
 }
 
@@ -64,29 +64,29 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Sorts the ids, and leaves one of each; returns how many were too many. */
-static size_t sort_told(told *to)
+static size_t sort_received(received *list)
 {
-    size_t n = 0, n_before = to->n;
-    qsort(to->ids, to->n, sizeof *to->ids, by_text);
-    for (size_t i = 0; i < to->n; i++) {
-        if (n && strcmp(to->ids[n - 1], to->ids[i]) == 0)
-            free(to->ids[i]);
+    size_t n = 0, n_before = list->n;
+    qsort(list->ids, list->n, sizeof *list->ids, by_text);
+    for (size_t i = 0; i < list->n; i++) {
+        if (n && strcmp(list->ids[n - 1], list->ids[i]) == 0)
+            free(list->ids[i]);
         else
-            to->ids[n++] = to->ids[i];
+            list->ids[n++] = list->ids[i];
     }
-    to->n = n;
+    list->n = n;
     return n_before - n;
 }
 
-static bool is_told(const told *to, const char *id)
+static bool is_received(const received *list, const char *id)
 {
-    return bsearch(&id, to->ids, to->n, sizeof *to->ids, by_text) != NULL;
+    return bsearch(&id, list->ids, list->n, sizeof *list->ids, by_text) != NULL;
 }
 
-static void forget(told *to)
+static void forget(received *list)
 {
-    while (to->n)
-        free(to->ids[--to->n]);
+    while (list->n)
+        free(list->ids[--list->n]);
 }
 
 /* --- a growing file -------------------------------------------------------*/
@@ -94,18 +94,19 @@ static void forget(told *to)
 typedef struct growing {
     char path[512];
     es_rules_file rules;
-    es_recorded to;
+    es_recorded list;
     es_follow known;
-    told told;
+    received received;
 } growing;
 
-static es_status look(growing *g, es_follow *known, told *to, bool written)
+static es_status look(growing *g, es_follow *known, received *list,
+                      bool written)
 {
     es_reader *reader;
     const es_alert about = {
         .path = g->path, .uuid = uuid, .is_written = written};
     const es_follow_options options = {
-        .rules = &g->rules, .flags = true, .handler = take, .user = to};
+        .rules = &g->rules, .flags = true, .handler = receive, .user = list};
     es_assert_ok(es_reader_open(&reader, g->path));
     es_status status = es_follow_read(known, reader, 0, &about, &options);
     es_reader_close(reader);
@@ -121,14 +122,14 @@ static void write_step(growing *g, int64_t step, uint32_t rhythm)
         float x[L * H];
         for (size_t i = 0; i < L * H; i++)
             x[i] = random_value();
-        es_record_sample(&g->to, names[s], ES_PHASE_TRAIN, step, x, L * H);
+        es_record_sample(&g->list, names[s], ES_PHASE_TRAIN, step, x, L * H);
         if (chance_below(rhythm) == 0)
-            (void)look(g, &g->known, &g->told, true);
+            (void)look(g, &g->known, &g->received, true);
     }
-    es_record_value(&g->to, "loss", step, random_value());
+    es_record_value(&g->list, "loss", step, random_value());
     if (step % 5 == 0) {
         const float held_out = 2 + (float)chance_below(4) / 4;
-        es_record_sample(&g->to, "loss", ES_PHASE_EVAL, step, &held_out, 1);
+        es_record_sample(&g->list, "loss", ES_PHASE_EVAL, step, &held_out, 1);
     }
 }
 
@@ -143,18 +144,18 @@ static es_run_info run_info(const char *id)
 static void write_baseline(const char *path)
 {
     const es_run_info info = run_info(NULL);
-    es_recorded to = es_record(path, &info);
+    es_recorded list = es_record(path, &info);
     for (int64_t step = 0; step < N_STEPS; step += 3)
-        es_record_all(&to, "entropy", step, 1);
-    es_record_end(&to, ES_RUN_FINISHED);
-    es_record_close(&to);
+        es_record_all(&list, "entropy", step, 1);
+    es_record_end(&list, ES_RUN_FINISHED);
+    es_record_close(&list);
 }
 
 static void begin(growing *g, void **state, uint64_t seed)
 {
     char name[32], text[2048];
     char *baseline = es_folder_file(state, "baseline.db");
-    *g = (growing){.told.refuses = chance_below(2)};
+    *g = (growing){.received.refuses = chance_below(2)};
     if (!es_file_exists(baseline))
         write_baseline(baseline);
     snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
@@ -162,24 +163,24 @@ static void begin(growing *g, void **state, uint64_t seed)
     snprintf(name, sizeof name, "grow%d.db", (int)seed);
     snprintf(g->path, sizeof g->path, "%s", es_folder_file(state, name));
     const es_run_info info = run_info(uuid);
-    g->to = es_record(g->path, &info);
+    g->list = es_record(g->path, &info);
 }
 
 /* The training was killed, and goes on from an earlier checkpoint. */
 static void resume(growing *g, int64_t step)
 {
     const es_run_info info = run_info(uuid);
-    es_record_close(&g->to);
-    es_assert_ok(es_writer_open(&g->to.writer, g->path, ES_FAST));
-    es_assert_ok(es_writer_run(g->to.writer, &g->to.run, &info, step));
+    es_record_close(&g->list);
+    es_assert_ok(es_writer_open(&g->list.writer, g->path, ES_FAST));
+    es_assert_ok(es_writer_run(g->list.writer, &g->list.run, &info, step));
 }
 
 static void finish(growing *g)
 {
-    es_record_end(&g->to, ES_RUN_FINISHED);
-    es_record_close(&g->to);
-    g->told.refuses = false;
-    es_assert_ok(look(g, &g->known, &g->told, false));
+    es_record_end(&g->list, ES_RUN_FINISHED);
+    es_record_close(&g->list);
+    g->received.refuses = false;
+    es_assert_ok(look(g, &g->known, &g->received, false));
     assert_true(g->known.over);
 }
 
@@ -187,15 +188,15 @@ static void finish(growing *g)
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};
-    told all = {.n = 0};
+    received all = {.n = 0};
     es_reader *reader;
     es_run_summary *summary;
     es_summary_options options;
     char id[128];
     es_assert_ok(look(g, &once, &all, false));
-    assert_int_equal(sort_told(&all), 0);
+    assert_int_equal(sort_received(&all), 0);
     for (size_t i = 0; i < all.n; i++)
-        assert_true(is_told(&g->told, all.ids[i]));
+        assert_true(is_received(&g->received, all.ids[i]));
     es_summary_options_default(&options);
     options.rules = &g->rules;
     es_assert_ok(es_reader_open(&reader, g->path));
@@ -207,7 +208,7 @@ static size_t assert_same_as_finished(growing *g)
             snprintf(id, sizeof id, "%s/alert:%s@%lld:%s", uuid,
                      es_flag_title(flag), (long long)flag->onset,
                      es_severity_name((es_severity)s));
-            found = found || is_told(&all, id);
+            found = found || is_received(&all, id);
         }
         assert_true(found);
     }
@@ -221,7 +222,7 @@ static size_t assert_same_as_finished(growing *g)
 
 static void end(growing *g)
 {
-    forget(&g->told);
+    forget(&g->received);
     es_follow_end(&g->known);
     es_rules_file_free(&g->rules);
 }
@@ -231,15 +232,15 @@ static size_t grow_one(void **state, uint64_t seed)
     growing g;
     chance_seed(seed);
     begin(&g, state, seed);
-    const bool refuses = g.told.refuses;
+    const bool refuses = g.received.refuses;
     const uint32_t rhythm = 1 + chance_below(20);
     for (int64_t step = 0; step < N_STEPS; step++)
         write_step(&g, step, rhythm);
     finish(&g);
-    size_t n_twice = sort_told(&g.told);
+    size_t n_twice = sort_received(&g.received);
     assert_true(refuses || n_twice == 0);
     size_t n = assert_same_as_finished(&g);
-    assert_int_equal(g.told.n, n);
+    assert_int_equal(g.received.n, n);
     end(&g);
     return n;
 }
@@ -270,7 +271,7 @@ static void test_follow__a_resumed_run_is_judged_anew(void **state)
         for (; step < N_STEPS; step++)
             write_step(&g, step, 7);
         finish(&g);
-        sort_told(&g.told);
+        sort_received(&g.received);
         (void)assert_same_as_finished(&g);
         end(&g);
     }
@@ -283,18 +284,18 @@ static void test_follow__a_resumption_nobody_saw(void **state)
         growing g;
         chance_seed(seed + 2000);
         begin(&g, state, seed);
-        g.told.refuses = false;
+        g.received.refuses = false;
         for (int64_t end = 20, step = 0; end <= N_STEPS; end += 20) {
             for (; step < end; step++)
                 write_step(&g, step, 100000);
-            es_assert_ok(look(&g, &g.known, &g.told, true));
+            es_assert_ok(look(&g, &g.known, &g.received, true));
             step = end / 2;
             resume(&g, step);
         }
         for (int64_t step = N_STEPS / 2; step < N_STEPS + 10; step++)
             write_step(&g, step, 100000);
         finish(&g);
-        sort_told(&g.told);
+        sort_received(&g.received);
         (void)assert_same_as_finished(&g);
         end(&g);
     }
@@ -309,34 +310,34 @@ static void test_follow__what_is_over_is_over(void **state)
     for (int64_t step = 0; step < N_STEPS; step++)
         write_step(&g, step, 1000);
     finish(&g);
-    const size_t n = g.told.n;
+    const size_t n = g.received.n;
     assert_true(n > 0);
-    es_assert_ok(look(&g, &g.known, &g.told, false));
-    assert_int_equal(g.told.n, n);
+    es_assert_ok(look(&g, &g.known, &g.received, false));
+    assert_int_equal(g.received.n, n);
     assert_null(g.known.judging);
     resume(&g, N_STEPS);
     for (int64_t step = N_STEPS; step < 2 * N_STEPS; step++)
         write_step(&g, step, 1000);
-    es_assert_ok(look(&g, &g.known, &g.told, true));
-    assert_true(g.told.n > n);
+    es_assert_ok(look(&g, &g.known, &g.received, true));
+    assert_true(g.received.n > n);
     finish(&g);
-    assert_true(sort_told(&g.told) >= n);
+    assert_true(sort_received(&g.received) >= n);
     (void)assert_same_as_finished(&g);
     end(&g);
 }
 
 /* Too short for a collapse: only its end tells. */
-static void test_follow__a_short_run_is_told_at_its_end(void **state)
+static void test_follow__a_short_run_is_reported_at_its_end(void **state)
 {
     growing g;
     begin(&g, state, 1);
-    g.told.refuses = false;
-    es_record_all(&g.to, "entropy", 0, 0.01F);
-    es_assert_ok(look(&g, &g.known, &g.told, true));
-    const size_t n = g.told.n;
+    g.received.refuses = false;
+    es_record_all(&g.list, "entropy", 0, 0.01F);
+    es_assert_ok(look(&g, &g.known, &g.received, true));
+    const size_t n = g.received.n;
     finish(&g);
-    assert_int_equal(g.told.n, n + 1);
-    assert_non_null(strstr(g.told.ids[n], "alert:collapse@0:critical"));
+    assert_int_equal(g.received.n, n + 1);
+    assert_non_null(strstr(g.received.ids[n], "alert:collapse@0:critical"));
     end(&g);
 }
 
@@ -346,21 +347,21 @@ static void test_follow__a_noisy_rule_has_an_end(void **state)
     static const char text[] =
         "[rule noisy]\nseries=loss\naggregate=run\nabove=1\nseverity=info\n"
         "[rule last]\nseries=loss\naggregate=run\nabove=8\n";
-    growing g = {.told.n = 0};
+    growing g = {.received.n = 0};
     const es_run_info info = run_info(uuid);
     es_assert_ok(es_rules_file_parse(&g.rules, "r.ini", text, strlen(text)));
     snprintf(g.path, sizeof g.path, "%s", es_folder_file(state, "noisy.db"));
-    g.to = es_record(g.path, &info);
-    es_assert_ok(es_writer_begin(g.to.writer));
+    g.list = es_record(g.path, &info);
+    es_assert_ok(es_writer_begin(g.list.writer));
     for (int64_t step = 0; step < 2 * ES_FOLLOW_MOST + 100; step++)
-        es_record_value(&g.to, "loss", step, step % 2 ? 2 : 0.5F);
-    es_record_value(&g.to, "loss", 2 * ES_FOLLOW_MOST + 101, 9);
-    es_assert_ok(es_writer_commit(g.to.writer));
-    es_assert_ok(look(&g, &g.known, &g.told, true));
-    assert_int_equal(g.told.n, ES_FOLLOW_MOST + 1);
-    assert_non_null(strstr(g.told.ids[ES_FOLLOW_MOST], "alert:last@"));
+        es_record_value(&g.list, "loss", step, step % 2 ? 2 : 0.5F);
+    es_record_value(&g.list, "loss", 2 * ES_FOLLOW_MOST + 101, 9);
+    es_assert_ok(es_writer_commit(g.list.writer));
+    es_assert_ok(look(&g, &g.known, &g.received, true));
+    assert_int_equal(g.received.n, ES_FOLLOW_MOST + 1);
+    assert_non_null(strstr(g.received.ids[ES_FOLLOW_MOST], "alert:last@"));
     assert_int_equal(g.known.of_rules[0], ES_FOLLOW_MOST + 50);
-    es_record_close(&g.to);
+    es_record_close(&g.list);
     end(&g);
 }
 
@@ -374,7 +375,7 @@ int main(void)
         IN_FOLDER(test_follow__a_resumed_run_is_judged_anew),
         IN_FOLDER(test_follow__a_resumption_nobody_saw),
         IN_FOLDER(test_follow__what_is_over_is_over),
-        IN_FOLDER(test_follow__a_short_run_is_told_at_its_end),
+        IN_FOLDER(test_follow__a_short_run_is_reported_at_its_end),
         IN_FOLDER(test_follow__a_noisy_rule_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,59 +18,63 @@
 #define SEED 20
 #define N_KINDS 64 /* at most */
 
-/* Of one history: the highest severity of each kind that was told while it
-   went on or at its end, that stands then, and the step it was told at. */
+/* Of one history: the highest severity of each kind that was reported while it
+   went on or at its end, that stands then, and the step at which. */
 typedef struct verdict {
-    es_severity told[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
+    es_severity reported[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
     int64_t first[ES_N_FLAG_KINDS]; /* of severity error; -1: never */
     int64_t step;                   /* now */
 } verdict;
 
-static void hear(void *user, const es_episode *episode)
+static void count_episode(void *user, const es_episode *episode)
 {
-    verdict *to = user;
-    if (episode->severity > to->told[episode->kind])
-        to->told[episode->kind] = episode->severity;
-    if (episode->severity >= ES_SEVERITY_ERROR && to->first[episode->kind] < 0)
-        to->first[episode->kind] = to->step;
+    verdict *list = user;
+    if (episode->severity > list->reported[episode->kind])
+        list->reported[episode->kind] = episode->severity;
+    if (episode->severity >= ES_SEVERITY_ERROR &&
+        list->first[episode->kind] < 0)
+        list->first[episode->kind] = list->step;
 }
 
 static void conclude(void *user, const es_episode *episode)
 {
-    verdict *to = user;
-    if (episode->stands && episode->severity > to->stands[episode->kind])
-        to->stands[episode->kind] = episode->severity;
+    verdict *list = user;
+    if (episode->stands && episode->severity > list->stands[episode->kind])
+        list->stands[episode->kind] = episode->severity;
 }
 
-static void push(es_judge *judge, const es_synthetic *of, size_t i)
+static void push(es_judge *judge, const es_synthetic *history, size_t i)
 {
-    size_t n_layers = (size_t)of->run.n_layers;
-    size_t n = n_layers * (size_t)of->run.n_heads;
-    int64_t step = of->steps[i];
+    size_t n_layers = (size_t)history->run.n_layers;
+    size_t n = n_layers * (size_t)history->run.n_heads;
+    int64_t step = history->steps[i];
     es_judge_push(judge, ES_JUDGE_ENTROPY, step,
-                  of->entropy + i * of->n_entropy, of->n_entropy);
-    if (!of->loss)
+                  history->entropy + i * history->n_entropy,
+                  history->n_entropy);
+    if (!history->loss)
         return;
-    es_judge_push(judge, ES_JUDGE_MAX_LOGIT, step, of->max_logit + i * n, n);
+    es_judge_push(judge, ES_JUDGE_MAX_LOGIT, step, history->max_logit + i * n,
+                  n);
     es_judge_push(judge, ES_JUDGE_NONFINITE_ROWS, step,
-                  of->nonfinite_rows + i * n, n);
+                  history->nonfinite_rows + i * n, n);
     es_judge_push(judge, ES_JUDGE_NAN_ACTIVATIONS, step,
-                  of->nan_activations + i * n_layers, n_layers);
-    es_judge_push(judge, ES_JUDGE_LOSS, step, of->loss + i, 1);
+                  history->nan_activations + i * n_layers, n_layers);
+    es_judge_push(judge, ES_JUDGE_LOSS, step, history->loss + i, 1);
 }
 
-static verdict judge(const es_synthetic *of)
+static verdict judge(const es_synthetic *history)
 {
     verdict out = {.first = {-1, -1, -1, -1}};
     es_flag_rules rules;
     es_flag_rules_default(&rules);
-    void *space = malloc(es_judge_size(&of->run));
+    void *space = malloc(es_judge_size(&history->run));
     assert_non_null(space);
-    es_judge *judge = es_judge_init(space, &of->run, &rules, conclude, &out);
-    es_judge_announce(judge, hear, &out);
-    for (size_t i = 0; i < of->n_samples; i++) {
-        out.step = of->steps[i];
-        push(judge, of, i);
+    es_judge *judge =
+        es_judge_init(space, &history->run, &rules, conclude, &out);
+    es_judge_announce(judge, count_episode, &out);
+    for (size_t i = 0; i < history->n_samples; i++) {
+        out.step = history->steps[i];
+        push(judge, history, i);
     }
     es_judge_finish(judge);
     free(space);
@@ -86,7 +90,7 @@ static bool is_error(es_severity severity)
     return severity >= ES_SEVERITY_ERROR;
 }
 
-static void count(tally *to, const es_truth *truth, const verdict *said)
+static void count(tally *list, const es_truth *truth, const verdict *said)
 {
     const bool wanted[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse,
                                           truth->overload, truth->logits};
@@ -95,28 +99,30 @@ static void count(tally *to, const es_truth *truth, const verdict *said)
     /* An alarm that nothing was wrong with, or of something else. */
     bool wrong = false, missed = false, differs = false;
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-        bool told = is_error(said->told[kind]);
-        missed = missed || (wanted[kind] && !told);
-        wrong = wrong || (told && !wanted[kind]);
+        bool reported = is_error(said->reported[kind]);
+        missed = missed || (wanted[kind] && !reported);
+        wrong = wrong || (reported && !wanted[kind]);
         differs = differs || lasting[kind] != is_error(said->stands[kind]);
     }
-    to->n++;
-    to->missed += missed;
-    to->differ += differs;
-    to->false_alarms += wrong && es_truth_is_healthy(truth);
-    to->wrong_kinds += wrong && !es_truth_is_healthy(truth);
+    list->n++;
+    list->missed += missed;
+    list->differ += differs;
+    list->false_alarms += wrong && es_truth_is_healthy(truth);
+    list->wrong_kinds += wrong && !es_truth_is_healthy(truth);
 }
 
 /* The kinds that something is wrong with, for whoever looks why. */
 static void print_wrong(const tally *tallies)
 {
     for (size_t k = 0; k < es_synthetic_n_kinds(); k++) {
-        const tally *of = &tallies[k];
-        if (of->missed + of->differ + of->false_alarms + of->wrong_kinds > 0)
+        const tally *sums = &tallies[k];
+        if (sums->missed + sums->differ + sums->false_alarms +
+                sums->wrong_kinds >
+            0)
             print_message("# %s: of %zu missed %zu, wrong at the end %zu, "
                           "false alarms %zu, of a wrong kind %zu\n",
-                          es_synthetic_kind(k), of->n, of->missed, of->differ,
-                          of->false_alarms, of->wrong_kinds);
+                          es_synthetic_kind(k), sums->n, sums->missed,
+                          sums->differ, sums->false_alarms, sums->wrong_kinds);
     }
 }
 
@@ -143,16 +149,17 @@ static void test_labelled__synthetic_histories(void **state)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-static es_status heed(void *user, const es_alert *alert)
+static es_status count_alert(void *user, const es_alert *alert)
 {
-    const es_episode told = {.kind = alert->kind, .severity = alert->severity};
-    verdict *to = user;
-    to->step = alert->step;
-    hear(to, &told);
+    const es_episode reported = {.kind = alert->kind,
+                                 .severity = alert->severity};
+    verdict *list = user;
+    list->step = alert->step;
+    count_episode(list, &reported);
     return ES_OK;
 }
 
-/* What `watch` tells of a file, and the table and --check. */
+/* What `watch` reports of a file, and the table and --check. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1}};
@@ -164,7 +171,7 @@ static verdict judge_file(es_reader *reader, size_t run)
         .path = es_reader_path(reader), .uuid = info.uuid, .name = info.name};
     es_follow follow = {0};
     const es_follow_options followed = {
-        .flags = true, .handler = heed, .user = &out};
+        .flags = true, .handler = count_alert, .user = &out};
     es_assert_ok(es_follow_read(&follow, reader, run, &about, &followed));
     es_follow_end(&follow);
     es_summary_options_default(&options);
@@ -179,8 +186,8 @@ static verdict judge_file(es_reader *reader, size_t run)
     return out;
 }
 
-/* Sample by sample and from a file afterwards: the same is told, at the same
-   steps, and the same stands. */
+/* Sample by sample and from a file afterwards: the same is reported, at the
+   same steps, and the same stands. */
 static void test_labelled__files_are_judged_alike(void **state)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
@@ -202,7 +209,7 @@ static void test_labelled__files_are_judged_alike(void **state)
     for (size_t i = 0; i < N; i++) {
         const verdict of_file = judge_file(reader, i);
         for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-            assert_int_equal(of_file.told[kind], said[i].told[kind]);
+            assert_int_equal(of_file.reported[kind], said[i].reported[kind]);
             assert_int_equal(of_file.stands[kind], said[i].stands[kind]);
             assert_int_equal(of_file.first[kind], said[i].first[kind]);
         }
@@ -224,7 +231,7 @@ static void test_labelled__published_heatmaps(void **state)
         {"SM+R", {0}}, /* overloaded mildly */
         {"SM", {.overload = true, .collapse = true, .collapse_stands = true}}};
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
-        tally of = {0};
+        tally sums = {0};
         int64_t step = 32000;
         float x[ES_PAPER_VALUES];
         if (!es_paper_heatmap(x, published[i].arch))
@@ -239,9 +246,10 @@ static void test_labelled__published_heatmaps(void **state)
             .entropy = x,
         };
         const verdict said = judge(&history);
-        count(&of, &published[i].truth, &said);
-        assert_int_equal(
-            of.missed + of.differ + of.false_alarms + of.wrong_kinds, 0);
+        count(&sums, &published[i].truth, &said);
+        assert_int_equal(sums.missed + sums.differ + sums.false_alarms +
+                             sums.wrong_kinds,
+                         0);
     }
 }
 

@@ -59,9 +59,9 @@ printed_json() { "$scan" heat.db --json "$@"; }
 output 'in JSON: the kind is the name' \
     '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"reported":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3}' \
     printed_json --rules own.ini
-output 'with its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
-output 'JSON tells the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini
-check 'JSON tells nothing of the defaults' sh -c '"$0" heat.db --json --rules printed >with && "$0" heat.db --json >without && cmp with without' "$scan"
+output 'the flag of a rule has its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
+output 'JSON has the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini
+check 'JSON has no rules where they are the defaults' sh -c '"$0" heat.db --json --rules printed >with && "$0" heat.db --json >without && cmp with without' "$scan"
 printf '[overload]\nerror = 0.9\n' >more.ini
 cat own.ini more.ini >both.ini
 check 'JSON is JSON' python3 -c '
@@ -78,10 +78,10 @@ output 'are those of the table' 'overload L0 \(error\)' "$scan" heat.db --rules 
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
 printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
 exits 'a rule that no run has a series for is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
-check 'and no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
+check 'a rule that fits one series judges no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
 printf 'step,layer,head,grad_norm,entropy\n1,,,3,\n1,0,0,,1\n2,,,NaN,\n3,,,inf,\n' >broken.csv
 "$scan" import broken.csv -q --from long -o broken.db
 printf '[rule a]\nseries = grad_norm\naggregate = run\nabove = 9\n' >norm.ini
-exits 'what a rule could not compare is told of' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
+exits 'values that a rule could not compare are reported' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
 exits 'an aggregate that does not fit' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
 finish

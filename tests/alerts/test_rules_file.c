@@ -1,4 +1,4 @@
-/** Rules files: what they may say, and what is told of those that do not. */
+/** Rules files: what they may say, and the messages for those that do not. */
 #include "tests/support/cmocka_all.h"
 
 #include "cli/alerts/rules/rules_file.h"

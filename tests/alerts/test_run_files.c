@@ -29,15 +29,15 @@ static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
     return to;
 }
 
-static es_watch_files look_of(const char *const *paths, size_t n_paths,
-                              size_t *n_told)
+static es_watch_files files_of(const char *const *paths, size_t n_paths,
+                               size_t *n_reported)
 {
     return (es_watch_files){.roots = paths,
                             .n_roots = n_paths,
                             .state = "none.db",
                             .least = ES_SEVERITY_ERROR,
                             .handler = take,
-                            .user = n_told};
+                            .user = n_reported};
 }
 
 /* Of one that is being written the whole is judged now and then: as soon as
@@ -45,8 +45,8 @@ static es_watch_files look_of(const char *const *paths, size_t n_paths,
 static void test_look__a_shorter_run_in_the_same_place(void **state)
 {
     const char *const path = es_folder_file(state, "run.db");
-    size_t n_told = 0;
-    es_watch_files look = look_of(&path, 1, &n_told);
+    size_t n_reported = 0;
+    es_watch_files look = files_of(&path, 1, &n_reported);
     es_recorded first = write_run(path, LONG, LONG);
     es_assert_ok(es_watch_files_read(&look));
     assert_int_equal(look.n_read, 1);
@@ -54,7 +54,7 @@ static void test_look__a_shorter_run_in_the_same_place(void **state)
     assert_int_equal(unlink(path), 0);
     es_recorded second = write_run(path, SHORT, 4);
     es_assert_ok(es_watch_files_read(&look));
-    assert_int_equal(n_told, 1);
+    assert_int_equal(n_reported, 1);
     es_record_close(&second);
     es_watch_files_close(&look);
 }
@@ -76,28 +76,28 @@ static void write_two_runs(const char *path)
     es_record_close(&to);
 }
 
-/* A rule that does not fit the first run of a file is told of, and the second
+/* A rule that does not fit the first run of a file is reported, and the second
  * one is judged. */
 static void test_look__a_rule_that_fits_one_run_of_two(void **state)
 {
     static const char text[] =
         "[rule odd]\nseries = odd\nabove = 2\naggregate = head\n";
     const char *const path = es_folder_file(state, "two.db");
-    size_t n_told = 0;
+    size_t n_reported = 0;
     es_rules_file rules;
-    es_watch_files look = look_of(&path, 1, &n_told);
+    es_watch_files look = files_of(&path, 1, &n_reported);
     write_two_runs(path);
     es_assert_ok(es_rules_file_parse(&rules, "r.ini", text, sizeof text - 1));
     look.rules = &rules;
     es_assert_ok(es_watch_files_read(&look));
-    assert_int_equal(n_told, 1);
+    assert_int_equal(n_reported, 1);
     assert_int_equal(look.n_failed, 1);
     assert_non_null(strstr(es_message(), "rule odd: aggregate head"));
     es_watch_files_close(&look);
     es_rules_file_free(&rules);
 }
 
-/* A name that changed would have everything told again. */
+/* A name that changed would have everything reported again. */
 static void test_look__a_state_has_the_name_it_always_had(void **state)
 {
     char name[ES_STATE_NAME_MAX], other[ES_STATE_NAME_MAX];

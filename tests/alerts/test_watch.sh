@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan watch: alerts told once, in time, whatever is killed.
+# entropy-scan watch: alerts delivered once, in time, whatever is killed.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
@@ -11,9 +11,9 @@ mkdir runs
 collapsing a || exit 1
 mv a.db runs
 want="$PWD/runs/a.db (SM): collapse L1 since step 4 (critical): 1, threshold 0.5"
-same_text 'an imported run is judged, its alert told' "$want" "$("$scan" watch --once runs)"
-same_text 'and not again' '' "$("$scan" watch --once runs)"
-same_text 'but to who keeps another state' "$want" "$("$scan" watch --once runs --state other.db)"
+same_text 'an imported run is judged and its alert delivered' "$want" "$("$scan" watch --once runs)"
+same_text 'a delivered alert is not delivered again' '' "$("$scan" watch --once runs)"
+same_text 'another state delivers it again' "$want" "$("$scan" watch --once runs --state other.db)"
 exits '--check goes by what is there' 1 '' "$scan" watch --once --check runs
 check 'the state is where it is said to be, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
 644:$(id -u)" ]' "$XDG_STATE_HOME/entropy-scan/watch" "$(state_of runs)"
@@ -41,17 +41,17 @@ fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 os.write(fd, (json.load(sys.stdin)["id"] + "\n").encode())' "$1"
 END
 chmod +x append
-"$scan" watch --once runs --state exec.db --exec "'./append' \"told \$HOME\"" >out 2>&1
-same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 'told $HOME')"
+"$scan" watch --once runs --state exec.db --exec "'./append' \"alerts \$HOME\"" >out 2>&1
+same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 'alerts $HOME')"
 exits 'a command that fails is given up' 3 'given.db: deliveries given up: 1, still owed: 0' "$scan" watch --once runs --state given.db --exec false
-exits 'which is told' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
-exits 'and not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
+exits 'a failure is reported' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
+exits 'a command that failed is not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
 exits 'one that is ended by a signal' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
 exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
 exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
 exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec "sh -c 'echo noise >noise.db'"
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
-same_text 'is made up for later' "$want" "$("$scan" watch --once runs --state full.db)"
+same_text 'what was owed is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
 
 # What a run file says of its task is an argument of scancel, never an option.
 mkdir tasks slurm
@@ -97,12 +97,12 @@ check 'a file that was replaced' until_true has_lines live.out 3
 rm live/half.db
 check 'commands too' until_true has_lines live.ids 3
 ended "$watcher" && fail 'it watches on' || pass 'it watches on'
-same_text 'without a word of complaint' '' "$(cat live.err)"
+same_text 'the watcher prints no complaint' '' "$(cat live.err)"
 kill "$watcher"; wait "$watcher"; code=$?
 same_text 'a signal ends it' 143 "$code"
 same_text 'metrics are there, and end' '# EOF' "$(tail -1 live.prom)"
-output 'with the alerts' 'entropy_scan_alerts{file="live/deeper/b.db",kind="collapse",severity="critical"} 1' cat live.prom
-same_text 'a watcher that comes later has nothing to tell' '' "$("$scan" watch --once live)"
+output 'the metrics have the alerts' 'entropy_scan_alerts{file="live/deeper/b.db",kind="collapse",severity="critical"} 1' cat live.prom
+same_text 'a watcher that comes later has nothing to deliver' '' "$("$scan" watch --once live)"
 
 # --- webhooks
 mkdir server
@@ -118,7 +118,7 @@ once_to() { # STATE ANSWERS OPTION...: a watcher's errors and its exit code
     echo "exit $?"
 }
 same_text 'an alert is posted' 'exit 0' "$(once_to hook '' --webhook-env HOOK)"
-same_text 'with its id, as it is' '/alert:collapse@4:critical collapse' \
+same_text 'the post has the id of the alert' '/alert:collapse@4:critical collapse' \
     "$(python3 -c 'import json
 id, body = open("server/posts").read().split(" ", 1)
 body = json.loads(body)
@@ -142,13 +142,13 @@ exits 'a FIFO in place of a URL' 3 'fifo: a FIFO that nobody writes' \
     timeout 10 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
 matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
-check 'and the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
+check 'the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
 : >server/posts
 for answer in "${owed[@]}" refused; do
     once_to $answer '' --webhook-env HOOK >>later 2>&1
 done
 same_text 'all of them are made later' '12 exit 0' "$(grep exit later | sort | uniq -c | xargs)"
-same_text 'which is told' 12 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
+same_text 'a failure is reported' 12 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
 same_text 'once each' 12 "$(lines server/posts)"
 exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
 : >server/posts
@@ -156,8 +156,8 @@ echo '500 old' >server/answers
 "$scan" watch runs --state again.db --webhook-env HOOK >again.out 2>again.err &
 watcher=$!
 check 'a watcher tries again by itself' until_true has_lines server/posts 1
-same_text 'and says so once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
-check 'and that it went well' until_true grep -q 'webhook: .*: delivered, after 2 that failed' again.err
+same_text 'a retry is reported once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
+check 'a late delivery is reported' until_true grep -q 'webhook: .*: delivered, after 2 that failed' again.err
 stop_watching
 kill $server
 
@@ -171,21 +171,21 @@ done &
 feeder=$!
 kills=0
 while [ $kills -lt 200 ] || ! ended $feeder; do
-    "$scan" watch killed --severity info --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err &
+    "$scan" watch killed --severity info --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err &
     watcher=$!
     sleep 0.0$((RANDOM % 6 + 1))
     kill -9 $watcher 2>/dev/null
     wait $watcher 2>/dev/null
     kills=$((kills + 1))
 done
-"$scan" watch --once killed --severity info --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err
+"$scan" watch --once killed --severity info --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err
 owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
 check "after $kills kills everything is delivered" until_true nothing_owed
 same_text 'nothing failed' 0 "$(owed "= 'failed'")"
 same_text 'no alert is missed by its line' 40 "$(sort -u killed.out | grep -c collapse)"
 same_text 'none is printed twice' '' "$(sort killed.out | uniq -d)"
-ids() { grep -oE '"id":"[^"]*"' killed.told; }
+ids() { grep -oE '"id":"[^"]*"' killed.alerts; }
 same_text 'nor missed by the command' 40 "$(ids | sort -u | grep -c collapse)"
 same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
 
@@ -195,20 +195,20 @@ mkdir training
 "$scan" watch training --poll 60 --stop >training.out 2>training.err &
 watcher=$!
 training --lr 1e12 --clip 0 --steps 1000000000 --after-nan 1000000000 --record-every 10 -o training/nan.db
-check 'an alert of the recorder is told' until_true grep -q 'nan since step' training.out
-check 'and stops the training' until_true ended $trainer
+check 'an alert of the recorder is delivered' until_true grep -q 'nan since step' training.out
+check 'the alert stops the training' until_true ended $trainer
 ended $trainer || kill $trainer
 stop_watching
-same_text 'with the alert as its reason' "$(grep 'nan since' training.out)" \
+same_text 'the stop names its alert' "$(grep 'nan since' training.out)" \
     "$(sqlite3 training/nan.db "SELECT message FROM event WHERE kind = 'stop'")"
 same_text 'whose id is that of the event' '' \
-    "$(sqlite3 training/nan.db "ATTACH '$(state_of training)' AS told;
-       SELECT id FROM told.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
+    "$(sqlite3 training/nan.db "ATTACH '$(state_of training)' AS state;
+       SELECT id FROM state.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
 "$scan" watch --once training --state before.db >/dev/null
 sqlite3 training/nan.db 'DELETE FROM event'
 "$scan" watch --once training --state after.db >/dev/null
-told() { sqlite3 "$1" "SELECT id FROM alert ORDER BY id"; }
-same_text 'and whose ids are the same when we judge the file' "$(told before.db)" "$(told after.db)"
+reported() { sqlite3 "$1" "SELECT id FROM alert ORDER BY id"; }
+same_text 'the ids are the same when the watcher judges the file' "$(reported before.db)" "$(reported after.db)"
 
 # --- the rest of the world
 mkdir odd
@@ -219,14 +219,14 @@ check 'a hostile name does no harm' sh -c '! grep -q "$(printf "\033")" odd.json
     python3 -c "import json; a = json.load(open(\"odd.json\")); assert a[\"path\"].endswith(chr(27) + \"[31m\n\\\"dd.db\"), a"'
 sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
 same_text 'nor one inside the file' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
-check 'which is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
+check 'the name is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
 exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
 mkfifo fifo.prom
 exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 20 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
-"$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.told; echo \$# >odd.args; env >odd.env'" >/dev/null
+"$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.alerts; echo \$# >odd.args; env >odd.env'" >/dev/null
 same_text 'a command has it as one line of its input, nowhere else' '1 0 0' \
-    "$(lines odd.told) $(cat odd.args) $(grep -c '\[2J\|odd/o' odd.env)"
+    "$(lines odd.alerts) $(cat odd.args) $(grep -c '\[2J\|odd/o' odd.env)"
 
 "$scan" watch --once odd --state metrics.db --textfile odd.prom >/dev/null
 check 'metrics are of their grammar' python3 -c '
@@ -254,14 +254,14 @@ mkdir shared
 for ((i = 0; i < 12; i++)); do collapsing "s$i"; mv "s$i.db" shared/; done
 watchers=()
 for ((i = 0; i < 4; i++)); do
-    "$scan" watch --once shared --exec 'sh -c "sleep 0.05; cat >>shared.told"' >>shared.out 2>>shared.err &
+    "$scan" watch --once shared --exec 'sh -c "sleep 0.05; cat >>shared.alerts"' >>shared.out 2>>shared.err &
     watchers+=($!)
 done
 codes=
 for watcher in "${watchers[@]}"; do wait $watcher; codes+=$?; done
 same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
 same_text 'what another one is about to make is not owed' 0000 "$codes"
-same_text 'also that which takes its time' '12 12' "$(lines shared.told) $(sort -u shared.told | wc -l)"
+same_text 'also that which takes its time' '12 12' "$(lines shared.alerts) $(sort -u shared.alerts | wc -l)"
 
 # A limit on the size of files is a disk that is full.
 small_disk=(bash -c 'ulimit -S -f $0; trap "" XFSZ; exec "$@"')
@@ -269,7 +269,7 @@ small_disk=(bash -c 'ulimit -S -f $0; trap "" XFSZ; exec "$@"')
 for ((i = 0; i < 12; i++)); do
     sqlite3 tight.db "INSERT INTO alert SELECT NULL, 'x' || $i, printf('%.*c', 4000, 'x'), 1, '' FROM alert LIMIT 1"
 done
-exits 'a full disk is told of' 3 'tight.db: cannot write|tight.db: .*(full|disk|I/O|large)' \
+exits 'a full disk is reported' 3 'tight.db: cannot write|tight.db: .*(full|disk|I/O|large)' \
     "${small_disk[@]}" $(($(stat -c %s tight.db) / 1024)) "$scan" watch --once shared --state tight.db
 "$scan" watch --once runs --state tighter.db >/dev/null
 "${small_disk[@]}" $(($(stat -c %s tighter.db) / 1024)) "$scan" watch shared --poll 0.2 --severity info \
@@ -279,9 +279,9 @@ check 'a watcher goes on' until_true test -s tighter.err
 sleep 1
 same_text 'says so once' 1 "$(lines tighter.err)"
 prlimit --pid $watcher --fsize=unlimited
-check 'and tells what is owed when there is room again' until_true has_lines tighter.out 12
+check 'what is owed is delivered when the disk has space again' until_true has_lines tighter.out 12
 same_text 'each once' '12 12' "$(lines tighter.out) $(sort -u tighter.out | wc -l)"
 stop_watching
-same_text 'and nothing is told that is not entered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
+same_text 'nothing is delivered that is not entered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
 
 finish

@@ -30,14 +30,14 @@ END_OF_RULES
 
 # --- once
 watch() { "$scan" watch --once runs "$@"; }
-told() { grep -oE '[a-z-]+( L[0-9,-]+)? since step [0-9]+ \([a-z]+\)' | sort | tr '\n' ';'; }
-same_text 'without rules' 'nan since step 8 (critical);' "$(watch --state none.db | told)"
-same_text 'with them' 'nan since step 8 (critical);one-head L0 since step 1 (error);' "$(watch --rules high.ini | told)"
-same_text 'and not again' '' "$(watch --rules high.ini)"
-same_text 'severity is honoured' 'high since step 4 (warning);high since step 7 (warning);' "$(watch --rules high.ini --severity warning | told)"
+reported() { grep -oE '[a-z-]+( L[0-9,-]+)? since step [0-9]+ \([a-z]+\)' | sort | tr '\n' ';'; }
+same_text 'without --rules the flags are reported' 'nan since step 8 (critical);' "$(watch --state none.db | reported)"
+same_text 'with --rules the alerts of rules are reported too' 'nan since step 8 (critical);one-head L0 since step 1 (error);' "$(watch --rules high.ini | reported)"
+same_text 'an alert of a rule is not delivered again' '' "$(watch --rules high.ini)"
+same_text '--severity applies to rules' 'high since step 4 (warning);high since step 7 (warning);' "$(watch --rules high.ini --severity warning | reported)"
 sed 's/samples = 2/&\ncool_down = 5/' high.ini >cool.ini
-same_text 'cool-down too' 'high since step 4 (warning);' "$(watch --rules cool.ini --severity warning --state cool.db | told | grep -o 'high[^;]*;' | tr -d '\n')"
-same_text 'told as the scan has them' "$("$scan" runs/a.db --rules high.ini --json | python3 -c '
+same_text 'a cool-down opens no second episode' 'high since step 4 (warning);' "$(watch --rules cool.ini --severity warning --state cool.db | reported | grep -o 'high[^;]*;' | tr -d '\n')"
+same_text 'watch reports what the scan reports' "$("$scan" runs/a.db --rules high.ini --json | python3 -c '
 import json, sys
 flags = json.load(sys.stdin)["runs"][0]["flags"]
 print(sorted((flag["kind"], flag["severity"], flag["onset"]) for flag in flags))')" \
@@ -53,7 +53,7 @@ sed -i s/,nan/,4/ a.csv; rm quiet/q.db; "$scan" import -q a.csv -o quiet/q.db
 check '--check without rules: nothing' "$scan" watch --once --check quiet --state q.db
 exits '--check with them' 1 '^$' "$scan" watch --once --check quiet --state q.db --rules loud.ini
 printf '[logits]\nerror = 900\n[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
-same_text 'thresholds of the flags' 'overload L0 since step 1 (error);' "$("$scan" watch --once quiet --state s.db --rules sharp.ini | told)"
+same_text 'thresholds of the flags' 'overload L0 since step 1 (error);' "$("$scan" watch --once quiet --state s.db --rules sharp.ini | reported)"
 "$scan" watch --once quiet --state m.db --rules high.ini --textfile m.prom >/dev/null 2>&1
 output 'in the metrics' '^entropy_scan_alerts\{file="quiet/q.db",kind="high",severity="warning"\} 2$' cat m.prom
 
@@ -67,7 +67,7 @@ printf '[rule a]\nseries = entropy\nabove = 1 baseline\n[baseline]\nrun = none.d
 exits 'a baseline that is not there' 3 'none.db' watch --rules absent.ini
 printf '[rule lower]\nseries = loss\naggregate = run\nabove = 1.1 baseline\nseverity = error\n[baseline]\nrun = quiet/q.db\n' >base.ini
 sed s/^10,,,,2/10,,,,3/ a.csv >b.csv; "$scan" import -q b.csv -o runs/b.db
-same_text 'against a baseline' 'lower since step 10 (error);' "$("$scan" watch --once runs/b.db --state b.db --rules base.ini | told)"
+same_text 'against a baseline' 'lower since step 10 (error);' "$("$scan" watch --once runs/b.db --state b.db --rules base.ini | reported)"
 
 # --- a training as it runs
 corpus
@@ -87,11 +87,11 @@ training --lr 0.02 --steps 1000000000 --record-every 5 -o live/stop.db
 check 'a rule stops the training' until_true ended $trainer
 ended $trainer || kill $trainer
 kill $watcher; wait $watcher 2>/dev/null
-output 'with its alert as the reason' 'stop.db \(SM\): learns since step [0-9]+ \(info\): 0.9[0-9]*, threshold 0.995' \
+output 'the request to stop names its alert' 'stop.db \(SM\): learns since step [0-9]+ \(info\): 0.9[0-9]*, threshold 0.995' \
     sqlite3 live/stop.db "SELECT message FROM event WHERE kind = 'stop'"
-same_text 'a severity that is not told is not told' '' "$(cat stop.out stop.err)"
+same_text 'an alert below --severity is not reported' '' "$(cat stop.out stop.err)"
 same_text 'the run is closed as stopped' stopped "$(sqlite3 live/stop.db 'SELECT status FROM run')"
-check 'a run that has ended is not asked' sh -c '"$0" watch --once live --rules stop.ini --state late.db && test ! -e live/stop.db.stop' "$scan"
+check 'a run that has ended gets no request to stop' sh -c '"$0" watch --once live --rules stop.ini --state late.db && test ! -e live/stop.db.stop' "$scan"
 
 cat >flap.ini <<'END_OF_RULES'
 [rule flaps]
@@ -110,21 +110,21 @@ mkdir killed
 training --steps 3000 --record-every 2 --lr 0.0003 -o killed/k.db
 kills=0
 while [ $kills -lt 40 ] || ! ended $trainer; do
-    "$scan" watch killed --rules flap.ini --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err &
+    "$scan" watch killed --rules flap.ini --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err &
     watcher=$!
     sleep 0.0$((RANDOM % 9 + 1))
     kill -9 $watcher 2>/dev/null
     wait $watcher 2>/dev/null
     kills=$((kills + 1))
 done
-"$scan" watch --once killed --rules flap.ini --exec 'sh -c "cat >>killed.told"' >>killed.out 2>>killed.err
+"$scan" watch --once killed --rules flap.ini --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err
 nothing_owed() { [ "$(sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')")" = 0 ]; }
 check "after $kills kills everything is delivered" until_true nothing_owed
 "$scan" watch --once killed --rules flap.ini --state fresh.db >all.out 2>/dev/null
 check 'of many alerts' has_lines all.out 20
 known() { grep -oE 'k\.db.* since step [0-9]+' "$1" | sort; }
 check 'none is missed' cmp <(known all.out | sort -u) <(known killed.out | sort -u)
-same_text 'none is told twice' '' "$(known killed.out | uniq -d)"
-same_text 'nor run twice' '' "$(grep -oE '"id":"[^"]*"' killed.told | sort | uniq -d)"
-same_text 'as many commands as lines' "$(lines all.out)" "$(lines killed.told)"
+same_text 'no alert is delivered twice' '' "$(known killed.out | uniq -d)"
+same_text 'no command is run twice' '' "$(grep -oE '"id":"[^"]*"' killed.alerts | sort | uniq -d)"
+same_text 'there are as many commands as lines' "$(lines all.out)" "$(lines killed.alerts)"
 finish

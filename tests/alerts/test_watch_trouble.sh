@@ -7,9 +7,9 @@ plan_dir
 . tests/support/watching.sh
 unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
 
-told() { grep -c 'collapse L1' "$1"; }
+reported() { grep -c 'collapse L1' "$1"; }
 each_once() { # NAME FILE N: N alerts, none twice
-    same_text "$1" "$3 $3" "$(told "$2") $(sort -u "$2" | grep -c 'collapse L1')"
+    same_text "$1" "$3 $3" "$(reported "$2") $(sort -u "$2" | grep -c 'collapse L1')"
 }
 start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
     local name=$1
@@ -28,7 +28,7 @@ touch -d '2040-01-01' old && collapsing late && touch -r old late.db && mv late.
 start_watching clock --poll 0.2
 check 'a file from the future' until_true grep -q late.db clock.out
 collapsing early && touch -d '1980-01-01' early.db && mv early.db clock/
-check 'and from the past' until_true grep -q early.db clock.out
+check 'a clock from the past harms nothing' until_true grep -q early.db clock.out
 collapsing same && collapsing quiet 8 9
 truncate -s "$(stat -c %s same.db)" quiet.db
 touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
@@ -37,7 +37,7 @@ sleep 0.5
 cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
 check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
 stop_watching
-each_once 'each once' clock.out 3
+each_once 'each alert is delivered once' clock.out 3
 sqlite3 "$(state_of clock)" "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
 same_text 'a state from the future' '' "$("$scan" watch --once clock)"
 
@@ -92,7 +92,7 @@ else
     mkdir jump
     echo 0 >offset
     around=(env LD_PRELOAD="$dir/shift.so" SHIFT="$dir/offset")
-    start_watching jump --poll 0.2 --textfile jump.prom --exec 'sh -c "cat >>jump.told"'
+    start_watching jump --poll 0.2 --textfile jump.prom --exec 'sh -c "cat >>jump.alerts"'
     around=()
     appear jump now
     check 'before the clock jumps' until_true grep -q now.db jump.out
@@ -100,14 +100,14 @@ else
     appear jump ahead
     check 'years ahead' until_true grep -q ahead.db jump.out
     until_true grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
-    check 'which the metrics follow' grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    check 'the metrics follow the jump' grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
     echo -400000000 >offset
     appear jump back
     check 'years back' until_true grep -q back.db jump.out
-    check 'commands too' until_true has_lines jump.told 3
+    check 'commands are run again after the jump too' until_true has_lines jump.alerts 3
     stop_watching
-    each_once 'each once' jump.out 3
-    same_text 'nor is anything told later' '' "$("$scan" watch --once jump)"
+    each_once 'each alert is delivered once' jump.out 3
+    same_text 'nothing is delivered again later' '' "$("$scan" watch --once jump)"
 fi
 
 # --- files
@@ -120,20 +120,20 @@ sleep 0.5
 mv aside.db files/a.db
 collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
 check 'another one in its place, as old as it' until_true has_lines files.out 2
-same_text 'the first one was told once' 2 "$(lines files.out)"
+same_text 'the first alert was delivered once' 2 "$(lines files.out)"
 rm -r files
 until_true grep -q 'files: no such file' files.err
 ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
 mkdir files
 collapsing c && mv c.db files/
-check 'and comes back' until_true grep -q c.db files.out
-same_text 'is told of once' 1 "$(grep -c 'files: no such file' files.err)"
+check 'a folder that comes back is watched again' until_true grep -q c.db files.out
+same_text 'is reported once' 1 "$(grep -c 'files: no such file' files.err)"
 collapsing d && head -c 3000 d.db >files/d.db
 sleep 1
 same_text 'half a file may be being copied' '' "$(grep d.db files.err)"
-check 'one that stays half is told of' until_true grep -q 'd.db: damaged' files.err
+check 'a file that stays half is reported' until_true grep -q 'd.db: damaged' files.err
 stop_watching
-same_text 'each once' 3 "$(told files.out)"
+same_text 'each alert is delivered once' 3 "$(reported files.out)"
 
 # As a user who may not read it, whoever runs the test.
 mkdir seen locked
@@ -150,32 +150,32 @@ else
     around=()
     check 'a folder that may be read' until_true grep -q inside.db seen.out
     chmod 0 locked
-    check 'and then not any more' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
+    check 'a file that cannot be read is tried no more' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
     appear seen other
     check 'does not hide the others' until_true grep -q other.db seen.out
     chmod 755 locked
     appear locked later
-    check 'and is looked at when it may be read again' until_true grep -q later.db seen.out
+    check 'a file is read when it can be read again' until_true grep -q later.db seen.out
     stop_watching
-    same_text 'which is told of once' 1 "$(grep -c 'cannot be read' seen.err)"
-    each_once 'each once' seen.out 3
+    same_text 'the failure is reported once' 1 "$(grep -c 'cannot be read' seen.err)"
+    each_once 'each alert is delivered once' seen.out 3
 fi
 
 mkdir place
-asked_to_stop() { # the alerts told so far are to stop their runs: they are when somebody looks
+requested_stop() { # the alerts delivered so far are to stop their runs
     sqlite3 "$(state_of place)" "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
     "$scan" watch --once place >/dev/null 2>place.err
 }
 collapsing one && mv one.db place/run.db
 "$scan" watch --once place >/dev/null
-asked_to_stop
-check 'a run is asked to stop late' grep -q 'run.db .SM.: collapse' place/run.db.stop
+requested_stop
+check 'a run is requested to stop late' grep -q 'run.db .SM.: collapse' place/run.db.stop
 rm place/run.db.stop
 sqlite3 "$(state_of place)" "DELETE FROM delivery WHERE action = 'stop'"
 collapsing two && mv two.db place/run.db
-asked_to_stop
-check 'not the one that took its place' test ! -e place/run.db.stop
-check 'which is told of' grep -q 'stop: .*run.db: holds another run now' place.err
+requested_stop
+check 'the run that took its place is not stopped' test ! -e place/run.db.stop
+check 'the failure is reported' grep -q 'stop: .*run.db: holds another run now' place.err
 
 # --- what it is started with
 ignoring=(python3 -c 'import os, signal, sys
@@ -188,7 +188,7 @@ around=()
 appear ends a
 check 'ends of children that are ignored: commands' until_true grep -q 'exec: .*: exit code 1' ends.err
 appear ends b
-check 'and the next line' until_true grep -q b.db ends.out
+check 'the next line is printed' until_true grep -q b.db ends.out
 stop_watching
 mkdir pipe
 appear pipe a
@@ -223,7 +223,7 @@ cp "$kept" sound
 damaged() { # NAME REGEX: the state is; it is said, and the file left alone
     cp "$kept" broken
     exits "$1" 3 "$2" "$scan" watch --once state
-    check 'which is left as it is' cmp broken "$kept"
+    check 'the foreign file is left as it is' cmp broken "$kept"
     cp sound "$kept"
 }
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
@@ -238,11 +238,11 @@ dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
 appear state b
 check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
 sleep 0.7
-same_text 'is told of once' 1 "$(grep -c 'damaged' state.err)"
+same_text 'is reported once' 1 "$(grep -c 'damaged' state.err)"
 rm "$kept"
-check 'and made again when it is gone' until_true grep -q b.db state.out
+check 'a state that is gone is made again' until_true grep -q b.db state.out
 stop_watching
-each_once 'what was told is not told again' state.out 1
+each_once 'what was delivered is not delivered again' state.out 1
 
 # A line is claimed and cannot be printed, for the pipe is full: when it is, the
 # state cannot be written.
@@ -259,17 +259,17 @@ kept=$(state_of claimed)
 head -c 30000 /dev/zero >"$kept"
 head -c 65536 <&9 >/dev/null
 read -r -t 20 line <&9
-matches 'is printed' 'a.db .SM.: collapse' "$line"
-check 'and that the state is damaged is told' until_true grep -q "not a watcher's state\|damaged" claimed.err
+matches 'the claimed delivery is printed' 'a.db .SM.: collapse' "$line"
+check 'a damaged state is reported' until_true grep -q "not a watcher's state\|damaged" claimed.err
 sleep 0.5
 rm "$kept"
 appear claimed b
 read -r -t 20 line <&9
-matches 'and the watcher goes on' 'b.db .SM.: collapse' "$line"
+matches 'the watcher goes on' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
 
-# Whoever may write in a watched folder may prepare a state of what was told in
+# Whoever may write in a watched folder may prepare a state of what was delivered in
 # it: rows for commands, and a journal that names a file to be deleted.
 mkdir shared
 appear shared a
@@ -295,10 +295,10 @@ echo precious >victim
 old=shared/.entropy-watch.db
 python3 prepare.py $old other.db "$dir/victim"
 sum=$(cat $old* | cksum)
-"$scan" watch --once shared --exec 'sh -c "cat >>shared.told"' >shared.out 2>shared.err
+"$scan" watch --once shared --exec 'sh -c "cat >>shared.alerts"' >shared.out 2>shared.err
 same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksum)"
 same_text 'no file is deleted for it' precious "$(cat victim)"
-same_text 'and no command run' '1 1' "$(lines shared.out) $(lines shared.told)"
+same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
 same_text 'how to go on with it is said' \
     "entropy-scan: $dir/$old: what an earlier version reported is not read, and reported again: to go on with it: --state $dir/$old" \
     "$(cat shared.err)"
@@ -325,7 +325,7 @@ place_of() { # VARIABLE...: as env has them; the state that a watcher then makes
 matches 'without XDG_STATE_HOME in HOME' '^home/.local/state/entropy-scan/watch/places-[0-9a-f]{24}.state$' \
     "$(place_of HOME="$dir/home")"
 matches 'also if it is no absolute path' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
-same_text 'with folders of their own' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
+same_text 'the folders of the state are private' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
 exits 'neither' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
 exits 'a HOME that is not there' 3 '/proc/nobody.*: No such file.*: --state FILE' \
     env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
@@ -339,8 +339,8 @@ ln -s places link
 same_text 'a folder has one state, whatever it is called, and its files have it' '' \
     "$("$scan" watch --once link; "$scan" watch --once ./places/a.db; cd places && "$scan" watch --once a.db)"
 mkdir places/deeper && mv places/a.db places/deeper && rm -r home && mv places home && mkdir places && mv home/deeper/a.db places
-same_text 'which one made again goes on with' '' "$("$scan" watch --once places)"
-same_text 'and another one does not' 1 "$("$scan" watch --once home places | wc -l)"
+same_text 'a folder that is made again goes on with its state' '' "$("$scan" watch --once places)"
+same_text 'another folder has another state' 1 "$("$scan" watch --once home places | wc -l)"
 
 cat >disk.sh <<'END_OF_SH'
 mount -t tmpfs -o size=160k none disk || exit 77
@@ -365,9 +365,9 @@ alone() { # COMMAND...: with mounts and limits of its own
     unshare -Urm "$@" 2>/dev/null
 }
 if alone bash disk.sh "$scan"; then
-    same_text 'a full disk is told of once' 1 "$(cat disk.said)"
+    same_text 'a full disk is reported once' 1 "$(cat disk.said)"
     matches 'as that' 'disk/state.db: .*(No space left|full)' "$(cat disk.err)"
-    each_once 'and everything is told when there is room' disk.out 3
+    each_once 'everything is delivered when the disk has space again' disk.out 3
 else
     skip 'a full disk' 'no file system may be mounted here'
 fi
@@ -393,10 +393,10 @@ appear hooks c
 echo 'stall 500 reset' >server/answers
 PORT=$port serve
 check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
-check 'is told of' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
+check 'a delivery after failures is reported' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
 sleep 0.5
 same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
-same_text 'lines did not wait for it' 3 "$(told hooks.out)"
+same_text 'lines did not wait for it' 3 "$(reported hooks.out)"
 stop_watching
 : >server/posts
 echo 500 >server/answers
@@ -420,7 +420,7 @@ if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate 
     }
     serve own.pem
     matches 'a certificate that nobody vouches for' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
-    same_text 'nothing is posted' 0 "$(lines server/posts)"
+    same_text 'nothing is posted after it was given up' 0 "$(lines server/posts)"
     matches 'CURL_CA_BUNDLE vouches' 'delivered, after 1 that failed.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
     same_text 'SSL_CERT_FILE does' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
     openssl rehash . 2>/dev/null

@@ -62,13 +62,13 @@ doom=$job
 submit long.ini "$folder" -j 2
 long=$job
 same_text 'the id of the job is printed' 1 "$(grep -cE '^[0-9]+$' <<<"$long")"
-check 'and what was submitted' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
+check 'what was submitted is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
 check 'the script can be read' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
 has_checkpoint() { ls "$folder/$healthy.checkpoints/" 2>/dev/null | grep -qE -- '-0*([4-9]|1[0-9])0\.'; }
 until_true has_checkpoint || fail 'a checkpoint is written'
 shows() { status "$folder" | grep -qE "$1"; } # a record comes a second later
-check '--status tells of a task at work' until_true shows "^${healthy//+/.} +running +\[#+-+\] .* ${long}_0 "
-output 'and of its job' "^1 run: 1 running; Slurm job $long\$" entropy-scan sweep "$folder" --status
+check '--status shows a task at work' until_true shows "^${healthy//+/.} +running +\[#+-+\] .* ${long}_0 "
+output '--status shows the job' "^1 run: 1 running; Slurm job $long\$" entropy-scan sweep "$folder" --status
 scontrol requeue "${long}_0"
 until_true has_state "$folder" "$healthy" queued && pass 'a task that was requeued waits again' ||
     fail 'a task that was requeued waits again' "$(status "$folder")"
@@ -83,7 +83,7 @@ spec good.ini 'SM+LN+G; SM' '1 2' steps=30 '[slurm]' 'time = 0:10:00' "comment =
 submit good.ini good
 good=$job
 check 'a doomed run is stopped by rule' until_true has_state doomed "$doomed" failed
-check 'which its task says' grep -q "^$doomed: stop requested: nan .*(critical)" "doomed/slurm-${doom}_0.out"
+check 'the task of a doomed run reports the stop' grep -q "^$doomed: stop requested: nan .*(critical)" "doomed/slurm-${doom}_0.out"
 check 'long before its last step' test "$(sqlite3 "doomed/$doomed.db" 'SELECT last_step < 1999999 FROM run')" = 1
 check 'a sweep runs to its end as an array' until_true has_counts good '4 runs: 4 finished'
 same_text 'no sweep is at work then' '4 runs: 4 finished; no sweep is at work' "$(counts good)"
@@ -97,7 +97,7 @@ entropy-scan sweep good.ini -o good >out 2>err
 entropy-scan good/*.db --check -q
 same_text 'here it has the table and the exit code of a sweep' $? \
     "$(entropy-scan sweep good.ini -o good >/dev/null 2>&1; echo $?)"
-check 'with its picture' test -s good/bands.png
+check 'the picture is drawn' test -s good/bands.png
 entropy-scan sweep good.ini -o good --slurm >out 2>err
 check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 done already, .*: nothing to submit" err'
 
@@ -114,7 +114,7 @@ check 'it went on from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetens
 same_text 'once, in the same task' "1 ${long}_0" \
     "$(sqlite3 "$folder/$healthy.db" "SELECT count(*) FROM event WHERE kind = 'resumed'") $(job_of "$folder/$healthy.db")"
 wait "$whole"
-same_text 'with the bits of a run that nobody interrupted' "$(frames whole/$healthy.db)" "$(frames "$folder/$healthy.db")"
+same_text 'a requeued run has the bits of one that nobody interrupted' "$(frames whole/$healthy.db)" "$(frames "$folder/$healthy.db")"
 
 # --- runs that break, tasks that are lost
 spec bad.ini 'SM+XX; SM' 1 accumulate=40 steps=2000000 checkpoint-every=20
@@ -129,7 +129,7 @@ scancel "$job"
 check 'one that was cancelled is interrupted' until_true has_state bad SM_seed1 interrupted
 lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }
 check "and lost to Slurm" until_true lost
-output 'with what Slurm said of it' '^    slurmstepd.*CANCELLED AT' entropy-scan sweep bad --status
+output 'the refusal has the words of Slurm' '^    slurmstepd.*CANCELLED AT' entropy-scan sweep bad --status
 old=$job
 sed -i 's/XX/G/' bad/SM+XX_seed1.cmd # not what it was
 exits 'a sweep that was changed is not submitted' 3 'another command line' entropy-scan sweep bad.ini -o bad --slurm
@@ -137,7 +137,7 @@ sed -i 's/SM+G/SM+XX/' bad/SM+XX_seed1.cmd
 submit bad.ini bad
 same_text 'what is not done is submitted again' 2 "$(grep -c '_seed1$' "bad/slurm-$job.sbatch")"
 check 'as another job' test "$job" -gt "$old"
-check 'and goes on' until_true grep -q '^resuming ' bad/SM_seed1.log
+check 'the run goes on' until_true grep -q '^resuming ' bad/SM_seed1.log
 scancel "$job"
 
 # --- the sample: a task is cancelled out of a watcher
@@ -168,10 +168,10 @@ rm -f none/*.db
 queued() { env PATH=few few/entropy-scan sweep "$1" --status; }
 scontrol update PartitionName=all State=DOWN
 submit good.ini later
-same_text 'without squeue the folder tells' \
+same_text 'without squeue the folder shows what was submitted' \
     "4 runs: 4 queued; Slurm job $job, by what the folder holds: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
-exits 'but nothing is submitted then: it might be twice' 3 'squeue cannot be run' \
+exits 'without squeue nothing is submitted: it might be twice' 3 'squeue cannot be run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm
 spec many.ini 'SM+LN+G; SM' "$(seq 501 | xargs)" steps=30
 submit many.ini many

@@ -55,19 +55,19 @@ code=$?
 same_text 'the exit code is that of --check' $? $code
 check 'the runs are held against each other' grep -q '4 configurations, seeds taken together' out
 check 'the bands are drawn' test -s good/bands.png
-same_text 'every run is told of' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
+same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
 output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status
-output 'with their progress' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
+output '--status shows the progress of the runs' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
 cp good/SM_seed1_lr1e-3.db kept
 "$scan" sweep good.ini -o good >out 2>err
 same_text 'nothing is run twice' 'entropy-scan: good/bands.png written' \
     "$(grep -v 'done already' err)"
-check 'not touched at all' cmp -s kept good/SM_seed1_lr1e-3.db
+check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
 : >good/SM_seed1_lr1e-3.db-journal
 exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
     "$scan" sweep good.ini -o good
-check 'but kept' cmp -s kept good/SM_seed1_lr1e-3.db
-exits 'and --status says so' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
+check 'a run of another sweep is kept' cmp -s kept good/SM_seed1_lr1e-3.db
+exits '--status reports the broken run' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
 rm good/SM_seed1_lr1e-3.db-journal
 "$scan" sweep good.ini -o new -j 2 --no-stop >/dev/null 2>&1
 spec good.ini 'SM+LN+G; SM' '1 2 3' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
@@ -78,7 +78,7 @@ same_text 'a spec that has grown runs what is new' 4 "$(grep -c 'finished at' er
 spec broken.ini 'SM+XX; SM' 1 'steps = 20'
 exits 'a broken run is named with its last lines' 4 "^    entropy-train: .*part 'XX'" \
     "$scan" sweep broken.ini -o broken -j 1
-check 'and the others are run' has_state broken SM_seed1 finished
+check 'the other runs are trained' has_state broken SM_seed1 finished
 check 'it is said to be broken' has_state broken SM+XX_seed1 broken
 exits 'it begins again the next time, alone' 4 'SM.XX_seed1: begins' \
     "$scan" sweep broken.ini -o broken
@@ -95,7 +95,7 @@ spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 
 begin doomed.ini doomed -j 2
 ends
 same_text 'a sweep of doomed runs ends' 1 $code
-check 'each is asked to stop' test "$(grep -c 'stop requested: .*(critical)' doomed.err)" = 2
+check 'each doomed run is requested to stop' test "$(grep -c 'stop requested: .*(critical)' doomed.err)" = 2
 check 'long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
 check 'no request is left' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
 check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
@@ -106,10 +106,10 @@ spec ruled.ini SM+LN+G 1 'steps = 100000' 'record-every = 50'
 begin ruled.ini ruled --rules own.rules
 ends
 same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
-check 'by its name' grep -q 'stop requested: .*trained (error)' ruled.err
-same_text 'and counts in the end' 1 $code
-output 'and in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
-check 'where it is asked for' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
+check 'the rule is named' grep -q 'stop requested: .*trained (error)' ruled.err
+same_text 'the rule counts at the end' 1 $code
+output 'the rule counts in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
+check '--status uses rules only where they are given' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
 spec idle.ini SM+LN+G 1 'steps = 60'
 "$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
 same_text 'one without action leaves it' 'SM+LN+G_seed1 finished' "$(states idle)"
@@ -131,9 +131,9 @@ exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: proce
 kill "$sweep"
 ends
 same_text 'a signal ends it' 143 $code
-check 'and says that it goes on' grep -q 'long: interrupted: the same command goes on' long.err
+check 'the sweep reports that the run goes on' grep -q 'long: interrupted: the same command goes on' long.err
 check 'the training was stopped' has_state long $long interrupted
-check 'without harm' "$scan" long/$long.db
+check 'the interrupted file is whole' "$scan" long/$long.db
 begin long.ini long
 until_true has_state long $long running || fail 'the long run is begun again'
 check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
@@ -174,7 +174,7 @@ begin saved.ini saved
 ends
 check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
 check 'to its end' has_state saved $saved finished
-same_text 'with the bits of a run that nobody interrupted' "$(samples whole/$saved.db)" "$(samples saved/$saved.db)"
+same_text 'a resumed run has the bits of one that nobody interrupted' "$(samples whole/$saved.db)" "$(samples saved/$saved.db)"
 same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
 begin saved.ini again
 until_true has_later again 00000040 || fail 'a checkpoint is written'

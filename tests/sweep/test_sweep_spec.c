@@ -1,4 +1,4 @@
-/** Specs of sweeps: the runs they make, and what is told of wrong lines. */
+/** Specs of sweeps: the runs they make, and the messages for wrong lines. */
 #include "tests/support/cmocka_all.h"
 
 #include "cli/sweep/plan.h"

@@ -40,7 +40,7 @@ same 'what lies where the request goes is replaced' precious "$(cat precious)"
 same 'a loop ends well' 0 $code
 check 'a training that collapses is stopped' \
     grep -qE '^loop.sh: lr1-seed1: stopped: collapse since step [0-9]+$' err
-same 'as asked' stopped "$(status loop/lr1-seed1.db)"
+same 'a run is stopped on request' stopped "$(status loop/lr1-seed1.db)"
 check 'before its last step' test "$(steps loop/lr1-seed1.db)" -lt $healthy
 same 'its run says why' "$(sed -n 's/^loop.sh: lr1-seed1: stopped: //p' err)" \
     "$(reason loop/lr1-seed1.db)"
@@ -71,7 +71,7 @@ check 'rules of my own stop one' grep -q 'stopped: loss-there since step' err
 RATES=1e-3 SEEDS='1 2' loop broken "${small[@]}" --arch XX
 same 'a training that breaks is an exit code 4' 4 $code
 same 'it is named, and the loop goes on' 2 "$(grep -c "exit code 2: .*'XX'" err)"
-exits 'no program to ask' 2 'no entropy-scan in PATH: build it with `make programs`' \
+exits 'a missing entropy-scan is reported' 2 'no entropy-scan in PATH: build it with `make programs`' \
     env PATH="$nothing" "$samples/schedulers/loop.sh" none
 exits 'no folder' 2 'no folder' "$samples/schedulers/loop.sh"
 
@@ -107,7 +107,7 @@ check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since
 check 'before its last step' test "$(steps nans/trial-0.db)" -lt $healthy
 exits 'a trial that breaks says its last words' 1 "study.py: .*part 'XX'" \
     study bad --data x.tok --arch XX
-exits 'no program to ask' 1 'study.py: entropy-scan: no such program: build it with' \
+exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: no such program: build it with' \
     env PATH="$nothing" "$python" "$samples/schedulers/study.py" none --data x.tok
 
 cat >callback.py <<'PY'
