@@ -46,9 +46,10 @@ static void print_line(FILE *out, const es_alert *alert)
     }
     es_print_escaped(out, alert->path, ES_ESCAPE_TERMINAL);
     fputs(" (", out);
-    es_print_escaped(out, alert->arch ? alert->arch : alert->name,
-                     ES_ESCAPE_TERMINAL);
-    fprintf(out, "): %s", alert->title);
+    const char *model = alert->arch ? alert->arch : alert->name;
+    es_print_escaped(out, model ? model : "", ES_ESCAPE_TERMINAL);
+    fputs("): ", out);
+    es_print_escaped(out, alert->title, ES_ESCAPE_TERMINAL);
     print_layers(out, alert);
     fprintf(out, " since step %" PRId64 " (%s)", alert->onset,
             es_severity_name(alert->severity));
@@ -216,7 +217,7 @@ es_status es_alert_read(es_alert *out, const char *json)
         const char **out, *name;
         bool optional;
     } strings[] = {{&out->path, "path", false},  {&out->uuid, "run", false},
-                   {&out->title, "kind", false}, {&out->line, "text", false},
+                   {&out->title, "kind", false}, {&out->line, "text", true},
                    {&out->name, "name", true},   {&out->arch, "arch", true}};
     *out = (es_alert){.owner = from, .kind = ES_N_FLAG_KINDS};
     out->severity = read_severity(from);

@@ -87,13 +87,12 @@ static es_status again(void *user, int64_t step)
 
 static es_status end_run(target *t)
 {
-    es_status status = es_writer_commit(t->writer);
-    if (status == ES_OK)
-        status = es_writer_end_run(t->writer, t->run_id, t->status);
-    if (status == ES_OK) {
-        status = es_writer_close(t->writer);
-        t->writer = NULL;
-    }
+    es_status status;
+    if ((status = es_writer_commit(t->writer)) < 0 ||
+        (status = es_writer_end_run(t->writer, t->run_id, t->status)) < 0)
+        return of_output(t, status);
+    status = es_writer_close(t->writer);
+    t->writer = NULL;
     return of_output(t, status);
 }
 

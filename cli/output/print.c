@@ -20,17 +20,6 @@ void es_print_escaped(FILE *out, const char *text, es_escape kind)
         free(all);
 }
 
-void es_print_json(FILE *out, const char *text)
-{
-    if (!text) {
-        fputs("null", out);
-        return;
-    }
-    fputc('"', out);
-    es_print_escaped(out, text, ES_ESCAPE_JSON);
-    fputc('"', out);
-}
-
 void es_print_note(const char *fmt, ...)
 {
     char text[ES_MESSAGE_MAX];

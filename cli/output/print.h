@@ -8,9 +8,6 @@
 /** es_text_escape to a stream; prints nothing if memory is out. */
 void es_print_escaped(FILE *out, const char *text, es_escape kind);
 
-/** A JSON string with its quotes; null for NULL. */
-void es_print_json(FILE *out, const char *text);
-
 /** "entropy-scan: TEXT" and a line end on standard error, safe for a
  *  terminal. */
 void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);

@@ -45,13 +45,13 @@ es_status es_sweep_write(const char *folder, const char *name,
     char *path = es_sweep_path(folder, name, ending);
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status = path ? es_sweep_make_way(path) : ES_ENOMEM;
-    if (status == ES_OK)
-        status = es_outfile_open(&file, &stream, path);
-    if (status == ES_OK) {
-        fprintf(stream, "%s\n", text);
-        status = es_outfile_close(file);
-    }
+    es_status status;
+    if ((status = path ? es_sweep_make_way(path) : ES_ENOMEM) < 0 ||
+        (status = es_outfile_open(&file, &stream, path)) < 0)
+        goto done;
+    fprintf(stream, "%s\n", text);
+    status = es_outfile_close(file);
+done:
     free(path);
     return status;
 }

@@ -44,21 +44,17 @@ static es_status fill_row(char **cells, const char *name,
 {
     char progress[64];
     es_sweep_view_bar(progress, sizeof progress, view);
-    es_status status = es_cell_name(&cells[NAME], name);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[STAGE], "%s",
-                               es_sweep_stage_name(view->stage));
-    if (status == ES_OK)
-        status = es_cell_print(&cells[PROGRESS], "%s", progress);
-    if (status == ES_OK && view->step >= 0)
-        status = es_cell_print(&cells[STEP], "%lld", (long long)view->step);
-    if (status == ES_OK)
-        status = es_cell_measured(&cells[LOSS], view->loss);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[BANDS], "%s", view->bands);
-    if (status == ES_OK)
-        status = es_cell_print(&cells[FLAGS], "%s", view->flags);
-    return status;
+    const char *stage = es_sweep_stage_name(view->stage);
+    es_status status;
+    if ((status = es_cell_name(&cells[NAME], name)) < 0 ||
+        (status = es_cell_print(&cells[STAGE], "%s", stage)) < 0 ||
+        (status = es_cell_print(&cells[PROGRESS], "%s", progress)) < 0 ||
+        (status = es_cell_measured(&cells[LOSS], view->loss)) < 0 ||
+        (status = es_cell_print(&cells[BANDS], "%s", view->bands)) < 0 ||
+        (status = es_cell_print(&cells[FLAGS], "%s", view->flags)) < 0 ||
+        view->step < 0)
+        return status;
+    return es_cell_print(&cells[STEP], "%lld", (long long)view->step);
 }
 
 static es_status fill(table *t)
@@ -200,20 +196,19 @@ es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
         [FLAGS] = {.title = "flags"}};
     es_table_options options;
     table all = {.folder = folder, .rules = rules};
-    es_status status = es_sweep_folder_names(&all.names, folder);
-    if (status == ES_OK)
-        status = es_sweep_jobs_read(&all.jobs, folder);
-    if (status == ES_OK) {
-        all.queried = es_sweep_jobs_query(&all.jobs) == ES_OK;
-        status = fill(&all);
-    }
-    if (status == ES_OK) {
-        columns[JOB].title = all.jobs.n ? "job" : NULL;
-        es_table_options_for(&options, stream);
-        es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
-        print_counts(stream, &all);
-        print_ends(stream, &all);
-    }
+    es_status status;
+    if ((status = es_sweep_folder_names(&all.names, folder)) < 0 ||
+        (status = es_sweep_jobs_read(&all.jobs, folder)) < 0)
+        goto done;
+    all.queried = es_sweep_jobs_query(&all.jobs) == ES_OK;
+    if ((status = fill(&all)) < 0)
+        goto done;
+    columns[JOB].title = all.jobs.n ? "job" : NULL;
+    es_table_options_for(&options, stream);
+    es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
+    print_counts(stream, &all);
+    print_ends(stream, &all);
+done:
     *n_failed = all.n_failed;
     free_table(&all);
     return status;

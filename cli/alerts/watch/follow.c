@@ -176,11 +176,11 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
     const bool written = r->alert.is_written;
     es_judge_run judged;
     es_phase phase;
-    es_status status = read_judged(&judged, reader, run, info);
-    if (status == ES_OK)
-        status = find_phase(&phase, reader, run, written);
-    if (status == ES_OK)
-        status = read_new(known, reader, run, &judged, phase);
+    es_status status;
+    if ((status = read_judged(&judged, reader, run, info)) < 0 ||
+        (status = find_phase(&phase, reader, run, written)) < 0)
+        return status;
+    status = read_new(known, reader, run, &judged, phase);
     if (status != ES_OK || r->status != ES_OK || written)
         return status;
     /* What only the end of a run shows would be reported too early. */

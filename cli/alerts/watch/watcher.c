@@ -86,33 +86,28 @@ static es_status enter(watcher *w, const es_alert *alert, const char *id,
         actions[n++] = es_action_name(ES_ACTION_EXEC);
     if (deliver->webhook.url)
         actions[n++] = es_action_name(ES_ACTION_WEBHOOK);
-    es_status status = open_ledger(w);
-    if (status == ES_OK && alert->severity >= w->options->least)
-        status = es_ledger_add(w->ledger, id, json, alert->severity, actions, n,
-                               &fresh);
-    if (status == ES_OK)
-        status = enter_stop(w, alert, json);
-    return status;
+    es_status status;
+    if ((status = open_ledger(w)) < 0 ||
+        (alert->severity >= w->options->least &&
+         (status = es_ledger_add(w->ledger, id, json, alert->severity, actions,
+                                 n, &fresh)) < 0))
+        return status;
+    return enter_stop(w, alert, json);
 }
 
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
     char *json = NULL, *id = es_alert_id(alert);
-    es_status status = ES_OK;
+    es_status status = id ? ES_OK : ES_ENOMEM;
     uint64_t hash = id ? es_known_hash(&w->known, id) : 0;
-    if (id && es_known_has(&w->known, hash)) {
-        free(id);
-        return ES_OK;
-    }
-    if (id)
-        json = es_alert_json(alert);
-    if (!json)
-        status = es_fail(ES_ENOMEM, "out of memory for an alert");
-    if (status == ES_OK)
-        status = enter(w, alert, id, json);
+    if (!id || es_known_has(&w->known, hash))
+        goto done;
+    json = es_alert_json(alert);
+    status = json ? enter(w, alert, id, json) : ES_ENOMEM;
     if (status == ES_OK)
         es_known_add(&w->known, hash);
+done:
     free(json);
     free(id);
     return status;

@@ -157,27 +157,23 @@ es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
 {
     es_reader *reader = NULL;
     size_t index = 0;
-    int64_t planned_steps = ES_UNKNOWN;
     *alerts = (es_alerts){
         .writer = writer, .run_id = run_id, .n_layers = (int)run->n_layer};
-    es_status status = es_reader_open(&reader, path);
-    if (status == ES_OK)
-        status = find_run(&index, reader, run->uuid);
-    if (status == ES_OK)
-        status = es_reader_planned_steps(reader, index, &planned_steps);
-    if (status == ES_OK) {
-        const es_judge_run judged = {
-            .n_layers = (int)run->n_layer,
-            .n_heads = (int)run->n_head,
-            .ctx = run->ctx == ES_UNKNOWN ? 0 : (int)run->ctx,
-            .planned_steps = planned_steps,
-        };
-        status = make_judge(alerts, &judged);
-    }
-    if (status == ES_OK) {
-        es_judge_announce(alerts->judge, ignore, NULL);
-        status = catch_up(alerts, reader, index, resume_step);
-    }
+    es_judge_run judged = {
+        .n_layers = (int)run->n_layer,
+        .n_heads = (int)run->n_head,
+        .ctx = run->ctx == ES_UNKNOWN ? 0 : (int)run->ctx,
+    };
+    es_status status;
+    if ((status = es_reader_open(&reader, path)) < 0 ||
+        (status = find_run(&index, reader, run->uuid)) < 0 ||
+        (status = es_reader_planned_steps(reader, index,
+                                          &judged.planned_steps)) < 0 ||
+        (status = make_judge(alerts, &judged)) < 0)
+        goto done;
+    es_judge_announce(alerts->judge, ignore, NULL);
+    status = catch_up(alerts, reader, index, resume_step);
+done:
     es_reader_close(reader);
     if (status == ES_OK)
         es_judge_announce(alerts->judge, report, alerts);
