@@ -2,11 +2,17 @@
 #
 #   CC=clang              another compiler
 #   SAN=address,undefined sanitizers (a build folder of their own)
-#   LINKER=gold           another linker, for what is built only to be tested
+#   LINKER=gold           another linker (default for tests: gold, if it is there)
+#   CARDS=one             kernels for one kind of card (default all)
 #   CUDA=0                without the CUDA back-end (default: as nvcc is there)
 #   BUILD=DIR             where everything built goes (default build)
 #   DESTDIR= PREFIX=      for install
 #   V=1                   every command as it is run
+
+# All processors, unless -j says otherwise. With -n nothing is counted.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 VERSION = 0.1.0
 SOVERSION = 0
@@ -49,9 +55,15 @@ CUDA = $(if $(NVCC),1,0)
 CUDA_HOME = $(abspath $(dir $(lastword $(NVCC)))..)
 CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
-CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
-    -gencode arch=compute_90,code=sm_90 \
-    -gencode arch=compute_90,code=compute_90
+# CARDS=one compiles for one kind of card, in half the time: for tests where
+# there is no card. What was compiled for all is kept as it is.
+CARDS ?= all
+CARDS_BUILT := $(shell cat $(CUDA_OBJ)/cards 2>/dev/null)
+CARDS_USED = $(if $(filter all,$(CARDS_BUILT)),all,$(CARDS))
+CUDA_ARCHS_one = -gencode arch=compute_90,code=sm_90
+CUDA_ARCHS_all = -gencode arch=compute_80,code=sm_80 \
+    $(CUDA_ARCHS_one) -gencode arch=compute_90,code=compute_90
+CUDA_ARCHS = $(CUDA_ARCHS_$(CARDS_USED))
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --compress-mode=size -I. -Werror all-warnings \
     -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
 CXX = $(patsubst cc,c++,$(patsubst %clang,%clang++,$(patsubst %gcc,%g++,$(CC))))
@@ -112,7 +124,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test check-tests demo figures corpus-debian replicate alerts bench lint \
+.PHONY: all help deps test quick check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs samples faults fuzz fuzzers fuzzers-here
@@ -128,7 +140,8 @@ help:
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
-	@echo 'make test       every test; ends with "N passed, N failed"'
+	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
+	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
 	@echo '                the peers that compile, too (tests/gpu/check.sh)'
@@ -150,6 +163,10 @@ deps:
 	@tests/tools/deps.sh
 
 # --- programs --------------------------------------------------------------
+
+# Tests are many: they are linked by what is fastest.
+TEST_LINKER := $(if $(shell command -v ld.gold),gold)
+$(BUILD)/tests/% $(BUILD)/bench/%: LINKER ?= $(TEST_LINKER)
 
 link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm
@@ -197,6 +214,10 @@ $(eval $(call archive_rule,process,$(PROCESS_SRC)))
 $(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
+# Test programs run what they test, not themselves; tests/support computes.
+$(BUILD)/obj/tests/%: OPTIMISE = -O1 -g
+$(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = -O2 -g
+
 # A file's name says which vector instructions it may use. Sanitizers keep its
 # loops from becoming vectors, whatever a compiler spends on that.
 VECTOR_OPTIMISE = $(if $(SAN),,-O3)
@@ -236,8 +257,15 @@ $(BUILD)/tests/lib%_host.so:
 	@mkdir -p $(@D)
 	$(call say,LD)$(CXX) $(ALL_CXXFLAGS) -shared -o $@ $^ -lm
 
+ifneq ($(CARDS_BUILT),$(CARDS_USED))
+.PHONY: $(CUDA_OBJ)/cards
+endif
+$(CUDA_OBJ)/cards:
+	@mkdir -p $(@D)
+	@echo $(CARDS_USED) >$@
+
 # What ptxas says of registers and spills stays beside the object.
-$(CUDA_OBJ)/%.cu.o: %.cu Makefile
+$(CUDA_OBJ)/%.cu.o: %.cu Makefile $(CUDA_OBJ)/cards
 	@mkdir -p $(@D)
 	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MD -MP -c -o $@ $< \
 	    2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; rm -f $@; exit 1; }
@@ -292,10 +320,35 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 
 check-tests: all $(TESTS) $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
+# Without a card no test runs a kernel on one.
+TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
+RUN_CARDS = $(CARDS)
+RUN_TESTS = env -u MAKEFLAGS CARDS=$(RUN_CARDS) BUILD=$(BUILD) CC="$(CC)" \
+    SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) tests/tools/run.sh
+
+# T=NAME...: test_NAME.c or test_NAME.sh, with or without "test_".
+CHOSEN = $(foreach name,$(patsubst test_%,%,$(basename $(T))),$(or $(strip \
+    $(filter %/test_$(name),$(TESTS)) $(filter %/test_$(name).sh,$(SCRIPTS))), \
+    $(error T=$(name): no such test: see tests/*/test_*)))
+ifneq ($(T),)
+test: $(filter $(TESTS),$(CHOSEN)) \
+    $(if $(filter %.sh,$(CHOSEN))$(findstring cuda,$(CHOSEN)),all $(TEST_PLUGINS))
+	@$(RUN_TESTS) $(CHOSEN)
+else
+test: RUN_CARDS = $(TEST_CARDS)
 test: deps
-	@$(MAKE) --no-print-directory check-tests
-	@BUILD=$(BUILD) CC="$(CC)" SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) \
-	    tests/tools/run.sh $(TESTS) $(SCRIPTS)
+	@$(MAKE) --no-print-directory check-tests CARDS=$(TEST_CARDS)
+	@$(RUN_TESTS) $(TESTS) $(SCRIPTS)
+endif
+
+# Tests of every area, without kernels and scripts; these take long, too.
+SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
+    entropy_random figures_extreme follow gradients import labelled ledger \
+    model model_weights property pythia
+QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \
+    $(TESTS))
+quick: programs $(QUICK)
+	@$(RUN_TESTS) $(QUICK)
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
