@@ -117,6 +117,77 @@ while read -r breach; do
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
 
+# --- a ratchet -----------------------------------------------------------------
+
+# tests/tools/lint.allowed has lines of "CHECK N": N breaches at most, none
+# without a line. Its numbers only shrink.
+ratchet() { # CHECK: breaches on standard input
+    local check=$1 lines n limit
+    lines=$(grep .)
+    n=$(grep -c . <<<"$lines")
+    limit=$(awk -v check="$check" '$1 == check { print $2 }' tests/tools/lint.allowed)
+    if [ "$n" -gt "${limit:-0}" ]; then
+        breach "$check: $n, ${limit:-0} at most:"
+        sed 's/^/    /' <<<"$lines"
+    elif [ "$n" -lt "${limit:-0}" ]; then
+        echo "lint: $check: $n are left of $limit: lower it in tests/tools/lint.allowed"
+    fi
+}
+
+# Every source begins with a comment: what it does, for whom.
+ratchet head-comment < <(sources '*.c' '*.cu' '*.cc' | while read -r file; do
+    [[ $(head -c 2 "$file") =~ ^/[*/] ]] || echo "$file"
+done)
+
+# A type and an external function have one meaning in the whole program.
+program() { sources "${code[@]}" | grep -vE '^(tests|samples)/'; }
+twice() { # of ctags' lines: names of one kind in two files
+    awk -F'\t' '$1 ~ /^es_/ { print $1, $2, $4 }' | sort -u |
+        awk '{ key = $1 " (" $3 ")"; n[key]++; files[key] = files[key] " " $2 }
+            END { for (key in n) if (n[key] > 1) print key ":" files[key] }' | sort
+}
+ratchet type-twice < <(program | xargs -r ctags --langmap=C++:+.cu \
+    --languages=C,C++ --kinds-C=sgut --kinds-C++=sgutc --fields=k -o - --sort=no |
+    twice)
+ratchet function-twice < <(program | grep '\.c$' | xargs -r ctags --languages=C \
+    --kinds-C=f --fields=k --extras=-F -o - --sort=no | twice)
+
+# No circle of includes, between folders or between files: FILE.c and FILE.h
+# count as one file, and FILE_internal.h with them.
+on_circles() { # of pairs "A B"
+    tsort 2>&1 >/dev/null | grep -v 'contains a loop' | sed -n 's/^tsort: //p' | sort -u
+}
+includes() {
+    program | xargs -r grep -E '^#include "' /dev/null |
+        sed -E 's/^([^:]+):#include "([^"]+)".*/\1 \2/'
+}
+ratchet folder-circle < <(includes | sed -E 's,/[^/ ]+ , ,; s,/[^/ ]+$,,' |
+    awk '$1 != $2' | sort -u | on_circles)
+ratchet file-circle < <(includes | sed -E 's/(_internal)?\.[a-z]+ / /; s/(_internal)?\.[a-z]+$//' |
+    awk '$1 != $2' | sort -u | on_circles)
+
+# Comments say it in place or cite what lies in the repository.
+ratchet outside-document < <(sources "${code[@]}" '*.sh' '*.py' '*.js' |
+    grep -v '^tests/tools/lint.sh$' | xargs -r grep -niE \
+    '\bdesign, (section|[0-9])|\bspec/model|/work/|\bdesign\.md|style\.md' /dev/null)
+
+# The words of the trade (CONTRIBUTING.md); between underscores in names, too.
+words='\b(told|tells?|telling|asked|asks|asking)\b|\brooms?\b|\bway back\b'
+words+='|\b(hold|held|holds) (it |them )?against\b|\bwish(es)?\b|\bthat is none\b'
+words+='|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
+for folder in analyzer store render hooks cli samples tests; do
+    ratchet "words-$folder" < <(
+        sources "${code[@]/#/$folder/}" "$folder/*.sh" "$folder/*.py" "$folder/*.js" |
+            grep -v '^tests/tools/lint.sh$' | xargs -r grep -nE "$words" /dev/null)
+done
+
+# From this commit on a subject has at most 72 characters.
+since=b5803a2
+if git cat-file -e "$since^{commit}" 2>/dev/null; then
+    ratchet commit-subject < <(git log --no-merges --format='%h %s' "$since..HEAD" |
+        awk 'length($0) > length($1) + 1 + 72')
+fi
+
 # One by one only where something is wrong with one of many.
 unformatted() { # FILE...
     clang-format --dry-run -Werror "$@" 2>/dev/null && return
