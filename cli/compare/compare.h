@@ -4,7 +4,7 @@
  * and the seeds of one configuration taken together.
  *
  * Settings are the run's own columns (arch, n_layer, ..., seed) and the
- * members of its configuration. One that tells where or how a run was made but
+ * members of its configuration. One that says where or how a run was made but
  * not what was done (out, threads, ...) is incidental: it makes no other
  * configuration, and neither does the seed.
  *

@@ -17,7 +17,7 @@
         Dom.byId('title').textContent = about.title;
         Dom.byId('lede').textContent = describeRuns();
         Dom.byId('made').textContent = `Made by ${about.program}. ` +
-            'This page holds all of its data and asks the network for nothing.';
+            'This page holds all of its data and requests nothing from the network.';
     }
 
     // "150 of 3 000 steps shown", of several series "150–200 of 3 000 ...".

@@ -128,7 +128,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
 
 /* --- the runs -------------------------------------------------------------*/
 
-/* What fails is told of and counted; the others go on. */
+/* What fails is reported and counted; the others go on. */
 static void add_file(es_report_data *report, size_t *n_failed,
                      const es_report_options *given, const char *path)
 {
@@ -175,7 +175,7 @@ static int make_report(const es_report_options *given)
         if (!code && n_failed)
             code = ES_EXIT_SOME_FAILED;
     } else {
-        code = es_exit_code(ES_EIO); /* and told already */
+        code = es_exit_code(ES_EIO); /* and was reported */
     }
     es_report_free(&report);
     return es_damage_exit(code, given->n_inputs);

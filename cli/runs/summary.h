@@ -189,9 +189,10 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);
 
 /**
- * How early the heads told of the run's first NaN: the steps to it from the
- * sample that the collapse it came out of could first be told at. ES_UNKNOWN:
- * no collapse was told that still held then, or there is no NaN.
+ * How early the heads warned of the run's first NaN: the steps to it from the
+ * sample that the collapse it came out of could first be reported at.
+ * ES_UNKNOWN: no collapse was reported that still held then, or there is no
+ * NaN.
  */
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary);
 

@@ -45,7 +45,7 @@ es_status es_where_parse(es_where *to, const char *text) ES_MUST_USE;
 /** NaN and missing numbers satisfy != alone. */
 bool es_where_holds(const es_where *where, const es_run_summary *run);
 
-/** True if a condition or the order asks for what only judging can tell. */
+/** True if a condition needs the run to be judged. */
 bool es_where_judges(const es_where *where);
 
 /** An order of runs. Zero: as they come. */

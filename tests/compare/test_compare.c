@@ -83,7 +83,8 @@ static void assert_golden(char *text, const char *name)
 
 /* --- tables ---------------------------------------------------------------*/
 
-static void test_compare__seeds_of_two_configurations(void **state)
+static void
+test_compare__seeds_of_a_configuration_are_taken_together(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -93,7 +94,7 @@ static void test_compare__seeds_of_two_configurations(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__against_a_baseline(void **state)
+static void test_compare__runs_are_compared_with_a_baseline(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, "b1.db");
@@ -103,7 +104,7 @@ static void test_compare__against_a_baseline(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__narrow_terminal_in_colour(void **state)
+static void test_compare__a_narrow_terminal_gets_two_tables(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -115,7 +116,7 @@ static void test_compare__narrow_terminal_in_colour(void **state)
 
 /* --- the numbers themselves -----------------------------------------------*/
 
-static void test_compare__settings_that_differ(void **state)
+static void test_compare__settings_that_differ_are_listed(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -162,7 +163,7 @@ static void test_compare__a_nan_seed_is_counted(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__final_and_best_evaluation(void **state)
+static void test_compare__the_best_evaluation_may_not_be_the_last(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -182,7 +183,7 @@ static void test_compare__final_and_best_evaluation(void **state)
 
 /* Cross-entropy is what perplexity is made of; the first of equals is best; a
    missing value is no evaluation; infinity is never best. */
-static void test_compare__evaluations_of_every_kind(void **state)
+static void test_compare__evaluations_of_every_kind_are_counted(void **state)
 {
     static const char *const file[] = {"odd.db"};
     static const float ce[] = {3, 2, 2, INFINITY, -1000, 2.5F};
@@ -208,7 +209,7 @@ static void test_compare__evaluations_of_every_kind(void **state)
 }
 
 /* At an earlier step later evaluations are not known yet. */
-static void test_compare__evaluations_up_to_a_step(void **state)
+static void test_compare__evaluations_end_at_the_step_shown(void **state)
 {
     es_compared_files of;
     write_seeds(state);
@@ -242,7 +243,7 @@ static void test_compare__onsets_are_those_of_the_flags(void **state)
 }
 
 /* Entropies of a2 are those of a1, a quarter of a nat higher. */
-static void test_compare__distances(void **state)
+static void test_compare__distances_are_those_of_the_samples(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -266,7 +267,7 @@ static void test_compare__distances(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__relative_numbers(void **state)
+static void test_compare__numbers_are_relative_to_the_baseline(void **state)
 {
     es_compared_files of;
     compare_seeds(&of, state, "a1.db");
@@ -388,17 +389,17 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_compare__##name, es_folder_make,      \
                                     es_folder_remove)
     const struct CMUnitTest tests[] = {
-        TEST(seeds_of_two_configurations),
-        TEST(against_a_baseline),
-        TEST(narrow_terminal_in_colour),
-        TEST(settings_that_differ),
+        TEST(seeds_of_a_configuration_are_taken_together),
+        TEST(runs_are_compared_with_a_baseline),
+        TEST(a_narrow_terminal_gets_two_tables),
+        TEST(settings_that_differ_are_listed),
         TEST(a_nan_seed_is_counted),
-        TEST(final_and_best_evaluation),
-        TEST(evaluations_of_every_kind),
-        TEST(evaluations_up_to_a_step),
+        TEST(the_best_evaluation_may_not_be_the_last),
+        TEST(evaluations_of_every_kind_are_counted),
+        TEST(evaluations_end_at_the_step_shown),
         TEST(onsets_are_those_of_the_flags),
-        TEST(distances),
-        TEST(relative_numbers),
+        TEST(distances_are_those_of_the_samples),
+        TEST(numbers_are_relative_to_the_baseline),
         TEST(printed_numbers_are_in_the_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,47 +18,47 @@ make_run high 1.5 2
 make_run flat 3.5 3.75
 "$scan" merge -q low.db high.db -o both.db || exit 1
 
-output 'both runs, one line each' '^SM +SM +10\.77 ' "$scan" sm-ln-g.db sm.db --compare
-output 'settings that differ, no others' '^run +arch +eval ppl ' "$scan" sm-ln-g.db sm.db --compare
-output 'the distance of two' 'W1: Kolmogorov-Smirnov and Wasserstein' "$scan" low.db high.db --compare
-output 'runs of one file' '^0 +low +\. +1\.000 +1\.000$' "$scan" both.db flat.db --compare
+output '--compare has a line for each run' '^SM +SM +10\.77 ' "$scan" sm-ln-g.db sm.db --compare
+output 'settings that differ have a column, no others' '^run +arch +eval ppl ' "$scan" sm-ln-g.db sm.db --compare
+output 'two runs have a distance' 'W1: Kolmogorov-Smirnov and Wasserstein' "$scan" low.db high.db --compare
+output 'runs of one file are compared' '^0 +low +\. +1\.000 +1\.000$' "$scan" both.db flat.db --compare
 output '--baseline implies --compare' '^against the baseline: ' "$scan" low.db --baseline high.db
-output 'it is one more run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
-output 'unless it is one of them' '^2$' sh -c '"$0" low.db high.db --baseline ./high.db --json | grep -c "^{\"path\""' "$scan"
-output 'by any name' '"baseline":1' sh -c 'ln low.db other.db && "$0" high.db low.db --baseline other.db --json' "$scan"
-output 'it is none of the inputs that --check judges' '^low' "$scan" low.db --baseline flat.db --check
-exits 'which judges those' 1 '^$' "$scan" low.db flat.db --baseline low.db --check
-exits 'a baseline that is not there' 3 'none\.db: no such file' "$scan" low.db --baseline none.db
-exits 'is no comparison' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
-exits 'a baseline of two runs' 3 'both\.db: a baseline is one run, and this file has 2' "$scan" flat.db --baseline both.db
-exits 'a baseline and no run' 2 'no run file' "$scan" --baseline low.db
-exits 'no CSV' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --csv
-exits 'no lines of JSON' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --jsonl
+output 'a baseline is one more run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
+output 'a baseline that is an input is no more run' '^2$' sh -c '"$0" low.db high.db --baseline ./high.db --json | grep -c "^{\"path\""' "$scan"
+output 'a baseline is an input by any name' '"baseline":1' sh -c 'ln low.db other.db && "$0" high.db low.db --baseline other.db --json' "$scan"
+output '--check does not judge an added baseline' '^low' "$scan" low.db --baseline flat.db --check
+exits '--check judges a baseline that is an input' 1 '^$' "$scan" low.db flat.db --baseline low.db --check
+exits 'a baseline that is not there is an error' 3 'none\.db: no such file' "$scan" low.db --baseline none.db
+exits 'without its baseline there is no comparison' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
+exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is one run, and this file has 2' "$scan" flat.db --baseline both.db
+exits 'a baseline without a run is refused' 2 'no run file' "$scan" --baseline low.db
+exits '--compare refuses --csv' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --csv
+exits '--compare refuses --jsonl' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --jsonl
 output '--sort puts the runs in order' '^low high flat $' sh -c '"$0" low.db flat.db high.db --compare --sort -run |
     awk "/^(low|high|flat) /{ printf \"%s \", \$1 }"' "$scan"
-output 'and the baseline with them' '"baseline":1' "$scan" high.db flat.db low.db --baseline high.db --sort -run --json
+output '--sort moves the baseline as well' '"baseline":1' "$scan" high.db flat.db low.db --baseline high.db --sort -run --json
 mkdir -p tree/below
 cp low.db flat.db tree
 cp high.db tree/below
-output 'the runs below a folder' '^[0-9] +high ' "$scan" -r tree --compare
-output 'a baseline found there is one of them' '"baseline":2' sh -c '"$0" -r tree --baseline tree/low.db --json' "$scan"
-output 'and comes once' '^3$' sh -c '"$0" -r tree --baseline tree/below/high.db --json | grep -c "^{\"path\""' "$scan"
-exits 'which --check judges' 1 '^$' "$scan" -r tree --baseline tree/flat.db --check --where run=none
-output 'one that is elsewhere is one more' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
+output 'runs below a folder are compared' '^[0-9] +high ' "$scan" -r tree --compare
+output 'a baseline found below a folder is one of its runs' '"baseline":2' sh -c '"$0" -r tree --baseline tree/low.db --json' "$scan"
+output 'a baseline found below a folder comes once' '^3$' sh -c '"$0" -r tree --baseline tree/below/high.db --json | grep -c "^{\"path\""' "$scan"
+exits '--check judges a baseline found below a folder' 1 '^$' "$scan" -r tree --baseline tree/flat.db --check --where run=none
+output 'a baseline from elsewhere is one more run' '"baseline":3' sh -c '"$0" -r tree --baseline sm.db --json' "$scan"
 output '--where leaves the baseline in' '^high \(baseline\) ' "$scan" low.db high.db --baseline high.db --where run=low
-exits 'a run that cannot be read' 4 'none\.db: no such file' "$scan" low.db none.db high.db --compare
-output 'is left out' '^{"schema":2' sh -c '"$0" low.db none.db high.db --compare --json || [ $? -eq 4 ]' "$scan"
-exits 'no run is left' 3 'none\.db: no such file' "$scan" none.db --compare
-output '-o FILE' '^high ' sh -c '"$0" low.db high.db --compare -o table.txt && cat table.txt' "$scan"
+exits 'a run that cannot be read is reported' 4 'none\.db: no such file' "$scan" low.db none.db high.db --compare
+output 'a run that cannot be read is left out' '^{"schema":2' sh -c '"$0" low.db none.db high.db --compare --json || [ $? -eq 4 ]' "$scan"
+exits 'no readable run is an error' 3 'none\.db: no such file' "$scan" none.db --compare
+output '-o FILE takes the tables' '^high ' sh -c '"$0" low.db high.db --compare -o table.txt && cat table.txt' "$scan"
 output '-q prints nothing' '^0$' sh -c '"$0" -q low.db high.db --compare | wc -c' "$scan"
-output 'another series' 'of max_logit over heads' "$scan" sm-ln-g.db sm.db --compare --series max_logit
-output 'the unit of m by its policy' '^m in nats \(run: ' "$scan" low.db high.db --compare --max run
-check 'a picture of the same runs' sh -c '"$0" low.db --baseline high.db --heatmap=x.svg >table.txt &&
+output '--series compares another series' 'of max_logit over heads' "$scan" sm-ln-g.db sm.db --compare --series max_logit
+output 'm is described by its policy' '^m in nats \(run: ' "$scan" low.db high.db --compare --max run
+check 'a picture shows the runs that are compared' sh -c '"$0" low.db --baseline high.db --heatmap=x.svg >table.txt &&
     grep -q low x.svg && grep -q high x.svg && grep -q "^high (baseline)" table.txt' "$scan"
 check 'JSON with a comparison is JSON' sh -c '"$0" sm-ln-g.db sm.db low.db --compare --json >x.json &&
     test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1' "$scan"
-check 'whose runs are those without one' sh -c '"$0" sm-ln-g.db sm.db --json | sed "/^\]}/d" >plain.json &&
+check 'the runs of JSON are the same without a comparison' sh -c '"$0" sm-ln-g.db sm.db --json | sed "/^\]}/d" >plain.json &&
     "$0" sm-ln-g.db sm.db --json --compare | sed "/^\],\"comparison\"/,\$d" | cmp - plain.json' "$scan"
-check 'the same twice' sh -c '"$0" sm.db low.db both.db --compare --json >1.json &&
+check 'a comparison is the same twice' sh -c '"$0" sm.db low.db both.db --compare --json >1.json &&
     "$0" sm.db low.db both.db --compare --json | cmp - 1.json' "$scan"
 finish

@@ -10,7 +10,7 @@
 #define CJK "\xe6\xa8\xa1\xe5\x9e\x8b" /* two letters, four columns */
 #define ACCENT "e\xcc\x81"             /* e and a combining accent */
 
-static void test_display__widths(void **state)
+static void test_display__text_has_the_width_of_its_characters(void **state)
 {
     (void)state;
     static const struct {
@@ -97,7 +97,7 @@ static void test_display__numbers_are_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_display__widths),
+        cmocka_unit_test(test_display__text_has_the_width_of_its_characters),
         cmocka_unit_test(test_display__shortening_keeps_both_ends),
         cmocka_unit_test(test_display__shortened_text_fits),
         cmocka_unit_test(test_display__names_are_escaped_whole),

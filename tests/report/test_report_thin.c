@@ -62,7 +62,7 @@ static void test_thin__keeps_all_that_fits(void **state)
     }
 }
 
-static void test_thin__keeps_to_its_room(void **state)
+static void test_thin__keeps_to_its_capacity(void **state)
 {
     (void)state;
     for (int n = 5; n <= 200; n += 13)
@@ -168,7 +168,7 @@ static void assert_prints(const char *wanted, bool json, const char *from)
 }
 
 /* The vectors of RFC 4648, section 10. */
-static void test_report__base64(void **state)
+static void test_report__base64_is_that_of_rfc_4648(void **state)
 {
     (void)state;
     assert_prints("", false, "");
@@ -208,7 +208,7 @@ static void allot(size_t *shares, const size_t *n_samples, size_t n,
         shares[i] = series[i].share;
 }
 
-static void test_report__shares(void **state)
+static void test_report__small_series_leave_their_share_to_others(void **state)
 {
     (void)state;
     size_t shares[3];
@@ -231,12 +231,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_thin__keeps_all_that_fits),
-        cmocka_unit_test(test_thin__keeps_to_its_room),
+        cmocka_unit_test(test_thin__keeps_to_its_capacity),
         cmocka_unit_test(test_thin__keeps_what_stands_out),
         cmocka_unit_test(test_thin__ignores_samples_beyond),
-        cmocka_unit_test(test_report__base64),
+        cmocka_unit_test(test_report__base64_is_that_of_rfc_4648),
         cmocka_unit_test(test_report__json_holds_no_tag),
-        cmocka_unit_test(test_report__shares),
+        cmocka_unit_test(test_report__small_series_leave_their_share_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static es_status try_load(const char *path, const es_summary_options *options)
     return status;
 }
 
-static void test_summary__identity_values_and_layers(void **state)
+static void test_summary__a_run_is_summed_up_with_its_layers(void **state)
 {
     char *path = es_folder_file(state, "run.db");
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};
@@ -98,7 +98,7 @@ static char *write_steps(void **state)
     return path;
 }
 
-static void test_summary__steps(void **state)
+static void test_summary__a_step_is_shown_or_the_one_before_it(void **state)
 {
     char *path = write_steps(state);
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
@@ -199,7 +199,7 @@ static void test_summary__loss_keeps_nan_and_infinity_apart(void **state)
     }
 }
 
-static void test_summary__eval_where_there_is_no_train(void **state)
+static void test_summary__eval_is_shown_where_there_is_no_train(void **state)
 {
     char *path = es_folder_file(state, "eval.db");
     const float x[6] = {1, 1, 1, 1, 1, 2};
@@ -254,7 +254,7 @@ static void test_summary__what_is_not_there_is_named(void **state)
                      try_load(path, &options));
 }
 
-static void test_summary__series_of_other_shapes(void **state)
+static void test_summary__series_of_every_shape_are_read(void **state)
 {
     char *path = es_folder_file(state, "shapes.db");
     const float alpha[3] = {1, 2, 4};
@@ -294,7 +294,7 @@ static void test_summary__running_without_a_writer_is_interrupted(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary__policies(void **state)
+static void test_summary__each_policy_gives_its_m(void **state)
 {
     char *path = write_steps(state);
     es_summary_options options = options_of(ES_STEP_LAST);
@@ -315,7 +315,7 @@ static void test_summary__policies(void **state)
     es_assert_status(ES_EUSAGE, "loss", try_load(path, &options));
 }
 
-static void test_summary__peak_is_the_summary_s(void **state)
+static void test_summary__the_peak_alone_is_that_of_the_summary(void **state)
 {
     char *path = write_steps(state);
     es_summary_options options = options_of(30);
@@ -338,19 +338,19 @@ static void test_summary__peak_is_the_summary_s(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_summary__identity_values_and_layers),
-        cmocka_unit_test(test_summary__steps),
+        cmocka_unit_test(test_summary__a_run_is_summed_up_with_its_layers),
+        cmocka_unit_test(test_summary__a_step_is_shown_or_the_one_before_it),
         cmocka_unit_test(test_summary__a_loss_that_comes_later_is_missing),
         cmocka_unit_test(test_summary__perplexity_is_of_the_cross_entropy),
         cmocka_unit_test(test_summary__the_last_evaluation_is_the_result),
         cmocka_unit_test(test_summary__loss_keeps_nan_and_infinity_apart),
-        cmocka_unit_test(test_summary__eval_where_there_is_no_train),
+        cmocka_unit_test(test_summary__eval_is_shown_where_there_is_no_train),
         cmocka_unit_test(test_summary__train_comes_first),
         cmocka_unit_test(test_summary__what_is_not_there_is_named),
-        cmocka_unit_test(test_summary__series_of_other_shapes),
+        cmocka_unit_test(test_summary__series_of_every_shape_are_read),
         cmocka_unit_test(test_summary__running_without_a_writer_is_interrupted),
-        cmocka_unit_test(test_summary__policies),
-        cmocka_unit_test(test_summary__peak_is_the_summary_s),
+        cmocka_unit_test(test_summary__each_policy_gives_its_m),
+        cmocka_unit_test(test_summary__the_peak_alone_is_that_of_the_summary),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

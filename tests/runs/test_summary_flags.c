@@ -24,7 +24,7 @@ static void assert_says(const es_run_summary *summary, const char *expected)
     assert_int_equal(length, strlen(expected));
 }
 
-static void test_summary_flags__published_models(void **state)
+static void test_summary_flags__published_models_have_their_flags(void **state)
 {
     static const struct {
         const char *arch, *said;
@@ -55,7 +55,8 @@ static void test_summary_flags__published_models(void **state)
 }
 
 /* Series of different rhythms: the judge sees them in the order of steps. */
-static void test_summary_flags__episodes_over_a_run(void **state)
+static void
+test_summary_flags__series_of_other_rhythms_are_judged_together(void **state)
 {
     char *path = es_folder_file(state, "episodes.db");
     es_run_info info = known_run();
@@ -158,7 +159,7 @@ static es_run_summary *load_fallen(void **state, int64_t nan_step)
     return es_loaded_run(path, 0);
 }
 
-static void test_summary_flags__a_collapse_told_of_the_nan(void **state)
+static void test_summary_flags__a_collapse_before_a_nan_is_named(void **state)
 {
     es_run_summary *summary = load_fallen(state, 90);
     assert_says(summary, "nan L0-2 (critical, 40 steps after collapse)");
@@ -286,7 +287,7 @@ static void test_summary_flags__a_damaged_run_costs_only_itself(void **state)
     es_reader_close(reader);
 }
 
-static void test_summary_flags__titles(void **state)
+static void test_summary_flags__a_run_is_called_by_arch_or_name(void **state)
 {
     (void)state;
     es_run_summary a = {.name = (char[]){"a"}, .arch = (char[]){"SM"}};
@@ -304,18 +305,19 @@ static void test_summary_flags__titles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_summary_flags__published_models),
-        cmocka_unit_test(test_summary_flags__episodes_over_a_run),
+        cmocka_unit_test(test_summary_flags__published_models_have_their_flags),
+        cmocka_unit_test(
+            test_summary_flags__series_of_other_rhythms_are_judged_together),
         cmocka_unit_test(test_summary_flags__a_nan_goes_on_in_another_series),
         cmocka_unit_test(test_summary_flags__eval_is_judged_where_it_is_shown),
         cmocka_unit_test(test_summary_flags__what_is_over_raises_no_alarm),
-        cmocka_unit_test(test_summary_flags__a_collapse_told_of_the_nan),
+        cmocka_unit_test(test_summary_flags__a_collapse_before_a_nan_is_named),
         cmocka_unit_test(test_summary_flags__the_first_twentieth_is_a_warm_up),
         cmocka_unit_test(test_summary_flags__without_ctx_it_says_so),
         cmocka_unit_test(test_summary_flags__layers_are_ranges),
         cmocka_unit_test(test_summary_flags__memory_is_bounded),
         cmocka_unit_test(test_summary_flags__a_damaged_run_costs_only_itself),
-        cmocka_unit_test(test_summary_flags__titles),
+        cmocka_unit_test(test_summary_flags__a_run_is_called_by_arch_or_name),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

@@ -117,7 +117,7 @@ static void test_summary_rules__set_the_flags_thresholds(void **state)
     es_rules_file_free(&rules);
 }
 
-static void test_summary_rules__against_a_baseline(void **state)
+static void test_summary_rules__a_rule_compares_with_a_baseline(void **state)
 {
     char text[512];
     char *baseline = write_run(state, "baseline.db", 1);
@@ -141,7 +141,7 @@ static void test_summary_rules__against_a_baseline(void **state)
     es_rules_file_free(&rules);
 }
 
-static void test_summary_rules__mistakes_are_told(void **state)
+static void test_summary_rules__mistakes_are_reported(void **state)
 {
     char text[512];
     char *path = write_run(state, "wrong.db", 1);
@@ -318,8 +318,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_summary_rules__stand_among_the_flags),
         IN_FOLDER(test_summary_rules__set_the_flags_thresholds),
-        IN_FOLDER(test_summary_rules__against_a_baseline),
-        IN_FOLDER(test_summary_rules__mistakes_are_told),
+        IN_FOLDER(test_summary_rules__a_rule_compares_with_a_baseline),
+        IN_FOLDER(test_summary_rules__mistakes_are_reported),
         cmocka_unit_test_setup_teardown(
             test_summary_rules__a_growing_file_gives_the_same, es_folder_make,
             print_seed),

@@ -41,7 +41,7 @@ static seen look(const es_trace *trace, size_t line, int64_t *first,
     return out;
 }
 
-static void test_trace__short(void **state)
+static void test_trace__a_short_line_is_kept_whole(void **state)
 {
     (void)state;
     es_trace *trace = NULL;
@@ -67,7 +67,7 @@ static void test_trace__short(void **state)
 
 /* One dip, one peak, one NaN among many steps: all of them survive, wherever
    the run ends. */
-static void test_trace__long(void **state)
+static void test_trace__a_long_line_keeps_its_extremes(void **state)
 {
     (void)state;
     const int lengths[] = {ES_TRACE_MOST,         ES_TRACE_MOST + 1,
@@ -99,7 +99,7 @@ static void test_trace__long(void **state)
     }
 }
 
-static void test_trace__many_lines(void **state)
+static void test_trace__many_lines_have_fewer_points(void **state)
 {
     (void)state;
     enum { L = 4096, N = 5000 };
@@ -119,7 +119,7 @@ static void test_trace__many_lines(void **state)
 }
 
 /* A room of one's own: fewer points, and still every extreme. */
-static void test_trace__within(void **state)
+static void test_trace__a_bound_on_points_is_kept(void **state)
 {
     (void)state;
     for (size_t most = 0; most < 40; most += 7) {
@@ -147,10 +147,10 @@ static void test_trace__within(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trace__within),
-        cmocka_unit_test(test_trace__short),
-        cmocka_unit_test(test_trace__long),
-        cmocka_unit_test(test_trace__many_lines),
+        cmocka_unit_test(test_trace__a_bound_on_points_is_kept),
+        cmocka_unit_test(test_trace__a_short_line_is_kept_whole),
+        cmocka_unit_test(test_trace__a_long_line_keeps_its_extremes),
+        cmocka_unit_test(test_trace__many_lines_have_fewer_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void assert_golden(char *text, const char *name)
     free(text);
 }
 
-static void test_outputs__published(void **state)
+static void test_outputs__published_models_are_golden(void **state)
 {
     es_shown shown;
     es_shown_published(&shown, state, observed);
@@ -91,7 +91,7 @@ static void test_outputs__published(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__troubled(void **state)
+static void test_outputs__troubled_runs_are_golden(void **state)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -102,7 +102,7 @@ static void test_outputs__troubled(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__each_run_its_own_max(void **state)
+static void test_outputs__each_run_may_have_its_own_max(void **state)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, ceiling);
@@ -112,7 +112,7 @@ static void test_outputs__each_run_its_own_max(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__narrow_terminal_in_colour(void **state)
+static void test_outputs__a_narrow_terminal_shortens_names(void **state)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -276,7 +276,7 @@ static void test_outputs__a_configuration_comes_back_from_json(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__no_runs(void **state)
+static void test_outputs__no_run_is_an_empty_list(void **state)
 {
     (void)state;
     es_shown none = {.max = observed, .observed = NAN};
@@ -331,7 +331,7 @@ static void test_outputs__a_pipe_is_no_terminal(void **state)
     close(ends[0]);
 }
 
-static void test_outputs__a_terminal_has_colours_unless_told(void **state)
+static void test_outputs__a_terminal_has_colours_unless_no_color(void **state)
 {
     (void)state;
     es_table_options options;
@@ -409,19 +409,19 @@ static void test_outputs__a_truncated_index_is_an_error_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs__published),
-        cmocka_unit_test(test_outputs__troubled),
-        cmocka_unit_test(test_outputs__each_run_its_own_max),
-        cmocka_unit_test(test_outputs__narrow_terminal_in_colour),
+        cmocka_unit_test(test_outputs__published_models_are_golden),
+        cmocka_unit_test(test_outputs__troubled_runs_are_golden),
+        cmocka_unit_test(test_outputs__each_run_may_have_its_own_max),
+        cmocka_unit_test(test_outputs__a_narrow_terminal_shortens_names),
         cmocka_unit_test(test_outputs__files_are_shown_where_needed),
         cmocka_unit_test(test_outputs__names_cannot_steer_a_terminal),
         cmocka_unit_test(test_outputs__json_is_schema_2),
         cmocka_unit_test(test_outputs__names_come_back_from_json),
         cmocka_unit_test(test_outputs__a_configuration_comes_back_from_json),
-        cmocka_unit_test(test_outputs__no_runs),
+        cmocka_unit_test(test_outputs__no_run_is_an_empty_list),
         cmocka_unit_test(test_outputs__csv_is_rectangular),
         cmocka_unit_test(test_outputs__a_pipe_is_no_terminal),
-        cmocka_unit_test(test_outputs__a_terminal_has_colours_unless_told),
+        cmocka_unit_test(test_outputs__a_terminal_has_colours_unless_no_color),
         cmocka_unit_test(test_outputs__a_truncated_index_is_an_error_line),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);

@@ -368,7 +368,7 @@ static void assert_golden(watching *from, es_depth depth, int width,
     free(text);
 }
 
-static void test_terminal__published_heatmaps(void **state)
+static void test_terminal__published_heatmaps_are_golden(void **state)
 {
     static const char *const files[] = {"SM+LN+G.db", "SM+LN+R.db", "SM+G.db",
                                         "SM+R.db", "SM.db"};
@@ -394,7 +394,7 @@ static void watch_troubled(watching *list, void **state)
     watch(list, es_folder_file(state, "two.db"));
 }
 
-static void test_terminal__troubled_runs(void **state)
+static void test_terminal__troubled_runs_are_golden(void **state)
 {
     watching list = {.n = 0};
     watch_troubled(&list, state);
@@ -422,7 +422,7 @@ static void write_deep(const char *path)
     es_record_close(&to);
 }
 
-static void test_terminal__deep_and_wide(void **state)
+static void test_terminal__a_deep_and_wide_run_shares_places(void **state)
 {
     watching list = {.n = 0};
     write_deep(es_folder_file(state, "deep.db"));
@@ -433,7 +433,7 @@ static void test_terminal__deep_and_wide(void **state)
 
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
    or a control character of a name anywhere. */
-static void test_terminal__any_size(void **state)
+static void test_terminal__any_size_is_drawn_within_bounds(void **state)
 {
     watching list = {.n = 0};
     watch_troubled(&list, state);
@@ -527,7 +527,7 @@ test_terminal__what_a_resumed_run_replaced_is_read_again(void **state)
     es_watched_forget(&run);
 }
 
-static void test_terminal__moving_among_the_samples(void **state)
+static void test_terminal__keys_move_among_the_samples(void **state)
 {
     es_watched run = {.path = es_folder_file(state, "moved.db")};
     es_reader *reader = NULL;
@@ -564,13 +564,13 @@ int main(void)
         cmocka_unit_test(test_terminal__one_sample_is_always_seen),
         cmocka_unit_test(test_terminal__a_fall_and_a_peak_in_one_column),
         cmocka_unit_test(test_terminal__zero_missing_and_nan_differ_in_a_line),
-        cmocka_unit_test(test_terminal__published_heatmaps),
-        cmocka_unit_test(test_terminal__troubled_runs),
-        cmocka_unit_test(test_terminal__deep_and_wide),
-        cmocka_unit_test(test_terminal__any_size),
+        cmocka_unit_test(test_terminal__published_heatmaps_are_golden),
+        cmocka_unit_test(test_terminal__troubled_runs_are_golden),
+        cmocka_unit_test(test_terminal__a_deep_and_wide_run_shares_places),
+        cmocka_unit_test(test_terminal__any_size_is_drawn_within_bounds),
         cmocka_unit_test(
             test_terminal__what_a_resumed_run_replaced_is_read_again),
-        cmocka_unit_test(test_terminal__moving_among_the_samples),
+        cmocka_unit_test(test_terminal__keys_move_among_the_samples),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

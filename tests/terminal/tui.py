@@ -87,33 +87,33 @@ def drawn_once(run):
     for size in SIZES:
         p = scan(run, "--tui", size=size)
         code = p.end()
-        check("drawn once at %d x %d" % size,
+        check("the runs are drawn at %d x %d" % size,
               code == 0 and clean(p) and "\x1b[?" not in p.sent,
               "%s %s\n%s" % (code, p.screen.unknown, p.screen.text()))
     p = scan(run, "--tui", COLORTERM="truecolor")
     p.end()
-    check("true colour", "▀" in p.sent and ";38;2;" in p.sent and
+    check("24 bits of colour where the terminal has them", "▀" in p.sent and ";38;2;" in p.sent and
           ";48;2;" in p.sent and ";38;5;" not in p.sent)
     p = scan(run, "--tui")
     p.end()
-    check("256 colours", "▀" in p.sent and ";38;5;" in p.sent and
+    check("256 colours where the terminal has no more", "▀" in p.sent and ";38;5;" in p.sent and
           ";2;" not in p.sent)
     for name, variables in (("TERM=dumb", {"TERM": "dumb"}),
                             ("NO_COLOR", {"NO_COLOR": "1"}),
                             ("a locale without UTF-8", {"LC_ALL": "C"})):
         p = scan(run, "--tui", COLORTERM="truecolor", **variables)
         p.end()
-        check("plain ASCII with " + name,
+        check("it is plain ASCII with " + name,
               p.sent.isascii() and "\x1b" not in p.sent and "flags" in p.sent,
               p.sent)
     p = scan(run, "--tui", "--follow", TERM="dumb")
-    check("no live view without a cursor", p.end() == 2 and
+    check("a terminal without a cursor has no live view", p.end() == 2 and
           "TERM is unset or dumb" in p.sent and "\x1b" not in p.sent, p.sent)
     p = scan(run, run + ".no", "--tui")
-    check("one of two files cannot be read: 4", p.end() == 4 and
+    check("one unreadable file of two ends with 4", p.end() == 4 and
           "no such file" in p.sent and "flags" in p.sent, p.sent)
     p = scan(run + ".no", "--tui")
-    check("the only file cannot be read: 3", p.end() == 3, p.sent)
+    check("the only file, unreadable, ends with 3", p.end() == 3, p.sent)
 
 
 # --- following ----------------------------------------------------------------
@@ -126,41 +126,41 @@ def keys(run):
     p = scan(run, "--tui", "--follow")
     check("the live view takes the terminal", p.shows("q quits") and taken(p),
           p.screen.text())
-    check("and follows what is written", grows(p), p.screen.text())
+    check("the live view follows what is written", grows(p), p.screen.text())
     frames = p.sent.count("\x1b[1;1H")
     p.until(lambda: False, 3)
-    check("at most twice a second", p.sent.count("\x1b[1;1H") - frames <= 7)
+    check("the live view draws at most twice a second", p.sent.count("\x1b[1;1H") - frames <= 7)
     p.send("\x1b[D")
     stopped = p.shows("stopped")
     at = step_of(p)
     p.until(lambda: False, 1.5)
-    check("left stops one sample back", stopped and step_of(p) == at,
+    check("left stops one sample before", stopped and step_of(p) == at,
           p.screen.text())
     p.send("\x1bO")  # a key may come in two pieces
     p.until(lambda: False, 0.2)
     p.send("D")
-    check("left again", p.until(lambda: step_of(p) == at - 50),
+    check("left again goes one sample further", p.until(lambda: step_of(p) == at - 50),
           "%d %d" % (at, step_of(p)))
     p.send("\x1b[C")
-    check("right", p.until(lambda: step_of(p) == at), step_of(p))
+    check("right goes one sample on", p.until(lambda: step_of(p) == at), step_of(p))
     p.send("\x1b[H")
-    check("home", p.until(lambda: step_of(p) == 0), step_of(p))
+    check("home goes to the first sample", p.until(lambda: step_of(p) == 0), step_of(p))
     p.send("\x1b[6~")
-    check("page down", p.until(lambda: step_of(p) == 500), step_of(p))
+    check("page down goes ten samples on", p.until(lambda: step_of(p) == 500), step_of(p))
     p.send("s")
     check("s switches the series", p.shows("entropy_max"), p.screen.text())
     p.send("S")
-    check("and S back", p.shows("entropy, mean"), p.screen.text())
+    check("S switches it back", p.shows("entropy, mean"), p.screen.text())
     p.send(" ")
     check("space goes on", p.until(lambda: step_of(p) > at) and
           p.shows("live"), p.screen.text())
     p.send("\x1b[99;99Xzz\x1b\x1b[\x1b[5;5Z\x1bz~")
-    check("keys without a meaning", grows(p) and taken(p), p.screen.text())
+    check("keys without a meaning change nothing", grows(p) and taken(p), p.screen.text())
     p.send("q")
     code = p.end()
     check("q quits: 0, and the terminal is as it was", code == 0 and clean(p),
           "%s %s\n%s" % (code, p.remains(), p.sent[-300:].encode()))
-    check("and the screen, too", p.screen.text() == "", p.screen.text())
+    check("q leaves the screen as it was", p.screen.text() == "", p.screen.text())
 
 
 def resizing(run):
@@ -170,10 +170,10 @@ def resizing(run):
         p.resize(*size)
         p.screen.rows = [[("~", PLAIN)] * size[0] for _ in range(size[1])]
         gone = p.until(lambda: "~" not in p.screen.text())
-        check("drawn anew at %d x %d" % size, gone and taken(p),
+        check("the view is drawn anew at %d x %d" % size, gone and taken(p),
               p.screen.text())
     p.send("q")
-    check("after all that", p.end() == 0 and clean(p))
+    check("q ends a view that was resized", p.end() == 0 and clean(p))
 
 
 def signals(run):
@@ -188,7 +188,7 @@ def signals(run):
     p = scan(run, "--tui", "--follow")
     p.shows("q quits")
     p.send("\x03")
-    check("and at ^C", p.end() == -signal.SIGINT and clean(p), p.status)
+    check("the terminal is restored at ^C", p.end() == -signal.SIGINT and clean(p), p.status)
     stopping(run)
 
 
@@ -206,10 +206,10 @@ def stopping(run):
         lambda: not p.screen.alternate and p.screen.cursor_shown)
     check("the terminal is restored at ^Z", back, p.screen.text())
     p.send("fg\n")
-    check("and taken again after fg", p.shows("q quits") and
+    check("the terminal is taken again after fg", p.shows("q quits") and
           p.until(lambda: taken(p)) and grows(p), p.screen.text())
     p.send("q")
-    check("and restored by q", p.until(lambda: not p.screen.alternate) and
+    check("the terminal is restored by q after fg", p.until(lambda: not p.screen.alternate) and
           p.screen.cursor_shown, p.screen.text())
     p.close()
 
@@ -219,7 +219,7 @@ def endings(training):
     p = scan(training.path, "--tui", "--follow", size=(100, 30))
     p.shows("live")
     training.end()
-    check("ends by itself with the run, and says how",
+    check("the view ends with the run, and says how it ended",
           p.end() == 0 and clean(p) and ": stopped at step" in p.sent and
           "flags" in p.screen.text(), p.screen.text())
     check("a file that was followed is one plain file",
@@ -232,7 +232,7 @@ def endings(training):
     check("--step stays at that step", p.shows("all runs have ended") and
           step_of(p) == 50 and p.status is None, p.screen.text())
     p.send(" ")
-    check("until one goes back to live", p.end() == 0 and clean(p))
+    check("a stopped view ends once it is live again", p.end() == 0 and clean(p))
 
 
 def children_of(pid):
@@ -298,7 +298,7 @@ def idle(run):
 
 
 first = Training("run.db")
-check("a training to look at", first.process.poll() is None)
+check("a training is there to look at", first.process.poll() is None)
 drawn_once(first.path)
 keys(first.path)
 resizing(first.path)
