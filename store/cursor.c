@@ -42,21 +42,21 @@ static bool before(const lane *a, const lane *b)
     return a->step != b->step ? a->step < b->step : a < b;
 }
 
-static void sift_down(es_cursor *cursor, size_t at)
+static void sift_down(es_cursor *cursor, size_t place)
 {
-    lane **heap = cursor->heap, *moving = heap[at];
+    lane **heap = cursor->heap, *moving = heap[place];
     for (;;) {
-        size_t child = 2 * at + 1;
+        size_t child = 2 * place + 1;
         if (child >= cursor->n_heap)
             break;
         if (child + 1 < cursor->n_heap && before(heap[child + 1], heap[child]))
             child++;
         if (!before(heap[child], moving))
             break;
-        heap[at] = heap[child];
-        at = child;
+        heap[place] = heap[child];
+        place = child;
     }
-    heap[at] = moving;
+    heap[place] = moving;
 }
 
 /* --- lanes --------------------------------------------------------------- */
@@ -179,25 +179,26 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
 {
     es_series series;
     size_t n = es_reader_n_series(reader, run);
-    es_status status = create(out, reader, n);
-    if (status == ES_OK && run >= es_reader_n_runs(reader))
-        status = es_fail(ES_EARGUMENT, "%s: no run of index %zu",
-                         es_reader_path(reader), run);
-    for (size_t i = 0; i < n && status == ES_OK; i++) {
-        status = es_reader_series(reader, run, i, &series);
-        if (status == ES_OK)
-            status = add_lane(*out, &series, 0, ES_MAX_STEP);
-    }
-    if (status < 0) {
-        es_cursor_close(*out);
-        *out = NULL;
-        return status;
-    }
+    es_status status;
+    *out = NULL;
+    if (run >= es_reader_n_runs(reader))
+        return es_fail(ES_EARGUMENT, "%s: no run of index %zu",
+                       es_reader_path(reader), run);
+    if ((status = create(out, reader, n)) < 0)
+        goto failed;
+    for (size_t i = 0; i < n; i++)
+        if ((status = es_reader_series(reader, run, i, &series)) < 0 ||
+            (status = add_lane(*out, &series, 0, ES_MAX_STEP)) < 0)
+            goto failed;
     es_cursor *cursor = *out;
     cursor->of_run = true;
     for (size_t i = cursor->n_heap / 2; i-- > 0;)
         sift_down(cursor, i);
     return ES_OK;
+failed:
+    es_cursor_close(*out);
+    *out = NULL;
+    return status;
 }
 
 /** Moves the top, whose row the caller has had. */

@@ -314,19 +314,14 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
     if (writing && sqlite3_db_readonly(database->handle, "main"))
         return es_fail(ES_EIO, "%s: may not be written: %s", database->path,
                        strerror(EACCES));
-    es_status status = check_header(database);
-    if (status == ES_OK)
-        status = es_database_harden(database);
-    if (status == ES_OK && !writing) /* many readers may be open at once */
-        status = es_database_execute(database, "PRAGMA cache_size=-1024");
-    return status < 0 ? status : es_schema_check(database);
-}
-
-static es_status open_view(es_database *database)
-{
-    const char *vfs = es_view_name();
-    return vfs ? open_by(database, false, vfs)
-               : es_fail(ES_EINTERNAL, "SQLite has no VFS for readers");
+    es_status status;
+    if ((status = check_header(database)) < 0 ||
+        (status = es_database_harden(database)) < 0)
+        return status;
+    if (!writing && /* many readers may be open at once */
+        (status = es_database_execute(database, "PRAGMA cache_size=-1024")) < 0)
+        return status;
+    return es_schema_check(database);
 }
 
 es_status es_database_open(es_database *database, bool writing)
@@ -334,7 +329,10 @@ es_status es_database_open(es_database *database, bool writing)
     /* A view would drop the locks of this process: see view.c. */
     if (!writing && es_lock_is_ours(database->file))
         return open_by(database, false, NULL);
-    es_status status = open_view(database);
+    const char *vfs = es_view_name();
+    es_status status =
+        vfs ? open_by(database, false, vfs)
+            : es_fail(ES_EINTERNAL, "SQLite has no VFS for readers");
     if (status < 0 || !writing)
         return status;
     es_database_disconnect(database);
@@ -376,10 +374,12 @@ es_status es_database_prepare_all(const es_database *database,
                                   sqlite3_stmt **out, const char *const *sql,
                                   size_t n)
 {
-    es_status status = ES_OK;
-    for (size_t i = 0; i < n && status == ES_OK; i++)
-        status = es_database_prepare(database, &out[i], sql[i]);
-    return status;
+    for (size_t i = 0; i < n; i++) {
+        es_status status = es_database_prepare(database, &out[i], sql[i]);
+        if (status < 0)
+            return status;
+    }
+    return ES_OK;
 }
 
 void es_database_finalise_all(const es_database *database,

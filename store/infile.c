@@ -37,7 +37,7 @@ es_status es_infile_open(int *fd, uint64_t *size, const char *path)
 {
     struct stat about;
     es_status status = open_any(fd, &about, path);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
     if (!S_ISREG(about.st_mode))
         return es_fail(ES_EIO, "%s: not a regular file: copy it into one",
@@ -98,20 +98,25 @@ es_status es_infile_stream(FILE **out, const char *path)
     int fd, first = EOF;
     *out = NULL;
     es_status status = open_any(&fd, &about, path);
-    if (status == ES_OK && S_ISDIR(about.st_mode)) {
+    if (status < 0)
+        goto failed;
+    if (S_ISDIR(about.st_mode)) {
         errno = EISDIR;
         status = fail_open(path);
-    }
-    if (status == ES_OK && S_ISFIFO(about.st_mode) && is_unwritten(&first, fd))
+    } else if (S_ISFIFO(about.st_mode) && is_unwritten(&first, fd)) {
         status = es_fail(ES_EIO, "%s: a FIFO that nobody writes", path);
-    if (status == ES_OK)
-        status = make_blocking(fd, path);
-    if (status == ES_OK && !(*out = fdopen(fd, "r")))
+    } else if ((status = make_blocking(fd, path)) == ES_OK &&
+               !(*out = fdopen(fd, "r"))) {
         status = es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (status != ES_OK && fd >= 0)
-        close(fd);
-    if (status == ES_OK && first != EOF)
+    }
+    if (status < 0)
+        goto failed;
+    if (first != EOF)
         ungetc(first, *out);
+    return ES_OK;
+failed:
+    if (fd >= 0)
+        close(fd);
     return status;
 }
 

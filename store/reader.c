@@ -427,14 +427,11 @@ static es_status read_sample(es_reader *reader, const es_series *series,
     sqlite3_bind_int64(s, 2, step);
     int rc = sqlite3_step(s);
     es_status status = es_database_status(&reader->database, rc);
-    if (status == ES_OK && rc == SQLITE_ROW)
-        status = es_value_find(&bytes, reader, s, 0, series, step);
-    if (status == ES_OK)
+    if (rc == SQLITE_ROW &&
+        (status = es_value_find(&bytes, reader, s, 0, series, step)) == ES_OK)
         es_value_copy(values, bytes, n);
     sqlite3_reset(s);
-    if (status == ES_OK && rc != SQLITE_ROW)
-        return fail_no_step(reader, series, step);
-    return status;
+    return rc == SQLITE_DONE ? fail_no_step(reader, series, step) : status;
 }
 
 es_status es_reader_sample(es_reader *reader, const es_series *series,

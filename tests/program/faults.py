@@ -40,9 +40,10 @@ REASONS = {
     "fsync": DISK, "fdatasync": DISK, "rename": DISK, "unlink": DISK,
     "mkdir": ["ENOSPC"], "link": DISK, "close": DISK, "getrandom": DISK,
     "fchmod": ["EPERM"], "fchown": ["EPERM"], "flock": ["ENOLCK"],
-    "clone": ["EAGAIN"], "clone3": ["EAGAIN"], "pipe2": ["EMFILE"],
-    "memfd_create": ["EMFILE"], "inotify_init1": ["EMFILE"],
-    "inotify_add_watch": ["ENOSPC"], "poll": MEMORY, "wait4": ["ECHILD"],
+    "clone": ["EAGAIN"], "clone3": ["EAGAIN"], "vfork": ["EAGAIN"],
+    "pipe2": ["EMFILE"], "memfd_create": ["EMFILE"],
+    "inotify_init1": ["EMFILE"], "inotify_add_watch": ["ENOSPC"],
+    "poll": MEMORY, "wait4": ["ECHILD"], "waitid": ["ECHILD"],
     "socketpair": ["EMFILE"], "dup": ["EMFILE"],
 }
 

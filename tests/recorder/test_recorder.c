@@ -223,22 +223,26 @@ ES_TEST(test_recorder__wrong_frames_are_refused)
     float values[CELLS + 1];
     recording_declare(recorder, series);
     recording_fill(values, CELLS, 0, 0);
-    assert_int_equal(es_recorder_push(recorder, 4, 0, values, CELLS),
-                     ES_EARGUMENT);
-    assert_int_equal(es_recorder_push(recorder, -1, 0, values, CELLS),
-                     ES_EARGUMENT);
-    es_assert_status(
-        ES_EARGUMENT, "36 values for entropy, which has 35",
-        es_recorder_push(recorder, series[0], 0, values, CELLS + 1));
-    assert_int_equal(es_recorder_push(recorder, series[0], 0, values, 0),
-                     ES_EARGUMENT);
-    assert_int_equal(es_recorder_push(recorder, series[0], 0, NULL, CELLS),
-                     ES_EARGUMENT);
-    assert_int_equal(es_recorder_push(recorder, series[0], -1, values, CELLS),
-                     ES_EARGUMENT);
-    assert_int_equal(
-        es_recorder_push(recorder, series[0], INT64_MAX, values, CELLS),
-        ES_EARGUMENT);
+    const struct {
+        const char *words;
+        int series;
+        int64_t step;
+        const float *values;
+        size_t n;
+    } frames[] = {
+        {"no series has the number 4", 4, 0, values, CELLS},
+        {"no series has the number -1", -1, 0, values, CELLS},
+        {"36 values for entropy, which has 35", 0, 0, values, CELLS + 1},
+        {"0 values for entropy", 0, 0, values, 0},
+        {"0 values for entropy", 0, 0, NULL, CELLS},
+        {"step -1: steps begin at 0", 0, -1, values, CELLS},
+        {"steps begin at 0", 0, INT64_MAX, values, CELLS},
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+        es_assert_status(ES_EARGUMENT, frames[i].words,
+                         es_recorder_push(recorder, frames[i].series,
+                                          frames[i].step, frames[i].values,
+                                          frames[i].n));
     es_assert_ok(es_recorder_series(recorder, &again, "entropy", ES_SHAPE_HEAD,
                                     ES_PHASE_TRAIN, NULL));
     assert_int_equal(again, series[0]);
