@@ -225,7 +225,7 @@ done:
 /* Waits for the recorder to say that the file is open. */
 static es_status await_opening(es_recorder *recorder)
 {
-    char how[64];
+    char end_text[64];
     es_answer answer = hear_opening(recorder, recorder->answer_ms);
     if (answer == ES_ANSWERED && recorder->reply.code == ES_OK) {
         recorder->owner = atomic_load(&recorder->ring.words->owner);
@@ -233,7 +233,7 @@ static es_status await_opening(es_recorder *recorder)
     }
     if (answer == ES_SILENT)
         es_process_signal(&recorder->child, SIGKILL);
-    es_recorder_reap(how, sizeof how, &recorder->child, REAP_MS);
+    es_recorder_reap(end_text, sizeof end_text, &recorder->child, REAP_MS);
     if (answer == ES_ANSWERED)
         return es_fail((es_status)recorder->reply.code, "%s",
                        recorder->reply.text);
@@ -245,7 +245,7 @@ static es_status await_opening(es_recorder *recorder)
     return es_fail(ES_EBROKEN,
                    "%s: the recorder program %s before it answered: does "
                    "ENTROPY_RECORDER name another one",
-                   recorder->path, how);
+                   recorder->path, end_text);
 }
 
 es_status es_recorder_open(es_recorder **out,
@@ -343,8 +343,8 @@ static es_status end(es_recorder *recorder, es_run_status status,
                  recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
     es_answer answer = await_end(recorder, status);
-    char how[64];
-    es_recorder_reap(how, sizeof how, &recorder->child,
+    char end_text[64];
+    es_recorder_reap(end_text, sizeof end_text, &recorder->child,
                      answer == ES_SILENT ? 0 : REAP_MS);
     *report = count(recorder);
     if (answer == ES_ANSWERED)
@@ -353,7 +353,7 @@ static es_status end(es_recorder *recorder, es_run_status status,
         ES_EBROKEN,
         "%s: entropy-recorder (pid %d) %s: %llu of %llu frames are not "
         "known to be in the file",
-        recorder->path, (int)recorder->child.pid, how,
+        recorder->path, (int)recorder->child.pid, end_text,
         (unsigned long long)report->lost,
         (unsigned long long)(report->pushed + recorder->missed));
 }
