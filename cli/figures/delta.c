@@ -32,11 +32,6 @@ static es_status check(const es_run_summary *run, const es_run_summary *base)
                    base->n_rows, base->n_columns);
 }
 
-static float subtract(float a, float b)
-{
-    return es_is_missing(a) || es_is_missing(b) ? es_missing() : a - b;
-}
-
 static es_status fill(difference *d, es_heatmap_panel *panel,
                       const es_drawing *drawing, size_t i)
 {
@@ -48,8 +43,11 @@ static es_status fill(difference *d, es_heatmap_panel *panel,
     if ((status = check(run, base)) < 0 ||
         (status = es_alloc(&d->values, n, sizeof *d->values, "a delta")) < 0)
         return status;
-    for (size_t k = 0; k < n; k++)
-        d->values[k] = subtract(run->values[k], base->values[k]);
+    for (size_t k = 0; k < n; k++) {
+        float a = run->values[k], b = base->values[k];
+        bool missing = es_is_missing(a) || es_is_missing(b);
+        d->values[k] = missing ? es_missing() : a - b;
+    }
     es_drawing_step(step, run);
     if (run->step == base->step)
         snprintf(d->caption, sizeof d->caption, "%s", step);

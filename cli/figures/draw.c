@@ -73,12 +73,6 @@ static void print_max(char *out, size_t size, const es_drawing *drawing)
     es_text_append(&to, " (%s)", es_max_name(first->max.policy));
 }
 
-static void print_axis(char *out, size_t size, const es_run_summary *run)
-{
-    bool unit = run->unit && *run->unit;
-    snprintf(out, size, unit ? "%s (%s)" : "%s", run->series, run->unit);
-}
-
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 
 /* Names come from the file: programs print such notes on terminals. */
@@ -248,7 +242,10 @@ static es_status make(size_t *n_failed, reports *printed,
     if ((status = choose_runs(&drawing, n_failed, printed, job, kind)) < 0)
         goto done;
     print_max(drawing.note, sizeof drawing.note, &drawing);
-    print_axis(drawing.axis, sizeof drawing.axis, drawing.runs[0]);
+    const es_run_summary *run = drawing.runs[0];
+    bool unit = run->unit && *run->unit;
+    snprintf(drawing.axis, sizeof drawing.axis, unit ? "%s (%s)" : "%s",
+             run->series, run->unit);
     if ((status = es_figure_entry_of(kind)->draw(&picture, &drawing)) == ES_OK)
         status = write_picture(picture, &drawing, job, kind);
 done:

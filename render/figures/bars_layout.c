@@ -55,11 +55,6 @@ es_box es_bars_place(const es_bars_sheet *sheet, size_t panel, size_t group,
 
 /* --- what there is to show ------------------------------------------------*/
 
-static double height_of_bar(const es_bar *bar)
-{
-    return isfinite(bar->value) && bar->value > 0 ? bar->value : 0;
-}
-
 static double largest(const es_bars *figure)
 {
     double most = 0;
@@ -67,9 +62,11 @@ static double largest(const es_bars *figure)
         for (size_t g = 0; g < figure->n_groups; g++) {
             double sum = 0, one = 0;
             for (size_t s = 0; s < figure->n_series; s++) {
-                double height = height_of_bar(es_bars_at(figure, p, g, s));
-                sum += height;
-                one = fmax(one, height);
+                double value = es_bars_at(figure, p, g, s)->value;
+                if (!(isfinite(value) && value > 0))
+                    continue;
+                sum += value;
+                one = fmax(one, value);
             }
             most = fmax(most, figure->stacked ? sum : one);
         }

@@ -73,20 +73,6 @@ static es_status draw_block(es_picture *picture, const es_page *page, size_t i)
 
 /* --- layout ---------------------------------------------------------------*/
 
-static double width_of(es_page *page, size_t i, double factor)
-{
-    (void)i;
-    return floor(2 * factor * (page->n_panels > 1 ? MANY_WIDTH : ONE_WIDTH)) /
-           2;
-}
-
-static double height_of(es_page *page, size_t i, double factor)
-{
-    (void)i;
-    return floor(2 * factor * (page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT)) /
-           2;
-}
-
 static void arrange(es_page *page)
 {
     const es_curves_sheet *sheet = page->chart;
@@ -101,7 +87,7 @@ static void measure_labels(es_curves_sheet *sheet)
     double left = 0;
     for (size_t i = 0; i < page->n_panels; i++) {
         es_curves_block *b = &sheet->blocks[i];
-        b->plot.height = height_of(page, i, 1);
+        b->plot.height = page->plot_height;
         es_curves_set_upright(sheet, b);
         left = fmax(left, es_upright_width(&b->upright, sheet->figure->y_text));
     }
@@ -142,15 +128,6 @@ static es_status place(es_curves_sheet *sheet)
     }
 }
 
-/* A list, unless it is longer than the panels are high. */
-static bool list_fits(const es_curves_sheet *sheet)
-{
-    size_t lines = sheet->n_entries + (sheet->figure->line_text ? 1 : 0);
-    return sheet->n_entries <= ES_LISTED_MOST &&
-           (double)lines * ES_LEGEND_LINE + 2 <=
-               sheet->legend_height + ES_AXIS_FOOT;
-}
-
 static void place_legend(es_curves_sheet *sheet)
 {
     const es_page *page = &sheet->page;
@@ -164,25 +141,31 @@ static void place_legend(es_curves_sheet *sheet)
         sheet->legend_y = plots->y - page->air;
         sheet->legend_height = plots->height + page->air;
     }
-    sheet->listed = list_fits(sheet);
+    /* A list, unless it is longer than the panels are high. */
+    size_t n_lines = sheet->n_entries + (sheet->figure->line_text ? 1 : 0);
+    sheet->listed = sheet->n_entries <= ES_LISTED_MOST &&
+                    (double)n_lines * ES_LEGEND_LINE + 2 <=
+                        sheet->legend_height + ES_AXIS_FOOT;
 }
 
 es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
 {
+    bool many = figure->n_panels > 1;
     es_status status;
-    *out = (es_curves_sheet){.figure = figure,
-                             .page = {.name = "a figure of curves",
-                                      .style = &figure->style,
-                                      .chart = out,
-                                      .width = width_of,
-                                      .height = height_of,
-                                      .arrange = arrange,
-                                      .draw = draw_block,
-                                      .draw_legend = es_curves_draw_legend,
-                                      .least_factor = LEAST_FACTOR,
-                                      .foot = ES_AXIS_FOOT,
-                                      .title_gap = 6,
-                                      .note = figure->note}};
+    *out = (es_curves_sheet){
+        .figure = figure,
+        .page = {.name = "a figure of curves",
+                 .style = &figure->style,
+                 .chart = out,
+                 .plot_width = many ? MANY_WIDTH : ONE_WIDTH,
+                 .plot_height = many ? MANY_HEIGHT : ONE_HEIGHT,
+                 .arrange = arrange,
+                 .draw = draw_block,
+                 .draw_legend = es_curves_draw_legend,
+                 .least_factor = LEAST_FACTOR,
+                 .foot = ES_AXIS_FOOT,
+                 .title_gap = 6,
+                 .note = figure->note}};
     if ((status = es_page_begin(&out->page, figure->n_panels)) < 0 ||
         (status = es_alloc(&out->blocks, figure->n_panels, sizeof *out->blocks,
                            "curves")) < 0 ||

@@ -68,12 +68,6 @@ static bool is_alone(const es_curve *curve, size_t i)
            !is_there(curve, i + 1);
 }
 
-/* Few enough samples to show each of them. */
-static bool is_sparse(const canvas *p, const es_curve *curve)
-{
-    return (double)curve->n * SPARSE <= p->block->plot.width;
-}
-
 /* At most one dot a column: more could not be distinguished. */
 static void draw_dots(const canvas *p, const pen *line)
 {
@@ -301,13 +295,14 @@ static void draw_curve(const canvas *p, size_t i)
     pen line = {.curve = curve,
                 .color = es_curve_color(p->sheet, curve, i),
                 .line_width = es_curve_width(curve, panel->n_curves),
-                .sparse = is_sparse(p, curve)};
-    if (curve->pen == ES_PEN_MARKS)
-        line.sparse = true;
-    else if (is_smooth(p, curve))
-        draw_path(p, &line);
-    else
-        draw_spans(p, &line);
+                .sparse = curve->pen == ES_PEN_MARKS ||
+                          (double)curve->n * SPARSE <= p->block->plot.width};
+    if (curve->pen != ES_PEN_MARKS) {
+        if (is_smooth(p, curve))
+            draw_path(p, &line);
+        else
+            draw_spans(p, &line);
+    }
     if (es_curve_is_marked(p->sheet, curve))
         draw_category(p, &line);
     else

@@ -19,15 +19,12 @@ static void widen(es_curves_range *range, double value)
         range->smallest = fmin(range->smallest, value);
 }
 
-static bool is_limited(const es_curves *figure)
-{
-    return isfinite(figure->limit) && figure->limit != 0;
-}
-
 static void measure_values(es_curves_sheet *sheet, es_curves_range *range,
                            const es_curve *curve, const float *values)
 {
-    double limit = is_limited(sheet->figure) ? sheet->figure->limit : INFINITY;
+    double limit = sheet->figure->limit;
+    if (!(isfinite(limit) && limit != 0))
+        limit = INFINITY;
     for (size_t i = 0; values && i < curve->n; i++) {
         double value = (double)values[i];
         if (isfinite(value) && value <= limit)
@@ -220,12 +217,6 @@ void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 
 /* --- x --------------------------------------------------------------------*/
 
-static double apart(const es_axis *axis)
-{
-    return es_axis_place(axis, es_axis_tick(axis, 1)) -
-           es_axis_place(axis, es_axis_tick(axis, 0));
-}
-
 /* As many ticks as their labels leave space for, at whole numbers. */
 static es_axis spread_ticks(const es_curves_block *b, double start, double end)
 {
@@ -235,7 +226,11 @@ static es_axis spread_ticks(const es_curves_block *b, double start, double end)
         axis = es_axis_make(b->first, b->last, false, start, end, 2);
         axis.labels = ES_LABELS_COUNT;
         axis.ticks = es_ticks_make(b->first, b->last, most);
-        if (axis.ticks.n < 2 || es_axis_label_width(&axis) + 10 <= apart(&axis))
+        if (axis.ticks.n < 2)
+            break;
+        double apart = es_axis_place(&axis, es_axis_tick(&axis, 1)) -
+                       es_axis_place(&axis, es_axis_tick(&axis, 0));
+        if (es_axis_label_width(&axis) + 10 <= apart)
             break;
     }
     return axis;

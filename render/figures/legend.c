@@ -68,13 +68,6 @@ void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
 #define ENTRY_LINE 12.0
 #define LEGEND_FOOT 6.0
 
-static double entry_width(const es_legend *legend, size_t i)
-{
-    double name =
-        es_title_width(legend->names[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-    return fmin(legend->width, SWATCH_WIDTH + NAME_GAP + name);
-}
-
 static void draw_entry(es_picture *picture, const es_legend *legend, size_t i,
                        double x, double y)
 {
@@ -94,7 +87,9 @@ static size_t flow(es_picture *picture, const es_legend *legend, double x0,
     double x = x0;
     size_t n_lines = 1;
     for (size_t i = 0; i < legend->n; i++) {
-        double width = entry_width(legend, i);
+        double name =
+            es_title_width(legend->names[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        double width = fmin(legend->width, SWATCH_WIDTH + NAME_GAP + name);
         if (x > x0 && x + width > x0 + legend->width) {
             x = x0;
             y += ENTRY_LINE;

@@ -92,13 +92,6 @@ static double title_height(const es_page_panel *panel)
            (panel->subtitle && *panel->subtitle ? SUBTITLE_LINE : 0);
 }
 
-/* Top of the first row: below the page's title and a legend. */
-static double rows_top(const es_page *page)
-{
-    return ES_MARGIN + (page->style->title ? ES_TITLE_SIZE + 9 : 0) +
-           page->above;
-}
-
 static double key_width(const es_page_key *key)
 {
     return KEY_TEXT +
@@ -136,6 +129,13 @@ static void measure_footer(es_page *page, double width)
 
 /* --- the grid -------------------------------------------------------------*/
 
+/* One side of plot i. */
+static double size_of(es_page *page, size_t i, double factor,
+                      es_page_size *size, double natural)
+{
+    return size ? size(page, i, factor) : floor(2 * factor * natural) / 2;
+}
+
 /* Widest plot of a column, and no narrower than its titles want; places the
    column behind x and returns its right edge. */
 static double place_column(es_page *page, size_t column, double x,
@@ -145,7 +145,8 @@ static double place_column(es_page *page, size_t column, double x,
     for (size_t i = column; i < page->n_panels; i += page->n_columns) {
         es_page_panel *panel = &page->panels[i];
         double titles = fmin(title_width(panel), TITLE_MOST);
-        panel->plot.width = page->width(page, i, factor);
+        panel->plot.width =
+            size_of(page, i, factor, page->width, page->plot_width);
         left = fmax(left, panel->left);
         width = fmax(width, fmax(panel->plot.width, fmin(1, factor) * titles));
     }
@@ -176,7 +177,8 @@ static double place_across(es_page *page, double factor)
 /* The same from top to bottom. */
 static double place_down(es_page *page, double factor)
 {
-    double y = rows_top(page), end = y;
+    double title = page->style->title ? ES_TITLE_SIZE + 9 : 0;
+    double y = ES_MARGIN + title + page->above, end = y;
     page->plots.y = y + page->head + page->air;
     for (size_t row = 0; row < page->n_rows; row++) {
         y += page->head + page->air;
@@ -186,7 +188,8 @@ static double place_down(es_page *page, double factor)
                 break;
             es_box *plot = &page->panels[i].plot;
             plot->y = y;
-            plot->height = page->height(page, i, factor);
+            plot->height =
+                size_of(page, i, factor, page->height, page->plot_height);
             end = fmax(end, y + plot->height);
         }
         y = end + page->foot + (row + 1 < page->n_rows ? ROW_GAP : 0);

@@ -47,7 +47,9 @@ struct es_page {
     /* --- what the chart writes; zero is a good default */
     const char *name; /* of messages: "a heatmap" */
     const es_figure_style *style;
-    void *chart; /* for the functions below */
+    void *chart;                    /* for the functions below */
+    double plot_width, plot_height; /* natural size, to half points, of all
+                                       plots; unless these say each one's: */
     es_page_size *width, *height;
     /* The columns are placed: sets `above`, `below`, `foot` where these follow
        from the plots' widths. NULL: they do not. */

@@ -267,12 +267,6 @@ static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
 
 /* --- layout ---------------------------------------------------------------*/
 
-static double width_of(es_page *page, size_t i, double factor)
-{
-    (void)page, (void)i;
-    return factor * PLOT_WIDTH;
-}
-
 static double height_of(es_page *page, size_t i, double factor)
 {
     raster_sheet *sheet = page->chart;
@@ -326,7 +320,7 @@ es_status es_raster_draw(es_picture **out, const es_raster *figure)
                           .page = {.name = "a raster",
                                    .style = &figure->style,
                                    .chart = &sheet,
-                                   .width = width_of,
+                                   .plot_width = PLOT_WIDTH,
                                    .height = height_of,
                                    .draw = draw_panel,
                                    .least_factor = LEAST_FACTOR,

@@ -206,12 +206,6 @@ static void place_marks(es_scatter_sheet *sheet)
     }
 }
 
-static double width_of(es_page *page, size_t i, double factor)
-{
-    (void)page, (void)i;
-    return factor * WIDTH;
-}
-
 /* A width alone changes the height less. */
 static double height_of(es_page *page, size_t i, double factor)
 {
@@ -258,7 +252,7 @@ es_status es_scatter_lay_out(es_scatter_sheet *out, const es_scatter *figure)
         .page = {.name = "a figure of points",
                  .style = &figure->style,
                  .chart = out,
-                 .width = width_of,
+                 .plot_width = WIDTH,
                  .height = height_of,
                  .draw = draw_plot,
                  .draw_legend = draw_numbers,

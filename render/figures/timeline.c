@@ -62,12 +62,6 @@ static double lanes_height(const timeline_sheet *s)
     return (double)(s->figure->n_lanes + 1) * LANE; /* the last: events */
 }
 
-static double width_of(es_page *page, size_t i, double factor)
-{
-    (void)page, (void)i;
-    return factor * PLOT_WIDTH;
-}
-
 static double height_of(es_page *page, size_t i, double factor)
 {
     timeline_sheet *s = page->chart;
@@ -332,7 +326,7 @@ es_status es_timeline_draw(es_picture **out, const es_timeline *figure)
                         .page = {.name = "a timeline",
                                  .style = &figure->style,
                                  .chart = &s,
-                                 .width = width_of,
+                                 .plot_width = PLOT_WIDTH,
                                  .height = height_of,
                                  .draw = draw_panel,
                                  .least_factor = LEAST_FACTOR,

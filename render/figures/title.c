@@ -169,14 +169,6 @@ static void draw_parts(es_picture *picture, double x, double y, double size,
     }
 }
 
-/* An index that does not fit is left out with what follows it; the letters
- * before are cut so that the ellipsis fits. */
-static void flatten(char *out, size_t size, const title *t)
-{
-    bool whole = t->n_parts == 1;
-    snprintf(out, size, "%s%s", t->text, whole ? "" : ELLIPSIS);
-}
-
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
                     const char *text, double width)
@@ -195,6 +187,8 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
                    &t);
         return;
     }
-    flatten(cut, sizeof cut, &t);
+    /* An index that does not fit is left out with what follows it; the letters
+     * before are cut so that the ellipsis fits. */
+    snprintf(cut, sizeof cut, "%s%s", t.text, t.n_parts == 1 ? "" : ELLIPSIS);
     draw_verbatim(picture, x, y, size, align, weight, color, cut, width);
 }
