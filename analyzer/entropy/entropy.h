@@ -111,10 +111,10 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
  *
  * A row that holds a NaN or an infinity among its visible weights (from
  * weights) or scores (from Q,K; a score of -inf alone counts as a non-finite
- * score) is a non-finite row: its entropy, lse, max_logit, sink and missing
- * are NaN, its nonfinite says how many visible weights are not finite. From
- * Q,K that is every visible one: a softmax cannot tell them apart any more.
- * These NaN are never es_missing(), whatever NaN came in.
+ * score) is a non-finite row: its entropy, lse, max_logit and sink are NaN, its
+ * nonfinite says how many visible weights are not finite. From Q,K that is
+ * every visible one: a softmax cannot tell them apart any more. These NaN are
+ * never es_missing(), whatever NaN came in.
  *
  * A row that sees no key has no entropy: es_missing() in every float, which is
  * a NaN too, and 0 in nonfinite.
@@ -127,8 +127,6 @@ typedef struct es_rows {
     float *max_logit;   /* largest score after scaling; from Q,K only */
     float *sink;        /* weight on key 0, or the first that is not masked */
     int32_t *nonfinite; /* non-finite visible weights */
-    float *missing;     /* 1 - sum of the weights; from a trainer with weights
-                           that do not sum to 1, never written here */
 } es_rows;
 
 /** One head over the whole batch. */
@@ -138,7 +136,6 @@ typedef struct es_head_stats {
     double entropy_max; /* largest; both NaN if no row is finite */
     double max_logit;   /* largest over finite rows; NaN if none or unknown */
     double sink;        /* mean over finite rows; NaN if none or unknown */
-    double missing;     /* missing mass; as sink */
     int64_t nonfinite_rows;
     int64_t nonfinite_weights;
 } es_head_stats;
