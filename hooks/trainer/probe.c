@@ -78,22 +78,24 @@ static void add_batch(probe *p, const es_losses *losses)
 static es_status make_sums(probe *p)
 {
     const es_model_config *config = &p->trainer->settings.model;
-    static const char what[] = "the heads";
-    es_status status;
     p->n_layers = (size_t)config->n_layer;
     p->n_heads = p->n_layers * (size_t)config->n_head;
     p->result->n_layers = config->n_layer;
-    if ((status = es_alloc(&p->entropies, p->n_heads, sizeof *p->entropies,
-                           what)) != ES_OK ||
-        (status = es_alloc(&p->heads, p->n_heads, sizeof *p->heads, what)) !=
-            ES_OK ||
-        (status = es_alloc(&p->layers, p->n_layers + 1, sizeof *p->layers,
-                           what)) != ES_OK ||
-        (status = es_alloc(&p->deviations, p->n_heads, sizeof *p->deviations,
-                           what)) != ES_OK)
-        return status;
-    return es_alloc(&p->result->layers, p->n_layers + 1,
-                    sizeof *p->result->layers, what);
+    const struct {
+        void *pointer;
+        size_t n, size;
+    } blocks[] = {
+        {&p->entropies, p->n_heads, sizeof *p->entropies},
+        {&p->heads, p->n_heads, sizeof *p->heads},
+        {&p->layers, p->n_layers + 1, sizeof *p->layers},
+        {&p->deviations, p->n_heads, sizeof *p->deviations},
+        {&p->result->layers, p->n_layers + 1, sizeof *p->result->layers}};
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < sizeof blocks / sizeof *blocks;
+         i++)
+        status = es_alloc(blocks[i].pointer, blocks[i].n, blocks[i].size,
+                          "the heads");
+    return status;
 }
 
 static void warn(const es_train_watch *watch, const char *message)

@@ -170,12 +170,15 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
-static void push_number(es_train_record *record, es_phase phase,
-                        run_series series, int64_t step, double number)
+/** Those of the values that the phase has. */
+static void push_run(es_train_record *record, es_phase phase, int64_t step,
+                     const double values[N_RUN_SERIES])
 {
-    float value = (float)number;
-    if (has_series(record, phase, (int)series))
-        push(record, record->run[phase][series], step, &value, 1);
+    for (int i = 0; i < N_RUN_SERIES; i++) {
+        float value = (float)values[i];
+        if (has_series(record, phase, i))
+            push(record, record->run[phase][i], step, &value, 1);
+    }
 }
 
 static void push_measure(es_train_record *record, es_phase phase, int64_t step,
@@ -202,27 +205,20 @@ static void push_parameters(es_train_record *record, int64_t step,
     }
 }
 
-static void push_losses(es_train_record *record, es_phase phase, int64_t step,
-                        const es_losses *losses)
-{
-    push_number(record, phase, SERIES_LOSS, step, losses->loss);
-    push_number(record, phase, SERIES_CE, step, losses->ce);
-    push_number(record, phase, SERIES_EREG, step, losses->ereg);
-}
-
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s)
 {
+    const double values[N_RUN_SERIES] = {
+        [SERIES_LOSS] = step->losses.loss,
+        [SERIES_CE] = step->losses.ce,
+        [SERIES_EREG] = step->losses.ereg,
+        [SERIES_LR] = step->lr,
+        [SERIES_GRAD_NORM] = step->grad_norm,
+        [SERIES_TOKENS_PER_S] = tokens_per_s,
+        [SERIES_LOSS_SCALE] = step->loss_scale};
     if (!record)
         return;
-    push_losses(record, ES_PHASE_TRAIN, step->step, &step->losses);
-    push_number(record, ES_PHASE_TRAIN, SERIES_LR, step->step, step->lr);
-    push_number(record, ES_PHASE_TRAIN, SERIES_GRAD_NORM, step->step,
-                step->grad_norm);
-    push_number(record, ES_PHASE_TRAIN, SERIES_TOKENS_PER_S, step->step,
-                tokens_per_s);
-    push_number(record, ES_PHASE_TRAIN, SERIES_LOSS_SCALE, step->step,
-                step->loss_scale);
+    push_run(record, ES_PHASE_TRAIN, step->step, values);
     if (!step->measured)
         return;
     push_measure(record, ES_PHASE_TRAIN, step->step, measure);
@@ -232,9 +228,12 @@ void es_train_record_step(es_train_record *record, const es_step *step,
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure)
 {
+    const double values[N_RUN_SERIES] = {[SERIES_LOSS] = losses->loss,
+                                         [SERIES_CE] = losses->ce,
+                                         [SERIES_EREG] = losses->ereg};
     if (!record)
         return;
-    push_losses(record, ES_PHASE_EVAL, step, losses);
+    push_run(record, ES_PHASE_EVAL, step, values);
     push_measure(record, ES_PHASE_EVAL, step, measure);
     if (record->probes)
         push_parameters(record, step, measure);
