@@ -311,7 +311,7 @@ static const char train_details[] =
     "Progress shows the heads as a bar, from the lowest entropy to the\n"
     "highest: '_' below a quarter of the ceiling ln(T!)/T, '-' below half,\n"
     "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
-    "A file RUN.db.stop beside the run file asks the training to stop.\n\n"
+    "A file RUN.db.stop beside the run file ends the training well.\n\n"
     "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
     "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
     "at a stop, but none once a loss or a gradient is not finite. --resume\n"
