@@ -1,4 +1,4 @@
-/* The checksum of a sample, for the writer and for readers. It tells a sample
+/* The checksum of a sample, for the writer and for readers. It finds a sample
    whose bytes, step or series are not those that were written. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"

@@ -31,7 +31,7 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix)
 
 /**
  * The absolute path, with the links of the directory resolved but not that of
- * the file itself: SQLite, told to follow no link, objects to both.
+ * the file itself: SQLite, which is to follow no link, objects to both.
  */
 static es_status resolve(char **out, const char *path)
 {
@@ -175,7 +175,7 @@ es_status es_database_fail(const es_database *database, int rc)
     case SQLITE_INTERRUPT: /* it did not end */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
-                           ? ": remove it: every alert is then told again"
+                           ? ": remove it: every alert is then reported again"
                            : "");
     case SQLITE_TOOBIG:
         return es_fail(ES_EFORMAT, "%s: a value is too long", path);

@@ -8,7 +8,7 @@
  * there, and locks bytes of it. Here the index is a copy, refreshed by pread
  * where SQLite has its memory barriers, and the locks are real ones: a writer
  * sees a reader as it sees any other and keeps what the reader still needs.
- * SQLite is told that the memory may not be written (SQLITE_READONLY); where
+ * SQLite learns that the memory may not be written (SQLITE_READONLY); where
  * no live process answers for it (SQLITE_READONLY_CANTINIT) SQLite makes an
  * index of its own out of the log, in memory.
  *
@@ -54,7 +54,7 @@ typedef struct view_file {
     int shm;               /* descriptor of FILE-shm; -1: none */
     bool live;             /* other processes answer for the memory */
     bool stale;            /* the copy could not be refreshed */
-    unsigned char **pages; /* (n_pages) copies; NULL: not asked for yet */
+    unsigned char **pages; /* (n_pages) copies; NULL: not mapped yet */
     int n_pages;
 } view_file;
 
@@ -327,7 +327,7 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
 {
     view_file *view = view_of(file);
     int rc = size == PAGE_BYTES ? SQLITE_OK : SQLITE_IOERR_SHMMAP;
-    (void)extend; /* asked for by writers alone */
+    (void)extend; /* writers alone extend */
     *out = NULL;
     if (rc == SQLITE_OK && !view->live)
         rc = join_living(view);

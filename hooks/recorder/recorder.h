@@ -104,7 +104,7 @@ ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
                                    const char *message);
 
 /**
- * True once somebody asked that training stop, by making a file RUN.db.stop
+ * True once somebody requested that training stop, by making a file RUN.db.stop
  * beside the run (its first line becomes an event). The recorder looks for it
  * once a second while frames come, and removes it. One that es_recorder_open
  * finds was meant for another training: it is removed, and not followed.

@@ -227,7 +227,7 @@ damaged() { # NAME REGEX: the state is; it is said, and the file left alone
     cp sound "$kept"
 }
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
-damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then (told|reported) again'
+damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then reported again'
 truncate -s 9000 "$kept"
 damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
 echo noise | dd of="$kept" conv=notrunc status=none

@@ -41,7 +41,7 @@ es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
 /**
  * Opens the checkpoint to resume: a file, or the newest good one of a folder.
  *
- *   on_warning  told of each newer one that is damaged; NULL: nobody is
+ *   on_warning  called for each newer one that is damaged; or NULL
  *
  * ES_OK; as es_checkpoint_open; ES_EUSAGE if the folder holds checkpoints of
  * several names; ES_ENOTFOUND if it holds none.
