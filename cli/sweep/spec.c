@@ -31,11 +31,6 @@ static const char *separators(const parser *p)
     return NULL;
 }
 
-static es_status no_memory(void)
-{
-    return es_fail(ES_ENOMEM, "out of memory for a sweep");
-}
-
 /* --- values ---------------------------------------------------------------*/
 
 static es_status add_value(parser *p, const char *text, size_t n)
@@ -48,14 +43,13 @@ static es_status add_value(parser *p, const char *text, size_t n)
         return es_fail(ES_EUSAGE, "%s:%d: %s: one value%s", p->path, p->line,
                        option->key,
                        p->section == SLURM ? "" : "; several go into [grid]");
-    char **grown = es_resize(option->values, option->n + 1, sizeof *grown);
-    if (!grown)
-        return no_memory();
-    option->values = grown;
-    grown[option->n] = strndup(text, n);
-    if (!grown[option->n])
-        return no_memory();
-    option->n++;
+    es_status status;
+    if ((status = es_grow(&option->values, option->n + 1,
+                          sizeof *option->values, "a sweep")) < 0 ||
+        (status = es_alloc(&option->values[option->n], n + 1, 1, "a sweep")) <
+            0)
+        return status;
+    memcpy(option->values[option->n++], text, n);
     return ES_OK;
 }
 
@@ -183,19 +177,15 @@ static es_status open_option(parser *p, const char *key)
 {
     size_t *n;
     es_sweep_option **list = list_of(p, &n);
-    es_status status = check_key(p, key);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = check_key(p, key)) < 0 ||
+        (status = es_grow(list, *n + 1, sizeof **list, "a sweep")) < 0)
         return status;
-    es_sweep_option *grown = es_resize(*list, *n + 1, sizeof *grown);
-    if (!grown)
-        return no_memory();
-    *list = grown;
-    p->open = &grown[*n];
-    *p->open = (es_sweep_option){.key = strdup(key), .line = p->line};
-    if (!p->open->key)
-        return no_memory();
-    ++*n;
-    return ES_OK;
+    p->open = &(*list)[*n];
+    *p->open = (es_sweep_option){.line = p->line};
+    if ((status = es_copy_text(&p->open->key, key)) == ES_OK)
+        ++*n;
+    return status;
 }
 
 static es_status open_own(parser *p, const char *key)
@@ -210,8 +200,7 @@ static es_status open_own(parser *p, const char *key)
         return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
                        p->line, key);
     p->open->line = p->line;
-    p->open->key = strdup(key);
-    return p->open->key ? ES_OK : no_memory();
+    return es_copy_text(&p->open->key, key);
 }
 
 /* --- lines ----------------------------------------------------------------*/
@@ -292,17 +281,19 @@ static es_status complete(parser *p)
 {
     es_sweep_spec *spec = p->out;
     es_status status = check_open(p);
-    if (status == ES_OK && !spec->arch.n)
+    if (status < 0)
+        return status;
+    if (!spec->arch.n)
         return es_fail(ES_EUSAGE, "%s: no runs: expected arch = ... in [sweep]",
                        p->path);
     p->section = SWEEP;
-    if (status == ES_OK && !spec->seed.n)
-        status = give_default(p, "seed", "1");
+    if (!spec->seed.n && (status = give_default(p, "seed", "1")) < 0)
+        return status;
     p->section = TRAIN;
-    if (status == ES_OK && !has_key(spec->train, spec->n_train, "threads") &&
-        !has_key(spec->grid, spec->n_grid, "threads"))
-        status = give_default(p, "threads", "1");
-    return status;
+    return has_key(spec->train, spec->n_train, "threads") ||
+                   has_key(spec->grid, spec->n_grid, "threads")
+               ? ES_OK
+               : give_default(p, "threads", "1");
 }
 
 static es_status read_lines(es_sweep_spec *out, es_line_reader *lines,
@@ -324,10 +315,8 @@ static es_status read_whole(es_sweep_spec *out, const char *path,
                             es_line_reader *lines, es_status opened)
 {
     es_status status = opened;
-    *out = (es_sweep_spec){.path = strdup(path)};
-    if (status == ES_OK && !out->path)
-        status = no_memory();
-    if (status == ES_OK)
+    *out = (es_sweep_spec){.path = NULL};
+    if (status == ES_OK && (status = es_copy_text(&out->path, path)) == ES_OK)
         status = read_lines(out, lines, path);
     es_line_reader_close(lines);
     return status;

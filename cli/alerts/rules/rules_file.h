@@ -19,7 +19,7 @@ typedef struct es_rules_file {
     char *baseline; /* a run file; NULL: no rule needs one */
 } es_rules_file;
 
-/** The design's thresholds, no rule. */
+/** The built-in thresholds, no rule. */
 void es_rules_file_default(es_rules_file *out);
 
 void es_rules_file_free(es_rules_file *file);
