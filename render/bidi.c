@@ -60,7 +60,7 @@ typedef struct line {
     FriBidiJoiningType *joining;  /* (n) */
 } line;
 
-/* Room for n characters, for line_clear; false out of memory. */
+/* Capacity for n characters, for line_clear; false out of memory. */
 static bool line_new(line *out, size_t n)
 {
     const size_t each = sizeof *out->read + sizeof *out->drawn +

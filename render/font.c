@@ -6,6 +6,7 @@
  */
 #include "render/picture_internal.h"
 
+#include "analyzer/base/checked.h"
 #include <cairo-ft.h>
 #include <ft2build.h>
 #include <pthread.h>
@@ -151,6 +152,14 @@ size_t es_text_clean(char *out, const char *text)
     return length;
 }
 
+char *es_text_cleaned(const char *text)
+{
+    char *clean = es_resize(NULL, es_text_clean(NULL, text) + 1, 1);
+    if (clean)
+        es_text_clean(clean, text);
+    return clean;
+}
+
 double es_drawn_width(const char *drawn, double size, es_font_weight weight)
 {
     cairo_text_extents_t extents;
@@ -174,10 +183,9 @@ static double clean_width(const char *clean, double size, es_font_weight weight)
 
 double es_text_width(const char *text, double size, es_font_weight weight)
 {
-    char *clean = malloc(es_text_clean(NULL, text) + 1);
+    char *clean = es_text_cleaned(text);
     if (!clean)
         return 0;
-    es_text_clean(clean, text);
     double width = clean_width(clean, size, weight);
     free(clean);
     return width;
@@ -197,11 +205,11 @@ static void cut(char *out, const char *clean, size_t n)
 char *es_text_fit(const char *text, double width, double size,
                   es_font_weight weight)
 {
-    size_t n = es_text_clean(NULL, text);
-    char *clean = malloc(n + 1), *out = malloc(n + sizeof ELLIPSIS);
+    char *clean = es_text_cleaned(text);
+    size_t n = clean ? strlen(clean) : 0;
+    char *out = es_resize(NULL, n + sizeof ELLIPSIS, 1);
     if (!clean || !out)
         goto done;
-    es_text_clean(clean, text);
     memcpy(out, clean, n + 1);
     if (clean_width(out, size, weight) <= width)
         goto done;

@@ -5,7 +5,7 @@
  */
 #include "render/palette_internal.h"
 
-#include <stdlib.h>
+#include "analyzer/base/checked.h"
 #include <string.h>
 
 #define HASH_BITS 16
@@ -216,13 +216,15 @@ static bool choose(es_palette *palette, cell *cells, const es_picture *picture,
 es_status es_palette_make(es_palette **out, const es_picture *picture,
                           const es_pixels *pixels)
 {
-    es_palette *palette = calloc(1, sizeof *palette);
-    cell *cells = calloc(N_CELLS, sizeof *cells);
-    es_status status = ES_OK;
+    es_palette *palette = NULL;
+    cell *cells = NULL;
+    es_status status;
     *out = NULL;
-    if (!palette || !cells)
-        status = es_fail(ES_ENOMEM, "picture: out of memory");
-    else if (choose(palette, cells, picture, pixels)) {
+    if ((status = es_alloc(&palette, 1, sizeof *palette, "a palette")) ==
+            ES_OK &&
+        (status = es_alloc(&cells, N_CELLS, sizeof *cells, "a palette")) ==
+            ES_OK &&
+        choose(palette, cells, picture, pixels)) {
         *out = palette;
         palette = NULL;
     }

@@ -25,12 +25,11 @@ es_status es_picture_check_sides(double width, double height)
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background)
 {
-    es_status status = es_picture_check_sides(width, height);
-    if (status != ES_OK)
+    es_picture *picture = NULL;
+    es_status status;
+    if ((status = es_picture_check_sides(width, height)) < 0 ||
+        (status = es_alloc(&picture, 1, sizeof *picture, "a picture")) < 0)
         return status;
-    es_picture *picture = calloc(1, sizeof *picture);
-    if (!picture)
-        return es_fail(ES_ENOMEM, "picture: out of memory");
     picture->width = width;
     picture->height = height;
     picture->background = background;
@@ -302,12 +301,11 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
           settle(&degrees)) ||
         text[0] == '\0')
         return;
-    char *clean = malloc(es_text_clean(NULL, text) + 1);
+    char *clean = es_text_cleaned(text);
     if (!clean) {
         picture->failed = true;
         return;
     }
-    es_text_clean(clean, text);
     append_text(picture,
                 (es_picture_shape){.kind = ES_SHAPE_TEXT,
                                    .x = x,

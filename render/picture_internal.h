@@ -90,6 +90,9 @@ cairo_font_options_t *es_font_options(void);
  */
 size_t es_text_clean(char *out, const char *text);
 
+/** The same as a new string, for the caller to free; NULL out of memory. */
+char *es_text_cleaned(const char *text) ES_MUST_USE;
+
 /** True if something in a clean text runs leftward, or says how text runs:
  *  then es_text_turn says what is drawn. Otherwise it is drawn as it is. */
 bool es_text_is_bidi(const char *clean);

@@ -75,12 +75,11 @@ void es_buffer_number(es_buffer *b, double x)
 
 void es_buffer_clean(es_buffer *b, const char *text, bool xml)
 {
-    char *clean = malloc(es_text_clean(NULL, text) + 1);
+    char *clean = es_text_cleaned(text);
     if (!clean) {
         b->failed = true;
         return;
     }
-    es_text_clean(clean, text);
     if (xml)
         es_buffer_xml(b, clean);
     else

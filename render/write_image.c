@@ -1,6 +1,7 @@
 /* An image as the text that an SVG holds: a palette PNG in base 64. */
 #include "render/write_internal.h"
 
+#include "analyzer/base/checked.h"
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +97,8 @@ void es_buffer_image(es_buffer *buffer, const es_picture *picture,
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &bytes,
                                               on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
-    uint8_t *row = malloc(image->n_columns *
-                          es_image_repeats(image->width, image->n_columns));
+    uint8_t *row = es_resize(NULL, image->n_columns,
+                             es_image_repeats(image->width, image->n_columns));
     if (info && row) {
         png_set_write_fn(png, &bytes, on_data, on_flush);
         encode(png, info, picture, image, row);

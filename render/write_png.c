@@ -4,10 +4,10 @@
  */
 #include "render/palette_internal.h"
 
+#include "analyzer/base/checked.h"
 #include <errno.h>
 #include <math.h>
 #include <png.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LARGEST_SIDE 32767.0 /* Cairo's image surfaces hold no more */
@@ -174,10 +174,9 @@ static es_status clean_values(char **values, const es_picture_note *notes,
                               size_t n_notes)
 {
     for (size_t i = 0; i < n_notes; i++) {
-        values[i] = malloc(es_text_clean(NULL, notes[i].value) + 1);
+        values[i] = es_text_cleaned(notes[i].value);
         if (!values[i])
             return es_fail(ES_ENOMEM, "picture: out of memory");
-        es_text_clean(values[i], notes[i].value);
     }
     return ES_OK;
 }
@@ -187,19 +186,18 @@ static es_status write_pixels(const es_picture *picture, FILE *out,
                               const es_picture_note *notes, size_t n_notes)
 {
     es_palette *palette = NULL;
-    char **values = calloc(n_notes + 1, sizeof *values);
-    uint8_t *row = malloc((size_t)pixels->width * 3);
-    es_status status = ES_OK;
-    if (!values || !row)
-        status = es_fail(ES_ENOMEM, "picture: out of memory");
-    if (status == ES_OK)
-        status = clean_values(values, notes, n_notes);
-    if (status == ES_OK)
-        status = es_palette_make(&palette, picture, pixels);
-    if (status == ES_OK)
-        status = run_job(
-            &(png_job){pixels, palette, row, scale, notes, values, n_notes},
-            out);
+    char **values = NULL;
+    uint8_t *row = NULL;
+    es_status status;
+    if ((status = es_alloc(&values, n_notes, sizeof *values, "the notes")) <
+            0 ||
+        (status = es_alloc(&row, (size_t)pixels->width, 3, "a row")) < 0 ||
+        (status = clean_values(values, notes, n_notes)) < 0 ||
+        (status = es_palette_make(&palette, picture, pixels)) < 0)
+        goto done;
+    status = run_job(
+        &(png_job){pixels, palette, row, scale, notes, values, n_notes}, out);
+done:
     for (size_t i = 0; values && i < n_notes; i++)
         free(values[i]);
     free(values);
