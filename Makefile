@@ -343,8 +343,11 @@ endif
 
 # Tests of every area, without kernels and scripts; these take long, too.
 SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
-    entropy_random figures_extreme follow gradients import labelled ledger \
-    model model_weights property pythia
+    entropy_random figures_extreme follow gradients labelled ledger model \
+    model_weights property pythia recorder_faults recorder_overwritten \
+    recorder_trouble reference_model render_bars render_memory render_same \
+    resume rules_random store_checksum store_faults terminal text \
+    train_memory weights_own
 QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \
     $(TESTS))
 quick: programs $(QUICK)
