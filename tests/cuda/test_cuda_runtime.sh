@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the CUDA back-end does on the host, with all of its real objects on a
-# runtime that is none (tests/gpu/fake_runtime.c): which devices it refuses, what
+# fake runtime (tests/gpu/fake_runtime.c): which devices it refuses, what
 # becomes of every call that fails, and whether a device could take its launches.
 # And the library itself where there is no driver.
 set -uo pipefail
@@ -65,7 +65,7 @@ check 'a library that needs one which is missing' \
 run "$dir/needs.so" auto ''
 check 'auto: a library that needs one which is missing' fell_back '.*needs.so: libneeded.so: '
 
-# --- on a runtime that is none -----------------------------------------------
+# --- on a fake runtime --------------------------------------------------------
 
 fake=$dir/fake.so
 objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
