@@ -1,3 +1,4 @@
+/* The notation of architectures: what is read, printed and refused. */
 #include "tests/support/cmocka_all.h"
 
 #include "analyzer/arch/arch.h"
@@ -27,7 +28,7 @@ static void expect_refusal(const char *text, const char *named)
     assert_int_equal(arch.power, 77);
 }
 
-static void test_arch__fields(void **state)
+static void test_arch__each_part_sets_its_fields(void **state)
 {
     (void)state;
     es_arch a;
@@ -50,7 +51,7 @@ static void test_arch__fields(void **state)
     assert_int_equal(a.spectral_norm, ES_NORM_FFN);
 }
 
-static void test_arch__canonical(void **state)
+static void test_arch__the_canonical_form_is_printed(void **state)
 {
     (void)state;
     expect_print("SM", "SM");
@@ -73,7 +74,7 @@ static void test_arch__canonical(void **state)
     expect_print("SM+ScFFN+SNorm(QKVO,FFN)", "SM+ScFFN+SNorm(QKVO,FFN)");
 }
 
-static void test_arch__refuses(void **state)
+static void test_arch__what_is_no_architecture_is_refused(void **state)
 {
     (void)state;
     expect_refusal("", "empty part");
@@ -129,7 +130,7 @@ static void test_arch__refuses(void **state)
     expect_refusal("EReg()", "empty part");
 }
 
-static void test_arch__long_text(void **state)
+static void test_arch__a_long_text_is_refused(void **state)
 {
     (void)state;
     char text[4 * ES_ARCH_TEXT_MAX];
@@ -146,7 +147,7 @@ static void test_arch__long_text(void **state)
     expect_refusal(text, "'LR(0");
 }
 
-static void test_arch__print_cut(void **state)
+static void test_arch__a_short_buffer_cuts_the_print(void **state)
 {
     (void)state;
     es_arch arch;
@@ -228,7 +229,7 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
              regularised ? ")" : "");
 }
 
-static void test_arch__fixed_point(void **state)
+static void test_arch__a_canonical_form_prints_as_itself(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 20000; seed++) {
@@ -254,7 +255,7 @@ static void test_arch__fixed_point(void **state)
 
 /* A text with some characters changed: either refused in words, or its
  * canonical form is a fixed point. */
-static void test_arch__mutations(void **state)
+static void test_arch__a_changed_text_is_refused_or_prints_back(void **state)
 {
     (void)state;
     static const char alphabet[] = "SMLNGTRWPEcFui()+,0159.-e t\x01\xff";
@@ -287,13 +288,13 @@ static void test_arch__mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arch__fields),
-        cmocka_unit_test(test_arch__canonical),
-        cmocka_unit_test(test_arch__refuses),
-        cmocka_unit_test(test_arch__long_text),
-        cmocka_unit_test(test_arch__print_cut),
-        cmocka_unit_test(test_arch__fixed_point),
-        cmocka_unit_test(test_arch__mutations),
+        cmocka_unit_test(test_arch__each_part_sets_its_fields),
+        cmocka_unit_test(test_arch__the_canonical_form_is_printed),
+        cmocka_unit_test(test_arch__what_is_no_architecture_is_refused),
+        cmocka_unit_test(test_arch__a_long_text_is_refused),
+        cmocka_unit_test(test_arch__a_short_buffer_cuts_the_print),
+        cmocka_unit_test(test_arch__a_canonical_form_prints_as_itself),
+        cmocka_unit_test(test_arch__a_changed_text_is_refused_or_prints_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

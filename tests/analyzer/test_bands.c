@@ -93,7 +93,7 @@ static void test_bands__no_maximum_puts_all_low(void **state)
     }
 }
 
-static void test_bands__largest_finite(void **state)
+static void test_bands__nonfinite_is_never_the_largest(void **state)
 {
     (void)state;
     const float x[] = {NAN, -2.0F, -1.5F, es_missing(), INFINITY, -INFINITY};
@@ -132,7 +132,7 @@ static void test_bands__bad_policies_are_usage_errors(void **state)
     }
 }
 
-static void test_bands__value_of_each_policy(void **state)
+static void test_bands__each_policy_has_its_value(void **state)
 {
     (void)state;
     const double expected[] = {3.0, 2.0, es_ceiling(128), log(128), 1.25};
@@ -159,7 +159,7 @@ static int heads_off(size_t count, int percent)
 
 /* The shares of the published bar chart, and of the text for SM, in percent;
    -1: not given. Reading off two decimals moves at most two of 144 heads. */
-static void test_bands__published_shares(void **state)
+static void test_bands__published_models_have_their_shares(void **state)
 {
     (void)state;
     static const struct {
@@ -200,11 +200,11 @@ int main(void)
         cmocka_unit_test(test_bands__nonfinite_is_never_low),
         cmocka_unit_test(test_bands__without_heads_fractions_are_nan),
         cmocka_unit_test(test_bands__no_maximum_puts_all_low),
-        cmocka_unit_test(test_bands__largest_finite),
+        cmocka_unit_test(test_bands__nonfinite_is_never_the_largest),
         cmocka_unit_test(test_bands__policies_are_parsed),
         cmocka_unit_test(test_bands__bad_policies_are_usage_errors),
-        cmocka_unit_test(test_bands__value_of_each_policy),
-        cmocka_unit_test(test_bands__published_shares),
+        cmocka_unit_test(test_bands__each_policy_has_its_value),
+        cmocka_unit_test(test_bands__published_models_have_their_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

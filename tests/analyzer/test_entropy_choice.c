@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static void test_entropy_choice__all_agree(void **state)
+static void test_entropy_choice__all_sets_agree_with_the_reference(void **state)
 {
     size_t n;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
@@ -19,7 +19,8 @@ static void test_entropy_choice__all_agree(void **state)
             assert_true(es_entropy_kernels_agree(all[i]));
 }
 
-static void test_entropy_choice__fastest_supported(void **state)
+static void
+test_entropy_choice__the_fastest_supported_set_is_chosen(void **state)
 {
     size_t n, i = 0;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
@@ -127,19 +128,19 @@ static void test_entropy_choice__faults_are_found(void **state)
     assert_true(es_entropy_kernels_agree(&es_entropy_kernels_plain));
 }
 
-static void *ask_for_variant(void *unused)
+static void *read_variant(void *unused)
 {
     (void)unused;
     return (void *)(intptr_t)es_entropy_variant();
 }
 
-static void test_entropy_choice__many_threads_ask(void **state)
+static void test_entropy_choice__many_threads_may_be_first(void **state)
 {
     pthread_t threads[16];
     (void)state;
     for (int i = 0; i < 16; i++)
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, ask_for_variant, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_variant, NULL),
+                         0);
     for (int i = 0; i < 16; i++) {
         void *name;
         assert_int_equal(pthread_join(threads[i], &name), 0);
@@ -147,7 +148,7 @@ static void test_entropy_choice__many_threads_ask(void **state)
     }
 }
 
-static void test_entropy_choice__scratch(void **state)
+static void test_entropy_choice__scratch_fits_every_shape(void **state)
 {
     (void)state;
     for (int width = 1; width <= ES_QK_WIDTH_MAX; width++)
@@ -199,7 +200,8 @@ static void test_entropy_choice__bad_shapes_are_refused(void **state)
 }
 
 /** The public functions: what the chosen kernels give. */
-static void test_entropy_choice__public(void **state)
+static void
+test_entropy_choice__public_functions_use_the_chosen_set(void **state)
 {
     es_attention_shape shape = SHAPE(2, 1, 40, 40, 8, true);
     float *q = new_normals(2 * 40 * 8, 1, 1),
@@ -226,15 +228,18 @@ static void test_entropy_choice__public(void **state)
 
 int main(void)
 {
-    /* The threads first: they are to be the first who ask. */
+    /* The threads first: they have to make the first call. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entropy_choice__many_threads_ask),
-        cmocka_unit_test(test_entropy_choice__all_agree),
-        cmocka_unit_test(test_entropy_choice__fastest_supported),
+        cmocka_unit_test(test_entropy_choice__many_threads_may_be_first),
+        cmocka_unit_test(
+            test_entropy_choice__all_sets_agree_with_the_reference),
+        cmocka_unit_test(
+            test_entropy_choice__the_fastest_supported_set_is_chosen),
         cmocka_unit_test(test_entropy_choice__faults_are_found),
-        cmocka_unit_test(test_entropy_choice__scratch),
+        cmocka_unit_test(test_entropy_choice__scratch_fits_every_shape),
         cmocka_unit_test(test_entropy_choice__bad_shapes_are_refused),
-        cmocka_unit_test(test_entropy_choice__public),
+        cmocka_unit_test(
+            test_entropy_choice__public_functions_use_the_chosen_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 /* --- the functions that the kernels are made of ----------------------------
  */
 
-static void test_entropy_kernels__exp2(void **state)
+static void test_entropy_kernels__exp2_is_accurate(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     float x[4096], y[4096];
@@ -25,7 +25,7 @@ static void test_entropy_kernels__exp2(void **state)
         assert_close((double)y[i], exp2((double)exact[i]), 0);
 }
 
-static void test_entropy_kernels__log2(void **state)
+static void test_entropy_kernels__log2_is_accurate(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     float x[4096], y[4096];
@@ -52,7 +52,7 @@ static void test_entropy_kernels__log2(void **state)
 /* --- shapes ----------------------------------------------------------------
  */
 
-static void test_entropy_kernels__probs_shapes(void **state)
+static void test_entropy_kernels__weights_of_every_shape_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const double spreads[] = {0, 1, 4, 12};
@@ -68,7 +68,7 @@ static void test_entropy_kernels__probs_shapes(void **state)
     }
 }
 
-static void test_entropy_kernels__qk_shapes(void **state)
+static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const double scales[] = {1, 0.01, 6, 0};
@@ -88,7 +88,7 @@ static void test_entropy_kernels__qk_shapes(void **state)
 }
 
 /** Wide heads: many blocks of keys, and beyond what is packed. */
-static void test_entropy_kernels__qk_wide(void **state)
+static void test_entropy_kernels__wide_heads_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const int widths[] = {600, ES_QK_WIDTH_MAX, ES_QK_WIDTH_MAX + 1};
@@ -107,7 +107,7 @@ static void test_entropy_kernels__qk_wide(void **state)
     }
 }
 
-static void test_entropy_kernels__long_rows(void **state)
+static void test_entropy_kernels__long_rows_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 3, 4096, 64, false);
@@ -128,7 +128,7 @@ static void test_entropy_kernels__long_rows(void **state)
 }
 
 /** T = 4096, causal: rows from all parts, every 97th compared. */
-static void test_entropy_kernels__long_context(void **state)
+static void test_entropy_kernels__a_long_context_agrees(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 4096, 4096, 64, true);
@@ -150,7 +150,7 @@ static void test_entropy_kernels__long_context(void **state)
  */
 
 /** Rows of 21 weights, each of a kind that something could trip over. */
-static void test_entropy_kernels__probs_values(void **state)
+static void test_entropy_kernels__odd_weights_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const float pairs[][2] = {
@@ -173,7 +173,7 @@ static void test_entropy_kernels__probs_values(void **state)
 }
 
 /** Many weights near the 1e-9 of the logarithm, which then decides. */
-static void test_entropy_kernels__probs_epsilon(void **state)
+static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     static float att[2 * 4096];
@@ -189,7 +189,8 @@ static void test_entropy_kernels__probs_epsilon(void **state)
 
 /** One NaN or infinity at a time, at every key of a row: found wherever it
  *  is, counted, and of no consequence to the other rows. */
-static void test_entropy_kernels__probs_damage(void **state)
+static void
+test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 35, 35, 0, true);
@@ -210,7 +211,8 @@ static void test_entropy_kernels__probs_damage(void **state)
 }
 
 /** The same for keys: key j is no business of the rows before it. */
-static void test_entropy_kernels__qk_damage(void **state)
+static void
+test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 35, 35, 6, true);
@@ -239,7 +241,7 @@ static void test_entropy_kernels__qk_damage(void **state)
 }
 
 /** A score of -inf alone, infinite products, scores of 1e4 and of 1e37. */
-static void test_entropy_kernels__qk_values(void **state)
+static void test_entropy_kernels__huge_scores_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 6, 19, 1, false);
@@ -267,7 +269,7 @@ static void test_entropy_kernels__qk_values(void **state)
     free_rows(&got);
 }
 
-static void test_entropy_kernels__temperature(void **state)
+static void test_entropy_kernels__temperatures_scale_scores(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(2, 3, 7, 7, 5, true);
@@ -340,7 +342,7 @@ static void check_case(const entropy_case *loaded, void *user)
     free_rows(&got);
 }
 
-static void test_entropy_kernels__files(void **state)
+static void test_entropy_kernels__reference_files_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     if (each_entropy_case(check_case, (void *)(intptr_t)set) == 0) {
@@ -352,26 +354,21 @@ static void test_entropy_kernels__files(void **state)
 int main(void)
 {
     static const variant_case cases[] = {
-        {"test_entropy_kernels__exp2", test_entropy_kernels__exp2},
-        {"test_entropy_kernels__log2", test_entropy_kernels__log2},
-        {"test_entropy_kernels__probs_shapes",
-         test_entropy_kernels__probs_shapes},
-        {"test_entropy_kernels__qk_shapes", test_entropy_kernels__qk_shapes},
-        {"test_entropy_kernels__qk_wide", test_entropy_kernels__qk_wide},
-        {"test_entropy_kernels__long_rows", test_entropy_kernels__long_rows},
-        {"test_entropy_kernels__long_context",
-         test_entropy_kernels__long_context},
-        {"test_entropy_kernels__probs_values",
-         test_entropy_kernels__probs_values},
-        {"test_entropy_kernels__probs_epsilon",
-         test_entropy_kernels__probs_epsilon},
-        {"test_entropy_kernels__probs_damage",
-         test_entropy_kernels__probs_damage},
-        {"test_entropy_kernels__qk_damage", test_entropy_kernels__qk_damage},
-        {"test_entropy_kernels__qk_values", test_entropy_kernels__qk_values},
-        {"test_entropy_kernels__temperature",
-         test_entropy_kernels__temperature},
-        {"test_entropy_kernels__files", test_entropy_kernels__files},
+        VARIANT_CASE(test_entropy_kernels__exp2_is_accurate),
+        VARIANT_CASE(test_entropy_kernels__log2_is_accurate),
+        VARIANT_CASE(test_entropy_kernels__weights_of_every_shape_agree),
+        VARIANT_CASE(test_entropy_kernels__queries_of_every_shape_agree),
+        VARIANT_CASE(test_entropy_kernels__wide_heads_agree),
+        VARIANT_CASE(test_entropy_kernels__long_rows_agree),
+        VARIANT_CASE(test_entropy_kernels__a_long_context_agrees),
+        VARIANT_CASE(test_entropy_kernels__odd_weights_agree),
+        VARIANT_CASE(test_entropy_kernels__weights_near_epsilon_agree),
+        VARIANT_CASE(test_entropy_kernels__a_nonfinite_weight_stays_in_its_row),
+        VARIANT_CASE(
+            test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it),
+        VARIANT_CASE(test_entropy_kernels__huge_scores_agree),
+        VARIANT_CASE(test_entropy_kernels__temperatures_scale_scores),
+        VARIANT_CASE(test_entropy_kernels__reference_files_agree),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

@@ -405,23 +405,18 @@ static void test_entropy_layout__wide_heads_have_all_of_it(void **state)
     free(q);
 }
 
-#define CASE(name)                                                             \
-    {                                                                          \
-        "test_entropy_layout__" #name, test_entropy_layout__##name             \
-    }
-
 int main(void)
 {
     static const variant_case cases[] = {
-        CASE(heads_may_lie_inside_rows),
-        CASE(a_projection_is_read_where_it_lies),
-        CASE(bfloat16_is_as_its_float32),
-        CASE(an_offset_is_the_end_of_a_context),
-        CASE(grouped_heads_share_keys),
-        CASE(hidden_keys_are_as_absent),
-        CASE(a_row_that_sees_no_key_is_missing),
-        CASE(damage_counts_visible_keys),
-        CASE(wide_heads_have_all_of_it),
+        VARIANT_CASE(test_entropy_layout__heads_may_lie_inside_rows),
+        VARIANT_CASE(test_entropy_layout__a_projection_is_read_where_it_lies),
+        VARIANT_CASE(test_entropy_layout__bfloat16_is_as_its_float32),
+        VARIANT_CASE(test_entropy_layout__an_offset_is_the_end_of_a_context),
+        VARIANT_CASE(test_entropy_layout__grouped_heads_share_keys),
+        VARIANT_CASE(test_entropy_layout__hidden_keys_are_as_absent),
+        VARIANT_CASE(test_entropy_layout__a_row_that_sees_no_key_is_missing),
+        VARIANT_CASE(test_entropy_layout__damage_counts_visible_keys),
+        VARIANT_CASE(test_entropy_layout__wide_heads_have_all_of_it),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

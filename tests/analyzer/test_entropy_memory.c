@@ -37,7 +37,7 @@ static void release(guarded *block)
 
 /** Nothing is read behind the arrays, and (the masked weights are NaN) nothing
  *  above the diagonal. */
-static void test_entropy_memory__reads_no_further(void **state)
+static void test_entropy_memory__nothing_is_read_behind_arrays(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     for (size_t i = 0; i < n_test_shapes; i++) {
@@ -61,7 +61,7 @@ static void test_entropy_memory__reads_no_further(void **state)
     }
 }
 
-static void test_entropy_memory__outputs_not_wanted(void **state)
+static void test_entropy_memory__outputs_may_be_null(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 2, 19, 19, 4, true);
@@ -106,7 +106,7 @@ static void test_entropy_memory__probs_leave_scores(void **state)
     free(att);
 }
 
-static void test_entropy_memory__threads_agree(void **state)
+static void test_entropy_memory__threads_give_the_same_bits(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const es_attention_shape cases[] = {SHAPE(2, 3, 50, 50, 90, true),
@@ -137,14 +137,10 @@ static void test_entropy_memory__threads_agree(void **state)
 int main(void)
 {
     static const variant_case cases[] = {
-        {"test_entropy_memory__reads_no_further",
-         test_entropy_memory__reads_no_further},
-        {"test_entropy_memory__outputs_not_wanted",
-         test_entropy_memory__outputs_not_wanted},
-        {"test_entropy_memory__probs_leave_scores",
-         test_entropy_memory__probs_leave_scores},
-        {"test_entropy_memory__threads_agree",
-         test_entropy_memory__threads_agree},
+        VARIANT_CASE(test_entropy_memory__nothing_is_read_behind_arrays),
+        VARIANT_CASE(test_entropy_memory__outputs_may_be_null),
+        VARIANT_CASE(test_entropy_memory__probs_leave_scores),
+        VARIANT_CASE(test_entropy_memory__threads_give_the_same_bits),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

@@ -156,7 +156,7 @@ static void run_round(const es_entropy_kernels *set, const inputs *in)
     free_rows(&got);
 }
 
-static void test_entropy_random__rounds(void **state)
+static void test_entropy_random__random_inputs_agree(void **state)
 {
     size_t n;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
@@ -178,7 +178,7 @@ static void test_entropy_random__rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entropy_random__rounds),
+        cmocka_unit_test(test_entropy_random__random_inputs_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static es_ref_row row_qk(const float *q, const float *k, ptrdiff_t k_row, int n,
                          k_row, n, NULL, width, temperature);
 }
 
-static void test_entropy_reference__closed_forms(void **state)
+static void test_entropy_reference__closed_forms_are_met(void **state)
 {
     (void)state;
     float uniform[13];
@@ -42,7 +42,8 @@ static void test_entropy_reference__closed_forms(void **state)
                  (double)1e-40F * -log(EPSILON), 1e-53);
 }
 
-static void test_entropy_reference__not_finite(void **state)
+static void
+test_entropy_reference__a_nonfinite_weight_makes_its_row_nan(void **state)
 {
     (void)state;
     const float rows[][4] = {{0.5F, NAN, 0.5F, 0},
@@ -78,7 +79,7 @@ static void test_entropy_reference__nan_is_not_missing(void **state)
     assert_true(isnan(sink) && !es_is_missing(sink));
 }
 
-static void test_entropy_reference__flat_scores(void **state)
+static void test_entropy_reference__flat_scores_give_log_n(void **state)
 {
     (void)state;
     const float q[3] = {0}, k[12] = {1, -2, 3, 4, 5, -6, 7, 8, 9};
@@ -91,7 +92,7 @@ static void test_entropy_reference__flat_scores(void **state)
     }
 }
 
-static void test_entropy_reference__two_scores(void **state)
+static void test_entropy_reference__two_scores_have_a_closed_form(void **state)
 {
     (void)state;
     const float q[2] = {2, 1}, k[6] = {3, -1, 99, 0, 99, 2};
@@ -109,7 +110,8 @@ static void test_entropy_reference__two_scores(void **state)
     }
 }
 
-static void test_entropy_reference__scores_not_finite(void **state)
+static void
+test_entropy_reference__a_nonfinite_score_makes_its_row_nan(void **state)
 {
     (void)state;
     const float q[2] = {1, 1};
@@ -127,7 +129,7 @@ static void test_entropy_reference__scores_not_finite(void **state)
     assert_int_equal(row_qk(q, keys[0], 2, 1, 2, NAN).nonfinite, 1);
 }
 
-static void test_entropy_reference__temperature_floor(void **state)
+static void test_entropy_reference__a_temperature_has_a_floor(void **state)
 {
     (void)state;
     const float t[] = {1e-5F, 0, -3, 1e-4F, 2, INFINITY, NAN};
@@ -138,7 +140,7 @@ static void test_entropy_reference__temperature_floor(void **state)
     assert_true(es_temperature(NULL, 9) == 1);
 }
 
-static void test_entropy_reference__visible_keys(void **state)
+static void test_entropy_reference__an_offset_moves_the_diagonal(void **state)
 {
     (void)state;
     /* Three keys from some position on: offset, rows, limits. */
@@ -198,7 +200,7 @@ static void check_case(const entropy_case *loaded, void *user)
     free_rows(&got);
 }
 
-static void test_entropy_reference__files(void **state)
+static void test_entropy_reference__reference_files_agree(void **state)
 {
     (void)state;
     if (each_entropy_case(check_case, NULL) == 0) {
@@ -215,7 +217,7 @@ static float sinks[] = {0.5F,  0.25F, NAN, NAN, 0,    1,
                         0.75F, NAN,   NAN, NAN, 0.5F, 0.9F};
 static int32_t counts[] = {0, 0, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0};
 
-static void test_entropy_reference__reduce(void **state)
+static void test_entropy_reference__rows_become_heads(void **state)
 {
     (void)state;
     es_rows rows = {.entropy = entropies,
@@ -243,7 +245,8 @@ static void test_entropy_reference__reduce(void **state)
     assert_int_equal(out[2].nonfinite_rows, 1);
 }
 
-static void test_entropy_reference__reduce_less(void **state)
+static void
+test_entropy_reference__outputs_that_are_null_reduce_to_nan(void **state)
 {
     (void)state;
     es_rows rows = {.entropy = entropies};
@@ -258,17 +261,20 @@ static void test_entropy_reference__reduce_less(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entropy_reference__closed_forms),
-        cmocka_unit_test(test_entropy_reference__not_finite),
+        cmocka_unit_test(test_entropy_reference__closed_forms_are_met),
+        cmocka_unit_test(
+            test_entropy_reference__a_nonfinite_weight_makes_its_row_nan),
         cmocka_unit_test(test_entropy_reference__nan_is_not_missing),
-        cmocka_unit_test(test_entropy_reference__flat_scores),
-        cmocka_unit_test(test_entropy_reference__two_scores),
-        cmocka_unit_test(test_entropy_reference__scores_not_finite),
-        cmocka_unit_test(test_entropy_reference__temperature_floor),
-        cmocka_unit_test(test_entropy_reference__visible_keys),
-        cmocka_unit_test(test_entropy_reference__files),
-        cmocka_unit_test(test_entropy_reference__reduce),
-        cmocka_unit_test(test_entropy_reference__reduce_less),
+        cmocka_unit_test(test_entropy_reference__flat_scores_give_log_n),
+        cmocka_unit_test(test_entropy_reference__two_scores_have_a_closed_form),
+        cmocka_unit_test(
+            test_entropy_reference__a_nonfinite_score_makes_its_row_nan),
+        cmocka_unit_test(test_entropy_reference__a_temperature_has_a_floor),
+        cmocka_unit_test(test_entropy_reference__an_offset_moves_the_diagonal),
+        cmocka_unit_test(test_entropy_reference__reference_files_agree),
+        cmocka_unit_test(test_entropy_reference__rows_become_heads),
+        cmocka_unit_test(
+            test_entropy_reference__outputs_that_are_null_reduce_to_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static es_judged *judge_paper(const char *arch)
     return judged;
 }
 
-static void test_flags__published_models(void **state)
+static void test_flags__published_models_have_their_flags(void **state)
 {
     (void)state;
     static const struct {
@@ -76,7 +76,7 @@ static void test_flags__published_models(void **state)
     }
 }
 
-static void test_flags__overload_levels(void **state)
+static void test_flags__an_overload_has_two_levels(void **state)
 {
     (void)state;
     for (size_t n = 0; n <= 10; n++) {
@@ -99,7 +99,7 @@ static void test_flags__overload_levels(void **state)
     }
 }
 
-static void test_flags__overload_edges(void **state)
+static void test_flags__an_overload_at_its_edges_is_judged(void **state)
 {
     (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
@@ -133,7 +133,7 @@ static void test_flags__overload_names_layers_over_the_warning(void **state)
 }
 
 /* A head exactly at the limits: not below the one, and at the other. */
-static void test_flags__limits_themselves(void **state)
+static void test_flags__a_value_at_its_limit_is_judged(void **state)
 {
     (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
@@ -193,7 +193,7 @@ static void test_flags__overload_takes_ten_in_a_row(void **state)
 
 /* Every head starts near the ceiling: high from the first sample on is a
    warning, and an error only to a run that ends so. */
-static void test_flags__overload_from_the_start(void **state)
+static void test_flags__an_overload_from_the_start_is_a_warning(void **state)
 {
     (void)state;
     static const struct {
@@ -283,7 +283,7 @@ static void test_flags__without_ctx_no_ceiling_flags(void **state)
     }
 }
 
-static void test_flags__logit_levels(void **state)
+static void test_flags__logits_have_two_levels(void **state)
 {
     (void)state;
     static const struct {
@@ -435,7 +435,7 @@ static void test_flags__samples_of_another_size_are_ignored(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__nothing_pushed_nothing_said(void **state)
+static void test_flags__without_samples_nothing_is_reported(void **state)
 {
     (void)state;
     es_judged *judged = es_judged_new(small, NULL);
@@ -523,7 +523,7 @@ static void test_flags__a_short_run_is_announced_at_its_end(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__workspace_sizes(void **state)
+static void test_flags__workspace_sizes_do_not_overflow(void **state)
 {
     (void)state;
     es_judge_run run = {.n_layers = 0, .n_heads = 4};
@@ -537,7 +537,7 @@ static void test_flags__workspace_sizes(void **state)
     assert_true(es_judge_size(&run) < 1 << 20);
 }
 
-static void test_flags__names(void **state)
+static void test_flags__each_flag_has_its_name(void **state)
 {
     (void)state;
     static const char *const series[] = {
@@ -555,29 +555,29 @@ static void test_flags__names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags__published_models),
-        cmocka_unit_test(test_flags__overload_levels),
-        cmocka_unit_test(test_flags__overload_edges),
+        cmocka_unit_test(test_flags__published_models_have_their_flags),
+        cmocka_unit_test(test_flags__an_overload_has_two_levels),
+        cmocka_unit_test(test_flags__an_overload_at_its_edges_is_judged),
         cmocka_unit_test(test_flags__overload_names_layers_over_the_warning),
-        cmocka_unit_test(test_flags__limits_themselves),
+        cmocka_unit_test(test_flags__a_value_at_its_limit_is_judged),
         cmocka_unit_test(test_flags__overload_waits_for_the_warm_up),
         cmocka_unit_test(test_flags__overload_takes_ten_in_a_row),
-        cmocka_unit_test(test_flags__overload_from_the_start),
+        cmocka_unit_test(test_flags__an_overload_from_the_start_is_a_warning),
         cmocka_unit_test(test_flags__a_standing_flag_has_its_last_level),
         cmocka_unit_test(test_flags__an_overload_that_comes_is_an_error),
         cmocka_unit_test(test_flags__without_ctx_no_ceiling_flags),
-        cmocka_unit_test(test_flags__logit_levels),
+        cmocka_unit_test(test_flags__logits_have_two_levels),
         cmocka_unit_test(test_flags__a_planted_nan_is_found),
         cmocka_unit_test(test_flags__missing_is_not_nan),
         cmocka_unit_test(test_flags__counts_are_added_up),
         cmocka_unit_test(test_flags__nan_episodes_end_when_all_is_clean),
         cmocka_unit_test(test_flags__samples_of_another_size_are_ignored),
-        cmocka_unit_test(test_flags__nothing_pushed_nothing_said),
+        cmocka_unit_test(test_flags__without_samples_nothing_is_reported),
         cmocka_unit_test(test_flags__an_episode_is_announced_when_it_opens),
         cmocka_unit_test(test_flags__a_rising_severity_is_announced_again),
         cmocka_unit_test(test_flags__a_short_run_is_announced_at_its_end),
-        cmocka_unit_test(test_flags__workspace_sizes),
-        cmocka_unit_test(test_flags__names),
+        cmocka_unit_test(test_flags__workspace_sizes_do_not_overflow),
+        cmocka_unit_test(test_flags__each_flag_has_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

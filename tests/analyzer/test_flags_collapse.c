@@ -80,7 +80,8 @@ static void test_flags_collapse__takes_three_in_a_row(void **state)
 }
 
 /* n of five layers fall at samples 4 and 5, and of layer 0 at 6 and 7. */
-static void test_flags_collapse__of_many_layers_takes_two(void **state)
+static void
+test_flags_collapse__many_layers_low_twice_are_a_collapse(void **state)
 {
     (void)state;
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -111,7 +112,8 @@ static void test_flags_collapse__of_many_layers_takes_two(void **state)
 }
 
 /* Once is a bad batch, however many layers it is. */
-static void test_flags_collapse__of_many_layers_once_is_none(void **state)
+static void
+test_flags_collapse__many_layers_low_once_are_no_collapse(void **state)
 {
     (void)state;
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -168,7 +170,7 @@ static void test_flags_collapse__names_layer_heads_and_share(void **state)
 }
 
 /* Four heads: two low ones are half of them, and half is enough. */
-static void test_flags_collapse__edges(void **state)
+static void test_flags_collapse__a_share_at_its_edge_collapses(void **state)
 {
     (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 4, .ctx = 128};
@@ -216,7 +218,7 @@ static void test_flags_collapse__spreads_over_layers(void **state)
     es_judged_free(judged);
 }
 
-/* Layer 1 falls first, but is measured too seldom to be told first. */
+/* Layer 1 falls first, but is measured too seldom to be reported first. */
 static void test_flags_collapse__begins_with_the_first_layer(void **state)
 {
     (void)state;
@@ -266,7 +268,7 @@ static void push_mean(es_judged *judged, int64_t step, float value)
 }
 
 /* Without ctx only the layer's own past can tell. */
-static void test_flags_collapse__by_history(void **state)
+static void test_flags_collapse__a_mean_below_its_median_collapses(void **state)
 {
     (void)state;
     es_judge_run run = small;
@@ -351,15 +353,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags_collapse__takes_three_in_a_row),
-        cmocka_unit_test(test_flags_collapse__of_many_layers_takes_two),
-        cmocka_unit_test(test_flags_collapse__of_many_layers_once_is_none),
+        cmocka_unit_test(
+            test_flags_collapse__many_layers_low_twice_are_a_collapse),
+        cmocka_unit_test(
+            test_flags_collapse__many_layers_low_once_are_no_collapse),
         cmocka_unit_test(test_flags_collapse__missing_heads_are_what_they_were),
         cmocka_unit_test(test_flags_collapse__names_layer_heads_and_share),
-        cmocka_unit_test(test_flags_collapse__edges),
+        cmocka_unit_test(test_flags_collapse__a_share_at_its_edge_collapses),
         cmocka_unit_test(test_flags_collapse__spreads_over_layers),
         cmocka_unit_test(test_flags_collapse__begins_with_the_first_layer),
         cmocka_unit_test(test_flags_collapse__forgets_earlier_streaks),
-        cmocka_unit_test(test_flags_collapse__by_history),
+        cmocka_unit_test(
+            test_flags_collapse__a_mean_below_its_median_collapses),
         cmocka_unit_test(test_flags_collapse__history_begins_after_the_warm_up),
         cmocka_unit_test(test_flags_collapse__history_needs_three_means),
         cmocka_unit_test(

@@ -13,7 +13,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void test_flags_history__median_is_exact_to_a_64th(void **state)
+static void test_flags_history__the_median_is_exact_to_a_64th(void **state)
 {
     (void)state;
     double values[300];
@@ -33,7 +33,7 @@ static void test_flags_history__median_is_exact_to_a_64th(void **state)
     }
 }
 
-static void test_flags_history__median_at_the_ends(void **state)
+static void test_flags_history__the_median_is_cut_at_both_ends(void **state)
 {
     (void)state;
     es_history history = {.n = 0};
@@ -51,8 +51,8 @@ static void test_flags_history__median_at_the_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_history__median_is_exact_to_a_64th),
-        cmocka_unit_test(test_flags_history__median_at_the_ends),
+        cmocka_unit_test(test_flags_history__the_median_is_exact_to_a_64th),
+        cmocka_unit_test(test_flags_history__the_median_is_cut_at_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* Costs of a model against closed forms and published numbers. */
 #include "analyzer/arch/flops.h"
 #include "hooks/trainer/model/params.h"
 #include "tests/support/cmocka_all.h"
@@ -26,7 +27,7 @@ static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
 }
 
 /* AERO: GPT-2, d = 768. */
-static void test_flops__published(void **state)
+static void test_flops__published_counts_are_met(void **state)
 {
     (void)state;
     expect("SM+LN+G", 12, 128, 14.5, 7.7);
@@ -41,7 +42,7 @@ static void test_flops__published(void **state)
 }
 
 /* L = 2, d = 3, T = 5, to the last operation. */
-static void test_flops__exact(void **state)
+static void test_flops__operations_are_counted_exactly(void **state)
 {
     (void)state;
     es_cost_shape shape = shape_of("SM+R", 2, 3);
@@ -55,7 +56,7 @@ static void test_flops__exact(void **state)
 }
 
 /* The FFN dominates while T < 8d/3. */
-static void test_flops__balance(void **state)
+static void test_flops__parts_add_up_to_the_whole(void **state)
 {
     (void)state;
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
@@ -65,7 +66,7 @@ static void test_flops__balance(void **state)
     }
 }
 
-static void test_flops__limits(void **state)
+static void test_flops__sizes_below_one_are_nan(void **state)
 {
     (void)state;
     es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
@@ -101,7 +102,7 @@ static double listed_weights(const char *arch)
     return n;
 }
 
-static void test_flops__weights(void **state)
+static void test_flops__weights_are_counted(void **state)
 {
     (void)state;
     static const char *const archs[] = {"SM+LN+G", "SM(t)+ScFFN+WNorm(FFN)",
@@ -114,7 +115,7 @@ static void test_flops__weights(void **state)
 }
 
 /* L = 2, H = 12, d = 24, T = 3; m = 4. */
-static void test_flops__nonlinear(void **state)
+static void test_flops__nonlinear_numbers_are_counted(void **state)
 {
     (void)state;
     const double scores = 2 * 12 * 9, norm = 3 * 24, activation = 3 * 4 * 24;
@@ -134,12 +135,12 @@ static void test_flops__nonlinear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flops__published),
-        cmocka_unit_test(test_flops__exact),
-        cmocka_unit_test(test_flops__balance),
-        cmocka_unit_test(test_flops__limits),
-        cmocka_unit_test(test_flops__weights),
-        cmocka_unit_test(test_flops__nonlinear),
+        cmocka_unit_test(test_flops__published_counts_are_met),
+        cmocka_unit_test(test_flops__operations_are_counted_exactly),
+        cmocka_unit_test(test_flops__parts_add_up_to_the_whole),
+        cmocka_unit_test(test_flops__sizes_below_one_are_nan),
+        cmocka_unit_test(test_flops__weights_are_counted),
+        cmocka_unit_test(test_flops__nonlinear_numbers_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

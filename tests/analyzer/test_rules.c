@@ -77,7 +77,7 @@ static void test_rules__worst_is_in_the_direction_of_the_rule(void **state)
 
 /* An alert comes with the sample that completes it, an episode begins with
    the first of them. */
-static void test_rules__consecutive_samples(void **state)
+static void test_rules__an_episode_needs_its_samples_in_a_row(void **state)
 {
     (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -94,7 +94,7 @@ static void test_rules__consecutive_samples(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__hysteresis(void **state)
+static void test_rules__an_episode_ends_at_its_own_threshold(void **state)
 {
     (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -109,18 +109,18 @@ static void test_rules__hysteresis(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__cool_down(void **state)
+static void test_rules__a_cool_down_opens_nothing(void **state)
 {
     (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
-    /* Ends at 20; 30 and 40 tell nothing; at 50 a new one is told. */
+    /* Ends at 20; 30 and 40 open nothing; at 50 a new one opens. */
     es_ruled *ruled = OVER(&rule, 3, 1, 3, 1, 3, 1);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
     es_ruled_free(ruled);
-    /* What outlasts it is told then, since when it was so. */
+    /* What outlasts it is reported then, with its true onset. */
     ruled = OVER(&rule, 3, 1, 3, 3, 3);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);
@@ -128,7 +128,7 @@ static void test_rules__cool_down(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__warm_up(void **state)
+static void test_rules__nothing_is_judged_in_the_warm_up(void **state)
 {
     (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -202,7 +202,7 @@ static void assert_marks(const es_ruled *ruled, const char *layers,
 
 static const float heads[L * H] = {1, 3, 2, 6, 5, 5};
 
-static void test_rules__each_aggregate(void **state)
+static void test_rules__each_aggregate_judges_its_units(void **state)
 {
     static const struct {
         es_rule_aggregate aggregate;
@@ -229,7 +229,7 @@ static void test_rules__each_aggregate(void **state)
     }
 }
 
-static void test_rules__share_and_its_end(void **state)
+static void test_rules__a_share_ends_at_its_own_threshold(void **state)
 {
     const float half[] = {1, 1, 1, 9, 9, 9}, third[] = {9, 1, 1, 9, 9, 9};
     const float sixth[] = {9, 9, 1, 9, 9, 9};
@@ -250,7 +250,7 @@ static void test_rules__share_and_its_end(void **state)
 
 /* NaN heads count as measured; only if even with all of them the share were
    too small, it is clear. */
-static void test_rules__share_with_nan_heads(void **state)
+static void test_rules__a_share_with_nan_heads_waits_for_them(void **state)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
     const float missing = es_missing();
@@ -273,7 +273,8 @@ static void test_rules__share_with_nan_heads(void **state)
 }
 
 /* Its finite heads can say that a layer is bad, but not that it is well. */
-static void test_rules__layer_with_a_nan_head(void **state)
+static void
+test_rules__a_layer_with_a_nan_head_is_judged_by_the_others(void **state)
 {
     const float bad[] = {1, NAN, 9, 9, 9, 9}, doubt[] = {9, NAN, 9, 9, 9, 9};
     const float clear[] = {9, 9, 9, 9, NAN, NAN};
@@ -289,7 +290,8 @@ static void test_rules__layer_with_a_nan_head(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__sizes_and_series_that_do_not_fit(void **state)
+static void
+test_rules__sizes_and_series_that_do_not_fit_are_ignored(void **state)
 {
     const float layers[L] = {1, 4, 5};
     (void)state;
@@ -330,7 +332,7 @@ static void test_rules__one_head_is_all(void **state)
 
 /* --- references -----------------------------------------------------------*/
 
-static void test_rules__ceiling(void **state)
+static void test_rules__a_ceiling_scales_the_threshold(void **state)
 {
     float x[L * H] = {3, 3, 3, 3, 3, 3};
     (void)state;
@@ -350,7 +352,7 @@ static void test_rules__ceiling(void **state)
 }
 
 /* Far from the range of entropies too, and what holds stays out of it. */
-static void test_rules__history(void **state)
+static void test_rules__a_history_is_the_median_of_its_unit(void **state)
 {
     (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -382,7 +384,7 @@ static void test_rules__history_begins_after_warm_up(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__baseline(void **state)
+static void test_rules__a_baseline_is_compared_at_its_step(void **state)
 {
     const float own[L * H] = {1, 3, 2, 6, 5, 5};
     const float its[L * H] = {1, 1, 1, 7, NAN, 0};
@@ -451,7 +453,7 @@ static void test_rules__several_do_not_disturb_each_other(void **state)
     es_ruled_free(all);
 }
 
-static void test_rules__sizes_that_overflow(void **state)
+static void test_rules__sizes_that_overflow_are_refused(void **state)
 {
     es_rule rule = es_rule_on("x", ES_RULE_HEAD, ES_RULE_BELOW, 1);
     es_judge_run run = {.n_layers = INT32_MAX, .n_heads = INT32_MAX};
@@ -467,23 +469,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules__each_comparison_at_its_edge),
         cmocka_unit_test(test_rules__worst_is_in_the_direction_of_the_rule),
-        cmocka_unit_test(test_rules__consecutive_samples),
-        cmocka_unit_test(test_rules__hysteresis),
-        cmocka_unit_test(test_rules__cool_down),
-        cmocka_unit_test(test_rules__warm_up),
+        cmocka_unit_test(test_rules__an_episode_needs_its_samples_in_a_row),
+        cmocka_unit_test(test_rules__an_episode_ends_at_its_own_threshold),
+        cmocka_unit_test(test_rules__a_cool_down_opens_nothing),
+        cmocka_unit_test(test_rules__nothing_is_judged_in_the_warm_up),
         cmocka_unit_test(test_rules__unknown_neither_opens_nor_ends),
-        cmocka_unit_test(test_rules__each_aggregate),
-        cmocka_unit_test(test_rules__share_and_its_end),
-        cmocka_unit_test(test_rules__share_with_nan_heads),
-        cmocka_unit_test(test_rules__layer_with_a_nan_head),
-        cmocka_unit_test(test_rules__sizes_and_series_that_do_not_fit),
+        cmocka_unit_test(test_rules__each_aggregate_judges_its_units),
+        cmocka_unit_test(test_rules__a_share_ends_at_its_own_threshold),
+        cmocka_unit_test(test_rules__a_share_with_nan_heads_waits_for_them),
+        cmocka_unit_test(
+            test_rules__a_layer_with_a_nan_head_is_judged_by_the_others),
+        cmocka_unit_test(
+            test_rules__sizes_and_series_that_do_not_fit_are_ignored),
         cmocka_unit_test(test_rules__one_head_is_all),
-        cmocka_unit_test(test_rules__ceiling),
-        cmocka_unit_test(test_rules__history),
+        cmocka_unit_test(test_rules__a_ceiling_scales_the_threshold),
+        cmocka_unit_test(test_rules__a_history_is_the_median_of_its_unit),
         cmocka_unit_test(test_rules__history_begins_after_warm_up),
-        cmocka_unit_test(test_rules__baseline),
+        cmocka_unit_test(test_rules__a_baseline_is_compared_at_its_step),
         cmocka_unit_test(test_rules__several_do_not_disturb_each_other),
-        cmocka_unit_test(test_rules__sizes_that_overflow),
+        cmocka_unit_test(test_rules__sizes_that_overflow_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

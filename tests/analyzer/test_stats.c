@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-static void test_stats__arithmetic_series(void **state)
+static void test_stats__an_arithmetic_series_has_its_closed_form(void **state)
 {
     (void)state;
     float x[101];
@@ -74,7 +74,7 @@ static void test_stats__stride_takes_one_column(void **state)
 }
 
 /* Two passes: values far from zero keep their spread. */
-static void test_stats__spread_beside_a_large_mean(void **state)
+static void test_stats__a_spread_beside_a_large_mean_is_exact(void **state)
 {
     (void)state;
     const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};
@@ -86,12 +86,12 @@ static void test_stats__spread_beside_a_large_mean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stats__arithmetic_series),
+        cmocka_unit_test(test_stats__an_arithmetic_series_has_its_closed_form),
         cmocka_unit_test(test_stats__nonfinite_and_missing_are_left_out),
         cmocka_unit_test(test_stats__one_value_has_no_spread),
         cmocka_unit_test(test_stats__nothing_finite_is_nan),
         cmocka_unit_test(test_stats__stride_takes_one_column),
-        cmocka_unit_test(test_stats__spread_beside_a_large_mean),
+        cmocka_unit_test(test_stats__a_spread_beside_a_large_mean_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

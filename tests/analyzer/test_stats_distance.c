@@ -13,16 +13,16 @@
 
 #define MOST 400
 
-/* Samples with their own room. */
+/* Samples with their own memory. */
 typedef struct sample {
-    float room[MOST];
+    float sorted[MOST];
     es_distribution is;
 } sample;
 
 static void take(sample *out, const float *x, size_t n)
 {
     assert_true(n <= MOST);
-    es_stats_distribution(&out->is, out->room, x, n);
+    es_stats_distribution(&out->is, out->sorted, x, n);
 }
 
 static uint32_t state_of_random = 77;
@@ -128,7 +128,7 @@ static void test_stats_distance__sorts_any_number(void **state)
     }
 }
 
-static void test_stats_distance__quantiles(void **state)
+static void test_stats_distance__quantiles_are_met(void **state)
 {
     (void)state;
     const float x[] = {40, 10, NAN, 20, 30};
@@ -149,7 +149,7 @@ static void test_stats_distance__quantiles(void **state)
 
 /* --- distances ------------------------------------------------------------*/
 
-static void test_stats_distance__closed_forms(void **state)
+static void test_stats_distance__closed_forms_are_met(void **state)
 {
     (void)state;
     float near_by[12], shifted[12], doubled[12];
@@ -169,7 +169,7 @@ static void test_stats_distance__closed_forms(void **state)
     assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
 }
 
-static void test_stats_distance__samples_of_different_sizes(void **state)
+static void test_stats_distance__samples_may_differ_in_size(void **state)
 {
     (void)state;
     const float one[] = {0}, three[] = {0, 1, 3}, far[] = {-8, -6};
@@ -208,7 +208,8 @@ static void test_stats_distance__nothing_finite_is_nan(void **state)
     assert_true(isnan(es_stats_wasserstein(&b.is, &a.is)));
 }
 
-static void test_stats_distance__as_by_brute_force(void **state)
+static void
+test_stats_distance__distances_are_those_of_brute_force(void **state)
 {
     (void)state;
     for (size_t n = 1; n < 40; n += 3)
@@ -228,7 +229,7 @@ static void test_stats_distance__as_by_brute_force(void **state)
 /* --- p-values -------------------------------------------------------------*/
 
 /* The critical values that every table has, to its digits. */
-static void test_stats_distance__p_of_the_tables(void **state)
+static void test_stats_distance__p_is_that_of_the_tables(void **state)
 {
     (void)state;
     static const double table[][2] = {
@@ -273,7 +274,7 @@ static void test_stats_distance__p_is_near_the_exact_one(void **state)
     }
 }
 
-static void test_stats_distance__p_at_the_ends(void **state)
+static void test_stats_distance__p_is_0_or_1_at_the_ends(void **state)
 {
     (void)state;
     assert_true(near(es_stats_ks_p(0, 7, 9), 1, 0));
@@ -295,16 +296,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stats_distance__sorts_and_counts),
         cmocka_unit_test(test_stats_distance__sorts_any_number),
-        cmocka_unit_test(test_stats_distance__quantiles),
-        cmocka_unit_test(test_stats_distance__closed_forms),
-        cmocka_unit_test(test_stats_distance__samples_of_different_sizes),
+        cmocka_unit_test(test_stats_distance__quantiles_are_met),
+        cmocka_unit_test(test_stats_distance__closed_forms_are_met),
+        cmocka_unit_test(test_stats_distance__samples_may_differ_in_size),
         cmocka_unit_test(test_stats_distance__a_sample_twice_is_itself),
         cmocka_unit_test(test_stats_distance__nothing_finite_is_nan),
-        cmocka_unit_test(test_stats_distance__as_by_brute_force),
-        cmocka_unit_test(test_stats_distance__p_of_the_tables),
+        cmocka_unit_test(
+            test_stats_distance__distances_are_those_of_brute_force),
+        cmocka_unit_test(test_stats_distance__p_is_that_of_the_tables),
         cmocka_unit_test(test_stats_distance__p_is_continuous),
         cmocka_unit_test(test_stats_distance__p_is_near_the_exact_one),
-        cmocka_unit_test(test_stats_distance__p_at_the_ends),
+        cmocka_unit_test(test_stats_distance__p_is_0_or_1_at_the_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static void test_status__each_thread_has_its_own(void **state)
     assert_string_equal(es_message(), "here");
 }
 
-static void test_status__exit_codes(void **state)
+static void test_status__each_status_has_its_exit_code(void **state)
 {
     (void)state;
     assert_int_equal(es_exit_code(ES_OK), 0);
@@ -67,7 +67,7 @@ int main(void)
         cmocka_unit_test(test_status__message_may_name_the_one_before),
         cmocka_unit_test(test_status__long_messages_are_cut),
         cmocka_unit_test(test_status__each_thread_has_its_own),
-        cmocka_unit_test(test_status__exit_codes),
+        cmocka_unit_test(test_status__each_status_has_its_exit_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static const char *escaped(const char *text, es_escape kind)
     return out;
 }
 
-static void test_text__escape_terminal(void **state)
+static void test_text__control_bytes_are_escaped(void **state)
 {
     (void)state;
     assert_string_equal(escaped("\x1b[31mred", ES_ESCAPE_TERMINAL),
@@ -29,7 +29,7 @@ static void test_text__escape_terminal(void **state)
                         "\\xff\xc3\xa9");
 }
 
-static void test_text__escape_json(void **state)
+static void test_text__json_is_escaped(void **state)
 {
     (void)state;
     assert_string_equal(escaped("a\"\\\n\x7f", ES_ESCAPE_JSON),
@@ -38,7 +38,7 @@ static void test_text__escape_json(void **state)
     assert_string_equal(escaped("\xc2\x85", ES_ESCAPE_JSON), "\\u0085");
 }
 
-static void test_text__escape_csv(void **state)
+static void test_text__csv_is_escaped(void **state)
 {
     (void)state;
     assert_string_equal(escaped("SM+LN", ES_ESCAPE_CSV), "SM+LN");
@@ -48,7 +48,7 @@ static void test_text__escape_csv(void **state)
     assert_string_equal(escaped("=1+1", ES_ESCAPE_CSV), "'=1+1");
 }
 
-static void test_text__escape_xml(void **state)
+static void test_text__xml_is_escaped(void **state)
 {
     (void)state;
     assert_string_equal(escaped("<a & 'b'>\x01", ES_ESCAPE_XML),
@@ -67,28 +67,28 @@ static void test_text__escape_cuts_between_characters(void **state)
     assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
 }
 
-/* Cut at the room's end, counted whole; nothing beyond it is touched. */
-static void test_text__appended(void **state)
+/* Cut at the buffer's end, counted whole; nothing beyond it is touched. */
+static void test_text__appended_text_is_cut_and_counted_whole(void **state)
 {
     (void)state;
-    char room[12] = "xxxxxxxxxxx";
-    es_text to = es_text_begin(room, 6);
-    assert_string_equal(room, "");
+    char buffer[12] = "xxxxxxxxxxx";
+    es_text to = es_text_begin(buffer, 6);
+    assert_string_equal(buffer, "");
     es_text_append(&to, "%s%d", "a", 12);
-    assert_string_equal(room, "a12");
+    assert_string_equal(buffer, "a12");
     es_text_append(&to, "%s", "bcd");
-    assert_string_equal(room, "a12bc");
+    assert_string_equal(buffer, "a12bc");
     es_text_append(&to, "%s", "e");
     es_text_append(&to, "%s", "fg");
-    assert_string_equal(room, "a12bc");
+    assert_string_equal(buffer, "a12bc");
     assert_int_equal(to.length, 9);
-    assert_string_equal(room + 6, "xxxxx");
+    assert_string_equal(buffer + 6, "xxxxx");
     es_text none = es_text_begin(NULL, 0);
     es_text_append(&none, "%d", 123);
     assert_int_equal(none.length, 3);
 }
 
-static void test_text__ends(void **state)
+static void test_text__an_ending_is_found(void **state)
 {
     (void)state;
     assert_true(es_text_ends("a.db", ".db"));
@@ -99,7 +99,7 @@ static void test_text__ends(void **state)
     assert_false(es_text_ends("", ".db"));
 }
 
-static void test_text__utf8(void **state)
+static void test_text__malformed_utf8_is_found(void **state)
 {
     (void)state;
     assert_true(es_text_is_utf8("\xf0\x9f\x98\x80", 4));
@@ -118,7 +118,7 @@ static void assert_double_text(double value, const char *text)
     assert_true(back == value);
 }
 
-static void test_text__double_shortest(void **state)
+static void test_text__a_double_prints_in_its_shortest_form(void **state)
 {
     (void)state;
     assert_double_text(0.05, "0.05");
@@ -142,7 +142,7 @@ static uint32_t float_bits(float value)
 }
 
 /* Every 7,919th bit pattern, and the corners: all bits come back. */
-static void test_text__float_round_trip(void **state)
+static void test_text__a_float_reads_back_as_itself(void **state)
 {
     (void)state;
     const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,
@@ -165,7 +165,7 @@ static void test_text__float_round_trip(void **state)
     }
 }
 
-static void test_text__float_words(void **state)
+static void test_text__words_are_read_as_floats(void **state)
 {
     (void)state;
     float value;
@@ -183,7 +183,7 @@ static void test_text__float_words(void **state)
             fail_msg("'%s' was read as %g", bad[i], (double)value);
 }
 
-static void test_text__int(void **state)
+static void test_text__an_integer_is_read_within_its_range(void **state)
 {
     (void)state;
     int64_t value;
@@ -202,7 +202,7 @@ static void test_text__int(void **state)
 }
 
 /* A program that uses a comma for the decimal point: our text does not. */
-static void test_text__locale(void **state)
+static void test_text__a_locale_changes_nothing(void **state)
 {
     (void)state;
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))
@@ -230,19 +230,19 @@ static void test_text__message_is_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text__escape_terminal),
-        cmocka_unit_test(test_text__escape_json),
-        cmocka_unit_test(test_text__escape_csv),
-        cmocka_unit_test(test_text__escape_xml),
+        cmocka_unit_test(test_text__control_bytes_are_escaped),
+        cmocka_unit_test(test_text__json_is_escaped),
+        cmocka_unit_test(test_text__csv_is_escaped),
+        cmocka_unit_test(test_text__xml_is_escaped),
         cmocka_unit_test(test_text__escape_cuts_between_characters),
-        cmocka_unit_test(test_text__appended),
-        cmocka_unit_test(test_text__ends),
-        cmocka_unit_test(test_text__utf8),
-        cmocka_unit_test(test_text__double_shortest),
-        cmocka_unit_test(test_text__float_round_trip),
-        cmocka_unit_test(test_text__float_words),
-        cmocka_unit_test(test_text__int),
-        cmocka_unit_test(test_text__locale),
+        cmocka_unit_test(test_text__appended_text_is_cut_and_counted_whole),
+        cmocka_unit_test(test_text__an_ending_is_found),
+        cmocka_unit_test(test_text__malformed_utf8_is_found),
+        cmocka_unit_test(test_text__a_double_prints_in_its_shortest_form),
+        cmocka_unit_test(test_text__a_float_reads_back_as_itself),
+        cmocka_unit_test(test_text__words_are_read_as_floats),
+        cmocka_unit_test(test_text__an_integer_is_read_within_its_range),
+        cmocka_unit_test(test_text__a_locale_changes_nothing),
         cmocka_unit_test(test_text__message_is_one_line),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);

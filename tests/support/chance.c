@@ -1,3 +1,4 @@
+/* The generators of chance.h. */
 #include "tests/support/chance.h"
 
 static uint64_t chance; /* 0 would stay 0 */

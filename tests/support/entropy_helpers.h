@@ -91,6 +91,11 @@ typedef struct variant_case {
     CMUnitTestFunction run;
 } variant_case;
 
+#define VARIANT_CASE(function)                                                 \
+    {                                                                          \
+#function, function                                                    \
+    }
+
 /** Runs them all, as one group of tests; what main returns. */
 int run_for_variants(const variant_case *cases, size_t n);
 

@@ -1,3 +1,4 @@
+/* Runs pushed through a judge, and the episodes that it reports. */
 #include "tests/support/judged.h"
 
 #include "tests/support/cmocka_all.h"

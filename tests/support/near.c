@@ -1,3 +1,4 @@
+/* Comparison of numbers within a tolerance. */
 #include "tests/support/near.h"
 
 #include <math.h>

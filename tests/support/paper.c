@@ -1,3 +1,5 @@
+/* Reads the published entropies of five models, for tests of flags and bands.
+ */
 #include "tests/support/paper.h"
 
 #include <stdio.h>

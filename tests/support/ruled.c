@@ -1,3 +1,4 @@
+/* Runs pushed through rules, and the episodes that they report. */
 #include "tests/support/ruled.h"
 
 #include "tests/support/cmocka_all.h"
