@@ -130,7 +130,7 @@ static void test_arch__what_is_no_architecture_is_refused(void **state)
     expect_refusal("EReg()", "empty part");
 }
 
-static void test_arch__a_long_text_is_refused(void **state)
+static void test_arch__a_long_text_without_blanks_is_refused(void **state)
 {
     (void)state;
     char text[4 * ES_ARCH_TEXT_MAX];
@@ -291,7 +291,7 @@ int main(void)
         cmocka_unit_test(test_arch__each_part_sets_its_fields),
         cmocka_unit_test(test_arch__the_canonical_form_is_printed),
         cmocka_unit_test(test_arch__what_is_no_architecture_is_refused),
-        cmocka_unit_test(test_arch__a_long_text_is_refused),
+        cmocka_unit_test(test_arch__a_long_text_without_blanks_is_refused),
         cmocka_unit_test(test_arch__a_short_buffer_cuts_the_print),
         cmocka_unit_test(test_arch__a_canonical_form_prints_as_itself),
         cmocka_unit_test(test_arch__a_changed_text_is_refused_or_prints_back),

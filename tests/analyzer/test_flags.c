@@ -193,7 +193,8 @@ static void test_flags__overload_takes_ten_in_a_row(void **state)
 
 /* Every head starts near the ceiling: high from the first sample on is a
    warning, and an error only to a run that ends so. */
-static void test_flags__an_overload_from_the_start_is_a_warning(void **state)
+static void
+test_flags__an_overload_from_the_start_is_judged_at_the_end(void **state)
 {
     (void)state;
     static const struct {
@@ -562,7 +563,8 @@ int main(void)
         cmocka_unit_test(test_flags__a_value_at_its_limit_is_judged),
         cmocka_unit_test(test_flags__overload_waits_for_the_warm_up),
         cmocka_unit_test(test_flags__overload_takes_ten_in_a_row),
-        cmocka_unit_test(test_flags__an_overload_from_the_start_is_a_warning),
+        cmocka_unit_test(
+            test_flags__an_overload_from_the_start_is_judged_at_the_end),
         cmocka_unit_test(test_flags__a_standing_flag_has_its_last_level),
         cmocka_unit_test(test_flags__an_overload_that_comes_is_an_error),
         cmocka_unit_test(test_flags__without_ctx_no_ceiling_flags),

@@ -56,7 +56,8 @@ static void test_flops__operations_are_counted_exactly(void **state)
 }
 
 /* The FFN dominates while T < 8d/3. */
-static void test_flops__parts_add_up_to_the_whole(void **state)
+static void
+test_flops__an_ffn_costs_more_than_attention_below_a_length(void **state)
 {
     (void)state;
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
@@ -66,7 +67,8 @@ static void test_flops__parts_add_up_to_the_whole(void **state)
     }
 }
 
-static void test_flops__sizes_below_one_are_nan(void **state)
+static void
+test_flops__removed_ffns_cost_nothing_and_bad_sizes_are_nan(void **state)
 {
     (void)state;
     es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
@@ -137,8 +139,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flops__published_counts_are_met),
         cmocka_unit_test(test_flops__operations_are_counted_exactly),
-        cmocka_unit_test(test_flops__parts_add_up_to_the_whole),
-        cmocka_unit_test(test_flops__sizes_below_one_are_nan),
+        cmocka_unit_test(
+            test_flops__an_ffn_costs_more_than_attention_below_a_length),
+        cmocka_unit_test(
+            test_flops__removed_ffns_cost_nothing_and_bad_sizes_are_nan),
         cmocka_unit_test(test_flops__weights_are_counted),
         cmocka_unit_test(test_flops__nonlinear_numbers_are_counted),
     };

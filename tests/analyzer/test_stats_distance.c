@@ -128,7 +128,8 @@ static void test_stats_distance__sorts_any_number(void **state)
     }
 }
 
-static void test_stats_distance__quantiles_are_met(void **state)
+static void
+test_stats_distance__quantiles_lie_between_finite_values(void **state)
 {
     (void)state;
     const float x[] = {40, 10, NAN, 20, 30};
@@ -274,7 +275,8 @@ static void test_stats_distance__p_is_near_the_exact_one(void **state)
     }
 }
 
-static void test_stats_distance__p_is_0_or_1_at_the_ends(void **state)
+static void
+test_stats_distance__p_falls_from_1_and_is_nan_without_samples(void **state)
 {
     (void)state;
     assert_true(near(es_stats_ks_p(0, 7, 9), 1, 0));
@@ -296,7 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stats_distance__sorts_and_counts),
         cmocka_unit_test(test_stats_distance__sorts_any_number),
-        cmocka_unit_test(test_stats_distance__quantiles_are_met),
+        cmocka_unit_test(
+            test_stats_distance__quantiles_lie_between_finite_values),
         cmocka_unit_test(test_stats_distance__closed_forms_are_met),
         cmocka_unit_test(test_stats_distance__samples_may_differ_in_size),
         cmocka_unit_test(test_stats_distance__a_sample_twice_is_itself),
@@ -306,7 +309,8 @@ int main(void)
         cmocka_unit_test(test_stats_distance__p_is_that_of_the_tables),
         cmocka_unit_test(test_stats_distance__p_is_continuous),
         cmocka_unit_test(test_stats_distance__p_is_near_the_exact_one),
-        cmocka_unit_test(test_stats_distance__p_is_0_or_1_at_the_ends),
+        cmocka_unit_test(
+            test_stats_distance__p_falls_from_1_and_is_nan_without_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
