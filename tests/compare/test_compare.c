@@ -1,5 +1,5 @@
 /** Runs held against each other. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "tests/support/compared.h"
@@ -83,8 +83,7 @@ static void assert_golden(char *text, const char *name)
 
 /* --- tables ---------------------------------------------------------------*/
 
-static void
-test_compare__seeds_of_a_configuration_are_taken_together(void **state)
+ES_TEST(test_compare__seeds_of_a_configuration_are_taken_together)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -94,7 +93,7 @@ test_compare__seeds_of_a_configuration_are_taken_together(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__runs_are_compared_with_a_baseline(void **state)
+ES_TEST(test_compare__runs_are_compared_with_a_baseline)
 {
     es_compared_files of;
     compare_seeds(&of, state, "b1.db");
@@ -104,7 +103,7 @@ static void test_compare__runs_are_compared_with_a_baseline(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__a_narrow_terminal_gets_two_tables(void **state)
+ES_TEST(test_compare__a_narrow_terminal_gets_two_tables)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -116,7 +115,7 @@ static void test_compare__a_narrow_terminal_gets_two_tables(void **state)
 
 /* --- the numbers themselves -----------------------------------------------*/
 
-static void test_compare__settings_that_differ_are_listed(void **state)
+ES_TEST(test_compare__settings_that_differ_are_listed)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -136,7 +135,7 @@ static void test_compare__settings_that_differ_are_listed(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__a_nan_seed_is_counted(void **state)
+ES_TEST(test_compare__a_nan_seed_is_counted)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -163,7 +162,7 @@ static void test_compare__a_nan_seed_is_counted(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__the_best_evaluation_may_not_be_the_last(void **state)
+ES_TEST(test_compare__the_best_evaluation_may_not_be_the_last)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -183,7 +182,7 @@ static void test_compare__the_best_evaluation_may_not_be_the_last(void **state)
 
 /* Cross-entropy is what perplexity is made of; the first of equals is best; a
    missing value is no evaluation; infinity is never best. */
-static void test_compare__evaluations_of_every_kind_are_counted(void **state)
+ES_TEST(test_compare__evaluations_of_every_kind_are_counted)
 {
     static const char *const file[] = {"odd.db"};
     static const float ce[] = {3, 2, 2, INFINITY, -1000, 2.5F};
@@ -209,7 +208,7 @@ static void test_compare__evaluations_of_every_kind_are_counted(void **state)
 }
 
 /* At an earlier step later evaluations are not known yet. */
-static void test_compare__evaluations_end_at_the_step_shown(void **state)
+ES_TEST(test_compare__evaluations_end_at_the_step_shown)
 {
     es_compared_files of;
     write_seeds(state);
@@ -223,7 +222,7 @@ static void test_compare__evaluations_end_at_the_step_shown(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__onsets_are_those_of_the_flags(void **state)
+ES_TEST(test_compare__onsets_are_those_of_the_flags)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -243,7 +242,7 @@ static void test_compare__onsets_are_those_of_the_flags(void **state)
 }
 
 /* Entropies of a2 are those of a1, a quarter of a nat higher. */
-static void test_compare__distances_are_those_of_the_samples(void **state)
+ES_TEST(test_compare__distances_are_those_of_the_samples)
 {
     es_compared_files of;
     compare_seeds(&of, state, NULL);
@@ -267,7 +266,7 @@ static void test_compare__distances_are_those_of_the_samples(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare__numbers_are_relative_to_the_baseline(void **state)
+ES_TEST(test_compare__numbers_are_relative_to_the_baseline)
 {
     es_compared_files of;
     compare_seeds(&of, state, "a1.db");
@@ -358,7 +357,7 @@ static size_t assert_told(const char *text, const double *numbers, size_t n)
     return n_checked;
 }
 
-static void test_compare__printed_numbers_are_in_the_json(void **state)
+ES_TEST(test_compare__printed_numbers_are_in_the_json)
 {
     static const char *const baselines[] = {NULL, "b1.db", "a2.db"};
     for (size_t i = 0; i < N_FILES(baselines); i++) {
@@ -385,22 +384,5 @@ static void test_compare__printed_numbers_are_in_the_json(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_compare__##name, es_folder_make,      \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(seeds_of_a_configuration_are_taken_together),
-        TEST(runs_are_compared_with_a_baseline),
-        TEST(a_narrow_terminal_gets_two_tables),
-        TEST(settings_that_differ_are_listed),
-        TEST(a_nan_seed_is_counted),
-        TEST(the_best_evaluation_may_not_be_the_last),
-        TEST(evaluations_of_every_kind_are_counted),
-        TEST(evaluations_end_at_the_step_shown),
-        TEST(onsets_are_those_of_the_flags),
-        TEST(distances_are_those_of_the_samples),
-        TEST(numbers_are_relative_to_the_baseline),
-        TEST(printed_numbers_are_in_the_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

@@ -1,5 +1,5 @@
 /** Comparisons of runs that know little, or lie. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "tests/support/compared.h"
@@ -17,7 +17,7 @@ static void assert_golden(char *text, const char *name)
     free(text);
 }
 
-static void test_compare_odd__one_run_has_nothing_to_compare_with(void **state)
+ES_TEST(test_compare_odd__one_run_has_nothing_to_compare_with)
 {
     static const char *const one[] = {"a1.db"};
     static const es_compared_written run = {.file = "a1.db",
@@ -41,7 +41,7 @@ static void test_compare_odd__one_run_has_nothing_to_compare_with(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare_odd__no_run_prints_nothing(void **state)
+ES_TEST(test_compare_odd__no_run_prints_nothing)
 {
     es_compared_files of;
     es_compare_files(&of, state, NULL, 0, NULL, ES_STEP_LAST);
@@ -56,7 +56,7 @@ static void test_compare_odd__no_run_prints_nothing(void **state)
 
 /* A run that is NaN before its next evaluation, or is stopped then, has one
    that is finite, and ended NaN all the same. */
-static void test_compare_odd__a_run_that_ended_nan_has_no_best(void **state)
+ES_TEST(test_compare_odd__a_run_that_ended_nan_has_no_best)
 {
     static const char *const files[] = {"well.db", "nan.db"};
     static const float losses[] = {2.5F, NAN};
@@ -84,7 +84,7 @@ static void test_compare_odd__a_run_that_ended_nan_has_no_best(void **state)
 
 /* No configuration, no evaluation, no context, one head, all NaN, all missing,
    one name twice: none of it is zero. */
-static void test_compare_odd__runs_that_know_little_are_compared(void **state)
+ES_TEST(test_compare_odd__runs_that_know_little_are_compared)
 {
     static const char *const files[] = {"bare.db", "nan.db", "none.db"};
     es_compared_files of;
@@ -118,7 +118,7 @@ static void test_compare_odd__runs_that_know_little_are_compared(void **state)
 
 /* Keys and values of a file steer no terminal, and any number of keys is
    told of, not shown. */
-static void test_compare_odd__hostile_configurations_do_no_harm(void **state)
+ES_TEST(test_compare_odd__hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
     es_compared_files of;
@@ -167,8 +167,7 @@ static void test_compare_odd__hostile_configurations_do_no_harm(void **state)
 /* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
    number; other data is another configuration where no checksum says what it
    is. */
-static void
-test_compare_odd__values_written_otherwise_are_the_same(void **state)
+ES_TEST(test_compare_odd__values_written_otherwise_are_the_same)
 {
     static const char *const files[] = {"x.db", "y.db"};
     static const char *const configs[] = {
@@ -196,7 +195,7 @@ test_compare_odd__values_written_otherwise_are_the_same(void **state)
     es_compared_free(&of);
 }
 
-static void test_compare_odd__a_baseline_is_one_run(void **state)
+ES_TEST(test_compare_odd__a_baseline_is_one_run)
 {
     es_summary_options options;
     es_run_summary *summary;
@@ -220,17 +219,5 @@ static void test_compare_odd__a_baseline_is_one_run(void **state)
 
 int main(void)
 {
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_compare_odd__##name, es_folder_make,  \
-                                    es_folder_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(one_run_has_nothing_to_compare_with),
-        TEST(no_run_prints_nothing),
-        TEST(a_run_that_ended_nan_has_no_best),
-        TEST(runs_that_know_little_are_compared),
-        TEST(hostile_configurations_do_no_harm),
-        TEST(values_written_otherwise_are_the_same),
-        TEST(a_baseline_is_one_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
 }

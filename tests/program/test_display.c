@@ -1,5 +1,5 @@
 /** Widths on a terminal, shortening, shortest numbers. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "cli/output/display.h"
 #include "tests/support/chance.h"
@@ -10,9 +10,8 @@
 #define CJK "\xe6\xa8\xa1\xe5\x9e\x8b" /* two letters, four columns */
 #define ACCENT "e\xcc\x81"             /* e and a combining accent */
 
-static void test_display__text_has_the_width_of_its_characters(void **state)
+ES_TEST(test_display__text_has_the_width_of_its_characters)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t width;
@@ -25,9 +24,8 @@ static void test_display__text_has_the_width_of_its_characters(void **state)
         assert_int_equal(es_display_width(cases[i].text), cases[i].width);
 }
 
-static void test_display__shortening_keeps_both_ends(void **state)
+ES_TEST(test_display__shortening_keeps_both_ends)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t width;
@@ -52,9 +50,8 @@ static void test_display__shortening_keeps_both_ends(void **state)
 }
 
 /* Any text at any width comes out whole and narrow enough. */
-static void test_display__shortened_text_fits(void **state)
+ES_TEST(test_display__shortened_text_fits)
 {
-    (void)state;
     static const char *const pieces[] = {"a", CJK, ACCENT, "\xce\xb1", "-"};
     uint32_t random = 12345;
     for (int trial = 0; trial < 2000; trial++) {
@@ -72,9 +69,8 @@ static void test_display__shortened_text_fits(void **state)
     }
 }
 
-static void test_display__names_are_escaped_whole(void **state)
+ES_TEST(test_display__names_are_escaped_whole)
 {
-    (void)state;
     char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
     assert_string_equal(escaped, "a\\x1b[1m");
     free(escaped);
@@ -83,9 +79,8 @@ static void test_display__names_are_escaped_whole(void **state)
     free(escaped);
 }
 
-static void test_display__numbers_are_short(void **state)
+ES_TEST(test_display__numbers_are_short)
 {
-    (void)state;
     char text[ES_FLOAT_TEXT_MAX];
     assert_string_equal(es_display_number(text, 3.87F), "3.87");
     assert_string_equal(es_display_number(text, 0.5), "0.5");
@@ -96,12 +91,5 @@ static void test_display__numbers_are_short(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_display__text_has_the_width_of_its_characters),
-        cmocka_unit_test(test_display__shortening_keeps_both_ends),
-        cmocka_unit_test(test_display__shortened_text_fits),
-        cmocka_unit_test(test_display__names_are_escaped_whole),
-        cmocka_unit_test(test_display__numbers_are_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Thinning for a report: what is kept of a series that is too long. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "cli/report/report.h"
@@ -48,9 +48,8 @@ static void assert_in_order(const es_thin *thin, int n)
         assert_true(steps[i - 1] < steps[i]);
 }
 
-static void test_thin__keeps_all_that_fits(void **state)
+ES_TEST(test_thin__keeps_all_that_fits)
 {
-    (void)state;
     for (int n = 1; n <= 7; n++) {
         es_thin *made = thin(n, 7, NULL);
         assert_int_equal(es_thin_n(made), n);
@@ -62,9 +61,8 @@ static void test_thin__keeps_all_that_fits(void **state)
     }
 }
 
-static void test_thin__keeps_to_its_capacity(void **state)
+ES_TEST(test_thin__keeps_to_its_capacity)
 {
-    (void)state;
     for (int n = 5; n <= 200; n += 13)
         for (size_t room = 0; room < 40; room += 3) {
             es_thin *made = thin(n, room, NULL);
@@ -118,9 +116,8 @@ static void gone(int k, float *values)
         values[0] = 0.5F;
 }
 
-static void test_thin__keeps_what_stands_out(void **state)
+ES_TEST(test_thin__keeps_what_stands_out)
 {
-    (void)state;
     changer *const changes[] = {dip, peak, broken, infinite, healed, gone};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
         /* the odd sample first, last or inside its group */
@@ -138,9 +135,8 @@ static void test_thin__keeps_what_stands_out(void **state)
         }
 }
 
-static void test_thin__ignores_samples_beyond(void **state)
+ES_TEST(test_thin__ignores_samples_beyond)
 {
-    (void)state;
     es_thin *made = NULL;
     const float value = 2;
     assert_int_equal(es_thin_new(&made, 1, 2, 10), ES_OK);
@@ -168,9 +164,8 @@ static void assert_prints(const char *wanted, bool json, const char *from)
 }
 
 /* The vectors of RFC 4648, section 10. */
-static void test_report__base64_is_that_of_rfc_4648(void **state)
+ES_TEST(test_report__base64_is_that_of_rfc_4648)
 {
-    (void)state;
     assert_prints("", false, "");
     assert_prints("Zg==", false, "f");
     assert_prints("Zm8=", false, "fo");
@@ -180,9 +175,8 @@ static void test_report__base64_is_that_of_rfc_4648(void **state)
     assert_prints("+/+/", false, "\xfb\xff\xbf");
 }
 
-static void test_report__json_holds_no_tag(void **state)
+ES_TEST(test_report__json_holds_no_tag)
 {
-    (void)state;
     assert_prints("", true, "");
     assert_prints("{\"a\":1}", true, "{\"a\":1}");
     assert_prints("\"\\u003c/script>\\u003c\\u003c!--\"", true,
@@ -208,9 +202,8 @@ static void allot(size_t *shares, const size_t *n_samples, size_t n,
         shares[i] = series[i].share;
 }
 
-static void test_report__small_series_leave_their_share_to_others(void **state)
+ES_TEST(test_report__small_series_leave_their_share_to_others)
 {
-    (void)state;
     size_t shares[3];
     allot(shares, (const size_t[]){10, 20, 30}, 3, 600);
     assert_int_equal(shares[0], 100); /* each is whole */
@@ -229,14 +222,5 @@ static void test_report__small_series_leave_their_share_to_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_thin__keeps_all_that_fits),
-        cmocka_unit_test(test_thin__keeps_to_its_capacity),
-        cmocka_unit_test(test_thin__keeps_what_stands_out),
-        cmocka_unit_test(test_thin__ignores_samples_beyond),
-        cmocka_unit_test(test_report__base64_is_that_of_rfc_4648),
-        cmocka_unit_test(test_report__json_holds_no_tag),
-        cmocka_unit_test(test_report__small_series_leave_their_share_to_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

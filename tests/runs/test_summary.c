@@ -1,5 +1,5 @@
 /** The summary of a run, from files. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "cli/runs/summary.h"
@@ -42,7 +42,7 @@ static es_status try_load(const char *path, const es_summary_options *options)
     return status;
 }
 
-static void test_summary__a_run_is_summed_up_with_its_layers(void **state)
+ES_TEST(test_summary__a_run_is_summed_up_with_its_layers)
 {
     char *path = es_folder_file(state, "run.db");
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};
@@ -98,7 +98,7 @@ static char *write_steps(void **state)
     return path;
 }
 
-static void test_summary__a_step_is_shown_or_the_one_before_it(void **state)
+ES_TEST(test_summary__a_step_is_shown_or_the_one_before_it)
 {
     char *path = write_steps(state);
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
@@ -118,7 +118,7 @@ static void test_summary__a_step_is_shown_or_the_one_before_it(void **state)
     es_assert_status(ES_ENOTFOUND, "30", try_load(path, &options));
 }
 
-static void test_summary__a_loss_that_comes_later_is_missing(void **state)
+ES_TEST(test_summary__a_loss_that_comes_later_is_missing)
 {
     char *path = es_folder_file(state, "late.db");
     es_run_info info = known_run("late");
@@ -134,7 +134,7 @@ static void test_summary__a_loss_that_comes_later_is_missing(void **state)
 }
 
 /* A regulariser's share of the loss is no perplexity. */
-static void test_summary__perplexity_is_of_the_cross_entropy(void **state)
+ES_TEST(test_summary__perplexity_is_of_the_cross_entropy)
 {
     char *path = es_folder_file(state, "ce.db");
     const float eval[] = {2.5F, 2.25F};
@@ -156,7 +156,7 @@ static void test_summary__perplexity_is_of_the_cross_entropy(void **state)
 }
 
 /* The last evaluation belongs to the model after the last step. */
-static void test_summary__the_last_evaluation_is_the_result(void **state)
+ES_TEST(test_summary__the_last_evaluation_is_the_result)
 {
     char *path = es_folder_file(state, "last-eval.db");
     const float eval[] = {3.0F, 2.25F};
@@ -176,7 +176,7 @@ static void test_summary__the_last_evaluation_is_the_result(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary__loss_keeps_nan_and_infinity_apart(void **state)
+ES_TEST(test_summary__loss_keeps_nan_and_infinity_apart)
 {
     const float losses[] = {NAN, INFINITY, -INFINITY, es_missing(), 1000.0F};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
@@ -199,7 +199,7 @@ static void test_summary__loss_keeps_nan_and_infinity_apart(void **state)
     }
 }
 
-static void test_summary__eval_is_shown_where_there_is_no_train(void **state)
+ES_TEST(test_summary__eval_is_shown_where_there_is_no_train)
 {
     char *path = es_folder_file(state, "eval.db");
     const float x[6] = {1, 1, 1, 1, 1, 2};
@@ -222,7 +222,7 @@ static void test_summary__eval_is_shown_where_there_is_no_train(void **state)
     es_assert_ok(try_load(path, &options));
 }
 
-static void test_summary__train_comes_first(void **state)
+ES_TEST(test_summary__train_comes_first)
 {
     char *path = es_folder_file(state, "both.db");
     const float x[6] = {1, 1, 1, 1, 1, 2};
@@ -238,7 +238,7 @@ static void test_summary__train_comes_first(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary__what_is_not_there_is_named(void **state)
+ES_TEST(test_summary__what_is_not_there_is_named)
 {
     char *path = write_steps(state);
     es_summary_options options = options_of(ES_STEP_LAST);
@@ -254,7 +254,7 @@ static void test_summary__what_is_not_there_is_named(void **state)
                      try_load(path, &options));
 }
 
-static void test_summary__series_of_every_shape_are_read(void **state)
+ES_TEST(test_summary__series_of_every_shape_are_read)
 {
     char *path = es_folder_file(state, "shapes.db");
     const float alpha[3] = {1, 2, 4};
@@ -278,7 +278,7 @@ static void test_summary__series_of_every_shape_are_read(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary__running_without_a_writer_is_interrupted(void **state)
+ES_TEST(test_summary__running_without_a_writer_is_interrupted)
 {
     char *path = es_folder_file(state, "live.db");
     es_run_info info = known_run("live");
@@ -294,7 +294,7 @@ static void test_summary__running_without_a_writer_is_interrupted(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary__each_policy_gives_its_m(void **state)
+ES_TEST(test_summary__each_policy_gives_its_m)
 {
     char *path = write_steps(state);
     es_summary_options options = options_of(ES_STEP_LAST);
@@ -315,7 +315,7 @@ static void test_summary__each_policy_gives_its_m(void **state)
     es_assert_status(ES_EUSAGE, "loss", try_load(path, &options));
 }
 
-static void test_summary__the_peak_alone_is_that_of_the_summary(void **state)
+ES_TEST(test_summary__the_peak_alone_is_that_of_the_summary)
 {
     char *path = write_steps(state);
     es_summary_options options = options_of(30);
@@ -337,20 +337,5 @@ static void test_summary__the_peak_alone_is_that_of_the_summary(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_summary__a_run_is_summed_up_with_its_layers),
-        cmocka_unit_test(test_summary__a_step_is_shown_or_the_one_before_it),
-        cmocka_unit_test(test_summary__a_loss_that_comes_later_is_missing),
-        cmocka_unit_test(test_summary__perplexity_is_of_the_cross_entropy),
-        cmocka_unit_test(test_summary__the_last_evaluation_is_the_result),
-        cmocka_unit_test(test_summary__loss_keeps_nan_and_infinity_apart),
-        cmocka_unit_test(test_summary__eval_is_shown_where_there_is_no_train),
-        cmocka_unit_test(test_summary__train_comes_first),
-        cmocka_unit_test(test_summary__what_is_not_there_is_named),
-        cmocka_unit_test(test_summary__series_of_every_shape_are_read),
-        cmocka_unit_test(test_summary__running_without_a_writer_is_interrupted),
-        cmocka_unit_test(test_summary__each_policy_gives_its_m),
-        cmocka_unit_test(test_summary__the_peak_alone_is_that_of_the_summary),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
 }

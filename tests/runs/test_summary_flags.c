@@ -1,5 +1,5 @@
 /** The flags of runs in files, and what is said of them. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "cli/runs/summary.h"
@@ -24,7 +24,7 @@ static void assert_says(const es_run_summary *summary, const char *expected)
     assert_int_equal(length, strlen(expected));
 }
 
-static void test_summary_flags__published_models_have_their_flags(void **state)
+ES_TEST(test_summary_flags__published_models_have_their_flags)
 {
     static const struct {
         const char *arch, *said;
@@ -55,8 +55,7 @@ static void test_summary_flags__published_models_have_their_flags(void **state)
 }
 
 /* Series of different rhythms: the judge sees them in the order of steps. */
-static void
-test_summary_flags__series_of_other_rhythms_are_judged_together(void **state)
+ES_TEST(test_summary_flags__series_of_other_rhythms_are_judged_together)
 {
     char *path = es_folder_file(state, "episodes.db");
     es_run_info info = known_run();
@@ -92,7 +91,7 @@ test_summary_flags__series_of_other_rhythms_are_judged_together(void **state)
 }
 
 /* Series are merged by step: this nan goes from one to the other. */
-static void test_summary_flags__a_nan_goes_on_in_another_series(void **state)
+ES_TEST(test_summary_flags__a_nan_goes_on_in_another_series)
 {
     char *path = es_folder_file(state, "merged.db");
     es_run_info info = known_run();
@@ -110,7 +109,7 @@ static void test_summary_flags__a_nan_goes_on_in_another_series(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__eval_is_judged_where_it_is_shown(void **state)
+ES_TEST(test_summary_flags__eval_is_judged_where_it_is_shown)
 {
     char *path = es_folder_file(state, "judged.db");
     const float x[6] = {3.5F, 3.5F, 3.5F, 3.5F, 1, 1};
@@ -123,7 +122,7 @@ static void test_summary_flags__eval_is_judged_where_it_is_shown(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__what_is_over_raises_no_alarm(void **state)
+ES_TEST(test_summary_flags__what_is_over_raises_no_alarm)
 {
     char *path = es_folder_file(state, "over.db");
     es_run_info info = known_run();
@@ -159,7 +158,7 @@ static es_run_summary *load_fallen(void **state, int64_t nan_step)
     return es_loaded_run(path, 0);
 }
 
-static void test_summary_flags__a_collapse_before_a_nan_is_named(void **state)
+ES_TEST(test_summary_flags__a_collapse_before_a_nan_is_named)
 {
     es_run_summary *summary = load_fallen(state, 90);
     assert_says(summary, "nan L0-2 (critical, 40 steps after collapse)");
@@ -181,7 +180,7 @@ static void test_summary_flags__a_collapse_before_a_nan_is_named(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__the_first_twentieth_is_a_warm_up(void **state)
+ES_TEST(test_summary_flags__the_first_twentieth_is_a_warm_up)
 {
     char *path = es_folder_file(state, "warm.db");
     es_run_info info = known_run();
@@ -195,7 +194,7 @@ static void test_summary_flags__the_first_twentieth_is_a_warm_up(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__without_ctx_it_says_so(void **state)
+ES_TEST(test_summary_flags__without_ctx_it_says_so)
 {
     char *path = es_folder_file(state, "noctx.db");
     es_run_info info = es_run_of(3, 2);
@@ -208,7 +207,7 @@ static void test_summary_flags__without_ctx_it_says_so(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__layers_are_ranges(void **state)
+ES_TEST(test_summary_flags__layers_are_ranges)
 {
     char *path = es_folder_file(state, "ranges.db");
     es_run_info info = es_run_of(9, 1);
@@ -227,7 +226,7 @@ static void test_summary_flags__layers_are_ranges(void **state)
 }
 
 /* On and off at every other sample, more often than flags are kept. */
-static void test_summary_flags__memory_is_bounded(void **state)
+ES_TEST(test_summary_flags__memory_is_bounded)
 {
     enum { N = 2 * (ES_FLAGS_KEPT + 500) };
     char *path = es_folder_file(state, "many.db");
@@ -254,7 +253,7 @@ static void test_summary_flags__memory_is_bounded(void **state)
     es_summary_free(summary);
 }
 
-static void test_summary_flags__a_damaged_run_costs_only_itself(void **state)
+ES_TEST(test_summary_flags__a_damaged_run_costs_only_itself)
 {
     char *path = es_folder_file(state, "damaged.db");
     es_run_info info = known_run();
@@ -287,9 +286,8 @@ static void test_summary_flags__a_damaged_run_costs_only_itself(void **state)
     es_reader_close(reader);
 }
 
-static void test_summary_flags__a_run_is_called_by_arch_or_name(void **state)
+ES_TEST(test_summary_flags__a_run_is_called_by_arch_or_name)
 {
-    (void)state;
     es_run_summary a = {.name = (char[]){"a"}, .arch = (char[]){"SM"}};
     es_run_summary b = {.name = (char[]){"b"}, .arch = (char[]){"SM"}};
     es_run_summary c = {.name = (char[]){"c"}, .arch = (char[]){"SM+G"}};
@@ -304,20 +302,5 @@ static void test_summary_flags__a_run_is_called_by_arch_or_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_summary_flags__published_models_have_their_flags),
-        cmocka_unit_test(
-            test_summary_flags__series_of_other_rhythms_are_judged_together),
-        cmocka_unit_test(test_summary_flags__a_nan_goes_on_in_another_series),
-        cmocka_unit_test(test_summary_flags__eval_is_judged_where_it_is_shown),
-        cmocka_unit_test(test_summary_flags__what_is_over_raises_no_alarm),
-        cmocka_unit_test(test_summary_flags__a_collapse_before_a_nan_is_named),
-        cmocka_unit_test(test_summary_flags__the_first_twentieth_is_a_warm_up),
-        cmocka_unit_test(test_summary_flags__without_ctx_it_says_so),
-        cmocka_unit_test(test_summary_flags__layers_are_ranges),
-        cmocka_unit_test(test_summary_flags__memory_is_bounded),
-        cmocka_unit_test(test_summary_flags__a_damaged_run_costs_only_itself),
-        cmocka_unit_test(test_summary_flags__a_run_is_called_by_arch_or_name),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Lines over any number of steps, in constant memory. */
 #include "analyzer/base/value.h"
 #include "cli/runs/trace.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <stdlib.h>
 
@@ -41,9 +41,8 @@ static seen look(const es_trace *trace, size_t line, int64_t *first,
     return out;
 }
 
-static void test_trace__a_short_line_is_kept_whole(void **state)
+ES_TEST(test_trace__a_short_line_is_kept_whole)
 {
-    (void)state;
     es_trace *trace = NULL;
     const float pushed[3][2] = {
         {1, es_missing()}, {NAN, 2.5f}, {-INFINITY, -0.5f}};
@@ -67,9 +66,8 @@ static void test_trace__a_short_line_is_kept_whole(void **state)
 
 /* One dip, one peak, one NaN among many steps: all of them survive, wherever
    the run ends. */
-static void test_trace__a_long_line_keeps_its_extremes(void **state)
+ES_TEST(test_trace__a_long_line_keeps_its_extremes)
 {
-    (void)state;
     const int lengths[] = {ES_TRACE_MOST,         ES_TRACE_MOST + 1,
                            ES_TRACE_MOST + 2,     ES_TRACE_MOST + 3,
                            4 * ES_TRACE_MOST + 1, 300001};
@@ -99,9 +97,8 @@ static void test_trace__a_long_line_keeps_its_extremes(void **state)
     }
 }
 
-static void test_trace__many_lines_have_fewer_points(void **state)
+ES_TEST(test_trace__many_lines_have_fewer_points)
 {
-    (void)state;
     enum { L = 4096, N = 5000 };
     es_trace *trace = NULL;
     int64_t first, last;
@@ -119,9 +116,8 @@ static void test_trace__many_lines_have_fewer_points(void **state)
 }
 
 /* A room of one's own: fewer points, and still every extreme. */
-static void test_trace__a_bound_on_points_is_kept(void **state)
+ES_TEST(test_trace__a_bound_on_points_is_kept)
 {
-    (void)state;
     for (size_t most = 0; most < 40; most += 7) {
         es_trace *trace = NULL;
         int64_t first, last;
@@ -146,11 +142,5 @@ static void test_trace__a_bound_on_points_is_kept(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trace__a_bound_on_points_is_kept),
-        cmocka_unit_test(test_trace__a_short_line_is_kept_whole),
-        cmocka_unit_test(test_trace__a_long_line_keeps_its_extremes),
-        cmocka_unit_test(test_trace__many_lines_have_fewer_points),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /** Table, JSON and CSV, to the byte, and what a program makes of them. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "cli/output/output.h"
 #include "cli/runs/json.h"
@@ -80,7 +80,7 @@ static void assert_golden(char *text, const char *name)
     free(text);
 }
 
-static void test_outputs__published_models_are_golden(void **state)
+ES_TEST(test_outputs__published_models_are_golden)
 {
     es_shown shown;
     es_shown_published(&shown, state, observed);
@@ -91,7 +91,7 @@ static void test_outputs__published_models_are_golden(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__troubled_runs_are_golden(void **state)
+ES_TEST(test_outputs__troubled_runs_are_golden)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -102,7 +102,7 @@ static void test_outputs__troubled_runs_are_golden(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__each_run_may_have_its_own_max(void **state)
+ES_TEST(test_outputs__each_run_may_have_its_own_max)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, ceiling);
@@ -112,7 +112,7 @@ static void test_outputs__each_run_may_have_its_own_max(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__a_narrow_terminal_shortens_names(void **state)
+ES_TEST(test_outputs__a_narrow_terminal_shortens_names)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -123,7 +123,7 @@ static void test_outputs__a_narrow_terminal_shortens_names(void **state)
 }
 
 /* Files are named where the names of runs do not tell them. */
-static void test_outputs__files_are_shown_where_needed(void **state)
+ES_TEST(test_outputs__files_are_shown_where_needed)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -138,7 +138,7 @@ static void test_outputs__files_are_shown_where_needed(void **state)
 }
 
 /* Nothing that steers a terminal gets through, on any path. */
-static void test_outputs__names_cannot_steer_a_terminal(void **state)
+ES_TEST(test_outputs__names_cannot_steer_a_terminal)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -221,7 +221,7 @@ static json_t *parse(char *text)
     return root;
 }
 
-static void test_outputs__json_is_schema_2(void **state)
+ES_TEST(test_outputs__json_is_schema_2)
 {
     for (int policy = 0; policy <= ES_MAX_NUMBER; policy++) {
         es_shown shown;
@@ -243,7 +243,7 @@ static void test_outputs__json_is_schema_2(void **state)
     }
 }
 
-static void test_outputs__names_come_back_from_json(void **state)
+ES_TEST(test_outputs__names_come_back_from_json)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -257,7 +257,7 @@ static void test_outputs__names_come_back_from_json(void **state)
 }
 
 /* The configuration is printed as the object that it is. */
-static void test_outputs__a_configuration_comes_back_from_json(void **state)
+ES_TEST(test_outputs__a_configuration_comes_back_from_json)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -276,9 +276,8 @@ static void test_outputs__a_configuration_comes_back_from_json(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__no_run_is_an_empty_list(void **state)
+ES_TEST(test_outputs__no_run_is_an_empty_list)
 {
-    (void)state;
     es_shown none = {.max = observed, .observed = NAN};
     char *table = print_table(&none, (es_table_options){0});
     assert_string_equal(table, "");
@@ -293,7 +292,7 @@ static void test_outputs__no_run_is_an_empty_list(void **state)
 }
 
 /* As many cells in every line as in the header, quotes respected. */
-static void test_outputs__csv_is_rectangular(void **state)
+ES_TEST(test_outputs__csv_is_rectangular)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, observed);
@@ -316,9 +315,8 @@ static void test_outputs__csv_is_rectangular(void **state)
     es_shown_free(&shown);
 }
 
-static void test_outputs__a_pipe_is_no_terminal(void **state)
+ES_TEST(test_outputs__a_pipe_is_no_terminal)
 {
-    (void)state;
     int ends[2];
     es_table_options options = {.width = 7, .colour = true};
     assert_int_equal(pipe(ends), 0);
@@ -331,9 +329,8 @@ static void test_outputs__a_pipe_is_no_terminal(void **state)
     close(ends[0]);
 }
 
-static void test_outputs__a_terminal_has_colours_unless_no_color(void **state)
+ES_TEST(test_outputs__a_terminal_has_colours_unless_no_color)
 {
-    (void)state;
     es_table_options options;
     int primary = posix_openpt(O_RDWR | O_NOCTTY);
     if (primary < 0 || grantpt(primary) || unlockpt(primary))
@@ -377,7 +374,7 @@ static void write_truncated(const char *path)
     _exit(102);
 }
 
-static void test_outputs__a_truncated_index_is_an_error_line(void **state)
+ES_TEST(test_outputs__a_truncated_index_is_an_error_line)
 {
     const char *path = es_folder_file(state, "whole.db");
     const char *said = es_folder_file(state, "said");
@@ -408,21 +405,5 @@ static void test_outputs__a_truncated_index_is_an_error_line(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs__published_models_are_golden),
-        cmocka_unit_test(test_outputs__troubled_runs_are_golden),
-        cmocka_unit_test(test_outputs__each_run_may_have_its_own_max),
-        cmocka_unit_test(test_outputs__a_narrow_terminal_shortens_names),
-        cmocka_unit_test(test_outputs__files_are_shown_where_needed),
-        cmocka_unit_test(test_outputs__names_cannot_steer_a_terminal),
-        cmocka_unit_test(test_outputs__json_is_schema_2),
-        cmocka_unit_test(test_outputs__names_come_back_from_json),
-        cmocka_unit_test(test_outputs__a_configuration_comes_back_from_json),
-        cmocka_unit_test(test_outputs__no_run_is_an_empty_list),
-        cmocka_unit_test(test_outputs__csv_is_rectangular),
-        cmocka_unit_test(test_outputs__a_pipe_is_no_terminal),
-        cmocka_unit_test(test_outputs__a_terminal_has_colours_unless_no_color),
-        cmocka_unit_test(test_outputs__a_truncated_index_is_an_error_line),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Which runs are shown, and in which order. */
 #include "analyzer/base/value.h"
 #include "cli/scan/where.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,9 +49,8 @@ static void assert_holds(const char *where, const es_run_summary *run,
         fail_msg("%s is %s", where, wanted ? "false" : "true");
 }
 
-static void test_where__texts_are_patterns(void **state)
+ES_TEST(test_where__texts_are_patterns)
 {
-    (void)state;
     es_run_summary run = run_of("SM+LN+G", 9, NULL);
     assert_holds("", &run, true);
     assert_holds("arch=SM+LN+G", &run, true);
@@ -68,9 +67,8 @@ static void test_where__texts_are_patterns(void **state)
     assert_holds("arch=", &run, true);
 }
 
-static void test_where__numbers_are_compared(void **state)
+ES_TEST(test_where__numbers_are_compared)
 {
-    (void)state;
     es_run_summary run = run_of("SM", 9.5f, NULL);
     assert_holds("eval_ppl<9.6", &run, true);
     assert_holds("eval_ppl<9.5", &run, false);
@@ -87,9 +85,8 @@ static void test_where__numbers_are_compared(void **state)
 }
 
 /* Neither is above, below or equal to anything. */
-static void test_where__nan_and_missing_satisfy_nothing(void **state)
+ES_TEST(test_where__nan_and_missing_satisfy_nothing)
 {
-    (void)state;
     es_run_summary run = run_of("SM", NAN, NULL);
     for (int i = 0; i < 2; i++) {
         assert_holds("eval_ppl<1e30", &run, false);
@@ -103,9 +100,8 @@ static void test_where__nan_and_missing_satisfy_nothing(void **state)
     assert_holds("balanced<=1", &run, false);
 }
 
-static void test_where__flags_are_those_that_stand(void **state)
+ES_TEST(test_where__flags_are_those_that_stand)
 {
-    (void)state;
     es_run_summary run = run_of("SM", 9, &collapse);
     assert_holds("flag=collapse", &run, true);
     assert_holds("flag=c*", &run, true);
@@ -125,9 +121,8 @@ static void test_where__flags_are_those_that_stand(void **state)
     assert_holds("severity=0", &run, false);
 }
 
-static void test_where__knows_what_needs_judging(void **state)
+ES_TEST(test_where__knows_what_needs_judging)
 {
-    (void)state;
     es_where where = {.n = 0};
     assert_int_equal(es_where_parse(&where, "arch=SM"), ES_OK);
     assert_false(es_where_judges(&where));
@@ -136,9 +131,8 @@ static void test_where__knows_what_needs_judging(void **state)
     assert_true(es_where_judges(&where));
 }
 
-static void test_where__what_is_wrong_is_named(void **state)
+ES_TEST(test_where__what_is_wrong_is_named)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         {"arch", "arch=SM*"},          {"color=red", "eval_ppl"},
         {"eval_ppl<low", "no number"}, {"arch<SM", "is a text"},
@@ -165,9 +159,8 @@ static void test_where__what_is_wrong_is_named(void **state)
     assert_int_equal(es_where_parse(&where, "step>1"), ES_EUSAGE);
 }
 
-static void test_order__nan_comes_last_both_ways(void **state)
+ES_TEST(test_order__nan_comes_last_both_ways)
 {
-    (void)state;
     es_run_summary low = run_of("SM", 3, &collapse);
     es_run_summary high = run_of("SM+G", 7, NULL);
     es_run_summary none = run_of("SM", NAN, NULL);
@@ -191,14 +184,5 @@ static void test_order__nan_comes_last_both_ways(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_where__texts_are_patterns),
-        cmocka_unit_test(test_where__numbers_are_compared),
-        cmocka_unit_test(test_where__nan_and_missing_satisfy_nothing),
-        cmocka_unit_test(test_where__flags_are_those_that_stand),
-        cmocka_unit_test(test_where__knows_what_needs_judging),
-        cmocka_unit_test(test_where__what_is_wrong_is_named),
-        cmocka_unit_test(test_order__nan_comes_last_both_ways),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, NULL, NULL);
 }

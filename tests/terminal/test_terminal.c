@@ -1,5 +1,5 @@
 /** Runs drawn on the terminal. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "cli/terminal/heat.h"
@@ -16,7 +16,7 @@
 
 /* --- what the terminal can -----------------------------------------------*/
 
-static void test_terminal__depth_follows_the_variables(void **state)
+ES_TEST(test_terminal__depth_follows_the_variables)
 {
     const struct {
         es_terminal_variables variables;
@@ -50,7 +50,7 @@ static void test_terminal__depth_follows_the_variables(void **state)
 }
 
 /* xterm's cube: 16 + 36 r + 6 g + b of 0, 95, 135, 175, 215, 255. */
-static void test_terminal__cube_colour_is_the_nearest(void **state)
+ES_TEST(test_terminal__cube_colour_is_the_nearest)
 {
     static const int steps[] = {0, 95, 135, 175, 215, 255};
     (void)state;
@@ -92,7 +92,7 @@ static void assert_row(const es_screen *screen, int y, const char *expected)
     free(text);
 }
 
-static void test_terminal__text_takes_its_columns(void **state)
+ES_TEST(test_terminal__text_takes_its_columns)
 {
     es_screen *screen = NULL;
     (void)state;
@@ -121,7 +121,7 @@ static void test_terminal__text_takes_its_columns(void **state)
     es_screen_free(screen);
 }
 
-static void test_terminal__colours_only_where_they_change(void **state)
+ES_TEST(test_terminal__colours_only_where_they_change)
 {
     es_screen *screen = NULL;
     const es_style style = {.ink = es_ink_of((es_color){1, 2, 3, 255}),
@@ -145,7 +145,7 @@ static void test_terminal__colours_only_where_they_change(void **state)
 
 /* --- heatmap --------------------------------------------------------------*/
 
-static void test_terminal__heatmap_fits_any_shape(void **state)
+ES_TEST(test_terminal__heatmap_fits_any_shape)
 {
     static const int sizes[] = {1, 2, 3, 7, 12, 24, 95, 96, 128, 4096};
     const int n = sizeof sizes / sizeof *sizes;
@@ -170,7 +170,7 @@ static void test_terminal__heatmap_fits_any_shape(void **state)
     }
 }
 
-static void test_terminal__two_layers_share_a_row_of_half_blocks(void **state)
+ES_TEST(test_terminal__two_layers_share_a_row_of_half_blocks)
 {
     const float x[6] = {0, 1, NAN, NAN, es_missing(), 1}; /* L 3, H 2 */
     const es_heat_scale scale = {0, 1, ES_COLORMAP_VIRIDIS, true};
@@ -195,7 +195,7 @@ static void test_terminal__two_layers_share_a_row_of_half_blocks(void **state)
     es_screen_free(screen);
 }
 
-static void test_terminal__a_shared_place_shows_the_worst(void **state)
+ES_TEST(test_terminal__a_shared_place_shows_the_worst)
 {
     const es_heat_scale ends = {0, 4, ES_COLORMAP_VIRIDIS, true};
     const es_heat_scale top = {0, 4, ES_COLORMAP_VIRIDIS, false};
@@ -231,7 +231,7 @@ static void spark_of(es_spark_column *columns, const int64_t *steps,
 
 /* Wherever one sample falls, peaks or breaks, and however noisy the others
    are: its column says so. */
-static void test_terminal__one_sample_is_always_seen(void **state)
+ES_TEST(test_terminal__one_sample_is_always_seen)
 {
     static int64_t steps[SAMPLES];
     static float values[SAMPLES];
@@ -266,7 +266,7 @@ static void test_terminal__one_sample_is_always_seen(void **state)
     }
 }
 
-static void test_terminal__a_fall_and_a_peak_in_one_column(void **state)
+ES_TEST(test_terminal__a_fall_and_a_peak_in_one_column)
 {
     int64_t steps[120];
     float values[120];
@@ -284,7 +284,7 @@ static void test_terminal__a_fall_and_a_peak_in_one_column(void **state)
     assert_true(es_spark_value(columns, COLUMNS, 20, 0.5, ES_SPARK_PEAKS) == 4);
 }
 
-static void test_terminal__zero_missing_and_nan_differ_in_a_line(void **state)
+ES_TEST(test_terminal__zero_missing_and_nan_differ_in_a_line)
 {
     const int64_t steps[] = {10, 20, 30, 40, 50, 60, 69};
     const float values[] = {0, 1, es_missing(), NAN, 0, INFINITY, 1};
@@ -368,7 +368,7 @@ static void assert_golden(watching *from, es_depth depth, int width,
     free(text);
 }
 
-static void test_terminal__published_heatmaps_are_golden(void **state)
+ES_TEST(test_terminal__published_heatmaps_are_golden)
 {
     static const char *const files[] = {"SM+LN+G.db", "SM+LN+R.db", "SM+G.db",
                                         "SM+R.db", "SM.db"};
@@ -394,7 +394,7 @@ static void watch_troubled(watching *list, void **state)
     watch(list, es_folder_file(state, "two.db"));
 }
 
-static void test_terminal__troubled_runs_are_golden(void **state)
+ES_TEST(test_terminal__troubled_runs_are_golden)
 {
     watching list = {.n = 0};
     watch_troubled(&list, state);
@@ -422,7 +422,7 @@ static void write_deep(const char *path)
     es_record_close(&to);
 }
 
-static void test_terminal__a_deep_and_wide_run_shares_places(void **state)
+ES_TEST(test_terminal__a_deep_and_wide_run_shares_places)
 {
     watching list = {.n = 0};
     write_deep(es_folder_file(state, "deep.db"));
@@ -433,7 +433,7 @@ static void test_terminal__a_deep_and_wide_run_shares_places(void **state)
 
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
    or a control character of a name anywhere. */
-static void test_terminal__any_size_is_drawn_within_bounds(void **state)
+ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
 {
     watching list = {.n = 0};
     watch_troubled(&list, state);
@@ -508,8 +508,7 @@ static void assert_lines(const es_watched *run, size_t n, size_t from,
     assert_int_equal(run->judged->step, n - 1);
 }
 
-static void
-test_terminal__what_a_resumed_run_replaced_is_read_again(void **state)
+ES_TEST(test_terminal__what_a_resumed_run_replaced_is_read_again)
 {
     es_watched run = {.path = es_folder_file(state, "resumed.db")};
     write_on(run.path, 0, 5, 0.5F);
@@ -527,7 +526,7 @@ test_terminal__what_a_resumed_run_replaced_is_read_again(void **state)
     es_watched_forget(&run);
 }
 
-static void test_terminal__keys_move_among_the_samples(void **state)
+ES_TEST(test_terminal__keys_move_among_the_samples)
 {
     es_watched run = {.path = es_folder_file(state, "moved.db")};
     es_reader *reader = NULL;
@@ -553,24 +552,5 @@ static void test_terminal__keys_move_among_the_samples(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_terminal__depth_follows_the_variables),
-        cmocka_unit_test(test_terminal__cube_colour_is_the_nearest),
-        cmocka_unit_test(test_terminal__text_takes_its_columns),
-        cmocka_unit_test(test_terminal__colours_only_where_they_change),
-        cmocka_unit_test(test_terminal__heatmap_fits_any_shape),
-        cmocka_unit_test(test_terminal__two_layers_share_a_row_of_half_blocks),
-        cmocka_unit_test(test_terminal__a_shared_place_shows_the_worst),
-        cmocka_unit_test(test_terminal__one_sample_is_always_seen),
-        cmocka_unit_test(test_terminal__a_fall_and_a_peak_in_one_column),
-        cmocka_unit_test(test_terminal__zero_missing_and_nan_differ_in_a_line),
-        cmocka_unit_test(test_terminal__published_heatmaps_are_golden),
-        cmocka_unit_test(test_terminal__troubled_runs_are_golden),
-        cmocka_unit_test(test_terminal__a_deep_and_wide_run_shares_places),
-        cmocka_unit_test(test_terminal__any_size_is_drawn_within_bounds),
-        cmocka_unit_test(
-            test_terminal__what_a_resumed_run_replaced_is_read_again),
-        cmocka_unit_test(test_terminal__keys_move_among_the_samples),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
+    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
 }
