@@ -2,24 +2,7 @@
 #ifndef ES_SHOW_H
 #define ES_SHOW_H
 
-#include "cli/runs/summary.h"
-#include "render/colormap.h"
-
-#include <stdbool.h>
-
-typedef struct es_show_options {
-    char *const *inputs; /* (n_inputs) */
-    size_t n_inputs;
-    es_summary_options summary;
-    es_colormap colormap;
-    bool follow; /* redraw as the files grow, until the runs have ended */
-} es_show_options;
-
-/** What came of it. */
-typedef struct es_show_result {
-    size_t n_shown, n_failed; /* runs, or files without one; reported */
-    bool alarms;              /* of the runs shown, as es_summary_alarms */
-} es_show_result;
+#include "cli/terminal/watch_list.h"
 
 /** ES_EUSAGE if standard output is no terminal; or, to follow, one whose
  *  cursor cannot be moved. Else ES_OK. */

@@ -3,7 +3,6 @@
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/terminal/panel.h"
 
 #include <math.h>
 #include <string.h>

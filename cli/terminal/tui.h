@@ -6,30 +6,7 @@
 #ifndef ES_TUI_H
 #define ES_TUI_H
 
-#include "cli/runs/summary.h"
-#include "cli/runs/trace.h"
-#include "cli/terminal/screen.h"
-
-/** A line over the steps that belongs to the whole run. */
-typedef struct es_tui_line {
-    const char *name;      /* "loss" */
-    const es_trace *trace; /* one line; NULL: the run has no such series */
-    float value;           /* the newest at or before the step shown */
-} es_tui_line;
-
-#define ES_TUI_N_LINES 2
-
-/** One run. Everything is borrowed. */
-typedef struct es_tui_run {
-    const es_run_summary *shown;  /* values at the step shown, whose m is final;
-                                     NULL: there is nothing to show yet */
-    const es_run_summary *judged; /* whose flags are shown */
-    const es_trace *layers; /* (n_rows) lines: means of the layers, NaN where a
-                               head is not finite; NULL: none were read */
-    es_tui_line lines[ES_TUI_N_LINES];
-    const char *name;    /* of a run without a summary; may be NULL */
-    const char *problem; /* why there is nothing, or no more; may be NULL */
-} es_tui_run;
+#include "cli/terminal/panel.h"
 
 /** What a live view says at the bottom; NULL members are left out. */
 typedef struct es_tui_state {

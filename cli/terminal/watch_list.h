@@ -2,8 +2,21 @@
 #ifndef ES_WATCH_LIST_H
 #define ES_WATCH_LIST_H
 
-#include "cli/terminal/show.h"
 #include "cli/terminal/watched.h"
+
+typedef struct es_show_options {
+    char *const *inputs; /* (n_inputs) */
+    size_t n_inputs;
+    es_summary_options summary;
+    es_colormap colormap;
+    bool follow; /* redraw as the files grow, until the runs have ended */
+} es_show_options;
+
+/** What came of it. */
+typedef struct es_show_result {
+    size_t n_shown, n_failed; /* runs, or files without one; reported */
+    bool alarms;              /* of the runs shown, as es_summary_alarms */
+} es_show_result;
 
 typedef struct es_watch_list {
     es_watched *list; /* (n) */
