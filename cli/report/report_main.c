@@ -67,8 +67,8 @@ const es_command es_report_command = {
     .synopsis = "RUN.db... -o FILE.html [OPTION...]",
     .summary = "write runs as one page to look at in a browser",
     .details =
-        "The page holds everything that it shows and asks the network for\n"
-        "nothing: table, flags, heatmaps with a slider over the steps, "
+        "The page holds everything that it shows and requests nothing from\n"
+        "the network: table, flags, heatmaps with a slider over the steps, "
         "curves,\n"
         "loss, what the configurations differ in, and the values as CSV.\n"
         "\n"

@@ -1,4 +1,4 @@
-/** Showing runs: what the command line asked for, and how it is done. */
+/** Showing runs: what the command line says is to be shown, and how. */
 #ifndef ES_SCAN_H
 #define ES_SCAN_H
 
@@ -21,7 +21,7 @@ typedef struct es_scan_options {
     char **inputs; /* (n_inputs) files; with --recursive those found. With
                       capacity for one more where there is a baseline */
     size_t n_inputs;
-    size_t n_unreadable; /* folders: each has been told of */
+    size_t n_unreadable; /* folders: each was reported */
     es_paths found;      /* what --recursive found; inputs point into it */
     es_where where;
     es_order order;

@@ -1,3 +1,5 @@
+/* The options of a scan taken together: what excludes what, which output goes
+   where, which files are meant. */
 #include "cli/scan/scan_internal.h"
 
 #include "analyzer/base/text.h"
@@ -49,7 +51,7 @@ static void place_baseline(es_scan_options *to)
         i++;
     to->baseline_input = i;
     to->baseline_added = i == to->n_inputs;
-    if (to->baseline_added) /* its own argument left room for it */
+    if (to->baseline_added) /* in the place of its own argument */
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
 }
 
