@@ -174,6 +174,33 @@ static size_t n_rows(const es_model_config *config)
            (size_t)config->n_head * (size_t)config->ctx;
 }
 
+/* out/row_NAME.npy of each statistic: the entropies, and what others there
+ * are. */
+static es_status compare_rows(run *r)
+{
+    const size_t n = n_rows(&r->it.config);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "row_%s", es_row_statistic_names[i]);
+        if (i != ES_ROW_ENTROPY && !es_verify_array_exists(&r->it, "out", name))
+            continue;
+        const float *rows = es_model_rows(r->model, (es_row_statistic)i);
+        if (!rows)
+            return es_fail(ES_EFORMAT,
+                           "%s/out/%s.npy: rows of %s have no such "
+                           "statistic, or there is no memory for it",
+                           r->it.dir, name,
+                           r->it.config.arch.attention == ES_SOFTMAX
+                               ? "softmax"
+                               : "PowerSoftmax");
+        widen(r, rows, n);
+        es_status status = compare(r, "out", name, n);
+        if (status)
+            return status;
+    }
+    return ES_OK;
+}
+
 static es_status compare_outputs(run *r)
 {
     const es_model_config *config = &r->it.config;
@@ -183,9 +210,7 @@ static es_status compare_outputs(run *r)
         (status = compare_floats(r, "out", "logits", es_model_logits(r->model),
                                  n_logits(config))) != ES_OK)
         return status;
-    return compare_floats(r, "out", "row_entropy",
-                          es_model_rows(r->model, ES_ROW_ENTROPY),
-                          n_rows(config));
+    return compare_rows(r);
 }
 
 /* Gradients; or, of arrays that are not trained, the vectors of SNorm after the

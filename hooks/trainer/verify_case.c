@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* The members that are settings of the trainer are read as these are. */
 static es_status read_config(es_model_config *out, const json_t *object,
@@ -48,6 +49,14 @@ es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
     char path[PATH_MAX];
     es_status status = path_of(path, it->dir, folder, name, ".npy");
     return status ? status : es_npy_read(out, path);
+}
+
+bool es_verify_array_exists(const es_verify_case *it, const char *folder,
+                            const char *name)
+{
+    char path[PATH_MAX];
+    return path_of(path, it->dir, folder, name, ".npy") == ES_OK &&
+           access(path, F_OK) == 0;
 }
 
 static es_status read_token_array(es_npy *out, const es_verify_case *it,

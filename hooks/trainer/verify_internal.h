@@ -5,6 +5,8 @@
 #include "hooks/trainer/files/npy.h"
 #include "hooks/trainer/model/config.h"
 
+#include <stdbool.h>
+
 typedef struct es_verify_case {
     const char *dir; /* borrowed */
     es_model_config config;
@@ -23,5 +25,9 @@ void es_verify_case_free(es_verify_case *it);
 es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
                                const char *folder,
                                const char *name) ES_MUST_USE;
+
+/** Is there such a file? */
+bool es_verify_array_exists(const es_verify_case *it, const char *folder,
+                            const char *name);
 
 #endif

@@ -152,9 +152,15 @@ static void write_outputs(const char *dir, const es_ref_result *result,
     write_number(dir, "ereg", result->ereg);
     write_floats(dir, "out", "logits", result->logits,
                  (int[]){config->batch, config->ctx, config->vocab, 0});
-    write_floats(dir, "out", "row_entropy", result->rows[ES_ROW_ENTROPY],
-                 (int[]){config->n_layer, config->batch, config->n_head,
-                         config->ctx, 0});
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "row_%s", es_row_statistic_names[i]);
+        if (i != ES_ROW_LSE && es_row_statistic_exists((es_row_statistic)i,
+                                                       config->arch.attention))
+            write_floats(dir, "out", name, result->rows[i],
+                         (int[]){config->n_layer, config->batch, config->n_head,
+                                 config->ctx, 0});
+    }
     write_heads(dir, result, config);
 }
 
