@@ -270,7 +270,7 @@ $(CUDA_OBJ)/%.cu.o: %.cu Makefile $(CUDA_OBJ)/cards
 	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MD -MP -c -o $@ $< \
 	    2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; rm -f $@; exit 1; }
 
-REGISTERS = hooks/trainer/cuda/registers.txt
+REGISTERS = $(BUILD)/registers.txt
 cuda-objects: $(call device_objects,$(if $(NVCC),$(CUDA_SRC) $(PROBE_SRC)))
 
 cuda-spills: $(call device_objects,$(CUDA_SRC))

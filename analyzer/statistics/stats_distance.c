@@ -1,3 +1,4 @@
+/* How far two samples are apart: Kolmogorov-Smirnov and Wasserstein. */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"

@@ -1,3 +1,5 @@
+/* Attention of any back-end against plain loops in double, and what broken
+ * inputs may reach. */
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"

@@ -1,3 +1,4 @@
+/* Heads to attend, and a run of them on the CPU. */
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"

@@ -1,3 +1,4 @@
+/* A run of attention on the CUDA back-end: guarded memory, poisoned outputs. */
 #include "tests/support/cuda_attention.h"
 
 #include "hooks/trainer/cpu/half.h"

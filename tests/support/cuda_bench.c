@@ -1,3 +1,5 @@
+/* One operation of the CUDA back-end on guarded arrays, on each place there
+ * is. */
 #include "tests/support/cuda_bench.h"
 
 #include "hooks/trainer/cpu/half.h"

@@ -1,3 +1,4 @@
+/* Products of the CUDA back-end, and what they should be. */
 #include "tests/support/cuda_linear.h"
 
 #include "tests/support/cmocka_all.h"

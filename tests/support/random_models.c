@@ -1,3 +1,4 @@
+/* Configurations and parameters of chance, for properties that hold of all. */
 #include "tests/support/random_models.h"
 
 #include "analyzer/base/text.h"

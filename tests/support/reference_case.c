@@ -1,3 +1,4 @@
+/* Reads reference cases, the folders that `entropy-train verify` takes. */
 #include "tests/support/reference_case.h"
 
 #include "hooks/trainer/files/npy.h"

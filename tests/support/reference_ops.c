@@ -1,3 +1,4 @@
+/* The trainer's operations as plain loops in double. */
 #include "tests/support/reference_ops.h"
 
 #include "tests/support/cmocka_all.h"

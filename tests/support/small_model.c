@@ -1,3 +1,4 @@
+/* A model of a few heads on the CPU, with tokens to train on. */
 #include "tests/support/small_model.h"
 
 #include "tests/support/cmocka_all.h"

@@ -1,3 +1,4 @@
+/* Whole trainings in a folder of their own, and what they recorded. */
 #include "tests/support/training.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The CPU's kernels that this processor can run. */
 #include "tests/support/variants.h"
 
 const es_cpu_kernels *const *es_variants(void)

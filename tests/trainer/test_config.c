@@ -1,3 +1,4 @@
+/* Configurations that are refused, and why. */
 #include "tests/support/cmocka_all.h"
 
 #include "hooks/trainer/model/config.h"

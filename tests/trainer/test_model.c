@@ -1,3 +1,4 @@
+/* A model's parameters, passes and steps; trouble stays where it is. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/small_model.h"
 

@@ -1,3 +1,4 @@
+/* The threads of the CPU back-end. */
 #include "hooks/trainer/cpu/team.h"
 #include "tests/support/cmocka_all.h"
 

@@ -1,3 +1,5 @@
+/* Attention as operations: heads shared out among threads, the gradient of the
+ * temperatures, and rows that are not finite, again by their definition. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include "hooks/trainer/cpu/half.h"

@@ -108,18 +108,18 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
-    es_status status = grow(&backend->scratch, total);
-    if (status == ES_OK)
-        status = grow(&backend->row_sums,
-                      (size_t)largest->n_rows * (size_t)largest->n_head);
-    if (status == ES_OK)
-        status = grow(&backend->turns,
-                      (size_t)largest->n_ctx *
-                          (size_t)es_cpu_n_rotated(largest->head_width));
+    es_status status;
+    if ((status = grow(&backend->scratch, total)) < 0 ||
+        (status = grow(&backend->row_sums, (size_t)largest->n_rows *
+                                               (size_t)largest->n_head)) < 0 ||
+        (status = grow(&backend->turns,
+                       (size_t)largest->n_ctx *
+                           (size_t)es_cpu_n_rotated(largest->head_width))) < 0)
+        return status;
     backend->n_turns = largest->n_ctx;
     backend->n_rotated = 0;
     backend->scratch_size = size;
-    return status;
+    return ES_OK;
 }
 
 static es_status reserve(es_backend *backend, es_mem **out, size_t bytes)

@@ -1,3 +1,5 @@
+/* The inner loops for every processor, and what the others are compared with.
+ */
 #define LANES 4
 #define KERNELS es_cpu_kernels_plain
 #define KERNELS_NAME "plain"

@@ -1,3 +1,5 @@
+/* Matrix products by OpenBLAS, one thread's rows at a time, with biases,
+ * residuals and activations around them. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Operations that take rows one by one: embedding, LayerNorm, cross-entropy. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <assert.h>

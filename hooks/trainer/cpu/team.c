@@ -1,3 +1,5 @@
+/* Threads that wait for a piece of work, do each their share of it, and meet
+ * again at its end. */
 #include "hooks/trainer/cpu/team.h"
 
 #include "analyzer/base/checked.h"

@@ -1,3 +1,5 @@
+/* Statistics of a step, and AdamW. Sums are taken over pieces of one length, so
+ * that they do not depend on the number of threads. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Defaults of a model and its training, and what cannot be together. */
 #include "hooks/trainer/model/config.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Adds up the reports of a step or an evaluation, and makes samples of them. */
 #include "hooks/trainer/model/measure.h"
 
 #include "analyzer/base/checked.h"
@@ -24,26 +25,28 @@ struct es_measure {
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
 {
+    es_measure *measure;
     *out = NULL;
-    es_measure *measure = calloc(1, sizeof *measure);
-    if (!measure)
-        return es_fail(ES_ENOMEM, "out of memory for the measurements");
+    es_status status = es_alloc(&measure, 1, sizeof *measure, "measurements");
+    if (status < 0)
+        return status;
     size_t layers = (size_t)config->n_layer;
     size_t heads = layers * (size_t)config->n_head;
     measure->n_layers = layers;
     measure->n_heads = heads;
     measure->n_activations =
         (double)config->batch * config->ctx * config->d_model;
-    measure->heads = calloc(heads, sizeof *measure->heads);
-    measure->layers = calloc(layers, sizeof *measure->layers);
-    measure->out = calloc(heads, sizeof *measure->out);
     measure->config = *config;
-    measure->parameters =
-        es_resize(NULL, ES_N_PARAMETER_SERIES * heads, sizeof(float));
-    if (!measure->heads || !measure->layers || !measure->out ||
-        !measure->parameters) {
+    if ((status = es_alloc(&measure->heads, heads, sizeof *measure->heads,
+                           "heads")) < 0 ||
+        (status = es_alloc(&measure->layers, layers, sizeof *measure->layers,
+                           "layers")) < 0 ||
+        (status = es_alloc(&measure->out, heads, sizeof *measure->out,
+                           "heads")) < 0 ||
+        (status = es_alloc(&measure->parameters, ES_N_PARAMETER_SERIES * heads,
+                           sizeof *measure->parameters, "parameters")) < 0) {
         es_measure_free(measure);
-        return es_fail(ES_ENOMEM, "out of memory for %zu heads", heads);
+        return status;
     }
     es_measure_reset(measure);
     *out = measure;

@@ -1,3 +1,5 @@
+/* Building and freeing a model; its parameters, logits and rows for the host.
+ */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -35,12 +37,12 @@ static es_status reserve_parameters(es_model *model)
     es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
                             &model->moment2};
     size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
-    es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < n; i++)
-        status = model->ops->reserve(model->backend, all[i],
-                                     model->params.group[ES_N_GROUPS] *
-                                         sizeof(float));
-    return status;
+    const size_t bytes = model->params.group[ES_N_GROUPS] * sizeof(float);
+    es_status status;
+    for (size_t i = 0; i < n; i++)
+        if ((status = model->ops->reserve(model->backend, all[i], bytes)) < 0)
+            return status;
+    return ES_OK;
 }
 
 /* The numbers do not depend on how many threads draw them. A device leaves all
@@ -56,10 +58,11 @@ static es_status draw_parameters(es_model *model)
     const int n_threads = drawing_threads(model);
     for (size_t i = 0; i < model->params.n; i++) {
         const es_param *param = &model->params.table[i];
-        float *values = malloc(param->n * sizeof *values);
-        if (!values)
-            return es_fail(ES_ENOMEM, "out of memory for the start of %s",
-                           param->name);
+        float *values = NULL;
+        es_status status =
+            es_grow(&values, param->n, sizeof *values, param->name);
+        if (status < 0)
+            return status;
         es_param_draw(values, param, &model->config, n_threads);
         model->ops->store(
             model->backend,
@@ -73,37 +76,30 @@ static es_status draw_parameters(es_model *model)
 static es_status build(es_model *model, int n_threads)
 {
     es_status status = model->ops->open(&model->backend, n_threads);
-    if (status == ES_OK && model->config.emulate == ES_EMULATE_FP16)
+    if (status < 0)
+        return status;
+    if (model->config.emulate == ES_EMULATE_FP16)
         model->ops->emulate_fp16(model->backend);
-    if (status == ES_OK)
-        status = es_params_list(&model->params, &model->config);
-    if (status == ES_OK)
-        status = reserve_parameters(model);
-    if (status == ES_OK)
-        status = draw_parameters(model);
-    if (status == ES_OK)
-        status = es_model_plan(model);
-    if (status == ES_OK)
-        status = es_model_plan_report(model);
-    if (status == ES_OK)
-        status = es_model_keep_weights(model);
-    if (status == ES_OK)
-        status = es_model_start_norms(model);
-    return status;
+    if ((status = es_params_list(&model->params, &model->config)) < 0 ||
+        (status = reserve_parameters(model)) < 0 ||
+        (status = draw_parameters(model)) < 0 ||
+        (status = es_model_plan(model)) < 0 ||
+        (status = es_model_plan_report(model)) < 0 ||
+        (status = es_model_keep_weights(model)) < 0)
+        return status;
+    return es_model_start_norms(model);
 }
 
 es_status es_model_new(es_model **out, const es_model_config *config,
                        const es_ops *ops, int n_threads)
 {
     *out = NULL;
-    es_status status = es_model_config_check(config);
-    if (status == ES_OK)
-        status = check_built(config, ops);
-    if (status != ES_OK)
+    es_model *model;
+    es_status status;
+    if ((status = es_model_config_check(config)) < 0 ||
+        (status = check_built(config, ops)) < 0 ||
+        (status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
         return status;
-    es_model *model = calloc(1, sizeof *model);
-    if (!model)
-        return es_fail(ES_ENOMEM, "out of memory for the model");
     model->config = *config;
     model->ops = ops;
     model->loss_scale = ops->scales_loss ? (float)ES_LOSS_SCALE_START : 1;

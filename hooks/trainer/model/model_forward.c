@@ -1,3 +1,4 @@
+/* A forward pass: the operations of the back-end in their order. */
 #include "hooks/trainer/model/model_internal.h"
 
 es_mem *es_model_value(const es_model *model, int layer, es_role role)

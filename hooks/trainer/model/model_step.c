@@ -106,26 +106,24 @@ es_status es_model_update(es_model *model, const es_train_config *train,
 
 /* --- micro-batches -------------------------------------------------------- */
 
-/* Room on the host for n of them. */
-static es_status make_host_room(es_model *model, int n)
+/* Memory of the host for n of them. */
+static es_status reserve_host_inputs(es_model *model, int n)
 {
     const size_t each = 2 * (size_t)es_model_n_rows(model);
     if (n <= model->n_host_inputs)
         return ES_OK;
-    int32_t *room = es_resize(model->host_inputs, (size_t)n * each,
-                              sizeof *model->host_inputs);
-    if (!room)
-        return es_fail(ES_ENOMEM, "out of memory for %d micro-batches", n);
-    model->host_inputs = room;
-    model->n_host_inputs = n;
-    return ES_OK;
+    es_status status = es_grow(&model->host_inputs, (size_t)n * each,
+                               sizeof *model->host_inputs, "micro-batches");
+    if (status == ES_OK)
+        model->n_host_inputs = n;
+    return status;
 }
 
 /* In the back-end's memory only once: captured operations read there. */
-static es_status make_room(es_model *model, int n)
+static es_status reserve_inputs(es_model *model, int n)
 {
     const size_t bytes = 2 * (size_t)es_model_n_rows(model) * sizeof(int32_t);
-    es_status status = make_host_room(model, n);
+    es_status status = reserve_host_inputs(model, n);
     if (status != ES_OK || model->n_unrolled == n)
         return status;
     status = model->ops->reserve(model->backend, &model->step_inputs,
@@ -145,23 +143,23 @@ static int32_t *host_input(const es_model *model, int i)
 static es_status draw_all(es_model *model, const es_step_plan *plan)
 {
     const size_t n = (size_t)es_model_n_rows(model);
-    es_status status = make_room(model, plan->n_batches);
-    for (int i = 0; status == ES_OK && i < plan->n_batches; i++) {
+    es_status status = reserve_inputs(model, plan->n_batches);
+    if (status < 0)
+        return status;
+    for (int i = 0; i < plan->n_batches; i++) {
         int32_t *tokens = host_input(model, i);
-        status = plan->draw(plan->user, tokens, tokens + n, i);
-        if (status == ES_OK)
-            status = es_model_check_tokens(model, tokens, tokens + n);
+        if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
+            (status = es_model_check_tokens(model, tokens, tokens + n)) < 0)
+            return status;
     }
-    if (status == ES_OK)
-        model->ops->store(model->backend, model->step_inputs,
-                          model->host_inputs,
-                          (size_t)plan->n_batches * 2 * n * sizeof(int32_t));
-    return status;
+    model->ops->store(model->backend, model->step_inputs, model->host_inputs,
+                      (size_t)plan->n_batches * 2 * n * sizeof(int32_t));
+    return ES_OK;
 }
 
 /* --- a step as one sequence ----------------------------------------------- */
 
-/* What operations are told as a number has to be what it was when they were
+/* What operations are given as a number has to be what it was when they were
  * captured: the optimiser's settings, and the scale, which says how many
  * micro-batches there are. SNorm's iteration is not due after passes that no
  * update followed. */
@@ -226,22 +224,20 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
 {
     const size_t n = (size_t)es_model_n_rows(model);
-    es_status status = make_host_room(model, 1);
+    es_status status = reserve_host_inputs(model, 1);
     if (status != ES_OK)
         return status;
     int32_t *tokens = host_input(model, 0);
     es_model_zero_gradients(model);
     es_model_begin(model, plan->measure, train, plan->lr);
-    for (int i = 0; status == ES_OK && i < plan->n_batches; i++) {
-        status = plan->draw(plan->user, tokens, tokens + n, i);
-        if (status == ES_OK)
-            status = es_model_pass(model, tokens, tokens + n, true);
-        if (status == ES_OK)
-            es_model_run_backward(model, 1.0 / plan->n_batches);
+    for (int i = 0; i < plan->n_batches; i++) {
+        if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
+            (status = es_model_pass(model, tokens, tokens + n, true)) < 0)
+            return status;
+        es_model_run_backward(model, 1.0 / plan->n_batches);
     }
-    if (status == ES_OK)
-        run_update(model, train, plan->may_skip);
-    return status;
+    run_update(model, train, plan->may_skip);
+    return ES_OK;
 }
 
 es_status es_model_run_step(es_model *model, es_outcome *out,

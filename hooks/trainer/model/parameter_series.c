@@ -1,3 +1,5 @@
+/* Copies the few parameters that are series into the report, and reads them
+ * there as samples. */
 #include "hooks/trainer/model/parameter_series.h"
 
 #include "analyzer/base/value.h"
@@ -10,7 +12,7 @@ const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES] = {
     [ES_PARAMETER_SLOPE] = "slope",
 };
 
-/* spec/model.md, section 3: t is used as max(t, 1e-4). */
+/* t is used as max(t, 1e-4). */
 static const float least_temperature = 1e-4f;
 
 bool es_parameter_series_exists(const es_model_config *config,

@@ -1,3 +1,4 @@
+/* Every parameter of a configuration: name, shape, place and start. */
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"

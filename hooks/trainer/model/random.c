@@ -1,3 +1,4 @@
+/* Counter-based random numbers: the n-th depends on seed, name and n alone. */
 #include "hooks/trainer/model/random.h"
 
 #include <math.h>
