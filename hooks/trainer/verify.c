@@ -193,9 +193,8 @@ static es_status compare_rows(run *r)
                            r->it.config.arch.attention == ES_SOFTMAX
                                ? "softmax"
                                : "PowerSoftmax");
-        widen(r, rows, n);
-        es_status status = compare(r, "out", name, n);
-        if (status)
+        es_status status = compare_floats(r, "out", name, rows, n);
+        if (status != ES_OK)
             return status;
     }
     return ES_OK;
