@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every command of the README works: its ```sh blocks are run one after the
-# other, in a folder with copies of the recorded runs.
+# Every command of README.md and samples/README.md works: their ```sh blocks are
+# run one after the other, in a folder with copies of the recorded runs.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/optuna.sh
@@ -31,7 +31,7 @@ blocks=$(awk -v dir="$dir" '
     /^```sh$/ { n++; inside = 1; next }
     /^```/    { inside = 0 }
     inside    { print > (dir "/block" n) }
-    END       { print n + 0 }' README.md)
+    END       { print n + 0 }' README.md samples/README.md)
 [ "$blocks" -ge 4 ] || fail "README.md has $blocks blocks of commands"
 for ((i = 1; i <= blocks; i++)); do
     first=$(grep -m1 -vE '^(#|$)' "$dir/block$i")
@@ -49,10 +49,9 @@ for ((i = 1; i <= blocks; i++)); do
         set -euo pipefail && . ./block$i"
 done
 
-# A link in the README leads somewhere.
-grep -oE '\]\([^)#]+\)' README.md | tr -d '()]' | grep -v '^http' | sort -u |
-    while read -r path; do echo "$path"; done >"$dir/links"
-while read -r path; do
-    check "link $path" test -e "$path"
-done <"$dir/links"
+# A link leads somewhere.
+while IFS=: read -r page path; do
+    check "link $path" test -e "$(dirname "$page")/$path"
+done < <(grep -oE '\]\([^)#]+\)' -- *.md samples/*.md tests/*.md tests/*/*.md | tr -d '()]' |
+    grep -v ':http' | sort -u)
 finish
