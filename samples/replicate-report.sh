@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The report of a replication: asks entropy-scan for what became of each run,
+# The report of a replication: queries entropy-scan for what became of each run,
 # has SQLite decide the papers' claims by rules, draws the six baselines.
 # samples/replicate.sh calls it, with the same environment.
 #
@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 scan=${BUILD:-build}/entropy-scan
 runs=${REPLICATE_DIR:-${BUILD:-build}/replicate}
 results=${REPLICATE_RESULTS:-samples/results}
-asked=$runs/report
-mkdir -p "$asked" "$results"
+answers=$runs/report
+mkdir -p "$answers" "$results"
 
 json() { # FILE OPTION...: what entropy-scan says of the runs that ended
     local file=$1
@@ -21,7 +21,7 @@ json() { # FILE OPTION...: what entropy-scan says of the runs that ended
     mv "$file.new" "$file"
 }
 
-sql() { (cd "$asked" && sqlite3 -batch -bail report.db "$@"); }
+sql() { (cd "$answers" && sqlite3 -batch -bail report.db "$@"); }
 
 ended=()
 for done in "$runs"/*.done; do
@@ -30,9 +30,9 @@ done
 [ ${#ended[@]} -gt 0 ] || { echo "$runs: no run has ended" >&2 && exit 3; }
 
 # Flags are judged over the training; the heads are those of the held-out data.
-json "$asked/train.json" "${ended[@]}"
-json "$asked/eval.json" "${ended[@]}" --phase eval
-rm -f "$asked"/before-*.json "$asked/report.db"
+json "$answers/train.json" "${ended[@]}"
+json "$answers/eval.json" "${ended[@]}" --phase eval
+rm -f "$answers"/before-*.json "$answers/report.db"
 
 # Where NaN has hidden the heads: at the last record before it.
 sql "SELECT printf('%s %d', path, (onset - 1) / every * every) FROM (
@@ -42,29 +42,29 @@ sql "SELECT printf('%s %d', path, (onset - 1) / every * every) FROM (
              WHERE f.value->>'kind' = 'nan') AS onset
         FROM json_each(readfile('train.json'), '\$.runs') r)
     WHERE onset > 0" | while read -r path step; do
-    json "$asked/before-$(basename "$path" .db).json" "$path" --step "$step"
+    json "$answers/before-$(basename "$path" .db).json" "$path" --step "$step"
 done
 {
     printf '['
     first=1
-    for file in "$asked"/before-*.json; do
+    for file in "$answers"/before-*.json; do
         [ -f "$file" ] || continue
         [ $first ] || printf ,
         first=
         cat "$file"
     done
     printf ']'
-} >"$asked/before.json"
+} >"$answers/before.json"
 
 mapfile -t learnt < <(sql "SELECT value->>'path'
     FROM json_each(readfile('train.json'), '\$.runs')
     WHERE value->>'arch' LIKE 'SM+LR(layer%' OR value->>'arch' LIKE 'SM+LR(global%'")
-echo '{"runs":[]}' >"$asked/slopes.json"
+echo '{"runs":[]}' >"$answers/slopes.json"
 [ ${#learnt[@]} = 0 ] ||
-    json "$asked/slopes.json" "${learnt[@]}" --series slope --max run
+    json "$answers/slopes.json" "${learnt[@]}" --series slope --max run
 
 grep '^gpt2-l12-t128 ' samples/configs/table.txt | grep -v gamma= |
-    sed 's/ *| */|/g' | cut -d'|' -f2,3 >"$asked/published.txt"
+    sed 's/ *| */|/g' | cut -d'|' -f2,3 >"$answers/published.txt"
 sql 'CREATE TABLE published(arch TEXT, figure TEXT)'
 sql -separator '|' '.import published.txt published'
 sql ".read $PWD/samples/replicate.sql"
@@ -79,7 +79,7 @@ panel() { # ARCH: $drawn: its first run at its own rate, up to before NaN
         WHERE arch = '$1' ORDER BY run GLOB '*-lr*', seed LIMIT 1")
     drawn=$runs/$name.db
     [ -n "$step" ] || return 0
-    drawn=$asked/$1.db
+    drawn=$answers/$1.db
     "$scan" export "$runs/$name.db" --series entropy --phase train -o - |
         awk -F, -v step="$step" '!/^#/ && ($1 == "step" || $1 + 0 <= step)' |
         "$scan" import - -q --from long --ctx "$(sql "SELECT value->>'ctx'
@@ -89,7 +89,7 @@ panel() { # ARCH: $drawn: its first run at its own rate, up to before NaN
 
 panels=()
 for arch in SM+LN+G SM+LN+R SM+LN SM+G SM+R SM; do
-    rm -f "$asked/$arch.db"
+    rm -f "$answers/$arch.db"
     [ "$(sql "SELECT count(*) FROM summary WHERE arch = '$arch'")" = 0 ] && continue
     panel "$arch"
     panels+=("$drawn")

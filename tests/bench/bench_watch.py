@@ -66,7 +66,7 @@ def watched(scan, train_once):
     return (*cost, usage.ru_utime + usage.ru_stime)
 
 
-def tell(name, ratios):
+def report(name, ratios):
     low, middle, high = statistics.quantiles(ratios, n=4)
     sure = 1.57 * (high - low) / len(ratios) ** 0.5
     print(f"{name:<22} {middle:.4f} +- {sure:.4f}   reach: 1.005")
@@ -98,8 +98,8 @@ def main():
             wall.append(costs[0][1] / costs[1][1])
             own.append(costs[0][2] / costs[0][1])
         print(f"{pairs} pairs of {steps} steps, recorded every step")
-        tell("processor time, ratio", cpu)
-        tell("wall time, ratio", wall)
+        report("processor time, ratio", cpu)
+        report("wall time, ratio", wall)
         print(f"{'the watcher itself':<22} {statistics.median(own):.4f}   "
               "of a core")
         os.chdir("/")

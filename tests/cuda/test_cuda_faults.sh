@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trainings by the CUDA back-end whose device fails: wherever it does, one line
 # says so, the exit code is 3, and what was recorded until then is in a run file
-# that says "failed". On the emulation, which fails when it is asked to.
+# that says "failed". On the emulation, which fails on request.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -70,7 +70,7 @@ ended_well() {
 # NAME WISH STRIDE PRECISION: the WISHth thing fails, for each of them until
 # there are no more, the later, the more is recorded before.
 fails_well() {
-    local name=$1 wish=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
+    local name=$1 fault=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
     run '' "$precision"
     if [ $code != 0 ]; then
         fail "$name" "without a failure: exit $code: $(cat "$dir/run/err")"
@@ -78,10 +78,10 @@ fails_well() {
     fi
     frames "$dir/run/run.db" >"$dir/want"
     for ((k = 1; ; k += stride)); do
-        run "$wish=$k" "$precision"
+        run "$fault=$k" "$precision"
         [ $code != 0 ] || break
         ended_well >"$dir/why" || { # not in a subshell: it counts
-            fail "$name" "$wish=$k: $(cat "$dir/why" "$dir/run/err")"
+            fail "$name" "$fault=$k: $(cat "$dir/why" "$dir/run/err")"
             return
         }
         n_failed=$((n_failed + 1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What gemm.cu asks of cuBLASLt (tests/gpu/products.cc): it is legal, and the
+# What gemm.cu calls of cuBLASLt (tests/gpu/products.cc): it is legal, and the
 # products are those of gemm.h; faults planted into a copy of gemm.cu are seen.
 set -uo pipefail
 . tests/support/tap.sh

@@ -167,7 +167,7 @@ fails cudaStreamEndCapture 2 1 2
 fails cudaGraphInstantiate 2 1 2
 fails cudaGraphLaunch 719 1 5
 
-# A device that fails is what verify tells, not the numbers that are not there.
+# A device that fails is what verify reports, not the numbers that are not there.
 cases=("${ES_SHARED:-../shared}"/reference/train/g1[0-2]*/)
 verify_tells() {
     FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
@@ -176,7 +176,7 @@ verify_tells() {
         ! grep -q 'grads/\|no driver' "$dir/out" || { cat "$dir/out"; return 1; }
 }
 if [ -d "${cases[0]}" ]; then
-    check 'verify: a device that fails on the way back' \
+    check 'verify: a device that fails in the backward pass' \
         verify_tells cudaStreamSynchronize=9:700
     check 'verify: a device that fails when something is launched' \
         verify_tells cudaLaunchKernel=7:700
@@ -187,7 +187,7 @@ fi
 # --- launches ----------------------------------------------------------------
 
 # GPT-2 small but for its depth: the grids, blocks and shared memory of all
-# kernels, which the runtime judges, and their registers, as nvcc told them.
+# kernels, which the runtime judges, and their registers, as nvcc reported them.
 launches() {
     FAKE_CUDA_LOG=$dir/log ENTROPY_TRAIN_CUDA=$fake "$train" bench \
         --backend cuda --precision "$1" --pairs 5 --n-layer 2 --n-head 12 \
@@ -206,7 +206,7 @@ fit() {
             next
         }
         $1 == "cublasLtMatmul" { next }
-        !registers[$1] { print $1 ": nvcc did not tell its registers"; bad = 1 }
+        !registers[$1] { print $1 ": nvcc did not report its registers"; bad = 1 }
         registers[$1] * $3 > 65536 { print $1 ": a block of " $3; bad = 1 }
         END { exit bad || !NR || !FNR }
     ' build/cuda/hooks/trainer/cuda/*.cu.log "$dir/log"

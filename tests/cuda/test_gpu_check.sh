@@ -122,7 +122,7 @@ check 'a bundle too large is refused' says 'too large' 1 \
 
 # What the other machine has: no PyTorch, a driver's program that names a card
 # which is not what we run on, a profiler that has seen a step, and a sanitizer
-# that finds what it is told to.
+# that finds what it is set to.
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
@@ -211,11 +211,11 @@ if [ -d "$ES_SHARED/reference/train" ]; then
     check 'again, without what was copied: only what is not done' again
     check 'each array of parity with its error and tolerance' \
         [ "$(grep -cE '^\| dx, (bf16|fp16|fp32) \|( [0-9.e-]+ \|){3}' "$tables/parity.md")" = 3 ]
-    by_make() { # PREBUILT is what it is told
+    by_make() { # PREBUILT is what it is given
         says 'verify: done before' 2 env "${there[@]}" make -s gpu-check \
             PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
     }
-    check 'by make, in the folder that it is told' by_make
+    check 'make gpu-check works in the folder of OUT' by_make
     check 'every table says what it ran on, and that it is no GPU' \
         [ "$(grep -lE '^host emulation; ' "$tables"/*.md | wc -l)" = 8 ]
     check 'no card is named that was not used' \

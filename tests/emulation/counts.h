@@ -1,4 +1,4 @@
-/** What the emulation has been asked to do, for tests to count. */
+/** What the emulation has been requested to do, for tests to count. */
 #ifndef ES_CUDA_HOST_COUNTS_H
 #define ES_CUDA_HOST_COUNTS_H
 

@@ -22,7 +22,7 @@ typedef struct graph {
 
 struct es_device {
     es_device_facts facts;
-    es_host_wishes wishes;
+    es_host_faults faults;
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
@@ -36,34 +36,34 @@ es_host_counts es_host_counted;
 
 /* --- opening -------------------------------------------------------------- */
 
-static es_host_wishes read_wishes(void)
+static es_host_faults read_faults(void)
 {
-    es_host_wishes wishes = {};
-    wishes.memory = SIZE_MAX;
+    es_host_faults faults = {};
+    faults.memory = SIZE_MAX;
     const char *words = getenv("ENTROPY_TRAIN_EMULATION");
     for (; words && *words; words += strcspn(words, ",")) {
         words += *words == ',';
         unsigned long long n = 0;
         if (strncmp(words, "reverse", 7) == 0)
-            wishes.reverse = true;
+            faults.reverse = true;
         else if (strncmp(words, "late", 4) == 0)
-            wishes.late = true;
+            faults.late = true;
         else if (strncmp(words, "bare", 4) == 0)
-            wishes.bare = true;
+            faults.bare = true;
         else if (sscanf(words, "random=%llu", &n) == 1)
-            wishes.random = (long)n;
+            faults.random = (long)n;
         else if (sscanf(words, "fail=%llu", &n) == 1)
-            wishes.fail = (long)n;
+            faults.fail = (long)n;
         else if (sscanf(words, "captured=%llu", &n) == 1)
-            wishes.captured = (long)n;
+            faults.captured = (long)n;
         else if (sscanf(words, "copy=%llu", &n) == 1)
-            wishes.copy = (long)n;
+            faults.copy = (long)n;
         else if (sscanf(words, "reserve=%llu", &n) == 1)
-            wishes.reserve = (long)n;
+            faults.reserve = (long)n;
         else if (sscanf(words, "memory=%llu", &n) == 1)
-            wishes.memory = (size_t)n;
+            faults.memory = (size_t)n;
     }
-    return wishes;
+    return faults;
 }
 
 es_status es_device_open(es_device **out)
@@ -77,7 +77,7 @@ es_status es_device_open(es_device **out)
     device->facts.n_processors = 4;
     device->facts.shared_bytes = 163 << 10;
     device->facts.major = 8;
-    device->wishes = read_wishes();
+    device->faults = read_faults();
     return ES_OK;
 }
 
@@ -106,9 +106,9 @@ const es_device_facts *es_device_facts_of(const es_device *device)
     return &device->facts;
 }
 
-const es_host_wishes *es_host_wishes_of(const es_device *device)
+const es_host_faults *es_host_faults_of(const es_device *device)
 {
-    return &device->wishes;
+    return &device->faults;
 }
 
 static void expect_no_capture(const es_device *device, const char *what)
@@ -123,10 +123,10 @@ static void expect_no_capture(const es_device *device, const char *what)
 
 es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 {
-    size_t left = device->wishes.memory - device->reserved;
+    size_t left = device->faults.memory - device->reserved;
     expect_no_capture(device, "a reserve");
     *out = NULL;
-    const bool refused = ++device->n_reserved == device->wishes.reserve;
+    const bool refused = ++device->n_reserved == device->faults.reserve;
     /* Exactly so large, for a sanitizer to see what is beyond. */
     if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
         return es_fail(ES_ENOMEM,
@@ -146,7 +146,7 @@ void es_device_release(es_device *device, void *memory)
     free(memory);
 }
 
-/* --- failures that were asked for ------------------------------------------
+/* --- injected faults -------------------------------------------------------
  */
 
 /* Whether nothing is done any more. */
@@ -155,12 +155,12 @@ static bool is_over(const es_device *device)
     return device->trouble[0] || device->unnoticed;
 }
 
-/* The piece of work number n, of which number `wish` is meant to fail. */
-static bool fails(es_device *device, const char *what, long n, long wish)
+/* The piece of work number n, of which number `faulty` is meant to fail. */
+static bool fails(es_device *device, const char *what, long n, long faulty)
 {
-    if (n != wish)
+    if (n != faulty)
         return false;
-    if (device->wishes.late)
+    if (device->faults.late)
         device->unnoticed = what;
     else
         es_device_trouble(device, what, 719);
@@ -178,7 +178,7 @@ static void notice(es_device *device)
 static bool can_copy(es_device *device)
 {
     return !is_over(device) && !fails(device, "a copy that was meant to fail",
-                                      ++device->n_copies, device->wishes.copy);
+                                      ++device->n_copies, device->faults.copy);
 }
 
 typedef struct span {
@@ -247,7 +247,7 @@ static void run(es_device *device,
                 const void *argument)
 {
     if (!is_over(device) && !fails(device, "a launch that was meant to fail",
-                                   ++device->n_launches, device->wishes.fail))
+                                   ++device->n_launches, device->faults.fail))
         work(device, argument);
 }
 
@@ -260,7 +260,7 @@ void es_host_do(es_device *device,
     if (!device->captures) {
         es_host_counted.loose++;
         run(device, work, argument);
-    } else if (++device->n_captured == device->wishes.captured)
+    } else if (++device->n_captured == device->faults.captured)
         es_device_trouble(device, "a launch that was meant to fail", 901);
     else if (!capture(device, work, argument, bytes))
         es_device_trouble(device, "a captured sequence", 2);

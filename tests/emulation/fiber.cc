@@ -109,7 +109,7 @@ static void before_switch(es_fiber *from, const es_fiber *to)
                                    STACK_BYTES);
 }
 
-/* The scheduler's stack has a size that only the sanitizer can tell. */
+/* The scheduler's stack has a size that only the sanitizer knows. */
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
 

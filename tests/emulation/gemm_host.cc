@@ -126,7 +126,7 @@ bool es_device_gemm(es_device *device, const es_gemm *product)
     const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
     /* Whoever has to do without is to be seen on the host, too. */
     if (!es_gemm_is_offered(product) ||
-        (!bare && es_host_wishes_of(device)->bare))
+        (!bare && es_host_faults_of(device)->bare))
         return false;
     es_host_do(device, multiply, product, sizeof *product);
     return true;

@@ -6,8 +6,8 @@
 
 enum { ES_HOST_MAX_THREADS = 1024 };
 
-/** What ENTROPY_TRAIN_EMULATION asks for, words with commas between them. */
-typedef struct es_host_wishes {
+/** What ENTROPY_TRAIN_EMULATION injects, words with commas between them. */
+typedef struct es_host_faults {
     bool reverse;  /* threads and blocks from the last to the first */
     long random;   /* warps take turns at random, by this seed; 0: not */
     bool late;     /* a failure is not noticed before it is waited for */
@@ -17,8 +17,8 @@ typedef struct es_host_wishes {
     long reserve;  /* the reservation of this number is refused */
     size_t memory; /* bytes that the device has */
     bool bare;     /* products are not had with a bias or an epilogue */
-} es_host_wishes;
-const es_host_wishes *es_host_wishes_of(const es_device *device);
+} es_host_faults;
+const es_host_faults *es_host_faults_of(const es_device *device);
 
 /** The number of the thread that runs within its block. */
 int es_host_thread(void);

@@ -8,11 +8,11 @@
  * mask that is not full, a copy to somewhere else than shared memory. What
  * reads memory nobody wrote reads NaN.
  *
- * Unless asked for something else a warp runs until it waits for the block, its
- * lanes in order, then the next. ENTROPY_TRAIN_EMULATION=reverse runs blocks,
- * warps and lanes from the last to the first; random=SEED lets a warp chosen at
- * random run until its lanes wait for each other, lanes in an order of chance.
- * A result that changes lacks a barrier.
+ * Unless something else is requested a warp runs until it waits for the block,
+ * its lanes in order, then the next. ENTROPY_TRAIN_EMULATION=reverse runs
+ * blocks, warps and lanes from the last to the first; random=SEED lets a warp
+ * chosen at random run until its lanes wait for each other, lanes in an order
+ * of chance. A result that changes lacks a barrier.
  */
 #ifndef ES_CUDA_KERNEL_HOST_H
 #define ES_CUDA_KERNEL_HOST_H

@@ -120,7 +120,7 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Block or warp number i of n, in the order that is asked for. */
+/* Block or warp number i of n, in the requested order. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;
@@ -269,8 +269,8 @@ void es_host_run_kernel(es_device *device, const void *kernel)
 {
     const es_host_shape *shape = (const es_host_shape *)kernel;
     block.shape = shape;
-    block.reverse = es_host_wishes_of(device)->reverse;
-    block.chance = (uint64_t)es_host_wishes_of(device)->random;
+    block.reverse = es_host_faults_of(device)->reverse;
+    block.chance = (uint64_t)es_host_faults_of(device)->random;
     running_kernel = kernel;
     check_shape(device, shape);
     gridDim = shape->grid;

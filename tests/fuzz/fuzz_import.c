@@ -7,19 +7,19 @@
 
 #define SERIES 64 /* of which the shapes are kept */
 
-/* What the sink was told, to hold the parser to its contract. */
-typedef struct told {
+/* What the sink received, to check the parser against its contract. */
+typedef struct received {
     int begun;
     int64_t n_layer, n_head, step;
     size_t n_series, n_samples, n_again;
     size_t n_values[SERIES];
     double sum; /* reads every value */
-} told;
+} received;
 
 static es_status begin(void *user, const es_run_info *info,
                        const es_text_series *series, size_t n_series)
 {
-    told *t = user;
+    received *t = user;
     fuzz_require(!t->begun++);
     fuzz_require(info->n_layer >= 1 && info->n_layer <= ES_MAX_LAYERS);
     fuzz_require(info->n_head >= 1 && info->n_head <= ES_MAX_HEADS);
@@ -40,7 +40,7 @@ static es_status begin(void *user, const es_run_info *info,
 static es_status sample(void *user, size_t series, int64_t step,
                         const float *values, size_t n)
 {
-    told *t = user;
+    received *t = user;
     fuzz_require(t->begun && series < t->n_series);
     fuzz_require(step >= t->step && step <= ES_MAX_STEP);
     fuzz_require(series >= SERIES || n == t->n_values[series]);
@@ -53,7 +53,7 @@ static es_status sample(void *user, size_t series, int64_t step,
 
 static es_status again(void *user, int64_t step)
 {
-    told *t = user;
+    received *t = user;
     fuzz_require(t->begun && step >= 0 && step <= t->step);
     t->step = step;
     t->n_again++;
@@ -63,7 +63,7 @@ static es_status again(void *user, int64_t step)
 static void parse(es_line_reader *lines, es_import_format format,
                   const es_import_options *options)
 {
-    told t = {0};
+    received t = {0};
     es_import_report report;
     const es_import_sink sink = {&t, begin, sample, again};
     if (fuzz_succeeded(

@@ -190,7 +190,7 @@ static double take_round(const bench *b, int variant, int n_calls)
     return (now() - start) / n_calls;
 }
 
-/** Calls that take about 3 ms, or as many as were asked for. */
+/** Calls that take about 3 ms, or as many as were requested. */
 static int calls_of(const bench *b, int variant)
 {
     const int wanted = setting("ENTROPY_BENCH_CALLS", 0);

@@ -1,6 +1,6 @@
 /**
- * A device and a cuBLASLt that are none, and gemm.cu itself: what it says of a
- * product is held against cuBLASLt's documentation, and done as that says, in
+ * A fake device and a fake cuBLASLt, and gemm.cu itself: what it says of a
+ * product is compared with cuBLASLt's documentation, and done as that says, in
  * column order, on the host. To be included once.
  */
 #ifndef ES_TESTS_GPU_FAKE_CUBLAS_H
@@ -100,7 +100,7 @@ enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
 static struct {
     refusal refuses; /* products with an epilogue */
     cublasStatus_t code;
-    int n_asked, n_run, n_illegal;
+    int n_queries, n_run, n_illegal;
 } library;
 
 static void require(bool legal, const char *what)
@@ -291,7 +291,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     const preference *p = (const preference *)pref;
     const bool refused = how->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
     reliance on = {{}, alignment(how->bias), alignment(how->aux), p->workspace};
-    library.n_asked++;
+    library.n_queries++;
     judge(how, (layout *)a, (layout *)b, (layout *)c, (layout *)d);
     require(((layout *)d)->type == CUDA_R_32F ||
                 p->reductions == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,

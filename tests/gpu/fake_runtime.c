@@ -1,11 +1,11 @@
-/* What the CUDA back-end asks of the CUDA runtime and of cuBLASLt, on a machine
- * that has neither: its real objects are linked with this, so that everything
- * that device.cu and gemm.cu do on the host is done. Memory is the host's, and
- * kernels do nothing.
+/* What the CUDA back-end calls of the CUDA runtime and of cuBLASLt, on a
+ * machine that has neither: its real objects are linked with this, so that
+ * everything that device.cu and gemm.cu do on the host is done. Memory is the
+ * host's, and kernels do nothing.
  *
  * It judges: a launch that no device would take, a copy from memory that is not
  * page-locked, a call that a capture forbids end the process; what is still
- * held at the end is told.
+ * held at the end is reported.
  *
  * FAKE_CUDA, words with commas between them:
  *
@@ -30,21 +30,21 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    FREE_SHARED = 48 << 10, /* without asking */
+    FREE_SHARED = 48 << 10, /* without a request */
     MOST_SHARED = 227 << 10
 };
 
-static const char *wishes(void)
+static const char *settings(void)
 {
     const char *words = getenv("FAKE_CUDA");
     return words ? words : "";
 }
 
-/* The number behind "name="; `otherwise` if nobody wishes it. */
-static long wish(const char *name, long otherwise, int *code)
+/* The number behind "name="; `otherwise` if it is not set. */
+static long setting(const char *name, long otherwise, int *code)
 {
     const size_t n = strlen(name);
-    for (const char *at = wishes(); *at; at += strcspn(at, ",")) {
+    for (const char *at = settings(); *at; at += strcspn(at, ",")) {
         at += *at == ',';
         if (strncmp(at, name, n) != 0 || at[n] != '=')
             continue;
@@ -83,7 +83,7 @@ static int begin(const char *name)
     if (i == MAX_CALLS)
         illegal("more functions than it was made for");
     calls[i].name = name;
-    if (++calls[i].n != wish(name, 0, &code))
+    if (++calls[i].n != setting(name, 0, &code))
         return 0;
     stuck = code >= STICKY ? code : 0;
     return code;
@@ -119,7 +119,7 @@ static void drop(void *memory)
     free(memory);
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void report(void)
 {
     if (n_held != 0)
         fprintf(stderr, "fake runtime: %ld things are still held\n", n_held);
@@ -130,7 +130,7 @@ __attribute__((destructor)) static void tell(void)
 cudaError_t cudaDriverGetVersion(int *version)
 {
     BEGIN();
-    *version = (int)wish("driver", 13000, NULL);
+    *version = (int)setting("driver", 13000, NULL);
     return cudaSuccess;
 }
 
@@ -144,7 +144,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *n)
 {
     BEGIN();
-    *n = (int)wish("devices", 1, NULL);
+    *n = (int)setting("devices", 1, NULL);
     return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
@@ -153,7 +153,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     BEGIN();
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "Fake %d", device);
-    p->major = (int)wish("major", 9, NULL);
+    p->major = (int)setting("major", 9, NULL);
     p->multiProcessorCount = 132;
     p->sharedMemPerBlockOptin = MOST_SHARED;
     return cudaSuccess;

@@ -25,7 +25,7 @@ compile    the same beside torch.compile (loss inside, fused AdamW, nothing
            at once
 
 Medians. Memory is what the device holds more than before, as nvidia-smi has it.
-Lines that begin with "required: " say what was asked for and whether it holds,
+Lines that begin with "required: " say what was requested and whether it holds,
 those with "stretch: " only how far it is.
 
   ENTROPY_BENCH_DEVICE    cpu: to try this file out; nothing is a GPU's then

@@ -1,4 +1,4 @@
-/* The products of gemm.cu, as it asks a cuBLASLt for them that is none, against
+/* The products of gemm.cu, as it requests them of a fake cuBLASLt, against
  * the definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs
  * it; exit code 1 if a test fails. */
 #include "tests/gpu/fake_cublas.h"
@@ -122,7 +122,7 @@ static bool check(es_device *device, const choice *how, bool offered)
 
 static int n_failed;
 
-static void told(bool passed, const char *name)
+static void report(bool passed, const char *name)
 {
     passed = passed && library.n_illegal == 0;
     printf("%s %s\n", passed ? "ok" : "failed", name);
@@ -134,7 +134,7 @@ static es_device open_one(int major)
 {
     es_device device = {};
     device.facts.major = major;
-    library.n_asked = library.n_run = 0;
+    library.n_queries = library.n_run = 0;
     library.refuses = NEVER;
     return device;
 }
@@ -178,7 +178,7 @@ static void test_products(int major)
     const bool right = check_all(&device, &n, &n_offered);
     snprintf(name, sizeof name, "on %d.x %d of %d products are had, and right",
              major, n_offered, n);
-    told(right && library.n_run == n_offered, name);
+    report(right && library.n_run == n_offered, name);
     es_gemm_plans_free(device.plans);
 }
 
@@ -190,16 +190,16 @@ static void test_plans(void)
     how.bias = true;
     how.epilogue = ES_GEMM_GELU;
     bool right = check(&device, &how, true) && check(&device, &how, true);
-    right = right && library.n_asked == 1;
+    right = right && library.n_queries == 1;
     how.shift = 1;
-    right = right && check(&device, &how, true) && library.n_asked == 2;
+    right = right && check(&device, &how, true) && library.n_queries == 2;
     how.shift = 0;
     es_gemm p = product_of(&how);
     p.aux = (char *)p.aux + 16;
-    right = right && es_device_gemm(&device, &p) && library.n_asked == 3;
+    right = right && es_device_gemm(&device, &p) && library.n_queries == 3;
     p.bias = (const char *)p.bias + 16;
-    right = right && es_device_gemm(&device, &p) && library.n_asked == 4;
-    told(right, "a plan is for one alignment of everything");
+    right = right && es_device_gemm(&device, &p) && library.n_queries == 4;
+    report(right, "a plan is for one alignment of everything");
     p.aux = (char *)p.aux + 2;
     right = !es_device_gemm(&device, &p);
     p.aux = (char *)p.aux - 2;
@@ -207,8 +207,8 @@ static void test_plans(void)
     right = right && !es_device_gemm(&device, &p);
     p.bias = NULL;
     p.ldd = N + 4;
-    told(right && !es_device_gemm(&device, &p) && library.n_asked == 4,
-         "what does not lie as epilogues want it is not asked for");
+    report(right && !es_device_gemm(&device, &p) && library.n_queries == 4,
+           "what does not lie as epilogues want it is not requested");
     es_gemm_plans_free(device.plans);
 }
 
@@ -231,18 +231,18 @@ static void test_refusals(void)
             how.epilogue = ES_GEMM_GELU;
             right = right && check(&device, &how, false);
             right = right && check(&device, &how, false);
-            right = right && library.n_asked == 3 && !device.trouble;
+            right = right && library.n_queries == 3 && !device.trouble;
             es_gemm_plans_free(device.plans);
         }
-    told(right, "what is refused, and however, is left to others");
+    report(right, "what is refused, and however, is left to others");
     es_device device = open_one(9);
     choice how = {};
     how.bias = true;
     library.refuses = WHEN_RUN;
     library.code = CUBLAS_STATUS_EXECUTION_FAILED;
     es_gemm p = product_of(&how);
-    told(es_device_gemm(&device, &p) && device.trouble,
-         "what fails is no refusal");
+    report(es_device_gemm(&device, &p) && device.trouble,
+           "what fails is no refusal");
     es_gemm_plans_free(device.plans);
 }
 

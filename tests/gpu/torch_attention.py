@@ -59,7 +59,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     forward_time = time_rounds(captured(forward))
-    # The way back is captured with the way there: it runs on the same stream.
+    # The backward pass is captured with the forward pass: it runs on the same stream.
     both_time = time_rounds(
         captured(lambda: torch.autograd.grad(forward(), (q, k, v), dy))
     )
@@ -75,7 +75,7 @@ def sdpa_takes():
 
 
 def back_ends():
-    """What SDPA is told to take: what ours is divided by, and the stretch."""
+    """What SDPA is set to take: what ours is divided by, and the stretch."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 

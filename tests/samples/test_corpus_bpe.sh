@@ -207,7 +207,7 @@ exits 'a sample of nothing' 3 '--sample 1: ' \
     "$corpus" --tokenizer bpe --sample 1 -o "$dir/x.tok" "$dir/src"
 exits 'fewer pieces than the bytes' 3 'sentencepiece: .*required_chars' \
     "$corpus" --tokenizer bpe --vocab 100 -o "$dir/x.tok" "$dir/src"
-exits 'a model that is none' 3 'not a sentencepiece model' \
+exits 'a file that is no model is refused' 3 'not a sentencepiece model' \
     "$corpus" --model "$dir/src/white.py" -o "$dir/x.tok" "$dir/src"
 head -c 2000 "$dir/p.tok.model" >"$dir/short.model"
 exits 'a model cut short' 3 'short.model: sentencepiece: ' \
