@@ -1,5 +1,5 @@
 /*
- * DejaVu Sans is opened by its path: asking fontconfig for it costs more than
+ * DejaVu Sans is opened by its path: a query to fontconfig costs more than
  * drawing a heatmap, depends on the user's settings, and through Cairo may
  * give another weight of it. Fontconfig is the way where the file is in no
  * place we know.

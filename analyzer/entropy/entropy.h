@@ -113,7 +113,7 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
  * weights) or scores (from Q,K; a score of -inf alone counts as a non-finite
  * score) is a non-finite row: its entropy, lse, max_logit and sink are NaN, its
  * nonfinite says how many visible weights are not finite. From Q,K that is
- * every visible one: a softmax cannot tell them apart any more. These NaN are
+ * every visible one: a softmax cannot distinguish them any more. These NaN are
  * never es_missing(), whatever NaN came in.
  *
  * A row that sees no key has no entropy: es_missing() in every float, which is

@@ -13,7 +13,7 @@ typedef struct row_state {
     double mean;  /* of the finite heads */
     double share; /* of heads below the head threshold; 0 if that is no
                      collapse */
-    double ratio; /* mean / median or peak; infinite if that is none */
+    double ratio; /* mean / median or peak; infinite if that is zero */
     double limit; /* the collapsed heads are below it */
 } row_state;
 

@@ -41,7 +41,7 @@ static es_status check_tui(const es_scan_options *to)
     return ES_OK;
 }
 
-/* A baseline that is none of the inputs becomes the last one. */
+/* A baseline outside the inputs becomes the last one. */
 static void place_baseline(es_scan_options *to)
 {
     size_t i = 0;

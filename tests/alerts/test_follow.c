@@ -52,7 +52,7 @@ static es_status receive(void *user, const es_alert *alert)
     received *list = user;
     assert_true(list->n < N_ALERTS);
     if (list->refuses && chance_below(4) == 0)
-        return es_fail(ES_EIO, "no room");
+        return es_fail(ES_EIO, "no space");
     assert_int_equal(alert->stops, strcmp(alert->title, "mean") == 0);
     list->ids[list->n++] = es_alert_id(alert);
     return ES_OK;
@@ -326,7 +326,7 @@ static void test_follow__what_is_over_is_over(void **state)
     end(&g);
 }
 
-/* Too short for a collapse: only its end tells. */
+/* Too short for a collapse: only its end shows it. */
 static void test_follow__a_short_run_is_reported_at_its_end(void **state)
 {
     growing g;

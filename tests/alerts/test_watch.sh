@@ -25,9 +25,9 @@ print(a["kind"], a["severity"], a["onset"], a["step"], a["value"], a["layers"], 
 same_text 'the run file is not touched' '' "$(ls -A runs | grep -v '^a.db$')"
 exits 'no folder' 3 'nowhere' "$scan" watch --once nowhere --state n.db
 exits 'nothing to watch' 2 'name run files' "$scan" watch --once
-exits 'a severity that is none' 2 'info, warning' "$scan" watch runs --severity bad
-exits 'a command that is none' 2 'a quote is not closed' "$scan" watch runs --exec 'a "b'
-exits 'a state that is none' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
+exits 'an unknown severity is refused' 2 'info, warning' "$scan" watch runs --severity bad
+exits 'a command with an open quote is refused' 2 'a quote is not closed' "$scan" watch runs --exec 'a "b'
+exits 'a file that is not a watcher's state is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
 echo text >runs/text.db
 exits 'a damaged file costs that file' 4 'text.db: .*not a run file' "$scan" watch --once runs
 rm runs/text.db
@@ -132,7 +132,7 @@ matches 'a 4xx is given up' 'answers 404.*given up: 1, still owed: 0.*exit 3' "$
 same_text 'once' 'exit 0' "$(once_to gone '' --webhook-env HOOK)"
 matches 'a redirection is not followed' 'answers 301: redir.*given up: 1.*exit 3' "$(once_to moved 301 --webhook-env HOOK)"
 printf 'http://127.0.0.1:port/\n' >malformed
-matches 'nor is a URL that is none' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
+matches 'a malformed URL is given up' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
 owed=(500 408 425 429 302 reset close garbage old began stall)
 for answer in "${owed[@]}"; do
     matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK --webhook-timeout 0.4)"

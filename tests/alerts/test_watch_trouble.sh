@@ -231,7 +231,7 @@ damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remov
 truncate -s 9000 "$kept"
 damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
 echo noise | dd of="$kept" conv=notrunc status=none
-damaged 'one that is none' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
+damaged 'another kind of file' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
 start_watching state --poll 0.2
 sleep 0.3
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none

@@ -267,7 +267,7 @@ static void push_mean(es_judged *judged, int64_t step, float value)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
 }
 
-/* Without ctx only the layer's own past can tell. */
+/* Without ctx only the layer's own past can show it. */
 static void test_flags_collapse__a_mean_below_its_median_collapses(void **state)
 {
     (void)state;

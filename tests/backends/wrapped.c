@@ -17,8 +17,8 @@
 
 static bool is_wrapped(const char *how)
 {
-    const char *wish = getenv("WRAPPED");
-    return wish && strcmp(wish, how) == 0;
+    const char *fault = getenv("WRAPPED");
+    return fault && strcmp(fault, how) == 0;
 }
 
 static int n_waits;

@@ -1,6 +1,6 @@
 /**
  * Whole processes of entropy-scan, as a user waits for them: wall time from
- * start to end and peak memory, beside the targets of the design, section 7,
+ * start to end and peak memory, beside the targets of CONTRIBUTING.md,
  * and the processor's time, which a busy machine does not stretch. Median of
  * the rounds, warm; the programs take turns. In some rounds the same job is
  * done by matplotlib right after (peer_matplotlib.py), if it is installed:

@@ -182,7 +182,7 @@ static es_attention_shape reference_shape(const line *l)
     return shape;
 }
 
-/** Weights of round `round`, as far from the last ones as there is room. */
+/** Weights of round `round`, as far from the last ones as there is space. */
 static const float *cold_weights(const es_attention_shape *shape, int round)
 {
     size_t n = (size_t)shape->n_batch * H * (size_t)shape->n_keys *

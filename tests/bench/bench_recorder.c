@@ -1,7 +1,7 @@
 /**
  * What recording costs the training process: pushes of 12x12 heads, seven
  * series a step, with the recorder running; and what the recorder itself
- * takes. Rows and targets: design, section 7.
+ * takes. Each row has its target beside it.
  */
 #include "hooks/recorder/recorder_internal.h"
 

@@ -1,7 +1,7 @@
 /**
  * Ingest and scan of run files, beside the plain table of one row per head,
  * in one process and taken in turns, so that the ratio holds on a busy
- * machine too. Rows and targets: design, section 7.
+ * machine too. Each row has its target beside it.
  */
 #include "store/reader.h"
 #include "store/writer.h"

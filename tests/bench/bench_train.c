@@ -2,8 +2,8 @@
  * A training step beside its limit: the matrix products of the same sizes and
  * the AdamW pass alone, everything else left out. In one process, in turns,
  * fastest of the rounds: one thread in its own processor time, which others
- * on the machine do not stretch, and all threads by the clock. Targets:
- * design, section 7.
+ * on the machine do not stretch, and all threads by the clock. Each
+ * row has its target beside it.
  *
  * bench_train --serve NAME ARCH THREADS takes one step of a problem for each
  * line of standard input, and prints its seconds and the loss: bench_torch.py

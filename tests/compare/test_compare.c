@@ -1,4 +1,4 @@
-/** Runs held against each other. */
+/** Runs compared with each other. */
 #include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
@@ -323,8 +323,8 @@ static double half_digit(const char *text)
     return worth / 2 * (e ? pow(10, strtod(e + 1, NULL)) : 1);
 }
 
-static bool is_told(const char *text, double printed, const double *numbers,
-                    size_t n)
+static bool is_printed(const char *text, double printed, const double *numbers,
+                       size_t n)
 {
     double tolerance = half_digit(text) * (1 + 1e-9) + 1e-12;
     for (size_t i = 0; i < n; i++)
@@ -334,7 +334,8 @@ static bool is_told(const char *text, double printed, const double *numbers,
     return false;
 }
 
-static size_t assert_told(const char *text, const double *numbers, size_t n)
+static size_t assert_all_printed(const char *text, const double *numbers,
+                                 size_t n)
 {
     size_t n_checked = 0;
     char *copy = strdup(text), *save = NULL;
@@ -348,9 +349,9 @@ static size_t assert_told(const char *text, const double *numbers, size_t n)
             strspn(end, "%*w)") != strlen(end))
             continue;
         snprintf(number, sizeof number, "%.*s", (int)(end - word), word);
-        if (!is_told(number, printed, numbers, n))
+        if (!is_printed(number, printed, numbers, n))
             print_error("%s is not in the JSON\n", word);
-        assert_true(is_told(number, printed, numbers, n));
+        assert_true(is_printed(number, printed, numbers, n));
         n_checked++;
     }
     free(copy);
@@ -375,7 +376,7 @@ ES_TEST(test_compare__printed_numbers_are_in_the_json)
         numbers[n++] = 2; /* the matrix counts its runs */
         numbers[n++] = 3;
         char *text = es_compared_text(&of, (es_table_options){0});
-        assert_true(assert_told(text, numbers, n) > 60);
+        assert_true(assert_all_printed(text, numbers, n) > 60);
         free(text);
         json_decref(root);
         es_compared_free(&of);

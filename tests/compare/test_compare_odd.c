@@ -117,7 +117,7 @@ ES_TEST(test_compare_odd__runs_that_know_little_are_compared)
 }
 
 /* Keys and values of a file steer no terminal, and any number of keys is
-   told of, not shown. */
+   reported, not shown. */
 ES_TEST(test_compare_odd__hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};

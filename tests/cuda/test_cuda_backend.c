@@ -246,17 +246,17 @@ static const es_ops *emulated_ops(void)
     return ops;
 }
 
-static es_backend *open_with(const es_ops *ops, const char *wish)
+static es_backend *open_with(const es_ops *ops, const char *fault)
 {
     es_backend *backend;
-    setenv("ENTROPY_TRAIN_EMULATION", wish, 1);
+    setenv("ENTROPY_TRAIN_EMULATION", fault, 1);
     assert_int_equal(ops->open(&backend, 0), ES_OK);
     unsetenv("ENTROPY_TRAIN_EMULATION");
     return backend;
 }
 
 /* The third launch fails, the reserving counted: nothing after it is done,
- * and nothing that was asked of it comes to pass for a number. */
+ * and no operation requested of it comes to pass for a number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void test_cuda_index__split(void **state)
         for (uintptr_t address = 64; address < 96; address++)
             for (size_t n = 0; n < 40; n++)
                 check_split(address, size, n);
-    /* Most are in packs where there is room for them. */
+    /* Most are in packs where there is space for them. */
     assert_int_equal(es_split_at(2, 2, 50257).n_packs, 6281);
     assert_int_equal(es_split_at(1, 2, 50257).n_packs, 0);
 }

@@ -73,7 +73,7 @@ typedef struct training {
     long n_loads;             /* before the step */
 } training;
 
-/* What a step is told. */
+/* What a step is given. */
 typedef struct one_step {
     taken way;
     int n_batches;
@@ -445,7 +445,7 @@ static void test_cuda_step__many_batches_are_several(void **state)
 /* --- errors --------------------------------------------------------------- */
 
 /* A step that cannot be drawn is none: the model goes on as if it had not been
- * asked. */
+ * requested. */
 static void check_draws(const es_ops *ops)
 {
     training a = open_training(ops, archs[0], WHOLE);
@@ -489,15 +489,15 @@ static void test_cuda_step__forward_only(void **state)
 }
 
 /* In the middle of a step that runs for the first time, is captured, or is
- * run again: it is told at the end of that step, and every one after; nobody
- * is left within a sequence. */
-static void check_trouble(const char *wish, int n_good)
+ * run again: it is reported at the end of that step, and every one after;
+ * nobody is left within a sequence. */
+static void check_trouble(const char *fault, int n_good)
 {
     training t = open_training(cuda_ops(ES_FP32), archs[0], WHOLE);
     const one_step how = {.n_batches = 2, .measure = true, .lr = 1e-2};
     es_outcome out;
     float x = 0;
-    setenv("ENTROPY_TRAIN_EMULATION", wish, 1);
+    setenv("ENTROPY_TRAIN_EMULATION", fault, 1);
     start(&t);
     unsetenv("ENTROPY_TRAIN_EMULATION");
     for (int i = 0; i < n_good; i++)
@@ -520,7 +520,7 @@ static void check_trouble(const char *wish, int n_good)
 static void test_cuda_step__fails(void **state)
 {
     (void)state;
-    counts(); /* the emulation's wishes */
+    counts(); /* the emulation's faults */
     check_trouble("fail=60", 0);
     check_trouble("captured=60", 1);
     check_trouble("captured=1", 1);

@@ -71,7 +71,7 @@ static void test_cuda_sums__combine(void **state)
     es_bench_each(check_combine, &small);
 }
 
-/* What a residual's way back should give. */
+/* What a residual's backward pass should give. */
 typedef struct residual_wanted {
     double *dx, *df;
     double dalpha, dbeta;
@@ -149,7 +149,7 @@ static void call_rotate(const es_ops *ops, es_backend *backend, void *context)
     ops->rotate(backend, r->qkv, &r->attention, r->back);
 }
 
-/* spec/model.md, section 2, for one head's q or k at one position. */
+/* The model of analyzer/README.md for one head's q or k at one position. */
 static void turn(double *x, int position, int width, bool back)
 {
     const int quarter = width / 4 / 2 * 2, n = quarter > 2 ? quarter : 2;
@@ -218,7 +218,7 @@ static void call_penalty(const es_ops *ops, es_backend *backend, void *context)
                          &r->penalty, r->scale, r->control);
 }
 
-/* spec/model.md, section 4: the penalty of e and its derivative. */
+/* analyzer/README.md: the penalty of e and its derivative. */
 static double penalise(double *slope, double e, double theta,
                        const es_penalty *p)
 {

@@ -94,7 +94,7 @@ static void call_adamw(const es_ops *ops, es_backend *backend, void *context)
                &u->how, u->control);
 }
 
-/* spec/model.md, section 6. */
+/* AdamW with decoupled decay. */
 static void step(double *param, double *m, double *v, double grad,
                  const es_adamw *how, const es_control *c)
 {

@@ -1,3 +1,6 @@
+/* Stacks that a block's threads run on, one after the other: a barrier is a
+   switch to the next. For the emulation of a device; knows address sanitizers.
+ */
 #include "tests/emulation/fiber.h"
 
 #include <stdint.h>

@@ -316,7 +316,7 @@ static const char *write_failing_run(void **state)
                       .severity = ES_SEVERITY_INFO,
                       .layer = ES_UNKNOWN,
                       .head = ES_UNKNOWN,
-                      .message = "asked to stop"};
+                      .message = "stop requested"};
     es_assert_ok(es_writer_event(w, run, &event));
     es_assert_ok(es_writer_close(w));
     return path;

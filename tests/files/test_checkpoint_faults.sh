@@ -170,7 +170,7 @@ check 'a half-written checkpoint is cleared away' half_written
 # --- a full disk -------------------------------------------------------------
 
 # Some are written, the next ones do not fit; the training ends as it would.
-no_room() { # FOLDER REGEX
+no_space() { # FOLDER REGEX
     exited 3 && same_result && said "warning: $1/.*: $2" &&
         said "a checkpoint is missing: $1/.*: $2" &&
         [ "$(temporaries "$1")" = 0 ] && [ -f "$(newest "$1")" ]
@@ -178,7 +178,7 @@ no_room() { # FOLDER REGEX
 full_disk() {
     runs "${model[@]}" -o "$dir/full.db" --checkpoint "$dir/small/full" \
         --checkpoint-every 5 --keep 0
-    no_room "$dir/small/full" '.*No space left on device' &&
+    no_space "$dir/small/full" '.*No space left on device' &&
         sqlite3 "$dir/full.db" 'SELECT message FROM event' | grep -q 'No space' &&
         goes_on_elsewhere "$dir/small/full"
 }

@@ -1,3 +1,5 @@
+/* What the fuzz targets share: an input as a file, and a standard output that
+   goes nowhere. */
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

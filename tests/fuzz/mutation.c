@@ -1,3 +1,5 @@
+/* Mutations of run files for the fuzzer: single values of a valid file, so that
+   most of them get past SQLite's own checks. */
 #include "tests/fuzz/mutation.h"
 
 #include "store/writer.h"

@@ -162,7 +162,7 @@ usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixe
 usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
 usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
 check 'of two pictures of which one is too large neither is drawn' test ! -e a.svg -a ! -e b.png
-usage 'a size too small for the plot' 'size|room|small' good.db -q --heatmap --size 20x20
+usage 'a size too small for the plot' 'size|small' good.db -q --heatmap --size 20x20
 usage 'an unknown colour map' 'jet' good.db --heatmap --colormap jet
 usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling

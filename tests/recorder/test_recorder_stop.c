@@ -14,7 +14,7 @@ static void request(const char *name, const char *text)
     fclose(file);
 }
 
-static bool is_asked(const char *path)
+static bool is_requested(const char *path)
 {
     char file[4096];
     snprintf(file, sizeof file, "%s.stop", path);
@@ -43,7 +43,7 @@ ES_TEST(test_recorder_stop__a_stop_file_reaches_the_trainer)
     assert_int_equal(recording_check(path, 0, 0), step);
     assert_true(recording_event(path, "stop", message, NULL));
     assert_string_equal(message, "out? of time");
-    assert_false(is_asked(path));
+    assert_false(is_requested(path));
 }
 
 /** A request that nobody followed in time is not for whoever comes next. */
@@ -59,7 +59,7 @@ ES_TEST(test_recorder_stop__old_file_stops_nobody)
         usleep(10000);
     }
     assert_false(es_recorder_stop_requested(recorder));
-    assert_false(is_asked(path));
+    assert_false(is_requested(path));
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_false(recording_event(path, "stop", NULL, NULL));
 }

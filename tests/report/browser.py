@@ -109,11 +109,11 @@ def says_names(browser):
 
 
 def table_is_json(browser):
-    told = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
+    printed = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
     cells = browser.js(
         "return Array.from(document.querySelectorAll('#runs tbody tr'), (r) =>"
         " Array.from(r.cells, (c) => [c.textContent, c.title]))")
-    for run, row in zip(told, cells):
+    for run, row in zip(printed, cells):
         for column, name in ((4, "step"), (5, "loss"), (6, "ppl")):
             text, full = row[column]
             value = run[name]
@@ -203,7 +203,7 @@ def curves_zoom(browser):
     check("a key shows all again", browser.until(
         lambda: ticks(browser) == all_of_it))
     browser.hover(chart)
-    check("pointing at a line tells of it", browser.until(
+    check("pointing at a line describes it", browser.until(
         lambda: texts(browser, "#tip:not([hidden]) div")))
     marks = browser.js("return document.querySelectorAll('.broken').length")
     check("a NaN is marked", marks >= 1, marks)
@@ -245,8 +245,8 @@ def configurations_differ(browser):
 
 def flags_jump(browser):
     rows = texts(browser, "#flags tbody tr")
-    told = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
-    flags = [f for run in told for f in run["flags"]]
+    printed = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
+    flags = [f for run in printed for f in run["flags"]]
     flags.sort(key=lambda f: not f["stands"])
     check("every episode is listed", len(rows) == len(flags) and all(
         f["kind"] in row and f["severity"] in row

@@ -20,7 +20,7 @@ def check(name, passed, why=""):
 
 
 def is_sealed(name, report):
-    """Nothing in the page asks for anything outside of it."""
+    """Nothing in the page requests anything outside of it."""
     wrong = [(tag, key, value) for tag, attrs in report.elements
              for key, value in attrs.items()
              if key in ("src", "href", "action", "srcset", "data") and
@@ -43,8 +43,8 @@ def is_sealed(name, report):
 
 def says_the_same(name, report):
     summary, = report.json(id="summary")
-    told = json.loads(page.run(scan, name + ".db", "--json"))
-    check(f"{name}: the summary is that of --json", summary == told)
+    printed = json.loads(page.run(scan, name + ".db", "--json"))
+    check(f"{name}: the summary is that of --json", summary == printed)
 
 
 def series_of(report):

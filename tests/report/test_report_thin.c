@@ -13,10 +13,10 @@ enum { VALUES = 3 };
 /* Samples 0..n-1 at steps 10 k: values about 1 + k/n, changed by `change`. */
 typedef void changer(int k, float *values);
 
-static es_thin *thin(int n, size_t room, changer *change)
+static es_thin *thin(int n, size_t capacity, changer *change)
 {
     es_thin *made = NULL;
-    assert_int_equal(es_thin_new(&made, VALUES, (size_t)n, room), ES_OK);
+    assert_int_equal(es_thin_new(&made, VALUES, (size_t)n, capacity), ES_OK);
     for (int k = 0; k < n; k++) {
         float values[VALUES];
         for (int i = 0; i < VALUES; i++)
@@ -64,10 +64,10 @@ ES_TEST(test_thin__keeps_all_that_fits)
 ES_TEST(test_thin__keeps_to_its_capacity)
 {
     for (int n = 5; n <= 200; n += 13)
-        for (size_t room = 0; room < 40; room += 3) {
-            es_thin *made = thin(n, room, NULL);
+        for (size_t capacity = 0; capacity < 40; capacity += 3) {
+            es_thin *made = thin(n, capacity, NULL);
             assert_true(es_thin_n(made) <=
-                        (room < ES_THIN_LEAST ? ES_THIN_LEAST : room));
+                        (capacity < ES_THIN_LEAST ? ES_THIN_LEAST : capacity));
             assert_in_order(made, n);
             es_thin_free(made);
         }

@@ -170,7 +170,7 @@ ES_TEST(test_summary__the_last_evaluation_is_the_result)
     es_run_summary *summary = es_loaded(path, 0, &options);
     assert_true(near(summary->eval_loss, 2.25, 0));
     es_summary_free(summary);
-    options = options_of(5); /* asked for by its number */
+    options = options_of(5); /* selected by its number */
     summary = es_loaded(path, 0, &options);
     assert_true(near(summary->eval_loss, 3, 0));
     es_summary_free(summary);

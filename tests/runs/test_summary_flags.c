@@ -138,7 +138,8 @@ ES_TEST(test_summary_flags__what_is_over_raises_no_alarm)
     es_summary_free(summary);
 }
 
-/* Collapsed from step 40 on, told at the third sample of it, NaN at `nan`. */
+/* Collapsed from step 40 on, reported at the third sample of it, NaN at `nan`.
+ */
 static es_run_summary *load_fallen(void **state, int64_t nan_step)
 {
     char name[32];

@@ -115,7 +115,7 @@ ES_TEST(test_trace__many_lines_have_fewer_points)
     es_trace_free(trace);
 }
 
-/* A room of one's own: fewer points, and still every extreme. */
+/* A capacity of one's own: fewer points, and still every extreme. */
 ES_TEST(test_trace__a_bound_on_points_is_kept)
 {
     for (size_t most = 0; most < 40; most += 7) {

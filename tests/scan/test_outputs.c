@@ -122,7 +122,7 @@ ES_TEST(test_outputs__a_narrow_terminal_shortens_names)
     es_shown_free(&shown);
 }
 
-/* Files are named where the names of runs do not tell them. */
+/* Files are named where the names of runs do not distinguish them. */
 ES_TEST(test_outputs__files_are_shown_where_needed)
 {
     es_shown shown;

@@ -1,4 +1,5 @@
-/* What a watcher has told: each alert once, each delivery by one process. */
+/* What a watcher has reported: each alert once, each delivery by one process.
+ */
 #include "store/ledger.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/run_files.h"

@@ -474,7 +474,7 @@ ES_TEST(test_store_refused__a_series_that_ends_early_is_damage)
     es_reader_close(r);
 }
 
-/** Asked for from below there is a first step, asked for from above there is
+/** Read from below there is a first step, read from above there is
  *  no last one. */
 ES_TEST(test_store_refused__steps_out_of_order_are_damage)
 {

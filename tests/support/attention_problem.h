@@ -41,7 +41,7 @@ es_attention attention_shape(const attention_problem *p);
 float *attention_rows(const attention_problem *p, es_row_statistic statistic);
 bool attention_has_rows(const attention_problem *p, es_row_statistic statistic);
 
-/** A CPU back-end with these kernels and room for the problem. */
+/** A CPU back-end with these kernels and space for the problem. */
 es_backend *attention_backend(const es_cpu_kernels *kernels,
                               const attention_problem *p, int n_threads);
 
@@ -66,7 +66,7 @@ void attention_expect_nan_value(const attention_problem *p, int position,
                                 int column);
 
 /** NaN as the temperature of query i of head h: its rows, and what its weights
- *  reach on the way back, but no other row and no other head. */
+ *  reach in the backward pass, but no other row and no other head. */
 void attention_expect_nan_temperature(const attention_problem *p, int h, int i);
 
 /** PowerSoftmax of scores that are all 0: nothing has weight. */

@@ -1,3 +1,5 @@
+/* Comparisons of run files for the tests of --compare: builds the files, loads
+   them, and keeps what is printed. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/compared.h"

@@ -13,8 +13,8 @@ typedef struct cuda_place {
 
 /** All that there are, a NULL file at the end; opened at first use; on the host
  *  the library that ENTROPY_TRAIN_CUDA names, if it names one. A place
- *  that was not built or has no device is left out, which is told once; where
- *  there is none at all the test is skipped. */
+ *  that was not built or has no device is left out, which is reported once;
+ * where there is none at all the test is skipped. */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
     for (const cuda_place *place = cuda_places(); place->file; place++)

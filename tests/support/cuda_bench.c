@@ -52,7 +52,7 @@ static void check_all_lies(es_bench *bench, void (*check)(es_bench *bench))
     }
 }
 
-/* The emulation has as much memory as it is told to. */
+/* The emulation has as much memory as is configured. */
 static bool is_emulated(const es_ops *ops)
 {
     es_backend *backend;

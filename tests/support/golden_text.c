@@ -1,3 +1,5 @@
+/* Compares what a function prints with a file under tests/golden, and writes
+   that file anew where it is requested. */
 #include "tests/support/golden_text.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* Runs of files as the program sums them up; a test fails that cannot load one.
+ */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/loaded.h"

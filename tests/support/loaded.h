@@ -8,7 +8,7 @@
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);
 
-/** As the program does where nothing is asked for. */
+/** As the program does without options. */
 es_run_summary *es_loaded_run(const char *path, size_t run);
 
 /** The first run, by this series. */

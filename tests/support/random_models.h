@@ -1,4 +1,4 @@
-/** Random architectures, drawn from the grammar of spec/model.md, with sizes,
+/** Random architectures, drawn from the grammar of analyzer/arch, with sizes,
  *  parameters and a micro-batch to go with them. */
 #ifndef ES_TESTS_RANDOM_MODELS_H
 #define ES_TESTS_RANDOM_MODELS_H

@@ -1,3 +1,5 @@
+/* Runs written value by value through the writer, for tests of what reads them.
+ */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/recorded.h"

@@ -1,3 +1,5 @@
+/* Recordings through the ring and the recorder process, with values that a test
+   can check in the file. */
 #include "tests/support/recording.h"
 
 #include "analyzer/base/value.h"

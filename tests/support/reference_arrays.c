@@ -1,4 +1,4 @@
-/* Which arrays there are: spec/model.md, section 7. */
+/* Which arrays there are, in the order of a checkpoint. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/reference_internal.h"
 

@@ -1,4 +1,4 @@
-/* Rows of attention and what is made of their entropies: spec/model.md,
+/* Rows of attention and what is made of their entropies: analyzer/README.md,
  * sections 2 (rotation), 3 and 4. */
 #include "tests/support/reference_internal.h"
 

@@ -4,7 +4,7 @@
 
 #include "tests/support/reference_model.h"
 
-/** n zeros; ends the program if there is no room. */
+/** n zeros; ends the program if there is no memory. */
 double *es_ref_doubles(int n);
 
 /** "h.LAYER.NAME", or NULL. */

@@ -1,4 +1,4 @@
-/* The forward pass: spec/model.md, section 2. */
+/* The forward pass in doubles, written from analyzer/README.md. */
 #include "tests/support/reference_internal.h"
 
 #include <math.h>

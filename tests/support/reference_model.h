@@ -1,5 +1,5 @@
 /**
- * The whole specification (spec/model.md) once more: its forward pass in
+ * The whole model (analyzer/README.md) once more: its forward pass in
  * double, one plain loop after the other. Written from the specification
  * alone, so that gradients can be measured by differences and a mistake of the
  * trainer does not stand here as well. Small models only.

@@ -242,8 +242,8 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
-    double *room = malloc(4 * n * sizeof *room);
-    return (ref_row){.z = room, .a = room + n, .slope = room + 2 * n};
+    double *memory = malloc(4 * n * sizeof *memory);
+    return (ref_row){.z = memory, .a = memory + n, .slope = memory + 2 * n};
 }
 
 static void weigh(ref_row *row, const es_ref_head *head, int i)

@@ -68,7 +68,7 @@ typedef struct es_ref_head {
     const double *c; /* (T) given, as differences need it, or NULL */
     const double *q, *k, *v, *t;
     double *y, *rows;
-    /* the way back: dy (T,D), dentropy (T) or NULL */
+    /* the backward pass: dy (T,D), dentropy (T) or NULL */
     const double *dy, *dentropy;
     double *dq, *dk, *dv, *dt;
 } es_ref_head;

@@ -1,4 +1,4 @@
-/* Weight and spectral normalisation: spec/model.md, section 5. */
+/* Weight and spectral normalisation in doubles. */
 #include "tests/support/reference_internal.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Run files for tests, in a folder that goes away with the test program. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/run_files.h"

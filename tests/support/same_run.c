@@ -1,3 +1,4 @@
+/* Compares two recorded runs bit by bit: rows, series, samples, events. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/run_files.h"

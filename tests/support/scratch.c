@@ -1,3 +1,5 @@
+/* One file in a folder of a test program's own, and checks that nothing stays
+   beside it. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/run_files.h"

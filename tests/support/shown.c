@@ -1,3 +1,4 @@
+/* Sets of runs whose table, JSON and CSV the tests know. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/shown.h"

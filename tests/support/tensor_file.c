@@ -1,3 +1,5 @@
+/* Writes safetensors files without the trainer's own code, valid or damaged at
+   will, for tests of what reads them. */
 #include "tests/support/tensor_file.h"
 
 #include "tests/support/cmocka_all.h"

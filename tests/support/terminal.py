@@ -173,13 +173,13 @@ class Program:
                 os.execvpe(command[0], command, env or dict(os.environ))
             finally:
                 os._exit(127)
-        self.resize(width, height, tell=False)
+        self.resize(width, height, notify=False)
         self.before = termios.tcgetattr(self.fd)
         os.write(go, b".")
         os.close(wait)
         os.close(go)
 
-    def resize(self, width, height, tell=True):
+    def resize(self, width, height, notify=True):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ,
                     struct.pack("HHHH", height, width, 0, 0))
         self.screen.resize(width, height)
@@ -220,7 +220,7 @@ class Program:
         return self.until(lambda: words in self.screen.text(), seconds)
 
     def state(self):
-        """R, S, T ... as ps tells it."""
+        """R, S, T ... as ps reports it."""
         with open("/proc/%d/stat" % self.pid) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0]
 

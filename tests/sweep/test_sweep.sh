@@ -53,7 +53,7 @@ same_text '--dry-run prints the command lines' \
 code=$?
 "$scan" good/*.db --check -q
 same_text 'the exit code is that of --check' $? $code
-check 'the runs are held against each other' grep -q '4 configurations, seeds taken together' out
+check 'the runs are compared' grep -q '4 configurations, seeds taken together' out
 check 'the bands are drawn' test -s good/bands.png
 same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
 output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status

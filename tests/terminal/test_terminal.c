@@ -153,12 +153,12 @@ ES_TEST(test_terminal__heatmap_fits_any_shape)
     for (int i = 0; i < n * n * 3; i++) {
         int n_layers = sizes[i % n], n_heads = sizes[i / n % n];
         es_depth depth = (es_depth)(i / n / n);
-        for (int room = 1; room < 90; room += 11) {
-            es_heat_layout at = es_heat_fit(n_layers, n_heads, room,
-                                            room / 2 + 1, room % 2 == 1, depth);
+        for (int space = 1; space < 90; space += 11) {
+            es_heat_layout at = es_heat_fit(
+                n_layers, n_heads, space, space / 2 + 1, space % 2 == 1, depth);
             int first, last, expected = 0;
-            assert_in_range(at.width, 1, room);
-            assert_in_range(at.height, 1, room / 2 + 1);
+            assert_in_range(at.width, 1, space);
+            assert_in_range(at.height, 1, space / 2 + 1);
             assert_true((at.width / at.columns) * at.heads_in >= n_heads);
             for (int row = 0; row < at.height; row++, expected = last + 1) {
                 es_heat_layers_of_row(&at, row, &first, &last);

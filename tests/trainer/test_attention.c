@@ -32,7 +32,7 @@ static void test_attention__shapes(void **state)
     check_shape(1, 100, 1, 64, false);
 }
 
-/* y and the gradients with no statistics asked for: the same bits. */
+/* y and the gradients with no statistics requested: the same bits. */
 static void test_attention__measuring_changes_nothing(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ static void test_attention_temperature__below_the_floor(void **state)
 }
 
 /* That of query 3 of head 1: its rows in both sequences, and what its weights
- * reach on the way back, but no other row and no other head. */
+ * reach in the backward pass, but no other row and no other head. */
 static void test_attention_temperature__nan(void **state)
 {
     (void)state;

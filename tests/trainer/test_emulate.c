@@ -191,7 +191,8 @@ static es_mem *mem(void *floats_of_cpu)
     return (es_mem *)floats_of_cpu;
 }
 
-/* `y` is what the way back is told of the outputs; NULL: what came out. */
+/* `y` is what the backward pass is given of the outputs; NULL: what came out.
+ */
 static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
 {
     const es_ops *ops = &es_cpu_ops;

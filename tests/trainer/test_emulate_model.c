@@ -79,7 +79,7 @@ static void check_activations(const char *arch, es_family family)
     es_small_forward(&s);
     expect_rounded_activations(s.model);
     assert_int_equal(es_model_backward(s.model, 1), ES_OK);
-    /* Computed once more on the way back, of layer 0. */
+    /* Computed once more in the backward pass, of layer 0. */
     expect_halves("wide", s.model->wide, n * config.mlp_mult);
     expect_full_precision("dx", s.model->dx, n);
     expect_full_precision("df", s.model->df, n);

@@ -131,7 +131,7 @@ static void test_loss_scale__steps(void **state)
     check_steps("SM+R+WNorm(QK)");
 }
 
-/* Gradients are told without the scale. */
+/* Gradients are reported without the scale. */
 static void test_loss_scale__gradients(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void test_loss_scale__nan(void **state)
     es_trainer_free(trainer);
 }
 
-/* The scale at its least: what overflows even so is taken, and told. */
+/* The scale at its least: what overflows even so is accepted, and reported. */
 static void test_loss_scale__least(void **state)
 {
     (void)state;

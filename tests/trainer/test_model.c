@@ -121,7 +121,7 @@ static void test_model__decay(void **state)
     es_small_close(&s);
 }
 
-/* A slope decays only if that is asked for. */
+/* A slope decays only on request. */
 static void test_model__slope_decay(void **state)
 {
     (void)state;

@@ -323,7 +323,7 @@ static void check_bad_columns(int n_in, int n)
     for (int i = 0; i < ROWS; i++)
         v[i * WIDE + 4] = 0;
     v[5 * WIDE + 21] = NAN;
-    g[7] = 0; /* a column of zeros that is none of v */
+    g[7] = 0; /* a column of zeros that is not in v */
     ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
     ops->weight_norm_backward(cpu, mem(dv), mem(dg), mem(dw), mem(v), mem(g),
                               &c);

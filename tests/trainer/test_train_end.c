@@ -64,7 +64,7 @@ static void test_train__a_nan_comes_at_the_same_step_unrecorded(void **state)
     assert_memory_equal(with.loss, without.loss, sizeof with.loss);
 }
 
-static void test_train__nothing_after_a_nan_if_so_asked(void **state)
+static void test_train__nothing_after_a_nan_on_request(void **state)
 {
     (void)state;
     es_settings s = exploding();
@@ -163,7 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_train__a_nan_is_recorded_and_ends_the_run),
         cmocka_unit_test(test_train__a_nan_comes_at_the_same_step_unrecorded),
-        cmocka_unit_test(test_train__nothing_after_a_nan_if_so_asked),
+        cmocka_unit_test(test_train__nothing_after_a_nan_on_request),
         cmocka_unit_test(test_train__a_nan_is_described),
         cmocka_unit_test(test_train__stops_when_told_to),
         cmocka_unit_test(test_train__what_does_not_go_together_is_refused),

@@ -149,7 +149,7 @@ for i in 1 2 3 4; do
     check "kill -9 of the trainer in step $moment" trainer_killed "$dir/trainer-$i.db"
 done
 
-# --- asked to stop ----------------------------------------------------------
+# --- stop requested ----------------------------------------------------------
 
 signalled() { # RUN.db SIGNAL CODE
     start "${model[@]}" -o "$1"
@@ -235,16 +235,16 @@ else
     check 'a folder that becomes read-only: nothing is lost' closed_folder
 fi
 
-# --- no room ----------------------------------------------------------------
+# --- no space ---------------------------------------------------------------
 
-no_room() { # RUN.db REGEX: the recording ends early, the training does not
+no_space() { # RUN.db REGEX: the recording ends early, the training does not
     finish_training && exited 3 && same_result && said "$2" &&
         said 'not complete: .*\([1-9][0-9]* of [0-9]+ frames are lost\)' &&
         sound "$1"
 }
 full_disk() {
     start "${model[@]}" -o "$1"
-    no_room "$1" 'No space left on device'
+    no_space "$1" 'No space left on device'
 }
 mkdir "$dir/small"
 if mount -t tmpfs -o size=300k none "$dir/small" 2>/dev/null; then
@@ -257,7 +257,7 @@ limited() { # RUN.db
     start "${model[@]}" -o "$1"
     await_step 20 && find_recorder || return 1
     prlimit --pid "$recorder" --fsize=150000 || return 1
-    no_room "$1" 'limited.db: '
+    no_space "$1" 'limited.db: '
 }
 if command -v prlimit >/dev/null; then
     check 'a limit on the size of files' limited "$dir/limited.db"
@@ -278,7 +278,7 @@ two_trainers() { # RUN.db
         [ $second = 3 ] && grep -q "two.db: process $recorder is writing" \
         "$dir/second" && ! grep -q '^step ' "$dir/second"
 }
-check 'a second trainer is told who writes the file' two_trainers "$dir/two.db"
+check 'a second trainer is refused with the name of the writer' two_trainers "$dir/two.db"
 
 readers() { # RUN.db
     local n=0

@@ -1,6 +1,6 @@
 /* Identifies a process by its pid and the time it began, in one number, so
- * that a ledger can tell a claimant that was killed from a later process of
- * the same pid. Relies on /proc; without it a claimant counts as alive. */
+ * that a ledger can distinguish a claimant that was killed from a later process
+ * of the same pid. Relies on /proc; without it a claimant counts as alive. */
 #include "cli/alerts/delivery/claimant.h"
 
 #include <errno.h>

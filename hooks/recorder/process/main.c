@@ -31,7 +31,7 @@ static const char usage[] =
     "The process that writes a run file while a training program records into\n"
     "it. Programs start it through es_recorder_open; it ends with them. A "
     "file\n"
-    "RUN.db.stop beside the run asks the training to stop.\n";
+    "RUN.db.stop beside the run makes the training stop.\n";
 
 /* SQLite must not find that a file of its own has the number of a stream. */
 static void fill_streams(void)

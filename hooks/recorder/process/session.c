@@ -277,7 +277,7 @@ static void look_for_stop(es_session *session)
     /* Without the event the request still holds. */
     (void)!es_session_note(
         session, "stop", ES_SEVERITY_INFO,
-        line[0] ? line : "somebody asked for the training to stop", NULL);
+        line[0] ? line : "somebody requested that the training stop", NULL);
 }
 
 /* What people do to the files while they are written. */

@@ -226,7 +226,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
              .temperature = read_or_null(attention->temperature),
              .dy = es_cpu_read(dy),
              .dentropy = read_or_null(dentropy),
-             .y = (float *)es_cpu_read(y), /* only read on the way back */
+             .y = (float *)es_cpu_read(y), /* only read in the backward pass */
              .saved = (float *)es_cpu_read(saved),
              .dqkv = es_cpu_floats(dqkv),
              .row_sums = backend->row_sums,

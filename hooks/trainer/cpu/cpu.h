@@ -15,7 +15,7 @@ struct es_backend {
     size_t scratch_size;
     float *row_sums; /* one for each attention row */
     float *turns;    /* (n_turns, n_rotated) of rotate.c */
-    int n_turns;     /* positions that there is room for */
+    int n_turns;     /* positions that it has capacity for */
     int n_rotated;   /* 0: nothing in turns yet */
 };
 

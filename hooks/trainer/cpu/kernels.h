@@ -28,7 +28,7 @@ typedef struct es_cpu_head {
     /* Statistics, (T) each, NULL: not wanted; without ES_ROW_ENTROPY none. */
     float *rows[ES_N_ROW_STATISTICS];
 
-    /* The way back. */
+    /* The backward pass. */
     const float *dy, *dentropy; /* dentropy (T) or NULL */
     float *dq, *dk, *dv;
     float *dt; /* (T) or NULL: sum of dz z of each row; softmax only */
@@ -134,7 +134,7 @@ extern const es_cpu_kernels es_cpu_kernels_avx2;
 extern const es_cpu_kernels es_cpu_kernels_avx512;
 
 /** True if the kernels, run on a small problem, agree with the plain ones. A
- *  table whose instructions this processor lacks must not be asked. */
+ *  table whose instructions this processor lacks must not be called. */
 bool es_cpu_kernels_agree(const es_cpu_kernels *kernels);
 
 #endif

@@ -9,7 +9,7 @@
 #define ROW_UNIT 16
 
 /* One call of an operation of this file, for all threads; x goes in and y
- * comes out, on the way back dy goes in and dx comes out. */
+ * comes out, in the backward pass dy goes in and dx comes out. */
 typedef struct job {
     const es_backend *backend;
     const es_linear *linear;

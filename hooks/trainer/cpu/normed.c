@@ -35,7 +35,7 @@ static es_slab share_rows(const job *j, es_share share)
     return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* What a thread tells the one that called: 2 n doubles, in its scratch. */
+/* What a thread returns to the one that called: 2 n doubles, in its scratch. */
 static double *results(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};

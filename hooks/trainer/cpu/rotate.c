@@ -70,7 +70,7 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
 {
     const int n_rotated =
         es_cpu_n_rotated(attention->d_model / attention->n_head);
-    /* A model asks for one width, so this is done once. */
+    /* A model has one width, so this is done once. */
     if (backend->n_rotated != n_rotated)
         fill_turns(backend->turns, backend->n_turns, n_rotated);
     backend->n_rotated = n_rotated;

@@ -82,9 +82,9 @@ static bool pack_rows(float *out, const float *from, int n, int n_rows,
     for (int i = 0; i < n; i++, from += stride, out += columns)
         for (int c = 0; c < columns; c += LANES) {
             int part = width - c < LANES ? width - c : LANES;
-            int room = columns - c < LANES ? columns - c : LANES;
+            int n_left = columns - c < LANES ? columns - c : LANES;
             vec value = load_part(from + c, part, 0);
-            store_part(out + c, value, room);
+            store_part(out + c, value, n_left);
             spotted = spot_nonfinite(spotted, value);
         }
     memset(out, 0, (size_t)((n_rows - n) * columns) * sizeof *out);

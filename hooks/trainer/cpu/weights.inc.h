@@ -1,5 +1,5 @@
 /**
- * What tells the kinds of attention apart; part of kernels.inc.h. The weights
+ * What the kinds of attention differ in; part of kernels.inc.h. The weights
  * of a row of scores s are a = u / D, D = rest + sum u, with
  *
  *     softmax        u = exp(s - m)   m = max s     rest = 0
@@ -14,7 +14,7 @@
  *     e  = -sum a ln a = (sum a) ln D - <l>
  *     ds = u' / D [(g - <g>) - w (l - <l> - (1 - sum a)(ln D - 1))]
  *
- * PowerSoftmax's m is constant on the way back.
+ * PowerSoftmax's m is constant in the backward pass.
  */
 
 /* Below this the largest score counts as this: its inverse is finite. */

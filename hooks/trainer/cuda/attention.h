@@ -9,8 +9,8 @@
  *     PowerSoftmax   u = (z / m)^p       m = max |z|   rest = eps (c / m)^p
  *
  * where c = m + 1e-6 is the specification's; z / m is raw / max |raw|. With l =
- * log2 u, e = ln 2 ((sum a) log2 D - <l>), and on the way back, u' = du/draw,
- * w = dL/de, g = dy . v, <x> = sum a x:
+ * log2 u, e = ln 2 ((sum a) log2 D - <l>), and in the backward pass, u' =
+ * du/draw, w = dL/de, g = dy . v, <x> = sum a x:
  *
  *     dL/draw = u' / D [g - <g> - w ln 2 (l - center)]
  *     center  = <l> - (1 - sum a) (1 / ln 2 - log2 D)
@@ -201,7 +201,8 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     es_row_write(call, ES_ROW_MISSING, at, end->rest / divisor);
 }
 
-/* --- a row on the way back ------------------------------------------------ */
+/* --- a row in the backward pass
+ * ------------------------------------------------ */
 
 /** A query's part in the gradient of a score. */
 typedef struct es_row_gradient {

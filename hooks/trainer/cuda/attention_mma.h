@@ -39,7 +39,7 @@ __device__ __forceinline__ int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** The thread, lane and block, asked for where they are needed: what follows
+/** The thread, lane and block, computed where they are needed: what follows
  * from them is not kept in registers on the way there. */
 __device__ __forceinline__ int es_mma_thread_anew(void)
 {

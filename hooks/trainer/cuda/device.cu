@@ -193,7 +193,7 @@ void es_device_close(es_device *device)
 {
     if (!device)
         return;
-    /* Nobody is left to tell that something cannot be freed. */
+    /* Nobody is left to hear that something cannot be freed. */
     es_gemm_plans_free(device->plans);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])

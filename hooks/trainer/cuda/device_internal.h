@@ -5,10 +5,10 @@
 #include "hooks/trainer/cuda/device.h"
 
 /** Whether a call of the CUDA runtime worked; else that is the device's
- *  trouble, told with `what`. */
+ *  trouble, reported with `what`. */
 bool es_device_check(es_device *device, const char *what, cudaError_t code);
 
-/** Trouble of another library, told as "what: why". */
+/** Trouble of another library, reported as "what: why". */
 void es_device_trouble_text(es_device *device, const char *what,
                             const char *why);
 

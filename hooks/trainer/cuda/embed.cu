@@ -1,5 +1,5 @@
-/* The embeddings. On the way back rows meet in a token: they are brought into
- * the order of their tokens first, so that every sum has one order. */
+/* The embeddings. In the backward pass rows meet in a token: they are brought
+ * into the order of their tokens first, so that every sum has one order. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct embedding {

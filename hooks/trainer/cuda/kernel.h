@@ -36,8 +36,8 @@ typedef __half es_fp16;
 
 /**
  * kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the device's
- * stream. More than 48 KiB of shared memory is asked for here. A launch that
- * fails becomes the device's trouble (device.h), told with `name`; after
+ * stream. More than 48 KiB of shared memory is requested here. A launch that
+ * fails becomes the device's trouble (device.h), reported with `name`; after
  * trouble nothing is launched.
  */
 template <class... P, class... A>

@@ -495,7 +495,7 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
 /* x^T dy as it is laid out, or dy^T x of a transposed one. The product could
  * leave the sums of dy, too (cuBLASLt: BGRADA, BGRADB; f32, overwritten) and
  * save reading dy once more, about a fifth of the product's own time. It is
- * not asked to: these products have few tiles, so that their sums are split,
+ * not requested: these products have few tiles, so that their sums are split,
  * and nothing says that this epilogue allows that; a kernel that is a fifth
  * slower has lost it all. The README has the bytes. */
 template <class A>

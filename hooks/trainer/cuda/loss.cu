@@ -125,7 +125,8 @@ void es_cuda_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
               ES_MAX_WARPS * sizeof(online), l, es_at<A>(logits));
 }
 
-/* --- the way back --------------------------------------------------------- */
+/* --- the backward pass
+ * --------------------------------------------------------- */
 
 /* What is the same along a row. */
 typedef struct row_gradient {

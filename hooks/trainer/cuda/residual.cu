@@ -52,7 +52,8 @@ void es_cuda_combine(es_backend *backend, es_mem *y, const es_mem *x,
               ES_THREADS, 0, a);
 }
 
-/* --- the way back --------------------------------------------------------- */
+/* --- the backward pass
+ * --------------------------------------------------------- */
 
 /* A block's sums of dy x and dy f. */
 typedef struct along {

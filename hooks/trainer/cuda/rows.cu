@@ -95,10 +95,10 @@ void es_cuda_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
         launch_norm<A, 1>(backend, y, x, &n);
 }
 
-/* --- the way back ---------------------------------------------------------
- * Each warp adds up the columns of dweight and dbias over its rows in shared
- * memory, each block over its warps in scratch, the second kernel over the
- * blocks. */
+/* --- the backward pass
+ * --------------------------------------------------------- Each warp adds up
+ * the columns of dweight and dbias over its rows in shared memory, each block
+ * over its warps in scratch, the second kernel over the blocks. */
 
 typedef struct norm_backward {
     float *partial; /* (blocks,2 width): dweight, dbias */

@@ -15,7 +15,7 @@ typedef enum es_final_norm {
 typedef enum es_emulation { ES_EMULATE_NONE, ES_EMULATE_FP16 } es_emulation;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
-/** The model alone: spec/model.md, sections 1 to 5. */
+/** The model alone (hooks/trainer/model/README.md). */
 typedef struct es_model_config {
     es_arch arch;
     es_family family;
@@ -38,7 +38,7 @@ void es_model_config_default(es_model_config *out);
  *  x <= L, gamma >= 0, sizes in range, ...). */
 es_status es_model_config_check(const es_model_config *config) ES_MUST_USE;
 
-/** Schedule and optimiser: spec/model.md, section 6. */
+/** Schedule and optimiser (hooks/trainer/model/README.md). */
 typedef struct es_train_config {
     int64_t steps;
     int accumulate; /* micro-batches a step */

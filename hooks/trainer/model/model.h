@@ -34,7 +34,7 @@ size_t es_model_n_parameters(const es_model *model);
 
 /**
  * Parameters by number, 0 .. es_model_n_arrays - 1, in the order and with the
- * names of spec/model.md, section 7.
+ * names of README.md beside this file.
  */
 typedef struct es_parameter {
     const char *name;
@@ -93,7 +93,7 @@ typedef struct es_losses {
 /**
  *   measure  the passes also measure rows, heads and layers, and the
  *            parameters of parameter_series.h are taken as they are now
- *   train    what es_model_take_step will be told; NULL: there is none
+ *   train    what es_model_take_step will be given; NULL: there is none
  */
 void es_model_begin(es_model *model, bool measure, const es_train_config *train,
                     double lr);
@@ -120,7 +120,7 @@ es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 
 /**
  * Clips by the global norm and takes the AdamW step that es_model_begin was
- * told of.
+ * reported.
  *
  *   may_skip  leaves the parameters alone if the norm or a loss is not finite.
  *             Otherwise such a step is taken, not clipped, and the parameters
@@ -143,7 +143,7 @@ es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 
 /** What the back-end multiplies the loss with: loss_scale.h; 1 unless it
  *  scales it at all. Takes effect with the next es_model_begin. Gradients are
- *  told without it. */
+ *  reported without it. */
 bool es_model_scales_loss(const es_model *model);
 double es_model_loss_scale(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
@@ -199,7 +199,7 @@ es_status es_model_update(es_model *model, const es_train_config *train,
                           double lr, double *grad_norm) ES_MUST_USE;
 
 /** Logits of the last forward pass, (B,T,V), borrowed host memory, valid until
- *  the next forward or backward pass: the way back turns them into their
+ *  the next forward or backward pass: the backward pass turns them into their
  *  gradient. NULL when out of memory. */
 const float *es_model_logits(es_model *model);
 

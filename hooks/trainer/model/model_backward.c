@@ -1,6 +1,6 @@
-/* The way back. dx holds the gradient of the residual stream; every sub-block
- * adds its own to it. Parallel sub-blocks both need the one that came in, so
- * the attention's projection is taken back before the FFN adds to it. */
+/* The backward pass. dx holds the gradient of the residual stream; every
+ * sub-block adds its own to it. Parallel sub-blocks both need the one that came
+ * in, so the attention's projection is taken back before the FFN adds to it. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include <string.h>

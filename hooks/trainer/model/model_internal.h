@@ -16,7 +16,7 @@ enum {
     ES_N_MATRICES
 };
 
-/** What one layer keeps for the way back; N = B T rows. */
+/** What one layer keeps for the backward pass; N = B T rows. */
 typedef struct es_layer_memory {
     es_mem *x;             /* (N,d) the block's input */
     es_mem *x2;            /* (N,d) what the FFN starts from: middle, or x if
@@ -84,7 +84,7 @@ struct es_model {
     es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
     es_mem *mean, *rstd;      /* (N) of Nf */
     es_mem *logits;           /* (N,V), rows es_model_logit_stride apart; their
-                                 gradient after the way back */
+                                 gradient after the backward pass */
     es_mem *row_loss, *lse;   /* (N) f32 */
     es_mem *wide;             /* (N,md) scratch: after the activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
@@ -208,7 +208,7 @@ void es_model_run_backward(es_model *model, double scale);
  *  one that there was. */
 bool es_model_captures_scale(es_model *model, double scale);
 
-/* model_weights.c: normalised weights, spec/model.md, section 5. */
+/* model_weights.c: normalised weights. */
 
 /** Floats of the weight that stands for a parameter matrix of a layer; 0 where
  *  the parameter itself does. */

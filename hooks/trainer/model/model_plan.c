@@ -13,7 +13,7 @@ typedef struct slot {
 
 typedef struct plan {
     slot *slots;
-    size_t n, room;
+    size_t n, capacity;
     bool overflow;
 } plan;
 
@@ -22,7 +22,7 @@ static void take(plan *to, es_mem **at, size_t n_rows, size_t count,
                  size_t size)
 {
     slot next = {.at = at};
-    if (to->n == to->room || !es_size_mul(&next.bytes, n_rows, count) ||
+    if (to->n == to->capacity || !es_size_mul(&next.bytes, n_rows, count) ||
         !es_size_mul(&next.bytes, next.bytes, size) ||
         !es_size_add(&next.bytes, next.bytes, ALIGNMENT - 1)) {
         to->overflow = true;
@@ -195,9 +195,9 @@ static es_status prepare(es_model *model)
 es_status es_model_plan(es_model *model)
 {
     const size_t n_layers = (size_t)model->config.n_layer + 1;
-    plan all = {.room = n_layers * LAYER_SLOTS + MODEL_SLOTS};
+    plan all = {.capacity = n_layers * LAYER_SLOTS + MODEL_SLOTS};
     model->layers = calloc(n_layers, sizeof *model->layers);
-    all.slots = es_resize(NULL, all.room, sizeof *all.slots);
+    all.slots = es_resize(NULL, all.capacity, sizeof *all.slots);
     es_status status = ES_OK;
     if (!model->layers || !all.slots) {
         status = es_fail(ES_ENOMEM, "out of memory for the model's plan");

@@ -34,7 +34,8 @@
 #include "analyzer/heads/heads.h"
 #include <stdint.h>
 
-/** Floats that a back-end may keep of an attention row for the way back. */
+/** Floats that a back-end may keep of an attention row for the backward pass.
+ */
 enum { ES_N_SAVED = 4 };
 
 /** Captured sequences of a back-end at most. */
@@ -221,7 +222,7 @@ typedef struct es_ops {
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** y (n,width) act; mean, rstd (n) f32 for the way back; eps 1e-5. */
+    /** y (n,width) act; mean, rstd (n) f32 for the backward pass; eps 1e-5. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, const es_mem *x, const es_mem *weight,
                        const es_mem *bias, int n_rows, int width);
@@ -275,7 +276,7 @@ typedef struct es_ops {
      * Causal attention of all heads, fused: no T x T storage.
      *
      *   y      (N,d) act     the heads' outputs, concatenated
-     *   saved  (B,H,T,ES_N_SAVED) f32 for the way back, the back-end's own
+     *   saved  (B,H,T,ES_N_SAVED) f32 for the backward pass, the back-end's own
      *          affair
      *   rows   NULL: no statistics
      *   qkv    (N,3d) act
@@ -335,8 +336,8 @@ typedef struct es_ops {
     /* --- loss ------------------------------------------------------------ */
 
     /** row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32 for the
-     *  way back. logits (n,V) act, rows `stride` apart: V or row_stride(V);
-     *  targets (n) int32 in [0,V). */
+     *  backward pass. logits (n,V) act, rows `stride` apart: V or
+     * row_stride(V); targets (n) int32 in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab, int stride);

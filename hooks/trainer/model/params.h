@@ -1,6 +1,6 @@
 /**
  * The parameter table: names, shapes and places of every array of a model,
- * spec/model.md, section 7. Internal to the trainer.
+ * as in checkpoints and reference cases. Internal to the trainer.
  */
 #ifndef ES_PARAMS_H
 #define ES_PARAMS_H
