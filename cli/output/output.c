@@ -3,7 +3,6 @@
 #include "cli/output/output.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/runs/tree.h"
 #include "store/outfile.h"
 #include "store/reader.h"
 
@@ -186,6 +185,13 @@ es_status es_output_finish(es_output *output, es_status status)
         return es_output_close(output);
     es_output_abandon(output);
     return status;
+}
+
+bool es_path_is_same(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 es_status es_output_check(const char *path, char *const *inputs,

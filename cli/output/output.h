@@ -48,6 +48,9 @@ void es_output_abandon(es_output *output); /* NULL is fine */
  *  status, or that of closing. */
 es_status es_output_finish(es_output *output, es_status status) ES_MUST_USE;
 
+/** Two paths to one file that is there. */
+bool es_path_is_same(const char *a, const char *b);
+
 /** ES_EUSAGE if `path` is one of the inputs (also by another name). */
 es_status es_output_check(const char *path, char *const *inputs,
                           size_t n_inputs) ES_MUST_USE;

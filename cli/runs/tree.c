@@ -135,13 +135,6 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
     return status;
 }
 
-bool es_path_is_same(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 &&
-           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 bool es_path_is_folder(const char *path)
 {
     struct stat file;

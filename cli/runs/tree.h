@@ -39,9 +39,6 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
 es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n) ES_MUST_USE;
 
-/** Two paths to one file that is there. */
-bool es_path_is_same(const char *a, const char *b);
-
 /** A folder, or a link to one. */
 bool es_path_is_folder(const char *path);
 

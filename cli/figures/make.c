@@ -1,6 +1,4 @@
 /* The table of figures, and what the command line says of them. */
-#include "cli/figures/figures.h"
-
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
