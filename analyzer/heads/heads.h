@@ -43,6 +43,8 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  *   SINK       weight on key 0
  *   NONFINITE  weights that are not finite, a count
  *   MISSING    1 - sum of the weights; where that need not be 0
+ *   DISTANCE   sum a (i - j) over its keys j, i its query: tokens
+ *   TOP        largest weight
  *
  * X(identifier, name)
  */
@@ -52,7 +54,9 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
     X(MAX_LOGIT, "max_logit")                                                  \
     X(SINK, "sink")                                                            \
     X(NONFINITE, "nonfinite")                                                  \
-    X(MISSING, "missing")
+    X(MISSING, "missing")                                                      \
+    X(DISTANCE, "distance")                                                    \
+    X(TOP, "top")
 
 typedef enum es_row_statistic {
 #define ES_ROW_ENUMERATOR(id, name) ES_ROW_##id,
@@ -101,7 +105,9 @@ typedef enum es_head_reduction {
       "non-finite weights")                                                    \
     X(MAX_LOGIT, "max_logit", "", MAX_LOGIT, LARGEST, false, "max logit")      \
     X(SINK, "sink", "", SINK, MEAN, true, "sink")                              \
-    X(MISSING_MASS, "missing_mass", "", MISSING, MEAN, true, "missing mass")
+    X(MISSING_MASS, "missing_mass", "", MISSING, MEAN, true, "missing mass")   \
+    X(DISTANCE, "distance", "tokens", DISTANCE, MEAN, true, "mean distance")   \
+    X(TOP, "top", "", TOP, MEAN, true, "largest weight")
 
 typedef enum es_head_series {
 #define ES_HEAD_ENUMERATOR(id, name, unit, row, reduction, amount, title)      \

@@ -445,7 +445,7 @@ static void test_cuda_attention__same_bits(void **state)
             expect_same(&p[0], &p[i]);
         }
         assert_memory_equal(p[0].rows, p[1].rows,
-                            5 * p[0].n_rows * sizeof(float));
+                            ES_N_ROW_STATISTICS * p[0].n_rows * sizeof(float));
         for (int i = 0; i < 3; i++)
             attention_close(&p[i]);
     }
@@ -469,7 +469,8 @@ static void check_orders(shape s, int power, bool temperatures)
                                (cuda_run){ES_BF16, .entropy = true});
             expect_same(&p[0], &p[i]);
             assert_memory_equal(p[0].rows, p[i].rows,
-                                5 * p[0].n_rows * sizeof(float));
+                                ES_N_ROW_STATISTICS * p[0].n_rows *
+                                    sizeof(float));
         }
         unsetenv("ENTROPY_TRAIN_EMULATION");
         for (size_t i = 0; i < 4; i++)

@@ -103,9 +103,14 @@ static void attend_row(double *y, double *s, double *a, const row *r)
     result->rows[ES_ROW_SINK][r->at] = a[0];
     result->rows[ES_ROW_MISSING][r->at] = 1;
     result->rows[ES_ROW_ENTROPY][r->at] = 0;
+    result->rows[ES_ROW_DISTANCE][r->at] = 0;
+    result->rows[ES_ROW_TOP][r->at] = 0;
     for (int j = 0; j <= r->i; j++) {
         result->rows[ES_ROW_MISSING][r->at] -= a[j];
         result->rows[ES_ROW_ENTROPY][r->at] -= a[j] * log(a[j] + 1e-9);
+        result->rows[ES_ROW_DISTANCE][r->at] += a[j] * (r->i - j);
+        result->rows[ES_ROW_TOP][r->at] =
+            fmax(result->rows[ES_ROW_TOP][r->at], a[j]);
     }
     for (int c = 0; c < width; c++) {
         y[c] = 0;

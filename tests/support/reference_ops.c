@@ -274,6 +274,8 @@ static void write_row(const es_ref_head *head, const ref_row *row, int i)
         values[ES_ROW_MISSING] -= a;
         values[ES_ROW_ENTROPY] -= a > 0 ? a * log(a) : 0;
         values[ES_ROW_NONFINITE] += !isfinite(a);
+        values[ES_ROW_DISTANCE] += a * (i - j);
+        values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);
     }
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         head->rows[k * head->n_ctx + i] = values[k];

@@ -151,6 +151,46 @@ static void test_attention__one_minus_infinity(void **state)
     }
 }
 
+/* Queries of 0: every key has the same weight. */
+static void test_attention__a_flat_row_looks_halfway_back(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(2, 41, 3, 5);
+        attention_scale_queries(&p, 0);
+        attention_run(&p, *kernels, 1, false);
+        for (size_t row = 0; row < p.n_rows; row++) {
+            const double i = (double)(row % 41);
+            const double top = (double)attention_rows(&p, ES_ROW_TOP)[row];
+            const double away =
+                (double)attention_rows(&p, ES_ROW_DISTANCE)[row];
+            assert_true(fabs(away - i / 2) <= 1e-6 * (1 + i));
+            assert_true(fabs(top - 1 / (i + 1)) <= 1e-6);
+        }
+        attention_close(&p);
+    }
+}
+
+/* Values that tell the keys apart: the output is the distance itself. */
+static void test_attention__outputs_of_positions_are_distances(void **state)
+{
+    (void)state;
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(1, 300, 1, 4);
+        for (int j = 0; j < 300; j++)
+            p.qkv[12 * j + 8] = (float)j;
+        attention_run(&p, *kernels, 1, false);
+        for (int i = 0; i < 300; i++) {
+            const double want = i - (double)p.y[4 * i];
+            const double got = (double)attention_rows(&p, ES_ROW_DISTANCE)[i];
+            assert_true(fabs(got - want) <= 2e-6 * (1 + i));
+        }
+        attention_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +202,8 @@ int main(void)
         cmocka_unit_test(test_attention__nan_value),
         cmocka_unit_test(test_attention__infinite_query),
         cmocka_unit_test(test_attention__one_minus_infinity),
+        cmocka_unit_test(test_attention__a_flat_row_looks_halfway_back),
+        cmocka_unit_test(test_attention__outputs_of_positions_are_distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

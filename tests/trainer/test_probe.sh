@@ -25,7 +25,7 @@ export_of() { "$scan" export "$1" --series "$2" --phase eval -o - | grep '^12,';
 
 check 'a checkpoint is probed' probe -o "$dir/probe.db"
 for series in loss ce ereg entropy entropy_min entropy_max nonfinite_rows \
-    nonfinite_weights max_logit sink nan_activations act_rms; do
+    nonfinite_weights max_logit sink distance top nan_activations act_rms; do
     same() {
         [ -n "$(export_of "$dir/run.db" $series)" ] &&
             [ "$(export_of "$dir/run.db" $series)" = "$(export_of "$dir/probe.db" $series)" ]

@@ -119,10 +119,19 @@ static void test_train__records_the_steps_it_promises(void **state)
     (void)state;
     const int64_t train_steps[] = {0, 4, 8, 12, 16, 20, 22};
     const int64_t eval_steps[] = {0, 10, 20, 23};
-    static const char *const both[] = {
-        "entropy",           "entropy_min", "entropy_max", "nonfinite_rows",
-        "nonfinite_weights", "max_logit",   "sink",        "nan_activations",
-        "act_rms",           "loss",        "ce"};
+    static const char *const both[] = {"entropy",
+                                       "entropy_min",
+                                       "entropy_max",
+                                       "nonfinite_rows",
+                                       "nonfinite_weights",
+                                       "max_logit",
+                                       "sink",
+                                       "nan_activations",
+                                       "act_rms",
+                                       "distance",
+                                       "top",
+                                       "loss",
+                                       "ce"};
     static const char *const train_only[] = {"lr", "grad_norm", "tokens_per_s"};
     training_seen out = {0};
     training_record(&out, training_small());
@@ -135,7 +144,7 @@ static void test_train__records_the_steps_it_promises(void **state)
     for (size_t i = 0; i < sizeof train_only / sizeof *train_only; i++)
         training_assert_steps(reader, train_only[i], ES_PHASE_TRAIN,
                               train_steps, 7);
-    assert_int_equal(es_reader_n_series(reader, 0), 2 * 11 + 3);
+    assert_int_equal(es_reader_n_series(reader, 0), 2 * 13 + 3);
     es_reader_close(reader);
 }
 

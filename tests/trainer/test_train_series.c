@@ -23,10 +23,19 @@ static es_settings settings_of(const char *arch, es_family family)
 
 /* --- which series there are ----------------------------------------------- */
 
-static const char *const always[] = {
-    "entropy",           "entropy_min", "entropy_max", "nonfinite_rows",
-    "nonfinite_weights", "sink",        "max_logit",   "nan_activations",
-    "act_rms",           "loss",        "ce"};
+static const char *const always[] = {"entropy",
+                                     "entropy_min",
+                                     "entropy_max",
+                                     "nonfinite_rows",
+                                     "nonfinite_weights",
+                                     "sink",
+                                     "max_logit",
+                                     "nan_activations",
+                                     "act_rms",
+                                     "loss",
+                                     "ce",
+                                     "distance",
+                                     "top"};
 static const char *const sometimes[] = {"missing_mass", "theta", "t_mean",
                                         "t_min",        "t_max", "alpha",
                                         "beta",         "slope", "ereg"};

@@ -29,7 +29,7 @@ static double score(const es_cpu_head *head, int i, int j)
 
 /* What one pass over the scores of a row gives. */
 typedef struct row_sums {
-    double largest, sum, moment, first;
+    double largest, sum, moment, first, distance;
     bool finite;
 } row_sums;
 
@@ -46,6 +46,7 @@ static row_sums sum_row(const es_cpu_head *head, int i)
         double x = score(head, i, j) - row.largest, p = exp(x);
         row.sum += p;
         row.moment += p > 0 ? p * x : 0;
+        row.distance += p * (i - j);
         if (j == 0)
             row.first = p;
     }
@@ -72,6 +73,8 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
     values[ES_ROW_LSE] = row.largest + log_sum;
     values[ES_ROW_MAX_LOGIT] = row.largest;
     values[ES_ROW_SINK] = row.first / row.sum;
+    values[ES_ROW_DISTANCE] = row.distance / row.sum;
+    values[ES_ROW_TOP] = 1 / row.sum;
 }
 
 void es_cpu_measure_row(const es_cpu_head *head, int i)

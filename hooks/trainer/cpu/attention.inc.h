@@ -63,10 +63,29 @@ static void store_row(const es_cpu_head *head, es_row_statistic statistic,
         store_part(head->rows[statistic] + first, values, n);
 }
 
+/* What takes a pass of its own over the weights: only where it is wanted. */
+static void measure_keys(const es_cpu_head *head, const float *tile,
+                         const row_state *row, int first, int n_keys, int n)
+{
+    vec away = splat((float)first), top = splat(0), distance = splat(0);
+    if (!head->rows[ES_ROW_DISTANCE] && !head->rows[ES_ROW_TOP])
+        return;
+    for (int i = 0; i < LANES; i++)
+        away[i] += (float)i;
+    for (int j = 0; j < n_keys; j++) {
+        const vec u = load(tile + j * ROWS);
+        top = larger(top, u);
+        distance += u * away;
+        away -= splat(1);
+    }
+    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
+    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
+}
+
 /* Statistics of queries first .. of the tile; rows that are not finite are
  * done again, one by one, by the definition. */
 static void measure_rows(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n)
+                         const row_state *row, int first, int n_keys, int n)
 {
     const int part = n - first < LANES ? n - first : LANES;
     const vec logarithm = vec_log(row->divisor);
@@ -79,6 +98,7 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
     store_row(head, ES_ROW_SINK, first, load(tile) / row->divisor, part);
     store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
     store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
+    measure_keys(head, tile, row, first, n_keys, part);
     if (is_zero(
             spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest)))
         return;
@@ -146,7 +166,7 @@ static void attention(const es_cpu_head *head)
         weigh_block(head, &w, row, first, n_keys);
         for (int half = 0; half < 2 && head->rows[ES_ROW_ENTROPY]; half++)
             measure_rows(head, w.tile + half * LANES, &row[half],
-                         first + half * LANES, first + n);
+                         first + half * LANES, n_keys, first + n);
         tile_gather(w.xt, w.tile, w.v, first, n_keys, w.narrow, w.careful);
         write_outputs(head, &w, row, first, n);
     }

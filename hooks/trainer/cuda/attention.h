@@ -110,7 +110,7 @@ __device__ __forceinline__ void es_row_open(es_row *row)
 {
     row->m = KIND::least();
     row->largest = -INFINITY;
-    row->sum = row->moment = 0;
+    row->sum = row->moment = row->distance = 0;
 }
 
 /** The row's m grows to that of a tile. Returns what sums and outputs so far
@@ -199,6 +199,8 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
                 .u;
     es_row_write(call, ES_ROW_NONFINITE, at, 0);
     es_row_write(call, ES_ROW_MISSING, at, end->rest / divisor);
+    es_row_write(call, ES_ROW_DISTANCE, at, row->distance * inverse);
+    es_row_write(call, ES_ROW_TOP, at, KIND::top(row->m) * inverse);
 }
 
 /* --- a row in the backward pass

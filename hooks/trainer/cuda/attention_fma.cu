@@ -9,6 +9,7 @@ weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
           es_row *row, int query, int first_key, float scale2)
 {
     typedef es_fma_tile<WIDTH> tile;
+    const float away = (float)(query - first_key);
     float m = -INFINITY, largest = -INFINITY, anchor, factor;
 #pragma unroll
     for (int c = 0; c < tile::R; c++)
@@ -27,6 +28,8 @@ weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
         bool visible = first_key + ES_FMA_SIDE * c <= query;
         s[c] = visible ? w.u : 0;
         row->sum += s[c];
+        row->distance =
+            fmaf(s[c], away - (float)(ES_FMA_SIDE * c), row->distance);
         if (visible)
             row->moment = fmaf(w.u, w.log, row->moment);
     }
@@ -47,6 +50,7 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
         es_row_end end;
         row[r].sum = es_fma_row_sum(row[r].sum);
         row[r].moment = es_fma_row_sum(row[r].moment);
+        row[r].distance = es_fma_row_sum(row[r].distance);
         row[r].largest = es_fma_row_largest(row[r].largest);
         end = es_row_close<KIND>(&row[r], scale[r], call->epsilon, call->power);
         factor[r] = end.saved.inverse;

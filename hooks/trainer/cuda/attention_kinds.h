@@ -58,6 +58,7 @@ typedef struct es_row {
     float m;
     float largest; /* score; where m is another */
     float sum, moment;
+    float distance; /* sum of u (query - key) */
 } es_row;
 
 /** The row's sums become `factor` = 2^shift times what they were, and so does
@@ -68,6 +69,8 @@ __device__ __forceinline__ void es_row_scale(es_row *row, float shift,
 {
     if (MEASURE)
         row->moment = fmaf(row->sum, shift, row->moment) * factor;
+    if (MEASURE)
+        row->distance *= factor;
     row->sum *= factor;
 }
 
@@ -78,6 +81,7 @@ __device__ __forceinline__ void es_row_scale(es_row *row, float shift,
  *   SUMS_TO_ONE     es_weights_sum_to_one: D is the sum of u, and nothing else
  *   BY_SIZE         m is the largest absolute score, not the largest
  *   least           m of no scores
+ *   top             u of m itself
  *   anchor_of       m
  *   weigh           one raw score; the anchor itself has u = 1
  *   rescale         what makes u, relative to m, relative to `larger`: returns
@@ -106,6 +110,11 @@ struct es_softmax {
     static __device__ __forceinline__ float least(void)
     {
         return -INFINITY;
+    }
+
+    static __device__ __forceinline__ float top(float)
+    {
+        return 1;
     }
 
     /* A row of -inf so far has weights of 0. */
@@ -201,6 +210,12 @@ struct es_power_softmax {
     static __device__ __forceinline__ float least(void)
     {
         return ES_TINY_SCORE;
+    }
+
+    /* Where there is nothing beyond the least, no key has weight. */
+    static __device__ __forceinline__ float top(float m)
+    {
+        return m > ES_TINY_SCORE ? 1 : 0;
     }
 
     static __device__ __forceinline__ float anchor_of(float m)

@@ -9,7 +9,7 @@
 
 /* Sums over a row, by its definition. */
 typedef struct es_mend_sums {
-    double largest, sum, moment, first;
+    double largest, sum, moment, first, distance;
     bool finite;
 } es_mend_sums;
 
@@ -49,7 +49,7 @@ template <class A>
 __device__ __forceinline__ es_mend_sums
 es_mend_sum_row(const es_attention_call<A> *call, int head, int row, int lane)
 {
-    es_mend_sums sums = {-(double)INFINITY, 0, 0, 0, true};
+    es_mend_sums sums = {-(double)INFINITY, 0, 0, 0, 0, true};
     for (int j = lane; j <= row; j += 32) {
         double s = es_mend_score(call, head, row, j);
         sums.finite = sums.finite && isfinite(s);
@@ -62,11 +62,13 @@ es_mend_sum_row(const es_attention_call<A> *call, int head, int row, int lane)
         double x = es_mend_score(call, head, row, j) - sums.largest, p = exp(x);
         sums.sum += p;
         sums.moment += p > 0 ? p * x : 0;
+        sums.distance += p * (row - j);
         if (j == 0)
             sums.first = p;
     }
     sums.sum = es_mend_sum_lanes(sums.sum);
     sums.moment = es_mend_sum_lanes(sums.moment);
+    sums.distance = es_mend_sum_lanes(sums.distance);
     return sums;
 }
 
@@ -100,6 +102,9 @@ __device__ __forceinline__ void es_mend_write(const es_attention_call<A> *call,
     es_row_write(call, ES_ROW_SINK, at, (float)(sums->first / sums->sum + nan));
     es_row_write(call, ES_ROW_NONFINITE, at, (float)n_nonfinite);
     es_row_write(call, ES_ROW_MISSING, at, (float)nan);
+    es_row_write(call, ES_ROW_DISTANCE, at,
+                 (float)(sums->distance / sums->sum + nan));
+    es_row_write(call, ES_ROW_TOP, at, (float)(1 / sums->sum + nan));
 }
 
 /** Does the row want it? */
@@ -117,7 +122,7 @@ __device__ __forceinline__ void es_mend_row(const es_attention_call<A> *call,
     const int head = (int)(at / (size_t)call->n_ctx);
     /* Each weight of PowerSoftmax holds the largest score and the sum of all:
      * where one is not finite none is. */
-    es_mend_sums sums = {0, 1, 0, 0, false};
+    es_mend_sums sums = {0, 1, 0, 0, 0, false};
     int n = row + 1;
     if (call->kind == ES_SOFTMAX) {
         sums = es_mend_sum_row(call, head, row, lane);

@@ -29,7 +29,8 @@ template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
     float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
-    float scale2[OWN]; /* of raw scores to base 2 */
+    float distance[4][ES_MMA_THREADS]; /* from the keys to the next step's */
+    float scale2[OWN];                 /* of raw scores to base 2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: what 1 / anchor is */
     float largest[OWN]; /* raw score so far; its first lane's affair */
@@ -58,13 +59,16 @@ move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
             const float scale2 = kept->scale2[at], was = kept->anchor[at];
             es_row row = {kept->m[at], 0, kept->sum[i][threadIdx.x],
-                          kept->moment[i][threadIdx.x]};
+                          kept->moment[i][threadIdx.x],
+                          MEASURE ? kept->distance[i][threadIdx.x] : 0};
             float anchor = was, factor = 1;
             if (KIND::has_outgrown(largest[m][upper], was, scale2))
                 factor = KIND::template move<MEASURE>(
                     &row, &anchor, largest[m][upper], scale2, power);
             kept->sum[i][threadIdx.x] = row.sum;
             kept->moment[i][threadIdx.x] = row.moment;
+            if (MEASURE)
+                kept->distance[i][threadIdx.x] = row.distance;
             __syncwarp();
             if (es_mma_lane() % 4 == 0) {
                 kept->anchor[at] = anchor;
@@ -104,6 +108,23 @@ weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
         *moment = of_u_log;
 }
 
+/* Moves a row's distances from where its step begins to where the next one
+ * does, and adds those of the step's keys; columns are relative to this lane's
+ * first. Neither query nor key is known here: where registers end, constants
+ * are all that a pass over the weights may need. */
+template <int N>
+__device__ __forceinline__ void
+add_distances(float *distance, float of_u, const float s[N / 8][4], int upper)
+{
+    float sum = fmaf((float)N, of_u, *distance);
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+        for (int i = 2 * upper; i < 2 * upper + 2; i++)
+            sum = fmaf(s[n][i], -(float)(8 * n + i % 2), sum);
+    *distance = sum;
+}
+
 /* The largest score of this step, of PowerSoftmax the largest absolute, and
  * the largest so far. */
 template <class KIND, bool MASKED, int N>
@@ -130,9 +151,10 @@ __device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
 /* One step: scores to weights, and, where a row has outgrown its anchor, its
  * sums and outputs so far to a new one. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool MASKED>
-__device__ __forceinline__ void
-weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
-           kept_rows<WIDTH> *kept, int power, int own, int other)
+__device__ __forceinline__ void weigh_step(float out[M][WIDTH / 8][4],
+                                           float s[M][N / 8][4],
+                                           kept_rows<WIDTH> *kept, int power,
+                                           bool distances, int own, int other)
 {
     const int lane = es_mma_lane(), first = first_row<M>();
     const int query = own + es_tile_sum_row(lane, 0);
@@ -162,6 +184,11 @@ weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                 &kept->moment[i][threadIdx.x], kept->anchor[at],
                 kept->scale2[at], power, query + 16 * m + 8 * upper, key);
         }
+    if (MEASURE && distances)
+#pragma unroll
+        for (int i = 0; i < 2 * M; i++)
+            add_distances<N>(&kept->distance[i][threadIdx.x],
+                             kept->sum[i][threadIdx.x], s[i / 2], i % 2);
 }
 
 /* What a warp keeps of its rows. */
@@ -197,7 +224,8 @@ attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
     if (MEASURE && spot.other == 0)
         keep_first<M, N>(rows->kept->first, s);
     weigh_step<WIDTH, M, N, KIND, MEASURE, MASKED>(
-        rows->out, s, rows->kept, call->power, spot.own, spot.other);
+        rows->out, s, rows->kept, call->power,
+        call->rows[ES_ROW_DISTANCE] != NULL, spot.own, spot.other);
     es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
                                           ES_OWN_QUERIES);
 }
@@ -243,6 +271,7 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
         const int query = own + es_tile_sum_row(es_mma_lane(), 0) + 8 * i;
         kept_rows<WIDTH> *kept = rows->kept;
         kept->sum[i][threadIdx.x] = kept->moment[i][threadIdx.x] = 0;
+        kept->distance[i][threadIdx.x] = 0;
         if (es_mma_lane() % 4 != 0)
             continue;
         kept->anchor[first + 8 * i] = KIND::lowest_anchor();
@@ -252,6 +281,16 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
             ES_LOG2_E *
             es_attention_scale(call, head, min(query, call->n_ctx - 1));
     }
+}
+
+/* Distances of a row, which are to the end of its warp's last step, 16 M keys
+ * after the warp's first query: to the row itself. */
+template <int M>
+__device__ __forceinline__ float distance_of_lane(float distance, float of_u,
+                                                  int lane, int i)
+{
+    const int beyond = 16 * M - es_tile_sum_row(lane, 0) - 8 * i;
+    return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
 }
 
 /* 1 / D of each row into factor; what is kept of it. Returns whether a row of
@@ -272,7 +311,11 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
         const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
         es_row row = {kept->m[row_at], kept->largest[row_at],
                       es_mma_row_sum(kept->sum[i][threadIdx.x]),
-                      es_mma_row_sum(kept->moment[i][threadIdx.x])};
+                      es_mma_row_sum(kept->moment[i][threadIdx.x]), 0};
+        if (MEASURE)
+            row.distance = es_mma_row_sum(
+                distance_of_lane<M>(kept->distance[i][threadIdx.x],
+                                    kept->sum[i][threadIdx.x], lane, i));
         const float settled =
             KIND::settle(&row, kept->anchor[row_at], kept->scale2[row_at]);
         const es_row_end end = es_row_close<KIND>(
