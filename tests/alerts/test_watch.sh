@@ -27,7 +27,7 @@ exits 'no folder' 3 'nowhere' "$scan" watch --once nowhere --state n.db
 exits 'nothing to watch' 2 'name run files' "$scan" watch --once
 exits 'an unknown severity is refused' 2 'info, warning' "$scan" watch runs --severity bad
 exits 'a command with an open quote is refused' 2 'a quote is not closed' "$scan" watch runs --exec 'a "b'
-exits 'a file that is not a watcher's state is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
+exits 'a file that is no state of a watcher is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
 echo text >runs/text.db
 exits 'a damaged file costs that file' 4 'text.db: .*not a run file' "$scan" watch --once runs
 rm runs/text.db
