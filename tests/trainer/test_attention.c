@@ -172,7 +172,7 @@ static void test_attention__a_flat_row_looks_halfway_back(void **state)
     }
 }
 
-/* Values that tell the keys apart: the output is the distance itself. */
+/* Values that distinguish the keys: the output is the distance itself. */
 static void test_attention__outputs_of_positions_are_distances(void **state)
 {
     (void)state;
