@@ -136,7 +136,7 @@ static void claim_all(const char *path, int to)
 static void test_ledger__processes_that_race_share_the_work(void **state)
 {
     enum { CHILDREN = 4, ALERTS = 20 };
-    char id[16], bytes[3 * ALERTS];
+    char id[24], bytes[3 * ALERTS];
     int ends[2], status;
     const char *path = es_folder_file(state, "race.db");
     es_ledger *ledger = open_ledger(state, "race.db");
@@ -288,7 +288,7 @@ static void run_sql(sqlite3 *handle, const char *sql)
 static char *make_hot(void **state, const char *name)
 {
     sqlite3 *handle = NULL;
-    char id[16], *whole = es_folder_file(state, "whole.db");
+    char id[24], *whole = es_folder_file(state, "whole.db");
     char *path = es_folder_file(state, name);
     unlink(whole);
     es_ledger *ledger = open_ledger(state, "whole.db");
