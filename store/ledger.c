@@ -377,6 +377,15 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
     return status == ES_OK && !n_claimed ? ES_DONE : status;
 }
 
+/* Nothing that we have entered is ever taken out. */
+static es_status fail_replaced(const es_ledger *ledger)
+{
+    return es_fail(ES_EFORMAT,
+                   "%s: the delivery that was made is not in it: another "
+                   "program has replaced it",
+                   ledger->database.path);
+}
+
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                            es_delivery_outcome outcome, const char *note)
 {
@@ -384,6 +393,7 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                                          [ES_OUTCOME_AGAIN] = "owed",
                                          [ES_OUTCOME_FAILED] = "failed"};
     char now[ES_TIME_SIZE];
+    int64_t n_settled = 0;
     es_time_now(now);
     es_status status = begin(ledger);
     if (status != ES_OK)
@@ -394,7 +404,8 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
     sqlite3_bind_int(s, 3, outcome != ES_OUTCOME_DELIVERED);
     es_bind_text(s, 4, note);
     es_bind_text(s, 5, outcome == ES_OUTCOME_AGAIN ? NULL : now);
-    return end(ledger, run(ledger, SQL_SETTLE, NULL));
+    status = end(ledger, run(ledger, SQL_SETTLE, &n_settled));
+    return status == ES_OK && !n_settled ? fail_replaced(ledger) : status;
 }
 
 es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)

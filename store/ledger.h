@@ -86,7 +86,7 @@ typedef enum es_delivery_outcome {
 } es_delivery_outcome;
 
 /** Settles a claimed delivery; `note` says why it failed, or NULL. ES_OK,
- *  ES_EIO, ES_ELOCKED. */
+ *  ES_EIO, ES_ELOCKED, ES_EFORMAT: it is not in the file any more. */
 es_status es_ledger_settle(es_ledger *ledger, int64_t number,
                            es_delivery_outcome outcome,
                            const char *note) ES_MUST_USE;

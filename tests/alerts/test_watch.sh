@@ -49,7 +49,18 @@ exits 'a command that failed is not run again' 0 '^$' "$scan" watch --once runs 
 exits 'one that is ended by a signal' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
 exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
 exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
-exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec "sh -c 'echo noise >noise.db'"
+# Damage after standard output has been served: which of two deliveries at once
+# comes first is chance.
+cat >spoil <<'END'
+#!/bin/sh
+until [ "$(sqlite3 "$2" "SELECT state FROM delivery WHERE action = 'print'" 2>/dev/null)" = delivered ]; do sleep 0.02; done
+cat "$1" >"$2"
+END
+chmod +x spoil
+mkdir empty
+"$scan" watch --once empty --state fresh.db >/dev/null 2>&1
+exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec './spoil append noise.db'
+exits 'a state that is replaced meanwhile' 3 'replaced.db: alerts that it held are gone' "$scan" watch --once runs --state replaced.db --exec './spoil fresh.db replaced.db'
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'what was owed is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
 

@@ -125,6 +125,20 @@ static bool is_free(const es_delivery *delivery)
     return !delivery->claimant || es_claimant_is_gone(delivery->claimant);
 }
 
+/* No alert is ever taken out: fewer than before are another file's. */
+static es_status count(watcher *w)
+{
+    const int64_t before = w->counts.alerts;
+    es_status status = es_ledger_count(w->ledger, &w->counts);
+    if (status == ES_OK && w->counts.alerts < before)
+        status = es_fail(ES_EFORMAT,
+                         "%s: alerts that it held are gone: another program "
+                         "has replaced it: they are reported again by the next "
+                         "watch",
+                         w->options->deliver.ledger);
+    return status;
+}
+
 /* Which actions are owed, by whomever. */
 static es_status read_owed(watcher *w)
 {
@@ -134,7 +148,7 @@ static es_status read_owed(watcher *w)
     memset(w->owes, 0, sizeof w->owes);
     w->n_owed = 0;
     if (status == ES_OK)
-        status = es_ledger_count(w->ledger, &w->counts);
+        status = count(w);
     while (status == ES_OK &&
            (status = es_ledger_next(w->ledger, after, &next)) == ES_OK) {
         after = next.number;
