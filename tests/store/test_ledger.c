@@ -109,9 +109,9 @@ static void test_ledger__a_delivery_has_one_claimant(void **state)
         es_ledger_settle(ledger, next.number, ES_OUTCOME_FAILED, "gone"));
     assert_counts(ledger, 1, 1, 0, 1);
     assert_int_equal(es_ledger_next(ledger, 0, &next), ES_DONE);
-    assert_int_equal(es_ledger_settle(ledger, next.number + 1,
-                                      ES_OUTCOME_DELIVERED, NULL),
-                     ES_EFORMAT);
+    assert_int_equal(
+        es_ledger_settle(ledger, next.number + 1, ES_OUTCOME_DELIVERED, NULL),
+        ES_EFORMAT);
     assert_non_null(
         strstr(es_message(), "claim.db: the delivery that was made"));
     es_ledger_close(ledger);
