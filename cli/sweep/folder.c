@@ -17,13 +17,12 @@
 #define LOCK ".sweep.lock"
 #define LINE_MOST ((size_t)1 << 16) /* bytes of a command line */
 
-char *es_sweep_path(const char *folder, const char *name, const char *ending)
+es_sweep_file es_sweep_path(const char *folder, const char *name,
+                            const char *ending)
 {
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s%s", folder, name, ending) >= 0)
-        return path;
-    es_fail(ES_ENOMEM, "out of memory for a path");
-    return NULL;
+    es_sweep_file file;
+    snprintf(file.path, sizeof file.path, "%s/%s%s", folder, name, ending);
+    return file;
 }
 
 /* --- files ----------------------------------------------------------------*/
@@ -42,23 +41,22 @@ es_status es_sweep_make_way(const char *path)
 es_status es_sweep_write(const char *folder, const char *name,
                          const char *ending, const char *text)
 {
-    char *path = es_sweep_path(folder, name, ending);
-    es_outfile *file = NULL;
+    es_sweep_file file = es_sweep_path(folder, name, ending);
+    es_outfile *output = NULL;
     FILE *stream = NULL;
     es_status status;
-    if ((status = path ? es_sweep_make_way(path) : ES_ENOMEM) < 0 ||
-        (status = es_outfile_open(&file, &stream, path)) < 0)
-        goto done;
+    if ((status = es_sweep_make_way(file.path)) < 0 ||
+        (status = es_outfile_open(&output, &stream, file.path)) < 0)
+        return status;
     fprintf(stream, "%s\n", text);
-    status = es_outfile_close(file);
-done:
-    free(path);
-    return status;
+    return es_outfile_close(output);
 }
 
-static bool read_file(char *out, size_t size, const char *path)
+bool es_sweep_read(char *out, size_t size, const char *folder, const char *name,
+                   const char *ending)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(es_sweep_path(folder, name, ending).path,
+                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
     struct stat about;
@@ -71,15 +69,6 @@ static bool read_file(char *out, size_t size, const char *path)
     return n >= 0;
 }
 
-bool es_sweep_read(char *out, size_t size, const char *folder, const char *name,
-                   const char *ending)
-{
-    char *path = es_sweep_path(folder, name, ending);
-    bool there = path && read_file(out, size, path);
-    free(path);
-    return there;
-}
-
 es_status es_sweep_folder_clear(const char *folder, const char *name,
                                 bool goes_on)
 {
@@ -87,86 +76,51 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
                                           ".db-wal", ".db-shm",  ".log"};
     size_t n = goes_on ? 2 : sizeof endings / sizeof *endings;
     for (size_t i = 0; i < n; i++) {
-        char *path = es_sweep_path(folder, name, endings[i]);
-        if (!path)
-            return ES_ENOMEM;
-        bool gone = unlink(path) == 0 || errno == ENOENT;
-        es_status status = gone ? ES_OK
-                                : es_fail(ES_EIO, "%s: cannot remove: %s", path,
-                                          strerror(errno));
-        free(path);
-        if (status != ES_OK)
-            return status;
+        es_sweep_file file = es_sweep_path(folder, name, endings[i]);
+        if (unlink(file.path) != 0 && errno != ENOENT)
+            return es_fail(ES_EIO, "%s: cannot remove: %s", file.path,
+                           strerror(errno));
     }
     return ES_OK;
 }
 
-/* --- checkpoints ----------------------------------------------------------*/
-
 /* What cannot be listed must not pass for empty: the run would begin again. */
-static es_status find_checkpoint(bool *found, const char *path)
+es_status es_sweep_folder_can_resume(bool *out, const char *folder,
+                                     const es_sweep_run *run)
 {
-    static const char ending[] = ".safetensors";
-    DIR *directory = opendir(path);
-    *found = false;
+    es_sweep_file file = es_sweep_path(folder, run->name, ".db");
+    es_sweep_file saved =
+        es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
+    *out = false;
+    if (!es_sweep_run_has(run, "--checkpoint-every") ||
+        access(file.path, F_OK) != 0)
+        return ES_OK;
+    DIR *directory = opendir(saved.path);
     if (!directory && errno == ENOENT)
         return ES_OK;
     errno = directory ? 0 : errno;
     for (struct dirent *entry;
-         directory && !*found && (entry = readdir(directory));) {
-        size_t n = strlen(entry->d_name);
-        *found = n >= sizeof ending &&
-                 strcmp(entry->d_name + n - (sizeof ending - 1), ending) == 0;
-    }
-    int reason = *found ? 0 : errno;
+         directory && !*out && (entry = readdir(directory));)
+        *out = strlen(entry->d_name) > strlen(".safetensors") &&
+               es_text_ends(entry->d_name, ".safetensors");
+    int reason = *out ? 0 : errno;
     if (directory)
         closedir(directory);
-    return reason ? es_fail(ES_EIO, "%s: cannot read the folder: %s", path,
-                            strerror(reason))
+    return reason ? es_fail(ES_EIO, "%s: cannot read the folder: %s",
+                            saved.path, strerror(reason))
                   : ES_OK;
-}
-
-es_status es_sweep_folder_can_resume(bool *out, const char *folder,
-                                     const es_sweep_run *run)
-{
-    char *file = es_sweep_path(folder, run->name, ".db");
-    char *saved = es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
-    es_status status = file && saved ? ES_OK : ES_ENOMEM;
-    *out = false;
-    if (status == ES_OK && es_sweep_run_has(run, "--checkpoint-every") &&
-        access(file, F_OK) == 0)
-        status = find_checkpoint(out, saved);
-    free(file);
-    free(saved);
-    return status;
 }
 
 /* --- one sweep at a time --------------------------------------------------*/
 
-static es_status fail_taken(const char *folder, const char *lock)
-{
-    char text[128];
-    if (!read_file(text, sizeof text, lock) || !*text)
-        snprintf(text, sizeof text, "another process");
-    return es_fail(ES_ELOCKED, "%s: %s runs a sweep there: wait for it to end",
-                   folder, text);
-}
-
-static es_status sign(int lock, const char *path)
-{
-    char host[64] = "", text[128];
-    gethostname(host, sizeof host - 1);
-    int n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(),
-                     host);
-    if (ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)n, 0) == n)
-        return ES_OK;
-    return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
-}
-
-static es_status take_lock(int *lock, const char *path, const char *folder)
+/* Signed, for whoever finds it locked. */
+static es_status take_lock(int *lock, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    es_sweep_file file = es_sweep_path(folder, LOCK, "");
+    const char *path = file.path;
     struct stat about;
+    char host[64] = "", text[128];
     *lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                  0666);
     if (*lock < 0)
@@ -174,139 +128,117 @@ static es_status take_lock(int *lock, const char *path, const char *folder)
     if (fstat(*lock, &about) != 0 || !S_ISREG(about.st_mode) ||
         about.st_nlink > 1) /* it is emptied */
         return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
-    if (fcntl(*lock, F_OFD_SETLK, &whole) == 0)
-        return sign(*lock, path);
-    return errno == EAGAIN || errno == EACCES
-               ? fail_taken(folder, path)
-               : es_fail(ES_EIO, "%s: cannot lock: %s", path, strerror(errno));
-}
-
-es_status es_sweep_folder_take(int *lock, const char *folder)
-{
-    *lock = -1;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return es_fail(ES_EIO, "%s: cannot make the folder: %s", folder,
-                       strerror(errno));
-    char *path = es_sweep_path(folder, LOCK, "");
-    es_status status = path ? take_lock(lock, path, folder) : ES_ENOMEM;
-    free(path);
-    if (status != ES_OK && *lock >= 0) {
-        close(*lock);
-        *lock = -1;
+    if (fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return es_fail(ES_EIO, "%s: cannot lock: %s", path,
+                           strerror(errno));
+        if (!es_sweep_read(text, sizeof text, folder, LOCK, "") || !*text)
+            snprintf(text, sizeof text, "another process");
+        return es_fail(ES_ELOCKED,
+                       "%s: %s runs a sweep there: wait for it to end", folder,
+                       text);
     }
-    return status;
+    gethostname(host, sizeof host - 1);
+    int n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(),
+                     host);
+    if (ftruncate(*lock, 0) == 0 && pwrite(*lock, text, (size_t)n, 0) == n)
+        return ES_OK;
+    return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
 }
 
 es_status es_sweep_folder_take_run(int *lock, const char *folder,
                                    const char *name)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char *path = es_sweep_path(folder, name, ".cmd");
-    *lock = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
-    es_status status = path ? ES_OK : ES_ENOMEM;
-    if (path && *lock < 0)
-        status = es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
-    if (*lock >= 0 && fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
-        status =
-            errno == EAGAIN || errno == EACCES
-                ? es_fail(ES_ELOCKED, "%s/%s: another process trains it",
-                          folder, name)
-                : es_fail(ES_EIO, "%s: cannot lock: %s", path, strerror(errno));
-        close(*lock);
-        *lock = -1;
-    }
-    free(path);
+    es_sweep_file file = es_sweep_path(folder, name, ".cmd");
+    *lock = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (*lock < 0)
+        return es_fail(ES_EIO, "%s: cannot write: %s", file.path,
+                       strerror(errno));
+    if (fcntl(*lock, F_OFD_SETLK, &whole) == 0)
+        return ES_OK;
+    es_status status =
+        errno == EAGAIN || errno == EACCES
+            ? es_fail(ES_ELOCKED, "%s/%s: another process trains it", folder,
+                      name)
+            : es_fail(ES_EIO, "%s: cannot lock: %s", file.path,
+                      strerror(errno));
+    close(*lock);
+    *lock = -1;
     return status;
 }
 
 void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char *path = es_sweep_path(folder, LOCK, "");
+    es_sweep_file file = es_sweep_path(folder, LOCK, "");
     /* for writing: some network file systems show locks only then */
-    int fd = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (fd < 0 && path) /* somebody else's folder, or one that is read-only */
-        fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) /* somebody else's folder, or one that is read-only */
+        fd = open(file.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     *out = '\0';
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 &&
         whole.l_type != F_UNLCK)
-        read_file(out, size, path);
+        es_sweep_read(out, size, folder, LOCK, "");
     if (fd >= 0)
         close(fd);
-    free(path);
 }
 
 /* --- the plan -------------------------------------------------------------*/
 
-static es_status check_run(const char *folder, const char *name,
-                           const char *command)
+/* Writes the command line of a run that has none yet, or checks that it may. */
+static es_status put_run(const char *folder, const es_sweep_run *run,
+                         bool write)
 {
     char before[LINE_MOST];
-    if (es_sweep_read(before, sizeof before, folder, name, ".cmd")) {
-        if (strncmp(before, command, sizeof before - 1) == 0)
-            return ES_OK;
-        return es_fail(ES_EIO,
-                       "%s/%s.cmd: this run had another command line: remove "
-                       "its files, or take another folder",
-                       folder, name);
-    }
-    char *path = es_sweep_path(folder, name, ".db");
-    if (!path)
-        return ES_ENOMEM;
-    es_status status =
-        access(path, F_OK) != 0
-            ? ES_OK
-            : es_fail(ES_EIO,
-                      "%s: not of a sweep: remove it, or take another folder",
-                      path);
-    free(path);
-    return status;
-}
-
-static es_status put_run(const char *folder, const char *name,
-                         const char *command)
-{
-    char first[2];
-    if (es_sweep_read(first, sizeof first, folder, name, ".cmd"))
+    bool there =
+        es_sweep_read(before, sizeof before, folder, run->name, ".cmd");
+    if (there && write)
         return ES_OK;
-    return es_sweep_write(folder, name, ".cmd", command);
-}
-
-static es_status each_run(const char *folder, const es_sweep_plan *plan,
-                          es_status visit(const char *folder, const char *name,
-                                          const char *command))
-{
-    es_status status = ES_OK;
-    for (size_t i = 0; i < plan->n && status == ES_OK; i++) {
-        char *command = es_sweep_command_line(&plan->runs[i]);
-        status =
-            command ? visit(folder, plan->runs[i].name, command) : ES_ENOMEM;
-        free(command);
-    }
+    char *command = es_sweep_command_line(run);
+    es_status status = command ? ES_OK : ES_ENOMEM;
+    es_sweep_file file = es_sweep_path(folder, run->name, ".db");
+    if (command && write)
+        status = es_sweep_write(folder, run->name, ".cmd", command);
+    else if (command && there &&
+             strncmp(before, command, sizeof before - 1) != 0)
+        status = es_fail(ES_EIO,
+                         "%s/%s.cmd: this run had another command line: remove "
+                         "its files, or take another folder",
+                         folder, run->name);
+    else if (command && !there && access(file.path, F_OK) == 0)
+        status = es_fail(ES_EIO,
+                         "%s: not of a sweep: remove it, or take another "
+                         "folder",
+                         file.path);
+    free(command);
     return status;
 }
 
-es_status es_sweep_folder_plan(const char *folder, const es_sweep_plan *plan)
+es_status es_sweep_folder_take(int *lock, const char *folder,
+                               const es_sweep_plan *plan)
 {
-    es_status status = each_run(folder, plan, check_run);
-    return status == ES_OK ? each_run(folder, plan, put_run) : status;
+    *lock = -1;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return es_fail(ES_EIO, "%s: cannot make the folder: %s", folder,
+                       strerror(errno));
+    es_status status = take_lock(lock, folder);
+    for (int write = 0; write < 2; write++)
+        for (size_t i = 0; i < plan->n && status == ES_OK; i++)
+            status = put_run(folder, &plan->runs[i], write);
+    return status;
 }
 
 es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
                               const char *name)
 {
-    char *line;
-    es_status status = es_alloc(&line, LINE_MOST, 1, "a command line");
+    char line[LINE_MOST];
     *out = (es_sweep_plan){.n = 0};
-    if (status < 0)
-        return status;
-    bool there = *name && *name != '.' && !strchr(name, '/') &&
-                 es_sweep_read(line, LINE_MOST, folder, name, ".cmd");
-    status = there ? es_sweep_plan_of_line(out, name, line)
-                   : es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep",
-                             folder, name);
-    free(line);
-    return status;
+    if (!*name || *name == '.' || strchr(name, '/') ||
+        !es_sweep_read(line, sizeof line, folder, name, ".cmd"))
+        return es_fail(ES_EUSAGE, "%s: no run '%.200s' of a sweep", folder,
+                       name);
+    return es_sweep_plan_of_line(out, name, line);
 }
 
 /* --- what there is --------------------------------------------------------*/

@@ -10,40 +10,42 @@
 #include "cli/runs/tree.h"
 #include "cli/sweep/plan.h"
 
-#include <stdbool.h>
+#include <limits.h>
 
-/** FOLDER/NAME + ending, to be freed; NULL: out of memory (message set). */
-char *es_sweep_path(const char *folder, const char *name, const char *ending);
+/** A path; one that the system would not take is cut, but not so far that it
+ *  would. */
+typedef struct es_sweep_file {
+    char path[PATH_MAX + 1];
+} es_sweep_file;
+
+/** FOLDER/NAME + ending */
+es_sweep_file es_sweep_path(const char *folder, const char *name,
+                            const char *ending);
 
 /**
- * Makes the folder if it is not there, and keeps other sweeps out of it until
- * the process ends or *lock is closed.
+ * Makes the folder if it is not there, keeps other sweeps out of it until the
+ * process ends or *lock is closed, and puts down the command lines of a plan.
  *
- * ES_OK; ES_ELOCKED (the message names the other's process and host); ES_EIO,
- * ES_ENOMEM.
+ *   lock  to be closed unless it is -1, also on failure
+ *
+ * ES_OK; ES_ELOCKED (the message names the other's process and host); ES_EIO
+ * (also: a run of that name is there and had another command line, or is not a
+ * sweep's; then nothing was written); ES_ENOMEM.
  */
-es_status es_sweep_folder_take(int *lock, const char *folder) ES_MUST_USE;
+es_status es_sweep_folder_take(int *lock, const char *folder,
+                               const es_sweep_plan *plan) ES_MUST_USE;
 
 /**
  * Keeps others off one run, until the process ends or *lock is closed: several
  * hosts may be about to train it.
  *
- * ES_OK; ES_ELOCKED; ES_EIO (also: no run of that name), ES_ENOMEM.
+ * ES_OK; ES_ELOCKED; ES_EIO (also: no run of that name): *lock is -1.
  */
 es_status es_sweep_folder_take_run(int *lock, const char *folder,
                                    const char *name) ES_MUST_USE;
 
 /** Who has taken it: "process 12 on HOST"; "" if nobody has. */
 void es_sweep_folder_holder(char *out, size_t size, const char *folder);
-
-/**
- * Puts down the command lines of a plan.
- *
- * ES_OK; ES_EIO (also: a run of that name is there and had another command
- * line, or is not a sweep's; then nothing was written); ES_ENOMEM.
- */
-es_status es_sweep_folder_plan(const char *folder,
-                               const es_sweep_plan *plan) ES_MUST_USE;
 
 /**
  * A run by its name alone, as a plan of one.
@@ -65,7 +67,7 @@ es_status es_sweep_folder_list(es_paths *out, const char *folder,
 es_status es_sweep_folder_names(es_paths *out, const char *folder) ES_MUST_USE;
 
 /** Whether a run has a run file and a checkpoint to go on with. ES_OK; ES_EIO:
- *  that cannot be known; ES_ENOMEM. */
+ *  that cannot be known. */
 es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                                      const es_sweep_run *run) ES_MUST_USE;
 

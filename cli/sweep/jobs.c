@@ -1,33 +1,25 @@
 /* Which task of Slurm each run was submitted as, read from the scripts in the
- * folder, and where those tasks are, read from squeue. */
+ * folder, and where those tasks are, read from squeue: what Slurm's programs
+ * print goes to files in memory, so that nobody has to read along. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/exchange/lines.h"
 #include "cli/sweep/folder.h"
-#include "cli/sweep/query.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ANSWER_MOST ((off_t)64 << 20) /* bytes */
 
 /* --- what the folder says -------------------------------------------------*/
-
-static es_status add_task(es_sweep_jobs *jobs, size_t *capacity,
-                          const char *run, const es_sweep_task *task)
-{
-    if (jobs->n == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 64;
-        es_status status =
-            es_grow(&jobs->tasks, more, sizeof *jobs->tasks, "tasks");
-        if (status < 0)
-            return status;
-        *capacity = more;
-    }
-    jobs->tasks[jobs->n] = *task;
-    return es_copy_text(&jobs->tasks[jobs->n++].run, run);
-}
 
 /* The names in a script, in the order of their tasks. */
 static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
@@ -35,16 +27,28 @@ static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
 {
     es_line_reader *lines = NULL;
     es_line line;
-    es_sweep_task task = {.job = job, .index = -1};
+    int64_t index = -1;
     es_status status = es_line_reader_open(&lines, path);
     while (status == ES_OK &&
            (status = es_line_reader_next(lines, &line)) == ES_OK) {
-        if (task.index >= 0 && strcmp(line.text, ES_SWEEP_SCRIPT_ENDS) == 0)
+        if (index < 0) {
+            index += es_text_ends(line.text, ES_SWEEP_SCRIPT_BEGINS);
+            continue;
+        }
+        if (strcmp(line.text, ES_SWEEP_SCRIPT_ENDS) == 0)
             break;
-        if (task.index >= 0)
-            status = add_task(jobs, capacity, line.text, &task);
-        if (task.index >= 0 || es_text_ends(line.text, ES_SWEEP_SCRIPT_BEGINS))
-            task.index++;
+        if (jobs->n == *capacity) {
+            *capacity = *capacity ? 2 * *capacity : 64;
+            status =
+                es_grow(&jobs->tasks, *capacity, sizeof *jobs->tasks, "tasks");
+            if (status < 0)
+                break;
+        }
+        es_sweep_task *task = &jobs->tasks[jobs->n++];
+        *task = (es_sweep_task){.job = job};
+        snprintf(task->id, sizeof task->id, "%" PRId64 "_%" PRId64, job,
+                 index++);
+        status = es_copy_text(&task->run, line.text);
     }
     es_line_reader_close(lines);
     return status == ES_DONE ? ES_OK : status;
@@ -58,44 +62,33 @@ static int by_run(const void *a, const void *b)
     return order ? order : (x->job < y->job) - (x->job > y->job);
 }
 
-static void keep_last_jobs(es_sweep_jobs *jobs)
-{
-    size_t kept = 0;
-    if (jobs->n)
-        qsort(jobs->tasks, jobs->n, sizeof *jobs->tasks, by_run);
-    for (size_t i = 0; i < jobs->n; i++)
-        if (kept && strcmp(jobs->tasks[kept - 1].run, jobs->tasks[i].run) == 0)
-            free(jobs->tasks[i].run);
-        else
-            jobs->tasks[kept++] = jobs->tasks[i];
-    jobs->n = kept;
-}
-
-/* The number of "slurm-4711.sbatch"; false: another file. */
-static bool is_script(int64_t *job, const char *name)
-{
-    int end = 0;
-    return sscanf(name, "slurm-%" SCNd64 ".sbatch%n", job, &end) == 1 &&
-           end > 0 && !name[end] && *job >= 0;
-}
-
 es_status es_sweep_jobs_read(es_sweep_jobs *out, const char *folder)
 {
     es_paths scripts = {0};
-    size_t capacity = 0;
-    int64_t job;
+    size_t capacity = 0, kept = 0;
     *out = (es_sweep_jobs){.n = 0};
     es_status status = es_sweep_folder_list(&scripts, folder, ".sbatch");
     for (size_t i = 0; i < scripts.n && status == ES_OK; i++) {
-        if (!is_script(&job, scripts.paths[i]))
-            continue;
-        char *path = es_sweep_path(folder, scripts.paths[i], "");
-        status = path ? read_script(out, &capacity, path, job) : ES_ENOMEM;
-        free(path);
+        const char *name = scripts.paths[i];
+        int64_t job;
+        int end = 0;
+        if (sscanf(name, "slurm-%" SCNd64 ".sbatch%n", &job, &end) == 1 &&
+            end > 0 && !name[end] && job >= 0)
+            status = read_script(out, &capacity,
+                                 es_sweep_path(folder, name, "").path, job);
     }
     es_paths_free(&scripts);
-    keep_last_jobs(out);
-    return status;
+    if (status < 0)
+        return status;
+    if (out->n)
+        qsort(out->tasks, out->n, sizeof *out->tasks, by_run);
+    for (size_t i = 0; i < out->n; i++)
+        if (kept && strcmp(out->tasks[kept - 1].run, out->tasks[i].run) == 0)
+            free(out->tasks[i].run);
+        else
+            out->tasks[kept++] = out->tasks[i];
+    out->n = kept;
+    return ES_OK;
 }
 
 void es_sweep_jobs_free(es_sweep_jobs *jobs)
@@ -106,84 +99,123 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs)
     *jobs = (es_sweep_jobs){.n = 0};
 }
 
+static int compare_run(const void *run, const void *task)
+{
+    return strcmp(run, ((const es_sweep_task *)task)->run);
+}
+
 const es_sweep_task *es_sweep_jobs_find(const es_sweep_jobs *jobs,
                                         const char *run)
 {
-    size_t low = 0, high = jobs->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(run, jobs->tasks[middle].run);
-        if (order == 0)
-            return &jobs->tasks[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    return jobs->n ? bsearch(run, jobs->tasks, jobs->n, sizeof *jobs->tasks,
+                             compare_run)
+                   : NULL;
 }
 
 /* --- what Slurm says ------------------------------------------------------*/
 
-typedef struct queued {
-    int64_t job, index;
-    es_sweep_queue queue;
-} queued;
-
-static int by_job(const void *a, const void *b)
+static char *text_of(int fd)
 {
-    const queued *x = a, *y = b;
-    if (x->job != y->job)
-        return (x->job > y->job) - (x->job < y->job);
-    return (x->index > y->index) - (x->index < y->index);
+    struct stat about;
+    bool fits = fstat(fd, &about) == 0 && about.st_size <= ANSWER_MOST;
+    char *text = fits ? malloc((size_t)about.st_size + 1) : NULL;
+    if (!text)
+        return NULL;
+    ssize_t n = pread(fd, text, (size_t)about.st_size, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
 }
 
-static es_sweep_queue queue_of(const char *state)
+/* "sbatch: error: A" and "sbatch: error: B" are "A; B". */
+static void join_lines(char *out, size_t size, char *text, const char *program)
+{
+    es_text joined = es_text_begin(out, size);
+    size_t own = strlen(program);
+    for (char *line; (line = strsep(&text, "\n"));) {
+        if (strncmp(line, program, own) == 0 &&
+            strncmp(line + own, ": ", 2) == 0)
+            line += own + 2;
+        if (strncmp(line, "error: ", 7) == 0)
+            line += 7;
+        if (*line)
+            es_text_append(&joined, "%s%s", joined.length ? "; " : "", line);
+    }
+}
+
+es_status es_sweep_query(es_sweep_answer *out, char *const argv[], double limit)
+{
+    int text = memfd_create("text", MFD_CLOEXEC);
+    int trouble = memfd_create("trouble", MFD_CLOEXEC);
+    char *lines = NULL;
+    es_process child;
+    es_process_end end;
+    es_status status = ES_OK;
+    *out = (es_sweep_answer){.text = NULL};
+    int error = text < 0 || trouble < 0 ? errno : 0;
+    const es_process_options options = {
+        .argv = argv, .streams = {ES_STREAM_NULL, text, trouble}};
+    if (error || (error = es_process_start(&child, &options))) {
+        bool is_there = error != ENOENT;
+        status = es_fail(is_there ? ES_EIO : ES_ENOTFOUND,
+                         "%s cannot be run: %s", argv[0], strerror(error));
+        goto done;
+    }
+    bool in_time =
+        es_process_wait_or_kill(&end, &child, (int64_t)(limit * 1000));
+    es_process_free(&child);
+    out->code = end.code;
+    if (!in_time) {
+        status =
+            es_fail(ES_EIO, "%s does not answer within %g s", argv[0], limit);
+        goto done;
+    }
+    lines = text_of(trouble);
+    out->text = text_of(text);
+    if (lines)
+        join_lines(out->trouble, sizeof out->trouble, lines, argv[0]);
+    if (!out->text)
+        status = es_fail(ES_ENOMEM, "out of memory for what %s says", argv[0]);
+done:
+    free(lines);
+    if (text >= 0)
+        close(text);
+    if (trouble >= 0)
+        close(trouble);
+    return status;
+}
+
+typedef struct queued {
+    char id[64], state[32];
+} queued;
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const queued *)a)->id, ((const queued *)b)->id);
+}
+
+/* Lines "4711_3 PENDING". */
+static es_status read_queue(es_sweep_jobs *jobs, char *text)
 {
     static const char *const at_work[] = {"RUNNING", "COMPLETING", "STOPPED",
                                           "SUSPENDED", "SIGNALING"};
-    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++)
-        if (strcmp(state, at_work[i]) == 0)
-            return ES_SWEEP_QUEUE_RUNS;
-    return ES_SWEEP_QUEUE_WAITS;
-}
-
-/* Lines "4711_3 PENDING". Returns how many of them there are. */
-static size_t parse_lines(queued *out, char *text)
-{
-    size_t n = 0;
-    char state[32], *rest = text;
-    for (char *line; (line = strsep(&rest, "\n"));) {
-        queued *next = &out[n];
-        if (sscanf(line, "%" SCNd64 "_%" SCNd64 " %31s", &next->job,
-                   &next->index, state) == 3)
-            out[n++].queue = queue_of(state);
-    }
-    return n;
-}
-
-static size_t count_lines(const char *text)
-{
-    size_t n = 1;
-    for (; *text; text++)
-        n += *text == '\n';
-    return n;
-}
-
-static es_status compare(es_sweep_jobs *jobs, char *text)
-{
-    queued *list;
-    es_status status =
-        es_alloc(&list, count_lines(text), sizeof *list, "tasks");
+    queued *list, wanted;
+    size_t n = 0, most = 1;
+    for (const char *c = text; *c; c++)
+        most += *c == '\n';
+    es_status status = es_alloc(&list, most, sizeof *list, "tasks");
     if (status < 0)
         return status;
-    size_t n = parse_lines(list, text);
-    qsort(list, n, sizeof *list, by_job);
+    for (char *line; (line = strsep(&text, "\n"));)
+        n += sscanf(line, "%63s %31s", list[n].id, list[n].state) == 2;
+    qsort(list, n, sizeof *list, by_id);
     for (size_t i = 0; i < jobs->n; i++) {
         es_sweep_task *task = &jobs->tasks[i];
-        queued wanted = {.job = task->job, .index = task->index};
-        queued *found = bsearch(&wanted, list, n, sizeof *list, by_job);
-        task->queue = found ? found->queue : ES_SWEEP_QUEUE_LEFT;
+        memcpy(wanted.id, task->id, sizeof wanted.id);
+        const queued *found = bsearch(&wanted, list, n, sizeof *list, by_id);
+        task->queue = found ? ES_SWEEP_QUEUE_WAITS : ES_SWEEP_QUEUE_LEFT;
+        for (size_t k = 0; found && k < sizeof at_work / sizeof *at_work; k++)
+            if (strcmp(found->state, at_work[k]) == 0)
+                task->queue = ES_SWEEP_QUEUE_RUNS;
     }
     free(list);
     return ES_OK;
@@ -201,17 +233,9 @@ es_status es_sweep_jobs_query(es_sweep_jobs *jobs)
     if (status == ES_OK && answer.code != 0)
         status = es_fail(ES_EIO, "squeue: %s", answer.trouble);
     if (status == ES_OK)
-        status = compare(jobs, answer.text);
+        status = read_queue(jobs, answer.text);
     free(answer.text);
     return status;
-}
-
-/* --- both -----------------------------------------------------------------*/
-
-void es_sweep_task_id(char out[ES_SWEEP_JOB_SIZE], const es_sweep_task *task)
-{
-    snprintf(out, ES_SWEEP_JOB_SIZE, "%" PRId64 "_%" PRId64, task->job,
-             task->index);
 }
 
 void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task)

@@ -12,7 +12,6 @@
 #define ES_SWEEP_JOB_NAME "entropy-sweep" /* of all jobs, in Slurm's queue */
 #define ES_SWEEP_SCRIPT_BEGINS "<<'END'"  /* ends the line before the names */
 #define ES_SWEEP_SCRIPT_ENDS "END"        /* the line after them */
-#define ES_SWEEP_JOB_SIZE 64              /* of an id, "4711_3" */
 
 typedef enum es_sweep_queue {
     ES_SWEEP_QUEUE_UNKNOWN, /* squeue was not there, or not queried */
@@ -24,7 +23,8 @@ typedef enum es_sweep_queue {
 /** Of each run the task that it was submitted as last. */
 typedef struct es_sweep_task {
     char *run;
-    int64_t job, index;
+    int64_t job;
+    char id[64]; /* "4711_3" */
     es_sweep_queue queue;
 } es_sweep_task;
 
@@ -32,6 +32,23 @@ typedef struct es_sweep_jobs {
     es_sweep_task *tasks; /* (n) by run */
     size_t n;
 } es_sweep_jobs;
+
+typedef struct es_sweep_answer {
+    char *text;         /* standard output, to be freed */
+    char trouble[1024]; /* standard error in one line, its beginning */
+    int code;           /* exit code; 128 + n: ended by signal n */
+} es_sweep_answer;
+
+/**
+ * Runs one of Slurm's programs, of PATH, without a shell or an input.
+ *
+ *   limit  seconds, after which it is killed
+ *
+ * ES_OK, whatever it answered; ES_ENOTFOUND (no such program), ES_EIO (it
+ * cannot be run, or took too long), ES_ENOMEM: out->text is NULL.
+ */
+es_status es_sweep_query(es_sweep_answer *out, char *const argv[],
+                         double limit) ES_MUST_USE;
 
 /** What the folder says; none is fine. es_sweep_jobs_free, also on failure.
  *  ES_OK; ES_EIO, ES_ENOMEM. */
@@ -50,9 +67,6 @@ es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 /** The task of a run; NULL: it was not submitted. */
 const es_sweep_task *es_sweep_jobs_find(const es_sweep_jobs *jobs,
                                         const char *run);
-
-/** "4711_3" */
-void es_sweep_task_id(char out[ES_SWEEP_JOB_SIZE], const es_sweep_task *task);
 
 /** Where a run is that its files do not show at work; task may be NULL. */
 void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task);

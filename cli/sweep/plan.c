@@ -6,7 +6,6 @@
 #include "cli/alerts/delivery/words.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,24 +15,20 @@
 typedef struct choice {
     const es_sweep_spec *spec;
     size_t n_axes;
+    const es_sweep_option *axes[ES_SWEEP_OPTIONS_MOST + 2];
     size_t index[ES_SWEEP_OPTIONS_MOST + 2];
 } choice;
 
-static const es_sweep_option *axis(const es_sweep_spec *spec, size_t i)
-{
-    return i == 0 ? &spec->arch : i == 1 ? &spec->seed : &spec->grid[i - 2];
-}
-
 static const char *value_of(const choice *chosen, size_t i)
 {
-    return axis(chosen->spec, i)->values[chosen->index[i]];
+    return chosen->axes[i]->values[chosen->index[i]];
 }
 
 /* False after the last one. */
 static bool next(choice *chosen)
 {
     for (size_t i = chosen->n_axes; i-- > 0;) {
-        if (++chosen->index[i] < axis(chosen->spec, i)->n)
+        if (++chosen->index[i] < chosen->axes[i]->n)
             return true;
         chosen->index[i] = 0;
     }
@@ -57,102 +52,72 @@ static void add_readable(char *name, size_t size, const char *text)
     name[n] = '\0';
 }
 
-static char *name_of(const choice *chosen)
+static es_status make_name(char **out, const choice *chosen)
 {
     char name[ES_SWEEP_NAME_MAX + 2] = "";
     for (size_t i = 0; i < chosen->n_axes; i++) {
         size_t n = strlen(name);
         if (i && n + 1 < sizeof name)
-            snprintf(name + n, sizeof name - n, "_%s",
-                     axis(chosen->spec, i)->key);
+            snprintf(name + n, sizeof name - n, "_%s", chosen->axes[i]->key);
         add_readable(name, sizeof name, value_of(chosen, i));
     }
     /* no hidden file, and no option of a program that is given the name */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
-    return strdup(name);
+    if (strlen(name) > ES_SWEEP_NAME_MAX)
+        return es_fail(ES_EUSAGE,
+                       "%s: the name %.60s... would be longer than %d bytes: "
+                       "have fewer keys in [grid]",
+                       chosen->spec->path, name, ES_SWEEP_NAME_MAX);
+    return es_copy_text(out, name);
 }
 
 /* --- command lines --------------------------------------------------------*/
 
-typedef struct words {
-    char **argv;
-    size_t n;
-    bool failed;
-} words;
-
-static void add_word(words *line, const char *text)
-{
-    line->argv[line->n] = strdup(text);
-    line->failed |= !line->argv[line->n++];
-}
-
-/* An option without a value is given as true, or false. */
-static void add_option(words *line, const char *key, const char *value)
+/* An option without a value is given as true, or false. `argv` has capacity
+   for two more. */
+static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];
     if (strcmp(value, "false") == 0)
-        return;
+        return ES_OK;
+    while (*argv)
+        argv++;
     snprintf(dashed, sizeof dashed, "--%s", key);
-    add_word(line, dashed);
-    if (strcmp(value, "true") != 0)
-        add_word(line, value);
+    es_status status = es_copy_text(&argv[0], dashed);
+    return status < 0 || strcmp(value, "true") == 0
+               ? status
+               : es_copy_text(&argv[1], value);
 }
 
-static char **argv_of(const choice *chosen, const char *name)
+static es_status make_command(es_sweep_run *run, const choice *chosen)
 {
+    static const char *const first[] = {"config", "data"};
     const es_sweep_spec *spec = chosen->spec;
-    size_t most = 2 * (spec->n_train + chosen->n_axes) + 8;
-    words line = {.argv = calloc(most, sizeof *line.argv)};
-    if (!line.argv)
-        return NULL;
-    add_word(&line, spec->program.n ? spec->program.values[0] : PROGRAM);
-    if (spec->config.n)
-        add_option(&line, "config", spec->config.values[0]);
-    if (spec->data.n)
-        add_option(&line, "data", spec->data.values[0]);
-    for (size_t i = 0; i < spec->n_train; i++)
-        add_option(&line, spec->train[i].key, spec->train[i].values[0]);
+    const es_sweep_option *own = es_sweep_spec_find(spec, "program", false);
+    es_status status;
+    if ((status = es_alloc(&run->argv, 2 * spec->n + 8, sizeof *run->argv,
+                           "a sweep")) < 0 ||
+        (status = es_copy_text(&run->argv[0], own ? own->values[0] : PROGRAM)) <
+            0)
+        return status;
+    for (size_t i = 0; i < 2; i++)
+        if ((own = es_sweep_spec_find(spec, first[i], false)) &&
+            (status = add_option(run->argv, own->key, own->values[0])) < 0)
+            return status;
+    for (size_t i = 0; i < spec->n; i++)
+        if (spec->options[i].section == ES_SWEEP_TRAIN &&
+            (status = add_option(run->argv, spec->options[i].key,
+                                 spec->options[i].values[0])) < 0)
+            return status;
     for (size_t i = 0; i < chosen->n_axes; i++)
-        add_option(&line, axis(spec, i)->key, value_of(chosen, i));
-    add_option(&line, "name", name);
-    if (!line.failed)
-        return line.argv;
-    for (size_t i = 0; i < line.n; i++)
-        free(line.argv[i]);
-    free(line.argv);
-    return NULL;
+        if ((status = add_option(run->argv, chosen->axes[i]->key,
+                                 value_of(chosen, i))) < 0)
+            return status;
+    return add_option(run->argv, "name", run->name);
 }
 
 /* --- the plan -------------------------------------------------------------*/
-
-static es_status count_runs(size_t *n, const es_sweep_spec *spec)
-{
-    *n = 1;
-    for (size_t i = 0; i < spec->n_grid + 2; i++) {
-        *n *= axis(spec, i)->n;
-        if (*n > ES_SWEEP_RUNS_MOST)
-            return es_fail(ES_EUSAGE, "%s: more than %d runs", spec->path,
-                           ES_SWEEP_RUNS_MOST);
-    }
-    return ES_OK;
-}
-
-static es_status add_run(es_sweep_plan *plan, const choice *chosen)
-{
-    es_sweep_run *run = &plan->runs[plan->n++];
-    run->name = name_of(chosen);
-    if (run->name)
-        run->argv = argv_of(chosen, run->name);
-    if (!run->argv)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
-    if (strlen(run->name) > ES_SWEEP_NAME_MAX)
-        return es_fail(ES_EUSAGE,
-                       "%s: the name %.60s... would be longer than %d bytes: "
-                       "have fewer keys in [grid]",
-                       chosen->spec->path, run->name, ES_SWEEP_NAME_MAX);
-    return ES_OK;
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -182,56 +147,66 @@ static es_status check_names(const es_sweep_plan *plan, const char *path)
 
 es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
 {
-    choice chosen = {.spec = spec, .n_axes = spec->n_grid + 2};
-    size_t n = 0;
+    choice chosen = {.spec = spec, .n_axes = 2};
+    size_t n = 1;
     *out = (es_sweep_plan){.runs = NULL};
-    es_status status;
-    if ((status = count_runs(&n, spec)) < 0 ||
-        (status = es_alloc(&out->runs, n, sizeof *out->runs, "a sweep")) < 0)
+    chosen.axes[0] = es_sweep_spec_find(spec, "arch", false);
+    chosen.axes[1] = es_sweep_spec_find(spec, "seed", false);
+    for (size_t i = 0; i < spec->n; i++)
+        if (spec->options[i].section == ES_SWEEP_GRID)
+            chosen.axes[chosen.n_axes++] = &spec->options[i];
+    for (size_t i = 0; i < chosen.n_axes; i++) {
+        n *= chosen.axes[i]->n;
+        if (n > ES_SWEEP_RUNS_MOST)
+            return es_fail(ES_EUSAGE, "%s: more than %d runs", spec->path,
+                           ES_SWEEP_RUNS_MOST);
+    }
+    es_status status = es_alloc(&out->runs, n, sizeof *out->runs, "a sweep");
+    if (status < 0)
         return status;
-    do
-        status = add_run(out, &chosen);
-    while (status == ES_OK && next(&chosen));
-    return status == ES_OK ? check_names(out, spec->path) : status;
+    do {
+        es_sweep_run *run = &out->runs[out->n++];
+        if ((status = make_name(&run->name, &chosen)) < 0 ||
+            (status = make_command(run, &chosen)) < 0)
+            return status;
+    } while (next(&chosen));
+    return check_names(out, spec->path);
 }
 
 /* Takes "--out FILE" and the like, which the folder adds, off the end. */
-static bool drop_pair(char **argv, size_t *n, const char *key)
+static bool drop_pair(char **argv, const char *key)
 {
-    if (*n < 3 || strcmp(argv[*n - 2], key) != 0)
+    size_t n = 0;
+    while (argv[n])
+        n++;
+    if (n < 3 || strcmp(argv[n - 2], key) != 0)
         return false;
-    for (int i = 0; i < 2; i++) {
-        free(argv[--*n]);
-        argv[*n] = NULL;
-    }
+    free(argv[n - 1]);
+    free(argv[n - 2]);
+    argv[n - 2] = argv[n - 1] = NULL;
     return true;
 }
 
 es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
                                 const char *line)
 {
-    size_t n = 0;
-    char **argv = NULL;
-    *out = (es_sweep_plan){.runs = calloc(1, sizeof *out->runs), .n = 1};
-    if (!out->runs)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
-    out->runs->name = strdup(name);
-    es_status status = es_words_split(&argv, line);
+    *out = (es_sweep_plan){.n = 0};
+    es_status status = es_alloc(&out->runs, 1, sizeof *out->runs, "a sweep");
+    if (status < 0)
+        return status;
+    es_sweep_run *run = &out->runs[out->n++];
+    if ((status = es_copy_text(&run->name, name)) < 0)
+        return status;
+    status = es_words_split(&run->argv, line);
     if (status == ES_EUSAGE)
         return es_fail(ES_EFORMAT, "%s.cmd: not a command line", name);
-    out->runs->argv = argv;
-    if (status != ES_OK)
+    if (status < 0)
         return status;
-    while (argv[n])
-        n++;
-    bool ours = drop_pair(argv, &n, "--out");
-    if (ours && es_sweep_run_has(out->runs, "--checkpoint-every"))
-        ours = drop_pair(argv, &n, "--checkpoint");
-    if (!out->runs->name)
-        return es_fail(ES_ENOMEM, "out of memory for a sweep");
-    return ours ? ES_OK
-                : es_fail(ES_EFORMAT, "%s.cmd: not a sweep's command line",
-                          name);
+    if (drop_pair(run->argv, "--out") &&
+        (!es_sweep_run_has(run, "--checkpoint-every") ||
+         drop_pair(run->argv, "--checkpoint")))
+        return ES_OK;
+    return es_fail(ES_EFORMAT, "%s.cmd: not a sweep's command line", name);
 }
 
 void es_sweep_plan_free(es_sweep_plan *plan)

@@ -1,14 +1,81 @@
-/** The runs of a sweep: what each is called, and its command line. */
+/**
+ * What a sweep is to train, as a file says it, and its runs: what each is
+ * called, and its command line.
+ *
+ *     [sweep]
+ *     arch = SM+LN+G; SM        separated by semicolons: they have commas
+ *     seed = 1 2 3
+ *     data = code.tok
+ *     config = base.conf        options of all runs, as a file
+ *     program = entropy-train
+ *     [train]
+ *     steps = 300               options of all runs
+ *     [grid]
+ *     lr = 1e-3 3e-4            options with several values: every combination
+ *     [slurm]
+ *     partition = gpu           options of sbatch, for --slurm
+ *
+ * A line that begins with a blank goes on with the value of the line before;
+ * one that begins with '#' or ';' is a comment.
+ */
 #ifndef ES_SWEEP_PLAN_H
 #define ES_SWEEP_PLAN_H
 
-#include "cli/sweep/spec.h"
-
+#include "analyzer/base/status.h"
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 
+#define ES_SWEEP_OPTIONS_MOST 64  /* keys of [train], [grid], [slurm] */
+#define ES_SWEEP_VALUES_MOST 1000 /* of one key */
 #define ES_SWEEP_RUNS_MOST 10000
 #define ES_SWEEP_NAME_MAX 180               /* bytes of a run's name */
 #define ES_SWEEP_CHECKPOINTS ".checkpoints" /* a folder: NAME and this */
+
+typedef enum es_sweep_section {
+    ES_SWEEP_NO_SECTION,
+    ES_SWEEP_OWN, /* arch, seed, data, config, program */
+    ES_SWEEP_TRAIN,
+    ES_SWEEP_GRID,
+    ES_SWEEP_SLURM
+} es_sweep_section;
+
+/** A key of the file: an option of entropy-train or sbatch, or the sweep's. */
+typedef struct es_sweep_option {
+    es_sweep_section section;
+    char *key;     /* without the dashes */
+    char **values; /* (n) none is empty; one, but of arch, seed and [grid] */
+    size_t n;
+    int line;
+} es_sweep_option;
+
+typedef struct es_sweep_spec {
+    char *path;
+    es_sweep_option *options; /* (n) in the order of the file */
+    size_t n;
+} es_sweep_spec;
+
+/**
+ * Reads a spec.
+ *
+ *   out   es_sweep_spec_free, also on failure; [train] has threads = 1 and
+ *         seed is 1 where the file says neither
+ *
+ * ES_OK; ES_EIO; ES_EFORMAT (UTF-16); ES_EUSAGE (the message names file,
+ * line, and what was expected there); ES_ENOMEM.
+ */
+es_status es_sweep_spec_read(es_sweep_spec *out, const char *path) ES_MUST_USE;
+
+/** The same from a stream that can be rewound, which is closed. */
+es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
+                              const char *path) ES_MUST_USE;
+
+/** The option of that key among those of [slurm], or among all others; NULL:
+ *  not given. */
+const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
+                                          const char *key, bool slurm);
+
+void es_sweep_spec_free(es_sweep_spec *spec);
 
 typedef struct es_sweep_run {
     char *name;  /* "SM+LN+G_seed1_lr0.001": of letters, digits, "+-._" */

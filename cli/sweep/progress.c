@@ -62,29 +62,26 @@ static const char *loss_text(char *out, const es_sweep_view *view)
 
 /* --- ends -----------------------------------------------------------------*/
 
-/* Where the last lines of a text begin. */
-static char *last_lines(char *text, int most)
-{
-    char *start = text + strlen(text);
-    for (int i = 0; start > text && (start[-1] != '\n' || ++i < most);)
-        start--;
-    return start;
-}
-
-static bool print_last_lines(FILE *stream, int fd)
+bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
+                        const char *ending)
 {
     enum { LINES = 3 };
-    char text[2048], *rest = text;
-    off_t end = lseek(fd, 0, SEEK_END);
-    off_t from =
-        end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
-    ssize_t n = pread(fd, text, sizeof text - 1, from);
+    char text[2048];
+    int fd = open(es_sweep_path(folder, name, ending).path,
+                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    off_t end = lseek(fd, 0, SEEK_END), most = sizeof text - 1;
+    ssize_t n = pread(fd, text, sizeof text - 1, end > most ? end - most : 0);
+    close(fd);
     while (n > 0 && text[n - 1] == '\n')
         n--;
-    text[n > 0 ? n : 0] = '\0';
-    if (!*text)
+    if (n <= 0 || !*text)
         return false;
-    rest = last_lines(text, LINES);
+    text[n] = '\0';
+    char *rest = text + strlen(text);
+    for (int i = 0; rest > text && (rest[-1] != '\n' || ++i < LINES);)
+        rest--;
     for (char *line; (line = strsep(&rest, "\n"));) {
         fputs("    ", stream);
         es_print_escaped(stream, line, ES_ESCAPE_TERMINAL);
@@ -93,21 +90,8 @@ static bool print_last_lines(FILE *stream, int fd)
     return true;
 }
 
-bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
-                        const char *ending)
-{
-    char *path = es_sweep_path(folder, name, ending);
-    int fd =
-        path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    bool printed = fd >= 0 && print_last_lines(stream, fd);
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    return printed;
-}
-
 void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
-                           const char *name, const es_sweep_view *view)
+                           const es_sweep_view *view)
 {
     char step[64] = "", loss[64] = "", number[32];
     if (view->step >= 0)
@@ -115,69 +99,58 @@ void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
                  (long long)view->step, (long long)view->planned);
     if (!es_is_missing(view->loss))
         snprintf(loss, sizeof loss, ", loss %s", loss_text(number, view));
-    es_sweep_progress_line(progress, "%s: %s%s%s%s%s", name,
+    es_sweep_progress_line(progress, "%s: %s%s%s%s%s", view->name,
                            es_sweep_stage_name(view->stage), step, loss,
                            view->flags[0] ? ", " : "", view->flags);
     if (view->stage == ES_SWEEP_BROKEN)
-        es_sweep_print_log(stderr, folder, name, ".log");
+        es_sweep_print_log(stderr, folder, view->name, ".log");
 }
 
 /* --- in place -------------------------------------------------------------*/
 
-#define LIVE_LINE "%-*s  %-23s  %9s  %-11s  %s" /* as of --status */
-
-/* One column is left free: some terminals would begin a new line. */
-static void put_line(const es_sweep_progress *progress, const char *line)
+/* Columns as of --status. What is too wide is cut: first the name, then the
+   flags. One column is left free: some terminals would begin a new line. */
+static void draw_line(const es_sweep_progress *progress, size_t name_width,
+                      const char *const cells[5])
 {
+    char line[1024], shown[256];
+    snprintf(shown, sizeof shown, "%s", cells[0]);
+    es_display_shorten(shown, name_width);
+    snprintf(line, sizeof line, "%-*s  %-23s  %9s  %-11s  %s", (int)name_width,
+             shown, cells[1], cells[2], cells[3], cells[4]);
     fprintf(stderr, "%.*s\n", progress->width - 1, line);
 }
 
-/* What is too wide is cut: first the name, then the flags. */
-static void draw_line(const es_sweep_progress *progress, size_t name_width,
-                      const char *name, const es_sweep_view *view)
-{
-    char bar[64], loss[32], line[1024], shown[256];
-    es_sweep_view_bar(bar, sizeof bar, view);
-    snprintf(shown, sizeof shown, "%s", name);
-    es_display_shorten(shown, name_width);
-    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, shown, bar,
-             loss_text(loss, view), view->bands, view->flags);
-    put_line(progress, line);
-}
-
-static void draw_titles(const es_sweep_progress *progress, size_t name_width)
-{
-    char line[512];
-    snprintf(line, sizeof line, LIVE_LINE, (int)name_width, "run", "progress",
-             "loss", "bands", "flags");
-    put_line(progress, line);
-}
-
-static size_t width_of(const es_sweep_progress *progress,
-                       const char *const *names, size_t n)
-{
-    size_t width = 5, most = (size_t)progress->width / 3;
-    for (size_t i = 0; i < n; i++)
-        if (strlen(names[i]) > width)
-            width = strlen(names[i]);
-    return width <= most || most < 5 ? width : most;
-}
-
 void es_sweep_progress_draw(es_sweep_progress *progress,
-                            const char *const *names,
-                            const es_sweep_view *const *views, size_t n,
+                            const es_sweep_view *views, size_t n,
                             const char *headline)
 {
+    static const char *const titles[] = {"run", "progress", "loss", "bands",
+                                         "flags"};
     if (!progress->live)
         return;
     es_sweep_progress_wipe(progress);
     measure(progress);
     size_t height = progress->height > 5 ? (size_t)progress->height - 4 : 1;
-    size_t name_width = width_of(progress, names, n);
-    draw_titles(progress, name_width);
-    for (size_t i = 0; i < n && i < height; i++)
-        draw_line(progress, name_width, names[i], views[i]);
+    size_t name_width = 5, most = (size_t)progress->width / 3;
+    for (size_t i = 0; i < n; i++)
+        if (views[i].name && strlen(views[i].name) > name_width)
+            name_width = strlen(views[i].name);
+    if (name_width > most && most >= 5)
+        name_width = most;
+    draw_line(progress, name_width, titles);
+    for (size_t i = 0; i < n && progress->n_drawn < height; i++) {
+        const es_sweep_view *view = &views[i];
+        char bar[64], loss[32];
+        if (!view->name)
+            continue;
+        es_sweep_view_bar(bar, sizeof bar, view);
+        draw_line(progress, name_width,
+                  (const char *const[]){view->name, bar, loss_text(loss, view),
+                                        view->bands, view->flags});
+        progress->n_drawn++;
+    }
     fprintf(stderr, "%s\n", headline);
-    progress->n_drawn = (n < height ? n : height) + 2;
+    progress->n_drawn += 2;
     fflush(stderr);
 }

@@ -4,8 +4,6 @@
 
 #include "cli/sweep/view.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 typedef struct es_sweep_progress {
@@ -27,12 +25,12 @@ bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
 
 /** How a run ended. */
 void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
-                           const char *name, const es_sweep_view *view);
+                           const es_sweep_view *view);
 
-/** Draws the runs (n) at work; nothing where it is no terminal. */
+/** Draws the runs (n) at work, those whose view has a name; nothing where it is
+ *  no terminal. */
 void es_sweep_progress_draw(es_sweep_progress *progress,
-                            const char *const *names,
-                            const es_sweep_view *const *views, size_t n,
+                            const es_sweep_view *views, size_t n,
                             const char *headline);
 
 /** Removes what was drawn in place. */

@@ -1,37 +1,51 @@
 /* Reads the file that describes a sweep. inih cannot: it takes lines of at
  * most 200 bytes, and a semicolon after a blank for the beginning of a comment,
  * which here separates two architectures. */
-#include "cli/sweep/spec.h"
-
 #include "analyzer/base/checked.h"
 #include "cli/exchange/lines.h"
+#include "cli/sweep/plan.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef enum section { SECTION_NONE, SWEEP, TRAIN, GRID, SLURM } section;
 
 typedef struct parser {
     es_sweep_spec *out;
     const char *path;
     int line;
-    section section;
-    es_sweep_option *open; /* what an indented line goes on with */
+    es_sweep_section section;
+    es_sweep_option *open; /* what an indented line goes on with: the last */
 } parser;
 
-/* What separates the values of a key; NULL: it has one. */
-static const char *separators(const parser *p)
+static bool is_word_of(const char *const *words, const char *key)
 {
-    const es_sweep_spec *spec = p->out;
-    if (p->open == &spec->arch)
-        return ";";
-    if (p->open == &spec->seed || p->section == GRID)
-        return " \t,";
+    while (*words && strcmp(*words, key) != 0)
+        words++;
+    return *words;
+}
+
+const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
+                                          const char *key, bool slurm)
+{
+    for (size_t i = 0; i < spec->n; i++)
+        if (strcmp(spec->options[i].key, key) == 0 &&
+            (spec->options[i].section == ES_SWEEP_SLURM) == slurm)
+            return &spec->options[i];
     return NULL;
 }
 
 /* --- values ---------------------------------------------------------------*/
+
+/* What separates the values of a key; NULL: it has one. */
+static const char *separators(const es_sweep_option *option)
+{
+    bool own = option->section == ES_SWEEP_OWN;
+    if (own && strcmp(option->key, "arch") == 0)
+        return ";";
+    if (option->section == ES_SWEEP_GRID ||
+        (own && strcmp(option->key, "seed") == 0))
+        return " \t,";
+    return NULL;
+}
 
 static es_status add_value(parser *p, const char *text, size_t n)
 {
@@ -39,10 +53,10 @@ static es_status add_value(parser *p, const char *text, size_t n)
     if (option->n == ES_SWEEP_VALUES_MOST)
         return es_fail(ES_EUSAGE, "%s:%d: %s: more than %d values", p->path,
                        p->line, option->key, ES_SWEEP_VALUES_MOST);
-    if (option->n && !separators(p))
-        return es_fail(ES_EUSAGE, "%s:%d: %s: one value%s", p->path, p->line,
-                       option->key,
-                       p->section == SLURM ? "" : "; several go into [grid]");
+    if (option->n && !separators(option))
+        return es_fail(
+            ES_EUSAGE, "%s:%d: %s: one value%s", p->path, p->line, option->key,
+            p->section == ES_SWEEP_SLURM ? "" : "; several go into [grid]");
     es_status status;
     if ((status = es_grow(&option->values, option->n + 1,
                           sizeof *option->values, "a sweep")) < 0 ||
@@ -67,7 +81,7 @@ static size_t trimmed(const char **text, size_t n)
 static es_status add_values(parser *p, const char *text)
 {
     es_status status = ES_OK;
-    const char *between = separators(p);
+    const char *between = separators(p->open);
     while (*text && status == ES_OK) {
         size_t n = between ? strcspn(text, between) : strlen(text);
         const char *value = text;
@@ -81,41 +95,11 @@ static es_status add_values(parser *p, const char *text)
 
 /* --- keys -----------------------------------------------------------------*/
 
-static es_sweep_option *find_own(es_sweep_spec *spec, const char *key)
+static es_status check_key(const parser *p, const char *key)
 {
-    const struct {
-        const char *key;
-        es_sweep_option *option;
-    } own[] = {{"arch", &spec->arch},
-               {"seed", &spec->seed},
-               {"data", &spec->data},
-               {"config", &spec->config},
-               {"program", &spec->program}};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(key, own[i].key) == 0)
-            return own[i].option;
-    return NULL;
-}
-
-static bool has_key(const es_sweep_option *options, size_t n, const char *key)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(options[i].key, key) == 0)
-            return true;
-    return false;
-}
-
-static bool is_word_of(const char *const *words, const char *key)
-{
-    for (; *words; words++)
-        if (strcmp(*words, key) == 0)
-            return true;
-    return false;
-}
-
-/* What the sweep itself says to each run or job, or would make it none. */
-static bool is_reserved(const parser *p, const char *key)
-{
+    static const char *const own[] = {"arch",   "seed",    "data",
+                                      "config", "program", NULL};
+    /* What the sweep itself says to each run or job, or would make it none. */
     static const char *const of_runs[] = {"out",     "name",       "no-record",
                                           "dry-run", "help",       "resume",
                                           "version", "checkpoint", NULL};
@@ -123,84 +107,52 @@ static bool is_reserved(const parser *p, const char *key)
         "array",  "error",     "help",     "job-name", "no-requeue",
         "output", "open-mode", "parsable", "requeue",  "test-only",
         "usage",  "version",   "wait",     "wrap",     NULL};
-    return is_word_of(p->section == SLURM ? of_jobs : of_runs, key);
-}
-
-static es_status check_form(const parser *p, const char *key)
-{
+    bool slurm = p->section == ES_SWEEP_SLURM, is_own = is_word_of(own, key);
     size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    if (n && !key[n] && key[0] != '-')
-        return ES_OK;
-    return es_fail(ES_EUSAGE,
-                   "%s:%d: '%.60s': expected an option of %s, without dashes "
-                   "before it",
-                   p->path, p->line, key,
-                   p->section == SLURM ? "sbatch" : "entropy-train");
-}
-
-static es_status check_key(const parser *p, const char *key)
-{
-    es_sweep_spec *spec = p->out;
-    bool of_jobs = p->section == SLURM;
-    es_status status = check_form(p, key);
-    if (status != ES_OK)
-        return status;
-    if (!of_jobs && find_own(spec, key))
+    size_t n_options = 0;
+    for (size_t i = 0; i < p->out->n; i++)
+        n_options += p->out->options[i].section != ES_SWEEP_OWN;
+    if (p->section == ES_SWEEP_OWN) {
+        if (!is_own)
+            return es_fail(ES_EUSAGE,
+                           "%s:%d: '%.60s': expected arch, seed, data, config "
+                           "or program",
+                           p->path, p->line, key);
+    } else if (!n || key[n] || key[0] == '-') {
+        return es_fail(ES_EUSAGE,
+                       "%s:%d: '%.60s': expected an option of %s, without "
+                       "dashes before it",
+                       p->path, p->line, key,
+                       slurm ? "sbatch" : "entropy-train");
+    } else if (!slurm && is_own) {
         return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", p->path,
                        p->line, key);
-    if (is_reserved(p, key))
+    } else if (is_word_of(slurm ? of_jobs : of_runs, key)) {
         return es_fail(ES_EUSAGE, "%s:%d: %s is not for a sweep to set",
                        p->path, p->line, key);
-    if (of_jobs ? has_key(spec->slurm, spec->n_slurm, key)
-                : has_key(spec->train, spec->n_train, key) ||
-                      has_key(spec->grid, spec->n_grid, key))
+    }
+    if (es_sweep_spec_find(p->out, key, slurm))
         return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
                        p->line, key);
-    if (spec->n_train + spec->n_grid + spec->n_slurm == ES_SWEEP_OPTIONS_MOST)
+    if (p->section != ES_SWEEP_OWN && n_options == ES_SWEEP_OPTIONS_MOST)
         return es_fail(ES_EUSAGE, "%s:%d: more than %d options", p->path,
                        p->line, ES_SWEEP_OPTIONS_MOST);
     return ES_OK;
 }
 
-static es_sweep_option **list_of(const parser *p, size_t **n)
-{
-    es_sweep_spec *spec = p->out;
-    *n = p->section == TRAIN  ? &spec->n_train
-         : p->section == GRID ? &spec->n_grid
-                              : &spec->n_slurm;
-    return p->section == TRAIN  ? &spec->train
-           : p->section == GRID ? &spec->grid
-                                : &spec->slurm;
-}
-
 static es_status open_option(parser *p, const char *key)
 {
-    size_t *n;
-    es_sweep_option **list = list_of(p, &n);
+    es_sweep_spec *spec = p->out;
     es_status status;
     if ((status = check_key(p, key)) < 0 ||
-        (status = es_grow(list, *n + 1, sizeof **list, "a sweep")) < 0)
+        (status = es_grow(&spec->options, spec->n + 1, sizeof *spec->options,
+                          "a sweep")) < 0)
         return status;
-    p->open = &(*list)[*n];
-    *p->open = (es_sweep_option){.line = p->line};
+    p->open = &spec->options[spec->n];
+    *p->open = (es_sweep_option){.section = p->section, .line = p->line};
     if ((status = es_copy_text(&p->open->key, key)) == ES_OK)
-        ++*n;
+        spec->n++;
     return status;
-}
-
-static es_status open_own(parser *p, const char *key)
-{
-    p->open = find_own(p->out, key);
-    if (!p->open)
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: '%.60s': expected arch, seed, data, config or "
-                       "program",
-                       p->path, p->line, key);
-    if (p->open->key)
-        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
-                       p->line, key);
-    p->open->line = p->line;
-    return es_copy_text(&p->open->key, key);
 }
 
 /* --- lines ----------------------------------------------------------------*/
@@ -215,13 +167,13 @@ static es_status check_open(const parser *p)
 
 static es_status read_section(parser *p, const char *name)
 {
-    static const char *const names[] = {[SWEEP] = "[sweep]",
-                                        [TRAIN] = "[train]",
-                                        [GRID] = "[grid]",
-                                        [SLURM] = "[slurm]"};
-    for (int i = SWEEP; i <= SLURM; i++)
+    static const char *const names[] = {[ES_SWEEP_OWN] = "[sweep]",
+                                        [ES_SWEEP_TRAIN] = "[train]",
+                                        [ES_SWEEP_GRID] = "[grid]",
+                                        [ES_SWEEP_SLURM] = "[slurm]"};
+    for (int i = ES_SWEEP_OWN; i <= ES_SWEEP_SLURM; i++)
         if (strcmp(name, names[i]) == 0) {
-            p->section = (section)i;
+            p->section = (es_sweep_section)i;
             p->open = NULL;
             return ES_OK;
         }
@@ -235,7 +187,7 @@ static es_status read_key(parser *p, char *text)
 {
     char *equals = strchr(text, '=');
     const char *key = text;
-    if (!equals || p->section == SECTION_NONE)
+    if (!equals || p->section == ES_SWEEP_NO_SECTION)
         return es_fail(ES_EUSAGE, "%s:%d: '%.60s': expected %s", p->path,
                        p->line, text,
                        equals ? "[sweep] before" : "KEY = VALUE");
@@ -244,8 +196,7 @@ static es_status read_key(parser *p, char *text)
     for (char *c = text; *c; c++)
         if (*c == '_')
             *c = '-';
-    es_status status =
-        p->section == SWEEP ? open_own(p, key) : open_option(p, key);
+    es_status status = open_option(p, key);
     return status == ES_OK ? add_values(p, equals + 1) : status;
 }
 
@@ -270,54 +221,36 @@ static es_status read_line(parser *p, const es_line *line)
 
 /* --- the whole ------------------------------------------------------------*/
 
-static es_status give_default(parser *p, const char *key, const char *value)
+static es_status give_default(parser *p, es_sweep_section section,
+                              const char *key)
 {
-    es_status status =
-        p->section == SWEEP ? open_own(p, key) : open_option(p, key);
-    return status == ES_OK ? add_value(p, value, strlen(value)) : status;
-}
-
-static es_status complete(parser *p)
-{
-    es_sweep_spec *spec = p->out;
-    es_status status = check_open(p);
-    if (status < 0)
-        return status;
-    if (!spec->arch.n)
-        return es_fail(ES_EUSAGE, "%s: no runs: expected arch = ... in [sweep]",
-                       p->path);
-    p->section = SWEEP;
-    if (!spec->seed.n && (status = give_default(p, "seed", "1")) < 0)
-        return status;
-    p->section = TRAIN;
-    return has_key(spec->train, spec->n_train, "threads") ||
-                   has_key(spec->grid, spec->n_grid, "threads")
-               ? ES_OK
-               : give_default(p, "threads", "1");
-}
-
-static es_status read_lines(es_sweep_spec *out, es_line_reader *lines,
-                            const char *path)
-{
-    parser p = {.out = out, .path = path};
-    es_line line;
-    es_status status = ES_OK;
-    while (status == ES_OK) {
-        status = es_line_reader_next(lines, &line);
-        if (status == ES_OK)
-            status = read_line(&p, &line);
-    }
-    return status == ES_DONE ? complete(&p) : status;
+    p->section = section;
+    if (es_sweep_spec_find(p->out, key, false))
+        return ES_OK;
+    es_status status = open_option(p, key);
+    return status == ES_OK ? add_value(p, "1", 1) : status;
 }
 
 /* Takes the lines over, and how their opening went. */
 static es_status read_whole(es_sweep_spec *out, const char *path,
-                            es_line_reader *lines, es_status opened)
+                            es_line_reader *lines, es_status status)
 {
-    es_status status = opened;
+    parser p = {.out = out, .path = path};
+    es_line line;
     *out = (es_sweep_spec){.path = NULL};
-    if (status == ES_OK && (status = es_copy_text(&out->path, path)) == ES_OK)
-        status = read_lines(out, lines, path);
+    if (status < 0 || (status = es_copy_text(&out->path, path)) < 0)
+        goto done;
+    while ((status = es_line_reader_next(lines, &line)) == ES_OK)
+        if ((status = read_line(&p, &line)) < 0)
+            goto done;
+    if (status < 0 || (status = check_open(&p)) < 0)
+        goto done;
+    if (!es_sweep_spec_find(out, "arch", false))
+        status = es_fail(ES_EUSAGE,
+                         "%s: no runs: expected arch = ... in [sweep]", path);
+    else if ((status = give_default(&p, ES_SWEEP_OWN, "seed")) == ES_OK)
+        status = give_default(&p, ES_SWEEP_TRAIN, "threads");
+done:
     es_line_reader_close(lines);
     return status;
 }
@@ -337,29 +270,16 @@ es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
     return read_whole(out, path, lines, status);
 }
 
-static void free_option(es_sweep_option *option)
-{
-    for (size_t i = 0; i < option->n; i++)
-        free(option->values[i]);
-    free(option->values);
-    free(option->key);
-}
-
 void es_sweep_spec_free(es_sweep_spec *spec)
 {
-    es_sweep_option *own[] = {&spec->arch, &spec->seed, &spec->data,
-                              &spec->config, &spec->program};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        free_option(own[i]);
-    for (size_t i = 0; i < spec->n_train; i++)
-        free_option(&spec->train[i]);
-    for (size_t i = 0; i < spec->n_grid; i++)
-        free_option(&spec->grid[i]);
-    for (size_t i = 0; i < spec->n_slurm; i++)
-        free_option(&spec->slurm[i]);
-    free(spec->train);
-    free(spec->grid);
-    free(spec->slurm);
+    for (size_t i = 0; i < spec->n; i++) {
+        es_sweep_option *option = &spec->options[i];
+        for (size_t k = 0; k < option->n; k++)
+            free(option->values[k]);
+        free(option->values);
+        free(option->key);
+    }
+    free(spec->options);
     free(spec->path);
     *spec = (es_sweep_spec){.path = NULL};
 }

@@ -1,56 +1,45 @@
-/* entropy-scan sweep */
-#include "analyzer/base/text.h"
+/* entropy-scan sweep: its options, and what comes of a sweep at its end. */
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/scan/scan.h"
-#include "cli/sweep/child.h"
 #include "cli/sweep/folder.h"
-#include "cli/sweep/runner.h"
-#include "cli/sweep/slurm.h"
-#include "cli/sweep/status.h"
-#include "cli/sweep/view.h"
+#include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct arguments {
-    const char *input, *folder, *run;
-    const char *rules_file; /* --rules, or NULL */
-    es_rules_file rules;    /* of it */
-    size_t n_at_once;       /* 0: as many as there are processors */
-    bool status, slurm, no_stop, dry_run;
-} arguments;
-
 static es_status read_rules(void *field, const es_option *option,
                             const char *value, const char *where)
 {
-    arguments *given = field;
-    given->rules_file = value;
-    return es_command_rules(&given->rules, option, value, where);
+    es_sweep_request *given = field;
+    given->rules_path = value;
+    given->rules = &given->own;
+    return es_command_rules(&given->own, option, value, where);
 }
 
 static const es_option table[] = {
-    {.name = NULL, ES_OPT_TEXT(arguments, input)},
+    {.name = NULL, ES_OPT_TEXT(es_sweep_request, input)},
     {"output", 'o', "DIR", "the folder of the sweep",
-     ES_OPT_TEXT(arguments, folder)},
+     ES_OPT_TEXT(es_sweep_request, folder)},
     {"jobs", 'j', "N", "train N at a time (as many as there are processors)",
-     ES_OPT_INT(arguments, n_at_once, 1, 1024),
+     ES_OPT_INT(es_sweep_request, n_at_once, 1, 1024),
      .expects = "a number from 1 to 1024"},
     {"status", 0, NULL, "say how far the sweep in DIR is",
-     ES_OPT_FLAG(arguments, status)},
+     ES_OPT_FLAG(es_sweep_request, status)},
     {"slurm", 0, NULL,
      "submit the runs to Slurm, a task each; print the job's id",
-     ES_OPT_FLAG(arguments, slurm)},
+     ES_OPT_FLAG(es_sweep_request, slurm)},
     {"run", 0, "NAME", "train one run of the sweep in DIR: what a task does",
-     ES_OPT_TEXT(arguments, run)},
+     ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
     {"no-stop", 0, NULL, "leave a run going that is doomed",
-     ES_OPT_FLAG(arguments, no_stop)},
+     ES_OPT_FLAG(es_sweep_request, no_stop)},
     {"dry-run", 0, NULL,
      "print the command line of each run, or the batch script; train nothing",
-     ES_OPT_FLAG(arguments, dry_run)},
+     ES_OPT_FLAG(es_sweep_request, dry_run)},
     ES_HELP_OPTION,
 };
 
@@ -102,7 +91,7 @@ const es_command es_sweep_command = {
     .main = sweep_main,
 };
 
-static es_status check(const arguments *given)
+static es_status check(es_sweep_request *given)
 {
     if (!given->input)
         return es_fail(ES_EUSAGE, "no spec: see entropy-scan sweep --help");
@@ -114,12 +103,100 @@ static es_status check(const arguments *given)
                        "--status",
                        given->status ? "--status" : "--run", given->folder);
     if (given->status || given->run)
-        return ES_OK;
+        given->folder = given->input;
     if (given->slurm && !given->folder)
         return es_fail(ES_EUSAGE, "--slurm: no folder for the runs: -o DIR");
     if (!given->dry_run && !given->folder)
         return es_fail(ES_EUSAGE, "no folder for the runs: -o DIR");
     return ES_OK;
+}
+
+/* Judges the run files that are there, for a broken run may have none, and
+   returns the exit code of --check; with a picture it is what entropy-scan
+   DIR/RUN.db --compare --check --bands=DIR/bands.png does, else quiet. */
+static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
+                     bool picture)
+{
+    es_scan_options options;
+    es_sweep_file bands = es_sweep_path(given->folder, "bands", ".png");
+    int code = 0;
+    es_status status = es_scan_options_default(&options, plan->n);
+    for (size_t i = 0; status == ES_OK && i < plan->n; i++) {
+        es_sweep_file file =
+            es_sweep_path(given->folder, plan->runs[i].name, ".db");
+        if (!picture || access(file.path, F_OK) == 0)
+            status =
+                es_copy_text(&options.inputs[options.n_inputs++], file.path);
+    }
+    if (picture)
+        es_figures_want_one(&options.figures, ES_FIGURE_BANDS, bands.path);
+    options.compare = picture;
+    options.quiet = !picture;
+    options.check = true;
+    if (status == ES_OK && given->rules && options.n_inputs) {
+        options.summary.rules = &options.rules;
+        status = es_rules_file_read(&options.rules, given->rules_path);
+    }
+    if (status == ES_OK && options.n_inputs)
+        status = es_scan_judge(&options);
+    if (status != ES_OK)
+        code = es_command_exit(status);
+    else if (options.n_inputs)
+        code = es_scan_run(&options);
+    for (size_t i = 0; i < options.n_inputs; i++)
+        free(options.inputs[i]);
+    es_scan_options_free(&options);
+    return code;
+}
+
+/* One run, whose end is the exit code of --check. */
+static int train_one(const es_sweep_request *given)
+{
+    es_sweep_plan plan;
+    char *program = NULL;
+    es_sweep_result result;
+    es_status status;
+    int code;
+    if ((status = es_sweep_folder_run(&plan, given->folder, given->run)) < 0 ||
+        (status = es_sweep_program(&program, plan.runs[0].argv[0])) < 0 ||
+        (status = es_sweep_run_all(&result, given, &plan, program)) < 0)
+        code = es_command_exit(status);
+    else if (result.signal)
+        code = 128 + result.signal;
+    else if (result.n_broken || result.n_taken)
+        code = es_exit_code(ES_EIO);
+    else
+        code = scan_runs(given, &plan, false);
+    free(program);
+    es_sweep_plan_free(&plan);
+    return code;
+}
+
+static int train(const es_sweep_request *given, const es_sweep_plan *plan)
+{
+    int lock = -1;
+    char *program = NULL;
+    es_sweep_result result;
+    es_status status;
+    if ((status = es_sweep_program(&program, plan->runs[0].argv[0])) == ES_OK &&
+        (status = es_sweep_folder_take(&lock, given->folder, plan)) == ES_OK)
+        status = es_sweep_run_all(&result, given, plan, program);
+    if (lock >= 0)
+        close(lock);
+    free(program);
+    if (status < 0)
+        return es_command_exit(status);
+    if (result.signal) {
+        es_print_note("%s: interrupted: the same command goes on with it",
+                      given->folder);
+        return 128 + result.signal;
+    }
+    int code = scan_runs(given, plan, true);
+    if (result.n_broken)
+        es_print_note("%zu of %zu runs broke: see their logs in %s",
+                      result.n_broken, plan->n, given->folder);
+    bool some_failed = result.n_broken || result.n_taken;
+    return some_failed && code <= 1 ? ES_EXIT_SOME_FAILED : code;
 }
 
 static es_status print_plan(const es_sweep_plan *plan)
@@ -134,243 +211,49 @@ static es_status print_plan(const es_sweep_plan *plan)
     return ES_OK;
 }
 
-static const es_rules_file *rules_of(const arguments *given)
-{
-    return given->rules_file ? &given->rules : NULL;
-}
-
-/* --- what came of it ------------------------------------------------------*/
-
-/* Judges and shows; frees the options and their inputs. */
-static int scan_runs(es_scan_options *options, const char *rules_file,
-                     es_status status)
-{
-    int code = 0;
-    if (status == ES_OK && rules_file && options->n_inputs) {
-        options->summary.rules = &options->rules;
-        status = es_rules_file_read(&options->rules, rules_file);
-    }
-    if (status == ES_OK && options->n_inputs)
-        status = es_scan_judge(options);
-    if (status != ES_OK)
-        code = es_command_exit(status);
-    else if (options->n_inputs)
-        code = es_scan_run(options);
-    for (size_t i = 0; i < options->n_inputs; i++)
-        free(options->inputs[i]);
-    es_scan_options_free(options);
-    return code;
-}
-
-/* What entropy-scan DIR/RUN.db --compare --check --bands=DIR/bands.png does, of
-   the run files that are there: a broken run may have none. */
-static int scan_all(const arguments *given, const es_sweep_plan *plan)
-{
-    es_scan_options options;
-    char *picture = NULL;
-    es_status status = es_scan_options_default(&options, plan->n);
-    if (status == ES_OK &&
-        asprintf(&picture, "%s/bands.png", given->folder) < 0) {
-        picture = NULL;
-        status = es_fail(ES_ENOMEM, "out of memory for a table");
-    }
-    for (size_t i = 0; status == ES_OK && i < plan->n; i++) {
-        char *path = es_sweep_path(given->folder, plan->runs[i].name, ".db");
-        if (path && access(path, F_OK) == 0)
-            options.inputs[options.n_inputs++] = path;
-        else
-            free(path);
-    }
-    es_figures_want_one(&options.figures, ES_FIGURE_BANDS, picture);
-    options.compare = options.check = true;
-    int code = scan_runs(&options, given->rules_file, status);
-    free(picture);
-    return code;
-}
-
-/* The exit code of --check, without a table. */
-static int check_one(const arguments *given)
-{
-    es_scan_options options;
-    es_status status = es_scan_options_default(&options, 1);
-    char *path = es_sweep_path(given->input, given->run, ".db");
-    if (status == ES_OK && path)
-        options.inputs[options.n_inputs++] = path;
-    else
-        free(path);
-    options.check = options.quiet = true;
-    return scan_runs(&options, given->rules_file, path ? status : ES_ENOMEM);
-}
-
-static int conclude(const arguments *given, const es_sweep_plan *plan,
-                    const es_sweep_result *result)
-{
-    if (result->signal) {
-        es_print_note("%s: interrupted: the same command goes on with it",
-                      given->folder);
-        return 128 + result->signal;
-    }
-    int code = scan_all(given, plan);
-    if (result->n_broken)
-        es_print_note("%zu of %zu runs broke: see their logs in %s",
-                      result->n_broken, plan->n, given->folder);
-    bool some_failed = result->n_broken || result->n_taken;
-    return some_failed && code <= 1 ? ES_EXIT_SOME_FAILED : code;
-}
-
-/* --- the sweep ------------------------------------------------------------*/
-
-static size_t n_processors(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (size_t)n : 1;
-}
-
-static es_status run_all(es_sweep_result *result, const arguments *given,
-                         const es_sweep_plan *plan, const char *folder,
-                         const char *program)
-{
-    const es_sweep_job job = {.plan = plan,
-                              .folder = folder,
-                              .program = program,
-                              .n_at_once = given->n_at_once ? given->n_at_once
-                                                            : n_processors(),
-                              .rules = rules_of(given),
-                              .no_stop = given->no_stop};
-    return es_sweep_run_all(result, &job);
-}
-
-static es_status take_folder(int *lock, const char *folder,
-                             const es_sweep_plan *plan)
-{
-    es_status status = es_sweep_folder_take(lock, folder);
-    return status == ES_OK ? es_sweep_folder_plan(folder, plan) : status;
-}
-
-static int train(const arguments *given, const es_sweep_plan *plan)
-{
-    int lock = -1;
-    char *program = NULL;
-    es_sweep_result result = {.signal = 0};
-    es_status status = es_sweep_program(&program, plan->runs[0].argv[0]);
-    if (status == ES_OK)
-        status = take_folder(&lock, given->folder, plan);
-    if (status == ES_OK)
-        status = run_all(&result, given, plan, given->folder, program);
-    if (lock >= 0)
-        close(lock);
-    free(program);
-    return status == ES_OK ? conclude(given, plan, &result)
-                           : es_command_exit(status);
-}
-
-/* One run, whose end is the exit code of --check. */
-static int train_one(const arguments *given)
-{
-    es_sweep_plan plan;
-    char *program = NULL;
-    es_sweep_result result = {.signal = 0};
-    es_status status = es_sweep_folder_run(&plan, given->input, given->run);
-    if (status == ES_OK)
-        status = es_sweep_program(&program, plan.runs[0].argv[0]);
-    if (status == ES_OK)
-        status = run_all(&result, given, &plan, given->input, program);
-    int code;
-    if (status != ES_OK)
-        code = es_command_exit(status);
-    else if (result.signal)
-        code = 128 + result.signal;
-    else if (result.n_broken || result.n_taken)
-        code = es_exit_code(ES_EIO);
-    else
-        code = check_one(given);
-    free(program);
-    es_sweep_plan_free(&plan);
-    return code;
-}
-
-/* --- Slurm ----------------------------------------------------------------*/
-
-static es_status print_script(const es_sweep_submission *given)
-{
-    es_status status = ES_ENOMEM;
-    const char **runs = calloc(given->plan->n, sizeof *runs);
-    if (!runs)
-        return es_fail(ES_ENOMEM, "out of memory for a script");
-    for (size_t i = 0; i < given->plan->n; i++)
-        runs[i] = given->plan->runs[i].name;
-    status = es_sweep_print_script(stdout, given, runs, given->plan->n);
-    free(runs);
-    return status;
-}
-
-static int submit(const arguments *given, const es_sweep_spec *spec,
-                  const es_sweep_plan *plan)
-{
-    int lock = -1;
-    const es_sweep_submission submission = {.spec = spec,
-                                            .plan = plan,
-                                            .folder = given->folder,
-                                            .n_at_once = given->n_at_once,
-                                            .rules = given->rules_file,
-                                            .no_stop = given->no_stop};
-    if (given->dry_run)
-        return es_command_exit(print_script(&submission));
-    es_status status = take_folder(&lock, given->folder, plan);
-    if (status == ES_OK)
-        status = es_sweep_submit(&submission);
-    if (lock >= 0)
-        close(lock);
-    return es_command_exit(status);
-}
-
-/* --- the verb -------------------------------------------------------------*/
-
-static int plan_and_train(const arguments *given)
+static int sweep_all(const es_sweep_request *given)
 {
     es_sweep_spec spec;
     es_sweep_plan plan = {.n = 0};
-    int code;
-    es_status status = es_sweep_spec_read(&spec, given->input);
-    if (status == ES_OK)
-        status = es_sweep_plan_make(&plan, &spec);
-    if (status == ES_OK && given->dry_run && !given->slurm)
-        status = print_plan(&plan);
-    if (status != ES_OK || (given->dry_run && !given->slurm))
+    int code, lock = -1;
+    es_status status;
+    if ((status = es_sweep_spec_read(&spec, given->input)) < 0 ||
+        (status = es_sweep_plan_make(&plan, &spec)) < 0) {
         code = es_command_exit(status);
-    else
-        code = given->slurm ? submit(given, &spec, &plan) : train(given, &plan);
+    } else if (given->slurm) {
+        if (given->dry_run || (status = es_sweep_folder_take(
+                                   &lock, given->folder, &plan)) == ES_OK)
+            status = es_sweep_submit(given, &spec, &plan);
+        code = es_command_exit(status);
+    } else {
+        code = given->dry_run ? es_command_exit(print_plan(&plan))
+                              : train(given, &plan);
+    }
+    if (lock >= 0)
+        close(lock);
     es_sweep_plan_free(&plan);
     es_sweep_spec_free(&spec);
     return code;
 }
 
-static int print_status(const arguments *given)
-{
-    size_t n_failed;
-    es_status status =
-        es_sweep_print_status(stdout, &n_failed, given->input, rules_of(given));
-    return status == ES_OK && n_failed ? ES_EXIT_SOME_FAILED
-                                       : es_command_exit(status);
-}
-
-static int sweep(const arguments *given)
-{
-    if (given->status)
-        return print_status(given);
-    return given->run ? train_one(given) : plan_and_train(given);
-}
-
 static int sweep_main(int argc, char **argv)
 {
-    arguments given = {.input = NULL};
+    es_sweep_request given = {.input = NULL};
+    size_t n_failed = 0;
+    int code;
     es_status status =
         es_command_parse(&given, NULL, &es_sweep_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
-    int code = status == ES_OK ? sweep(&given) : es_command_exit(status);
+    if (status == ES_OK && given.status)
+        status = es_sweep_print_status(stdout, &n_failed, &given);
+    if (status != ES_OK || given.status)
+        code = status == ES_OK && n_failed ? ES_EXIT_SOME_FAILED
+                                           : es_command_exit(status);
+    else
+        code = given.run ? train_one(&given) : sweep_all(&given);
     es_damage_print();
     code = es_damage_exit(code, 2);
-    es_rules_file_free(&given.rules);
+    es_rules_file_free(&given.own);
     return code;
 }

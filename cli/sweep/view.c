@@ -73,28 +73,6 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
     return status;
 }
 
-static void print_bands(char *out, size_t size, const es_bands *bands)
-{
-    int n = snprintf(out, size, "%zu/%zu/%zu/%zu", (size_t)bands->counts[0],
-                     (size_t)bands->counts[1], (size_t)bands->counts[2],
-                     (size_t)bands->counts[3]);
-    if (bands->nonfinite)
-        snprintf(out + n, size - (size_t)n, " NaN %zu",
-                 (size_t)bands->nonfinite);
-}
-
-static bool is_doomed(const es_run_summary *summary)
-{
-    for (size_t i = 0; i < summary->n_flags; i++) {
-        const es_flag *flag = &summary->flags[i];
-        if (flag->stands &&
-            (flag->severity >= ES_SEVERITY_CRITICAL ||
-             (flag->rule && flag->rule->action == ES_RULE_STOP)))
-            return true;
-    }
-    return false;
-}
-
 /* Of a run without a sample there is nothing to say. */
 static es_status judge(es_sweep_view *out, es_reader *reader,
                        const es_rules_file *rules)
@@ -107,38 +85,43 @@ static es_status judge(es_sweep_view *out, es_reader *reader,
     es_status status = es_summary_load(&summary, reader, 0, &options);
     if (status != ES_OK)
         return status == ES_ENOTFOUND ? ES_OK : status;
+    const es_bands *bands = &summary->bands;
+    es_text text = es_text_begin(out->bands, sizeof out->bands);
+    es_text_append(&text, "%zu/%zu/%zu/%zu", (size_t)bands->counts[0],
+                   (size_t)bands->counts[1], (size_t)bands->counts[2],
+                   (size_t)bands->counts[3]);
+    if (bands->nonfinite)
+        es_text_append(&text, " NaN %zu", (size_t)bands->nonfinite);
     out->loss = summary->loss;
-    print_bands(out->bands, sizeof out->bands, &summary->bands);
     es_summary_print_flags(out->flags, sizeof out->flags, summary);
-    out->doomed = is_doomed(summary);
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        const es_flag *flag = &summary->flags[i];
+        if (flag->stands &&
+            (flag->severity >= ES_SEVERITY_CRITICAL ||
+             (flag->rule && flag->rule->action == ES_RULE_STOP)))
+            out->doomed = true;
+    }
     es_summary_free(summary);
     return ES_OK;
 }
 
-static es_status look_into(es_sweep_view *out, es_reader *reader,
+static es_status read_file(es_sweep_view *out, const char *path,
                            const es_rules_file *rules)
 {
-    es_run_info info;
-    if (es_reader_n_runs(reader) == 0)
-        return ES_OK;
-    es_status status;
-    if ((status = es_reader_run(reader, 0, &info)) < 0 ||
-        (status = find_stage(&out->stage, reader, &info)) < 0 ||
-        (status = es_reader_planned_steps(reader, 0, &out->planned)) < 0)
-        return status;
-    out->step = info.last_step;
-    return judge(out, reader, rules);
-}
-
-static es_status look_at(es_sweep_view *out, const char *path,
-                         const es_rules_file *rules)
-{
     es_reader *reader = NULL;
+    es_run_info info;
+    es_status status;
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return ES_OK; /* not begun */
-    es_status status = es_reader_open(&reader, path);
-    if (status == ES_OK)
-        status = look_into(out, reader, rules);
+    if ((status = es_reader_open(&reader, path)) < 0 ||
+        es_reader_n_runs(reader) == 0 ||
+        (status = es_reader_run(reader, 0, &info)) < 0 ||
+        (status = find_stage(&out->stage, reader, &info)) < 0 ||
+        (status = es_reader_planned_steps(reader, 0, &out->planned)) < 0)
+        goto done;
+    out->step = info.last_step;
+    status = judge(out, reader, rules);
+done:
     es_damage_close(reader);
     return status;
 }
@@ -146,12 +129,13 @@ static es_status look_at(es_sweep_view *out, const char *path,
 es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
                              const char *name, const es_rules_file *rules)
 {
-    *out = (es_sweep_view){
-        .step = ES_UNKNOWN, .planned = ES_UNKNOWN, .loss = es_missing()};
-    char *path = es_sweep_path(folder, name, ".db");
-    es_status status = path ? look_at(out, path, rules) : ES_ENOMEM;
-    free(path);
     char why[128];
+    *out = (es_sweep_view){.name = name,
+                           .step = ES_UNKNOWN,
+                           .planned = ES_UNKNOWN,
+                           .loss = es_missing()};
+    es_status status =
+        read_file(out, es_sweep_path(folder, name, ".db").path, rules);
     if (!es_sweep_is_done(out->stage) &&
         es_sweep_read(why, sizeof why, folder, name, ".end")) {
         out->stage = ES_SWEEP_BROKEN;

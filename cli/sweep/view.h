@@ -22,6 +22,7 @@ typedef enum es_sweep_stage {
 
 /** Numbers are of the last sample; text is safe to print. */
 typedef struct es_sweep_view {
+    const char *name; /* of the run; borrowed */
     es_sweep_stage stage;
     int64_t step, planned; /* or ES_UNKNOWN */
     float loss;            /* es_missing(): none yet */
