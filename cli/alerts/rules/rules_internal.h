@@ -50,7 +50,12 @@ typedef enum es_rules_key {
     ES_N_RULES_KEYS
 } es_rules_key;
 
-extern const char *const es_rules_keys[ES_N_RULES_KEYS];
+typedef struct es_rules_key_row {
+    const char *name;
+    const char *expected; /* what it may say, for messages */
+} es_rules_key_row;
+
+extern const es_rules_key_row es_rules_keys[ES_N_RULES_KEYS];
 
 /**
  * Sets what a key of a rule says. ES_OK; ES_EUSAGE: `at` ("FILE:LINE")

@@ -39,44 +39,20 @@ const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS] = {
 double es_rules_threshold_get(const es_flag_rules *flags,
                               const es_rules_threshold *threshold)
 {
-    const char *place = (const char *)flags + threshold->offset;
-    int count;
-    double value;
-    if (threshold->range == ES_RULES_COUNT) {
-        memcpy(&count, place, sizeof count);
-        return count;
-    }
-    memcpy(&value, place, sizeof value);
-    return value;
+    const void *place = (const char *)flags + threshold->offset;
+    return threshold->range == ES_RULES_COUNT ? *(const int *)place
+                                              : *(const double *)place;
 }
 
 void es_rules_threshold_set(es_flag_rules *flags,
                             const es_rules_threshold *threshold, double value)
 {
-    char *place = (char *)flags + threshold->offset;
-    int count = threshold->range == ES_RULES_COUNT ? (int)value : 0;
+    void *place = (char *)flags + threshold->offset;
     if (threshold->range == ES_RULES_COUNT)
-        memcpy(place, &count, sizeof count);
+        *(int *)place = (int)value;
     else
-        memcpy(place, &value, sizeof value);
+        *(double *)place = value;
 }
-
-const char *const es_rules_keys[ES_N_RULES_KEYS] = {
-    [ES_RULES_KEY_SERIES] = "series",
-    [ES_RULES_KEY_PHASE] = "phase",
-    [ES_RULES_KEY_AGGREGATE] = "aggregate",
-    [ES_RULES_KEY_ABOVE + ES_RULE_ABOVE] = "above",
-    [ES_RULES_KEY_ABOVE + ES_RULE_BELOW] = "below",
-    [ES_RULES_KEY_ABOVE + ES_RULE_AT_LEAST] = "at_least",
-    [ES_RULES_KEY_ABOVE + ES_RULE_AT_MOST] = "at_most",
-    [ES_RULES_KEY_SHARE_OF] = "share",
-    [ES_RULES_KEY_END] = "end",
-    [ES_RULES_KEY_SAMPLES] = "samples",
-    [ES_RULES_KEY_WARM_UP] = "warm_up",
-    [ES_RULES_KEY_COOL_DOWN] = "cool_down",
-    [ES_RULES_KEY_SEVERITY] = "severity",
-    [ES_RULES_KEY_ACTION] = "action",
-};
 
 bool es_rules_is_text(const char *value)
 {
@@ -88,46 +64,29 @@ bool es_rules_is_text(const char *value)
            es_text_is_utf8(value, n);
 }
 
-/* What a key may say, for messages. */
-static const char *const expected[ES_N_RULES_KEYS] = {
-    [ES_RULES_KEY_SERIES] = "the name of a series, such as entropy",
-    [ES_RULES_KEY_PHASE] = "train or eval",
-    [ES_RULES_KEY_AGGREGATE] =
-        "head, layer_mean, layer_min, layer_max, share or run",
-    [ES_RULES_KEY_SHARE_OF] = "a share from 0 to 1",
-    [ES_RULES_KEY_END] =
-        "a number, in the units of the threshold and without their name",
-    [ES_RULES_KEY_SAMPLES] = "a number from 1 to 1000000",
-    [ES_RULES_KEY_WARM_UP] = "a share of the planned steps, such as 0.05, or "
-                             "a number of them, such as 200 steps",
-    [ES_RULES_KEY_COOL_DOWN] = "a number from 0 to 1000000",
-    [ES_RULES_KEY_SEVERITY] = "info, warning, error or critical",
-    [ES_RULES_KEY_ACTION] = "none or stop",
+#define THRESHOLD "a number, alone or followed by ceiling, history or baseline"
+
+const es_rules_key_row es_rules_keys[ES_N_RULES_KEYS] = {
+    [ES_RULES_KEY_SERIES] = {"series", "the name of a series, such as entropy"},
+    [ES_RULES_KEY_PHASE] = {"phase", "train or eval"},
+    [ES_RULES_KEY_AGGREGATE] = {"aggregate",
+                                "head, layer_mean, layer_min, layer_max, share "
+                                "or run"},
+    [ES_RULES_KEY_ABOVE + ES_RULE_ABOVE] = {"above", THRESHOLD},
+    [ES_RULES_KEY_ABOVE + ES_RULE_BELOW] = {"below", THRESHOLD},
+    [ES_RULES_KEY_ABOVE + ES_RULE_AT_LEAST] = {"at_least", THRESHOLD},
+    [ES_RULES_KEY_ABOVE + ES_RULE_AT_MOST] = {"at_most", THRESHOLD},
+    [ES_RULES_KEY_SHARE_OF] = {"share", "a share from 0 to 1"},
+    [ES_RULES_KEY_END] = {"end", "a number, in the units of the threshold and "
+                                 "without their name"},
+    [ES_RULES_KEY_SAMPLES] = {"samples", "a number from 1 to 1000000"},
+    [ES_RULES_KEY_WARM_UP] = {"warm_up",
+                              "a share of the planned steps, such as 0.05, or "
+                              "a number of them, such as 200 steps"},
+    [ES_RULES_KEY_COOL_DOWN] = {"cool_down", "a number from 0 to 1000000"},
+    [ES_RULES_KEY_SEVERITY] = {"severity", "info, warning, error or critical"},
+    [ES_RULES_KEY_ACTION] = {"action", "none or stop"},
 };
-
-static bool set_series(es_rule *rule, const char *value)
-{
-    bool fine = es_rules_is_text(value);
-    if (fine)
-        memcpy(rule->series, value, strlen(value) + 1);
-    return fine;
-}
-
-static bool set_phase(es_rule *rule, const char *value)
-{
-    rule->eval = strcmp(value, "eval") == 0;
-    return rule->eval || strcmp(value, "train") == 0;
-}
-
-static bool set_aggregate(es_rule *rule, const char *value)
-{
-    for (int i = 0; i < ES_N_RULE_AGGREGATES; i++) {
-        rule->aggregate = (es_rule_aggregate)i;
-        if (strcmp(value, es_rule_aggregate_name(rule->aggregate)) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* "0.05 ceiling". */
 static bool set_threshold(es_rule *rule, es_rules_key key, const char *value)
@@ -164,48 +123,37 @@ static bool set_count(uint32_t *out, int64_t least, const char *value)
 static bool set_warm_up(es_rule *rule, const char *value)
 {
     char first[64], steps[64], word[8], rest;
-    double share = 0;
-    int64_t end = 0;
-    bool fine = false;
     int n = sscanf(value, "%63s %63s %7s %c", first, steps, word, &rest);
+    rule->warm_up = 0;
+    rule->warm_up_end = 0;
     if (n == 1)
-        fine = set_share(&share, first);
-    else if (n == 2 && strcmp(steps, "steps") == 0)
-        fine = es_int_parse(&end, first, 0, ES_MAX_STEP) == ES_OK;
-    else if (n == 3 && strcmp(word, "steps") == 0)
-        fine = set_share(&share, first) &&
-               es_int_parse(&end, steps, 0, ES_MAX_STEP) == ES_OK;
-    rule->warm_up = share;
-    rule->warm_up_end = end;
-    return fine;
-}
-
-static bool set_severity(es_rule *rule, const char *value)
-{
-    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
-        rule->severity = (es_severity)i;
-        if (strcmp(value, es_severity_name(rule->severity)) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool set_action(es_rule *rule, const char *value)
-{
-    bool stop = strcmp(value, "stop") == 0;
-    rule->action = stop ? ES_RULE_STOP : ES_RULE_NO_ACTION;
-    return stop || strcmp(value, "none") == 0;
+        return set_share(&rule->warm_up, first);
+    if (n == 2)
+        return strcmp(steps, "steps") == 0 &&
+               es_int_parse(&rule->warm_up_end, first, 0, ES_MAX_STEP) == ES_OK;
+    return n == 3 && strcmp(word, "steps") == 0 &&
+           set_share(&rule->warm_up, first) &&
+           es_int_parse(&rule->warm_up_end, steps, 0, ES_MAX_STEP) == ES_OK;
 }
 
 static bool set(es_rule *rule, es_rules_key key, const char *value)
 {
+    int i = 0;
     switch (key) {
     case ES_RULES_KEY_SERIES:
-        return set_series(rule, value);
+        if (!es_rules_is_text(value))
+            return false;
+        memcpy(rule->series, value, strlen(value) + 1);
+        return true;
     case ES_RULES_KEY_PHASE:
-        return set_phase(rule, value);
+        rule->eval = strcmp(value, "eval") == 0;
+        return rule->eval || strcmp(value, "train") == 0;
     case ES_RULES_KEY_AGGREGATE:
-        return set_aggregate(rule, value);
+        while (i < ES_N_RULE_AGGREGATES &&
+               strcmp(value, es_rule_aggregate_name((es_rule_aggregate)i)) != 0)
+            i++;
+        rule->aggregate = (es_rule_aggregate)i;
+        return i < ES_N_RULE_AGGREGATES;
     case ES_RULES_KEY_SHARE_OF:
         return set_share(&rule->share, value);
     case ES_RULES_KEY_END:
@@ -217,9 +165,16 @@ static bool set(es_rule *rule, es_rules_key key, const char *value)
     case ES_RULES_KEY_COOL_DOWN:
         return set_count(&rule->cool_down, 0, value);
     case ES_RULES_KEY_SEVERITY:
-        return set_severity(rule, value);
+        for (i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
+            rule->severity = (es_severity)i;
+            if (strcmp(value, es_severity_name(rule->severity)) == 0)
+                return true;
+        }
+        return false;
     case ES_RULES_KEY_ACTION:
-        return set_action(rule, value);
+        rule->action =
+            strcmp(value, "stop") == 0 ? ES_RULE_STOP : ES_RULE_NO_ACTION;
+        return rule->action == ES_RULE_STOP || strcmp(value, "none") == 0;
     default:
         return set_threshold(rule, key, value);
     }
@@ -228,38 +183,26 @@ static bool set(es_rule *rule, es_rules_key key, const char *value)
 es_status es_rules_set(es_rule *rule, es_rules_key key, const char *value,
                        const char *place)
 {
-    if (set(rule, key, value))
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", place, es_rules_keys[key],
-                   value,
-                   expected[key] ? expected[key]
-                                 : "a number, alone or followed by ceiling, "
-                                   "history or baseline");
+    return set(rule, key, value) ? ES_OK
+                                 : es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s",
+                                           place, es_rules_keys[key].name,
+                                           value, es_rules_keys[key].expected);
 }
 
-/* The second threshold lies on the near side of the first. */
-static bool is_easier(const es_rule *rule)
-{
-    if (rule->aggregate == ES_RULE_SHARE)
-        return rule->end >= 0 && rule->end <= rule->share;
-    if (rule->comparison == ES_RULE_BELOW ||
-        rule->comparison == ES_RULE_AT_MOST)
-        return rule->end >= rule->threshold;
-    return rule->end <= rule->threshold;
-}
-
+/* The second threshold has to lie on the near side of the first. */
 static es_status check_end(const es_rule *rule, const char *path, int line)
 {
     bool share = rule->aggregate == ES_RULE_SHARE;
-    bool falling = rule->comparison == ES_RULE_BELOW ||
-                   rule->comparison == ES_RULE_AT_MOST;
-    if (isnan(rule->end) || is_easier(rule))
+    bool falling = !share && (rule->comparison == ES_RULE_BELOW ||
+                              rule->comparison == ES_RULE_AT_MOST);
+    double first = share ? rule->share : rule->threshold;
+    bool easier = falling ? rule->end >= first : rule->end <= first;
+    if (isnan(rule->end) || (easier && (!share || rule->end >= 0)))
         return ES_OK;
     return es_fail(ES_EUSAGE,
                    "%.120s:%d: end = %g: a number of at %s %g, the %s that "
                    "opens an episode",
-                   path, line, rule->end, falling && !share ? "least" : "most",
-                   share ? rule->share : rule->threshold,
+                   path, line, rule->end, falling ? "least" : "most", first,
                    share ? "share" : "threshold");
 }
 

@@ -1,5 +1,6 @@
 /* Prints a rules file that reads back as the same: `entropy-scan rules`. Its
- * comments and examples are the manual of the format. */
+ * comments and examples are the manual of the format. And the member "rules" of
+ * `--json`: thresholds by section, the further rules, the baseline. */
 #include "cli/alerts/rules/rules_internal.h"
 
 #include "analyzer/base/text.h"
@@ -16,34 +17,11 @@ static const char *const summaries[ES_N_FLAG_KINDS] = {
     [ES_FLAG_LOGITS] = "Attention scores grow.",
 };
 
-static void print_flag(FILE *out, const es_flag_rules *flags, es_flag_kind kind)
+static void print_number(FILE *out, const char *key, double value,
+                         const char *end)
 {
     char number[ES_FLOAT_TEXT_MAX];
-    fprintf(out, "\n# %s\n[%s]\n", summaries[kind], es_flag_name(kind));
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *threshold = &es_rules_thresholds[i];
-        if (threshold->section == kind)
-            fprintf(out, "# %s\n%s = %s\n", threshold->comment, threshold->key,
-                    es_double_print(number,
-                                    es_rules_threshold_get(flags, threshold)));
-    }
-}
-
-static void print_number(FILE *out, const char *key, double value)
-{
-    char number[ES_FLOAT_TEXT_MAX];
-    fprintf(out, "%s = %s", key, es_double_print(number, value));
-}
-
-static void print_warm_up(FILE *out, const es_rule *rule)
-{
-    if (rule->warm_up > 0 || rule->warm_up_end == 0)
-        print_number(out, "warm_up", rule->warm_up);
-    else
-        fputs("warm_up =", out);
-    if (rule->warm_up_end > 0)
-        fprintf(out, " %" PRId64 " steps", rule->warm_up_end);
-    fputc('\n', out);
+    fprintf(out, "%s = %s%s", key, es_double_print(number, value), end);
 }
 
 static void print_rule(FILE *out, const es_rule *rule)
@@ -53,19 +31,20 @@ static void print_rule(FILE *out, const es_rule *rule)
             rule->name, rule->series, rule->eval ? "eval" : "train",
             es_rule_aggregate_name(rule->aggregate));
     print_number(out, es_rule_comparison_name(rule->comparison),
-                 rule->threshold);
-    fprintf(out, "%s%s\n", *reference ? " " : "", reference);
-    if (rule->aggregate == ES_RULE_SHARE) {
-        print_number(out, "share", rule->share);
-        fputc('\n', out);
-    }
-    if (!isnan(rule->end)) {
-        print_number(out, "end", rule->end);
-        fputc('\n', out);
-    }
+                 rule->threshold, *reference ? " " : "");
+    fprintf(out, "%s\n", reference);
+    if (rule->aggregate == ES_RULE_SHARE)
+        print_number(out, "share", rule->share, "\n");
+    if (!isnan(rule->end))
+        print_number(out, "end", rule->end, "\n");
     fprintf(out, "samples = %" PRIu32 "\n", rule->samples);
-    print_warm_up(out, rule);
-    fprintf(out, "cool_down = %" PRIu32 "\nseverity = %s\naction = %s\n",
+    if (rule->warm_up > 0 || rule->warm_up_end == 0)
+        print_number(out, "warm_up", rule->warm_up, "");
+    else
+        fputs("warm_up =", out);
+    if (rule->warm_up_end > 0)
+        fprintf(out, " %" PRId64 " steps", rule->warm_up_end);
+    fprintf(out, "\ncool_down = %" PRIu32 "\nseverity = %s\naction = %s\n",
             rule->cool_down, es_severity_name(rule->severity),
             es_rule_action_name(rule->action));
 }
@@ -144,8 +123,18 @@ static const char examples_text[] =
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
 {
     fputs(introduction, out);
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        print_flag(out, &file->flags, (es_flag_kind)kind);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        fprintf(out, "\n# %s\n[%s]\n", summaries[kind],
+                es_flag_name((es_flag_kind)kind));
+        for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
+            const es_rules_threshold *row = &es_rules_thresholds[i];
+            if ((int)row->section != kind)
+                continue;
+            fprintf(out, "# %s\n", row->comment);
+            print_number(out, row->key,
+                         es_rules_threshold_get(&file->flags, row), "\n");
+        }
+    }
     fputs(format, out);
     if (examples)
         fputs(examples_text, out);
@@ -153,4 +142,62 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
         print_rule(out, &file->rules[i]);
     if (file->baseline)
         fprintf(out, "\n[baseline]\nrun = %s\n", file->baseline);
+}
+
+/* --- as JSON --------------------------------------------------------------*/
+
+static void put_flags(es_json_writer *json, const es_flag_rules *flags)
+{
+    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
+        const es_rules_threshold *row = &es_rules_thresholds[i];
+        if (i == 0 || row->section != row[-1].section)
+            es_json_write_object(json, es_flag_name(row->section));
+        es_json_write_number(json, row->key,
+                             es_rules_threshold_get(flags, row));
+        if (i + 1 == ES_N_RULES_THRESHOLDS || row->section != row[1].section)
+            es_json_write_end(json, "}");
+    }
+}
+
+static void put_rule(es_json_writer *json, const es_rule *rule)
+{
+    const bool is_share = rule->aggregate == ES_RULE_SHARE;
+    es_json_write_object(json, NULL);
+    es_json_write_text(json, "name", rule->name);
+    es_json_write_text(json, "series", rule->series);
+    es_json_write_text(json, "phase", rule->eval ? "eval" : "train");
+    es_json_write_text(json, "aggregate",
+                       es_rule_aggregate_name(rule->aggregate));
+    es_json_write_text(json, "comparison",
+                       es_rule_comparison_name(rule->comparison));
+    es_json_write_stated(json, "threshold", rule->threshold, "missing");
+    es_json_write_text(json, "reference",
+                       rule->reference == ES_RULE_NUMBER
+                           ? "number"
+                           : es_rule_reference_name(rule->reference));
+    es_json_write_stated(json, "share", is_share ? rule->share : (double)NAN,
+                         "missing");
+    es_json_write_stated(json, "end", rule->end, "missing");
+    es_json_write_known(json, "samples", rule->samples);
+    es_json_write_stated(json, "warm_up", rule->warm_up, "missing");
+    es_json_write_known(json, "warm_up_steps", rule->warm_up_end);
+    es_json_write_known(json, "cool_down", rule->cool_down);
+    es_json_write_text(json, "severity", es_severity_name(rule->severity));
+    es_json_write_text(json, "action", es_rule_action_name(rule->action));
+    es_json_write_end(json, "}");
+}
+
+void es_rules_file_json(es_json_writer *json, const es_rules_file *file)
+{
+    es_json_write_object(json, "rules");
+    put_flags(json, &file->flags);
+    es_json_write_array(json, "further");
+    for (size_t i = 0; i < file->n; i++) {
+        if (i)
+            es_json_write_line(json);
+        put_rule(json, &file->rules[i]);
+    }
+    es_json_write_end(json, "]");
+    es_json_write_text(json, "baseline", file->baseline);
+    es_json_write_end(json, "}");
 }

@@ -42,77 +42,36 @@ static const char *here(parser *p)
 
 /* --- sections -------------------------------------------------------------*/
 
-/* Which line to blame: the last of the section's. */
-static int last_threshold_line(const parser *p)
+static es_status end_section(parser *p)
 {
-    int last = p->section_line;
+    const es_flag_rules *flags = &p->out->flags;
+    bool overload = p->section == ES_FLAG_OVERLOAD;
+    double warning = overload ? flags->overload_warning : flags->logits_warning;
+    double error = overload ? flags->overload_error : flags->logits_error;
+    int last = p->section_line; /* to blame: the last of the section's */
+    if (p->section == RULE)
+        return es_rules_check(&p->out->rules[p->out->n - 1], p->key_lines,
+                              p->path, p->section_line);
+    if (p->section == BASELINE && !p->out->baseline)
+        return es_fail(ES_EUSAGE, "%s: [baseline]: no run: add run = RUN.db",
+                       place_of(p, p->section_line));
+    if ((!overload && p->section != ES_FLAG_LOGITS) || warning <= error)
+        return ES_OK;
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
         if ((int)es_rules_thresholds[i].section == p->section &&
             p->threshold_lines[i] > last)
             last = p->threshold_lines[i];
-    return last;
-}
-
-static es_status check_pair(parser *p, es_flag_kind kind, double warning,
-                            double error)
-{
-    if (warning <= error)
-        return ES_OK;
     return es_fail(ES_EUSAGE,
                    "%s: [%s]: warning is %g, above error, %g: it has to come "
                    "first",
-                   place_of(p, last_threshold_line(p)), es_flag_name(kind),
+                   place_of(p, last), es_flag_name((es_flag_kind)p->section),
                    warning, error);
-}
-
-static es_status check_baseline(parser *p)
-{
-    if (p->out->baseline)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "%s: [baseline]: no run: add run = RUN.db",
-                   place_of(p, p->section_line));
-}
-
-static es_status end_section(parser *p)
-{
-    const es_flag_rules *flags = &p->out->flags;
-    switch (p->section) {
-    case ES_FLAG_OVERLOAD:
-        return check_pair(p, ES_FLAG_OVERLOAD, flags->overload_warning,
-                          flags->overload_error);
-    case ES_FLAG_LOGITS:
-        return check_pair(p, ES_FLAG_LOGITS, flags->logits_warning,
-                          flags->logits_error);
-    case BASELINE:
-        return check_baseline(p);
-    case RULE:
-        return es_rules_check(&p->out->rules[p->out->n - 1], p->key_lines,
-                              p->path, p->section_line);
-    default:
-        return ES_OK;
-    }
-}
-
-static es_status end_file(parser *p)
-{
-    es_status status = end_section(p);
-    if (status == ES_OK && p->baseline_needed && !p->out->baseline)
-        status = es_fail(ES_EUSAGE,
-                         "%s: no baseline: add [baseline] with run = RUN.db",
-                         place_of(p, p->baseline_needed));
-    return status;
-}
-
-static bool is_rule_name(const char *name)
-{
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-    return n > 0 && n <= ES_RULE_NAME_MAX && !name[n] &&
-           islower((unsigned char)name[0]);
 }
 
 static es_status check_name(parser *p, const char *name)
 {
-    if (!is_rule_name(name))
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    if (n > ES_RULE_NAME_MAX || name[n] || !islower((unsigned char)name[0]))
         return es_fail(ES_EUSAGE,
                        "%s: rule '%.60s': a name of up to %d small letters, "
                        "digits, - and _, a letter first",
@@ -126,20 +85,19 @@ static es_status check_name(parser *p, const char *name)
         if (strcmp(name, p->out->rules[i].name) == 0)
             return es_fail(ES_EUSAGE, "%s: rule %s: there is one already",
                            here(p), name);
+    if (p->out->n == ES_RULES_MOST)
+        return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
+                       ES_RULES_MOST);
     return ES_OK;
 }
 
 static es_status begin_rule(parser *p, const char *name)
 {
     es_rules_file *out = p->out;
-    es_status status = check_name(p, name);
-    if (status != ES_OK)
-        return status;
-    if (out->n == ES_RULES_MOST)
-        return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
-                       ES_RULES_MOST);
-    status = es_grow(&out->rules, out->n + 1, sizeof *out->rules, "rules");
-    if (status < 0)
+    es_status status;
+    if ((status = check_name(p, name)) < 0 ||
+        (status =
+             es_grow(&out->rules, out->n + 1, sizeof *out->rules, "rules")) < 0)
         return status;
     es_rule *rule = &out->rules[out->n++];
     es_rule_default(rule);
@@ -147,16 +105,6 @@ static es_status begin_rule(parser *p, const char *name)
     memset(p->key_lines, 0, sizeof p->key_lines);
     p->section = RULE;
     return ES_OK;
-}
-
-static int find_section(const char *name)
-{
-    if (strcmp(name, "baseline") == 0)
-        return BASELINE;
-    for (int i = 0; i < ES_N_FLAG_KINDS; i++)
-        if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
-            return i;
-    return SECTION_NONE;
 }
 
 static es_status begin_section(parser *p, const char *name)
@@ -167,7 +115,10 @@ static es_status begin_section(parser *p, const char *name)
     p->section_line = p->line;
     if (strncmp(name, "rule", 4) == 0 && (name[4] == ' ' || name[4] == '\t'))
         return begin_rule(p, name + 4 + strspn(name + 4, " \t"));
-    p->section = find_section(name);
+    p->section = strcmp(name, "baseline") == 0 ? BASELINE : SECTION_NONE;
+    for (int i = 0; i < ES_N_FLAG_KINDS; i++)
+        if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
+            p->section = i;
     if (p->section == SECTION_NONE)
         return es_fail(ES_EUSAGE,
                        "%s: no section [%.60s]: nan, collapse, overload, "
@@ -197,16 +148,9 @@ static es_status parse_header(parser *p, const char *line)
 
 /* --- keys -----------------------------------------------------------------*/
 
-/* "head, share or samples": the keys of a flag, for a message. */
-static void list_thresholds(char *out, size_t size, int section)
+static es_status fail_twice(parser *p, const char *key)
 {
-    es_text list = es_text_begin(out, size);
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
-        if ((int)es_rules_thresholds[i].section == section)
-            es_text_append(&list, "%s%s", list.length ? ", " : "",
-                           es_rules_thresholds[i].key);
-    if (!list.length)
-        es_text_append(&list, "it has none");
+    return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(p), key);
 }
 
 static es_status set_threshold(parser *p, const es_rules_threshold *threshold,
@@ -217,44 +161,41 @@ static es_status set_threshold(parser *p, const es_rules_threshold *threshold,
         [ES_RULES_POSITIVE] = "a number above 0",
         [ES_RULES_COUNT] = "a whole number from 1 to 1000000",
     };
-    double x;
-    int64_t n;
+    double x = 0;
+    int64_t n = 0;
     bool fine;
-    if (threshold->range == ES_RULES_COUNT) {
+    if (threshold->range == ES_RULES_COUNT)
         fine = es_int_parse(&n, value, 1, ES_RULES_COUNT_MOST) == ES_OK;
-        x = fine ? (double)n : 0;
-    } else {
+    else
         fine = es_double_parse(&x, value) == ES_OK && x >= 0 &&
                (threshold->range == ES_RULES_SHARE ? x <= 1 : x > 0);
-    }
     if (!fine)
         return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p),
                        threshold->key, value, ranges[threshold->range]);
-    es_rules_threshold_set(&p->out->flags, threshold, x);
+    es_rules_threshold_set(&p->out->flags, threshold,
+                           threshold->range == ES_RULES_COUNT ? (double)n : x);
     return ES_OK;
-}
-
-static es_status fail_twice(parser *p, const char *key)
-{
-    return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(p), key);
 }
 
 static es_status read_threshold(parser *p, const char *key, const char *value)
 {
     char keys[128];
+    es_text list = es_text_begin(keys, sizeof keys);
     for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
         const es_rules_threshold *threshold = &es_rules_thresholds[i];
-        if ((int)threshold->section != p->section ||
-            strcmp(threshold->key, key) != 0)
+        if ((int)threshold->section != p->section)
+            continue;
+        es_text_append(&list, "%s%s", list.length ? ", " : "", threshold->key);
+        if (strcmp(threshold->key, key) != 0)
             continue;
         if (p->threshold_lines[i])
             return fail_twice(p, key);
         p->threshold_lines[i] = p->line;
         return set_threshold(p, threshold, value);
     }
-    list_thresholds(keys, sizeof keys, p->section);
     return es_fail(ES_EUSAGE, "%s: [%s] has no key '%.40s': %s", here(p),
-                   es_flag_name((es_flag_kind)p->section), key, keys);
+                   es_flag_name((es_flag_kind)p->section), key,
+                   list.length ? keys : "it has none");
 }
 
 static bool is_comparison(int key)
@@ -262,37 +203,32 @@ static bool is_comparison(int key)
     return key >= ES_RULES_KEY_ABOVE && key < ES_RULES_KEY_SHARE_OF;
 }
 
-static es_status set_key(parser *p, es_rules_key key, const char *value)
+static es_status read_rule_key(parser *p, const char *key, const char *value)
 {
     es_rule *rule = &p->out->rules[p->out->n - 1];
-    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison((int)key); i++)
-        if (is_comparison(i) && i != (int)key && p->key_lines[i])
+    int set = 0;
+    while (set < ES_N_RULES_KEYS && strcmp(key, es_rules_keys[set].name) != 0)
+        set++;
+    if (set == ES_N_RULES_KEYS)
+        return es_fail(ES_EUSAGE,
+                       "%s: a rule has no key '%.40s': series, phase, "
+                       "aggregate, above, below, at_least, at_most, share, "
+                       "end, samples, warm_up, cool_down, severity, action",
+                       here(p), key);
+    if (p->key_lines[set])
+        return fail_twice(p, key);
+    p->key_lines[set] = p->line;
+    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison(set); i++)
+        if (is_comparison(i) && i != set && p->key_lines[i])
             return es_fail(ES_EUSAGE,
                            "%s: rule %s: more than one threshold: one of "
                            "above, below, at_least, at_most",
                            here(p), rule->name);
-    es_status status = es_rules_set(rule, key, value, here(p));
-    if (is_comparison((int)key) && rule->reference == ES_RULE_BASELINE &&
+    es_status status = es_rules_set(rule, (es_rules_key)set, value, here(p));
+    if (is_comparison(set) && rule->reference == ES_RULE_BASELINE &&
         !p->baseline_needed)
         p->baseline_needed = p->line;
     return status;
-}
-
-static es_status read_rule_key(parser *p, const char *key, const char *value)
-{
-    for (int i = 0; i < ES_N_RULES_KEYS; i++) {
-        if (strcmp(key, es_rules_keys[i]) != 0)
-            continue;
-        if (p->key_lines[i])
-            return fail_twice(p, key);
-        p->key_lines[i] = p->line;
-        return set_key(p, (es_rules_key)i, value);
-    }
-    return es_fail(ES_EUSAGE,
-                   "%s: a rule has no key '%.40s': series, phase, aggregate, "
-                   "above, below, at_least, at_most, share, end, samples, "
-                   "warm_up, cool_down, severity, action",
-                   here(p), key);
 }
 
 static es_status read_baseline(parser *p, const char *key, const char *value)
@@ -377,7 +313,13 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
                        place_of(&p, wrong));
     if (wrong < 0 && p.status == ES_OK)
         return es_fail(ES_ENOMEM, "%s: out of memory for a line", path);
-    return p.status == ES_OK ? end_file(&p) : p.status;
+    if (p.status != ES_OK || (p.status = end_section(&p)) != ES_OK)
+        return p.status;
+    if (p.baseline_needed && !out->baseline)
+        return es_fail(ES_EUSAGE,
+                       "%s: no baseline: add [baseline] with run = RUN.db",
+                       place_of(&p, p.baseline_needed));
+    return ES_OK;
 }
 
 /* --- files ----------------------------------------------------------------*/
