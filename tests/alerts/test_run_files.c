@@ -1,8 +1,7 @@
 /* Looking at run files again and again: what a change of them may not hide. */
 #include "tests/support/cmocka_all.h"
 
-#include "cli/alerts/watch/run_files.h"
-#include "cli/alerts/watch/state.h"
+#include "cli/alerts/watch/watcher.h"
 #include "tests/support/recorded.h"
 
 #include <stdio.h>
@@ -29,7 +28,7 @@ static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
     return to;
 }
 
-static es_watch_files files_of(const char *const *paths, size_t n_paths,
+static es_watch_files files_of(char *const *paths, size_t n_paths,
                                size_t *n_reported)
 {
     return (es_watch_files){.roots = paths,
@@ -44,7 +43,7 @@ static es_watch_files files_of(const char *const *paths, size_t n_paths,
  * it is another, whatever the length of the one before. */
 static void test_look__a_shorter_run_in_the_same_place(void **state)
 {
-    const char *const path = es_folder_file(state, "run.db");
+    char *const path = es_folder_file(state, "run.db");
     size_t n_reported = 0;
     es_watch_files look = files_of(&path, 1, &n_reported);
     es_recorded first = write_run(path, LONG, LONG);
@@ -82,7 +81,7 @@ static void test_look__a_rule_that_fits_one_run_of_two(void **state)
 {
     static const char text[] =
         "[rule odd]\nseries = odd\nabove = 2\naggregate = head\n";
-    const char *const path = es_folder_file(state, "two.db");
+    char *const path = es_folder_file(state, "two.db");
     size_t n_reported = 0;
     es_rules_file rules;
     es_watch_files look = files_of(&path, 1, &n_reported);

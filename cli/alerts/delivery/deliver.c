@@ -1,18 +1,19 @@
 /* The process that makes the deliveries of one action: it claims them in the
  * ledger one after the other, turns each stored alert into a value, delivers
- * it, and settles it. Here also the plainest delivery: a line on standard
- * output. */
+ * it, and settles it. Here also the deliveries but that of webhook.c: each
+ * returns its outcome and, unless it is delivered, sets the message. */
 #include "cli/alerts/delivery/deliver.h"
 
-#include "cli/alerts/alert.h"
-#include "cli/alerts/delivery/claimant.h"
 #include "cli/output/print.h"
+#include "store/reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define FAILURES_MOST 2 /* in a row */
@@ -27,120 +28,261 @@ const char *es_action_name(es_action action)
     return names[action];
 }
 
-/* --- standard output ------------------------------------------------------*/
+/* --- who claims -----------------------------------------------------------*/
 
-/* Also where another program has made the terminal or pipe not wait. */
-static bool write_all(int fd, const char *text, size_t n)
+/* A process is its pid and the time it began, in one number, so that one that
+   was killed is not taken for a later one of the same pid. Without /proc it
+   counts as alive. */
+#define PID_BITS 22 /* the kernel's own bound is 2^22 */
+#define PID_MASK (((int64_t)1 << PID_BITS) - 1)
+
+/* When a process began, in ticks since the machine did. 0: not known; -1: it
+   has ended, though nobody may have waited for it. */
+static int64_t start_of(pid_t pid)
 {
-    struct pollfd output = {.fd = fd, .events = POLLOUT};
-    while (n > 0) {
-        ssize_t done = write(fd, text, n);
+    char path[32], line[1024];
+    long long start = 0;
+    char state = '?';
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return kill(pid, 0) != 0 && errno == ESRCH ? -1 : 0;
+    size_t n = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[n] = '\0';
+    /* The name in parentheses may hold anything. */
+    const char *field = strrchr(line, ')');
+    if (!field || sscanf(field + 1,
+                         " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %*s %*s %*s %*s %*s %lld",
+                         &state, &start) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? -1 : start;
+}
+
+static int64_t claimant_of(pid_t pid, int64_t start)
+{
+    start = start < 0 ? 0 : start;
+    return (start & (INT64_MAX >> PID_BITS)) << PID_BITS | (pid & PID_MASK);
+}
+
+bool es_deliver_is_free(const es_delivery *delivery)
+{
+    int64_t claimant = delivery->claimant;
+    pid_t pid = (pid_t)(claimant & PID_MASK);
+    if (!claimant)
+        return true;
+    int64_t start = start_of(pid);
+    return start < 0 || (start > 0 && claimant >> PID_BITS > 0 &&
+                         claimant_of(pid, start) != claimant);
+}
+
+/* --- print ----------------------------------------------------------------*/
+
+/* One write as far as the pipe allows it: lines of two watchers do not mix;
+   also where another program has made the terminal or pipe not wait. `gone`
+   becomes true if it cannot be written. */
+static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    char *text = json ? es_alert_json(alert) : es_alert_line(alert);
+    if (!text)
+        return ES_OUTCOME_AGAIN;
+    size_t n = strlen(text), n_written = 0;
+    text[n++] = '\n'; /* in the place of the terminating NUL */
+    while (n_written < n && !*gone) {
+        ssize_t done = write(STDOUT_FILENO, text + n_written, n - n_written);
         if (done < 0 && errno == EAGAIN)
             poll(&output, 1, -1);
         else if (done < 0 && errno != EINTR)
-            return false;
-        if (done > 0) {
-            text += done;
-            n -= (size_t)done;
-        }
+            *gone = true;
+        n_written += done > 0 ? (size_t)done : 0;
     }
-    return true;
-}
-
-/* One write as far as the pipe allows it: lines of two watchers do not mix.
-   `gone` becomes true if it cannot be written. */
-static es_delivery_outcome print(bool *gone, char *note, size_t size,
-                                 const es_alert *alert,
-                                 const es_deliver_options *options)
-{
-    char *text = options->json ? es_alert_json(alert) : es_alert_line(alert);
-    size_t n = text ? strlen(text) : 0;
-    if (!text) {
-        snprintf(note, size, "%s", es_message());
-        return ES_OUTCOME_AGAIN;
-    }
-    text[n] = '\n'; /* in the place of the terminating NUL */
-    *gone = !write_all(STDOUT_FILENO, text, n + 1);
     if (*gone)
-        snprintf(note, size, "standard output: cannot write: %s",
-                 strerror(errno));
+        es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno));
     free(text);
     return *gone ? ES_OUTCOME_AGAIN : ES_OUTCOME_DELIVERED;
 }
 
-/* --- one delivery ---------------------------------------------------------*/
+/* --- exec -----------------------------------------------------------------*/
 
-static es_delivery_outcome act(es_action action, bool *gone, char *note,
-                               size_t size, const char *id,
-                               const es_alert *alert,
-                               const es_deliver_options *options)
+/* What the command reads: a file in memory, which it may leave unread; -1. */
+static int input_of(const es_alert *alert)
 {
-    switch (action) {
-    case ES_ACTION_EXEC:
-        return es_deliver_exec(note, size, alert, options);
-    case ES_ACTION_WEBHOOK:
-        return es_webhook_post(note, size, &options->webhook, id, alert);
-    case ES_ACTION_STOP:
-        return es_deliver_stop(note, size, alert);
-    default:
-        return print(gone, note, size, alert, options);
+    char *json = es_alert_json(alert);
+    size_t n = json ? strlen(json) : 0;
+    int fd = memfd_create("alert", MFD_CLOEXEC);
+    if (!json || fd < 0 || write(fd, json, n) != (ssize_t)n ||
+        write(fd, "\n", 1) != 1 || lseek(fd, 0, SEEK_SET) != 0) {
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
     }
+    free(json);
+    return fd;
 }
 
-static es_delivery_outcome read_and_act(es_action action, bool *gone,
-                                        char *note, size_t size,
-                                        const es_delivery *delivery,
-                                        const es_deliver_options *options)
+/* The command gets the alert as JSON and a line end, and prints on our standard
+   error. It leads a process group of its own, which can be killed as a whole,
+   and does not outlive us. Delivered if it exits with 0. */
+static es_delivery_outcome run_command(const es_alert *alert,
+                                       const es_deliver_options *options)
 {
-    es_alert alert;
-    if (es_alert_read(&alert, delivery->json) != ES_OK) {
-        snprintf(note, size, "%s", es_message());
+    char note[64];
+    es_process child;
+    es_process_end end;
+    double limit = options->command_limit;
+    int input = input_of(alert);
+    int error =
+        input < 0
+            ? errno
+            : es_process_start(&child, &(es_process_options){
+                                           .argv = options->command,
+                                           .streams = {input, STDERR_FILENO,
+                                                       ES_STREAM_INHERIT},
+                                           .place = ES_PLACE_GROUP,
+                                           .death_signal = SIGKILL,
+                                           .as_shell = true});
+    if (input >= 0)
+        close(input);
+    if (error) {
+        es_fail(ES_EIO, "cannot be run: %s", strerror(error));
         return ES_OUTCOME_AGAIN;
     }
-    es_delivery_outcome outcome =
-        act(action, gone, note, size, delivery->id, &alert, options);
+    bool in_time =
+        es_process_wait_or_kill(&end, &child, (int64_t)(limit * 1000));
+    es_process_free(&child);
+    if (in_time && !end.lost && end.code == 0)
+        return ES_OUTCOME_DELIVERED;
+    es_process_end_text(note, sizeof note, &end);
+    if (in_time)
+        es_fail(ES_EIO, "%s%s", note,
+                end.code == 127 ? ": no such command?" : "");
+    else
+        es_fail(ES_EIO, "killed after %g s", limit);
+    return ES_OUTCOME_FAILED;
+}
+
+/* --- stop -----------------------------------------------------------------*/
+
+/* Written aside and renamed: the recorder never reads half a line, and what
+   lies there, a link too, is replaced. */
+static bool leave(const char *path, const char *line)
+{
+    char file[PATH_MAX], aside[PATH_MAX];
+    size_t n = strlen(line);
+    if (snprintf(file, sizeof file, "%s.stop", path) >= (int)sizeof file ||
+        snprintf(aside, sizeof aside, "%s.stop-%ld", path, (long)getpid()) >=
+            (int)sizeof aside) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    unlink(aside);
+    int fd =
+        open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    bool written = write(fd, line, n) == (ssize_t)n && write(fd, "\n", 1) == 1;
+    if (close(fd) == 0 && written && rename(aside, file) == 0)
+        return true;
+    int reason = errno;
+    unlink(aside);
+    errno = reason;
+    return false;
+}
+
+/* ES_ENOTFOUND: the run is not in the file. */
+static es_status find_run(const char *path, const char *uuid)
+{
+    es_reader *reader = NULL;
+    es_run_info info;
+    bool found = false;
+    if (access(path, F_OK) != 0)
+        return es_fail(ES_ENOTFOUND, "the run file is gone");
+    es_status status = es_reader_open(&reader, path);
+    size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    for (size_t i = 0; i < n && !found && status == ES_OK; i++) {
+        status = es_reader_run(reader, i, &info);
+        found = status == ES_OK && info.uuid && strcmp(info.uuid, uuid) == 0;
+    }
+    es_reader_close(reader);
+    if (status == ES_OK && !found)
+        status = es_fail(ES_ENOTFOUND, "%s: holds another run now", path);
+    return status;
+}
+
+/* An alert may be delivered late: whoever records in its file by then may not
+   be stopped for it. */
+static es_delivery_outcome stop(const es_alert *alert)
+{
+    char *line = es_alert_line(alert);
+    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
+    if (!line)
+        return outcome;
+    es_status status = find_run(alert->path, alert->uuid);
+    if (status == ES_ENOTFOUND || status == ES_EFORMAT)
+        outcome = ES_OUTCOME_FAILED;
+    else if (status == ES_OK && leave(alert->path, line))
+        outcome = ES_OUTCOME_DELIVERED;
+    else if (status == ES_OK)
+        es_fail(ES_EIO, "%s.stop: cannot write: %s", alert->path,
+                strerror(errno));
+    free(line);
+    return outcome;
+}
+
+/* --- one delivery ---------------------------------------------------------*/
+
+static es_delivery_outcome act(es_action action, bool *gone,
+                               const es_delivery *delivery,
+                               const es_deliver_options *options)
+{
+    es_alert alert;
+    es_delivery_outcome outcome;
+    if (es_alert_read(&alert, delivery->json) != ES_OK)
+        return ES_OUTCOME_AGAIN;
+    if (action == ES_ACTION_EXEC)
+        outcome = run_command(&alert, options);
+    else if (action == ES_ACTION_WEBHOOK)
+        outcome = es_webhook_post(&options->webhook, delivery->id, &alert);
+    else if (action == ES_ACTION_STOP)
+        outcome = stop(&alert);
+    else
+        outcome = print(gone, &alert, options->json);
     es_alert_free(&alert);
     return outcome;
 }
 
-/* What was done must not be done again: a ledger that cannot be written for
-   the moment is tried for a while; a damaged one does not heal. */
-static es_status settle(es_ledger *ledger, int64_t number,
-                        es_delivery_outcome outcome, const char *note)
+/* Makes a delivery that is ours now. What was done must not be done again: a
+   ledger that cannot be written for the moment is tried for a while; a damaged
+   one does not heal. */
+static int make(es_ledger *ledger, const es_delivery *delivery,
+                es_action action, const es_deliver_options *options)
 {
+    char note[ES_MESSAGE_MAX];
+    bool gone = false;
+    es_delivery_outcome outcome = ES_OUTCOME_FAILED;
+    if (delivery->claimant && action == ES_ACTION_EXEC)
+        es_fail(ES_EIO, "the process that ran it was killed: not run again");
+    else
+        outcome = act(action, &gone, delivery, options);
+    bool delivered = outcome == ES_OUTCOME_DELIVERED;
+    snprintf(note, sizeof note, "%s", es_message());
+    /* What fails again and again is reported the first time. */
+    if (!delivered && (outcome == ES_OUTCOME_FAILED || !delivery->tries))
+        es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
+    if (delivered && delivery->tries)
+        es_print_note("%s: %s: delivered, after %lld that failed",
+                      es_action_name(action), delivery->id,
+                      (long long)delivery->tries);
     es_status status = ES_OK;
     for (int i = 0; i < SETTLE_TRIES; i++) {
-        status = es_ledger_settle(ledger, number, outcome, note);
+        status = es_ledger_settle(ledger, delivery->number, outcome,
+                                  delivered ? NULL : note);
         if (status == ES_OK || status == ES_EFORMAT)
             break;
         sleep(1);
     }
-    return status;
-}
-
-/* Makes a delivery that is ours now. */
-static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
-                es_action action, const es_deliver_options *options)
-{
-    char note[ES_MESSAGE_MAX] = "";
-    bool gone = false;
-    es_delivery_outcome outcome = ES_OUTCOME_FAILED;
-    if (orphan && action == ES_ACTION_EXEC)
-        snprintf(note, sizeof note,
-                 "the process that ran it was killed: not run again");
-    else
-        outcome =
-            read_and_act(action, &gone, note, sizeof note, delivery, options);
-    /* What fails again and again is reported the first time. */
-    if (outcome != ES_OUTCOME_DELIVERED &&
-        (outcome == ES_OUTCOME_FAILED || !delivery->tries))
-        es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
-    if (outcome == ES_OUTCOME_DELIVERED && delivery->tries)
-        es_print_note("%s: %s: delivered, after %lld that failed",
-                      es_action_name(action), delivery->id,
-                      (long long)delivery->tries);
-    es_status status = settle(ledger, delivery->number, outcome,
-                              outcome == ES_OUTCOME_DELIVERED ? NULL : note);
     if (status != ES_OK)
         es_print_note("%s", es_message());
     if (status == ES_OK && outcome != ES_OUTCOME_AGAIN)
@@ -150,12 +292,6 @@ static int make(es_ledger *ledger, const es_delivery *delivery, bool orphan,
 
 /* --- all of them ----------------------------------------------------------*/
 
-static bool is_free(const es_delivery *delivery, es_action action)
-{
-    return strcmp(delivery->action, es_action_name(action)) == 0 &&
-           (!delivery->claimant || es_claimant_is_gone(delivery->claimant));
-}
-
 /* One that fails whenever it is tried does not keep the others back; where two
    fail in a row, so will the rest. */
 static int deliver_all(es_ledger *ledger, es_action action,
@@ -163,20 +299,21 @@ static int deliver_all(es_ledger *ledger, es_action action,
 {
     es_delivery next;
     int64_t after = 0;
+    int64_t self = claimant_of(getpid(), start_of(getpid()));
     int code = ES_DELIVER_DONE, n_failed = 0;
     es_status status = ES_OK;
     while (n_failed < FAILURES_MOST && code != ES_DELIVER_GONE &&
            (status = es_ledger_next(ledger, after, &next)) == ES_OK) {
         after = next.number;
-        if (!is_free(&next, action))
+        if (strcmp(next.action, es_action_name(action)) != 0 ||
+            !es_deliver_is_free(&next))
             continue;
-        status = es_ledger_claim(ledger, next.number, next.claimant,
-                                 es_claimant_self());
+        status = es_ledger_claim(ledger, next.number, next.claimant, self);
         if (status < 0)
             break;
         if (status != ES_OK)
             continue;
-        int made = make(ledger, &next, next.claimant != 0, action, options);
+        int made = make(ledger, &next, action, options);
         n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;
         if (made != ES_DELIVER_DONE)
             code = made;
@@ -200,8 +337,7 @@ static int be_the_child(void *argument)
     const struct order *order = argument;
     es_ledger *ledger = NULL;
     signal(SIGPIPE, SIG_IGN);
-    es_status status = es_ledger_open(&ledger, order->options->ledger);
-    if (status != ES_OK) {
+    if (es_ledger_open(&ledger, order->options->ledger) != ES_OK) {
         es_print_note("%s", es_message());
         return ES_DELIVER_AGAIN;
     }

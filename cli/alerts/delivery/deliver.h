@@ -12,14 +12,14 @@
 #define ES_DELIVER_H
 
 #include "analyzer/base/process.h"
-#include "cli/alerts/alert.h"
 #include "cli/alerts/delivery/webhook.h"
 
 typedef enum es_action {
     ES_ACTION_PRINT,
     ES_ACTION_EXEC,
     ES_ACTION_WEBHOOK,
-    ES_ACTION_STOP,
+    ES_ACTION_STOP, /* RUN.db.stop is left for the recorder of the run
+                       (hooks/recorder/process), if it is still there */
     ES_N_ACTIONS
 } es_action;
 
@@ -45,23 +45,7 @@ enum {
 int es_deliver_start(es_process *out, es_action action,
                      const es_deliver_options *options);
 
-/**
- * Runs a command: the alert as JSON and a line end on its standard input, its
- * standard output on our standard error.
- *
- *   note  (size) written unless it is delivered: why not
- *
- * Delivered if it exits with 0, else failed: also when it is killed, with
- * all of its process group, because its time is up.
- */
-es_delivery_outcome
-es_deliver_exec(char *note, size_t size, const es_alert *alert,
-                const es_deliver_options *options) ES_MUST_USE;
-
-/** Leaves RUN.db.stop for the recorder of the run (hooks/recorder/process);
- *  fails if the file holds another run by now. Returns as es_deliver_exec, or
- *  ES_OUTCOME_AGAIN. */
-es_delivery_outcome es_deliver_stop(char *note, size_t size,
-                                    const es_alert *alert) ES_MUST_USE;
+/** Nobody has claimed it, or a process that is gone. */
+bool es_deliver_is_free(const es_delivery *delivery);
 
 #endif

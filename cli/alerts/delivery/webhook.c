@@ -19,16 +19,15 @@
 
 /* Loaded when the first alert is posted: with it come thirty libraries, which
  * would triple the time that every other command takes to start. */
-typedef struct curl_api {
-    __typeof__(curl_easy_init) *init;
-    __typeof__(curl_easy_setopt) *setopt;
-    __typeof__(curl_easy_perform) *perform;
-    __typeof__(curl_easy_getinfo) *getinfo;
-    __typeof__(curl_easy_cleanup) *cleanup;
-    __typeof__(curl_easy_strerror) *strerror;
-    __typeof__(curl_slist_append) *append;
-    __typeof__(curl_slist_free_all) *free_all;
-} curl_api;
+#define CURL_FUNCTIONS(use)                                                    \
+    use(easy_init) use(easy_setopt) use(easy_perform) use(easy_getinfo)        \
+        use(easy_cleanup) use(easy_strerror) use(slist_append)                 \
+            use(slist_free_all)
+#define DECLARE(name) __typeof__(curl_##name) *name;
+static struct {
+    CURL_FUNCTIONS(DECLARE)
+    bool loaded;
+} curl;
 
 static bool find(void *library, const char *name, void *function)
 {
@@ -37,29 +36,20 @@ static bool find(void *library, const char *name, void *function)
     return found != NULL;
 }
 
-/* NULL, and the message set, if there is no libcurl. Stays loaded. */
-static const curl_api *load_curl(void)
+/* False, and the message set, if there is no libcurl. It stays loaded. */
+static bool load_curl(void)
 {
-    static curl_api api;
-    static bool loaded;
-    if (loaded)
-        return &api;
+    if (curl.loaded)
+        return true;
     void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         library = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
-    loaded = library && find(library, "curl_easy_init", &api.init) &&
-             find(library, "curl_easy_setopt", &api.setopt) &&
-             find(library, "curl_easy_perform", &api.perform) &&
-             find(library, "curl_easy_getinfo", &api.getinfo) &&
-             find(library, "curl_easy_cleanup", &api.cleanup) &&
-             find(library, "curl_easy_strerror", &api.strerror) &&
-             find(library, "curl_slist_append", &api.append) &&
-             find(library, "curl_slist_free_all", &api.free_all);
-    if (loaded)
-        return &api;
-    es_fail(ES_EIO, "a webhook needs libcurl.so.4: install libcurl4: %s",
-            library ? "functions are missing" : dlerror());
-    return NULL;
+#define FIND(name) &&find(library, "curl_" #name, &curl.name)
+    curl.loaded = library CURL_FUNCTIONS(FIND);
+    if (!curl.loaded)
+        es_fail(ES_EIO, "a webhook needs libcurl.so.4: install libcurl4: %s",
+                library ? "functions are missing" : dlerror());
+    return curl.loaded;
 }
 
 /* --- where to -------------------------------------------------------------*/
@@ -98,28 +88,18 @@ es_status es_webhook_from_file(char **url, const char *path)
 
 /* --- what -----------------------------------------------------------------*/
 
-/* Slack reads & < > as markup. */
-static void print_for_slack(FILE *out, const char *line)
-{
-    for (const char *c = line; *c; c++)
-        if (*c == '&')
-            fputs("&amp;", out);
-        else if (*c == '<')
-            fputs("&lt;", out);
-        else if (*c == '>')
-            fputs("&gt;", out);
-        else
-            fputc(*c, out);
-}
-
-/* {"text":"run &lt;a&gt;: collapse ..."}; NULL: out of memory. */
+/* {"text":"run &lt;a&gt;: collapse ..."}, for Slack reads & < > as markup;
+   NULL: out of memory. */
 static char *slack_body(const es_alert *alert)
 {
     char *body = NULL, *escaped = NULL, *line = es_alert_line(alert);
     size_t n;
     FILE *out = line ? open_memstream(&escaped, &n) : NULL;
-    if (out)
-        print_for_slack(out, line);
+    for (const char *c = line; out && *c; c++)
+        if (*c == '&' || *c == '<' || *c == '>')
+            fputs(*c == '&' ? "&amp;" : *c == '<' ? "&lt;" : "&gt;", out);
+        else
+            fputc(*c, out);
     free(line);
     if (!out || fclose(out) != 0 || !(out = open_memstream(&body, &n)))
         goto done;
@@ -138,7 +118,7 @@ done:
 
 /* --- posting --------------------------------------------------------------*/
 
-static struct curl_slist *headers_of(const curl_api *curl, const char *id)
+static struct curl_slist *headers_of(const char *id)
 {
     char line[256];
     snprintf(line, sizeof line, "X-Entropy-Scan-Id: %.200s", id);
@@ -146,10 +126,10 @@ static struct curl_slist *headers_of(const curl_api *curl, const char *id)
         if (*c < 0x20 || *c > 0x7e)
             *c = '?';
     struct curl_slist *list =
-        curl->append(NULL, "Content-Type: application/json");
-    struct curl_slist *longer = list ? curl->append(list, line) : NULL;
+        curl.slist_append(NULL, "Content-Type: application/json");
+    struct curl_slist *longer = list ? curl.slist_append(list, line) : NULL;
     if (!longer)
-        curl->free_all(list);
+        curl.slist_free_all(list);
     return longer;
 }
 
@@ -161,62 +141,64 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* Only what is the user's own mistake for certain is given up: a
-   malformed URL, a redirection for good, an answer that says that the post is
-   wrong. */
-static bool is_final(long answer)
+/* Once the answer's first line is there it counts, whatever follows. Only what
+   is the user's own mistake for certain is given up: a malformed URL, a
+   redirection for good, an answer that says that the post is wrong. */
+static es_delivery_outcome judge(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (answer == later[i])
-            return false;
-    return answer / 100 == 3 || answer / 100 == 4;
-}
-
-static es_delivery_outcome judge(char *note, size_t size, const char *trouble,
-                                 CURLcode code, long answer)
-{
-    /* Once the answer's first line is there it counts, whatever follows. */
     if (answer == 0) {
         /* The URL's own is http or https: see take_url. */
-        snprintf(note, size, "%s",
-                 code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is no HTTP"
-                                                    : trouble);
+        es_fail(ES_EIO, "%s",
+                code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is no HTTP"
+                                                   : curl.easy_strerror(code));
         return code == CURLE_URL_MALFORMAT ? ES_OUTCOME_FAILED
                                            : ES_OUTCOME_AGAIN;
     }
-    snprintf(note, size, "the server answers %ld%s", answer,
-             answer / 100 == 3 ? ": redirections are not followed" : "");
     if (answer / 100 == 2)
         return ES_OUTCOME_DELIVERED;
-    return is_final(answer) ? ES_OUTCOME_FAILED : ES_OUTCOME_AGAIN;
+    es_fail(ES_EIO, "the server answers %ld%s", answer,
+            answer / 100 == 3 ? ": redirections are not followed" : "");
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (answer == later[i])
+            return ES_OUTCOME_AGAIN;
+    return answer / 100 == 3 || answer / 100 == 4 ? ES_OUTCOME_FAILED
+                                                  : ES_OUTCOME_AGAIN;
 }
 
 /* The variables that curl goes by: the library does not read them itself. */
-static void choose_authorities(__typeof__(curl_easy_setopt) *set, CURL *handle)
+static void choose_authorities(CURL *handle)
 {
     const char *bundle = getenv("CURL_CA_BUNDLE");
     const char *folder = getenv("SSL_CERT_DIR");
     const char *file = getenv("SSL_CERT_FILE");
-    if (bundle && *bundle) {
-        set(handle, CURLOPT_CAINFO, bundle);
-        return;
-    }
-    if (folder && *folder)
-        set(handle, CURLOPT_CAPATH, folder);
-    if (file && *file)
-        set(handle, CURLOPT_CAINFO, file);
+    bool bundled = bundle && *bundle;
+    if (bundled)
+        curl.easy_setopt(handle, CURLOPT_CAINFO, bundle);
+    if (!bundled && folder && *folder)
+        curl.easy_setopt(handle, CURLOPT_CAPATH, folder);
+    if (!bundled && file && *file)
+        curl.easy_setopt(handle, CURLOPT_CAINFO, file);
 }
 
-static es_delivery_outcome post(char *note, size_t size, const curl_api *curl,
-                                CURL *handle, const es_webhook *webhook,
-                                const char *body,
-                                const struct curl_slist *headers)
+es_delivery_outcome es_webhook_post(const es_webhook *webhook, const char *id,
+                                    const es_alert *alert)
 {
+    if (!load_curl())
+        return ES_OUTCOME_AGAIN;
+    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
     size_t eaten = 0;
     long answer = 0, limit = (long)(webhook->timeout * 1000);
-    __typeof__(curl_easy_setopt) *set = curl->setopt;
-    choose_authorities(set, handle);
+    char *body = webhook->format == ES_WEBHOOK_SLACK ? slack_body(alert)
+                                                     : es_alert_json(alert);
+    struct curl_slist *headers = headers_of(id);
+    CURL *handle = body && headers ? curl.easy_init() : NULL;
+    if (!handle) {
+        es_fail(ES_ENOMEM, "out of memory for a message");
+        goto done;
+    }
+    __typeof__(curl_easy_setopt) *set = curl.easy_setopt;
+    choose_authorities(handle);
     set(handle, CURLOPT_URL, webhook->url);
     set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     set(handle, CURLOPT_FOLLOWLOCATION, 0L);
@@ -230,30 +212,12 @@ static es_delivery_outcome post(char *note, size_t size, const curl_api *curl,
     set(handle, CURLOPT_POSTFIELDS, body);
     set(handle, CURLOPT_WRITEFUNCTION, eat);
     set(handle, CURLOPT_WRITEDATA, &eaten);
-    CURLcode code = curl->perform(handle);
-    curl->getinfo(handle, CURLINFO_RESPONSE_CODE, &answer);
-    return judge(note, size, curl->strerror(code), code, answer);
-}
-
-es_delivery_outcome es_webhook_post(char *note, size_t size,
-                                    const es_webhook *webhook, const char *id,
-                                    const es_alert *alert)
-{
-    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
-    const curl_api *curl = load_curl();
-    if (!curl) {
-        snprintf(note, size, "%s", es_message());
-        return outcome;
-    }
-    char *body = webhook->slack ? slack_body(alert) : es_alert_json(alert);
-    struct curl_slist *headers = headers_of(curl, id);
-    CURL *handle = body && headers ? curl->init() : NULL;
-    if (handle)
-        outcome = post(note, size, curl, handle, webhook, body, headers);
-    else
-        snprintf(note, size, "out of memory for a message");
-    curl->cleanup(handle);
-    curl->free_all(headers);
+    CURLcode code = curl.easy_perform(handle);
+    curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &answer);
+    outcome = judge(code, answer);
+done:
+    curl.easy_cleanup(handle);
+    curl.slist_free_all(headers);
     free(body);
     return outcome;
 }

@@ -6,8 +6,12 @@
 #include "store/ledger.h"
 
 typedef struct es_webhook {
-    char *url;      /* a secret: never printed; NULL: none */
-    bool slack;     /* {"text": the line} instead of the whole alert */
+    char *url; /* a secret: never printed; NULL: none */
+    enum {
+        ES_WEBHOOK_PLAIN,
+        ES_WEBHOOK_SLACK
+    } format;       /* the whole alert, or
+                       {"text": its line} */
     double timeout; /* seconds for one try */
 } es_webhook;
 
@@ -21,7 +25,7 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
  * Posts one alert, its id in the header X-Entropy-Scan-Id so that a server can
  * recognise a repeated one.
  *
- *   note  (size) written unless it is delivered: why not
+ * Unless it is delivered, the message says why.
  *
  * Delivered on 2xx. Failed, for it is the user's mistake: a malformed URL,
  * a redirection for good (none is followed), a 4xx. To be tried again: all
@@ -29,8 +33,7 @@ es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
  * certificate that does not convince, no libcurl, 302, 303, 307, 408, 425,
  * 429, 5xx.
  */
-es_delivery_outcome es_webhook_post(char *note, size_t size,
-                                    const es_webhook *webhook, const char *id,
+es_delivery_outcome es_webhook_post(const es_webhook *webhook, const char *id,
                                     const es_alert *alert) ES_MUST_USE;
 
 #endif

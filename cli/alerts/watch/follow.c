@@ -20,9 +20,16 @@ typedef struct es_follow_reading {
 
 /* --- alerts ---------------------------------------------------------------*/
 
-static void hand_on(reading *r, const es_episode *episode)
+/* The n-th of its kind. Nothing is counted that was not handed on: it comes
+   again. */
+static void hand_on(reading *r, const char *title, bool stops,
+                    const es_episode *episode, uint32_t n)
 {
+    if (n >= ES_FOLLOW_MOST)
+        return;
     es_alert *alert = &r->alert;
+    alert->title = title;
+    alert->stops = stops;
     alert->kind = episode->kind;
     alert->severity = episode->severity;
     alert->onset = episode->onset;
@@ -36,22 +43,17 @@ static void hand_on(reading *r, const es_episode *episode)
     r->status = r->options->handler(r->options->user, alert);
 }
 
-/* Nothing is counted that was not handed on: it comes again. */
 static void receive_flag(void *user, const es_episode *episode)
 {
     es_follow *known = user;
-    reading *r = known->reading;
-    if (r->status != ES_OK)
+    if (known->reading->status != ES_OK)
         return;
-    r->alert.title = es_flag_name(episode->kind);
-    r->alert.stops = false;
     uint32_t n = 0;
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
             n += known->counts[i][k];
     known->counts[episode->kind][episode->severity]++;
-    if (n < ES_FOLLOW_MOST)
-        hand_on(r, episode);
+    hand_on(known->reading, es_flag_name(episode->kind), false, episode, n);
 }
 
 static void receive_rule(void *user, size_t rule_index,
@@ -62,12 +64,9 @@ static void receive_rule(void *user, size_t rule_index,
     if (r->status != ES_OK)
         return;
     const es_rule *rule = &r->options->rules->rules[rule_index];
-    r->alert.title = rule->name;
-    r->alert.stops = rule->action == ES_RULE_STOP;
     uint32_t n = known->of_rules[rule_index]++;
-    if (n < ES_FOLLOW_MOST)
-        hand_on(r, episode);
-    else if (n == ES_FOLLOW_MOST)
+    hand_on(r, rule->name, rule->action == ES_RULE_STOP, episode, n);
+    if (n == ES_FOLLOW_MOST)
         es_print_note(
             "%s: rule %s: more than %d alerts: they are not reported: "
             "give it an end or a cool_down",
@@ -96,36 +95,12 @@ static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-static es_status read_judged(es_judge_run *out, es_reader *reader, size_t run,
-                             const es_run_info *info)
-{
-    *out = (es_judge_run){
-        .n_layers = (int)info->n_layer,
-        .n_heads = (int)info->n_head,
-        .ctx = info->ctx < 1 || info->ctx > INT_MAX ? 0 : (int)info->ctx,
-    };
-    return es_reader_planned_steps(reader, run, &out->planned_steps);
-}
-
-static bool same_run(const es_judge_run *a, const es_judge_run *b)
-{
-    return a->n_layers == b->n_layers && a->n_heads == b->n_heads &&
-           a->ctx == b->ctx && a->planned_steps == b->planned_steps;
-}
-
-static uint64_t mix(uint64_t hash, const char *text)
-{
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
-
 /* Of an ended run: whatever another recording of it changes. */
-static uint64_t version_of(const es_run_info *info)
+static void print_version(char out[ES_FOLLOW_VERSION], const es_run_info *info)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)info->last_step;
-    hash = mix(hash, es_run_status_name(info->status));
-    return mix(hash, info->ended_at);
+    snprintf(out, ES_FOLLOW_VERSION, "%lld %s %s", (long long)info->last_step,
+             es_run_status_name(info->status),
+             info->ended_at ? info->ended_at : "");
 }
 
 static es_status begin(es_follow *known, const es_follow_options *options,
@@ -154,33 +129,31 @@ static es_status begin(es_follow *known, const es_follow_options *options,
 
 /* --- a reading ------------------------------------------------------------*/
 
-static es_status read_new(es_follow *known, es_reader *reader, size_t run,
-                          const es_judge_run *judged, es_phase phase)
-{
-    const reading *r = known->reading;
-    es_status status = ES_DONE;
-    if (known->judging && phase == known->phase &&
-        same_run(judged, &known->run))
-        status = es_judging_read(known->judging, reader, run);
-    if (status != ES_DONE)
-        return status;
-    status = begin(known, r->options, judged, phase, r->alert.uuid);
-    return status == ES_OK ? es_judging_read(known->judging, reader, run)
-                           : status;
-}
-
 static es_status read_run(es_follow *known, es_reader *reader, size_t run,
                           const es_run_info *info)
 {
     const reading *r = known->reading;
     const bool written = r->alert.is_written;
-    es_judge_run judged;
+    const es_judge_run *last = &known->run;
+    es_judge_run judged = {
+        .n_layers = (int)info->n_layer,
+        .n_heads = (int)info->n_head,
+        .ctx = info->ctx < 1 || info->ctx > INT_MAX ? 0 : (int)info->ctx,
+    };
     es_phase phase;
     es_status status;
-    if ((status = read_judged(&judged, reader, run, info)) < 0 ||
+    if ((status = es_reader_planned_steps(reader, run, &judged.planned_steps)) <
+            0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         return status;
-    status = read_new(known, reader, run, &judged, phase);
+    status = ES_DONE; /* another run than before */
+    if (known->judging && phase == known->phase &&
+        judged.n_layers == last->n_layers && judged.n_heads == last->n_heads &&
+        judged.ctx == last->ctx && judged.planned_steps == last->planned_steps)
+        status = es_judging_read(known->judging, reader, run);
+    if (status == ES_DONE && (status = begin(known, r->options, &judged, phase,
+                                             r->alert.uuid)) == ES_OK)
+        status = es_judging_read(known->judging, reader, run);
     if (status != ES_OK || r->status != ES_OK || written)
         return status;
     /* What only the end of a run shows would be reported too early. */
@@ -188,7 +161,7 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
     es_judging_close(known->judging);
     known->judging = NULL;
     known->over = true;
-    known->version = version_of(info);
+    print_version(known->version, info);
     return ES_OK;
 }
 
@@ -197,14 +170,16 @@ es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_follow_options *options)
 {
     reading now = {.known = known, .options = options, .alert = *about};
+    char version[ES_FOLLOW_VERSION];
     es_run_info info;
     es_status status = es_reader_run(reader, run, &info);
     if (status != ES_OK)
         return status;
+    print_version(version, &info);
     if (strcmp(known->uuid, about->uuid) != 0)
         es_follow_end(known);
     if (known->over && !about->is_written &&
-        known->version == version_of(&info))
+        strcmp(known->version, version) == 0)
         return ES_OK;
     known->reading = &now;
     status = read_run(known, reader, run, &info);

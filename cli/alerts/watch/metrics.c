@@ -1,8 +1,8 @@
 /* `--textfile`: gauges of alerts, files and deliveries in the text format of
  * OpenMetrics, replaced as a whole so that a collector never reads half. */
-#include "cli/alerts/watch/metrics.h"
+#include "cli/alerts/watch/watcher.h"
 
-#include "analyzer/base/text.h"
+#include "cli/output/display.h"
 #include "cli/output/output.h"
 
 #include <stdio.h>
@@ -19,43 +19,22 @@ static void head(FILE *out, const char *name, const char *unit,
     fprintf(out, "# HELP entropy_scan_%s %s\n", name, help);
 }
 
-/* A label's value: one line of good UTF-8. */
-static void print_label(FILE *out, const char *text)
+/* The file is a label's value: one line of good UTF-8. */
+static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
+                         es_severity severity, uint32_t n)
 {
-    size_t n = es_text_escape(NULL, 0, text, ES_ESCAPE_TERMINAL) + 1;
-    char *safe = malloc(n);
-    if (!safe)
+    char *path = n ? es_display_escape(file->path, ES_ESCAPE_TERMINAL) : NULL;
+    if (!path)
         return;
-    es_text_escape(safe, n, text, ES_ESCAPE_TERMINAL);
-    for (const char *c = safe; *c; c++) {
+    fputs("entropy_scan_alerts{file=\"", out);
+    for (const char *c = path; *c; c++) {
         if (*c == '"' || *c == '\\')
             fputc('\\', out);
         fputc(*c, out);
     }
-    free(safe);
-}
-
-static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
-                         es_severity severity, uint32_t n)
-{
-    if (!n)
-        return;
-    fputs("entropy_scan_alerts{file=\"", out);
-    print_label(out, file->path);
+    free(path);
     fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n", kind,
             es_severity_name(severity), n);
-}
-
-static void print_file(FILE *out, const es_watch_files *files,
-                       const es_watch_file *file)
-{
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        for (int severity = 0; severity <= ES_SEVERITY_CRITICAL; severity++)
-            print_alerts(out, file, es_flag_name((es_flag_kind)kind),
-                         (es_severity)severity, file->counts[kind][severity]);
-    for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
-        print_alerts(out, file, files->rules->rules[i].name,
-                     files->rules->rules[i].severity, file->of_rules[i]);
 }
 
 static void print_all(FILE *out, const es_watch_files *files,
@@ -64,23 +43,31 @@ static void print_all(FILE *out, const es_watch_files *files,
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     head(out, "alerts", NULL, "Alerts of the runs in a file.");
-    for (size_t i = 0; i < files->n_files; i++)
-        print_file(out, files, &files->files[i]);
+    for (size_t k = 0; k < files->n_files; k++) {
+        const es_watch_file *file = &files->files[k];
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+            for (int i = 0; i <= ES_SEVERITY_CRITICAL; i++)
+                print_alerts(out, file, es_flag_name((es_flag_kind)kind),
+                             (es_severity)i, file->counts[kind][i]);
+        for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
+            print_alerts(out, file, files->rules->rules[i].name,
+                         files->rules->rules[i].severity, file->of_rules[i]);
+    }
     head(out, "files", NULL, "Run files by whether they can be read.");
-    fprintf(out, "entropy_scan_files{state=\"read\"} %zu\n", files->n_read);
-    fprintf(out, "entropy_scan_files{state=\"unreadable\"} %zu\n",
-            files->n_failed);
+    fprintf(out,
+            "entropy_scan_files{state=\"read\"} %zu\n"
+            "entropy_scan_files{state=\"unreadable\"} %zu\n",
+            files->n_read, files->n_failed);
     head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
-    fprintf(out, "entropy_scan_deliveries{state=\"delivered\"} %lld\n",
-            (long long)counts->delivered);
-    fprintf(out, "entropy_scan_deliveries{state=\"owed\"} %lld\n",
-            (long long)counts->owed);
-    fprintf(out, "entropy_scan_deliveries{state=\"failed\"} %lld\n",
+    fprintf(out,
+            "entropy_scan_deliveries{state=\"delivered\"} %lld\n"
+            "entropy_scan_deliveries{state=\"owed\"} %lld\n"
+            "entropy_scan_deliveries{state=\"failed\"} %lld\n",
+            (long long)counts->delivered, (long long)counts->owed,
             (long long)counts->failed);
     head(out, "last_look_seconds", "seconds", "When the files were looked at.");
-    fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n",
+    fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n# EOF\n",
             (long long)now.tv_sec, now.tv_nsec / 1000000);
-    fputs("# EOF\n", out);
 }
 
 es_status es_metrics_write(const char *path, const es_watch_files *files,

@@ -25,23 +25,18 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static es_status find_below(es_paths *paths, es_watch_files *watch,
-                            const char *root)
-{
-    return es_path_is_folder(root)
-               ? es_paths_walk_all(paths, &watch->folders, &watch->n_failed,
-                                   root, watch->files != NULL)
-               : es_paths_add(paths, root);
-}
-
 static es_status find_paths(es_paths *paths, es_watch_files *watch)
 {
     es_status status = ES_OK;
-    bool lost = false;
+    bool lost = false, first_round = !watch->files;
     es_paths_free(&watch->folders);
     for (size_t i = 0; i < watch->n_roots && status == ES_OK; i++) {
-        status = find_below(paths, watch, watch->roots[i]);
-        if (status != ES_EIO || !watch->files)
+        const char *root = watch->roots[i];
+        status = es_path_is_folder(root)
+                     ? es_paths_walk_all(paths, &watch->folders,
+                                         &watch->n_failed, root, !first_round)
+                     : es_paths_add(paths, root);
+        if (status != ES_EIO || first_round)
             continue;
         if (!watch->lost)
             es_print_note("%s", es_message());
@@ -103,15 +98,7 @@ static es_status follow_paths(es_watch_files *watch, es_paths *paths)
     return ES_OK;
 }
 
-/* --- their runs
- * ---------------------------------------------------------------*/
-
-/* What is handed on of one run. */
-typedef struct run_alerts {
-    es_watch_files *watch;
-    es_watch_file *file;
-    int n;
-} run_alerts;
+/* --- their runs -----------------------------------------------------------*/
 
 static es_status hand_on(void *user, const es_alert *alert)
 {
@@ -125,19 +112,22 @@ static es_status hand_on(void *user, const es_alert *alert)
 
 static es_status count(void *user, const es_alert *alert)
 {
-    run_alerts *alerts = user;
-    if (alerts->n++ >= ALERTS_MOST)
+    es_watch_files *watch = user;
+    if (watch->n_alerts++ >= ALERTS_MOST)
         return ES_OK;
-    alerts->file->counts[alert->kind][alert->severity]++;
-    return hand_on(alerts->watch, alert);
+    watch->counted->counts[alert->kind][alert->severity]++;
+    return hand_on(watch, alert);
 }
 
-static es_status read_events(run_alerts *alerts, es_reader *reader, size_t run,
-                             const es_alert *about)
+/* What the recorder stored, or, if that is nothing and judging is due, what
+   judging by its rules finds. */
+static es_status read_alerts(es_watch_files *watch, es_reader *reader,
+                             size_t run, const es_alert *about, bool due)
 {
     const es_event *events;
     size_t n;
     es_status status = es_reader_events(reader, run, &events, &n);
+    watch->n_alerts = 0;
     for (size_t i = 0; status == ES_OK && i < n; i++) {
         es_alert alert;
         if (!es_alert_of_event(&alert, &events[i]))
@@ -147,25 +137,14 @@ static es_status read_events(run_alerts *alerts, es_reader *reader, size_t run,
         alert.name = about->name;
         alert.arch = about->arch;
         alert.is_written = about->is_written;
-        status = count(alerts, &alert);
+        status = count(watch, &alert);
     }
-    return status;
-}
-
-/* Judging reads the whole run: again only when it has grown by a quarter, or
-   is another one. */
-static bool is_due(const es_watch_file *file, int64_t last, bool written)
-{
-    return !written || last < file->judged || last / 5 * 4 - 8 >= file->judged;
-}
-
-static es_status judge(run_alerts *alerts, es_reader *reader, size_t run,
-                       const es_alert *about)
-{
+    if (status != ES_OK || watch->n_alerts || !due)
+        return status;
     es_follow once = {.judging = NULL};
     const es_follow_options options = {
-        .flags = true, .handler = count, .user = alerts};
-    es_status status = es_follow_read(&once, reader, run, about, &options);
+        .flags = true, .handler = count, .user = watch};
+    status = es_follow_read(&once, reader, run, about, &options);
     es_follow_end(&once);
     return status;
 }
@@ -196,7 +175,6 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
                           bool due)
 {
     es_run_info info;
-    run_alerts alerts = {.watch = watch, .file = file};
     bool written;
     es_status status;
     if ((status = es_reader_run(reader, run, &info)) < 0 ||
@@ -209,11 +187,8 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
         .arch = info.arch,
         .is_written = info.status == ES_RUN_RUNNING && written,
     };
-    if (!watch->rules || !es_rules_file_sets_flags(watch->rules)) {
-        status = read_events(&alerts, reader, run, &about);
-        if (status == ES_OK && alerts.n == 0 && due)
-            status = judge(&alerts, reader, run, &about);
-    }
+    if (!watch->rules || !es_rules_file_sets_flags(watch->rules))
+        status = read_alerts(watch, reader, run, &about, due);
     return status == ES_OK && watch->rules
                ? follow(watch, file, reader, run, &about)
                : status;
@@ -223,45 +198,30 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;
+    free(file->of_rules);
+    file->of_rules = NULL;
     es_status status = ES_OK;
-    if (n && !file->of_rules)
-        status = es_alloc(&file->of_rules, n, sizeof *file->of_rules, "counts");
-    if (status < 0)
+    if (n && (status = es_alloc(&file->of_rules, n, sizeof *file->of_rules,
+                                "counts")) < 0)
         return status;
-    for (size_t i = 0; i < n; i++)
-        file->of_rules[i] = 0;
     for (size_t run = 0; run < file->n_runs; run++) {
-        const es_follow *run_rules = file->runs[run];
+        const es_follow *followed = file->runs[run];
         for (size_t i = 0; i < n; i++)
-            file->of_rules[i] += run_rules->of_rules[i];
+            file->of_rules[i] += followed->of_rules[i];
         for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
             for (int k = 0; k <= ES_SEVERITY_CRITICAL; k++)
-                file->counts[kind][k] += run_rules->counts[kind][k];
+                file->counts[kind][k] += followed->counts[kind][k];
     }
     return ES_OK;
 }
 
-/* A rule that does not fit one run says nothing of the others: the failure
-   comes after them. */
-static es_status read_each(es_watch_files *watch, es_watch_file *file,
-                           es_reader *reader, const char *path, bool due)
-{
-    char message[ES_MESSAGE_MAX] = "";
-    const size_t n_runs = es_reader_n_runs(reader);
-    for (size_t run = 0; run < n_runs; run++) {
-        es_status status = read_run(watch, file, reader, run, path, due);
-        if (status != ES_OK && (status != ES_EUSAGE || watch->refused))
-            return status;
-        if (status != ES_OK && !message[0])
-            snprintf(message, sizeof message, "%s", es_message());
-    }
-    return message[0] ? es_fail(ES_EUSAGE, "%s", message) : ES_OK;
-}
-
-/* Judging is due, or not, for all runs of the file alike. */
+/* Judging reads the whole run: it is due, for all runs of the file alike, only
+   when they have grown by a quarter, or are others. A rule that does not fit
+   one run says nothing of the others: that failure comes after them. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
                            es_reader *reader, const char *path)
 {
+    char misfit[ES_MESSAGE_MAX] = "";
     int64_t last = 0;
     bool written;
     const size_t n_runs = es_reader_n_runs(reader);
@@ -273,14 +233,25 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
             info.last_step < INT64_MAX / 2 - last)
             last += info.last_step;
     }
-    const bool due = status == ES_OK && is_due(file, last, written);
     memset(file->counts, 0, sizeof file->counts);
     drop_runs(file, n_runs);
-    if (status == ES_OK)
-        status = read_each(watch, file, reader, path, due);
-    if (status == ES_OK && due)
+    if (status != ES_OK)
+        return status;
+    const bool due =
+        !written || last < file->judged || last / 5 * 4 - 8 >= file->judged;
+    watch->counted = file;
+    for (size_t run = 0; run < n_runs; run++) {
+        status = read_run(watch, file, reader, run, path, due);
+        if (status != ES_OK && (status != ES_EUSAGE || watch->refused))
+            return status;
+        if (status != ES_OK && !misfit[0])
+            snprintf(misfit, sizeof misfit, "%s", es_message());
+    }
+    if (misfit[0])
+        return es_fail(ES_EUSAGE, "%s", misfit);
+    if (due)
         file->judged = last;
-    return status == ES_OK ? sum_up(watch, file) : status;
+    return sum_up(watch, file);
 }
 
 /* A file that fails twice, and has not changed for a while, is reported; one
@@ -326,25 +297,19 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-static bool is_state(const es_watch_files *watch, const es_stamp *stamp)
-{
-    struct stat about;
-    return stat(watch->state, &about) == 0 && about.st_dev == stamp->device &&
-           about.st_ino == stamp->inode;
-}
-
-/* One that could not be read is tried a second time, then when it changes. */
+/* One that could not be read is tried a second time, then when it changes. The
+   state is no run. */
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
+    struct stat state;
     es_stamp stamp = es_stamp_of(file->path);
-    bool same = es_stamp_same(&stamp, &file->stamp);
-    es_status status = ES_OK;
-    if (same && !file->again && (file->read || file->failed))
-        return ES_OK;
-    if (stamp.inode && is_state(watch, &stamp))
+    if ((es_stamp_same(&stamp, &file->stamp) && !file->again &&
+         (file->read || file->failed)) ||
+        (stamp.inode && stat(watch->state, &state) == 0 &&
+         state.st_dev == stamp.device && state.st_ino == stamp.inode))
         return ES_OK;
     watch->refused = false;
-    status = read_file(watch, file, stamp);
+    es_status status = read_file(watch, file, stamp);
     return watch->refused || status == ES_ENOMEM ? status : ES_OK;
 }
 

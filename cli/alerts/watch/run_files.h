@@ -26,7 +26,7 @@ typedef struct es_watch_file {
 } es_watch_file;
 
 typedef struct es_watch_files {
-    const char *const *roots; /* (n_roots) run files and folders; borrowed */
+    char *const *roots; /* (n_roots) run files and folders; borrowed */
     size_t n_roots;
     const char *state;          /* a file that is no run; borrowed */
     const es_rules_file *rules; /* the user's; borrowed; NULL: none */
@@ -34,8 +34,10 @@ typedef struct es_watch_files {
                                    its run is in any case */
     es_alert_handler *handler;  /* of each alert of a file that has changed */
     void *user;
-    bool at_once; /* one round: a failure is reported at once */
-    bool refused; /* the handler failed, not a file */
+    bool at_once;           /* one round: a failure is reported at once */
+    bool refused;           /* the handler failed, not a file */
+    es_watch_file *counted; /* whose alerts are counted now */
+    int n_alerts;           /* those of its run */
     bool lost; /* a folder of the user's cannot be read, which was reported */
 
     es_watch_file *files; /* (n_files) by path */

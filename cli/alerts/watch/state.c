@@ -1,12 +1,10 @@
 /* Finds the place of a watcher's state: a folder of the user's own, and in it a
  * file for each watched folder. Two watchers of one user on one folder share
  * it; those of two users do not. */
-#include "cli/alerts/watch/state.h"
+#include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/alerts/watch/known.h"
 #include "cli/output/print.h"
-#include "cli/runs/tree.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,24 +21,30 @@
 
 /* --- its name -------------------------------------------------------------*/
 
-static bool is_plain(char c)
+/* FNV-1a, stirred; never 0. Names of states are made of it: it stays as it is.
+ */
+static uint64_t hash_of(const char *text)
 {
-    return isalnum((unsigned char)c) || (c && strchr("-_.", c));
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++) {
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 29;
+    }
+    return hash ? hash : 1;
 }
 
 void es_state_name(char out[ES_STATE_NAME_MAX], const char *host,
                    const char *folder)
 {
-    static const es_known set; /* its hash is the same in every process */
     char readable[READABLE + 1] = "";
     const char *base = strrchr(folder, '/') + 1;
     snprintf(readable, sizeof readable, "%s", *base ? base : "root");
     for (char *c = readable; *c; c++)
-        if (!is_plain(*c) || (c == readable && *c == '.'))
+        if ((!isalnum((unsigned char)*c) && !strchr("-_.", *c)) ||
+            (c == readable && *c == '.'))
             *c = '_';
     snprintf(out, ES_STATE_NAME_MAX, "%s-%08" PRIx32 "%016" PRIx64 ".state",
-             readable, (uint32_t)es_known_hash(&set, host),
-             es_known_hash(&set, folder));
+             readable, (uint32_t)hash_of(host), hash_of(folder));
 }
 
 /* --- its folder -----------------------------------------------------------*/
@@ -63,28 +67,22 @@ static es_status base_folder(char *out, size_t size)
                                    strerror(ENAMETOOLONG));
 }
 
-static es_status make_folder(const char *path)
-{
-    if (mkdir(path, 0700) == 0 || es_path_is_folder(path))
-        return ES_OK;
-    return es_fail(ES_EIO,
-                   "%s: cannot make the folder of what was reported: %s: name "
-                   "a file: --state FILE",
-                   path, strerror(errno));
-}
-
-/* And those that lead to it. */
+/* And those that lead to it, whose path ends where a slash becomes a NUL. */
 static es_status make_folders(char *path)
 {
-    es_status status = ES_OK;
-    for (char *c = path + 1; *c && status == ES_OK; c++) {
-        if (*c != '/')
-            continue;
-        *c = '\0';
-        status = make_folder(path);
-        *c = '/';
+    for (char *end = path; end;) {
+        end = strchr(end + 1, '/');
+        if (end)
+            *end = '\0';
+        if (mkdir(path, 0700) != 0 && !es_path_is_folder(path))
+            return es_fail(ES_EIO,
+                           "%s: cannot make the folder of what was reported: "
+                           "%s: name a file: --state FILE",
+                           path, strerror(errno));
+        if (end)
+            *end = '/';
     }
-    return status == ES_OK ? make_folder(path) : status;
+    return ES_OK;
 }
 
 static es_status check_private(const char *path)
@@ -103,22 +101,6 @@ static es_status check_private(const char *path)
                        "file: --state FILE",
                        path);
     return ES_OK;
-}
-
-/* Both folders that are ours: who can write in the upper one can replace the
-   lower one. */
-static es_status take_folder(char *out, size_t size)
-{
-    static const char *const ours[] = {"/entropy-scan", "/watch"};
-    es_status status = base_folder(out, size);
-    for (int i = 0; i < 2 && status == ES_OK; i++) {
-        size_t n = strlen(out);
-        snprintf(out + n, size - n, "%s", ours[i]);
-        status = make_folders(out);
-        if (status == ES_OK)
-            status = check_private(out);
-    }
-    return status;
 }
 
 /* --- what is watched ------------------------------------------------------*/
@@ -142,33 +124,34 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
     return status;
 }
 
-/* One of another user's was never ours. */
-static void report_before(const char *folder)
-{
-    struct stat about;
-    char path[PATH_MAX + sizeof BEFORE];
-    snprintf(path, sizeof path, "%s/%s", folder, BEFORE);
-    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) &&
-        about.st_uid == geteuid())
-        es_print_note("%s: what an earlier version reported is not read, and "
-                      "reported again: to go on with it: --state %s",
-                      path, path);
-}
-
 es_status es_state_choose(char **out, const char *root)
 {
-    char folder[PATH_MAX], place[PATH_MAX + ES_STATE_NAME_MAX + 32],
-        name[ES_STATE_NAME_MAX];
-    char host[256] = "";
+    /* Who can write in the upper folder of ours can replace the lower one. */
+    static const char *const ours[] = {"/entropy-scan", "/watch"};
+    char folder[PATH_MAX], name[ES_STATE_NAME_MAX], host[256] = "";
+    char place[PATH_MAX + ES_STATE_NAME_MAX + 32];
+    char before[PATH_MAX + sizeof BEFORE];
+    struct stat about;
     es_status status;
     if ((status = watched_folder(folder, root)) < 0 ||
-        (status = take_folder(place, PATH_MAX + 32)) < 0)
+        (status = base_folder(place, PATH_MAX)) < 0)
         return status;
+    for (int i = 0; i < 2; i++) {
+        strcat(place, ours[i]);
+        if ((status = make_folders(place)) < 0 ||
+            (status = check_private(place)) < 0)
+            return status;
+    }
     gethostname(host, sizeof host - 1);
     es_state_name(name, host, folder);
     size_t n = strlen(place);
     snprintf(place + n, sizeof place - n, "/%s", name);
-    if (access(place, F_OK) != 0)
-        report_before(folder);
+    snprintf(before, sizeof before, "%s/%s", folder, BEFORE);
+    /* One of another user's was never ours. */
+    if (access(place, F_OK) != 0 && lstat(before, &about) == 0 &&
+        S_ISREG(about.st_mode) && about.st_uid == geteuid())
+        es_print_note("%s: what an earlier version reported is not read, and "
+                      "reported again: to go on with it: --state %s",
+                      before, before);
     return es_copy_text(out, place);
 }

@@ -1,6 +1,5 @@
 /* entropy-scan watch */
 #include "cli/alerts/delivery/words.h"
-#include "cli/alerts/watch/state.h"
 #include "cli/alerts/watch/watcher.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -14,10 +13,7 @@
 typedef struct arguments {
     es_watcher_options watcher;
     es_rules_file rules;
-    char **roots; /* (n_roots) */
-    size_t n_roots;
-    char *state;                  /* made here, if none was given */
-    enum { PLAIN, SLACK } format; /* of posts */
+    char *state; /* made here, if none was given */
     bool check;
 } arguments;
 
@@ -46,24 +42,16 @@ static es_status read_command(void *field, const es_option *option,
     return es_words_split(&deliver->command, value);
 }
 
-static es_status read_url_from_env(void *field, const es_option *option,
-                                   const char *value, const char *where)
+static es_status read_url(void *field, const es_option *option,
+                          const char *value, const char *where)
 {
     es_webhook *webhook = field;
-    (void)option, (void)where;
+    (void)where;
     free(webhook->url);
     webhook->url = NULL;
-    return es_webhook_from_env(&webhook->url, value);
-}
-
-static es_status read_url_from_file(void *field, const es_option *option,
-                                    const char *value, const char *where)
-{
-    es_webhook *webhook = field;
-    (void)option, (void)where;
-    free(webhook->url);
-    webhook->url = NULL;
-    return es_webhook_from_file(&webhook->url, value);
+    return strcmp(option->name, "webhook-env") == 0
+               ? es_webhook_from_env(&webhook->url, value)
+               : es_webhook_from_file(&webhook->url, value);
 }
 
 static const char *const formats[] = {"plain", "slack", NULL};
@@ -72,7 +60,7 @@ static const char *const formats[] = {"plain", "slack", NULL};
         .expects = "seconds, from 0.1 to 86400"
 
 static const es_option options[] = {
-    {.name = NULL, ES_OPT_LIST(arguments, roots, n_roots)},
+    {.name = NULL, ES_OPT_LIST(arguments, watcher.roots, watcher.n_roots)},
     {"once", 0, NULL, "report what is there and end",
      ES_OPT_FLAG(arguments, watcher.once)},
     {"check", 0, NULL,
@@ -100,13 +88,13 @@ static const es_option options[] = {
      SECONDS(watcher.deliver.command_limit), .value = "30"},
     {"webhook-env", 0, "NAME",
      "post each alert to the URL in the environment variable NAME",
-     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url_from_env)},
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url)},
     {"webhook-file", 0, "FILE", "the same to the URL in the first line of FILE",
-     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url_from_file)},
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url)},
     {"webhook-format", 0, "FORMAT",
      "plain: the alert as JSON; slack: {\"text\":...}",
-     ES_OPT_CHOICE(arguments, format, formats), .expects = "plain or slack",
-     .value = "plain"},
+     ES_OPT_CHOICE(arguments, watcher.deliver.webhook.format, formats),
+     .expects = "plain or slack", .value = "plain"},
     {"webhook-timeout", 0, "SECONDS", "give up a try that takes longer",
      SECONDS(watcher.deliver.webhook.timeout), .value = "10"},
     {"stop", 0, NULL,
@@ -173,15 +161,6 @@ const es_command es_watch_command = {
     .main = watch_main,
 };
 
-static es_status choose_state(arguments *given)
-{
-    if (given->watcher.deliver.ledger)
-        return ES_OK;
-    es_status status = es_state_choose(&given->state, given->roots[0]);
-    given->watcher.deliver.ledger = given->state;
-    return status;
-}
-
 static es_status parse(arguments *given, int argc, char **argv)
 {
     es_watcher_options *watcher = &given->watcher;
@@ -190,9 +169,6 @@ static es_status parse(arguments *given, int argc, char **argv)
         es_command_parse(given, NULL, &es_watch_command, argc, argv);
     if (status != ES_OK)
         return status;
-    watcher->roots = (const char *const *)given->roots;
-    watcher->n_roots = given->n_roots;
-    watcher->deliver.webhook.slack = given->format == SLACK;
     if (!watcher->n_roots)
         return es_fail(ES_EUSAGE, "nothing to watch: name run files or "
                                   "folders");
@@ -203,7 +179,11 @@ static es_status parse(arguments *given, int argc, char **argv)
     if (watcher->textfile &&
         (status = es_output_check_text(watcher->textfile, NULL, 0)) != ES_OK)
         return status;
-    return choose_state(given);
+    if (!watcher->deliver.ledger) {
+        status = es_state_choose(&given->state, watcher->roots[0]);
+        watcher->deliver.ledger = given->state;
+    }
+    return status;
 }
 
 /* --- the verb -------------------------------------------------------------*/
@@ -227,20 +207,18 @@ static int watch_main(int argc, char **argv)
 {
     arguments given = {0};
     es_watcher_result result;
-    es_status status = parse(&given, argc, argv);
     int code;
-    if (status == ES_OK) {
-        status = es_watcher_run(&result, &given.watcher);
-        code = status == ES_OK
-                   ? es_damage_exit(exit_code(&given, &result), result.n_read)
-                   : es_exit_code(status);
-    } else {
+    es_status status = parse(&given, argc, argv);
+    if (status != ES_OK)
         code = es_command_exit(status);
-    }
+    else if ((status = es_watcher_run(&result, &given.watcher)) != ES_OK)
+        code = es_exit_code(status); /* the message has been printed */
+    else
+        code = es_damage_exit(exit_code(&given, &result), result.n_read);
     es_words_free(given.watcher.deliver.command);
     free(given.watcher.deliver.webhook.url);
     es_rules_file_free(&given.rules);
-    free(given.roots);
+    free(given.watcher.roots);
     free(given.state);
     return code;
 }
