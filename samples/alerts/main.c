@@ -10,12 +10,12 @@ static es_status write_file(const es_synthetic *history, const char *folder,
 {
     char path[4096], name[32];
     es_writer *writer = NULL;
+    es_status status;
     snprintf(name, sizeof name, "%05zu", index);
     if ((size_t)snprintf(path, sizeof path, "%s/%s.db", folder, name) >=
         sizeof path)
         return es_fail(ES_EUSAGE, "%.40s...: a path too long", folder);
-    es_status status = es_writer_open(&writer, path, ES_FAST);
-    if (status != ES_OK)
+    if ((status = es_writer_open(&writer, path, ES_FAST)) < 0)
         return status;
     status = es_synthetic_write(writer, history, name);
     if (status == ES_OK)
@@ -24,28 +24,23 @@ static es_status write_file(const es_synthetic *history, const char *folder,
     return status;
 }
 
-static void print_truth(const es_synthetic *run, size_t index)
-{
-    const es_truth *truth = &run->truth;
-    printf("%05zu\t%s\t%d\t%d\t%d\t%d\t%d\n", index, run->kind, truth->nan,
-           truth->collapse, truth->collapse_stands, truth->overload,
-           truth->logits);
-}
-
 static es_status write_all(int64_t n, int64_t seed, const char *folder)
 {
+    es_status status = ES_OK;
     puts("history\tkind\tnan\tcollapse\tcollapse_stands\toverload\tlogits");
-    for (size_t i = 0; i < (size_t)n; i++) {
+    for (size_t i = 0; i < (size_t)n && status == ES_OK; i++) {
         es_synthetic *history = es_synthetic_new((uint64_t)seed, i);
-        es_status status = history ? write_file(history, folder, i)
-                                   : es_fail(ES_ENOMEM, "out of memory");
+        if (!history)
+            return es_fail(ES_ENOMEM, "out of memory");
+        const es_truth *truth = &history->truth;
+        status = write_file(history, folder, i);
         if (status == ES_OK)
-            print_truth(history, i);
+            printf("%05zu\t%s\t%d\t%d\t%d\t%d\t%d\n", i, history->kind,
+                   truth->nan, truth->collapse, truth->collapse_stands,
+                   truth->overload, truth->logits);
         es_synthetic_free(history);
-        if (status != ES_OK)
-            return status;
     }
-    return ES_OK;
+    return status;
 }
 
 int main(int argc, char **argv)

@@ -1,85 +1,19 @@
-/* The table of synthetic histories and how one of them is made by a seed. */
+/* Makes one synthetic history by a seed, and writes it as a run file. */
 #include "samples/alerts/synthetic_internal.h"
 
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
+#include <stdio.h>
 #include <stdlib.h>
-
-enum option {
-    NO_CTX = 1,
-    NO_PLAN = 2,
-    MEANS = 4, /* a layer is one value, its mean */
-    ONE_HEAD = 8,
-    COMPLETE = 16, /* the run reached its plan, if it has one */
-    ANY_HEADS = 32 /* three at least, else */
-};
-
-static const struct kind {
-    const char *name;
-    es_making_shape *shape;
-    size_t least, most; /* samples */
-    int options;
-} kinds[] = {
-    {"healthy", es_make_steady, 3, 300, ANY_HEADS},
-    {"healthy, one sample or two", es_make_steady, 1, 2, ANY_HEADS},
-    {"healthy, one head", es_make_dips, 40, 300, ONE_HEAD},
-    {"healthy, means of layers", es_make_dips, 40, 300, MEANS},
-    {"healthy, no ctx", es_make_low_dips, 40, 300, NO_CTX},
-    {"dips", es_make_dips, 40, 300, ANY_HEADS},
-    {"bursts to the ceiling", es_make_bursts, 40, 300, 0},
-    {"warm-up at the ceiling", es_make_warm_up, 40, 300, 0},
-    {"warm-up, no plan known", es_make_warm_up, 40, 300, NO_PLAN},
-    {"a low layer from the start", es_make_low_layer, 20, 300, 0},
-    {"a low layer with dips", es_make_low_dips, 40, 300, 0},
-    {"slow fall to a low level", es_make_slow_fall, 40, 300, 0},
-    {"sudden specialisation", es_make_phases, 40, 300, 0},
-    {"waves", es_make_waves, 40, 300, ANY_HEADS},
-    {"missing samples", es_make_gaps, 40, 300, 0},
-    {"some heads measured", es_make_some_heads, 40, 300, 0},
-    {"heads measured in turn", es_make_in_turn, 40, 300, 0},
-    {"large logits, below 1000", es_make_logits_mild, 20, 200, 0},
-
-    {"collapse", es_make_sudden, 30, 300, 0},
-    {"collapse, one head", es_make_sudden, 30, 300, ONE_HEAD},
-    {"collapse of exactly half", es_make_half, 30, 300, ANY_HEADS},
-    {"collapse of all layers", es_make_all_dead, 30, 300, ANY_HEADS},
-    {"slow decay to a collapse", es_make_decay, 60, 300, 0},
-    {"collapse that flickers", es_make_jitter, 60, 300, 0},
-    {"collapse of a low layer", es_make_dead_low_layer, 30, 300, 0},
-    {"collapse from the start", es_make_from_start, 3, 200, ANY_HEADS},
-    {"collapse, one sample or two", es_make_from_start, 1, 2, ANY_HEADS},
-    {"collapse in the last samples", es_make_at_end, 20, 300, 0},
-    {"late recovery", es_make_recovery, 60, 300, 0},
-    {"collapse, missing samples", es_make_gaps_dead, 120, 300, 0},
-    {"collapse, heads in turn", es_make_turn_dead, 120, 300, 0},
-    {"collapse, no ctx", es_make_all_dead, 40, 300, NO_CTX},
-    {"collapse, means of layers", es_make_all_dead, 40, 300, MEANS},
-    {"collapse, then NaN", es_make_dead_then_nan, 30, 200, 0},
-
-    {"NaN of one head once", es_make_nan_head, 3, 300, ANY_HEADS},
-    {"NaN bursts", es_make_nan_burst, 30, 300, ANY_HEADS},
-    {"NaN or infinite loss", es_make_nan_loss, 3, 300, ANY_HEADS},
-    {"NaN rows counted", es_make_nan_rows, 3, 300, ANY_HEADS},
-    {"NaN activations counted", es_make_nan_activations, 3, 300, ANY_HEADS},
-    {"infinite logit", es_make_nan_logit, 3, 300, ANY_HEADS},
-    {"NaN in the last sample", es_make_nan_end, 1, 200, ANY_HEADS},
-    {"NaN from the first sample", es_make_nan_start, 1, 200, ANY_HEADS},
-    {"NaN among missing values", es_make_nan_gaps, 30, 300, 0},
-
-    {"overload", es_make_overload, 2, 300, COMPLETE},
-    {"overload, no plan known", es_make_overload, 30, 300, NO_PLAN},
-    {"overload that comes late", es_make_overload_late, 60, 300, 0},
-    {"logits above 1000", es_make_logits, 20, 200, 0},
-};
 
 size_t es_synthetic_n_kinds(void)
 {
-    return sizeof kinds / sizeof *kinds;
+    return ES_SYNTHETIC_N_KINDS;
 }
 
 const char *es_synthetic_kind(size_t kind)
 {
-    return kinds[kind].name;
+    return es_synthetic_kinds[kind].name;
 }
 
 bool es_truth_is_healthy(const es_truth *truth)
@@ -88,7 +22,7 @@ bool es_truth_is_healthy(const es_truth *truth)
            !truth->logits;
 }
 
-static void draw_sizes(es_making *m, const struct kind *kind)
+static void draw_sizes(es_making *m, const es_synthetic_row *kind)
 {
     static const int contexts[] = {32, 128, 128, 256, 1024};
     es_synthetic *out = m->history;
@@ -175,13 +109,18 @@ static void finish(es_making *m, int options)
 
 es_synthetic *es_synthetic_new(uint64_t seed, size_t index)
 {
-    const struct kind *kind = &kinds[index % es_synthetic_n_kinds()];
+    const es_synthetic_row *kind =
+        &es_synthetic_kinds[index % ES_SYNTHETIC_N_KINDS];
     es_synthetic *out = calloc(1, sizeof *out);
     es_making m = {.random = seed << 32 ^ index, .history = out};
     if (!out)
         return NULL;
     out->kind = kind->name;
-    out->truth.collapse_step = out->truth.nan_step = -1;
+    out->truth = (es_truth){.nan = kind->options & NONFINITE,
+                            .collapse = kind->options & COLLAPSE,
+                            .collapse_stands = kind->options & STANDS,
+                            .overload = kind->options & OVERLOAD,
+                            .logits = kind->options & LOGITS};
     draw_sizes(&m, kind);
     if (!allocate(out, m.n_values)) {
         es_synthetic_free(out);
@@ -191,7 +130,8 @@ es_synthetic *es_synthetic_new(uint64_t seed, size_t index)
     draw_steps(&m, kind->options);
     fill_others(&m);
     es_making_fill(&m, m.n < 20 ? 0 : es_making_between(&m, 0.02, 0.25));
-    kind->shape(&m);
+    if (kind->shape)
+        kind->shape(&m);
     finish(&m, kind->options);
     return out;
 }
@@ -207,4 +147,75 @@ void es_synthetic_free(es_synthetic *history)
     free(history->nan_activations);
     free(history->loss);
     free(history);
+}
+
+static es_status write_series(es_writer *writer, int64_t run,
+                              const es_synthetic *of, const char *name,
+                              es_shape shape, const float *values, size_t n)
+{
+    int64_t id;
+    bool any = false;
+    for (size_t i = 0; i < of->n_samples * n && !any; i++)
+        any = values[i] != 0;
+    if (!any) /* counts of nothing: not every recorder writes them */
+        return ES_OK;
+    es_status status =
+        es_writer_series(writer, &id, run, name, shape, ES_PHASE_TRAIN, NULL);
+    for (size_t i = 0; i < of->n_samples && status == ES_OK; i++)
+        status = es_writer_sample(writer, id, of->steps[i], values + i * n, n);
+    return status;
+}
+
+static es_status write_all(es_writer *writer, int64_t run,
+                           const es_synthetic *of)
+{
+    size_t n_layers = (size_t)of->run.n_layers;
+    size_t n = n_layers * (size_t)of->run.n_heads;
+    const struct {
+        const char *name;
+        es_shape shape;
+        const float *values;
+        size_t n;
+    } series[] = {
+        {"entropy", of->n_entropy == n ? ES_SHAPE_HEAD : ES_SHAPE_LAYER,
+         of->entropy, of->n_entropy},
+        {"max_logit", ES_SHAPE_HEAD, of->max_logit, n},
+        {"nonfinite_rows", ES_SHAPE_HEAD, of->nonfinite_rows, n},
+        {"nan_activations", ES_SHAPE_LAYER, of->nan_activations, n_layers},
+        {"loss", ES_SHAPE_RUN, of->loss, 1},
+    };
+    es_status status = ES_OK;
+    for (size_t i = 0; i < sizeof series / sizeof *series && !status; i++)
+        status = write_series(writer, run, of, series[i].name, series[i].shape,
+                              series[i].values, series[i].n);
+    return status;
+}
+
+es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
+                             const char *name)
+{
+    char config[64] = "{}";
+    int64_t run;
+    int64_t planned = history->run.planned_steps, ctx = history->run.ctx;
+    if (planned > 0)
+        snprintf(config, sizeof config, "{\"steps\":%lld}", (long long)planned);
+    const es_run_info info = {
+        .name = name,
+        .config = config,
+        .n_layer = history->run.n_layers,
+        .n_head = history->run.n_heads,
+        .ctx = ctx > 0 ? ctx : ES_UNKNOWN,
+        .d_model = ES_UNKNOWN,
+        .vocab = ES_UNKNOWN,
+        .batch = ES_UNKNOWN,
+        .seed = ES_UNKNOWN,
+    };
+    es_status status;
+    if ((status = es_writer_begin(writer)) == ES_OK &&
+        (status = es_writer_run(writer, &run, &info, 0)) == ES_OK &&
+        (status = write_all(writer, run, history)) == ES_OK &&
+        (status = es_writer_end_run(writer, run, ES_RUN_FINISHED)) == ES_OK)
+        return es_writer_commit(writer);
+    es_writer_rollback(writer);
+    return status;
 }

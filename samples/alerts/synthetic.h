@@ -22,7 +22,6 @@ typedef struct es_truth {
     bool collapse_stands; /* and did not recover */
     bool overload;        /* at least half of the heads, at the end */
     bool logits;          /* above 1000 at the end */
-    int64_t collapse_step, nan_step; /* the first; -1 if there is none */
 } es_truth;
 
 /** All series are there. */
