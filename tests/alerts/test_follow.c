@@ -30,15 +30,6 @@ static const char rules_text[] =
     "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
     "[baseline]\nrun=";
 
-/* --- chance ---------------------------------------------------------------*/
-
-static float random_value(void)
-{
-    static const float levels[] = {0.3F, 1, 1, 1.1F, 2, 30};
-    uint32_t kind = chance_below(24);
-    return kind == 0 ? NAN : kind == 1 ? es_missing() : levels[chance_below(6)];
-}
-
 /* --- what was received ----------------------------------------------------*/
 
 typedef struct received {
@@ -83,12 +74,6 @@ static bool is_received(const received *list, const char *id)
     return bsearch(&id, list->ids, list->n, sizeof *list->ids, by_text) != NULL;
 }
 
-static void forget(received *list)
-{
-    while (list->n)
-        free(list->ids[--list->n]);
-}
-
 /* --- a growing file -------------------------------------------------------*/
 
 typedef struct growing {
@@ -113,23 +98,30 @@ static es_status look(growing *g, es_follow *known, received *list,
     return status;
 }
 
-/* Every sample is committed by itself: a look may fall between two of a
-   step. */
-static void write_step(growing *g, int64_t step, uint32_t rhythm)
+/* Every sample is committed by itself: a look may fall between two of a step;
+   there is one after about every `rhythm` samples, or none. */
+static void grow(growing *g, int64_t from, int64_t until, uint32_t rhythm)
 {
-    static const char *const names[] = {"entropy", "max_logit"};
-    for (size_t s = 0; s < 2; s++) {
-        float x[L * H];
-        for (size_t i = 0; i < L * H; i++)
-            x[i] = random_value();
-        es_record_sample(&g->list, names[s], ES_PHASE_TRAIN, step, x, L * H);
-        if (chance_below(rhythm) == 0)
-            (void)look(g, &g->known, &g->received, true);
-    }
-    es_record_value(&g->list, "loss", step, random_value());
-    if (step % 5 == 0) {
+    static const char *const names[] = {"entropy", "max_logit", "loss"};
+    static const float levels[] = {0.3F, 1, 1, 1.1F, 2, 30};
+    for (int64_t step = from; step < until; step++) {
+        for (size_t s = 0; s < 3; s++) {
+            float x[L * H];
+            for (size_t i = 0; i < L * H; i++) {
+                uint32_t kind = chance_below(24);
+                x[i] = kind == 0   ? NAN
+                       : kind == 1 ? es_missing()
+                                   : levels[chance_below(6)];
+            }
+            es_record_sample(&g->list, names[s], ES_PHASE_TRAIN, step, x,
+                             s < 2 ? L * H : 1);
+            if (s < 2 && rhythm && chance_below(rhythm) == 0)
+                (void)look(g, &g->known, &g->received, true);
+        }
         const float held_out = 2 + (float)chance_below(4) / 4;
-        es_record_sample(&g->list, "loss", ES_PHASE_EVAL, step, &held_out, 1);
+        if (step % 5 == 0)
+            es_record_sample(&g->list, "loss", ES_PHASE_EVAL, step, &held_out,
+                             1);
     }
 }
 
@@ -141,29 +133,35 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-static void write_baseline(const char *path)
+/* A run NAME of the folder by rules; of NULL those above. */
+static void begin(growing *g, void **state, const char *name, const char *rules)
 {
-    const es_run_info info = run_info(NULL);
-    es_recorded list = es_record(path, &info);
-    for (int64_t step = 0; step < N_STEPS; step += 3)
-        es_record_all(&list, "entropy", step, 1);
-    es_record_end(&list, ES_RUN_FINISHED);
-    es_record_close(&list);
+    char text[2048];
+    char *baseline = es_folder_file(state, "baseline.db");
+    const es_run_info info = run_info(uuid), other = run_info(NULL);
+    *g = (growing){.received.refuses = false};
+    if (!es_file_exists(baseline)) {
+        es_recorded list = es_record(baseline, &other);
+        for (int64_t step = 0; step < N_STEPS; step += 3)
+            es_record_all(&list, "entropy", step, 1);
+        es_record_end(&list, ES_RUN_FINISHED);
+        es_record_close(&list);
+    }
+    snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
+    rules = rules ? rules : text;
+    es_assert_ok(es_rules_file_parse(&g->rules, "r.ini", rules, strlen(rules)));
+    snprintf(g->path, sizeof g->path, "%s", es_folder_file(state, name));
+    g->list = es_record(g->path, &info);
 }
 
-static void begin(growing *g, void **state, uint64_t seed)
+/* One of many runs by chance, in which an alert is refused now and then. */
+static void begin_by_chance(growing *g, void **state, uint64_t seed)
 {
-    char name[32], text[2048];
-    char *baseline = es_folder_file(state, "baseline.db");
-    *g = (growing){.received.refuses = chance_below(2)};
-    if (!es_file_exists(baseline))
-        write_baseline(baseline);
-    snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
-    es_assert_ok(es_rules_file_parse(&g->rules, "r.ini", text, strlen(text)));
+    char name[32];
     snprintf(name, sizeof name, "grow%d.db", (int)seed);
-    snprintf(g->path, sizeof g->path, "%s", es_folder_file(state, name));
-    const es_run_info info = run_info(uuid);
-    g->list = es_record(g->path, &info);
+    chance_seed(seed);
+    begin(g, state, name, NULL);
+    g->received.refuses = chance_below(2);
 }
 
 /* The training was killed, and goes on from an earlier checkpoint. */
@@ -214,101 +212,91 @@ static size_t assert_same_as_finished(growing *g)
     }
     es_summary_free(summary);
     es_reader_close(reader);
-    size_t n = all.n;
-    forget(&all);
+    const size_t n = all.n;
+    while (all.n)
+        free(all.ids[--all.n]);
     es_follow_end(&once);
     return n;
 }
 
 static void end(growing *g)
 {
-    forget(&g->received);
+    while (g->received.n)
+        free(g->received.ids[--g->received.n]);
     es_follow_end(&g->known);
     es_rules_file_free(&g->rules);
 }
 
-static size_t grow_one(void **state, uint64_t seed)
+/* Ends the run; what was received is what the finished one has. Returns how
+   much was received more than once. */
+static size_t settle(growing *g)
 {
-    growing g;
-    chance_seed(seed);
-    begin(&g, state, seed);
-    const bool refuses = g.received.refuses;
-    const uint32_t rhythm = 1 + chance_below(20);
-    for (int64_t step = 0; step < N_STEPS; step++)
-        write_step(&g, step, rhythm);
-    finish(&g);
-    size_t n_twice = sort_received(&g.received);
-    assert_true(refuses || n_twice == 0);
-    size_t n = assert_same_as_finished(&g);
-    assert_int_equal(g.received.n, n);
-    end(&g);
-    return n;
+    finish(g);
+    const size_t n_twice = sort_received(&g->received);
+    (void)assert_same_as_finished(g);
+    end(g);
+    return n_twice;
 }
 
-static void test_follow__one_by_one_as_all_at_once(void **state)
+static void test_follow__a_growing_run_is_judged_as_the_whole(void **state)
 {
     size_t n = 0;
-    for (uint64_t seed = 1; seed < 16; seed++)
-        n += grow_one(state, seed);
+    for (uint64_t seed = 1; seed < 16; seed++) {
+        growing g;
+        begin_by_chance(&g, state, seed);
+        const bool refuses = g.received.refuses;
+        grow(&g, 0, N_STEPS, 1 + chance_below(20));
+        finish(&g);
+        assert_true(sort_received(&g.received) == 0 || refuses);
+        assert_int_equal(g.received.n, assert_same_as_finished(&g));
+        n += g.received.n;
+        end(&g);
+    }
     assert_true(n > 250);
 }
 
 static void test_follow__a_resumed_run_is_judged_anew(void **state)
 {
-    for (uint64_t seed = 1; seed < 9; seed++) {
+    for (uint64_t seed = 1001; seed < 1009; seed++) {
         growing g;
-        chance_seed(seed + 1000);
-        begin(&g, state, seed);
+        begin_by_chance(&g, state, seed);
         int64_t step = 0;
         for (int i = 0; i < 4; i++) {
             const uint32_t rhythm = 1 + chance_below(80);
             const int64_t until = step + 5 + (int64_t)chance_below(15);
-            for (; step < until; step++)
-                write_step(&g, step, rhythm);
-            step = (int64_t)chance_below((uint32_t)step);
+            grow(&g, step, until, rhythm);
+            step = (int64_t)chance_below((uint32_t)until);
             resume(&g, step);
         }
-        for (; step < N_STEPS; step++)
-            write_step(&g, step, 7);
-        finish(&g);
-        sort_received(&g.received);
-        (void)assert_same_as_finished(&g);
-        end(&g);
+        grow(&g, step, N_STEPS, 7);
+        settle(&g);
     }
 }
 
-/* Nobody looked until the new samples were past the old ones. */
-static void test_follow__a_resumption_nobody_saw(void **state)
+/* Until the new samples were past the old ones. */
+static void test_follow__a_resumption_may_go_unseen(void **state)
 {
-    for (uint64_t seed = 1; seed < 9; seed++) {
+    for (uint64_t seed = 2001; seed < 2009; seed++) {
         growing g;
-        chance_seed(seed + 2000);
-        begin(&g, state, seed);
+        begin_by_chance(&g, state, seed);
         g.received.refuses = false;
         for (int64_t end = 20, step = 0; end <= N_STEPS; end += 20) {
-            for (; step < end; step++)
-                write_step(&g, step, 100000);
+            grow(&g, step, end, 0);
             es_assert_ok(look(&g, &g.known, &g.received, true));
             step = end / 2;
             resume(&g, step);
         }
-        for (int64_t step = N_STEPS / 2; step < N_STEPS + 10; step++)
-            write_step(&g, step, 100000);
-        finish(&g);
-        sort_received(&g.received);
-        (void)assert_same_as_finished(&g);
-        end(&g);
+        grow(&g, N_STEPS / 2, N_STEPS + 10, 0);
+        settle(&g);
     }
 }
 
-/* An ended run is not read again until it is another. */
-static void test_follow__what_is_over_is_over(void **state)
+static void
+test_follow__an_ended_run_is_read_again_only_if_it_goes_on(void **state)
 {
     growing g;
-    chance_seed(7);
-    begin(&g, state, 7);
-    for (int64_t step = 0; step < N_STEPS; step++)
-        write_step(&g, step, 1000);
+    begin_by_chance(&g, state, 7);
+    grow(&g, 0, N_STEPS, 1000);
     finish(&g);
     const size_t n = g.received.n;
     assert_true(n > 0);
@@ -316,22 +304,17 @@ static void test_follow__what_is_over_is_over(void **state)
     assert_int_equal(g.received.n, n);
     assert_null(g.known.judging);
     resume(&g, N_STEPS);
-    for (int64_t step = N_STEPS; step < 2 * N_STEPS; step++)
-        write_step(&g, step, 1000);
+    grow(&g, N_STEPS, 2 * N_STEPS, 1000);
     es_assert_ok(look(&g, &g.known, &g.received, true));
     assert_true(g.received.n > n);
-    finish(&g);
-    assert_true(sort_received(&g.received) >= n);
-    (void)assert_same_as_finished(&g);
-    end(&g);
+    assert_true(settle(&g) >= n);
 }
 
 /* Too short for a collapse: only its end shows it. */
 static void test_follow__a_short_run_is_reported_at_its_end(void **state)
 {
     growing g;
-    begin(&g, state, 1);
-    g.received.refuses = false;
+    begin(&g, state, "short.db", NULL);
     es_record_all(&g.list, "entropy", 0, 0.01F);
     es_assert_ok(look(&g, &g.known, &g.received, true));
     const size_t n = g.received.n;
@@ -341,17 +324,12 @@ static void test_follow__a_short_run_is_reported_at_its_end(void **state)
     end(&g);
 }
 
-/* Each rule has a bound of its own: a noisy one silences no other. */
-static void test_follow__a_noisy_rule_has_an_end(void **state)
+static void test_follow__a_noisy_rule_silences_no_other(void **state)
 {
-    static const char text[] =
-        "[rule noisy]\nseries=loss\naggregate=run\nabove=1\nseverity=info\n"
-        "[rule last]\nseries=loss\naggregate=run\nabove=8\n";
-    growing g = {.received.n = 0};
-    const es_run_info info = run_info(uuid);
-    es_assert_ok(es_rules_file_parse(&g.rules, "r.ini", text, strlen(text)));
-    snprintf(g.path, sizeof g.path, "%s", es_folder_file(state, "noisy.db"));
-    g.list = es_record(g.path, &info);
+    growing g;
+    begin(&g, state, "noisy.db",
+          "[rule noisy]\nseries=loss\naggregate=run\nabove=1\nseverity=info\n"
+          "[rule last]\nseries=loss\naggregate=run\nabove=8\n");
     es_assert_ok(es_writer_begin(g.list.writer));
     for (int64_t step = 0; step < 2 * ES_FOLLOW_MOST + 100; step++)
         es_record_value(&g.list, "loss", step, step % 2 ? 2 : 0.5F);
@@ -371,12 +349,12 @@ static void test_follow__a_noisy_rule_has_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_follow__one_by_one_as_all_at_once),
+        IN_FOLDER(test_follow__a_growing_run_is_judged_as_the_whole),
         IN_FOLDER(test_follow__a_resumed_run_is_judged_anew),
-        IN_FOLDER(test_follow__a_resumption_nobody_saw),
-        IN_FOLDER(test_follow__what_is_over_is_over),
+        IN_FOLDER(test_follow__a_resumption_may_go_unseen),
+        IN_FOLDER(test_follow__an_ended_run_is_read_again_only_if_it_goes_on),
         IN_FOLDER(test_follow__a_short_run_is_reported_at_its_end),
-        IN_FOLDER(test_follow__a_noisy_rule_has_an_end),
+        IN_FOLDER(test_follow__a_noisy_rule_silences_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

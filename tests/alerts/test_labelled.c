@@ -26,14 +26,24 @@ typedef struct verdict {
     int64_t step;                   /* now */
 } verdict;
 
+static void report(verdict *list, es_flag_kind kind, es_severity severity)
+{
+    if (severity > list->reported[kind])
+        list->reported[kind] = severity;
+    if (severity >= ES_SEVERITY_ERROR && list->first[kind] < 0)
+        list->first[kind] = list->step;
+}
+
 static void count_episode(void *user, const es_episode *episode)
 {
-    verdict *list = user;
-    if (episode->severity > list->reported[episode->kind])
-        list->reported[episode->kind] = episode->severity;
-    if (episode->severity >= ES_SEVERITY_ERROR &&
-        list->first[episode->kind] < 0)
-        list->first[episode->kind] = list->step;
+    report(user, episode->kind, episode->severity);
+}
+
+static es_status count_alert(void *user, const es_alert *alert)
+{
+    ((verdict *)user)->step = alert->step;
+    report(user, alert->kind, alert->severity);
+    return ES_OK;
 }
 
 static void conclude(void *user, const es_episode *episode)
@@ -126,7 +136,7 @@ static void print_wrong(const tally *tallies)
     }
 }
 
-static void test_labelled__synthetic_histories(void **state)
+static void test_labelled__synthetic_histories_are_judged_right(void **state)
 {
     (void)state;
     tally tallies[N_KINDS] = {{0}}, all = {0};
@@ -147,16 +157,6 @@ static void test_labelled__synthetic_histories(void **state)
     assert_int_equal(all.differ, 0);
     assert_true(all.wrong_kinds <= (N_HISTORIES - n_healthy) / 200);
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
-}
-
-static es_status count_alert(void *user, const es_alert *alert)
-{
-    const es_episode reported = {.kind = alert->kind,
-                                 .severity = alert->severity};
-    verdict *list = user;
-    list->step = alert->step;
-    count_episode(list, &reported);
-    return ES_OK;
 }
 
 /* What `watch` reports of a file, and the table and --check. */
@@ -218,7 +218,7 @@ static void test_labelled__files_are_judged_alike(void **state)
 }
 
 /* The published models, as their papers describe them. */
-static void test_labelled__published_heatmaps(void **state)
+static void test_labelled__published_heatmaps_are_judged_right(void **state)
 {
     (void)state;
     static const struct {
@@ -256,9 +256,9 @@ static void test_labelled__published_heatmaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labelled__synthetic_histories),
+        cmocka_unit_test(test_labelled__synthetic_histories_are_judged_right),
         cmocka_unit_test(test_labelled__files_are_judged_alike),
-        cmocka_unit_test(test_labelled__published_heatmaps),
+        cmocka_unit_test(test_labelled__published_heatmaps_are_judged_right),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

@@ -66,16 +66,14 @@ static void assert_same_rule(const es_rule *a, const es_rule *b)
     assert_int_equal(a->action, b->action);
 }
 
-static void test_rules_file__what_is_printed_reads_back(void **state)
+static void assert_reads_back(const es_rules_file *file, bool examples)
 {
-    es_rules_file defaults;
-    (void)state;
-    es_rules_file_default(&defaults);
-    assert_false(es_rules_file_is_set(&defaults));
-    char *text = printed(&defaults, true);
+    char *text = printed(file, examples);
     es_rules_file back = good(text);
-    assert_true(same_flags(&back.flags, &defaults.flags));
-    assert_int_equal(back.n, 0);
+    assert_true(same_flags(&back.flags, &file->flags));
+    assert_int_equal(back.n, file->n);
+    for (size_t i = 0; i < file->n; i++)
+        assert_same_rule(&back.rules[i], &file->rules[i]);
     es_rules_file_free(&back);
     free(text);
 }
@@ -83,41 +81,30 @@ static void test_rules_file__what_is_printed_reads_back(void **state)
 /* Each threshold by itself, at a value that is not short in decimal. */
 static void test_rules_file__every_threshold_is_set_and_printed(void **state)
 {
-    static const char *const keys[][2] = {
-        {"collapse", "head"},    {"collapse", "share"},
-        {"collapse", "history"}, {"collapse", "samples"},
-        {"collapse", "layers"},  {"overload", "samples"},
-        {"overload", "head"},    {"overload", "warning"},
-        {"overload", "error"},   {"overload", "warm_up"},
-        {"logits", "warning"},   {"logits", "error"}};
+    static const char *const cases[] = {
+        "[collapse]\nhead=0.7000001",    "[collapse]\nshare=0.7000001",
+        "[collapse]\nhistory=0.7000001", "[collapse]\nsamples=7",
+        "[collapse]\nlayers=7",          "[overload]\nsamples=7",
+        "[overload]\nhead=0.7000001",    "[overload]\nwarning=0.1",
+        "[overload]\nerror=0.7000001",   "[overload]\nwarm_up=0.7000001",
+        "[logits]\nwarning=0.1",         "[logits]\nerror=123456.7"};
+    es_rules_file seen;
     (void)state;
     assert_int_equal(sizeof(es_flag_rules), 11 * sizeof(double));
-    es_flag_rules seen;
-    es_flag_rules_default(&seen);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        char text[128];
-        const char *value = strcmp(keys[i][1], "samples") == 0   ? "7"
-                            : strcmp(keys[i][1], "layers") == 0  ? "7"
-                            : strcmp(keys[i][1], "warning") == 0 ? "0.1"
-                            : strcmp(keys[i][0], "logits") == 0  ? "123456.7"
-                                                                 : "0.7000001";
-        snprintf(text, sizeof text, "[%s]\n%s = %s\n", keys[i][0], keys[i][1],
-                 value);
-        es_rules_file file = good(text);
+    es_rules_file_default(&seen);
+    assert_false(es_rules_file_is_set(&seen));
+    assert_reads_back(&seen, true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_rules_file file = good(cases[i]);
         assert_true(es_rules_file_is_set(&file));
-        assert_false(same_flags(&file.flags, &seen));
-        seen = file.flags;
-        char *out = printed(&file, false);
-        es_rules_file back = good(out);
-        assert_true(same_flags(&back.flags, &file.flags));
-        es_rules_file_free(&back);
-        es_rules_file_free(&file);
-        free(out);
+        assert_false(same_flags(&file.flags, &seen.flags));
+        assert_reads_back(&file, false);
+        seen = file;
     }
 }
 
 /* The examples, without their semicolons: one of each aggregate. */
-static void test_rules_file__examples_work(void **state)
+static void test_rules_file__examples_are_rules(void **state)
 {
     es_rules_file defaults;
     bool seen[ES_N_RULE_AGGREGATES] = {false};
@@ -132,18 +119,12 @@ static void test_rules_file__examples_work(void **state)
         seen[file.rules[i].aggregate] = true;
     for (int i = 0; i < ES_N_RULE_AGGREGATES; i++)
         assert_true(seen[i]);
-    free(text);
-    text = printed(&file, false);
-    es_rules_file back = good(text);
-    assert_int_equal(back.n, file.n);
-    for (size_t i = 0; i < file.n; i++)
-        assert_same_rule(&back.rules[i], &file.rules[i]);
-    es_rules_file_free(&back);
+    assert_reads_back(&file, false);
     es_rules_file_free(&file);
     free(text);
 }
 
-static void test_rules_file__every_key_of_a_rule(void **state)
+static void test_rules_file__every_key_of_a_rule_is_read(void **state)
 {
     (void)state;
     es_rules_file file = good("\xef\xbb\xbf# as some editors begin\r\n"
@@ -247,7 +228,8 @@ static void test_rules_file__wrong_lines_are_named(void **state)
     }
 }
 
-static void test_rules_file__sizes_are_bounded(void **state)
+static void
+test_rules_file__what_is_too_large_or_absent_is_refused(void **state)
 {
     char *path = es_folder_file(state, "large.ini");
     size_t n = ES_RULES_FILE_BYTES + 1;
@@ -274,11 +256,6 @@ static void test_rules_file__sizes_are_bounded(void **state)
                      es_rules_file_parse(&file, "r.ini", text, used));
     es_rules_file_free(&file);
     free(text);
-}
-
-static void test_rules_file__files_that_cannot_be_read(void **state)
-{
-    es_rules_file file;
     es_assert_status(
         ES_EIO, "none.ini: No such file",
         es_rules_file_read(&file, es_folder_file(state, "none.ini")));
@@ -287,19 +264,15 @@ static void test_rules_file__files_that_cannot_be_read(void **state)
     es_rules_file_free(&file);
 }
 
-#define IN_FOLDER(test)                                                        \
-    cmocka_unit_test_setup_teardown(test, es_folder_make, es_folder_remove)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules_file__what_is_printed_reads_back),
         cmocka_unit_test(test_rules_file__every_threshold_is_set_and_printed),
-        cmocka_unit_test(test_rules_file__examples_work),
-        cmocka_unit_test(test_rules_file__every_key_of_a_rule),
+        cmocka_unit_test(test_rules_file__examples_are_rules),
+        cmocka_unit_test(test_rules_file__every_key_of_a_rule_is_read),
         cmocka_unit_test(test_rules_file__wrong_lines_are_named),
-        IN_FOLDER(test_rules_file__sizes_are_bounded),
-        IN_FOLDER(test_rules_file__files_that_cannot_be_read),
+        cmocka_unit_test(
+            test_rules_file__what_is_too_large_or_absent_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

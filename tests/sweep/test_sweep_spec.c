@@ -2,6 +2,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "cli/sweep/plan.h"
+#include "tests/support/run_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,73 +28,57 @@ static es_status plan_of(es_sweep_plan *plan, const char *text)
     return status;
 }
 
-static void assert_command(const es_sweep_run *run, const char *want)
+/* Every combination; defaults; and a name is a file's, whatever the value: no
+   folder, no option, nothing hidden. */
+static void test_sweep_spec__every_combination_is_a_run(void **state)
 {
-    char *line = es_sweep_command_line(run);
-    assert_non_null(line);
-    assert_string_equal(line, want);
-    free(line);
-}
-
-static void test_sweep_spec__every_combination(void **state)
-{
-    es_sweep_plan plan;
+    static const char all[] = "# comment\n[sweep]\narch = SM+LN+G ; SM\n"
+                              "    EReg(SM(t)+SNorm(QK,FFN))\n; comment\n\n"
+                              "seed = 3, 1\ndata = my x.tok\nconfig=a.conf\r\n"
+                              "[train]\nn_layer = 2\nslope-decay = true\n"
+                              "quiet = false\n[grid]\nlr = 1e-3\t3e-4\n";
+    static const char strange[] = "[sweep]\narch=../../$(x) 'y'; -rf; .z; ((\n";
+    static const struct {
+        const char *spec;
+        size_t n_runs, run;
+        const char *name, *command; /* NULL: whatever */
+    } cases[] = {
+        {all, 12, 0, "SM+LN+G_seed3_lr1e-3", NULL},
+        {all, 12, 1, "SM+LN+G_seed3_lr3e-4", NULL},
+        {all, 12, 2, "SM+LN+G_seed1_lr1e-3", NULL},
+        {all, 12, 11, "EReg-SM-t-+SNorm-QK-FFN_seed1_lr3e-4", NULL},
+        {all, 12, 4, "SM_seed3_lr1e-3",
+         "entropy-train --config a.conf --data 'my x.tok' --n-layer 2"
+         " --slope-decay --threads 1 --arch SM --seed 3 --lr 1e-3"
+         " --name SM_seed3_lr1e-3 --out SM_seed3_lr1e-3.db"},
+        {"[sweep]\narch=SM\n[grid]\nthreads=2", 1, 0, "SM_seed1_threads2",
+         "entropy-train --arch SM --seed 1 --threads 2"
+         " --name SM_seed1_threads2 --out SM_seed1_threads2.db"},
+        {strange, 4, 0, "_.-..-x-y_seed1", NULL},
+        {strange, 4, 1, "_rf_seed1", NULL},
+        {strange, 4, 2, "_z_seed1", NULL},
+        {strange, 4, 3, "_seed1", NULL},
+    };
     (void)state;
-    assert_int_equal(plan_of(&plan,
-                             "# comment\n[sweep]\narch = SM+LN+G ; SM\n"
-                             "    EReg(SM(t)+SNorm(QK,FFN))\n; comment\n\n"
-                             "seed = 3, 1\ndata = my x.tok\nconfig=a.conf\r\n"
-                             "[train]\nn_layer = 2\nslope-decay = true\n"
-                             "quiet = false\n[grid]\nlr = 1e-3\t3e-4\n"),
-                     ES_OK);
-    assert_int_equal(plan.n, 3 * 2 * 2);
-    assert_string_equal(plan.runs[0].name, "SM+LN+G_seed3_lr1e-3");
-    assert_string_equal(plan.runs[1].name, "SM+LN+G_seed3_lr3e-4");
-    assert_string_equal(plan.runs[2].name, "SM+LN+G_seed1_lr1e-3");
-    assert_string_equal(plan.runs[11].name,
-                        "EReg-SM-t-+SNorm-QK-FFN_seed1_lr3e-4");
-    assert_command(&plan.runs[4],
-                   "entropy-train --config a.conf --data 'my x.tok' --n-layer 2"
-                   " --slope-decay --threads 1 --arch SM --seed 3 --lr 1e-3"
-                   " --name SM_seed3_lr1e-3 --out SM_seed3_lr1e-3.db");
-    es_sweep_plan_free(&plan);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_sweep_plan plan;
+        es_assert_ok(plan_of(&plan, cases[i].spec));
+        assert_int_equal(plan.n, cases[i].n_runs);
+        const es_sweep_run *run = &plan.runs[cases[i].run];
+        char *command = es_sweep_command_line(run);
+        assert_string_equal(run->name, cases[i].name);
+        if (cases[i].command)
+            assert_string_equal(command, cases[i].command);
+        free(command);
+        es_sweep_plan_free(&plan);
+    }
 }
 
-static void test_sweep_spec__defaults(void **state)
+static void test_sweep_spec__wrong_lines_are_named(void **state)
 {
-    es_sweep_plan plan;
-    (void)state;
-    assert_int_equal(plan_of(&plan, "[sweep]\narch=SM\n[grid]\nthreads=2"),
-                     ES_OK);
-    assert_int_equal(plan.n, 1);
-    assert_command(&plan.runs[0], "entropy-train --arch SM --seed 1 --threads 2"
-                                  " --name SM_seed1_threads2"
-                                  " --out SM_seed1_threads2.db");
-    es_sweep_plan_free(&plan);
-}
-
-/* A name is a file's, whatever the value: no folder, no option, no hidden. */
-static void test_sweep_spec__names_are_tame(void **state)
-{
-    es_sweep_plan plan;
-    (void)state;
-    assert_int_equal(
-        plan_of(&plan, "[sweep]\narch=../../$(x) 'y'; -rf; .z; ((\n"), ES_OK);
-    assert_int_equal(plan.n, 4);
-    const char *const want[] = {"_.-..-x-y_seed1", "_rf_seed1", "_z_seed1",
-                                "_seed1"};
-    for (size_t i = 0; i < plan.n; i++)
-        assert_string_equal(plan.runs[i].name, want[i]);
-    es_sweep_plan_free(&plan);
-}
-
-typedef struct wrong {
-    const char *text, *message;
-} wrong;
-
-static void test_sweep_spec__wrong_lines(void **state)
-{
-    static const wrong all[] = {
+    static const struct {
+        const char *text, *message;
+    } all[] = {
         {"", "s.ini: no runs: expected arch = ... in [sweep]"},
         {"arch = SM", "s.ini:1: 'arch = SM': expected [sweep] before"},
         {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train], [grid] or "
@@ -133,59 +118,55 @@ static void test_sweep_spec__wrong_lines(void **state)
     }
 }
 
-static void test_sweep_spec__bytes_that_are_no_text(void **state)
+static void test_sweep_spec__bytes_that_are_no_text_are_refused(void **state)
 {
     static const char text[] = "[sweep]\narch = SM\0+G\n";
     es_sweep_spec spec;
     (void)state;
-    assert_int_equal(parse_bytes(&spec, text, sizeof text - 1), ES_EUSAGE);
-    assert_string_equal(es_message(), "s.ini:2: expected text");
+    es_assert_status(ES_EUSAGE, "s.ini:2: expected text",
+                     parse_bytes(&spec, text, sizeof text - 1));
     es_sweep_spec_free(&spec);
 }
 
-static char *many(const char *before, size_t n, const char *between)
+static void test_sweep_spec__sizes_are_bounded(void **state)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    fputs(before, out);
-    for (size_t i = 0; i < n; i++)
-        fprintf(out, "%zu%s", i, between);
-    assert_int_equal(fclose(out), 0);
-    return text;
-}
-
-static void test_sweep_spec__bounds(void **state)
-{
-    es_sweep_plan plan;
+    static const struct {
+        const char *before;
+        size_t n;
+        const char *between, *message;
+    } cases[] = {
+        {"[sweep]\narch=SM\nseed=", 1001, " ",
+         "s.ini:3: seed: more than 1000 values"},
+        {"[sweep]\narch=SM;LN;G;R;x;y;z;a;b;c;d\nseed=", 1000, " ",
+         "s.ini: more than 10000 runs"},
+        {"[sweep]\narch=x", 100, "", "would be longer than 180 bytes"},
+        {"[sweep]\narch=x\n[train]\na", 65, "=1\na",
+         "s.ini:68: more than 64 options"},
+    };
     (void)state;
-    char *text = many("[sweep]\narch=SM\nseed=", 1001, " ");
-    assert_int_equal(plan_of(&plan, text), ES_EUSAGE);
-    assert_string_equal(es_message(), "s.ini:3: seed: more than 1000 values");
-    es_sweep_plan_free(&plan);
-    free(text);
-    text = many("[sweep]\narch=SM;LN;G;R;x;y;z;a;b;c;d\nseed=", 1000, " ");
-    assert_int_equal(plan_of(&plan, text), ES_EUSAGE);
-    assert_string_equal(es_message(), "s.ini: more than 10000 runs");
-    es_sweep_plan_free(&plan);
-    free(text);
-    text = many("[sweep]\narch=x", 100, "");
-    assert_int_equal(plan_of(&plan, text), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "would be longer than 180 bytes"));
-    es_sweep_plan_free(&plan);
-    free(text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        size_t size = 0;
+        es_sweep_plan plan;
+        FILE *out = open_memstream(&text, &size);
+        assert_non_null(out);
+        fputs(cases[i].before, out);
+        for (size_t k = 0; k < cases[i].n; k++)
+            fprintf(out, "%zu%s", k, cases[i].between);
+        assert_int_equal(fclose(out), 0);
+        es_assert_status(ES_EUSAGE, cases[i].message, plan_of(&plan, text));
+        es_sweep_plan_free(&plan);
+        free(text);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sweep_spec__every_combination),
-        cmocka_unit_test(test_sweep_spec__defaults),
-        cmocka_unit_test(test_sweep_spec__names_are_tame),
-        cmocka_unit_test(test_sweep_spec__wrong_lines),
-        cmocka_unit_test(test_sweep_spec__bytes_that_are_no_text),
-        cmocka_unit_test(test_sweep_spec__bounds),
+        cmocka_unit_test(test_sweep_spec__every_combination_is_a_run),
+        cmocka_unit_test(test_sweep_spec__wrong_lines_are_named),
+        cmocka_unit_test(test_sweep_spec__bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(test_sweep_spec__sizes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
