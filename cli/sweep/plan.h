@@ -66,10 +66,6 @@ typedef struct es_sweep_spec {
  */
 es_status es_sweep_spec_read(es_sweep_spec *out, const char *path) ES_MUST_USE;
 
-/** The same from a stream that can be rewound, which is closed. */
-es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
-                              const char *path) ES_MUST_USE;
-
 /** The option of that key among those of [slurm], or among all others; NULL:
  *  not given. */
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,

@@ -231,14 +231,15 @@ static es_status give_default(parser *p, es_sweep_section section,
     return status == ES_OK ? add_value(p, "1", 1) : status;
 }
 
-/* Takes the lines over, and how their opening went. */
-static es_status read_whole(es_sweep_spec *out, const char *path,
-                            es_line_reader *lines, es_status status)
+es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
 {
     parser p = {.out = out, .path = path};
+    es_line_reader *lines = NULL;
     es_line line;
+    es_status status;
     *out = (es_sweep_spec){.path = NULL};
-    if (status < 0 || (status = es_copy_text(&out->path, path)) < 0)
+    if ((status = es_line_reader_open(&lines, path)) < 0 ||
+        (status = es_copy_text(&out->path, path)) < 0)
         goto done;
     while ((status = es_line_reader_next(lines, &line)) == ES_OK)
         if ((status = read_line(&p, &line)) < 0)
@@ -253,21 +254,6 @@ static es_status read_whole(es_sweep_spec *out, const char *path,
 done:
     es_line_reader_close(lines);
     return status;
-}
-
-es_status es_sweep_spec_parse(es_sweep_spec *out, FILE *stream,
-                              const char *path)
-{
-    es_line_reader *lines = NULL;
-    es_status status = es_line_reader_new(&lines, stream, path);
-    return read_whole(out, path, lines, status);
-}
-
-es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
-{
-    es_line_reader *lines = NULL;
-    es_status status = es_line_reader_open(&lines, path);
-    return read_whole(out, path, lines, status);
 }
 
 void es_sweep_spec_free(es_sweep_spec *spec)

@@ -7,21 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static es_status parse_bytes(es_sweep_spec *out, const char *text, size_t n)
+static int enter_folder(void **state)
 {
-    FILE *stream = tmpfile();
-    assert_non_null(stream);
-    assert_int_equal(fwrite(text, 1, n, stream), n);
-    rewind(stream);
-    return es_sweep_spec_parse(out, stream, "s.ini");
+    return es_folder_make(state) || chdir(*state);
 }
 
-static es_status plan_of(es_sweep_plan *plan, const char *text)
+/* Of a spec of n bytes. */
+static es_status plan_of(es_sweep_plan *plan, const char *text, size_t n)
 {
     es_sweep_spec spec;
     *plan = (es_sweep_plan){.n = 0};
-    es_status status = parse_bytes(&spec, text, strlen(text));
+    es_file_write("s.ini", text, n);
+    es_status status = es_sweep_spec_read(&spec, "s.ini");
     if (status == ES_OK)
         status = es_sweep_plan_make(plan, &spec);
     es_sweep_spec_free(&spec);
@@ -62,7 +61,7 @@ static void test_sweep_spec__every_combination_is_a_run(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_sweep_plan plan;
-        es_assert_ok(plan_of(&plan, cases[i].spec));
+        es_assert_ok(plan_of(&plan, cases[i].spec, strlen(cases[i].spec)));
         assert_int_equal(plan.n, cases[i].n_runs);
         const es_sweep_run *run = &plan.runs[cases[i].run];
         char *command = es_sweep_command_line(run);
@@ -112,7 +111,8 @@ static void test_sweep_spec__wrong_lines_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         es_sweep_plan plan;
-        assert_int_equal(plan_of(&plan, all[i].text), ES_EUSAGE);
+        assert_int_equal(plan_of(&plan, all[i].text, strlen(all[i].text)),
+                         ES_EUSAGE);
         assert_string_equal(es_message(), all[i].message);
         es_sweep_plan_free(&plan);
     }
@@ -121,11 +121,10 @@ static void test_sweep_spec__wrong_lines_are_named(void **state)
 static void test_sweep_spec__bytes_that_are_no_text_are_refused(void **state)
 {
     static const char text[] = "[sweep]\narch = SM\0+G\n";
-    es_sweep_spec spec;
+    es_sweep_plan plan;
     (void)state;
     es_assert_status(ES_EUSAGE, "s.ini:2: expected text",
-                     parse_bytes(&spec, text, sizeof text - 1));
-    es_sweep_spec_free(&spec);
+                     plan_of(&plan, text, sizeof text - 1));
 }
 
 static void test_sweep_spec__sizes_are_bounded(void **state)
@@ -154,7 +153,8 @@ static void test_sweep_spec__sizes_are_bounded(void **state)
         for (size_t k = 0; k < cases[i].n; k++)
             fprintf(out, "%zu%s", k, cases[i].between);
         assert_int_equal(fclose(out), 0);
-        es_assert_status(ES_EUSAGE, cases[i].message, plan_of(&plan, text));
+        es_assert_status(ES_EUSAGE, cases[i].message,
+                         plan_of(&plan, text, size));
         es_sweep_plan_free(&plan);
         free(text);
     }
@@ -168,5 +168,5 @@ int main(void)
         cmocka_unit_test(test_sweep_spec__bytes_that_are_no_text_are_refused),
         cmocka_unit_test(test_sweep_spec__sizes_are_bounded),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, enter_folder, es_folder_remove);
 }
