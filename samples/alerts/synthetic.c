@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-size_t es_synthetic_n_kinds(void)
-{
-    return ES_SYNTHETIC_N_KINDS;
-}
-
-const char *es_synthetic_kind(size_t kind)
-{
-    return es_synthetic_kinds[kind].name;
-}
-
 bool es_truth_is_healthy(const es_truth *truth)
 {
     return !truth->nan && !truth->collapse && !truth->overload &&

@@ -38,8 +38,7 @@ typedef struct es_synthetic {
     float *loss;                 /* (n_samples) */
 } es_synthetic;
 
-size_t es_synthetic_n_kinds(void);
-const char *es_synthetic_kind(size_t kind);
+#define ES_SYNTHETIC_N_KINDS 47
 
 /** History `index` of a seed; its kind is index modulo the kinds. The same on
  *  every call; owned by the caller. NULL: out of memory. */

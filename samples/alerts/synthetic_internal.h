@@ -41,7 +41,6 @@ typedef struct es_synthetic_row {
     int options;
 } es_synthetic_row;
 
-#define ES_SYNTHETIC_N_KINDS 47
 extern const es_synthetic_row es_synthetic_kinds[ES_SYNTHETIC_N_KINDS];
 
 /* Random numbers; each call goes one on. */
