@@ -4,6 +4,7 @@
 #include "cli/alerts/rules/rules_internal.h"
 
 #include "analyzer/base/text.h"
+#include "analyzer/heads/heads.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -130,7 +131,12 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
             const es_rules_threshold *row = &es_rules_thresholds[i];
             if ((int)row->section != kind)
                 continue;
-            fprintf(out, "# %s\n", row->comment);
+            if (kind == ES_FLAG_LOGITS)
+                fprintf(out, "# a %s %s\n",
+                        es_head_statistics[ES_HEAD_MAX_LOGIT].name,
+                        row->comment);
+            else
+                fprintf(out, "# %s\n", row->comment);
             print_number(out, row->key,
                          es_rules_threshold_get(&file->flags, row), "\n");
         }

@@ -1,16 +1,34 @@
 /* Reads rules files with inih. Sections and line numbers are kept here: inih
- * cuts long section names and is silent about empty sections. Keys and their
- * values are checked by the tables of rules_keys.c. */
+ * cuts long section names and is silent about empty sections. A key of a
+ * rule is a row and a case of set_key. */
 #include "cli/alerts/rules/rules_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "store/infile.h"
+#include "store/run.h"
 
 #include <ctype.h>
 #include <ini.h>
 #include <math.h>
 #include <string.h>
+
+#define TEXT_MOST 180 /* bytes of a name or path */
+
+typedef enum rule_key {
+    KEY_SERIES,
+    KEY_PHASE,
+    KEY_AGGREGATE,
+    KEY_ABOVE, /* and the other comparisons, in their order */
+    KEY_SHARE_OF = KEY_ABOVE + ES_N_RULE_COMPARISONS,
+    KEY_END,
+    KEY_SAMPLES,
+    KEY_WARM_UP,
+    KEY_COOL_DOWN,
+    KEY_SEVERITY,
+    KEY_ACTION,
+    N_KEYS
+} rule_key;
 
 enum { SECTION_NONE = -1, BASELINE = ES_N_FLAG_KINDS, RULE, N_SECTIONS };
 
@@ -24,7 +42,7 @@ typedef struct parser {
     int section_line;
     bool had[N_SECTIONS];                       /* sections, but rules */
     int threshold_lines[ES_N_RULES_THRESHOLDS]; /* 0: not set */
-    int key_lines[ES_N_RULES_KEYS];             /* of this rule */
+    int key_lines[N_KEYS];                      /* of this rule */
     int baseline_needed; /* the first line that does; 0: none */
     es_status status;
 } parser;
@@ -42,6 +60,42 @@ static const char *here(parser *p)
 
 /* --- sections -------------------------------------------------------------*/
 
+/* What only the whole rule shows: that it has a series and a threshold, that
+   its keys fit each other, and the second threshold lies on the near side of
+   the first. */
+static es_status check_rule(parser *p)
+{
+    const es_rule *rule = &p->out->rules[p->out->n - 1];
+    const int *lines = p->key_lines;
+    bool share = rule->aggregate == ES_RULE_SHARE;
+    bool falling = !share && (rule->comparison == ES_RULE_BELOW ||
+                              rule->comparison == ES_RULE_AT_MOST);
+    double first = share ? rule->share : rule->threshold;
+    bool easier = falling ? rule->end >= first : rule->end <= first;
+    bool compares = false;
+    for (int i = 0; i < ES_N_RULE_COMPARISONS; i++)
+        compares = compares || lines[KEY_ABOVE + i];
+    if (!lines[KEY_SERIES])
+        return es_fail(ES_EUSAGE, "%s: rule %s: no series: add series = NAME",
+                       place_of(p, p->section_line), rule->name);
+    if (!compares)
+        return es_fail(ES_EUSAGE,
+                       "%s: rule %s: no threshold: one of above, below, "
+                       "at_least, at_most",
+                       place_of(p, p->section_line), rule->name);
+    if (lines[KEY_SHARE_OF] && !share)
+        return es_fail(ES_EUSAGE, "%s: rule %s: share needs aggregate = share",
+                       place_of(p, lines[KEY_SHARE_OF]), rule->name);
+    if (isnan(rule->end) || (easier && (!share || rule->end >= 0)))
+        return ES_OK;
+    return es_fail(ES_EUSAGE,
+                   "%s: end = %g: a number of at %s %g, the %s that opens an "
+                   "episode",
+                   place_of(p, lines[KEY_END]), rule->end,
+                   falling ? "least" : "most", first,
+                   share ? "share" : "threshold");
+}
+
 static es_status end_section(parser *p)
 {
     const es_flag_rules *flags = &p->out->flags;
@@ -50,8 +104,7 @@ static es_status end_section(parser *p)
     double error = overload ? flags->overload_error : flags->logits_error;
     int last = p->section_line; /* to blame: the last of the section's */
     if (p->section == RULE)
-        return es_rules_check(&p->out->rules[p->out->n - 1], p->key_lines,
-                              p->path, p->section_line);
+        return check_rule(p);
     if (p->section == BASELINE && !p->out->baseline)
         return es_fail(ES_EUSAGE, "%s: [baseline]: no run: add run = RUN.db",
                        place_of(p, p->section_line));
@@ -146,7 +199,140 @@ static es_status parse_header(parser *p, const char *line)
     return begin_section(p, name);
 }
 
-/* --- keys -----------------------------------------------------------------*/
+/* --- keys of a rule -------------------------------------------------------*/
+
+/* A name or path that may stand in a rules file. */
+static bool is_text(const char *value)
+{
+    size_t n = strlen(value);
+    for (size_t i = 0; i < n; i++)
+        if (iscntrl((unsigned char)value[i]))
+            return false;
+    return n > 0 && n <= TEXT_MOST && value[0] != ';' &&
+           es_text_is_utf8(value, n);
+}
+
+#define THRESHOLD "a number, alone or followed by ceiling, history or baseline"
+
+static const struct {
+    const char *name;
+    const char *expected; /* what it may say, for messages */
+} rule_keys[N_KEYS] = {
+    [KEY_SERIES] = {"series", "the name of a series, such as entropy"},
+    [KEY_PHASE] = {"phase", "train or eval"},
+    [KEY_AGGREGATE] = {"aggregate",
+                       "head, layer_mean, layer_min, layer_max, share "
+                       "or run"},
+    [KEY_ABOVE + ES_RULE_ABOVE] = {"above", THRESHOLD},
+    [KEY_ABOVE + ES_RULE_BELOW] = {"below", THRESHOLD},
+    [KEY_ABOVE + ES_RULE_AT_LEAST] = {"at_least", THRESHOLD},
+    [KEY_ABOVE + ES_RULE_AT_MOST] = {"at_most", THRESHOLD},
+    [KEY_SHARE_OF] = {"share", "a share from 0 to 1"},
+    [KEY_END] = {"end", "a number, in the units of the threshold and "
+                        "without their name"},
+    [KEY_SAMPLES] = {"samples", "a number from 1 to 1000000"},
+    [KEY_WARM_UP] = {"warm_up",
+                     "a share of the planned steps, such as 0.05, or "
+                     "a number of them, such as 200 steps"},
+    [KEY_COOL_DOWN] = {"cool_down", "a number from 0 to 1000000"},
+    [KEY_SEVERITY] = {"severity", "info, warning, error or critical"},
+    [KEY_ACTION] = {"action", "none or stop"},
+};
+
+/* "0.05 ceiling". */
+static bool set_comparison(es_rule *rule, rule_key key, const char *value)
+{
+    char number[64] = "";
+    size_t n = strcspn(value, " \t");
+    const char *name = value + n + strspn(value + n, " \t");
+    int i = 0;
+    while (i < ES_N_RULE_REFERENCES &&
+           strcmp(name, es_rule_reference_name((es_rule_reference)i)) != 0)
+        i++;
+    memcpy(number, value, n < sizeof number ? n : 0);
+    rule->comparison = (es_rule_comparison)(key - KEY_ABOVE);
+    rule->reference = (es_rule_reference)i;
+    return i < ES_N_RULE_REFERENCES &&
+           es_double_parse(&rule->threshold, number) == ES_OK;
+}
+
+static bool set_share(double *out, const char *value)
+{
+    return es_double_parse(out, value) == ES_OK && *out >= 0 && *out <= 1;
+}
+
+static bool set_count(uint32_t *out, int64_t least, const char *value)
+{
+    int64_t n;
+    if (es_int_parse(&n, value, least, ES_RULES_COUNT_MOST) != ES_OK)
+        return false;
+    *out = (uint32_t)n;
+    return true;
+}
+
+/* "0.05" of the planned steps, or "200 steps", or "0.05 200 steps". */
+static bool set_warm_up(es_rule *rule, const char *value)
+{
+    char first[64], steps[64], word[8], rest;
+    int n = sscanf(value, "%63s %63s %7s %c", first, steps, word, &rest);
+    rule->warm_up = 0;
+    rule->warm_up_end = 0;
+    if (n == 1)
+        return set_share(&rule->warm_up, first);
+    if (n == 2)
+        return strcmp(steps, "steps") == 0 &&
+               es_int_parse(&rule->warm_up_end, first, 0, ES_MAX_STEP) == ES_OK;
+    return n == 3 && strcmp(word, "steps") == 0 &&
+           set_share(&rule->warm_up, first) &&
+           es_int_parse(&rule->warm_up_end, steps, 0, ES_MAX_STEP) == ES_OK;
+}
+
+static bool set_key(es_rule *rule, rule_key key, const char *value)
+{
+    int i = 0;
+    switch (key) {
+    case KEY_SERIES:
+        if (!is_text(value))
+            return false;
+        memcpy(rule->series, value, strlen(value) + 1);
+        return true;
+    case KEY_PHASE:
+        rule->eval = strcmp(value, "eval") == 0;
+        return rule->eval || strcmp(value, "train") == 0;
+    case KEY_AGGREGATE:
+        while (i < ES_N_RULE_AGGREGATES &&
+               strcmp(value, es_rule_aggregate_name((es_rule_aggregate)i)) != 0)
+            i++;
+        rule->aggregate = (es_rule_aggregate)i;
+        return i < ES_N_RULE_AGGREGATES;
+    case KEY_SHARE_OF:
+        return set_share(&rule->share, value);
+    case KEY_END:
+        return es_double_parse(&rule->end, value) == ES_OK;
+    case KEY_SAMPLES:
+        return set_count(&rule->samples, 1, value);
+    case KEY_WARM_UP:
+        return set_warm_up(rule, value);
+    case KEY_COOL_DOWN:
+        return set_count(&rule->cool_down, 0, value);
+    case KEY_SEVERITY:
+        for (i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++) {
+            rule->severity = (es_severity)i;
+            if (strcmp(value, es_severity_name(rule->severity)) == 0)
+                return true;
+        }
+        return false;
+    case KEY_ACTION:
+        rule->action =
+            strcmp(value, "stop") == 0 ? ES_RULE_STOP : ES_RULE_NO_ACTION;
+        return rule->action == ES_RULE_STOP || strcmp(value, "none") == 0;
+    default:
+        return set_comparison(rule, key, value);
+    }
+}
+
+/* --- all keys
+ * ---------------------------------------------------------------*/
 
 static es_status fail_twice(parser *p, const char *key)
 {
@@ -200,16 +386,16 @@ static es_status read_threshold(parser *p, const char *key, const char *value)
 
 static bool is_comparison(int key)
 {
-    return key >= ES_RULES_KEY_ABOVE && key < ES_RULES_KEY_SHARE_OF;
+    return key >= KEY_ABOVE && key < KEY_SHARE_OF;
 }
 
 static es_status read_rule_key(parser *p, const char *key, const char *value)
 {
     es_rule *rule = &p->out->rules[p->out->n - 1];
     int set = 0;
-    while (set < ES_N_RULES_KEYS && strcmp(key, es_rules_keys[set].name) != 0)
+    while (set < N_KEYS && strcmp(key, rule_keys[set].name) != 0)
         set++;
-    if (set == ES_N_RULES_KEYS)
+    if (set == N_KEYS)
         return es_fail(ES_EUSAGE,
                        "%s: a rule has no key '%.40s': series, phase, "
                        "aggregate, above, below, at_least, at_most, share, "
@@ -218,22 +404,24 @@ static es_status read_rule_key(parser *p, const char *key, const char *value)
     if (p->key_lines[set])
         return fail_twice(p, key);
     p->key_lines[set] = p->line;
-    for (int i = 0; i < ES_N_RULES_KEYS && is_comparison(set); i++)
+    for (int i = 0; i < N_KEYS && is_comparison(set); i++)
         if (is_comparison(i) && i != set && p->key_lines[i])
             return es_fail(ES_EUSAGE,
                            "%s: rule %s: more than one threshold: one of "
                            "above, below, at_least, at_most",
                            here(p), rule->name);
-    es_status status = es_rules_set(rule, (es_rules_key)set, value, here(p));
+    bool fine = set_key(rule, (rule_key)set, value);
     if (is_comparison(set) && rule->reference == ES_RULE_BASELINE &&
         !p->baseline_needed)
         p->baseline_needed = p->line;
-    return status;
+    return fine ? ES_OK
+                : es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p), key,
+                          value, rule_keys[set].expected);
 }
 
 static es_status read_baseline(parser *p, const char *key, const char *value)
 {
-    if (strcmp(key, "run") != 0 || !es_rules_is_text(value))
+    if (strcmp(key, "run") != 0 || !is_text(value))
         return es_fail(ES_EUSAGE, "%s: '%.40s': [baseline] has run = RUN.db",
                        here(p), key);
     if (p->out->baseline)
@@ -320,39 +508,6 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
                        "%s: no baseline: add [baseline] with run = RUN.db",
                        place_of(&p, p.baseline_needed));
     return ES_OK;
-}
-
-/* --- files ----------------------------------------------------------------*/
-
-void es_rules_file_default(es_rules_file *out)
-{
-    *out = (es_rules_file){.rules = NULL};
-    es_flag_rules_default(&out->flags);
-}
-
-void es_rules_file_free(es_rules_file *file)
-{
-    free(file->rules);
-    free(file->baseline);
-    *file = (es_rules_file){.rules = NULL};
-}
-
-bool es_rules_file_sets_flags(const es_rules_file *file)
-{
-    es_flag_rules flags;
-    es_flag_rules_default(&flags);
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *p = &es_rules_thresholds[i];
-        if (es_rules_threshold_get(&flags, p) !=
-            es_rules_threshold_get(&file->flags, p))
-            return true;
-    }
-    return false;
-}
-
-bool es_rules_file_is_set(const es_rules_file *file)
-{
-    return file->n > 0 || es_rules_file_sets_flags(file);
 }
 
 es_status es_rules_file_read(es_rules_file *out, const char *path)
