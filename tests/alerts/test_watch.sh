@@ -90,8 +90,7 @@ exit 1: $' "$(cancel '"4711"')"
 
 # --- following
 mkdir live
-"$scan" watch live --poll 60 --exec './append live.ids' --textfile live.prom >live.out 2>live.err &
-watcher=$!
+start_watching live --poll 60 --exec './append live.ids' --textfile live.prom
 until_true test -e live.prom
 collapsing b
 mv b.db live/.hidden
@@ -179,20 +178,7 @@ for ((i = 0; i < 40; i++)); do
     mv "k$i.db" killed/
     sleep 0.1
 done &
-feeder=$!
-kills=0
-while [ $kills -lt 200 ] || ! ended $feeder; do
-    "$scan" watch killed --severity info --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err &
-    watcher=$!
-    sleep 0.0$((RANDOM % 6 + 1))
-    kill -9 $watcher 2>/dev/null
-    wait $watcher 2>/dev/null
-    kills=$((kills + 1))
-done
-"$scan" watch --once killed --severity info --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err
-owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
-nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
-check "after $kills kills everything is delivered" until_true nothing_owed
+kill_watchers 200 $! --severity info
 same_text 'nothing failed' 0 "$(owed "= 'failed'")"
 same_text 'no alert is missed by its line' 40 "$(sort -u killed.out | grep -c collapse)"
 same_text 'none is printed twice' '' "$(sort killed.out | uniq -d)"
@@ -203,8 +189,7 @@ same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
 # --- a training as it runs
 corpus
 mkdir training
-"$scan" watch training --poll 60 --stop >training.out 2>training.err &
-watcher=$!
+start_watching training --poll 60 --stop
 training --lr 1e12 --clip 0 --steps 1000000000 --after-nan 1000000000 --record-every 10 -o training/nan.db
 check 'an alert of the recorder is delivered' until_true grep -q 'nan since step' training.out
 check 'the alert stops the training' until_true ended $trainer

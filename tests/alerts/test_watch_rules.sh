@@ -81,15 +81,14 @@ samples = 3
 severity = info
 action = stop
 END_OF_RULES
-"$scan" watch live --rules stop.ini --poll 60 >stop.out 2>stop.err &
-watcher=$!
+start_watching live --rules stop.ini --poll 60
 training --lr 0.02 --steps 1000000000 --record-every 5 -o live/stop.db
 check 'a rule stops the training' until_true ended $trainer
 ended $trainer || kill $trainer
-kill $watcher; wait $watcher 2>/dev/null
+stop_watching
 output 'the request to stop names its alert' 'stop.db \(SM\): learns since step [0-9]+ \(info\): 0.9[0-9]*, threshold 0.995' \
     sqlite3 live/stop.db "SELECT message FROM event WHERE kind = 'stop'"
-same_text 'an alert below --severity is not reported' '' "$(cat stop.out stop.err)"
+same_text 'an alert below --severity is not reported' '' "$(cat live.out live.err)"
 same_text 'the run is closed as stopped' stopped "$(sqlite3 live/stop.db 'SELECT status FROM run')"
 check 'a run that has ended gets no request to stop' sh -c '"$0" watch --once live --rules stop.ini --state late.db && test ! -e live/stop.db.stop' "$scan"
 
@@ -108,18 +107,7 @@ severity = error
 END_OF_RULES
 mkdir killed
 training --steps 3000 --record-every 2 --lr 0.0003 -o killed/k.db
-kills=0
-while [ $kills -lt 40 ] || ! ended $trainer; do
-    "$scan" watch killed --rules flap.ini --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err &
-    watcher=$!
-    sleep 0.0$((RANDOM % 9 + 1))
-    kill -9 $watcher 2>/dev/null
-    wait $watcher 2>/dev/null
-    kills=$((kills + 1))
-done
-"$scan" watch --once killed --rules flap.ini --exec 'sh -c "cat >>killed.alerts"' >>killed.out 2>>killed.err
-nothing_owed() { [ "$(sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state IN ('owed', 'claimed')")" = 0 ]; }
-check "after $kills kills everything is delivered" until_true nothing_owed
+kill_watchers 40 $trainer --rules flap.ini
 "$scan" watch --once killed --rules flap.ini --state fresh.db >all.out 2>/dev/null
 check 'of many alerts' has_lines all.out 20
 known() { grep -oE 'k\.db.* since step [0-9]+' "$1" | sort; }

@@ -11,13 +11,6 @@ reported() { grep -c 'collapse L1' "$1"; }
 each_once() { # NAME FILE N: N alerts, none twice
     same_text "$1" "$3 $3" "$(reported "$2") $(sort -u "$2" | grep -c 'collapse L1')"
 }
-start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
-    local name=$1
-    shift
-    "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
-    watcher=$!
-}
-around=()
 appear() { # FOLDER NAME: a run file, whole at once
     collapsing "$2" && mv "$2.db" "$1/"
 }
@@ -48,41 +41,30 @@ cat >shift.c <<'END_OF_C'
 #include <stdlib.h>
 #include <sys/time.h>
 #include <time.h>
-static long shift(void)
-{
-    char text[32] = "0";
-    FILE *file = fopen(getenv("SHIFT"), "r");
-    if (file) {
-        if (!fgets(text, sizeof text, file))
-            text[0] = '0';
-        fclose(file);
-    }
-    return atol(text);
-}
 int clock_gettime(clockid_t clock, struct timespec *at)
 {
     int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, at);
-    if (clock == CLOCK_REALTIME)
-        at->tv_sec += shift();
+    FILE *file = clock == CLOCK_REALTIME ? fopen(getenv("SHIFT"), "r") : NULL;
+    long shift;
+    if (file && fscanf(file, "%ld", &shift) == 1)
+        at->tv_sec += shift;
+    if (file)
+        fclose(file);
     return result;
 }
 int gettimeofday(struct timeval *restrict at, void *restrict zone)
 {
     struct timespec now;
-    (void)zone;
     clock_gettime(CLOCK_REALTIME, &now);
-    at->tv_sec = now.tv_sec;
-    at->tv_usec = now.tv_nsec / 1000;
+    *at = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
     return 0;
 }
 time_t time(time_t *at)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (at)
-        *at = now.tv_sec;
-    return now.tv_sec;
+    return at ? (*at = now.tv_sec) : now.tv_sec;
 }
 END_OF_C
 if ldd "$scan" | grep libasan >/dev/null || nm -D "$scan" 2>/dev/null | grep asan >/dev/null ||
@@ -381,10 +363,13 @@ serve() { # [CERTIFICATE]: $HOOK, $server; PORT in the environment: there
     until_true test -s server/port
     export HOOK="http${1:+s}://127.0.0.1:$(cat server/port)/hook"
 }
+stop_serving() {
+    kill $server
+    wait $server 2>/dev/null
+}
 serve
 port=$(cat server/port)
-kill $server
-wait $server 2>/dev/null
+stop_serving
 start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 0.5
 appear hooks a
 check 'no server' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
@@ -402,8 +387,7 @@ stop_watching
 echo 500 >server/answers
 "$scan" watch --once hooks --state first.db --webhook-env HOOK >/dev/null 2>&1
 same_text 'one that fails does not keep the others back' '3 2' "$? $(lines server/posts)"
-kill $server
-wait $server 2>/dev/null
+stop_serving
 
 rm -f server/answers
 : >server/posts
@@ -426,13 +410,11 @@ if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate 
     openssl rehash . 2>/dev/null
     same_text 'SSL_CERT_DIR does' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
     matches 'another one does not' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
-    kill $server
-    wait $server 2>/dev/null
+    stop_serving
     serve other.pem
     matches 'nor for another name' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"
     same_text 'posted where it was vouched for' 3 "$(lines server/posts)"
-    kill $server
-    wait $server 2>/dev/null
+    stop_serving
 else
     skip 'certificates' 'openssl is not installed'
 fi

@@ -42,7 +42,36 @@ matches() { # NAME REGEX TEXT
 }
 lines() { wc -l <"$1" | tr -d ' '; }
 has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
+around=() # what the watcher is started by: env and the like
+start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
+    local name=$1
+    shift
+    "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
+    watcher=$!
+}
 stop_watching() {
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null
+}
+
+owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
+nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
+# Watchers of the folder `killed` are, N at least and until process PID has
+# ended; one more ends by itself. What they deliver is in killed.out and
+# killed.alerts; $kills.
+kill_watchers() { # N PID OPTION...
+    local least=$1 feeder=$2
+    shift 2
+    local watch=("$scan" watch killed "$@" --exec 'sh -c "cat >>killed.alerts"')
+    kills=0
+    while [ $kills -lt "$least" ] || ! ended "$feeder"; do
+        "${watch[@]}" >>killed.out 2>>killed.err &
+        watcher=$!
+        sleep 0.0$((RANDOM % 9 + 1))
+        kill -9 $watcher 2>/dev/null
+        wait $watcher 2>/dev/null
+        kills=$((kills + 1))
+    done
+    "${watch[@]}" --once >>killed.out 2>>killed.err
+    check "after $kills kills everything is delivered" until_true nothing_owed
 }

@@ -2,8 +2,6 @@
 # entropy-scan sweep --slurm against a real Slurm, which tests/slurm starts.
 set -uo pipefail
 . tests/support/tap.sh
-. tests/support/background.sh
-. tests/support/corpus.sh
 . tests/slurm/cluster.sh
 missing=$(cluster_missing)
 if [ -n "$missing" ]; then
@@ -13,10 +11,8 @@ if [ -n "$missing" ]; then
 fi
 plan_dir
 trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-root=$PWD
+. tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
-cd "$dir"
 
 chmod 711 "$dir" # munged, who is not root, has to get through
 mkdir cluster
@@ -25,32 +21,16 @@ if ! cluster_start "$dir/cluster"; then
     finish
     exit
 fi
-write_source src
-entropy-corpus -q -o x.tok src || echo 'Bail out! no corpus'
 
-model=(n-layer=2 n-head=3 d-model=12 ctx=16 batch=4 eval-batches=2)
-spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
-    local file=$1
-    { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
-      shift 3
-      printf '%s\n' '[train]' "${model[@]}" "$@"; } >"$file"
-}
 submit() { # SPEC DIR [OPTION]...: $job, its messages in DIR.err
     local file=$1 folder=$2
     shift 2
     job=$(entropy-scan sweep "$file" -o "$folder" --slurm "$@" 2>"$folder.err")
 }
 status() { entropy-scan sweep "$1" --status 2>&1; }
-has_state() { status "$1" | awk -v run="$2" -v is="$3" '$1 == run && $2 == is { found = 1 }
-    END { exit !found }'; }
 counts() { status "$1" | grep -E '^[0-9]+ runs?: '; }
 has_counts() { [ "$(counts "$1" | sed 's/;.*//')" = "$2" ]; }
 job_of() { sqlite3 "$1" "SELECT config ->> 'slurm_job' FROM run"; }
-frames() { # RUN.db: what it recorded, but the speeds
-    sqlite3 "$1" "SELECT phase, name, step, hex(value) FROM sample
-        JOIN series USING (series_id) WHERE name <> 'tokens_per_s'
-        ORDER BY name, phase, step" | md5sum
-}
 
 # --- a run that is requeued, one that is doomed, at the same time
 spec doomed.ini SM 1 steps=2000000 after-nan=2000000 lr=1e30 clip=0

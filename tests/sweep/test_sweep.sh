@@ -2,26 +2,10 @@
 # entropy-scan sweep: every run once, whatever is interrupted, doomed or broken.
 set -uo pipefail
 . tests/support/tap.sh
-. tests/support/background.sh
-. tests/support/corpus.sh
-shopt -s extglob
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan
-cd "$dir"
+. tests/sweep/sweeping.sh
+shopt -s extglob
 
-write_source src
-"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
-
-spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
-    local file=$1
-    { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
-      shift 3
-      printf '%s\n' '[train]' 'n_layer = 2' 'n-head = 3' 'd-model = 12' \
-          'ctx = 16' 'batch = 4' 'eval-batches = 2' "$@"; } >"$file"
-}
-states() { "$scan" sweep "$1" --status 2>/dev/null | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
-has_state() { states "$1" | grep -q "^$2 $3\$"; }
 begin() { # SPEC DIR [OPTION]...: in the background, $sweep
     local file=$1 folder=$2
     shift 2
@@ -149,11 +133,6 @@ ends
 same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
 
 # --- checkpoints
-samples() { # RUN.db: what it recorded, but the speeds
-    sqlite3 "$1" "SELECT phase, name, step, hex(value) FROM sample
-        JOIN series USING (series_id) WHERE name <> 'tokens_per_s'
-        ORDER BY name, phase, step" | md5sum
-}
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
 spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
@@ -174,7 +153,7 @@ begin saved.ini saved
 ends
 check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
 check 'to its end' has_state saved $saved finished
-same_text 'a resumed run has the bits of one that nobody interrupted' "$(samples whole/$saved.db)" "$(samples saved/$saved.db)"
+same_text 'a resumed run has the bits of one that nobody interrupted' "$(frames whole/$saved.db)" "$(frames saved/$saved.db)"
 same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
 begin saved.ini again
 until_true has_later again 00000040 || fail 'a checkpoint is written'

@@ -3,18 +3,13 @@
 # heads collapse or turn NaN, and no others.
 set -uo pipefail
 . tests/support/tap.sh
-. tests/support/background.sh
-. tests/support/corpus.sh
 . tests/support/optuna.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-samples=$PWD/samples runs=$PWD/samples/runs
+. tests/sweep/sweeping.sh
+samples=$root/samples runs=$root/samples/runs
 export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
-cd "$dir"
 
-write_source src
-entropy-corpus -q -o x.tok src || echo 'Bail out! no corpus'
 healthy=1000 # steps of one; a run that collapses has ended long before
 [ -z "${SAN:-}" ] || healthy=500 # they are slow
 small=(--data x.tok --n-layer 4 --n-head 4 --d-model 32 --ctx 32 --threads 1)
@@ -23,9 +18,6 @@ long=("${small[@]}" --record-every 20 --steps 40000 --after-nan 40000)
 status() { entropy-scan "$1" --json | grep -o '"status":"[a-z]*"' | cut -d'"' -f4; }
 steps() { sqlite3 "$1" 'select last_step from run'; }
 reason() { sqlite3 "$1" "select message from event where kind = 'stop'"; }
-same() { # NAME WANT GOT
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3, not $2"; fi
-}
 loop() { # DIR [OPTION...]: with RATES and SEEDS; $code, and out, err
     EVERY=0.1 "$samples/schedulers/loop.sh" "$@" >out 2>err
     code=$?
@@ -36,26 +28,26 @@ mkdir loop
 echo precious >precious
 ln -s ../precious loop/lr1-seed1.db.stop # who may write there may have left it
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}" --record-every 5 --steps $healthy
-same 'what lies where the request goes is replaced' precious "$(cat precious)"
-same 'a loop ends well' 0 $code
+same_text 'what lies where the request goes is replaced' precious "$(cat precious)"
+same_text 'a loop ends well' 0 $code
 check 'a training that collapses is stopped' \
     grep -qE '^loop.sh: lr1-seed1: stopped: collapse since step [0-9]+$' err
-same 'a run is stopped on request' stopped "$(status loop/lr1-seed1.db)"
+same_text 'a run is stopped on request' stopped "$(status loop/lr1-seed1.db)"
 check 'before its last step' test "$(steps loop/lr1-seed1.db)" -lt $healthy
-same 'its run says why' "$(sed -n 's/^loop.sh: lr1-seed1: stopped: //p' err)" \
+same_text 'its run says why' "$(sed -n 's/^loop.sh: lr1-seed1: stopped: //p' err)" \
     "$(reason loop/lr1-seed1.db)"
 check 'the loop goes on' grep -qx 'loop.sh: lr1e-3-seed1: done' err
-same 'a healthy one is not stopped' "finished $healthy" \
+same_text 'a healthy one is not stopped' "finished $healthy" \
     "$(status loop/lr1e-3-seed1.db) $(steps loop/lr1e-3-seed1.db)"
-same 'no request is left' '' "$(ls loop/*.stop 2>/dev/null)"
+same_text 'no request is left' '' "$(ls loop/*.stop 2>/dev/null)"
 check 'the table has both' test "$(grep -c '^lr1' out)" = 2
 cp loop/lr1-seed1.db kept
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}"
-same 'what is there is left alone' 2 "$(grep -c 'is there already' err)"
+same_text 'what is there is left alone' 2 "$(grep -c 'is there already' err)"
 check 'to the byte' cmp -s kept loop/lr1-seed1.db
 
 RATES=1e30 SEEDS='1 2' loop nan "${long[@]}" --arch SM --clip 0
-same 'trainings that turn NaN are stopped' 2 \
+same_text 'trainings that turn NaN are stopped' 2 \
     "$(grep -c 'stopped: nan since step' err)"
 
 cat >own.ini <<'INI'
@@ -69,8 +61,8 @@ RULES=own.ini RATES=1e-3 SEEDS=1 loop own "${long[@]}"
 check 'rules of my own stop one' grep -q 'stopped: loss-there since step' err
 
 RATES=1e-3 SEEDS='1 2' loop broken "${small[@]}" --arch XX
-same 'a training that breaks is an exit code 4' 4 $code
-same 'it is named, and the loop goes on' 2 "$(grep -c "exit code 2: .*'XX'" err)"
+same_text 'a training that breaks is an exit code 4' 4 $code
+same_text 'it is named, and the loop goes on' 2 "$(grep -c "exit code 2: .*'XX'" err)"
 exits 'a missing entropy-scan is reported' 2 'no entropy-scan in PATH: build it with `make programs`' \
     env PATH="$nothing" "$samples/schedulers/loop.sh" none
 exits 'no folder' 2 'no folder' "$samples/schedulers/loop.sh"
@@ -80,7 +72,7 @@ cut=$!
 until_true entropy-scan -q cut/lr1e-3-seed1.db 2>/dev/null || fail 'a training is begun'
 kill $cut
 wait $cut
-same 'who ends the loop ends the training' stopped "$(status cut/lr1e-3-seed1.db)"
+same_text 'who ends the loop ends the training' stopped "$(status cut/lr1e-3-seed1.db)"
 
 # --- Optuna
 if [ -z "$python" ]; then
@@ -90,16 +82,16 @@ if [ -z "$python" ]; then
 fi
 study() { "$python" "$samples/schedulers/study.py" "$@"; }
 study trials --data x.tok --steps $healthy --trials 2 --try 1e-3 1 >out 2>err
-same 'a study ends well' '0 ' "$? $(cat err)"
+same_text 'a study ends well' '0 ' "$? $(cat err)"
 check 'a healthy trial is complete' grep -qE '^trial 0 .* complete +eval loss [0-9.]+$' out
-same 'all of it' "finished $healthy" "$(status trials/trial-0.db) $(steps trials/trial-0.db)"
+same_text 'all of it' "finished $healthy" "$(status trials/trial-0.db) $(steps trials/trial-0.db)"
 check 'a trial that collapses is pruned, with the reason' \
     grep -qE '^trial 1 .* pruned +collapse since step [0-9]+ \(critical\)$' out
-same 'its training is stopped' stopped "$(status trials/trial-1.db)"
+same_text 'its training is stopped' stopped "$(status trials/trial-1.db)"
 check 'before its last step' test "$(steps trials/trial-1.db)" -lt $healthy
-same 'the run says why' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
+same_text 'the run says why' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
     "$(reason trials/trial-1.db)"
-same 'no request is left' '' "$(ls trials/*.stop 2>/dev/null)"
+same_text 'no request is left' '' "$(ls trials/*.stop 2>/dev/null)"
 exits 'a run of another study is not taken for ours' 1 'trial-0.db: is there already' \
     study trials --data x.tok
 study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 >out 2>err
@@ -172,5 +164,5 @@ PY
 while read -r line; do
     case $line in *[a-z]) pass "callback: $line" ;; *) fail "callback" "$line" ;; esac
 done <out
-same 'every case of the callback' 12 "$(wc -l <out)"
+same_text 'every case of the callback' 12 "$(wc -l <out)"
 finish

@@ -1,0 +1,24 @@
+# What the tests of sweeps share: . tests/sweep/sweeping.sh, after plan_dir. Goes
+# into $dir, where x.tok is to train on; $root is where it was.
+. tests/support/background.sh
+. tests/support/corpus.sh
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan root=$PWD
+cd "$dir"
+write_source src
+"$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
+
+model=(n-layer=2 n-head=3 d-model=12 ctx=16 batch=4 eval-batches=2)
+spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
+    local file=$1
+    { echo '[sweep]'; echo "arch = $2"; echo "seed = $3"; echo 'data = x.tok'
+      shift 3
+      printf '%s\n' '[train]' "${model[@]}" "$@"; } >"$file"
+}
+states() { "$scan" sweep "$1" --status 2>/dev/null | awk 'NR > 1 && /\[/ { print $1, $2 }'; }
+has_state() { states "$1" | grep -q "^$2 $3\$"; }
+frames() { # RUN.db: what it recorded, but the speeds
+    sqlite3 "$1" "SELECT phase, name, step, hex(value) FROM sample
+        JOIN series USING (series_id) WHERE name <> 'tokens_per_s'
+        ORDER BY name, phase, step" | md5sum
+}
