@@ -3,7 +3,6 @@
 #include "cli/terminal/heat.h"
 
 #include "analyzer/base/value.h"
-#include "cli/terminal/marks.h"
 
 #include <string.h>
 

@@ -1,10 +1,9 @@
-/** The live view between its files, its keys and its screen. */
+/** The files of the live view, for its keys and its screen (show.c). */
 #ifndef ES_LIVE_H
 #define ES_LIVE_H
 
 #include "cli/runs/stamp.h"
-#include "cli/terminal/keys.h"
-#include "cli/terminal/watch_list.h"
+#include "cli/terminal/watched.h"
 
 typedef struct es_live_file {
     const char *path; /* borrowed */
@@ -16,24 +15,28 @@ typedef struct es_live_file {
 } es_live_file;
 
 typedef struct es_live {
-    const es_show_options *options;
-    es_summary_options summary; /* of the series shown */
-    char *series;               /* summary.series once it was switched */
-    es_live_file *files;        /* (n_files) */
+    const es_summary_options *options; /* as they were given */
+    es_summary_options summary;        /* of the series shown */
+    char *series;                      /* summary.series once it was switched */
+    es_live_file *files;               /* (n_files) */
     size_t n_files;
     es_watch_list runs;
-    int64_t step; /* ES_STEP_LAST: live; else stopped there */
-    bool quit;
-
+    int64_t step;          /* ES_STEP_LAST: live; else stopped there */
     size_t first, n_shown; /* runs on the screen */
-    es_keys keys;
-    char **rows; /* (n_rows) what is on the screen */
-    size_t n_rows;
 } es_live;
 
-/** Opens the files; those that cannot be read are reported and left out.
- *  ES_OK, ES_ENOMEM. */
-es_status es_live_open(es_live *live, es_show_result *out) ES_MUST_USE;
+/**
+ * Opens the files (n); those that cannot be read are reported, counted and left
+ * out.
+ *
+ *   live      all zero
+ *   n_failed  added to
+ *   options   borrowed
+ *
+ * ES_OK, ES_ENOMEM: es_live_close it in both cases.
+ */
+es_status es_live_open(es_live *live, size_t *n_failed, char *const *inputs,
+                       size_t n, const es_summary_options *options) ES_MUST_USE;
 
 /**
  * Reads the files that have changed, or all of them if `anew`. What fails is
@@ -56,11 +59,6 @@ es_status es_live_switch(es_live *live, bool back) ES_MUST_USE;
 /** No run is being written any more. */
 bool es_live_has_ended(const es_live *live);
 
-/** Frees all but the rows of the screen. */
 void es_live_close(es_live *live);
-
-/** es_show to follow: until the runs have ended or the user quits. */
-es_status es_show_live(es_show_result *out,
-                       const es_show_options *options) ES_MUST_USE;
 
 #endif

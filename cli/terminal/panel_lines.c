@@ -26,20 +26,14 @@ static size_t points_of(const es_trace *trace)
     return trace ? es_trace_n_points(trace) : 0;
 }
 
-static size_t most_points(const es_tui_run *run)
-{
-    size_t most = points_of(run->layers);
-    for (int i = 0; i < ES_TUI_N_LINES; i++) {
-        size_t n = points_of(run->lines[i].trace);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 static es_status get_memory(sheet *s)
 {
-    size_t points = most_points(s->run);
+    size_t points = points_of(s->run->layers);
     s->n = (size_t)s->plan->line_columns;
+    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+        size_t n = points_of(s->run->lines[i].trace);
+        points = n > points ? n : points;
+    }
     es_status status;
     if ((status = es_alloc(&s->steps, points, sizeof *s->steps, "lines")) < 0 ||
         (status = es_alloc(&s->values, points, sizeof *s->values, "lines")) <
@@ -48,8 +42,6 @@ static es_status get_memory(sheet *s)
         return status;
     return es_alloc(&s->line, s->n, sizeof *s->line, "lines");
 }
-
-/* --- steps ----------------------------------------------------------------*/
 
 static void include(sheet *s, const es_trace *trace)
 {
@@ -63,27 +55,14 @@ static void include(sheet *s, const es_trace *trace)
         s->to = s->steps[n - 1];
 }
 
-static void find_steps(sheet *s)
-{
-    s->from = s->to = s->run->shown->step;
-    include(s, s->run->layers);
-    for (int i = 0; i < ES_TUI_N_LINES; i++)
-        include(s, s->run->lines[i].trace);
-}
-
-static int digits(char out[24], int64_t number)
-{
-    return snprintf(out, 24, "%lld", (long long)number);
-}
-
 /* First and last step below the lines, and a mark under the step shown. */
 static void draw_axis(sheet *s, int y)
 {
     char text[24];
     int x = s->x + s->plan->line_x, columns = s->plan->line_columns;
-    int used = digits(text, s->from);
+    int used = snprintf(text, sizeof text, "%lld", (long long)s->from);
     es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s", text);
-    int n = digits(text, s->to);
+    int n = snprintf(text, sizeof text, "%lld", (long long)s->to);
     if (s->to > s->from && used + 1 + n <= columns)
         es_screen_write(s->screen, x + columns - n, y, n, text, ES_FAINT);
     if (s->run->shown->step >= s->to)
@@ -103,16 +82,6 @@ static void add(sheet *s, const es_trace *trace, size_t line)
     es_trace_line(trace, line, s->values);
     es_spark_add(s->columns, s->line, s->n, s->from, s->to, s->steps, s->values,
                  es_trace_n_points(trace));
-}
-
-static void label_layers(sheet *s, int y, int first, int last)
-{
-    int columns = s->plan->line_x - 1;
-    if (first == last)
-        es_screen_say(s->screen, s->x, y, columns, ES_FAINT, "layer %d", first);
-    else
-        es_screen_say(s->screen, s->x, y, columns, ES_FAINT, "layers %d-%d",
-                      first, last);
 }
 
 static void draw_layers(sheet *s)
@@ -138,8 +107,14 @@ static void draw_layers(sheet *s)
             add(s, s->run->layers, (size_t)layer);
         es_spark_draw(s->screen, s->x + plan->line_x, y, s->columns, s->n,
                       &scale);
-        if (plan->stacked)
-            label_layers(s, y, first, end - 1);
+        if (!plan->stacked)
+            continue;
+        if (first == end - 1)
+            es_screen_say(s->screen, s->x, y, plan->line_x - 1, ES_FAINT,
+                          "layer %d", first);
+        else
+            es_screen_say(s->screen, s->x, y, plan->line_x - 1, ES_FAINT,
+                          "layers %d-%d", first, end - 1);
     }
 }
 
@@ -170,8 +145,6 @@ static void draw_line(sheet *s, const es_tui_line *line, int y)
 {
     es_spark_scale scale = {.side = ES_SPARK_PEAKS};
     int x = s->x, columns = s->plan->line_x - 1;
-    bool finite = isfinite(line->value);
-    const es_style red = {.ink = ES_INK_RED, .bold = true};
     es_spark_clear(s->columns, s->n);
     add(s, line->trace, 0);
     es_spark_range(&scale.low, &scale.high, s->columns, s->n);
@@ -180,7 +153,8 @@ static void draw_line(sheet *s, const es_tui_line *line, int y)
         es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s ", line->name);
     if (!es_is_missing(line->value))
         used += es_screen_say(
-            s->screen, x + used, y, columns - used, finite ? ES_PLAIN : red,
+            s->screen, x + used, y, columns - used,
+            isfinite(line->value) ? ES_PLAIN : ES_BROKEN_STYLE,
             isnan(line->value) ? "NaN" : "%.4g", (double)line->value);
     char range[48];
     int n =
@@ -203,13 +177,15 @@ es_status es_panel_draw_lines(es_screen *screen, int x, int y,
     es_status status = get_memory(&s);
     if (status == ES_OK) {
         int row = y + plan->below_y;
-        find_steps(&s);
+        s.from = s.to = run->shown->step;
+        include(&s, run->layers);
+        for (int i = 0; i < ES_TUI_N_LINES; i++)
+            include(&s, run->lines[i].trace);
         name_layers(&s);
         draw_layers(&s);
-        for (int i = 0; i < ES_TUI_N_LINES; i++) {
+        for (int i = 0; i < ES_TUI_N_LINES; i++)
             if (points_of(run->lines[i].trace) > 0)
                 draw_line(&s, &run->lines[i], row++);
-        }
         draw_axis(&s, row);
     }
     free(s.steps);

@@ -117,12 +117,6 @@ static bool is_printable(const es_screen *screen, const char *character)
     return screen->depth != ES_DEPTH_ASCII && character[1] && !c1;
 }
 
-static void add_mark(cell *to, const char *mark)
-{
-    if (strlen(to->text) + strlen(mark) < CELL_BYTES)
-        strcat(to->text, mark);
-}
-
 static cell *cell_at(const es_screen *screen, int x, int y)
 {
     return &screen->cells[(size_t)y * (size_t)screen->width + (size_t)x];
@@ -144,8 +138,10 @@ int es_screen_write(es_screen *screen, int x, int y, int columns,
         if (used + width > columns)
             break;
         if (width == 0) {
-            if (used > 0 && printable && !steers(character))
-                add_mark(cell_at(screen, x + used - 1, y), character);
+            cell *to = used > 0 ? cell_at(screen, x + used - 1, y) : NULL;
+            if (to && printable && !steers(character) &&
+                strlen(to->text) + strlen(character) < CELL_BYTES)
+                strcat(to->text, character);
             continue;
         }
         for (int i = 0; i < width; i++) {
@@ -196,27 +192,13 @@ static void print_ink(es_depth depth, es_ink ink, int base, FILE *out)
         fprintf(out, ";%d;5;%d", base + 8, es_ink_cube(color));
 }
 
-static void print_style(es_depth depth, const es_style *style, FILE *out)
-{
-    fprintf(out, "\033[0%s%s", style->bold ? ";1" : "",
-            style->faint ? ";2" : "");
-    print_ink(depth, style->ink, 30, out);
-    print_ink(depth, style->paper, 40, out);
-    fputc('m', out);
-}
-
-static bool is_blank(const cell *c)
-{
-    return !c->covered && !c->style.paper &&
-           (!*c->text || strcmp(c->text, " ") == 0);
-}
-
 void es_screen_print_row(const es_screen *screen, int y, FILE *out)
 {
     const cell *row = cell_at(screen, 0, y);
     es_style current = ES_PLAIN;
     int n = screen->width;
-    while (n > 0 && is_blank(&row[n - 1]))
+    while (n > 0 && !row[n - 1].covered && !row[n - 1].style.paper &&
+           (!*row[n - 1].text || strcmp(row[n - 1].text, " ") == 0))
         n--;
     for (int x = 0; x < n; x++) {
         const cell *c = &row[x];
@@ -225,7 +207,11 @@ void es_screen_print_row(const es_screen *screen, int y, FILE *out)
         if (screen->depth != ES_DEPTH_ASCII &&
             !same_style(&c->style, &current)) {
             current = c->style;
-            print_style(screen->depth, &current, out);
+            fprintf(out, "\033[0%s%s", current.bold ? ";1" : "",
+                    current.faint ? ";2" : "");
+            print_ink(screen->depth, current.ink, 30, out);
+            print_ink(screen->depth, current.paper, 40, out);
+            fputc('m', out);
         }
         fputs(*c->text ? c->text : " ", out);
     }
@@ -239,4 +225,37 @@ void es_screen_print(const es_screen *screen, FILE *out)
         es_screen_print_row(screen, y, out);
         fputc('\n', out);
     }
+}
+
+/* --- marks ----------------------------------------------------------------*/
+
+const char *es_mark_broken_text(const es_screen *screen)
+{
+    return es_screen_depth(screen) == ES_DEPTH_ASCII ? "x" : "×";
+}
+
+void es_mark_broken(es_screen *screen, int x, int y)
+{
+    es_screen_write(screen, x, y, 1, es_mark_broken_text(screen),
+                    ES_BROKEN_STYLE);
+}
+
+const char *es_mark_ascii(double share)
+{
+    static const char *const shades[] = {".", ":", "-", "=", "+",
+                                         "*", "#", "%", "@"};
+    enum { N = sizeof shades / sizeof *shades };
+    int shade = share > 0 ? (int)(share * N) : 0;
+    return shades[shade < N ? shade : N - 1];
+}
+
+void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
+                   double share)
+{
+    if (es_screen_depth(screen) == ES_DEPTH_ASCII)
+        es_screen_write(screen, x, y, 1, es_mark_ascii(share), ES_PLAIN);
+    else
+        es_screen_write(
+            screen, x, y, 1, " ",
+            (es_style){.paper = es_ink_of(es_colormap_at(map, share))});
 }

@@ -74,4 +74,22 @@ void es_screen_print_row(const es_screen *screen, int y, FILE *out);
 /** All rows, each with a line end. */
 void es_screen_print(const es_screen *screen, FILE *out);
 
+/* --- marks that the parts of a drawing share ------------------------------*/
+
+/** Half a cell that is NaN or infinite: in no colour map. */
+#define ES_BROKEN_COLOR ((es_color){230, 30, 30, 255})
+#define ES_BROKEN_STYLE ((es_style){.ink = ES_INK_RED, .bold = true})
+
+/** What a screen shows for a value that is NaN or infinite: a cross, written
+ *  in ES_BROKEN_STYLE. */
+const char *es_mark_broken_text(const es_screen *screen);
+void es_mark_broken(es_screen *screen, int x, int y);
+
+/** The ASCII shade of `share` in [0,1]. */
+const char *es_mark_ascii(double share);
+
+/** A cell of the map's colour at `share`, on an ASCII screen of a shade. */
+void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
+                   double share);
+
 #endif

@@ -1,21 +1,84 @@
-/* --tui: draws the runs once, or leaves them to the live view. */
+/* --tui: draws the runs once, or as a live view: keys, the screen, and the loop
+   that waits for both keys and changes of the files (live.c). */
 #include "cli/terminal/show.h"
 
+#include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/live.h"
 
+#include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
-es_status es_show_check(bool follow)
+enum {
+    INTERVAL = 500,  /* milliseconds between two looks at the files */
+    LEAST_REST = 20, /* times as long as a look took, if that is more */
+    MANY = 10,       /* samples that a page is */
+};
+
+/* What came of a sequence of bytes so far: ESC [ LETTER, ESC O LETTER or
+   ESC [ NUMBER ~, as of xterm, rxvt and the Linux console. */
+typedef struct keys {
+    enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE } state;
+    int number;     /* its first parameter, as 5 in ESC [ 5 ~ */
+    bool is_closed; /* it has ended; a second one is for Shift and such */
+} keys;
+
+typedef struct view {
+    es_live live;
+    es_colormap colormap;
+    bool quit;
+    keys keys;
+    char **rows; /* (n_rows) what is on the screen */
+    size_t n_rows;
+} view;
+
+/* --- drawing --------------------------------------------------------------*/
+
+static es_status draw_runs(es_screen **out, size_t *n_shown,
+                           const es_watch_list *runs, es_tui tui)
 {
-    if (!isatty(STDOUT_FILENO))
-        return es_fail(ES_EUSAGE, "--tui draws on a terminal, and standard "
-                                  "output is none: try --heatmap=FILE");
-    if (follow && !es_terminal_has_cursor())
-        return es_fail(ES_EUSAGE, "--follow needs a terminal whose cursor it "
-                                  "can move, and TERM is unset or dumb");
-    return ES_OK;
+    es_tui_run *views;
+    es_status status = es_alloc(&views, runs->n, sizeof *views, "runs");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < runs->n; i++)
+        views[i] = es_watched_view(&runs->list[i]);
+    tui.runs = views;
+    tui.n_runs = runs->n;
+    status = es_tui_draw(out, n_shown, &tui);
+    free(views);
+    return status;
+}
+
+/* On standard output, as high as the runs want to be. */
+static es_status print_runs(const es_watch_list *runs, es_colormap colormap)
+{
+    es_tui tui = {.colormap = colormap};
+    es_screen *screen = NULL;
+    if (runs->n == 0)
+        return ES_OK;
+    es_terminal_detect(&tui.terminal);
+    es_status status = draw_runs(&screen, NULL, runs, tui);
+    if (status == ES_OK) {
+        es_screen_print(screen, stdout);
+        if (fflush(stdout) != 0)
+            status = es_fail(ES_EIO, "standard output: cannot write: %s",
+                             strerror(errno));
+    }
+    es_screen_free(screen);
+    return status;
+}
+
+static void judge_runs(es_show_result *out, const es_watch_list *runs)
+{
+    out->n_shown = 0;
+    for (size_t i = 0; i < runs->n; i++) {
+        const es_run_summary *judged = runs->list[i].judged;
+        out->n_shown += judged != NULL;
+        out->alarms = out->alarms || (judged && es_summary_alarms(judged));
+    }
 }
 
 /* --- drawing once ---------------------------------------------------------*/
@@ -58,19 +121,323 @@ static es_status show_once(es_show_result *out, const es_show_options *options)
                                &options->summary)) < 0)
             goto done;
     es_watched_set_max(runs.list, runs.n);
-    es_watch_list_judge(out, &runs);
-    status = es_watch_list_print(&runs, options->colormap);
+    judge_runs(out, &runs);
+    status = print_runs(&runs, options->colormap);
 done:
     es_watch_list_free(&runs);
+    return status;
+}
+
+/* --- keys -----------------------------------------------------------------*/
+
+typedef struct binding {
+    char form; /* 0: a byte; '[': ESC [ or O and that byte; '~': a number */
+    unsigned char code;
+    enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL } action;
+    int64_t argument; /* samples, a step, or 1: back, down */
+} binding;
+
+static const binding bindings[] = {
+    {0, 'q', QUIT, 0},
+    {0, 'Q', QUIT, 0},
+    {0, ' ', PAUSE, 0},
+    {0, 's', SERIES, 0},
+    {0, 'S', SERIES, 1},
+    {'[', 'A', SCROLL, 0},
+    {'[', 'B', SCROLL, 1},
+    {'[', 'C', STEP, 1},
+    {'[', 'D', STEP, -1},
+    {'[', 'H', JUMP, ES_STEP_FIRST},
+    {'[', 'F', JUMP, ES_STEP_LAST},
+    {'~', 1, JUMP, ES_STEP_FIRST},
+    {'~', 7, JUMP, ES_STEP_FIRST},
+    {'~', 4, JUMP, ES_STEP_LAST},
+    {'~', 8, JUMP, ES_STEP_LAST},
+    {'~', 5, STEP, -MANY},
+    {'~', 6, STEP, MANY},
+};
+
+static const binding *find(char form, int code)
+{
+    for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
+        if (bindings[i].form == form && bindings[i].code == code)
+            return &bindings[i];
+    return NULL;
+}
+
+/* The key that a byte completes; NULL: none, or one without a meaning. */
+static const binding *take_byte(keys *k, unsigned char byte)
+{
+    if (byte == 0x1b) {
+        *k = (keys){.state = AFTER_ESCAPE};
+    } else if (k->state == AFTER_ESCAPE && (byte == '[' || byte == 'O')) {
+        *k = (keys){.state = IN_SEQUENCE};
+    } else if (k->state != IN_SEQUENCE) {
+        k->state = PLAIN;
+        return find(0, byte);
+    } else if (byte >= 0x40 && byte <= 0x7e) {
+        k->state = PLAIN;
+        return byte == '~' ? find('~', k->number) : find('[', byte);
+    } else {
+        k->is_closed = k->is_closed || byte < '0' || byte > '9';
+        if (!k->is_closed && k->number < 100)
+            k->number = k->number * 10 + byte - '0';
+    }
+    return NULL;
+}
+
+/* Stops at the sample `by` samples away from the one shown. */
+static es_status step_by(es_live *live, int64_t by)
+{
+    const es_watched *run = live->runs.n ? &live->runs.list[live->first] : NULL;
+    const es_run_summary *shown = run ? es_watched_shown(run) : NULL;
+    return shown ? es_live_move(live, es_watched_step(run, shown->step, by))
+                 : ES_OK;
+}
+
+/* Does what a key stands for. */
+static es_status press(view *v, const binding *key)
+{
+    es_live *live = &v->live;
+    const size_t n = live->n_shown > 0 ? live->n_shown : 1;
+    switch (key->action) {
+    case QUIT:
+        v->quit = true;
+        break;
+    case STEP:
+        return step_by(live, key->argument);
+    case JUMP:
+        return es_live_move(live, key->argument);
+    case PAUSE:
+        return live->step == ES_STEP_LAST ? step_by(live, 0)
+                                          : es_live_move(live, ES_STEP_LAST);
+    case SERIES:
+        return es_live_switch(live, key->argument);
+    case SCROLL:
+        if (key->argument && live->first + n < live->runs.n)
+            live->first += n;
+        else if (!key->argument)
+            live->first -= n < live->first ? n : live->first;
+        break;
+    }
+    return ES_OK;
+}
+
+/* --- screen ---------------------------------------------------------------*/
+
+/* Nothing on the screen is as it was drawn. */
+static void forget_screen(view *v)
+{
+    for (size_t i = 0; i < v->n_rows; i++)
+        free(v->rows[i]);
+    free(v->rows);
+    v->rows = NULL;
+    v->n_rows = 0;
+}
+
+static const char *problem_of(const es_live *live)
+{
+    for (size_t i = 0; i < live->n_files; i++)
+        if (live->files[i].problem)
+            return live->files[i].problem;
+    for (size_t i = 0; i < live->runs.n; i++)
+        if (es_watched_shown(&live->runs.list[i]) && live->runs.list[i].problem)
+            return live->runs.list[i].problem;
+    return NULL;
+}
+
+/* A row of a screen as text, to be freed; NULL: out of memory. */
+static char *row_text(const es_screen *screen, int y)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    if (!stream)
+        return NULL;
+    es_screen_print_row(screen, y, stream);
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Each row is emptied before it is written: after a row as wide as the
+   terminal, some would empty its last cell. */
+static es_status print_changes(FILE *out, view *v, const es_screen *screen)
+{
+    const size_t n_rows = (size_t)es_screen_height(screen);
+    es_status status;
+    if (n_rows > v->n_rows &&
+        (status = es_grow(&v->rows, n_rows, sizeof *v->rows, "a drawing")) < 0)
+        return status;
+    for (size_t i = 0; i < n_rows; i++) {
+        char *row = row_text(screen, (int)i);
+        if (!row)
+            return es_fail(ES_ENOMEM, "out of memory for a drawing");
+        if (i >= v->n_rows || strcmp(row, v->rows[i]) != 0)
+            fprintf(out, "\033[%zu;1H\033[K%s", i + 1, row);
+        if (i < v->n_rows)
+            free(v->rows[i]);
+        else
+            v->n_rows++;
+        v->rows[i] = row;
+    }
+    if (v->n_rows > n_rows)
+        fprintf(out, "\033[%zu;1H\033[J", n_rows + 1);
+    while (v->n_rows > n_rows)
+        free(v->rows[--v->n_rows]);
+    return ES_OK;
+}
+
+/* In one piece: half a drawing is never seen. */
+static es_status send_changes(view *v, const es_screen *screen)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *stream = open_memstream(&text, &n);
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory for a drawing");
+    es_status status = print_changes(stream, v, screen);
+    if (fclose(stream) != 0 && status == ES_OK)
+        status = es_fail(ES_ENOMEM, "out of memory for a drawing");
+    if (status == ES_OK)
+        status = es_tty_write(text, n);
+    free(text);
+    return status;
+}
+
+static es_status draw(view *v)
+{
+    es_live *live = &v->live;
+    char mode[512];
+    const char *problem = problem_of(live);
+    es_screen *screen = NULL;
+    es_tui tui = {.colormap = v->colormap, .first = live->first, .mode = mode};
+    es_terminal_detect(&tui.terminal);
+    snprintf(mode, sizeof mode, "%s%s%s%.400s",
+             live->step == ES_STEP_LAST ? "live" : "stopped",
+             es_live_has_ended(live) ? ", all runs have ended" : "",
+             problem ? ": " : "", problem ? problem : "");
+    tui.keys = tui.terminal.depth == ES_DEPTH_ASCII
+                   ? "q quits, left/right: step, space: live, s: series"
+                   : "q quits  ←/→ step  space live  s series";
+    es_status status = draw_runs(&screen, &live->n_shown, &live->runs, tui);
+    if (status == ES_OK)
+        status = send_changes(v, screen);
+    es_screen_free(screen);
+    return status;
+}
+
+/* --- the loop -------------------------------------------------------------*/
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* Waits until `until` for keys, and does what they stand for. */
+static es_status take_keys(view *v, bool *redraw, int64_t until)
+{
+    unsigned char bytes[64];
+    int64_t rest = until - now();
+    int n = es_tty_wait(bytes, sizeof bytes, rest > 0 ? (int)rest : 0);
+    es_status status = ES_OK;
+    v->quit = v->quit || n < 0;
+    for (int i = 0; i < n && status == ES_OK; i++) {
+        const binding *key = take_byte(&v->keys, bytes[i]);
+        *redraw = *redraw || key;
+        status = key ? press(v, key) : ES_OK;
+    }
+    return status;
+}
+
+/* True once nothing more can come; a view that is stopped stays. */
+static bool is_over(const view *v)
+{
+    return v->quit ||
+           (v->live.step == ES_STEP_LAST && es_live_has_ended(&v->live));
+}
+
+static es_status follow(view *v)
+{
+    int64_t next = now() + INTERVAL;
+    bool redraw = true;
+    es_status status = ES_OK;
+    while (status == ES_OK && !is_over(v)) {
+        if (es_tty_was_changed()) {
+            forget_screen(v);
+            status = es_tty_write("\033[2J", strlen("\033[2J"));
+            redraw = true;
+        }
+        if (status == ES_OK && redraw)
+            status = draw(v);
+        redraw = false;
+        if (status == ES_OK)
+            status = take_keys(v, &redraw, next);
+        int64_t begin = now();
+        if (status != ES_OK || begin < next)
+            continue;
+        bool changed;
+        status = es_live_read(&changed, &v->live, false);
+        redraw = redraw || changed;
+        int64_t rest = (now() - begin) * LEAST_REST;
+        next = now() + (rest > INTERVAL ? rest : INTERVAL);
+    }
+    return status;
+}
+
+/* What is left on the normal screen: the last drawing, and how runs ended. */
+static es_status say_how(const view *v)
+{
+    const es_live *live = &v->live;
+    es_status status = print_runs(&live->runs, v->colormap);
+    for (size_t i = 0; i < live->n_files && status == ES_OK; i++)
+        if (live->files[i].problem)
+            es_print_note("%s", live->files[i].problem);
+    for (size_t i = 0; i < live->runs.n && status == ES_OK; i++) {
+        const es_watched *run = &live->runs.list[i];
+        if (run->judged)
+            es_print_note("%s: %s: %s at step %lld", run->path, run->name,
+                          run->judged->status,
+                          (long long)run->judged->last_step);
+        else
+            es_print_note("%s", run->problem ? run->problem : run->path);
+    }
+    return status;
+}
+
+static es_status show_live(es_show_result *out, const es_show_options *options)
+{
+    view v = {.colormap = options->colormap};
+    es_status status = es_live_open(&v.live, &out->n_failed, options->inputs,
+                                    options->n_inputs, &options->summary);
+    if (status == ES_OK && v.live.step != ES_STEP_LAST)
+        status = es_live_move(&v.live, v.live.step);
+    if (status == ES_OK && v.live.n_files > 0) {
+        if (!is_over(&v)) {
+            es_tty_take();
+            status = follow(&v);
+            es_tty_give_back();
+        }
+        judge_runs(out, &v.live.runs);
+        if (status == ES_OK && !v.quit)
+            status = say_how(&v);
+    }
+    es_live_close(&v.live);
+    forget_screen(&v);
     return status;
 }
 
 es_status es_show(es_show_result *out, const es_show_options *options)
 {
     *out = (es_show_result){0};
-    es_status status = es_show_check(options->follow);
-    if (status < 0)
-        return status;
-    return options->follow ? es_show_live(out, options)
-                           : show_once(out, options);
+    if (!isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "--tui draws on a terminal, and standard "
+                                  "output is none: try --heatmap=FILE");
+    if (options->follow && !es_terminal_has_cursor())
+        return es_fail(ES_EUSAGE, "--follow needs a terminal whose cursor it "
+                                  "can move, and TERM is unset or dumb");
+    return options->follow ? show_live(out, options) : show_once(out, options);
 }

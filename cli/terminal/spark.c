@@ -3,7 +3,6 @@
 #include "cli/terminal/spark.h"
 
 #include "analyzer/base/value.h"
-#include "cli/terminal/marks.h"
 
 enum { LEVELS = 8, NEAR = 2 };
 

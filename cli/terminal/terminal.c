@@ -1,11 +1,16 @@
-/* What the terminal can show, from its environment and its size. */
+/* What the terminal can show, from its environment and its size; taking it and
+   giving it back, also when a signal ends or stops the process: handlers call
+   nothing but what is safe in them. */
 #include "cli/terminal/terminal.h"
 
-#include <stddef.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 static bool is_set(const char *value)
@@ -57,4 +62,151 @@ bool es_terminal_has_cursor(void)
 {
     const char *term = getenv("TERM");
     return is_set(term) && strcmp(term, "dumb") != 0;
+}
+
+/* --- taking it ------------------------------------------------------------*/
+
+static struct termios before; /* of standard input, if it has_keys */
+static bool has_keys;
+static volatile sig_atomic_t taken, changed;
+
+/* What follows up to es_tty_take is called by signal handlers, too. */
+
+static void send(const char *text)
+{
+    ssize_t n = write(STDOUT_FILENO, text, strlen(text));
+    (void)n; /* there is nobody left to report it to */
+}
+
+static void enter(void)
+{
+    struct termios raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_iflag &= ~(tcflag_t)IXON; /* ^S would block our last words */
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    if (has_keys)
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    send("\033[?1049h\033[?25l\033[0m\033[2J");
+    changed = 1;
+}
+
+static void leave(void)
+{
+    send("\033[0m\033[?25h\033[?1049l");
+    if (has_keys)
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+}
+
+static void die(int number)
+{
+    if (taken)
+        leave();
+    taken = 0;
+    raise(number); /* its default action, once this handler has returned */
+}
+
+static void stop(int number)
+{
+    int error = errno;
+    struct sigaction ours, standard = {.sa_handler = SIG_DFL};
+    sigset_t this;
+    leave();
+    sigaction(number, &standard, &ours);
+    sigemptyset(&this);
+    sigaddset(&this, number);
+    raise(number);
+    sigprocmask(SIG_UNBLOCK, &this, NULL); /* here it stops */
+    sigaction(number, &ours, NULL);
+    errno = error;
+}
+
+static void go_on(int number)
+{
+    int error = errno;
+    (void)number;
+    if (taken)
+        enter();
+    errno = error;
+}
+
+static void note_change(int number)
+{
+    (void)number;
+    changed = 1;
+}
+
+static struct {
+    int number;
+    void (*handler)(int);
+    int flags;
+    struct sigaction old;
+} caught[] = {
+    {.number = SIGHUP, .handler = die, .flags = (int)SA_RESETHAND},
+    {.number = SIGINT, .handler = die, .flags = (int)SA_RESETHAND},
+    {.number = SIGQUIT, .handler = die, .flags = (int)SA_RESETHAND},
+    {.number = SIGTERM, .handler = die, .flags = (int)SA_RESETHAND},
+    {.number = SIGTSTP, .handler = stop, .flags = SA_RESTART},
+    {.number = SIGCONT, .handler = go_on, .flags = SA_RESTART},
+    {.number = SIGWINCH, .handler = note_change, .flags = SA_RESTART},
+};
+enum { N_CAUGHT = sizeof caught / sizeof *caught };
+
+void es_tty_take(void)
+{
+    has_keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0;
+    for (int i = 0; i < N_CAUGHT; i++) {
+        struct sigaction action = {.sa_handler = caught[i].handler,
+                                   .sa_flags = caught[i].flags};
+        sigfillset(&action.sa_mask);
+        sigaction(caught[i].number, NULL, &caught[i].old);
+        /* Signals that are ignored, as under nohup, stay so. */
+        if (caught[i].old.sa_handler != SIG_IGN)
+            sigaction(caught[i].number, &action, NULL);
+    }
+    taken = 1;
+    enter();
+}
+
+void es_tty_give_back(void)
+{
+    if (!taken)
+        return;
+    leave();
+    taken = 0;
+    for (int i = 0; i < N_CAUGHT; i++)
+        sigaction(caught[i].number, &caught[i].old, NULL);
+}
+
+bool es_tty_was_changed(void)
+{
+    bool was = changed;
+    changed = 0;
+    return was;
+}
+
+int es_tty_wait(unsigned char *out, size_t size, int milliseconds)
+{
+    struct pollfd keys = {.fd = has_keys ? STDIN_FILENO : -1, .events = POLLIN};
+    if (changed || poll(&keys, 1, milliseconds) <= 0)
+        return 0;
+    ssize_t n = read(STDIN_FILENO, out, size);
+    if (n > 0)
+        return (int)n;
+    return n < 0 && (errno == EINTR || errno == EAGAIN) ? 0 : -1;
+}
+
+es_status es_tty_write(const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(STDOUT_FILENO, bytes, n);
+        if (written < 0 && errno != EINTR)
+            return es_fail(ES_EIO, "standard output: cannot write: %s",
+                           strerror(errno));
+        if (written > 0) {
+            bytes += written;
+            n -= (size_t)written;
+        }
+    }
+    return ES_OK;
 }

@@ -69,19 +69,12 @@ static int height_of_row(const es_tui *tui, const places *p, size_t first)
     return height;
 }
 
-static void choose_width(places *p, const es_tui *tui)
-{
-    int beside = (int)p->beside;
-    int width = (tui->terminal.width - (beside - 1) * BETWEEN) / beside;
-    p->frame.width = width > 1 ? width : 1;
-}
-
 /* In a live view each row of panels takes its share of the rows that there
    are, or as many as are worth looking at. */
 static void choose_height(places *p, const es_tui *tui)
 {
     int rows = tui->terminal.height - p->footer;
-    if (!tui->fits) {
+    if (!tui->mode) {
         p->frame.high_enough = rows > LEAST_ROWS ? rows : LEAST_ROWS;
         p->frame.highest = HIGHEST_PANEL;
         return;
@@ -98,22 +91,24 @@ static places place(const es_tui *tui)
     places p = {.frame.depth = tui->terminal.depth,
                 .first = tui->first,
                 .beside = count_beside(tui),
-                .footer = tui->state ? 2 : 1};
+                .footer = tui->mode ? 2 : 1};
+    const int beside = (int)p.beside;
+    int width = (tui->terminal.width - (beside - 1) * BETWEEN) / beside;
+    p.frame.width = width > 1 ? width : 1;
     set_scale(&p.frame.scale, tui);
-    choose_width(&p, tui);
     choose_height(&p, tui);
     p.end = p.first;
     while (p.end < tui->n_runs) {
         int height = height_of_row(tui, &p, p.end) + (p.end > p.first);
         bool full = p.height + height + p.footer > tui->terminal.height;
-        if (tui->fits && full && p.end > p.first)
+        if (tui->mode && full && p.end > p.first)
             break;
         p.height += height;
         p.end += p.beside;
     }
     p.end = p.end < tui->n_runs ? p.end : tui->n_runs;
     p.height += p.footer;
-    if (tui->fits && p.height > tui->terminal.height)
+    if (tui->mode && p.height > tui->terminal.height)
         p.height = tui->terminal.height;
     return p;
 }
@@ -166,17 +161,14 @@ static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
 {
     int y = p->height - p->footer, width = tui->terminal.width, x = 0;
     draw_max(screen, y++, all, n_all);
-    if (!tui->state)
+    if (!tui->mode)
         return;
-    if (tui->state->mode)
-        x = es_screen_say(screen, 0, y, width, ES_BOLD, "%s  ",
-                          tui->state->mode);
+    x = es_screen_say(screen, 0, y, width, ES_BOLD, "%s  ", tui->mode);
     if (p->end - p->first < tui->n_runs)
         x += es_screen_say(screen, x, y, width - x, ES_PLAIN,
                            "runs %zu-%zu of %zu  ", p->first + 1, p->end,
                            tui->n_runs);
-    if (tui->state->keys)
-        es_screen_write(screen, x, y, width - x, tui->state->keys, ES_FAINT);
+    es_screen_write(screen, x, y, width - x, tui->keys, ES_FAINT);
 }
 
 es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)

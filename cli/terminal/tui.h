@@ -8,22 +8,18 @@
 
 #include "cli/terminal/panel.h"
 
-/** What a live view says at the bottom; NULL members are left out. */
-typedef struct es_tui_state {
-    const char *mode; /* "live" */
-    const char *keys; /* "q quit" */
-} es_tui_state;
-
 typedef struct es_tui {
     const es_tui_run *runs; /* (n_runs) */
     size_t n_runs;
     es_colormap colormap;
     es_terminal terminal;
-    bool fits;    /* all rows of the drawing within the terminal's height,
-                     as a live view needs it: runs that do not fit are
-                     left out, and it says so; else as high as it wants */
-    size_t first; /* of a live view: the first run shown */
-    const es_tui_state *state; /* NULL: none */
+
+    /* Of a live view: the drawing fits into the terminal's height, runs that
+       do not are left out, and the last row says so. Else it is as high as it
+       wants. */
+    const char *mode; /* "live"; NULL: no live view */
+    const char *keys; /* "q quit" */
+    size_t first;     /* run that is shown first */
 } es_tui;
 
 /**

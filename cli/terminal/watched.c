@@ -4,11 +4,16 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "analyzer/heads/heads.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *const line_names[ES_TUI_N_LINES] = {"loss", "max_logit"};
+/* The loss is the run's own; of heads the largest value is taken. */
+static const char *line_name(int line)
+{
+    return line == 0 ? "loss" : es_head_statistics[ES_HEAD_MAX_LOGIT].name;
+}
 
 /* --- lines ----------------------------------------------------------------*/
 
@@ -17,27 +22,16 @@ typedef void reduction(float *lines, size_t n_lines, const float *values,
                        size_t n);
 
 /* The mean would hide a NaN among finite heads, so one makes it NaN. */
-static float mean_of(const float *values, size_t n)
-{
-    double sum = 0;
-    size_t n_finite = 0, n_missing = 0;
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(values[i])) {
-            sum += (double)values[i];
-            n_finite++;
-        } else {
-            n_missing += es_is_missing(values[i]);
-        }
-    if (n_finite + n_missing < n)
-        return NAN;
-    return n_finite > 0 ? (float)(sum / (double)n_finite) : es_missing();
-}
-
 static void means(float *lines, size_t n_lines, const float *values, size_t n)
 {
-    size_t n_columns = n / n_lines;
-    for (size_t i = 0; i < n_lines; i++)
-        lines[i] = mean_of(values + i * n_columns, n_columns);
+    const size_t n_columns = n / n_lines;
+    for (size_t i = 0; i < n_lines; i++) {
+        es_summary row;
+        es_stats_summary(&row, values + i * n_columns, n_columns, 1);
+        lines[i] = row.nonfinite  ? NAN
+                   : row.n_finite ? (float)row.mean
+                                  : es_missing();
+    }
 }
 
 static void largest(float *lines, size_t n_lines, const float *values, size_t n)
@@ -140,8 +134,8 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
                              means)) < 0)
         return status;
     for (int i = 0; i < ES_TUI_N_LINES; i++) {
-        status = es_reader_find(reader, run->index, line_names[i],
-                                judged->phase, &series);
+        status = es_reader_find(reader, run->index, line_name(i), judged->phase,
+                                &series);
         if (status == ES_OK)
             status = read_lines(&run->lines[i], reader, &series, 1, largest);
         if (status < 0 && status != ES_ENOTFOUND)
@@ -158,7 +152,7 @@ static es_status read_values(es_watched *run, es_reader *reader)
         es_series series;
         int64_t found;
         run->values[i] = es_missing();
-        es_status status = es_reader_find(reader, run->index, line_names[i],
+        es_status status = es_reader_find(reader, run->index, line_name(i),
                                           shown->phase, &series);
         float *values = NULL;
         if (status == ES_OK)
@@ -278,7 +272,7 @@ es_tui_run es_watched_view(const es_watched *run)
                        .problem = run->problem};
     for (int i = 0; i < ES_TUI_N_LINES; i++)
         view.lines[i] =
-            (es_tui_line){line_names[i], run->lines[i].trace, run->values[i]};
+            (es_tui_line){line_name(i), run->lines[i].trace, run->values[i]};
     return view;
 }
 
@@ -303,4 +297,19 @@ void es_watched_forget(es_watched *run)
     free(run->name);
     free(run->problem);
     *run = (es_watched){.path = run->path, .index = run->index};
+}
+
+es_status es_watch_list_add(es_watch_list *to, const char *path, size_t index)
+{
+    es_status status = es_grow(&to->list, to->n + 1, sizeof *to->list, "runs");
+    if (status == ES_OK)
+        to->list[to->n++] = (es_watched){.path = path, .index = index};
+    return status;
+}
+
+void es_watch_list_free(es_watch_list *runs)
+{
+    for (size_t i = 0; i < runs->n; i++)
+        es_watched_forget(&runs->list[i]);
+    free(runs->list);
 }

@@ -1,4 +1,4 @@
-/** What the terminal shows of one run, read from its file. */
+/** What the terminal shows of runs, read from their files. */
 #ifndef ES_WATCHED_H
 #define ES_WATCHED_H
 
@@ -60,5 +60,14 @@ void es_watched_set_max(es_watched *runs, size_t n);
 
 /** Frees what was read, so that it is read anew, as for another series. */
 void es_watched_forget(es_watched *run);
+
+typedef struct es_watch_list {
+    es_watched *list; /* (n) */
+    size_t n;
+} es_watch_list;
+
+es_status es_watch_list_add(es_watch_list *to, const char *path,
+                            size_t index) ES_MUST_USE;
+void es_watch_list_free(es_watch_list *runs);
 
 #endif

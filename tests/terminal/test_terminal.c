@@ -3,7 +3,6 @@
 
 #include "analyzer/base/value.h"
 #include "cli/terminal/heat.h"
-#include "cli/terminal/marks.h"
 #include "cli/terminal/spark.h"
 #include "cli/terminal/watched.h"
 #include "tests/support/golden_text.h"
@@ -352,7 +351,7 @@ static char *draw(const es_tui *tui)
     assert_non_null(stream);
     es_assert_ok(es_tui_draw(&screen, NULL, tui));
     assert_int_equal(es_screen_width(screen), tui->terminal.width);
-    assert_true(!tui->fits || es_screen_height(screen) <= tui->terminal.height);
+    assert_true(!tui->mode || es_screen_height(screen) <= tui->terminal.height);
     es_screen_print(screen, stream);
     fclose(stream);
     es_screen_free(screen);
@@ -442,11 +441,10 @@ ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
     for (int width = 1; width < 260; width += width < 12 ? 1 : 17)
         for (int height = 1; height < 80; height += height < 6 ? 1 : 13)
             for (int k = 0; k < 6; k++) {
-                const es_tui_state said = {"live", "q quits"};
                 es_tui tui = tui_of(&list, (es_depth)(k / 2), width, height);
-                tui.fits = k % 2 == 1;
-                tui.state = tui.fits ? &said : NULL;
-                tui.first = tui.fits ? (size_t)width % list.n : 0;
+                tui.mode = k % 2 == 1 ? "live" : NULL;
+                tui.keys = "q quits";
+                tui.first = tui.mode ? (size_t)width % list.n : 0;
                 char *text = draw(&tui);
                 for (const char *c = text; *c; c++)
                     assert_true((unsigned char)*c >= 0x20 || *c == '\n' ||
