@@ -11,46 +11,34 @@ static int divide_up(int a, int b)
     return a / b + (a % b > 0);
 }
 
-/* --- layout ---------------------------------------------------------------*/
-
-static es_heat_layout lay_out(int n_layers, int n_heads, int columns,
-                              int halves, int layers_in, int heads_in)
-{
-    int n_rows = divide_up(n_layers, layers_in) * halves;
-    return (es_heat_layout){
-        .n_layers = n_layers,
-        .n_heads = n_heads,
-        .columns = columns,
-        .halves = halves,
-        .layers_in = layers_in,
-        .heads_in = heads_in,
-        .width = divide_up(n_heads, heads_in) * columns,
-        .height = divide_up(n_rows, 2),
-    };
-}
-
 es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
                            bool roomy, es_depth depth)
 {
-    int halves = depth == ES_DEPTH_ASCII ? 2 : 1;
-    if (roomy && 2 * n_heads <= width && n_layers <= height)
-        return lay_out(n_layers, n_heads, 2, 2, 1, 1);
-    return lay_out(n_layers, n_heads, 1, halves,
-                   divide_up(n_layers, height * 2 / halves),
-                   divide_up(n_heads, width));
+    es_heat_layout out = {.n_layers = n_layers,
+                          .n_heads = n_heads,
+                          .columns = 1,
+                          .halves = depth == ES_DEPTH_ASCII ? 2 : 1,
+                          .layers_in = 1,
+                          .heads_in = 1};
+    if (roomy && 2 * n_heads <= width && n_layers <= height) {
+        out.columns = out.halves = 2;
+    } else {
+        out.layers_in = divide_up(n_layers, height * 2 / out.halves);
+        out.heads_in = divide_up(n_heads, width);
+    }
+    out.width = divide_up(n_heads, out.heads_in) * out.columns;
+    out.height = divide_up(divide_up(n_layers, out.layers_in) * out.halves, 2);
+    return out;
 }
 
 void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                            int *last)
 {
-    int places = 2 / layout->halves; /* in a row of text */
-    int n = places * layout->layers_in;
+    int n = 2 / layout->halves * layout->layers_in; /* in a row of text */
     *first = row * n;
     *last = *first + n - 1 < layout->n_layers ? *first + n - 1
                                               : layout->n_layers - 1;
 }
-
-/* --- values ---------------------------------------------------------------*/
 
 double es_heat_share(const es_heat_scale *scale, double value)
 {
@@ -102,40 +90,26 @@ static es_ink ink_of(float value, const es_heat_scale *scale)
         es_colormap_at(scale->map, es_heat_share(scale, (double)value)));
 }
 
-static bool is_broken(float value)
-{
-    return !isfinite(value) && !es_is_missing(value);
-}
-
-static void draw_halves(es_screen *screen, int x, int y, es_ink upper,
-                        es_ink lower)
-{
-    if (upper != ES_INK_OWN)
-        es_screen_write(screen, x, y, 1, "▀",
-                        (es_style){.ink = upper, .paper = lower});
-    else if (lower != ES_INK_OWN)
-        es_screen_write(screen, x, y, 1, "▄", (es_style){.ink = lower});
-}
-
-static void draw_ascii(es_screen *screen, int x, int y, float value,
-                       const es_heat_scale *scale)
-{
-    if (!es_is_missing(value))
-        es_screen_write(screen, x, y, 1,
-                        es_mark_ascii(es_heat_share(scale, (double)value)),
-                        ES_PLAIN);
-}
-
 /* The values of the upper and the lower half of a cell of text. */
 static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
                       const es_heat_scale *scale)
 {
-    if (is_broken(upper) && is_broken(lower))
+    const char *text = NULL;
+    es_style style = ES_PLAIN;
+    if (!isfinite(upper) && !es_is_missing(upper) && !isfinite(lower) &&
+        !es_is_missing(lower)) {
         es_mark_broken(screen, x, y);
-    else if (es_screen_depth(screen) == ES_DEPTH_ASCII)
-        draw_ascii(screen, x, y, upper, scale);
-    else
-        draw_halves(screen, x, y, ink_of(upper, scale), ink_of(lower, scale));
+    } else if (es_screen_depth(screen) == ES_DEPTH_ASCII) {
+        if (!es_is_missing(upper))
+            text = es_mark_ascii(es_heat_share(scale, (double)upper));
+    } else if ((style.ink = ink_of(upper, scale)) != ES_INK_OWN) {
+        style.paper = ink_of(lower, scale);
+        text = "▀";
+    } else if ((style.ink = ink_of(lower, scale)) != ES_INK_OWN) {
+        text = "▄";
+    }
+    if (text)
+        es_screen_write(screen, x, y, 1, text, style);
 }
 
 void es_heat_draw(es_screen *screen, int x, int y, const float *values,

@@ -13,14 +13,19 @@
 static es_status read_runs(es_live *live, es_live_file *file, es_reader *reader)
 {
     bool written;
+    es_status status;
     if (es_reader_is_written(reader, &written) != ES_OK)
         written = true; /* looked at again, then */
-    file->running = es_reader_n_runs(reader) == 0 && written;
+    for (; file->n_runs < es_reader_n_runs(reader); file->n_runs++)
+        if ((status =
+                 es_watch_list_add(&live->runs, file->path, file->n_runs)) < 0)
+            return status;
+    file->running = file->n_runs == 0 && written;
     for (size_t i = 0; i < live->runs.n; i++) {
         es_watched *run = &live->runs.list[i];
         if (run->path != file->path)
             continue;
-        es_status status = es_watched_read(run, reader, &live->summary);
+        status = es_watched_read(run, reader, &live->summary);
         if (status == ES_OK)
             status = es_watched_move(run, reader, live->step, &live->summary);
         if (status == ES_ENOMEM)
@@ -45,11 +50,7 @@ static es_status read_file(es_live *live, es_live_file *file)
     es_status status = es_reader_open(&reader, file->path);
     keep_problem(file, status);
     if (status == ES_OK) {
-        for (; file->n_runs < es_reader_n_runs(reader) && status == ES_OK;
-             file->n_runs += status == ES_OK)
-            status = es_watch_list_add(&live->runs, file->path, file->n_runs);
-        if (status == ES_OK)
-            status = read_runs(live, file, reader);
+        status = read_runs(live, file, reader);
         file->stamp = stamp;
         file->read = true;
     } else if (stamp.inode == 0) { /* it was removed */
@@ -120,37 +121,30 @@ bool es_live_has_ended(const es_live *live)
 
 /* --- series ---------------------------------------------------------------*/
 
-/* The head series whose name comes next after `name`, or before it; the first,
-   or last, after all of them. NULL: there is none. To be freed. */
-static char *next_series(es_reader *reader, size_t run, const char *name,
-                         bool back)
-{
-    const char *best = NULL, *end = NULL;
-    for (size_t i = 0; i < es_reader_n_series(reader, run); i++) {
-        es_series series;
-        if (es_reader_series(reader, run, i, &series) != ES_OK ||
-            series.shape != ES_SHAPE_HEAD || series.last_step == ES_UNKNOWN)
-            continue;
-        int side = back ? -1 : 1;
-        if (side * strcmp(series.name, name) > 0 &&
-            (!best || side * strcmp(series.name, best) < 0))
-            best = series.name;
-        if (!end || side * strcmp(series.name, end) < 0)
-            end = series.name;
-    }
-    best = best ? best : end;
-    return best ? strdup(best) : NULL;
-}
-
 es_status es_live_switch(es_live *live, bool back)
 {
+    const int side = back ? -1 : 1;
+    const char *best = NULL, *end = NULL, *now = live->summary.series;
     es_reader *reader = NULL;
     if (live->runs.n == 0)
         return ES_OK;
     const es_watched *run = &live->runs.list[live->first];
     if (es_reader_open(&reader, run->path) != ES_OK)
         return ES_OK; /* the next reading reports it */
-    char *name = next_series(reader, run->index, live->summary.series, back);
+    /* after all of them the first, or last, comes again */
+    for (size_t i = 0; i < es_reader_n_series(reader, run->index); i++) {
+        es_series series;
+        if (es_reader_series(reader, run->index, i, &series) != ES_OK ||
+            series.shape != ES_SHAPE_HEAD || series.last_step == ES_UNKNOWN)
+            continue;
+        if (side * strcmp(series.name, now) > 0 &&
+            (!best || side * strcmp(series.name, best) < 0))
+            best = series.name;
+        if (!end || side * strcmp(series.name, end) < 0)
+            end = series.name;
+    }
+    best = best ? best : end;
+    char *name = best ? strdup(best) : NULL;
     es_damage_close(reader);
     if (!name)
         return ES_OK;

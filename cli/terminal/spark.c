@@ -22,21 +22,6 @@ size_t es_spark_column_of(int64_t step, int64_t from, int64_t to, size_t n)
 
 /* --- filling --------------------------------------------------------------*/
 
-static void add_value(es_spark_column *to, float value)
-{
-    to->seen = true;
-    if (es_is_missing(value))
-        return;
-    if (!isfinite(value)) {
-        to->broken = true;
-        return;
-    }
-    if (!(to->low <= value))
-        to->low = value;
-    if (!(to->high >= value))
-        to->high = value;
-}
-
 static void join(es_spark_column *to, const es_spark_column *from)
 {
     to->seen = to->seen || from->seen;
@@ -45,6 +30,12 @@ static void join(es_spark_column *to, const es_spark_column *from)
         to->low = from->low;
     if (isfinite(from->high) && !(to->high >= from->high))
         to->high = from->high;
+}
+
+static void add_value(es_spark_column *to, float value)
+{
+    const bool broken = !isfinite(value) && !es_is_missing(value);
+    join(to, &(es_spark_column){true, broken, value, value});
 }
 
 void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
@@ -117,39 +108,31 @@ double es_spark_value(const es_spark_column *columns, size_t n, size_t i,
 
 /* --- drawing --------------------------------------------------------------*/
 
-static double share_of(double value, const es_spark_scale *scale)
-{
-    return scale->high > scale->low
-               ? (value - scale->low) / (scale->high - scale->low)
-               : 0.5;
-}
-
-static void draw_bar(es_screen *screen, int x, int y, double share,
-                     const es_spark_scale *scale)
+void es_spark_draw(es_screen *screen, int x, int y,
+                   const es_spark_column *columns, size_t n,
+                   const es_spark_scale *scale)
 {
     static const char *const ascii[LEVELS] = {"_", ".", ",", "-",
                                               "=", "+", "*", "#"};
     static const char *const bars[LEVELS] = {"▁", "▂", "▃", "▄",
                                              "▅", "▆", "▇", "█"};
-    bool plain = es_screen_depth(screen) == ES_DEPTH_ASCII;
-    int level = share > 0 ? (int)(share * LEVELS) : 0;
-    level = level < LEVELS ? level : LEVELS - 1;
-    es_ink ink = scale->coloured ? es_ink_of(es_colormap_at(scale->map, share))
-                                 : ES_INK_OWN;
-    es_screen_write(screen, x, y, 1, plain ? ascii[level] : bars[level],
-                    (es_style){.ink = ink});
-}
-
-void es_spark_draw(es_screen *screen, int x, int y,
-                   const es_spark_column *columns, size_t n,
-                   const es_spark_scale *scale)
-{
-    double unit = (scale->high - scale->low) / LEVELS;
+    const bool plain = es_screen_depth(screen) == ES_DEPTH_ASCII;
+    const double height = scale->high - scale->low;
     for (size_t i = 0; i < n; i++) {
-        double value = es_spark_value(columns, n, i, unit, scale->side);
+        double value =
+            es_spark_value(columns, n, i, height / LEVELS, scale->side);
         if (columns[i].broken)
             es_mark_broken(screen, x + (int)i, y);
-        else if (isfinite(value))
-            draw_bar(screen, x + (int)i, y, share_of(value, scale), scale);
+        if (columns[i].broken || !isfinite(value))
+            continue;
+        double share = height > 0 ? (value - scale->low) / height : 0.5;
+        int level = share > 0 ? (int)(share * LEVELS) : 0;
+        level = level < LEVELS ? level : LEVELS - 1;
+        es_ink ink = scale->coloured
+                         ? es_ink_of(es_colormap_at(scale->map, share))
+                         : ES_INK_OWN;
+        es_screen_write(screen, x + (int)i, y, 1,
+                        plain ? ascii[level] : bars[level],
+                        (es_style){.ink = ink});
     }
 }

@@ -135,35 +135,28 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
     return status;
 }
 
-/* "m = 2.528 nats (observed)"; every m if they differ. */
-static void draw_max(es_screen *screen, int y, const es_run_summary **all,
-                     size_t n)
-{
-    int x = 0, columns = es_screen_width(screen);
-    bool same = true;
-    if (n == 0)
-        return;
-    for (size_t i = 1; i < n; i++)
-        same = same && all[i]->m == all[0]->m;
-    for (size_t i = 0; i < (same ? 1 : n); i++)
-        if (isnan(all[i]->m))
-            x += es_screen_say(screen, x, y, columns - x, ES_FAINT, "%s",
-                               i ? ", unknown" : "m unknown");
-        else
-            x += es_screen_say(screen, x, y, columns - x, ES_FAINT, "%s%.4g",
-                               i ? ", " : "m = ", all[i]->m);
-    es_screen_say(screen, x, y, columns - x, ES_FAINT, " (%s)",
-                  es_max_name(all[0]->max.policy));
-}
-
+/* "m = 2.528 nats (observed)", every m if they differ; of a live view its state
+   and its keys below. */
 static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
                         const es_run_summary **all, size_t n_all)
 {
     int y = p->height - p->footer, width = tui->terminal.width, x = 0;
-    draw_max(screen, y++, all, n_all);
+    bool same = true;
+    for (size_t i = 1; i < n_all; i++)
+        same = same && all[i]->m == all[0]->m;
+    for (size_t i = 0; i < (same && n_all ? 1 : n_all); i++)
+        if (isnan(all[i]->m))
+            x += es_screen_say(screen, x, y, width - x, ES_FAINT, "%s",
+                               i ? ", unknown" : "m unknown");
+        else
+            x += es_screen_say(screen, x, y, width - x, ES_FAINT, "%s%.4g",
+                               i ? ", " : "m = ", all[i]->m);
+    if (n_all)
+        es_screen_say(screen, x, y, width - x, ES_FAINT, " (%s)",
+                      es_max_name(all[0]->max.policy));
     if (!tui->mode)
         return;
-    x = es_screen_say(screen, 0, y, width, ES_BOLD, "%s  ", tui->mode);
+    x = es_screen_say(screen, 0, ++y, width, ES_BOLD, "%s  ", tui->mode);
     if (p->end - p->first < tui->n_runs)
         x += es_screen_say(screen, x, y, width - x, ES_PLAIN,
                            "runs %zu-%zu of %zu  ", p->first + 1, p->end,

@@ -54,73 +54,63 @@ static void free_lines(es_watched_lines *lines)
     *lines = (es_watched_lines){0};
 }
 
-static es_status begin_lines(es_watched_lines *lines, size_t n)
-{
-    free_lines(lines);
-    es_status status =
-        es_alloc(&lines->newest, n, sizeof *lines->newest, "lines");
-    if (status < 0)
-        return status;
-    lines->n = n;
-    lines->last = -1;
-    return es_trace_new(&lines->trace, n);
-}
-
-/* False if the step that was read last is not there any more as it was: a
-   resumed training has replaced it. */
-static es_status is_continued(bool *out, const es_watched_lines *lines,
-                              es_reader *reader, const es_series *series,
-                              reduction *reduce)
+/* The sample of a step that the series has, reduced to n_lines lines. */
+static es_status reduce_sample(float *lines, size_t n_lines, es_reader *reader,
+                               const es_series *series, int64_t step,
+                               reduction *reduce)
 {
     const size_t n = series->n_values;
-    float *values = NULL, *now = NULL;
+    float *values;
     int64_t found;
-    es_status status;
-    *out = false;
-    if ((status = es_alloc(&values, n, sizeof *values, "a sample")) < 0 ||
-        (status = es_alloc(&now, lines->n, sizeof *now, "a sample")) < 0 ||
-        (status = es_reader_sample(reader, series, lines->last, values, n,
-                                   &found)) < 0)
-        goto done;
-    reduce(now, lines->n, values, n);
-    *out = memcmp(now, lines->newest, lines->n * sizeof *now) == 0;
-done:
-    free(values);
-    free(now);
-    return status == ES_ENOTFOUND ? ES_OK : status;
-}
-
-static es_status read_on(es_watched_lines *lines, es_reader *reader,
-                         const es_series *series, reduction *reduce)
-{
-    es_cursor *cursor;
-    int64_t step;
-    const float *values;
-    es_status status =
-        es_cursor_open(&cursor, reader, series, lines->last + 1, ES_STEP_LAST);
+    es_status status = es_alloc(&values, n, sizeof *values, "a sample");
     if (status < 0)
         return status;
-    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
-        reduce(lines->newest, lines->n, values, series->n_values);
-        es_trace_push(lines->trace, step, lines->newest);
-        lines->last = step;
-    }
-    es_cursor_close(cursor);
-    return status == ES_DONE ? ES_OK : status;
+    if ((status = es_reader_sample(reader, series, step, values, n, &found)) ==
+        ES_OK)
+        reduce(lines, n_lines, values, n);
+    free(values);
+    return status;
 }
 
+/* Reads on, if the step that was read last is there still as it was; else, as
+   where a resumed training has replaced it, all of them. */
 static es_status read_lines(es_watched_lines *lines, es_reader *reader,
                             const es_series *series, size_t n,
                             reduction *reduce)
 {
     bool continued = false;
+    es_cursor *cursor;
+    int64_t step;
+    const float *values;
     es_status status;
-    if ((lines->trace && lines->n == n && lines->last >= 0 &&
-         (status = is_continued(&continued, lines, reader, series, reduce)) <
-             0) ||
-        (!continued && (status = begin_lines(lines, n)) < 0))
+    if (lines->trace && lines->n == n && lines->last >= 0) {
+        float *now = lines->newest + n;
+        status = reduce_sample(now, n, reader, series, lines->last, reduce);
+        if (status < 0 && status != ES_ENOTFOUND)
+            return status;
+        continued =
+            status == ES_OK && memcmp(now, lines->newest, n * sizeof *now) == 0;
+    }
+    if (!continued) {
+        free_lines(lines);
+        if ((status = es_alloc(&lines->newest, n, 2 * sizeof *lines->newest,
+                               "lines")) < 0)
+            return status;
+        lines->n = n;
+        lines->last = -1;
+        if ((status = es_trace_new(&lines->trace, n)) < 0)
+            return status;
+    }
+    if ((status = es_cursor_open(&cursor, reader, series, lines->last + 1,
+                                 ES_STEP_LAST)) < 0)
         return status;
-    return read_on(lines, reader, series, reduce);
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        reduce(lines->newest, n, values, series->n_values);
+        es_trace_push(lines->trace, step, lines->newest);
+        lines->last = step;
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
 }
 
 static es_status read_all_lines(es_watched *run, es_reader *reader)
@@ -150,19 +140,12 @@ static es_status read_values(es_watched *run, es_reader *reader)
     const es_run_summary *shown = es_watched_shown(run);
     for (int i = 0; i < ES_TUI_N_LINES; i++) {
         es_series series;
-        int64_t found;
         run->values[i] = es_missing();
         es_status status = es_reader_find(reader, run->index, line_name(i),
                                           shown->phase, &series);
-        float *values = NULL;
         if (status == ES_OK)
-            status =
-                es_alloc(&values, series.n_values, sizeof *values, "a sample");
-        if (status == ES_OK &&
-            (status = es_reader_sample(reader, &series, shown->step, values,
-                                       series.n_values, &found)) == ES_OK)
-            largest(&run->values[i], 1, values, series.n_values);
-        free(values);
+            status = reduce_sample(&run->values[i], 1, reader, &series,
+                                   shown->step, largest);
         if (status < 0 && status != ES_ENOTFOUND)
             return status;
     }
@@ -215,29 +198,21 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
     return keep_problem(run, status);
 }
 
-/* Steps of the lines of layers, to be freed. */
-static int64_t *steps_of(size_t *n, const es_watched *run)
-{
-    *n = run->layers.trace ? es_trace_n_points(run->layers.trace) : 0;
-    int64_t *steps = NULL;
-    if (*n && es_alloc(&steps, *n, sizeof *steps, "steps") == ES_OK)
-        es_trace_steps(run->layers.trace, steps);
-    else
-        *n = 0;
-    return steps;
-}
-
 int64_t es_watched_step(const es_watched *run, int64_t step, int64_t by)
 {
-    size_t n, at = 0;
-    int64_t *steps = steps_of(&n, run);
-    while (at + 1 < n && steps[at + 1] <= step)
-        at++;
-    int64_t to = (int64_t)at + by;
+    const es_trace *trace = run->layers.trace;
+    const size_t n = trace ? es_trace_n_points(trace) : 0;
+    size_t now = 0;
+    int64_t *steps;
+    if (!n || es_alloc(&steps, n, sizeof *steps, "steps") < 0)
+        return step;
+    es_trace_steps(trace, steps);
+    while (now + 1 < n && steps[now + 1] <= step)
+        now++;
+    int64_t to = (int64_t)now + by;
     if (to >= (int64_t)n)
         to = (int64_t)n - 1;
-    if (n > 0)
-        step = steps[to > 0 ? to : 0];
+    step = steps[to > 0 ? to : 0];
     free(steps);
     return step;
 }

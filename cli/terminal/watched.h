@@ -9,7 +9,7 @@ typedef struct es_watched_lines {
     es_trace *trace; /* NULL: nothing was read */
     size_t n;
     int64_t last;  /* step that was read last */
-    float *newest; /* (n) of that step */
+    float *newest; /* (2,n) of that step; and workspace */
 } es_watched_lines;
 
 /** One run. Zero with a path and a number is a good beginning. */
