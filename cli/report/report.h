@@ -56,23 +56,9 @@ typedef struct es_report_data {
     double observed; /* largest value of all runs at the step shown */
 } es_report_data;
 
-/**
- * Reads what the page says of a run, but not its samples.
- *
- *   n_absent  counts series of --series that the run does not have; each has a
- *             line on standard error
- *
- * ES_OK; es_summary_load's errors: then the run is left out.
- */
-es_status es_report_add(es_report_data *report, size_t *n_absent,
-                        es_reader *reader, size_t run,
-                        const es_report_options *options) ES_MUST_USE;
-
 /** Gives each series its share of n_values numbers: all that it needs, or what
  *  the smaller ones leave, divided evenly. */
 void es_report_allot(es_report_data *report, size_t n_values);
-
-void es_report_free(es_report_data *report);
 
 /**
  * Fixes m of all runs and writes the page.
@@ -92,9 +78,5 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
 
 /** n bytes in base64 (RFC 4648), without line ends. */
 void es_report_base64(FILE *out, const void *bytes, size_t n);
-
-/** JSON text as an HTML script element may hold it: '<' becomes \u003c, which
- *  in JSON can only stand in a string. */
-void es_report_json(FILE *out, const char *json, size_t n);
 
 #endif

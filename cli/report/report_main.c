@@ -1,19 +1,21 @@
-/* entropy-scan report */
+/* entropy-scan report: its command line, and what the page will show: summaries
+   and series of the runs. */
+#include "analyzer/base/checked.h"
+#include "analyzer/heads/heads.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/report/report.h"
 #include "cli/runs/damage.h"
 
+#include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* "a,b": empty names between commas are none. */
 static es_status add_names(es_report_options *to, const char *list)
 {
-    to->named = true;
     while (*list) {
         size_t n = strcspn(list, ",");
         if (n && to->n_names == ES_REPORT_NAMES)
@@ -26,13 +28,7 @@ static es_status add_names(es_report_options *to, const char *list)
     return ES_OK;
 }
 
-static es_status read_names(void *report, const es_option *option,
-                            const char *value, const char *where)
-{
-    (void)option, (void)where;
-    return add_names(report, value);
-}
-
+ES_OPTION_READER(read_names, add_names)
 ES_OPTION_READER(read_max, es_max_parse)
 
 static const es_option options[] = {
@@ -82,51 +78,144 @@ const es_command es_report_command = {
     .main = report_main,
 };
 
-static es_status check_output(const es_report_options *given)
-{
-    if (!given->output)
-        return es_fail(ES_EUSAGE, "no output: give -o report.html");
-    if (strcmp(given->output, "-") == 0 && isatty(STDOUT_FILENO))
-        return es_fail(ES_EUSAGE, "standard output is a terminal: a page needs "
-                                  "a file or a pipe");
-    return es_output_check_text(given->output, given->inputs, given->n_inputs);
-}
-
-/* Names nobody gave: a run need not have them, but for the first. */
-static es_status choose_series(es_report_options *given)
-{
-    es_status status = ES_OK;
-    if (!given->n_names) {
-        status = add_names(given, "entropy,max_logit,loss");
-        given->named = false;
-    }
-    if (status == ES_OK) {
-        given->summary.series = given->names[0];
-        status = es_summary_options_check(&given->summary);
-    }
-    return status;
-}
-
 static es_status parse(es_report_options *given, int argc, char **argv)
 {
     bool is_given[ES_MAX_OPTIONS] = {false};
+    es_status status;
     es_summary_options_default(&given->summary);
     es_rules_file_default(&given->rules);
-    es_status status =
-        es_command_parse(given, is_given, &es_report_command, argc, argv);
-    if (status != ES_OK)
+    if ((status = es_command_parse(given, is_given, &es_report_command, argc,
+                                   argv)) != ES_OK)
         return status;
     if (!given->n_inputs)
         return es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
                                   "report --help");
     if (es_options_has(&es_report_command, is_given, "rules"))
         given->summary.rules = &given->rules;
-    if ((status = check_output(given)) != ES_OK)
+    if (!given->output)
+        return es_fail(ES_EUSAGE, "no output: give -o report.html");
+    if (strcmp(given->output, "-") == 0 && isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "standard output is a terminal: a page needs "
+                                  "a file or a pipe");
+    given->named = given->n_names > 0;
+    if ((status = es_output_check_text(given->output, given->inputs,
+                                       given->n_inputs)) != ES_OK ||
+        /* of these a run has to have the first alone */
+        (!given->n_names &&
+         ((status = add_names(
+               given, es_head_statistics[ES_HEAD_ENTROPY].name)) != ES_OK ||
+          (status = add_names(
+               given, es_head_statistics[ES_HEAD_MAX_LOGIT].name)) != ES_OK ||
+          (status = add_names(given, "loss")) != ES_OK)))
         return status;
-    return choose_series(given);
+    given->summary.series = given->names[0];
+    return es_summary_options_check(&given->summary);
 }
 
 /* --- the runs -------------------------------------------------------------*/
+
+static void free_run(es_report_run *run)
+{
+    es_summary_free(run->summary);
+    for (size_t i = 0; i < run->n_series; i++) {
+        free(run->series[i].name);
+        free(run->series[i].unit);
+    }
+    free(run->series);
+}
+
+static es_status add_series(es_report_run *to, es_reader *reader,
+                            const es_series *series)
+{
+    int64_t n_samples;
+    es_status status = es_reader_count(reader, series, &n_samples);
+    if (status < 0 || n_samples == 0 ||
+        (status = es_grow(&to->series, to->n_series + 1, sizeof *to->series,
+                          "a series")) < 0)
+        return status;
+    const size_t n_rows =
+        series->shape == ES_SHAPE_RUN ? 1 : (size_t)to->summary->n_layer;
+    es_report_series *s = &to->series[to->n_series++];
+    *s = (es_report_series){.series = *series,
+                            .n_rows = n_rows,
+                            .n_columns = series->n_values / n_rows,
+                            .n_samples = (size_t)n_samples};
+    if ((status = es_copy_text(&s->name, series->name)) < 0)
+        return status;
+    return es_copy_text(&s->unit, series->unit);
+}
+
+/* Of values for each head or layer the phase of the summary, or the other
+   where that has none; of a run's own values, as the loss, both. */
+static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
+                          size_t run, const char *name, es_phase_choice choice)
+{
+    es_phase first = to->summary->phase;
+    *n_found = 0;
+    for (int k = 0; k < (choice == ES_PHASE_ANY ? 2 : 1); k++) {
+        es_series series;
+        es_phase phase = k == 0                    ? first
+                         : first == ES_PHASE_TRAIN ? ES_PHASE_EVAL
+                                                   : ES_PHASE_TRAIN;
+        es_status status = es_reader_find(reader, run, name, phase, &series);
+        if (status == ES_ENOTFOUND ||
+            (status == ES_OK && series.last_step == ES_UNKNOWN))
+            continue;
+        if (status < 0)
+            return status;
+        if (*n_found && series.shape != ES_SHAPE_RUN)
+            break;
+        if ((status = add_series(to, reader, &series)) < 0)
+            return status;
+        ++*n_found;
+    }
+    return ES_OK;
+}
+
+/* What the page says of a run, but not its samples. n_absent counts series of
+   --series that it does not have; each has a line on standard error. */
+static es_status read_run(es_report_run *to, size_t *n_absent,
+                          es_reader *reader, size_t run,
+                          const es_report_options *given)
+{
+    es_status status;
+    if ((status = es_summary_load(&to->summary, reader, run, &given->summary)) <
+        0)
+        return status;
+    for (size_t i = 0; i < given->n_names; i++) {
+        size_t n_found = 0;
+        es_series series;
+        if ((status = add_name(to, &n_found, reader, run, given->names[i],
+                               given->summary.phase)) < 0)
+            return status;
+        if (n_found || !given->named)
+            continue;
+        ++*n_absent;
+        /* its message names the series there are */
+        if (es_reader_find(reader, run, given->names[i], to->summary->phase,
+                           &series) != ES_OK)
+            es_print_note("%s", es_message());
+    }
+    return ES_OK;
+}
+
+/* A run that fails is left out. */
+static es_status add_run(es_report_data *report, size_t *n_absent,
+                         es_reader *reader, size_t run,
+                         const es_report_options *given)
+{
+    es_report_run one = {0};
+    es_status status;
+    if ((status = es_grow(&report->runs, report->n_runs + 1,
+                          sizeof *report->runs, "runs")) < 0 ||
+        (status = read_run(&one, n_absent, reader, run, given)) < 0) {
+        free_run(&one);
+        return status;
+    }
+    report->observed = es_peak_of(report->observed, one.summary->peak);
+    report->runs[report->n_runs++] = one;
+    return ES_OK;
+}
 
 /* What fails is reported and counted; the others go on. */
 static void add_file(es_report_data *report, size_t *n_failed,
@@ -139,7 +228,7 @@ static void add_file(es_report_data *report, size_t *n_failed,
         status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
     for (size_t run = 0; run < (n ? n : 1); run++) {
         if (n)
-            status = es_report_add(report, n_failed, reader, run, given);
+            status = add_run(report, n_failed, reader, run, given);
         if (status != ES_OK) {
             es_print_note("%s", es_message());
             ++*n_failed;
@@ -156,8 +245,7 @@ static es_status write_page(es_report_data *report,
     es_status status = es_output_open(&output, &stream, given->output);
     if (status != ES_OK)
         return status;
-    status = es_report_write(stream, report, given);
-    status = es_output_finish(output, status);
+    status = es_output_finish(output, es_report_write(stream, report, given));
     if (status == ES_OK && !given->quiet && strcmp(given->output, "-") != 0)
         es_print_note("%s written", given->output);
     return status;
@@ -165,7 +253,7 @@ static es_status write_page(es_report_data *report,
 
 static int make_report(const es_report_options *given)
 {
-    es_report_data report = {0};
+    es_report_data report = {.observed = NAN};
     size_t n_failed = 0;
     int code;
     for (size_t i = 0; i < given->n_inputs; i++)
@@ -177,7 +265,9 @@ static int make_report(const es_report_options *given)
     } else {
         code = es_exit_code(ES_EIO); /* and was reported */
     }
-    es_report_free(&report);
+    for (size_t i = 0; i < report.n_runs; i++)
+        free_run(&report.runs[i]);
+    free(report.runs);
     return es_damage_exit(code, given->n_inputs);
 }
 

@@ -1,5 +1,5 @@
-/* The samples of a series in the page: thinned to its share, beside curves of
-   the means of all samples where some are left out. */
+/* The samples of a series in the page: its share of it, the samples thinned to
+   that, beside curves of the means of all samples where some are left out. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -8,6 +8,46 @@
 #include "cli/runs/trace.h"
 
 #include <inttypes.h>
+
+/* --- shares of the page ---------------------------------------------------*/
+
+/* Gives their share to the open series that need no more than `share`, or,
+   with `all`, to every one. Returns how many are open. */
+static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
+{
+    size_t n_open = 0;
+    for (size_t i = 0; i < report->n_runs; i++)
+        for (size_t k = 0; k < report->runs[i].n_series; k++) {
+            es_report_series *s = &report->runs[i].series[k];
+            size_t whole; /* a step takes about as much space as a number */
+            if (s->share)
+                continue;
+            if (!es_size_mul(&whole, s->n_samples, s->series.n_values + 1))
+                whole = SIZE_MAX;
+            if (!all && whole > share) {
+                n_open++;
+                continue;
+            }
+            s->share = whole < share ? whole : share;
+            *left -= s->share < *left ? s->share : *left;
+        }
+    return n_open;
+}
+
+void es_report_allot(es_report_data *report, size_t n_values)
+{
+    size_t left = n_values, before;
+    size_t n_open = give(report, &left, 0, false);
+    do {
+        before = n_open;
+        if (n_open)
+            n_open = give(report, &left, left / n_open, false);
+    } while (n_open && n_open < before);
+    if (n_open)
+        give(report, &left, left / n_open ? left / n_open : 1, true);
+}
+
+/* --- numbers --------------------------------------------------------------*/
 
 void es_report_base64(FILE *out, const void *bytes, size_t n)
 {
@@ -28,22 +68,16 @@ void es_report_base64(FILE *out, const void *bytes, size_t n)
     }
 }
 
-/* Exact in the page, where every number is a double. */
-static void put_step(es_json_writer *json, int64_t step)
-{
-    if (step <= INT64_C(1) << 53)
-        es_json_write_integer(json, NULL, step);
-    else
-        es_json_write_format(json, NULL, "%" PRId64, step);
-}
-
 /* "steps":[..],"values":"..": n steps, n_values numbers. */
 static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
                         const float *values, size_t n_values)
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        put_step(json, steps[i]);
+        if (steps[i] <= INT64_C(1) << 53) /* exact as a double, as in a page */
+            es_json_write_integer(json, NULL, steps[i]);
+        else
+            es_json_write_format(json, NULL, "%" PRId64, steps[i]);
     es_json_write_end(json, "]");
     es_json_write_name(json, "values");
     fputc('"', json->stream);
@@ -99,26 +133,21 @@ static es_status start(passing *t, const es_report_series *s)
     return es_alloc(&t->means, s->n_rows, sizeof *t->means, "curves");
 }
 
-/* Mean of the finite heads of a layer; missing if all of them are. */
-static float mean_of(const float *heads, size_t n)
-{
-    es_summary row;
-    if (n == 1)
-        return *heads;
-    es_stats_summary(&row, heads, n, 1);
-    if (row.n_finite)
-        return (float)row.mean;
-    return row.missing == n ? es_missing() : NAN;
-}
-
 static void add_sample(passing *t, const es_report_series *s, int64_t step,
                        const float *values)
 {
     es_thin_push(t->thin, step, values);
     if (!t->trace)
         return;
-    for (size_t i = 0; i < s->n_rows; i++)
-        t->means[i] = mean_of(values + i * s->n_columns, s->n_columns);
+    for (size_t i = 0; i < s->n_rows; i++) {
+        const float *heads = values + i * s->n_columns;
+        es_summary row; /* its mean is of the finite heads */
+        es_stats_summary(&row, heads, s->n_columns, 1);
+        t->means[i] = s->n_columns == 1             ? *heads
+                      : row.n_finite                ? (float)row.mean
+                      : row.missing == s->n_columns ? es_missing()
+                                                    : NAN;
+    }
     es_trace_push(t->trace, step, t->means);
 }
 

@@ -4,41 +4,36 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
-#include "cli/report/page.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
 #include "render/colormap.h"
 
 #include <string.h>
 
-void es_report_json(FILE *out, const char *json, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *angle = memchr(json + i, '<', n - i);
-        size_t plain = angle ? (size_t)(angle - json) - i : n - i;
-        fwrite(json + i, 1, plain, out);
-        if (angle)
-            fputs("\\u003c", out);
-        i += plain;
-    }
-}
-
 /* --- what the page says of all runs ---------------------------------------*/
 
-/* As --json prints it. To be freed. */
-static es_status print_summary(char **text, size_t *n,
-                               const es_report_data *report,
-                               const es_report_options *options)
+/* What is being written, and what fills its places. */
+typedef struct filling {
+    FILE *out;
+    const es_report_data *report;
+    const es_report_options *options;
+    const es_run_summary **all; /* (n_runs) of the report */
+    const char *title;
+    char *summary; /* (n_summary) as --json prints it */
+    size_t n_summary;
+} filling;
+
+static es_status print_summary(filling *f)
 {
     es_json json;
-    *text = NULL;
-    FILE *stream = open_memstream(text, n);
+    FILE *stream = open_memstream(&f->summary, &f->n_summary);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for the summary");
-    es_json_begin(&json, stream, &options->summary.max, report->observed);
-    for (size_t i = 0; i < report->n_runs; i++)
-        es_json_run(&json, report->runs[i].summary);
-    es_json_rules(&json, options->summary.rules);
+    es_json_begin(&json, stream, &f->options->summary.max, f->report->observed);
+    json.writer.in_html = true;
+    for (size_t i = 0; i < f->report->n_runs; i++)
+        es_json_run(&json, f->all[i]);
+    es_json_rules(&json, f->options->summary.rules);
     es_json_end(&json);
     const bool whole = !ferror(stream);
     return fclose(stream) == 0 && whole
@@ -46,53 +41,29 @@ static es_status print_summary(char **text, size_t *n,
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-static void put_colours(es_json_writer *json)
-{
-    es_json_write_name(json, "colours");
-    fputc('"', json->stream);
-    for (int i = 0; i < 256; i++) {
-        es_color colour = es_colormap_at(ES_COLORMAP_VIRIDIS, i / 255.0);
-        fprintf(json->stream, "%02x%02x%02x", colour.r, colour.g, colour.b);
-    }
-    fputc('"', json->stream);
-}
-
-static const char *title_of_run(const es_report_data *report, size_t run)
-{
-    const es_run_summary **all;
-    if (es_alloc(&all, report->n_runs, sizeof *all, "titles") < 0)
-        return report->runs[run].summary->name;
-    for (size_t i = 0; i < report->n_runs; i++)
-        all[i] = report->runs[i].summary;
-    const char *title = es_summary_title(all[run], all, report->n_runs);
-    free(all);
-    return title;
-}
-
-static const char *title_of(const es_report_data *report,
-                            const es_report_options *options)
-{
-    if (options->title)
-        return options->title;
-    return report->n_runs == 1 ? title_of_run(report, 0) : "Attention entropy";
-}
-
 /* {"title","program","titles":[..],"colours":"rrggbb.."} */
-static void put_about(FILE *out, const es_report_data *report,
-                      const es_report_options *options)
+static void put_about(const filling *f)
 {
-    es_json_writer json = {.stream = out, .in_html = true};
+    const size_t n = f->report->n_runs;
+    es_json_writer json = {.stream = f->out, .in_html = true};
     es_json_write_object(&json, NULL);
-    es_json_write_text(&json, "title", title_of(report, options));
+    es_json_write_text(&json, "title", f->title);
     es_json_write_text(&json, "program", "entropy-scan " ES_VERSION);
     es_json_write_array(&json, "runs");
-    for (size_t i = 0; i < report->n_runs; i++) {
+    for (size_t i = 0; i < n; i++) {
         es_json_write_object(&json, NULL);
-        es_json_write_text(&json, "title", title_of_run(report, i));
+        es_json_write_text(&json, "title",
+                           es_summary_title(f->all[i], f->all, n));
         es_json_write_end(&json, "}");
     }
     es_json_write_end(&json, "]");
-    put_colours(&json);
+    es_json_write_name(&json, "colours");
+    fputc('"', f->out);
+    for (int i = 0; i < 256; i++) {
+        es_color colour = es_colormap_at(ES_COLORMAP_VIRIDIS, i / 255.0);
+        fprintf(f->out, "%02x%02x%02x", colour.r, colour.g, colour.b);
+    }
+    fputc('"', f->out);
     es_json_write_end(&json, "}");
 }
 
@@ -136,91 +107,94 @@ static es_status put_all_series(FILE *out, const es_report_data *report)
 
 /* --- the skeleton ---------------------------------------------------------*/
 
-/* What is being written, and what fills its places. */
-typedef struct filling {
-    FILE *out;
-    const es_report_data *report;
-    const es_report_options *options;
-    const char *summary; /* (n_summary) */
-    size_t n_summary;
-} filling;
+/* The page as it was built in, laid out by page.S: text, not terminated. The
+   policy lets in nothing but the others. */
+#define PARTS(part)                                                            \
+    part(skeleton) part(style) part(script) part(d3) part(policy)
+#define DECLARE(name)                                                          \
+    extern const char es_page_##name[];                                        \
+    extern const uint64_t es_page_##name##_size;
+PARTS(DECLARE)
 
-static bool is(const char *name, size_t n, const char *other)
-{
-    return strlen(other) == n && memcmp(name, other, n) == 0;
-}
+static const struct part {
+    const char *name, *text;
+    const uint64_t *size;
+} parts[] = {
+#define ROW(name) {#name, es_page_##name, &es_page_##name##_size},
+    PARTS(ROW)};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 static es_status fill(const filling *f, const char *name, size_t n)
 {
-    es_page_part part;
-    es_status status = ES_OK;
-    if (es_page_find(&part, name, n))
-        fwrite(part.text, 1, part.n, f->out);
-    else if (is(name, n, "title"))
-        es_print_escaped(f->out, title_of(f->report, f->options),
-                         ES_ESCAPE_XML);
-    else if (is(name, n, "about"))
-        put_about(f->out, f->report, f->options);
-    else if (is(name, n, "summary"))
-        es_report_json(f->out, f->summary, f->n_summary);
-    else if (is(name, n, "series"))
-        status = put_all_series(f->out, f->report);
+    char place[16];
+    snprintf(place, sizeof place, "%.*s", (int)n, name);
+    for (int i = 0; i < N_PARTS; i++)
+        if (strcmp(place, parts[i].name) == 0) {
+            fwrite(parts[i].text, 1, *parts[i].size, f->out);
+            return ES_OK;
+        }
+    if (strcmp(place, "series") == 0)
+        return put_all_series(f->out, f->report);
+    if (strcmp(place, "title") == 0)
+        es_print_escaped(f->out, f->title, ES_ESCAPE_XML);
+    else if (strcmp(place, "about") == 0)
+        put_about(f);
+    else if (strcmp(place, "summary") == 0)
+        fwrite(f->summary, 1, f->n_summary, f->out);
     else
-        status = es_fail(ES_EINTERNAL, "the report's skeleton has a place "
-                                       "that nothing fills");
-    return status;
+        return es_fail(ES_EINTERNAL, "the report's skeleton has a place "
+                                     "that nothing fills");
+    return ES_OK;
 }
 
-/* The first "{{" or "}}" in text; its end if there is none. */
-static const char *find_braces(const char *text, const char *end, char brace)
-{
-    for (; end - text > 1; text++)
-        if (text[0] == brace && text[1] == brace)
-            return text;
-    return end;
-}
-
+/* The skeleton with each {{name}} filled. */
 static es_status put_page(const filling *f)
 {
-    es_page_part skeleton = {0};
-    es_status status = ES_OK;
-    (void)es_page_find(&skeleton, "skeleton", strlen("skeleton"));
-    const char *at = skeleton.text, *end = at + skeleton.n;
-    while (status == ES_OK && at < end) {
-        const char *open = find_braces(at, end, '{');
-        const char *close = find_braces(open, end, '}');
+    const char *at = es_page_skeleton, *end = at + es_page_skeleton_size, *open;
+    while ((open = memmem(at, (size_t)(end - at), "{{", 2))) {
+        const char *name = open + 2;
+        const char *close = memmem(name, (size_t)(end - name), "}}", 2);
         fwrite(at, 1, (size_t)(open - at), f->out);
-        if (open < end)
-            status = fill(f, open + 2, (size_t)(close - open) - 2);
-        at = close < end ? close + 2 : end;
+        if (!close)
+            return es_fail(ES_EINTERNAL, "the report's skeleton is cut");
+        es_status status = fill(f, name, (size_t)(close - name));
+        if (status != ES_OK)
+            return status;
+        at = close + 2;
     }
-    return status;
-}
-
-/* Numbers that the page can hold: a quarter of it at least, however much
-   the flags and configurations take. 4 letters of base64 are 3 bytes. */
-static size_t capacity_of(size_t n_summary)
-{
-    size_t taken = es_page_size() + n_summary + 4096;
-    size_t left = taken < ES_REPORT_BYTES ? ES_REPORT_BYTES - taken : 0;
-    if (left < ES_REPORT_BYTES / 4)
-        left = ES_REPORT_BYTES / 4;
-    return left / 4 * 3 / sizeof(float);
+    fwrite(at, 1, (size_t)(end - at), f->out);
+    return ES_OK;
 }
 
 es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options)
 {
-    char *summary = NULL;
+    const size_t n = report->n_runs;
     filling f = {.out = out, .report = report, .options = options};
-    for (size_t i = 0; i < report->n_runs; i++)
+    es_status status = es_alloc(&f.all, n, sizeof *f.all, "titles");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n; i++) {
         es_summary_set_max(report->runs[i].summary, report->observed);
-    es_status status = print_summary(&summary, &f.n_summary, report, options);
-    if (status == ES_OK) {
-        f.summary = summary;
-        es_report_allot(report, capacity_of(f.n_summary));
-        status = put_page(&f);
+        f.all[i] = report->runs[i].summary;
     }
-    free(summary);
+    f.title = options->title ? options->title
+              : n == 1       ? es_summary_title(f.all[0], f.all, 1)
+                             : "Attention entropy";
+    if ((status = print_summary(&f)) < 0)
+        goto done;
+    /* Numbers that the page can hold: a quarter of it at least, however much
+       the flags and configurations take. 4 letters of base64 are 3 bytes. */
+    size_t taken = f.n_summary + 4096;
+    for (int i = 0; i < N_PARTS; i++)
+        taken += *parts[i].size;
+    size_t left = taken < ES_REPORT_BYTES ? ES_REPORT_BYTES - taken : 0;
+    if (left < ES_REPORT_BYTES / 4)
+        left = ES_REPORT_BYTES / 4;
+    es_report_allot(report, left / 4 * 3 / sizeof(float));
+    status = put_page(&f);
+done:
+    free(f.summary);
+    free(f.all);
     return status;
 }
