@@ -1,6 +1,6 @@
 /* The comparison of runs: reads what each did on held-out data and when its
-   flags began, then distances, and differences in per cent to a baseline.
-   Settings and configurations: settings.c, group.c. */
+   flags began, then distances, configurations of several seeds, and differences
+   in per cent to a baseline. Settings: settings.c. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -55,19 +55,6 @@ static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
     return es_fail(ES_ENOTFOUND, "%s: no evaluation", es_reader_path(reader));
 }
 
-static void add_evaluation(es_compared *to, int64_t step, float ce)
-{
-    float ppl = (float)exp(ce);
-    if (es_is_missing(ce))
-        return;
-    to->n_evals++;
-    to->final.step = step;
-    if (!isfinite(ppl))
-        to->nonfinite_evals++;
-    else if (to->best.step == ES_UNKNOWN || ppl < to->best.ppl)
-        to->best = (es_evaluation){.step = step, .ppl = ppl};
-}
-
 /* Those that the summary may show: under ES_STEP_LAST all of the run. */
 static es_status read_evaluations(es_compared *to, es_reader *reader,
                                   size_t run, int64_t last)
@@ -75,17 +62,27 @@ static es_status read_evaluations(es_compared *to, es_reader *reader,
     es_series series;
     es_cursor *cursor = NULL;
     int64_t step;
-    const float *value;
+    const float *ce;
     to->final = to->best =
         (es_evaluation){.step = ES_UNKNOWN, .ppl = es_missing()};
     to->final.ppl = to->summary->eval_ppl;
     es_status status = find_evaluations(&series, reader, run);
     if (status < 0)
         return status == ES_ENOTFOUND ? ES_OK : status;
-    status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, last);
-    while (status == ES_OK &&
-           (status = es_cursor_next(cursor, &step, &value)) == ES_OK)
-        add_evaluation(to, step, *value);
+    if ((status =
+             es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, last)) < 0)
+        return status;
+    while ((status = es_cursor_next(cursor, &step, &ce)) == ES_OK) {
+        const float ppl = (float)exp(*ce);
+        if (es_is_missing(*ce))
+            continue;
+        to->n_evals++;
+        to->final.step = step;
+        if (!isfinite(ppl))
+            to->nonfinite_evals++;
+        else if (to->best.step == ES_UNKNOWN || ppl < to->best.ppl)
+            to->best = (es_evaluation){.step = step, .ppl = ppl};
+    }
     es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
 }
@@ -108,21 +105,12 @@ static void find_onsets(es_compared *to)
     }
 }
 
-static es_status sort_values(es_compared *to)
-{
-    const es_run_summary *summary = to->summary;
-    size_t n = summary->n_rows * summary->n_columns;
-    es_status status = es_alloc(&to->sorted, n, sizeof *to->sorted, "a sample");
-    if (status == ES_OK)
-        es_stats_distribution(&to->entropy, to->sorted, summary->values, n);
-    return status;
-}
-
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
                             size_t run, const es_run_summary *summary,
                             bool baseline)
 {
     es_compared to = {.summary = summary};
+    const size_t n_values = summary->n_rows * summary->n_columns;
     if (baseline && summary->n_in_file > 1)
         return es_fail(ES_EUSAGE,
                        "%s: a baseline is one run, and this file has %zu",
@@ -135,10 +123,12 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
              comparison->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step)) <
             0 ||
         (status = es_run_settings_read(&to, reader, run)) < 0 ||
-        (status = sort_values(&to)) < 0) {
+        (status = es_alloc(&to.sorted, n_values, sizeof *to.sorted,
+                           "a sample")) < 0) {
         clear_run(&to);
         return status;
     }
+    es_stats_distribution(&to.entropy, to.sorted, summary->values, n_values);
     find_onsets(&to);
     if (baseline) {
         comparison->has_baseline = true;
@@ -149,18 +139,6 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
 }
 
 /* --- all of them ----------------------------------------------------------*/
-
-static void measure_distances(es_comparison *comparison)
-{
-    const es_distribution *to =
-        &comparison->runs[comparison->reference].entropy;
-    for (size_t i = 0; i < comparison->n_runs; i++) {
-        es_compared *run = &comparison->runs[i];
-        run->ks = es_stats_ks(&run->entropy, to);
-        run->p = es_stats_ks_p(run->ks, run->entropy.n_finite, to->n_finite);
-        run->wasserstein = es_stats_wasserstein(&run->entropy, to);
-    }
-}
 
 /* Exchanges runs until they come in the order of the summaries. */
 static es_status put_in_order(es_comparison *comparison,
@@ -186,6 +164,83 @@ static es_status put_in_order(es_comparison *comparison,
     return ES_OK;
 }
 
+/* --- configurations -------------------------------------------------------*/
+
+static bool same_configuration(const es_comparison *comparison, size_t a,
+                               size_t b)
+{
+    for (size_t i = 0; i < comparison->n_differences; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        if (!difference->seed && !difference->incidental &&
+            !es_run_settings_same(es_comparison_value(comparison, a, i),
+                                  es_comparison_value(comparison, b, i)))
+            return false;
+    }
+    return true;
+}
+
+/* The configuration of a run among those found; a new one if it is none. */
+static size_t place(es_comparison *comparison, size_t run)
+{
+    size_t i = 0;
+    while (i < comparison->n_configurations &&
+           !same_configuration(comparison, run,
+                               comparison->configurations[i].first))
+        i++;
+    if (i == comparison->n_configurations)
+        comparison->configurations[comparison->n_configurations++] =
+            (es_configuration){.first = run};
+    comparison->configurations[i].n++;
+    return i;
+}
+
+/* final, best: (n_runs) workspace */
+static void summarise(es_comparison *comparison, size_t index, float *final,
+                      float *best)
+{
+    es_configuration *to = &comparison->configurations[index];
+    size_t n = 0;
+    for (size_t i = to->first; i < comparison->n_runs; i++) {
+        const es_compared *run = &comparison->runs[i];
+        const es_bands *bands = &run->summary->bands;
+        const float loss = run->summary->loss, ppl = run->final.ppl;
+        if (run->configuration != index)
+            continue;
+        /* A run whose loss is not finite any more ended so, whatever the last
+           evaluation before that found, and has no best model either. */
+        final[n] = isfinite(loss) || es_is_missing(loss) || es_is_missing(ppl)
+                       ? ppl
+                       : loss;
+        best[n] = isfinite(final[n]) ? run->best.ppl : final[n];
+        n++;
+        for (int band = 0; band < ES_N_BANDS; band++)
+            to->bands.counts[band] += bands->counts[band];
+        to->bands.nonfinite += bands->nonfinite;
+        to->bands.missing += bands->missing;
+        to->bands.n_heads += bands->n_heads;
+    }
+    es_stats_summary(&to->final, final, n, 1);
+    es_stats_summary(&to->best, best, n, 1);
+}
+
+static es_status group(es_comparison *comparison)
+{
+    size_t n = comparison->n_runs;
+    float *space;
+    es_status status;
+    if ((status = es_alloc(&comparison->configurations, n,
+                           sizeof *comparison->configurations,
+                           "configurations")) < 0 ||
+        (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        comparison->runs[i].configuration = place(comparison, i);
+    for (size_t i = 0; i < comparison->n_configurations; i++)
+        summarise(comparison, i, space, space + n);
+    free(space);
+    return ES_OK;
+}
+
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,
                                const char *baseline)
@@ -200,9 +255,16 @@ es_status es_comparison_finish(es_comparison *comparison,
     es_status status;
     if ((status = put_in_order(comparison, order)) < 0 ||
         (status = es_comparison_find_differences(comparison)) < 0 ||
-        (status = es_comparison_group(comparison)) < 0)
+        (status = group(comparison)) < 0)
         return status;
-    measure_distances(comparison);
+    const es_distribution *to =
+        &comparison->runs[comparison->reference].entropy;
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        es_compared *run = &comparison->runs[i];
+        run->ks = es_stats_ks(&run->entropy, to);
+        run->p = es_stats_ks_p(run->ks, run->entropy.n_finite, to->n_finite);
+        run->wasserstein = es_stats_wasserstein(&run->entropy, to);
+    }
     return ES_OK;
 }
 

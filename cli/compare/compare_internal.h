@@ -62,6 +62,7 @@ typedef struct es_difference {
     const char *key; /* a run's */
     size_t order;
     bool incidental, seed;
+    bool column; /* of the tables; the others are named below them */
     bool number; /* in all runs that have it */
 } es_difference;
 
@@ -106,18 +107,11 @@ es_status es_run_settings_read(es_compared *run, es_reader *reader,
                                size_t index) ES_MUST_USE;
 void es_run_settings_free(es_compared *run);
 
-/** NULL: the run has none of that key. */
-const es_run_setting *es_run_settings_find(const es_compared *run,
-                                           const char *key);
-
 /** Either may be NULL. Numbers are compared as such: 1e-2 is 0.01. */
 bool es_run_settings_same(const es_run_setting *a, const es_run_setting *b);
 
 /** Fills in differences and values. ES_OK or ES_ENOMEM. */
 es_status es_comparison_find_differences(es_comparison *comparison) ES_MUST_USE;
-
-/** Fills in configurations, and each run's. ES_OK or ES_ENOMEM. */
-es_status es_comparison_group(es_comparison *comparison) ES_MUST_USE;
 
 /** The value of a difference in a run; NULL: absent. */
 static inline const es_run_setting *
@@ -126,8 +120,5 @@ es_comparison_value(const es_comparison *comparison, size_t run,
 {
     return comparison->values[run * comparison->n_differences + difference];
 }
-
-/** Every configuration has several runs, or some has. */
-bool es_comparison_has_seeds(const es_comparison *comparison);
 
 #endif

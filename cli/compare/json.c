@@ -70,15 +70,12 @@ static void put_evaluations(es_json_writer *json, const es_compared *run)
 
 static void put_entropy(es_json_writer *json, const es_distribution *entropy)
 {
-    static const struct {
-        const char *name;
-        double share;
-    } quantiles[] = {{"q25", 0.25}, {"median", 0.5}, {"q75", 0.75}};
+    static const char *const names[] = {"q25", "median", "q75"};
     begin_counted(json, "entropy", entropy->n_finite, entropy->nonfinite,
                   entropy->missing);
-    for (size_t i = 0; i < 3; i++)
-        es_json_write_stated(json, quantiles[i].name,
-                             es_stats_quantile(entropy, quantiles[i].share),
+    for (int i = 0; i < 3; i++)
+        es_json_write_stated(json, names[i],
+                             es_stats_quantile(entropy, (i + 1) / 4.0),
                              entropy->nonfinite ? "nan" : "missing");
     es_json_write_end(json, "}");
 }
@@ -95,17 +92,6 @@ static void put_onsets(es_json_writer *json, const es_compared *run)
         es_json_write_known(json, "error", onset->error);
         es_json_write_end(json, "}");
     }
-    es_json_write_end(json, "}");
-}
-
-static void put_distance(es_json_writer *json, const es_compared *run,
-                         size_t to)
-{
-    es_json_write_object(json, "distance");
-    es_json_write_size(json, "to", to);
-    es_json_write_stated(json, "ks", run->ks, "missing");
-    es_json_write_stated(json, "p", run->p, "missing");
-    es_json_write_stated(json, "wasserstein", run->wasserstein, "missing");
     es_json_write_end(json, "}");
 }
 
@@ -129,18 +115,6 @@ static void put_relative(es_json_writer *json, const es_relative *relative,
     put_number(json, "balanced_points", relative->balanced);
 }
 
-static void put_later(es_json_writer *json, const es_relative *relative)
-{
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-        const char *name = es_flag_name((es_flag_kind)kind);
-        char member[64];
-        snprintf(member, sizeof member, "%s_later", name);
-        es_json_write_known(json, member, relative->later[kind].any);
-        snprintf(member, sizeof member, "%s_error_later", name);
-        es_json_write_known(json, member, relative->later[kind].error);
-    }
-}
-
 static void put_run(es_json_writer *json, const es_comparison *comparison,
                     size_t index)
 {
@@ -154,11 +128,23 @@ static void put_run(es_json_writer *json, const es_comparison *comparison,
     put_evaluations(json, run);
     put_entropy(json, &run->entropy);
     put_onsets(json, run);
-    put_distance(json, run, to);
+    es_json_write_object(json, "distance");
+    es_json_write_size(json, "to", to);
+    es_json_write_stated(json, "ks", run->ks, "missing");
+    es_json_write_stated(json, "p", run->p, "missing");
+    es_json_write_stated(json, "wasserstein", run->wasserstein, "missing");
+    es_json_write_end(json, "}");
     if (comparison->has_baseline) {
         es_compare_runs(&relative, run, &comparison->runs[to]);
         put_relative(json, &relative, to);
-        put_later(json, &relative);
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+            const char *name = es_flag_name((es_flag_kind)kind);
+            char member[64];
+            snprintf(member, sizeof member, "%s_later", name);
+            es_json_write_known(json, member, relative.later[kind].any);
+            snprintf(member, sizeof member, "%s_error_later", name);
+            es_json_write_known(json, member, relative.later[kind].error);
+        }
         es_json_write_end(json, "}");
     }
     es_json_write_end(json, "}");
@@ -234,18 +220,6 @@ static void put_matrix(es_json_writer *json, const es_comparison *comparison,
     es_json_write_end(json, "]");
 }
 
-static void put_distances(es_json_writer *json, const es_comparison *comparison)
-{
-    if (comparison->n_runs > ES_COMPARE_MATRIX_MOST) {
-        es_json_write_null(json, "distances");
-        return;
-    }
-    es_json_write_object(json, "distances");
-    put_matrix(json, comparison, "ks", es_stats_ks);
-    put_matrix(json, comparison, "wasserstein", es_stats_wasserstein);
-    es_json_write_end(json, "}");
-}
-
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json)
 {
     es_json_write_object(json, "comparison");
@@ -264,8 +238,14 @@ void es_comparison_json(const es_comparison *comparison, es_json_writer *json)
     for (size_t i = 0; i < comparison->n_configurations; i++)
         put_configuration(json, comparison, i);
     es_json_write_end(json, "]");
-    if (comparison->n_runs > 0)
-        put_distances(json, comparison);
+    if (comparison->n_runs > ES_COMPARE_MATRIX_MOST) {
+        es_json_write_null(json, "distances");
+    } else if (comparison->n_runs > 0) {
+        es_json_write_object(json, "distances");
+        put_matrix(json, comparison, "ks", es_stats_ks);
+        put_matrix(json, comparison, "wasserstein", es_stats_wasserstein);
+        es_json_write_end(json, "}");
+    }
     es_json_write_end(json, "}");
     fputc('\n', json->stream);
 }

@@ -1,12 +1,168 @@
-/* The tables of --compare: runs, and the runs against the baseline; the others
-   are in print_groups.c. Columns that say nothing are left out. */
-#include "cli/compare/print_internal.h"
+/* The tables of --compare: runs, the runs against the baseline, distances,
+   configurations, and the notes below them. Columns that say nothing are left
+   out. */
+#include "cli/compare/compare_internal.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "cli/output/display.h"
+#include "cli/output/print.h"
+#include "cli/runs/fields.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-#define NAME_WIDTH 16 /* columns: a shorter name hardly identifies a run */
+#define MATRIX_MOST 12 /* runs */
+#define NAME_WIDTH 16  /* columns: a shorter name hardly identifies a run */
+#define VALUE_WIDTH 40 /* columns of a setting's value */
+
+/* What is worth a column. */
+typedef struct layout {
+    const es_comparison *comparison;
+    const es_table_options *options;
+    bool files;                   /* names do not identify the runs */
+    bool evaluated;               /* some run is */
+    bool best;                    /* not always the final one */
+    bool best_means;              /* the same of configurations */
+    bool onsets[ES_N_FLAG_KINDS]; /* some run has one */
+    bool nonfinite;               /* some head is */
+    bool matrix;                  /* of distances, else columns */
+    bool cut;                     /* some mean leaves runs out */
+} layout;
+
+static es_status find_layout(layout *out, const es_comparison *comparison,
+                             const es_table_options *options)
+{
+    const size_t n = comparison->n_runs;
+    const char **names;
+    es_status status = es_alloc(&names, n, sizeof *names, "a table");
+    if (status < 0)
+        return status;
+    *out = (layout){.comparison = comparison,
+                    .options = options,
+                    .matrix = n > 2 && n <= MATRIX_MOST};
+    for (size_t i = 0; i < n; i++) {
+        const es_compared *run = &comparison->runs[i];
+        names[i] = run->summary->name;
+        out->evaluated = out->evaluated || !es_is_missing(run->final.ppl);
+        out->best = out->best || run->best.step != run->final.step;
+        out->nonfinite = out->nonfinite || run->summary->bands.nonfinite > 0;
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+            out->onsets[kind] =
+                out->onsets[kind] || run->onsets[kind].n_episodes > 0;
+    }
+    for (size_t i = 0; i < comparison->n_configurations; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        out->cut = out->cut || (one->final.n_finite > 0 &&
+                                one->final.nonfinite + one->final.missing > 0);
+        out->best_means = out->best_means || one->best.mean < one->final.mean;
+    }
+    out->files = es_names_repeat(names, n);
+    free(names);
+    return ES_OK;
+}
+
+/* A column of configurations, or of runs? */
+static bool shows_setting(const es_difference *difference, bool configurations)
+{
+    return difference->column && !(configurations && difference->seed);
+}
+
+/* --- cells ----------------------------------------------------------------*/
+
+/* The name, and the file where names do not identify the runs. */
+static void put_names(es_sheet *sheet, const layout *shown, size_t run)
+{
+    const es_comparison *comparison = shown->comparison;
+    const es_run_summary *summary = comparison->runs[run].summary;
+    const bool marked =
+        comparison->has_baseline && run == comparison->reference;
+    if (shown->files)
+        es_sheet_put_name(sheet, "file", summary->path);
+    char *name = es_display_escape(*summary->name ? summary->name : "-",
+                                   ES_ESCAPE_TERMINAL);
+    es_sheet_put_text(sheet, "run", "%s%s", name ? name : "?",
+                      marked ? " (baseline)" : "");
+    free(name);
+}
+
+static void put_settings(es_sheet *sheet, const es_comparison *comparison,
+                         size_t run, bool configurations)
+{
+    for (size_t i = 0; i < comparison->n_differences; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        const es_run_setting *setting = es_comparison_value(comparison, run, i);
+        const char *text = setting ? setting->text : "-";
+        char number[32], key[VALUE_WIDTH + 1], *safe = NULL;
+        if (!shows_setting(difference, configurations))
+            continue;
+        snprintf(key, sizeof key, "%s", difference->key);
+        if (setting && setting->kind == ES_CONFIG_NUMBER &&
+            strpbrk(text, ".e")) {
+            snprintf(number, sizeof number, "%.12g", setting->number);
+            text = number; /* whole numbers keep every digit */
+        } else if ((safe = es_display_escape(text, ES_ESCAPE_TERMINAL))) {
+            es_display_shorten(safe, VALUE_WIDTH);
+            text = safe;
+        } else {
+            text = "?";
+        }
+        if (difference->number)
+            es_sheet_put(sheet, key, "%s", text);
+        else
+            es_sheet_put_text(sheet, key, "%s", text);
+        free(safe);
+    }
+}
+
+/* Title of a band's column, as in the table of runs. */
+static const char *band_title(int band)
+{
+    const es_field *field = NULL;
+    while ((field = es_field_next(field, ES_FIELD_IN_TABLE)))
+        if (field->kind == ES_FIELD_SHARE && band-- == 0)
+            return es_field_title(field);
+    return "";
+}
+
+static void put_bands(es_sheet *sheet, const es_bands *bands)
+{
+    for (int band = 0; band < ES_N_BANDS; band++)
+        es_sheet_put_share(sheet, band_title(band), bands->counts[band],
+                           bands->n_heads);
+}
+
+/* In so many digits; "-" for NaN. */
+static void put_known(es_sheet *sheet, const char *title, double value,
+                      int digits)
+{
+    if (isnan(value))
+        es_sheet_put(sheet, title, "-");
+    else
+        es_sheet_put(sheet, title, "%.*g", digits, value);
+}
+
+static void put_distance(es_sheet *sheet, const char *title, double distance)
+{
+    if (isnan(distance))
+        es_sheet_put(sheet, title, "-");
+    else
+        es_sheet_put(sheet, title, "%.3f", distance);
+}
+
+/* "+1.5%"; "-" for missing. */
+static void put_signed(es_sheet *sheet, const char *title,
+                       es_compare_number number, int digits, const char *unit)
+{
+    const bool zero = fabs(number.value) < 0.5 * pow(10, -digits);
+    if (number.missing)
+        es_sheet_put(sheet, title, "-");
+    else if (isnan(number.value))
+        es_sheet_put(sheet, title, "NaN");
+    else /* no "-0.0" */
+        es_sheet_put(sheet, title, "%+.*f%s", digits, zero ? 0.0 : number.value,
+                     unit);
+}
 
 static const char *onset_title(char out[32], int kind)
 {
@@ -16,22 +172,21 @@ static const char *onset_title(char out[32], int kind)
 
 /* --- runs -----------------------------------------------------------------*/
 
-static void put_results(es_sheet *sheet, const es_compare_layout *layout,
-                        size_t index)
+static void put_results(es_sheet *sheet, const layout *shown, size_t index)
 {
-    const es_compared *run = &layout->comparison->runs[index];
+    const es_compared *run = &shown->comparison->runs[index];
     const es_bands *bands = &run->summary->bands;
-    es_compare_put_settings(sheet, layout->comparison, index, false);
-    if (layout->evaluated)
+    put_settings(sheet, shown->comparison, index, false);
+    if (shown->evaluated)
         es_sheet_put_measured(sheet, "eval ppl", run->final.ppl);
     else
         es_sheet_put_measured(sheet, "ppl", run->summary->ppl);
-    if (layout->best) {
+    if (shown->best) {
         es_sheet_put_measured(sheet, "best", run->best.ppl);
-        es_sheet_put_step(sheet, "at", run->best.step);
+        es_sheet_put_integer(sheet, "at", run->best.step);
     }
-    es_compare_put_bands(sheet, bands);
-    if (layout->nonfinite)
+    put_bands(sheet, bands);
+    if (shown->nonfinite)
         es_sheet_put(sheet, "NaN heads", "%zu", bands->nonfinite);
 }
 
@@ -52,52 +207,46 @@ static void put_onset(es_sheet *sheet, const char *title, const es_onset *onset)
                      onset->any, onset->error, end);
 }
 
-static void put_onsets(es_sheet *sheet, const es_compare_layout *layout,
-                       size_t index)
+static void fill_runs(es_sheet *sheet, const layout *shown, bool results,
+                      bool onsets)
 {
-    const es_comparison *comparison = layout->comparison;
-    const es_compared *run = &comparison->runs[index];
-    char title[32];
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (layout->onsets[kind])
-            put_onset(sheet, onset_title(title, kind), &run->onsets[kind]);
-    if (!layout->matrix && !comparison->has_baseline &&
-        comparison->n_runs > 1) {
-        es_compare_put_distance(sheet, "KS", run->ks);
-        es_compare_put_distance(sheet, "W1", run->wasserstein);
-    }
-}
-
-static void fill_runs(es_sheet *sheet, const es_compare_layout *layout,
-                      bool results, bool onsets)
-{
-    for (size_t i = 0; i < layout->comparison->n_runs; i++) {
-        es_sheet_begin_row(sheet);
-        es_compare_put_names(sheet, layout, i);
+    const es_comparison *comparison = shown->comparison;
+    const bool distances =
+        !shown->matrix && !comparison->has_baseline && comparison->n_runs > 1;
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        const es_compared *run = &comparison->runs[i];
+        char title[32];
+        es_sheet_begin_row(sheet, NULL);
+        put_names(sheet, shown, i);
         if (results)
-            put_results(sheet, layout, i);
-        if (onsets)
-            put_onsets(sheet, layout, i);
+            put_results(sheet, shown, i);
+        for (int kind = 0; onsets && kind < ES_N_FLAG_KINDS; kind++)
+            if (shown->onsets[kind])
+                put_onset(sheet, onset_title(title, kind), &run->onsets[kind]);
+        if (onsets && distances) {
+            put_distance(sheet, "KS", run->ks);
+            put_distance(sheet, "W1", run->wasserstein);
+        }
     }
 }
 
 /* Two tables where a terminal is too narrow for one. */
-static es_status print_runs(FILE *stream, const es_compare_layout *layout)
+static es_status print_runs(FILE *stream, const layout *shown)
 {
     es_sheet whole = {0}, results = {0}, onsets = {0};
-    const size_t width = (size_t)layout->options->width;
+    const size_t width = (size_t)shown->options->width;
     es_status status;
-    fill_runs(&whole, layout, true, true);
+    fill_runs(&whole, shown, true, true);
     if (width == 0 || es_sheet_width(&whole, NAME_WIDTH) <= width) {
-        status = es_sheet_print(&whole, stream, layout->options);
+        status = es_sheet_print(&whole, stream, shown->options);
         goto done;
     }
-    fill_runs(&results, layout, true, false);
-    fill_runs(&onsets, layout, false, true);
-    status = es_sheet_print(&results, stream, layout->options);
-    if (status == ES_OK && onsets.n_columns > (layout->files ? 2 : 1)) {
+    fill_runs(&results, shown, true, false);
+    fill_runs(&onsets, shown, false, true);
+    status = es_sheet_print(&results, stream, shown->options);
+    if (status == ES_OK && onsets.n_columns > (shown->files ? 2 : 1)) {
         fputc('\n', stream);
-        status = es_sheet_print(&onsets, stream, layout->options);
+        status = es_sheet_print(&onsets, stream, shown->options);
     }
 done:
     es_sheet_free(&whole);
@@ -126,49 +275,217 @@ static void put_later(es_sheet *sheet, const char *title, const es_onset *onset,
         es_sheet_put(sheet, title, "%+" PRId64, later->error);
 }
 
-static void put_relative(es_sheet *sheet, const es_compare_layout *layout,
-                         size_t index)
+static void put_relative(es_sheet *sheet, const layout *shown, size_t index)
 {
-    const es_comparison *comparison = layout->comparison;
+    const es_comparison *comparison = shown->comparison;
     const es_compared *run = &comparison->runs[index];
     const es_compared *baseline = &comparison->runs[comparison->reference];
     char title[32];
     es_relative by;
     es_compare_runs(&by, run, baseline);
-    es_sheet_begin_row(sheet);
-    es_compare_put_names(sheet, layout, index);
-    if (layout->evaluated)
-        es_compare_put_signed(sheet, "eval ppl", by.final, 2, "%");
-    if (layout->evaluated && layout->best)
-        es_compare_put_signed(sheet, "best", by.best, 2, "%");
+    es_sheet_begin_row(sheet, NULL);
+    put_names(sheet, shown, index);
+    if (shown->evaluated)
+        put_signed(sheet, "eval ppl", by.final, 2, "%");
+    if (shown->evaluated && shown->best)
+        put_signed(sheet, "best", by.best, 2, "%");
     for (int band = 0; band < ES_N_BANDS; band++)
-        es_compare_put_signed(sheet, es_compare_band_title(band),
-                              by.bands[band], 1, "");
+        put_signed(sheet, band_title(band), by.bands[band], 1, "");
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (layout->onsets[kind])
+        if (shown->onsets[kind])
             put_later(sheet, onset_title(title, kind), &run->onsets[kind],
                       &baseline->onsets[kind], &by.later[kind]);
-    es_compare_put_distance(sheet, "KS", run->ks);
-    if (isnan(run->p))
-        es_sheet_put(sheet, "p", "-");
-    else
-        es_sheet_put(sheet, "p", "%.2g", run->p);
-    es_compare_put_distance(sheet, "W1", run->wasserstein);
+    put_distance(sheet, "KS", run->ks);
+    put_known(sheet, "p", run->p, 2);
+    put_distance(sheet, "W1", run->wasserstein);
 }
 
-static es_status print_relative(FILE *stream, const es_compare_layout *layout)
+static es_status print_relative(FILE *stream, const layout *shown)
 {
-    const es_comparison *comparison = layout->comparison;
+    const es_comparison *comparison = shown->comparison;
     es_sheet sheet = {0};
     fputs("\nagainst the baseline: perplexity in per cent, bands in points, "
           "onsets in steps\n",
           stream);
     for (size_t i = 0; i < comparison->n_runs; i++)
         if (i != comparison->reference)
-            put_relative(&sheet, layout, i);
-    es_status status = es_sheet_print(&sheet, stream, layout->options);
+            put_relative(&sheet, shown, i);
+    es_status status = es_sheet_print(&sheet, stream, shown->options);
     es_sheet_free(&sheet);
     return status;
+}
+
+/* --- configurations -------------------------------------------------------*/
+
+/* A mean that leaves out runs is marked; others keep aligned with it. */
+static void put_mean(es_sheet *sheet, const char *title, const layout *shown,
+                     const es_summary *runs)
+{
+    const char *mark = !shown->cut ? ""
+                       : runs->n_finite && runs->nonfinite + runs->missing
+                           ? "*"
+                           : " ";
+    if (runs->n_finite > 0)
+        es_sheet_put(sheet, title, "%.4g%s", runs->mean, mark);
+    else
+        es_sheet_put(sheet, title, "%s%s", runs->nonfinite ? "NaN" : "-", mark);
+}
+
+static void put_perplexity(es_sheet *sheet, const layout *shown,
+                           const es_configuration *one)
+{
+    const es_comparison *comparison = shown->comparison;
+    const es_summary *final = &one->final;
+    es_sheet_put(sheet, "NaN", "%zu", final->nonfinite);
+    put_mean(sheet, "eval ppl", shown, final);
+    put_known(sheet, "std", final->std, 2);
+    put_known(sheet, "min", final->min, 4);
+    put_known(sheet, "max", final->max, 4);
+    if (shown->best_means)
+        put_mean(sheet, "best", shown, &one->best);
+    if (comparison->has_baseline) {
+        size_t to = comparison->runs[comparison->reference].configuration;
+        es_relative by;
+        es_compare_configurations(&by, one, &comparison->configurations[to]);
+        if (one == &comparison->configurations[to])
+            es_sheet_put(sheet, "against", "baseline");
+        else
+            put_signed(sheet, "against", by.final, 2,
+                       final->nonfinite + final->missing ? "%*" : "%");
+    }
+}
+
+static es_status print_configurations(FILE *stream, const layout *shown)
+{
+    es_sheet sheet = {0};
+    const es_comparison *comparison = shown->comparison;
+    const size_t n = comparison->n_configurations;
+    bool has_settings = false;
+    for (size_t i = 0; i < comparison->n_differences; i++)
+        has_settings =
+            has_settings || shows_setting(&comparison->differences[i], true);
+    fprintf(stream,
+            "\n%zu configuration%s, seeds taken together: mean and spread of "
+            "the final perplexity, heads of all runs\n",
+            n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < n; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        es_sheet_begin_row(&sheet, NULL);
+        if (!has_settings)
+            es_sheet_put_name(&sheet, "arch",
+                              comparison->runs[one->first].summary->arch);
+        put_settings(&sheet, comparison, one->first, true);
+        es_sheet_put(&sheet, "runs", "%zu", one->n);
+        if (shown->evaluated)
+            put_perplexity(&sheet, shown, one);
+        put_bands(&sheet, &one->bands);
+    }
+    es_status status = es_sheet_print(&sheet, stream, shown->options);
+    es_sheet_free(&sheet);
+    return status;
+}
+
+/* --- distances ------------------------------------------------------------*/
+
+static es_status print_matrix(FILE *stream, const layout *shown)
+{
+    es_sheet sheet = {0};
+    const es_comparison *comparison = shown->comparison;
+    fputs("\ndistances between entropies: KS above the diagonal, W1 below\n",
+          stream);
+    for (size_t i = 0; i < comparison->n_runs; i++) {
+        const es_compared *run = &comparison->runs[i];
+        es_sheet_begin_row(&sheet, NULL);
+        es_sheet_put(&sheet, "", "%zu", i);
+        if (shown->files)
+            es_sheet_put_name(&sheet, "file", run->summary->path);
+        else
+            es_sheet_put_name(&sheet, "run", run->summary->name);
+        for (size_t j = 0; j < comparison->n_runs; j++) {
+            const es_distribution *a = &run->entropy;
+            const es_distribution *b = &comparison->runs[j].entropy;
+            char title[32];
+            snprintf(title, sizeof title, "%zu", j);
+            if (i == j)
+                es_sheet_put(&sheet, title, ".");
+            else
+                put_distance(&sheet, title,
+                             i < j ? es_stats_ks(a, b)
+                                   : es_stats_wasserstein(a, b));
+        }
+    }
+    es_status status = es_sheet_print(&sheet, stream, shown->options);
+    es_sheet_free(&sheet);
+    return status;
+}
+
+/* --- notes ----------------------------------------------------------------*/
+
+static void note_settings(FILE *stream, const es_comparison *comparison)
+{
+    size_t n_hidden = 0;
+    const char *before = "also different, and no other configuration: ";
+    for (size_t i = 0; i < comparison->n_differences; i++) {
+        const es_difference *difference = &comparison->differences[i];
+        n_hidden += !difference->incidental && !difference->column;
+        if (!difference->incidental)
+            continue;
+        fputs(before, stream);
+        es_print_escaped(stream, difference->key, ES_ESCAPE_TERMINAL);
+        before = ", ";
+    }
+    if (before[0] == ',')
+        fputc('\n', stream);
+    if (n_hidden > 0)
+        fprintf(stream, "%zu more settings differ: --json has them\n",
+                n_hidden);
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        if (comparison->runs[i].settings_cut) {
+            es_print_escaped(stream, comparison->runs[i].summary->path,
+                             ES_ESCAPE_TERMINAL);
+            fprintf(stream, ": more than %d settings: the rest is left out\n",
+                    ES_SETTINGS_MOST);
+        }
+}
+
+static void note_distances(FILE *stream, const es_comparison *comparison)
+{
+    const es_run_summary *to = comparison->runs[comparison->reference].summary;
+    if (comparison->n_runs < 2)
+        return;
+    fprintf(stream, "KS, W1: Kolmogorov-Smirnov and Wasserstein distance (");
+    es_print_escaped(stream, to->unit, ES_ESCAPE_TERMINAL);
+    fputs(") of ", stream);
+    es_print_escaped(stream, to->series, ES_ESCAPE_TERMINAL);
+    fputs(" over heads", stream);
+    if (comparison->n_runs > MATRIX_MOST || comparison->has_baseline ||
+        comparison->n_runs == 2) {
+        fputs(" to ", stream);
+        es_print_escaped(stream, to->name, ES_ESCAPE_TERMINAL);
+    }
+    fputc('\n', stream);
+}
+
+static void print_notes(FILE *stream, const layout *shown)
+{
+    const es_comparison *comparison = shown->comparison;
+    const es_run_summary *first = comparison->runs[0].summary;
+    bool onsets = false;
+    fputc('\n', stream);
+    es_summary_print_max(stream, first->max.policy, first->m, first->unit,
+                         first->series);
+    note_distances(stream, comparison);
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        onsets = onsets || shown->onsets[kind];
+    if (onsets)
+        fputs("at: onset of a flag's first error; w: of a warning; ( ): over "
+              "by the last step\n",
+              stream);
+    if (shown->cut)
+        fputs("*: over the runs whose perplexity is finite\n", stream);
+    note_settings(stream, comparison);
+    if (comparison->n_runs == 1)
+        fputs("one run: there is nothing to compare it with\n", stream);
 }
 
 /* --- all of it ------------------------------------------------------------*/
@@ -176,19 +493,18 @@ static es_status print_relative(FILE *stream, const es_compare_layout *layout)
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options)
 {
-    es_compare_layout layout;
+    layout shown;
     es_status status;
     if (comparison->n_runs == 0)
         return ES_OK;
-    if ((status = es_compare_layout_find(&layout, comparison, options)) < 0 ||
-        (status = print_runs(stream, &layout)) < 0 ||
+    if ((status = find_layout(&shown, comparison, options)) < 0 ||
+        (status = print_runs(stream, &shown)) < 0 ||
         (comparison->has_baseline && comparison->n_runs > 1 &&
-         (status = print_relative(stream, &layout)) < 0) ||
-        (layout.matrix &&
-         (status = es_compare_print_matrix(stream, &layout)) < 0) ||
-        (es_comparison_has_seeds(comparison) &&
-         (status = es_compare_print_configurations(stream, &layout)) < 0))
+         (status = print_relative(stream, &shown)) < 0) ||
+        (shown.matrix && (status = print_matrix(stream, &shown)) < 0) ||
+        (comparison->n_configurations < comparison->n_runs && /* seeds */
+         (status = print_configurations(stream, &shown)) < 0))
         return status;
-    es_compare_print_notes(stream, &layout);
+    print_notes(stream, &shown);
     return ES_OK;
 }

@@ -25,56 +25,49 @@ static const char *const incidental_keys[] = {
 
 /* --- reading --------------------------------------------------------------*/
 
-typedef struct gathering {
-    es_compared *run;
-    size_t capacity;
-} gathering;
+#define COLUMNS_MOST 12 /* of the tables */
 
-static es_status append(gathering *to, const es_config_member *member)
+static es_status append(es_compared *run, const es_config_member *member)
 {
-    es_compared *run = to->run;
-    if (run->n_settings == to->capacity) {
-        size_t capacity = to->capacity ? 2 * to->capacity : 64;
-        es_status status = es_grow(&run->settings, capacity,
-                                   sizeof *run->settings, "settings");
-        if (status < 0)
-            return status;
-        to->capacity = capacity;
-    }
+    /* Doubled at powers of two: the capacity needs no member of its own. */
+    const size_t n = run->n_settings;
+    es_status status = ES_OK;
+    if ((n & (n - 1)) == 0)
+        status = es_grow(&run->settings, n ? 2 * n : 1, sizeof *run->settings,
+                         "settings");
+    if (status < 0)
+        return status;
     es_run_setting *setting = &run->settings[run->n_settings++];
-    *setting = (es_run_setting){.kind = member->kind,
-                                .number = member->number,
-                                .order = run->n_settings - 1};
-    es_status status = es_copy_text(&setting->key, member->key);
+    *setting = (es_run_setting){
+        .kind = member->kind, .number = member->number, .order = n};
+    status = es_copy_text(&setting->key, member->key);
     return status < 0 ? status : es_copy_text(&setting->text, member->text);
 }
 
-static es_status append_field(gathering *to, const es_field *field)
+static es_status append_field(es_compared *run, const es_field *field)
 {
-    const es_run_summary *run = to->run->summary;
     es_config_member member = {
         .key = field->name, .kind = ES_CONFIG_TEXT, .number = NAN};
     char text[32];
     if (field->type == ES_FIELD_TEXT) {
-        member.text = es_field_text(field, run);
-    } else if (es_field_integer(field, run) != ES_UNKNOWN) {
+        member.text = es_field_text(field, run->summary);
+    } else if (es_field_integer(field, run->summary) != ES_UNKNOWN) {
         member.kind = ES_CONFIG_NUMBER;
-        member.number = es_field_number(field, run);
+        member.number = es_field_number(field, run->summary);
         member.text = text;
-        snprintf(text, sizeof text, "%" PRId64, es_field_integer(field, run));
+        snprintf(text, sizeof text, "%" PRId64,
+                 es_field_integer(field, run->summary));
     }
-    return member.text ? append(to, &member) : ES_OK;
+    return member.text ? append(run, &member) : ES_OK;
 }
 
 /* What the run says of itself wins over its configuration. */
 static es_status append_member(void *user, const es_config_member *member)
 {
-    gathering *to = user;
-    if (to->run->n_settings >= ES_SETTINGS_MOST) {
-        to->run->settings_cut = true;
-        return ES_OK;
-    }
-    return append(to, member);
+    es_compared *run = user;
+    run->settings_cut =
+        run->settings_cut || run->n_settings >= ES_SETTINGS_MOST;
+    return run->settings_cut ? ES_OK : append(run, member);
 }
 
 static int by_key(const void *a, const void *b)
@@ -114,14 +107,13 @@ static void drop_doubles(es_compared *run, size_t n_columns)
 es_status es_run_settings_read(es_compared *run, es_reader *reader,
                                size_t index)
 {
-    gathering to = {.run = run};
     es_status status;
     for (const es_field *field = NULL;
          (field = es_field_next(field, ES_FIELD_IN_SETTINGS));)
-        if ((status = append_field(&to, field)) < 0)
+        if ((status = append_field(run, field)) < 0)
             return status;
     size_t n_columns = run->n_settings;
-    if ((status = es_reader_config_each(reader, index, append_member, &to)) < 0)
+    if ((status = es_reader_config_each(reader, index, append_member, run)) < 0)
         return status;
     qsort(run->settings, run->n_settings, sizeof *run->settings, by_key);
     drop_doubles(run, n_columns);
@@ -140,8 +132,8 @@ static int key_of(const void *key, const void *setting)
     return strcmp(key, ((const es_run_setting *)setting)->key);
 }
 
-const es_run_setting *es_run_settings_find(const es_compared *run,
-                                           const char *key)
+/* NULL: the run has none of that key. */
+static const es_run_setting *find(const es_compared *run, const char *key)
 {
     return bsearch(key, run->settings, run->n_settings, sizeof *run->settings,
                    key_of);
@@ -159,21 +151,18 @@ bool es_run_settings_same(const es_run_setting *a, const es_run_setting *b)
 
 /* --- differences ----------------------------------------------------------*/
 
-static bool all_have(const es_comparison *comparison, const char *key)
-{
-    for (size_t i = 0; i < comparison->n_runs; i++)
-        if (!es_run_settings_find(&comparison->runs[i], key))
-            return false;
-    return true;
-}
-
 static bool is_incidental(const es_comparison *comparison, const char *key)
 {
     for (size_t i = 0; i < sizeof incidental_keys / sizeof *incidental_keys;
          i++)
         if (strcmp(key, incidental_keys[i]) == 0)
             return true;
-    return strcmp(key, DATA) == 0 && all_have(comparison, CHECKSUM);
+    if (strcmp(key, DATA) != 0)
+        return false;
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        if (!find(&comparison->runs[i], CHECKSUM))
+            return false;
+    return true;
 }
 
 static int by_key_and_order(const void *a, const void *b)
@@ -220,13 +209,11 @@ static es_status list_keys(es_difference **out, size_t *n,
 /* True if not all runs have the same; says what kind of values they are. */
 static bool differs(es_difference *key, const es_comparison *comparison)
 {
-    const es_run_setting *first =
-        es_run_settings_find(&comparison->runs[0], key->key);
+    const es_run_setting *first = find(&comparison->runs[0], key->key);
     bool found = false;
     key->number = true;
     for (size_t i = 0; i < comparison->n_runs; i++) {
-        const es_run_setting *value =
-            es_run_settings_find(&comparison->runs[i], key->key);
+        const es_run_setting *value = find(&comparison->runs[i], key->key);
         found = found || !es_run_settings_same(value, first);
         key->number =
             key->number && (!value || value->kind == ES_CONFIG_NUMBER);
@@ -234,28 +221,13 @@ static bool differs(es_difference *key, const es_comparison *comparison)
     return found;
 }
 
-static es_status list_values(es_comparison *comparison)
-{
-    const size_t n = comparison->n_differences;
-    es_status status = es_alloc(&comparison->values, comparison->n_runs,
-                                n * sizeof *comparison->values, "settings");
-    if (status < 0)
-        return status;
-    for (size_t i = 0; i < comparison->n_runs; i++)
-        for (size_t j = 0; j < n; j++)
-            comparison->values[i * n + j] = es_run_settings_find(
-                &comparison->runs[i], comparison->differences[j].key);
-    return ES_OK;
-}
-
 es_status es_comparison_find_differences(es_comparison *comparison)
 {
-    size_t n, n_keys = 0;
+    size_t n = 0, n_keys = 0, n_columns = 0;
     es_difference *list = NULL;
     es_status status = list_keys(&list, &n_keys, comparison);
     if (status < 0)
         return status;
-    n = 0;
     for (size_t i = 0; i < n_keys; i++)
         if (differs(&list[i], comparison))
             list[n++] = list[i];
@@ -267,7 +239,16 @@ es_status es_comparison_find_differences(es_comparison *comparison)
     }
     if (n > 0)
         qsort(list, n, sizeof *list, by_order);
+    for (size_t i = 0; i < n; i++)
+        list[i].column = !list[i].incidental && n_columns++ < COLUMNS_MOST;
     comparison->differences = list;
     comparison->n_differences = n;
-    return list_values(comparison);
+    if ((status = es_alloc(&comparison->values, comparison->n_runs,
+                           n * sizeof *comparison->values, "settings")) < 0)
+        return status;
+    for (size_t i = 0; i < comparison->n_runs; i++)
+        for (size_t k = 0; k < n; k++)
+            comparison->values[i * n + k] =
+                find(&comparison->runs[i], list[k].key);
+    return ES_OK;
 }

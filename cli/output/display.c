@@ -80,18 +80,13 @@ static size_t width_of(const char *text, size_t length)
     return total;
 }
 
-static bool is_ascii(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text >= 0x80)
-            return false;
-    return true;
-}
-
 size_t es_display_width(const char *text)
 {
-    size_t length = strlen(text);
-    return is_ascii(text) ? length : width_of(text, length);
+    const char *end = text;
+    while (*end && (unsigned char)*end < 0x80)
+        end++;
+    size_t ascii = (size_t)(end - text);
+    return ascii + width_of(end, strlen(end));
 }
 
 /* Where text has used up `columns`: just before the character that would
@@ -125,4 +120,19 @@ void es_display_shorten(char *text, size_t width)
         return;
     memcpy(text + head, dots, n_dots);
     memmove(text + head + n_dots, text + tail, length - tail + 1);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool es_names_repeat(const char **names, size_t n)
+{
+    if (n > 1)
+        qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return true;
+    return false;
 }

@@ -23,4 +23,7 @@ void es_display_shorten(char *text, size_t width);
  *  most of our numbers are. `out` has ES_FLOAT_TEXT_MAX bytes. Returns out. */
 char *es_display_number(char *out, double value);
 
+/** True if a name of the n comes twice; sorts them. */
+bool es_names_repeat(const char **names, size_t n);
+
 #endif

@@ -1,12 +1,14 @@
 /* Aligned columns: each as wide as its widest cell, names shortened where a
-   terminal is too narrow. Widths are those of cli/output/display.c. */
+   terminal is too narrow; and tables put together cell by cell. Widths are
+   those of cli/output/display.c. */
 #include "cli/output/grid.h"
 
+#include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/output/display.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -28,9 +30,15 @@ void es_table_options_for(es_table_options *out, FILE *stream)
 
 /* --- layout ---------------------------------------------------------------*/
 
+/* Empty where there is none. */
 static const char *text_of(const es_grid_row *row, size_t column)
 {
     return row->cells[column] ? row->cells[column] : "";
+}
+
+static bool is_shown(const es_grid_column *column)
+{
+    return column->title && !column->hidden;
 }
 
 /* As wide as their contents; 0 for those that are not shown. */
@@ -39,8 +47,8 @@ static void measure(es_grid_column *columns, size_t n_columns,
 {
     for (size_t column = 0; column < n_columns; column++) {
         es_grid_column *to = &columns[column];
-        to->width = to->title ? es_display_width(to->title) : 0;
-        for (size_t i = 0; to->title && i < n_rows; i++) {
+        to->width = is_shown(to) ? es_display_width(to->title) : 0;
+        for (size_t i = 0; is_shown(to) && i < n_rows; i++) {
             size_t width = es_display_width(text_of(&rows[i], column));
             if (width > to->width)
                 to->width = width;
@@ -48,26 +56,12 @@ static void measure(es_grid_column *columns, size_t n_columns,
     }
 }
 
-size_t es_grid_width(es_grid_column *columns, size_t n_columns,
-                     const es_grid_row *rows, size_t n_rows, size_t shortest)
-{
-    size_t total = 0;
-    measure(columns, n_columns, rows, n_rows);
-    for (size_t i = 0; i < n_columns; i++) {
-        size_t width = columns[i].width;
-        if (columns[i].shortened && width > shortest)
-            width = shortest;
-        total += columns[i].title ? width + GAP : 0;
-    }
-    return total > GAP ? total - GAP : 0;
-}
-
 /* Takes what is too wide from the names, from the widest one first. */
 static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
 {
     size_t total = 0;
     for (size_t i = 0; i < n_columns; i++)
-        total += columns[i].title ? columns[i].width + GAP : 0;
+        total += is_shown(&columns[i]) ? columns[i].width + GAP : 0;
     while (total > limit + GAP) {
         es_grid_column *widest = NULL;
         for (size_t i = 0; i < n_columns; i++)
@@ -104,26 +98,12 @@ static void print_cell(FILE *stream, const char *text,
     free(copy);
 }
 
-static void print_row(FILE *stream, const es_grid_column *columns, size_t last,
-                      const es_grid_row *row)
-{
-    for (size_t i = 0; i <= last; i++) {
-        const char *colour = i == last ? row->colour : NULL;
-        if (!columns[i].title)
-            continue;
-        fputs(colour ? colour : "", stream);
-        print_cell(stream, text_of(row, i), &columns[i], i == last);
-        fputs(colour ? "\033[0m" : "", stream);
-    }
-    fputc('\n', stream);
-}
-
 void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
                    const es_grid_row *rows, size_t n_rows,
                    const es_table_options *options)
 {
     size_t last = n_columns;
-    while (last > 0 && !columns[last - 1].title)
+    while (last > 0 && !is_shown(&columns[last - 1]))
         last--;
     if (last-- == 0)
         return;
@@ -132,25 +112,40 @@ void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
         fit(columns, n_columns, (size_t)options->width);
     fputs(options->colour ? "\033[1m" : "", stream);
     for (size_t i = 0; i <= last; i++)
-        if (columns[i].title)
+        if (is_shown(&columns[i]))
             print_cell(stream, columns[i].title, &columns[i], i == last);
     fputs(options->colour ? "\033[0m\n" : "\n", stream);
-    for (size_t i = 0; i < n_rows; i++)
-        print_row(stream, columns, last, &rows[i]);
+    for (size_t row = 0; row < n_rows; row++) {
+        for (size_t i = 0; i <= last; i++) {
+            const char *colour = i == last ? rows[row].colour : NULL;
+            if (!is_shown(&columns[i]))
+                continue;
+            fputs(colour ? colour : "", stream);
+            print_cell(stream, text_of(&rows[row], i), &columns[i], i == last);
+            fputs(colour ? "\033[0m" : "", stream);
+        }
+        fputc('\n', stream);
+    }
 }
 
 /* --- cells ----------------------------------------------------------------*/
+
+ES_PRINTF(2, 0)
+static es_status print(char **cell, const char *fmt, va_list args)
+{
+    if (vasprintf(cell, fmt, args) >= 0)
+        return ES_OK;
+    *cell = NULL;
+    return es_fail(ES_ENOMEM, "out of memory for a table");
+}
 
 es_status es_cell_print(char **cell, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    int n = vasprintf(cell, fmt, args);
+    es_status status = print(cell, fmt, args);
     va_end(args);
-    if (n >= 0)
-        return ES_OK;
-    *cell = NULL;
-    return es_fail(ES_ENOMEM, "out of memory for a table");
+    return status;
 }
 
 es_status es_cell_name(char **cell, const char *name)
@@ -180,4 +175,156 @@ es_status es_cell_share(char **cell, size_t n, size_t n_all)
     if (percent > 0 && percent < 0.5)
         return es_cell_print(cell, "<1%%");
     return es_cell_print(cell, "%.0f%%", percent);
+}
+
+/* --- cell by cell ---------------------------------------------------------*/
+
+es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows)
+{
+    const es_status status = sheet->status;
+    while (sheet->n_cells > n_rows * sheet->n_columns)
+        free(sheet->cells[--sheet->n_cells]);
+    while (n_rows == 0 && sheet->n_columns > 0)
+        free((char *)(uintptr_t)sheet->columns[--sheet->n_columns].title);
+    sheet->n_rows = n_rows;
+    sheet->status = ES_OK;
+    return status;
+}
+
+void es_sheet_free(es_sheet *sheet)
+{
+    (void)es_sheet_take_back(sheet, 0);
+    free(sheet->columns);
+    free(sheet->cells);
+    free(sheet->rows);
+}
+
+/* Keeps the first failure; true if there is none. */
+static bool note(es_sheet *sheet, es_status status)
+{
+    sheet->status = sheet->status < 0 ? sheet->status : status;
+    return sheet->status == ES_OK;
+}
+
+void es_sheet_begin_row(es_sheet *sheet, const char *colour)
+{
+    /* Doubled at powers of two: the capacity needs no member of its own. */
+    const size_t n = sheet->n_rows;
+    if (sheet->status == ES_OK && (n & (n - 1)) == 0)
+        note(sheet, es_grow(&sheet->rows, n ? 2 * n : 1, sizeof *sheet->rows,
+                            "a table"));
+    if (sheet->status == ES_OK)
+        sheet->rows[sheet->n_rows++] = (es_grid_row){.colour = colour};
+}
+
+/* Where the next cell goes; NULL once something failed. */
+static char **next_cell(es_sheet *sheet, const char *title, bool right)
+{
+    if (sheet->status == ES_OK && sheet->n_rows == 1 &&
+        note(sheet, es_grow(&sheet->columns, sheet->n_columns + 1,
+                            sizeof *sheet->columns, "a table"))) {
+        char *safe = es_display_escape(title, ES_ESCAPE_TERMINAL);
+        if (note(sheet, safe ? ES_OK : ES_ENOMEM))
+            sheet->columns[sheet->n_columns++] = (es_grid_column){
+                .title = safe, .right = right, .shortened = !right};
+    }
+    if (sheet->status == ES_OK && sheet->n_cells == sheet->capacity) {
+        size_t capacity = sheet->capacity ? 2 * sheet->capacity : 256;
+        if (note(sheet, es_grow(&sheet->cells, capacity, sizeof *sheet->cells,
+                                "a table")))
+            sheet->capacity = capacity;
+    }
+    return sheet->status == ES_OK ? &sheet->cells[sheet->n_cells] : NULL;
+}
+
+/* Counts the cell, once it was made. */
+static void end_cell(es_sheet *sheet, es_status status)
+{
+    sheet->n_cells += note(sheet, status);
+}
+
+void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...)
+{
+    char **cell = next_cell(sheet, title, true);
+    va_list args;
+    va_start(args, fmt);
+    if (cell)
+        end_cell(sheet, print(cell, fmt, args));
+    va_end(args);
+}
+
+void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt, ...)
+{
+    char **cell = next_cell(sheet, title, false);
+    va_list args;
+    va_start(args, fmt);
+    if (cell)
+        end_cell(sheet, print(cell, fmt, args));
+    va_end(args);
+}
+
+void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name)
+{
+    char **cell = next_cell(sheet, title, false);
+    if (cell)
+        end_cell(sheet, es_cell_name(cell, name));
+}
+
+void es_sheet_put_number(es_sheet *sheet, const char *title, double value)
+{
+    char **cell = next_cell(sheet, title, true);
+    if (cell)
+        end_cell(sheet, es_cell_number(cell, value));
+}
+
+void es_sheet_put_measured(es_sheet *sheet, const char *title, float value)
+{
+    char **cell = next_cell(sheet, title, true);
+    if (cell)
+        end_cell(sheet, es_cell_measured(cell, value));
+}
+
+void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
+                        size_t n_all)
+{
+    char **cell = next_cell(sheet, title, true);
+    if (cell)
+        end_cell(sheet, es_cell_share(cell, n, n_all));
+}
+
+void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value)
+{
+    if (value == INT64_MIN)
+        es_sheet_put(sheet, title, "-");
+    else
+        es_sheet_put(sheet, title, "%" PRId64, value);
+}
+
+size_t es_sheet_width(es_sheet *sheet, size_t shortest)
+{
+    size_t total = 0;
+    if (sheet->status < 0)
+        return 0;
+    for (size_t i = 0; i < sheet->n_rows; i++)
+        sheet->rows[i].cells = sheet->cells + i * sheet->n_columns;
+    measure(sheet->columns, sheet->n_columns, sheet->rows, sheet->n_rows);
+    for (size_t i = 0; i < sheet->n_columns; i++) {
+        size_t width = sheet->columns[i].width;
+        if (sheet->columns[i].shortened && width > shortest)
+            width = shortest;
+        total += width + GAP;
+    }
+    return total > GAP ? total - GAP : 0;
+}
+
+es_status es_sheet_print(es_sheet *sheet, FILE *stream,
+                         const es_table_options *options)
+{
+    if (sheet->status < 0)
+        return sheet->status;
+    for (size_t i = 0; i < sheet->n_rows; i++)
+        sheet->rows[i].cells = sheet->cells + i * sheet->n_columns;
+    es_grid_print(stream, sheet->columns, sheet->n_columns, sheet->rows,
+                  sheet->n_rows, options);
+    return ES_OK;
 }

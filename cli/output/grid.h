@@ -4,6 +4,7 @@
 
 #include "analyzer/base/status.h"
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 typedef struct es_table_options {
@@ -20,6 +21,7 @@ typedef struct es_grid_column {
     const char *title; /* safe to print; NULL: the column is not shown */
     bool right;        /* numbers */
     bool shortened;    /* names, where a terminal is too narrow */
+    bool hidden;       /* not shown, either */
     size_t width;      /* written by es_grid_print */
 } es_grid_column;
 
@@ -32,10 +34,6 @@ typedef struct es_grid_row {
 void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
                    const es_grid_row *rows, size_t n_rows,
                    const es_table_options *options);
-
-/** Columns that it takes when names are shortened to `shortest` at most. */
-size_t es_grid_width(es_grid_column *columns, size_t n_columns,
-                     const es_grid_row *rows, size_t n_rows, size_t shortest);
 
 /* Each of these makes *cell, to be freed. ES_OK; ES_ENOMEM: *cell is NULL. */
 
@@ -54,5 +52,53 @@ es_status es_cell_measured(char **cell, float value) ES_MUST_USE;
 
 /** A share of all: "12%", "<1%"; "-" of none. */
 es_status es_cell_share(char **cell, size_t n, size_t n_all) ES_MUST_USE;
+
+/**
+ * A table put together cell by cell: a cell of the first row brings its column
+ * with it, and every row has the same cells in the same order. The first
+ * failure is kept, and nothing is printed then. Zero is empty.
+ */
+typedef struct es_sheet {
+    es_grid_column *columns; /* (n_columns) their titles are ours */
+    es_grid_row *rows;       /* (n_rows) their cells are set for printing */
+    char **cells;            /* (n_cells) row by row */
+    size_t n_columns, n_rows, n_cells, capacity;
+    es_status status;
+} es_sheet;
+
+void es_sheet_free(es_sheet *sheet);
+
+/** Takes back what came after the first n_rows rows, and the failure, which it
+ *  returns. */
+es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
+
+/** Begins the next row. colour: as es_grid_row's. */
+void es_sheet_begin_row(es_sheet *sheet, const char *colour);
+
+/* The next cell of the row, under `title`, which is escaped. Numbers stand to
+   the right, names are shortened where a terminal is too narrow. */
+
+ES_PRINTF(3, 4)
+void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);
+/** As a name; what it prints has to be safe. */
+ES_PRINTF(3, 4)
+void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
+                       ...);
+void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
+void es_sheet_put_number(es_sheet *sheet, const char *title, double value);
+void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
+/** A share of all; "-" of none. */
+void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
+                        size_t n_all);
+/** "-" for INT64_MIN (ES_UNKNOWN of store/run.h). */
+void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value);
+
+/** ES_OK or the first failure; then nothing is printed. */
+es_status es_sheet_print(es_sheet *sheet, FILE *stream,
+                         const es_table_options *options) ES_MUST_USE;
+
+/** Columns of the terminal that it takes when names are shortened to
+ *  `shortest` at most; 0 after a failure. */
+size_t es_sheet_width(es_sheet *sheet, size_t shortest);
 
 #endif

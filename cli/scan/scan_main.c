@@ -9,7 +9,6 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
-#include "cli/scan/csv.h"
 #include "cli/scan/scan.h"
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
@@ -112,7 +111,7 @@ static es_status end_text(scan *s)
     if (s->options.text == ES_TEXT_JSON) {
         end_json(s);
     } else if (s->table) {
-        es_table_print(s->table, s->stream);
+        status = es_table_print(s->table, s->stream);
     } else if (s->comparison && s->options.text == ES_TEXT_TABLE) {
         es_table_options_for(&table, s->stream);
         status = es_comparison_print(s->comparison, s->stream, &table);

@@ -1,23 +1,21 @@
-/* The table of runs. Its columns are the fields of cli/runs/fields.c that are
-   shown in a table; some appear only where a run has something to say there,
-   so the lines are kept as text until all runs are known. */
+/* The table of runs and their CSV: the fields of cli/runs/fields.c that are
+   shown there, in their order. Of the table some columns appear only where a
+   run has something to say there, so the lines are kept as text until all runs
+   are known. */
 #include "cli/scan/table.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "cli/output/display.h"
 #include "cli/runs/fields.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct es_table {
     es_table_options options;
-    const es_field **fields; /* (n_columns) */
-    es_grid_column *columns; /* (n_columns) title NULL: not shown yet */
-    size_t n_columns, name;  /* name: the column of the runs' names */
-    char **cells;            /* (n_rows,n_columns) owned; safe to print */
-    es_grid_row *rows;       /* (n_rows) their cells are set for printing */
-    size_t n_rows, capacity;
+    es_sheet sheet;           /* a column for each field, some of them hidden */
+    size_t name;              /* column of the runs' names */
     bool no_ctx, interrupted; /* some run is */
     bool several_files;
     bool unlike_file;     /* some run's name is not its file's */
@@ -27,61 +25,19 @@ struct es_table {
     char *series, *unit;  /* NULL: no run yet */
 };
 
-static es_status add_columns(es_table *table)
-{
-    es_status status;
-    for (const es_field *field = NULL;
-         (field = es_field_next(field, ES_FIELD_IN_TABLE));)
-        table->n_columns++;
-    size_t n = table->n_columns;
-    if ((status = es_alloc(&table->fields, n, sizeof *table->fields,
-                           "a table")) < 0 ||
-        (status = es_alloc(&table->columns, n, sizeof *table->columns,
-                           "a table")) < 0)
-        return status;
-    const es_field *field = NULL;
-    for (size_t i = 0; i < n; i++) {
-        field = es_field_next(field, ES_FIELD_IN_TABLE);
-        const bool name = strcmp(field->name, "name") == 0;
-        const bool file = field->kind == ES_FIELD_FILE;
-        table->fields[i] = field;
-        table->columns[i] = (es_grid_column){
-            .title = file || field->shown ? NULL : es_field_title(field),
-            .right = field->type != ES_FIELD_TEXT,
-            .shortened = file || name || strcmp(field->name, "arch") == 0};
-        table->name = name ? i : table->name;
-    }
-    return ES_OK;
-}
-
 es_status es_table_new(es_table **out, const es_table_options *options)
 {
     es_status status = es_alloc(out, 1, sizeof **out, "a table");
-    if (status < 0)
-        return status;
-    (*out)->options = *options;
-    if ((status = add_columns(*out)) < 0) {
-        es_table_free(*out);
-        *out = NULL;
-    }
+    if (status == ES_OK)
+        (*out)->options = *options;
     return status;
-}
-
-static void free_cells(char **cells, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(cells[i]);
 }
 
 void es_table_free(es_table *table)
 {
     if (!table)
         return;
-    free_cells(table->cells, table->n_rows * table->n_columns);
-    free(table->cells);
-    free(table->rows);
-    free(table->fields);
-    free(table->columns);
+    es_sheet_free(&table->sheet);
     free(table->path);
     free(table->series);
     free(table->unit);
@@ -90,47 +46,60 @@ void es_table_free(es_table *table)
 
 /* --- adding ---------------------------------------------------------------*/
 
-static es_status set_file(char **cell, const es_run_summary *summary)
+static void put_text(es_sheet *to, const es_field *field,
+                     const es_run_summary *run)
 {
-    char *path;
-    es_status status = es_cell_name(&path, summary->path);
-    if (status < 0)
-        return status;
-    status = summary->n_in_file > 1
-                 ? es_cell_print(cell, "%s:%zu", path, summary->number)
-                 : es_cell_print(cell, "%s", path);
-    free(path);
-    return status;
-}
-
-static es_status set_integer(char **cell, const es_field *field,
-                             const es_run_summary *summary)
-{
-    const int64_t value = es_field_integer(field, summary);
-    const size_t n_heads = summary->bands.n_heads;
-    if (field->kind == ES_FIELD_SHARE)
-        return es_cell_share(cell, (size_t)value, n_heads);
-    if (value == ES_UNKNOWN || (field->kind == ES_FIELD_HEADS && n_heads == 0))
-        return es_cell_print(cell, "-");
-    return es_cell_print(cell, "%" PRId64, value);
-}
-
-static es_status set_cell(char **cell, const es_field *field,
-                          const es_run_summary *summary)
-{
+    const char *title = es_field_title(field);
+    char *text = NULL;
+    es_status status;
     if (field->kind == ES_FIELD_FLAGS)
-        return es_summary_copy_flags(cell, summary);
-    if (field->kind == ES_FIELD_FILE)
-        return set_file(cell, summary);
-    if (field->type == ES_FIELD_TEXT)
-        return es_cell_name(cell, es_field_text(field, summary));
-    if (field->type == ES_FIELD_INTEGER)
-        return set_integer(cell, field, summary);
-    if (field->type == ES_FIELD_MEASURED)
-        return es_cell_measured(cell, es_field_measured(field, summary));
-    const double value = es_field_number(field, summary);
-    return isnan(value) ? es_cell_print(cell, "-")
-                        : es_cell_number(cell, value);
+        status = es_summary_copy_flags(&text, run);
+    else
+        status = es_cell_name(&text, es_field_text(field, run));
+    if (status < 0)
+        to->status = status;
+    else if (field->kind == ES_FIELD_FILE && run->n_in_file > 1)
+        es_sheet_put_text(to, title, "%s:%zu", text, run->number);
+    else
+        es_sheet_put_text(to, title, "%s", text);
+    free(text);
+}
+
+static void put_integer(es_sheet *to, const es_field *field,
+                        const es_run_summary *run)
+{
+    const char *title = es_field_title(field);
+    const int64_t value = es_field_integer(field, run);
+    const size_t n_heads = run->bands.n_heads;
+    if (field->kind == ES_FIELD_SHARE)
+        es_sheet_put_share(to, title, (size_t)value, n_heads);
+    else if (field->kind == ES_FIELD_HEADS && n_heads == 0)
+        es_sheet_put(to, title, "-");
+    else
+        es_sheet_put_integer(to, title, value);
+}
+
+static void put_field(es_sheet *to, const es_field *field,
+                      const es_run_summary *run)
+{
+    const char *title = es_field_title(field);
+    switch (field->type) {
+    case ES_FIELD_TEXT:
+        put_text(to, field, run);
+        break;
+    case ES_FIELD_INTEGER:
+        put_integer(to, field, run);
+        break;
+    case ES_FIELD_MEASURED:
+        es_sheet_put_measured(to, title, es_field_measured(field, run));
+        break;
+    case ES_FIELD_COMPUTED:
+        if (isnan(es_field_number(field, run)))
+            es_sheet_put(to, title, "-");
+        else
+            es_sheet_put_number(to, title, es_field_number(field, run));
+        break;
+    }
 }
 
 /* Is the run "a" of the file "runs/a.db"? */
@@ -143,37 +112,6 @@ static bool is_named_as_file(const char *name, const char *path)
     return strlen(name) == length && memcmp(name, base, length) == 0;
 }
 
-static void note_summary(es_table *table, const es_run_summary *summary)
-{
-    for (size_t i = 0; i < table->n_columns; i++)
-        if (table->fields[i]->shown && table->fields[i]->shown(summary))
-            table->columns[i].title = es_field_title(table->fields[i]);
-    table->no_ctx = table->no_ctx || summary->ctx == ES_UNKNOWN;
-    table->interrupted =
-        table->interrupted || strcmp(summary->status, "interrupted") == 0;
-    table->policy = summary->max.policy;
-    table->m = summary->m;
-    table->several_files =
-        table->several_files || strcmp(table->path, summary->path) != 0;
-    table->unlike_file =
-        table->unlike_file || !is_named_as_file(summary->name, summary->path);
-}
-
-static es_status reserve(es_table *table)
-{
-    es_status status;
-    if (table->n_rows < table->capacity)
-        return ES_OK;
-    const size_t n = table->capacity ? 2 * table->capacity : 16;
-    if ((status = es_grow(&table->cells, n,
-                          table->n_columns * sizeof *table->cells, "a table")) <
-            0 ||
-        (status = es_grow(&table->rows, n, sizeof *table->rows, "a table")) < 0)
-        return status;
-    table->capacity = n;
-    return ES_OK;
-}
-
 static const char *colour_of(const es_run_summary *summary)
 {
     if (!summary->judged)
@@ -183,64 +121,72 @@ static const char *colour_of(const es_run_summary *summary)
     return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
-es_status es_table_add(es_table *table, const es_run_summary *summary)
+es_status es_table_add(es_table *table, const es_run_summary *run)
 {
+    es_sheet *sheet = &table->sheet;
+    const size_t n_rows = sheet->n_rows;
+    size_t column = 0;
     es_status status;
-    if ((status = reserve(table)) < 0 ||
-        (!table->path &&
-         (status = es_copy_text(&table->path, summary->path)) < 0) ||
+    if ((!table->path &&
+         (status = es_copy_text(&table->path, run->path)) < 0) ||
         (!table->series &&
-         (status = es_copy_text(&table->series, summary->series)) < 0) ||
-        (!table->unit &&
-         (status = es_copy_text(&table->unit, summary->unit)) < 0))
+         (status = es_copy_text(&table->series, run->series)) < 0) ||
+        (!table->unit && (status = es_copy_text(&table->unit, run->unit)) < 0))
         return status;
-    char **cells = table->cells + table->n_rows * table->n_columns;
-    for (size_t i = 0; i < table->n_columns; i++)
-        if ((status = set_cell(&cells[i], table->fields[i], summary)) < 0) {
-            free_cells(cells, i);
-            return status;
+    es_sheet_begin_row(sheet, table->options.colour ? colour_of(run) : NULL);
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++) {
+        const bool file = field->kind == ES_FIELD_FILE;
+        put_field(sheet, field, run);
+        if (sheet->status < 0) /* the other runs have their lines */
+            return es_sheet_take_back(sheet, n_rows);
+        es_grid_column *shown = &sheet->columns[column];
+        if (n_rows == 0) {
+            const bool name = strcmp(field->name, "name") == 0;
+            table->name = name ? column : table->name;
+            shown->shortened = file || name || strcmp(field->name, "arch") == 0;
+            shown->hidden = file || field->shown;
         }
-    table->rows[table->n_rows++] = (es_grid_row){
-        .colour = table->options.colour ? colour_of(summary) : NULL};
-    note_summary(table, summary);
+        if (field->shown && field->shown(run))
+            shown->hidden = false;
+    }
+    table->no_ctx = table->no_ctx || run->ctx == ES_UNKNOWN;
+    table->interrupted =
+        table->interrupted || strcmp(run->status, "interrupted") == 0;
+    table->policy = run->max.policy;
+    table->m = run->m;
+    table->several_files =
+        table->several_files || strcmp(table->path, run->path) != 0;
+    table->unlike_file =
+        table->unlike_file || !is_named_as_file(run->name, run->path);
     return ES_OK;
 }
 
 /* --- printing -------------------------------------------------------------*/
 
-static int by_name(const void *a, const void *b)
+es_status es_table_print(es_table *table, FILE *stream)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool has_twins(const es_table *table)
-{
-    bool twins = false;
-    char **names = es_resize(NULL, table->n_rows, sizeof *names);
-    if (!names)
-        return true; /* the column too many does no harm */
-    for (size_t i = 0; i < table->n_rows; i++)
-        names[i] = table->cells[i * table->n_columns + table->name];
-    qsort(names, table->n_rows, sizeof *names, by_name);
-    for (size_t i = 1; i < table->n_rows && !twins; i++)
-        twins = strcmp(names[i - 1], names[i]) == 0;
-    free(names);
-    return twins;
-}
-
-void es_table_print(es_table *table, FILE *stream)
-{
-    if (table->n_rows == 0)
-        return;
+    es_sheet *sheet = &table->sheet;
+    const char **names;
+    size_t column = 0;
+    if (sheet->n_rows == 0)
+        return ES_OK;
+    es_status status =
+        es_alloc(&names, sheet->n_rows, sizeof *names, "a table");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < sheet->n_rows; i++)
+        names[i] = sheet->cells[i * sheet->n_columns + table->name];
     /* Files are named where the names of the runs do not identify them. */
-    if ((table->several_files && table->unlike_file) || has_twins(table))
-        for (size_t i = 0; i < table->n_columns; i++)
-            if (table->fields[i]->kind == ES_FIELD_FILE)
-                table->columns[i].title = es_field_title(table->fields[i]);
-    for (size_t i = 0; i < table->n_rows; i++)
-        table->rows[i].cells = table->cells + i * table->n_columns;
-    es_grid_print(stream, table->columns, table->n_columns, table->rows,
-                  table->n_rows, &table->options);
+    if (es_names_repeat(names, sheet->n_rows) ||
+        (table->several_files && table->unlike_file))
+        for (const es_field *field = NULL;
+             (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++)
+            if (field->kind == ES_FIELD_FILE)
+                sheet->columns[column].hidden = false;
+    free(names);
+    if ((status = es_sheet_print(sheet, stream, &table->options)) < 0)
+        return status;
     fputc('\n', stream);
     es_summary_print_max(stream, table->policy, table->m, table->unit,
                          table->series);
@@ -251,4 +197,70 @@ void es_table_print(es_table *table, FILE *stream)
     if (table->interrupted)
         fputs("interrupted: recorded as running, but no process writes it\n",
               stream);
+    return ES_OK;
+}
+
+/* --- CSV ------------------------------------------------------------------*/
+
+void es_csv_header(FILE *stream)
+{
+    const char *before = "";
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_CSV)); before = ",")
+        fprintf(stream, "%s%s", before, field->name);
+    fputc('\n', stream);
+}
+
+static es_status print_text(FILE *stream, const es_field *field,
+                            const es_run_summary *summary)
+{
+    char *flags = NULL, *escaped = NULL;
+    es_status status = field->kind == ES_FIELD_FLAGS
+                           ? es_summary_copy_flags(&flags, summary)
+                           : ES_OK;
+    if (status == ES_OK &&
+        !(escaped = es_display_escape(
+              flags ? flags : es_field_text(field, summary), ES_ESCAPE_CSV)))
+        status = ES_ENOMEM;
+    fputs(escaped ? escaped : "", stream);
+    free(escaped);
+    free(flags);
+    return status;
+}
+
+static es_status print_value(FILE *stream, const es_field *field,
+                             const es_run_summary *summary)
+{
+    char text[ES_FLOAT_TEXT_MAX];
+    if (field->type == ES_FIELD_TEXT)
+        return print_text(stream, field, summary);
+    if (field->type == ES_FIELD_MEASURED) {
+        float value = es_field_measured(field, summary);
+        if (isnan(value) && !es_is_missing(value))
+            value = NAN; /* its payload is for export, not for a summary */
+        fputs(es_float_print(text, value), stream);
+    } else if (field->type == ES_FIELD_INTEGER) {
+        const int64_t value = es_field_integer(field, summary);
+        if (value != ES_UNKNOWN)
+            fprintf(stream, "%" PRId64, value);
+    } else {
+        const double value = es_field_number(field, summary);
+        if (!isnan(value))
+            fputs(es_display_number(text, value), stream);
+    }
+    return ES_OK;
+}
+
+es_status es_csv_run(FILE *stream, const es_run_summary *summary)
+{
+    const char *before = "";
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_CSV)); before = ",") {
+        fputs(before, stream);
+        es_status status = print_value(stream, field, summary);
+        if (status < 0)
+            return status;
+    }
+    fputc('\n', stream);
+    return ES_OK;
 }

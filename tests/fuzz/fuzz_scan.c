@@ -4,7 +4,6 @@
 #include "cli/exchange/import.h"
 #include "cli/runs/json.h"
 #include "cli/runs/summary.h"
-#include "cli/scan/csv.h"
 #include "cli/scan/table.h"
 #include "tests/fuzz/mutation.h"
 
@@ -86,7 +85,7 @@ static void print_table(const es_run_summary *summary, int width)
     fuzz_require(es_table_new(&table, &options) == ES_OK);
     fuzz_require(es_table_add(table, summary) == ES_OK);
     begin_print(&out);
-    es_table_print(table, out.stream);
+    fuzz_require(es_table_print(table, out.stream) == ES_OK);
     end_print(&out);
     es_table_free(table);
     free(out.text);

@@ -3,7 +3,6 @@
 
 #include "cli/output/output.h"
 #include "cli/runs/json.h"
-#include "cli/scan/csv.h"
 #include "cli/scan/table.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/run_files.h"
@@ -47,7 +46,7 @@ static char *print_table(const es_shown *shown, es_table_options options)
     es_assert_ok(es_table_new(&table, &options));
     for (size_t i = 0; i < shown->n; i++)
         es_assert_ok(es_table_add(table, shown->runs[i]));
-    es_table_print(table, to.stream);
+    es_assert_ok(es_table_print(table, to.stream));
     es_table_free(table);
     return close_page(&to);
 }
