@@ -93,15 +93,6 @@ static es_status add_text(scan *s, const es_run_summary *summary)
     return status;
 }
 
-static void end_json(scan *s)
-{
-    es_json_writer *json = es_json_end_runs(&s->json);
-    if (s->comparison)
-        es_comparison_json(s->comparison, json);
-    es_json_rules(&s->json, s->options.summary.rules);
-    es_json_end(&s->json);
-}
-
 static es_status end_text(scan *s)
 {
     es_table_options table;
@@ -109,7 +100,11 @@ static es_status end_text(scan *s)
     if (!s->output)
         return ES_OK;
     if (s->options.text == ES_TEXT_JSON) {
-        end_json(s);
+        es_json_writer *json = es_json_end_runs(&s->json);
+        if (s->comparison)
+            es_comparison_json(s->comparison, json);
+        es_json_rules(&s->json, s->options.summary.rules);
+        es_json_end(&s->json);
     } else if (s->table) {
         status = es_table_print(s->table, s->stream);
     } else if (s->comparison && s->options.text == ES_TEXT_TABLE) {
@@ -152,34 +147,29 @@ static bool is_baseline(const scan *s)
 
 /* The peak of a run, and whether --where admits it, which takes its whole
    summary. */
-static es_status read_found(found *out, const scan *s, es_reader *reader,
-                            size_t run)
+static es_status find_peak(scan *s, es_reader *reader, size_t run)
 {
     es_summary_options options = s->options.summary;
     es_run_summary *summary;
-    if (s->options.where.n == 0)
-        return es_summary_peak(&out->peak, &out->step, reader, run, &options);
-    options.without_flags = !es_where_judges(&s->options.where);
-    es_status status = es_summary_load(&summary, reader, run, &options);
-    if (status < 0)
-        return status;
-    out->left_out =
-        !is_baseline(s) && !es_where_holds(&s->options.where, summary);
-    out->step = summary->step;
-    out->peak = summary->peak;
-    es_summary_free(summary);
-    return ES_OK;
-}
-
-static es_status find_peak(scan *s, es_reader *reader, size_t run)
-{
     es_status status =
         es_grow(&s->found, s->n_found + 1, sizeof *s->found, "runs");
     if (status < 0)
         return status;
     found *out = &s->found[s->n_found++];
     *out = (found){.failed = false};
-    status = read_found(out, s, reader, run);
+    if (s->options.where.n == 0) {
+        status = es_summary_peak(&out->peak, &out->step, reader, run, &options);
+    } else {
+        options.without_flags = !es_where_judges(&s->options.where);
+        status = es_summary_load(&summary, reader, run, &options);
+        if (status == ES_OK) {
+            out->left_out =
+                !is_baseline(s) && !es_where_holds(&s->options.where, summary);
+            out->step = summary->step;
+            out->peak = summary->peak;
+            es_summary_free(summary);
+        }
+    }
     out->failed = status < 0;
     if (status == ES_OK && !out->left_out)
         s->observed = es_peak_of(s->observed, out->peak);
@@ -231,15 +221,6 @@ static es_status show_summary(scan *s, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-static void note_heard(scan *s, const es_run_summary *summary)
-{
-    for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n; i++)
-        s->heard[i] = (struct heard){
-            .any = s->heard[i].any || summary->heard[i],
-            .nonfinite = s->heard[i].nonfinite + summary->nonfinite[i],
-        };
-}
-
 /* A rule without a series to judge is silent; so is a misspelled one, and one
    of which the values are NaN. */
 static void report_unheard(const scan *s)
@@ -260,13 +241,6 @@ static void report_unheard(const scan *s)
     }
 }
 
-static bool is_as_before(const es_run_summary *summary, const found *before)
-{
-    return summary->step == before->step &&
-           (summary->peak == before->peak ||
-            (isnan(summary->peak) && isnan(before->peak)));
-}
-
 /* The sample that the first pass found, though the run may have grown since:
    m may be too small for another. */
 static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
@@ -275,7 +249,10 @@ static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
     es_summary_options options = s->options.summary;
     for (int attempt = 0; attempt < 2; attempt++) {
         es_status status = es_summary_load(out, reader, run, &options);
-        if (status < 0 || !before || is_as_before(*out, before))
+        if (status < 0 || !before ||
+            ((*out)->step == before->step &&
+             ((*out)->peak == before->peak ||
+              (isnan((*out)->peak) && isnan(before->peak)))))
             return status;
         es_summary_free(*out);
         *out = NULL;
@@ -295,7 +272,11 @@ static es_status show(scan *s, es_reader *reader, size_t run,
     if (status < 0)
         return status;
     s->n_shown++;
-    note_heard(s, summary);
+    for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n;
+         i++) {
+        s->heard[i].any = s->heard[i].any || summary->heard[i];
+        s->heard[i].nonfinite += summary->nonfinite[i];
+    }
     if (before
             ? before->left_out
             : !is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
@@ -309,43 +290,34 @@ static es_status show(scan *s, es_reader *reader, size_t run,
     return status;
 }
 
-static bool all_failed(const found *runs, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!runs[i].failed)
-            return false;
-    return true;
-}
-
-/* before: what the first pass found of its n runs; NULL: there was none */
-static void show_input(scan *s, const found *before, size_t n)
-{
-    es_reader *reader = NULL;
-    size_t n_now;
-    es_status status = open_input(&reader, &n_now, s->options.inputs[s->input]);
-    if (status == ES_OK && n_now < n)
-        status = es_fail(ES_EIO, "%s: changed while it was read",
-                         es_reader_path(reader));
-    if (status != ES_OK)
-        report_failure(s);
-    for (size_t run = 0; run < n_now && (!before || run < n); run++)
-        if (!before || !before[run].failed)
-            if (show(s, reader, run, before ? &before[run] : NULL) != ES_OK)
-                report_failure(s);
-    es_damage_close(reader);
-}
-
+/* Of a file that the first pass has read, the runs that it found, unless all of
+   them failed, which was reported. */
 static void show_inputs(scan *s)
 {
     const found *before = s->found;
     for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
-        size_t n = s->n_runs ? s->n_runs[s->input] : 0;
-        if (!s->n_runs)
-            show_input(s, NULL, 0);
-        else if (!all_failed(before, n)) /* else that was reported */
-            show_input(s, before, n);
+        const size_t n = s->n_runs ? s->n_runs[s->input] : 0;
+        bool any = !s->n_runs;
+        for (size_t run = 0; run < n; run++)
+            any = any || !before[run].failed;
+        es_reader *reader = NULL;
+        size_t n_now = 0;
+        es_status status =
+            any ? open_input(&reader, &n_now, s->options.inputs[s->input])
+                : ES_OK;
+        if (any && status == ES_OK && n_now < n)
+            status = es_fail(ES_EIO, "%s: changed while it was read",
+                             es_reader_path(reader));
+        if (status != ES_OK)
+            report_failure(s);
+        for (size_t run = 0; run < n_now && (!s->n_runs || run < n); run++) {
+            const found *seen = s->n_runs ? &before[run] : NULL;
+            if (!(seen && seen->failed) && show(s, reader, run, seen) != ES_OK)
+                report_failure(s);
+        }
         if (n)
             before += n;
+        es_damage_close(reader);
     }
 }
 
@@ -445,30 +417,6 @@ static void show_on_terminal(scan *s)
     s->alarms = result.alarms;
 }
 
-static int exit_code(const scan *s)
-{
-    if (s->output_code)
-        return s->output_code;
-    if (s->n_failed && !s->n_shown)
-        return es_exit_code(ES_EIO);
-    if (s->n_failed)
-        return ES_EXIT_SOME_FAILED;
-    return s->options.check && s->alarms;
-}
-
-static void finish(scan *s)
-{
-    es_output_abandon(s->output);
-    es_table_free(s->table);
-    es_comparison_free(s->comparison);
-    for (size_t i = 0; i < s->n_kept; i++)
-        es_summary_free(s->kept[i]);
-    free(s->kept);
-    free(s->found);
-    free(s->n_runs);
-    free(s->heard);
-}
-
 static es_status show_runs(scan *s)
 {
     s->n_failed += s->options.n_unreadable;
@@ -503,7 +451,19 @@ int es_scan_run(const es_scan_options *options)
         show_on_terminal(&s);
     else
         note_output(&s, show_runs(&s));
-    int code = es_damage_exit(exit_code(&s), s.options.n_inputs);
-    finish(&s);
+    int code = s.output_code              ? s.output_code
+               : s.n_failed && !s.n_shown ? es_exit_code(ES_EIO)
+               : s.n_failed               ? ES_EXIT_SOME_FAILED
+                                          : s.options.check && s.alarms;
+    code = es_damage_exit(code, s.options.n_inputs);
+    es_output_abandon(s.output);
+    es_table_free(s.table);
+    es_comparison_free(s.comparison);
+    for (size_t i = 0; i < s.n_kept; i++)
+        es_summary_free(s.kept[i]);
+    free(s.kept);
+    free(s.found);
+    free(s.n_runs);
+    free(s.heard);
     return code;
 }

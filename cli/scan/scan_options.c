@@ -1,23 +1,23 @@
 /*
- * The options of a scan, entropy-scan RUN.db..., and its command line. What
- * they mean together is judged in scan_judge.c.
+ * The options of a scan, entropy-scan RUN.db..., its command line, and what
+ * they mean together: what excludes what, which output goes where, which files
+ * are meant.
  */
-#include "cli/scan/scan_internal.h"
+#include "cli/scan/scan.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "cli/output/output.h"
 #include "cli/program/command.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- readers --------------------------------------------------------------*/
 
-static es_status read_step(void *field, const es_option *option,
-                           const char *value, const char *where)
+static es_status set_step(int64_t *step, const char *value)
 {
-    int64_t *step = field;
-    (void)option, (void)where;
     if (strcmp(value, "first") == 0)
         *step = ES_STEP_FIRST;
     else if (strcmp(value, "last") == 0)
@@ -28,11 +28,8 @@ static es_status read_step(void *field, const es_option *option,
     return ES_OK;
 }
 
-static es_status read_heads(void *field, const es_option *option,
-                            const char *value, const char *where)
+static es_status set_heads(es_figure_options *figures, const char *value)
 {
-    es_figure_options *figures = field;
-    (void)option, (void)where;
     figures->by_head = true;
     if (es_int_parse(&figures->layer, value, 0, ES_MAX_LAYERS - 1) == ES_OK)
         return ES_OK;
@@ -49,14 +46,15 @@ static es_status read_picture(void *field, const es_option *option,
     return ES_OK;
 }
 
-static es_status read_all(void *field, const es_option *option,
-                          const char *value, const char *where)
+static es_status want_all(es_figure_options *figures, const char *folder)
 {
-    (void)option, (void)where;
-    es_figures_want_all(field, value);
+    es_figures_want_all(figures, folder);
     return ES_OK;
 }
 
+ES_OPTION_READER(read_step, set_step)
+ES_OPTION_READER(read_heads, set_heads)
+ES_OPTION_READER(read_all, want_all)
 ES_OPTION_READER(read_figures, es_figures_want)
 ES_OPTION_READER(read_size, es_figures_set_size)
 ES_OPTION_READER(read_max, es_max_parse)
@@ -74,7 +72,8 @@ static const char *const spreads[] = {"none", "range", "quartiles", NULL};
 static const char *const costs[] = {"flops", "params", "nonlinear", "tokens",
                                     NULL};
 
-#define PICTURE ES_SCAN_PICTURE
+/* Tags: the figures that have an option, and that it is for pictures alone. */
+#define PICTURE (1u << 31)
 #define OF(figure) (1u << ES_FIGURE_##figure)
 #define FIGURE_OF(figure)                                                      \
     ES_OPT_CALL(es_scan_options, figures, read_picture),                       \
@@ -239,6 +238,193 @@ es_status es_scan_options_default(es_scan_options *out, size_t n_inputs)
                : status;
 }
 
+/* --- taken together -------------------------------------------------------*/
+
+static bool has(const es_scan_options *options, const char *name)
+{
+    return es_options_has(&es_scan_command, options->given, name);
+}
+
+/* A first word that is neither a file nor a verb is probably a wrong verb. The
+   terminal has space for one drawing, and no file takes it. */
+static es_status check_inputs(const es_scan_options *to)
+{
+    if (!to->n_inputs)
+        return es_fail(ES_EUSAGE,
+                       "no run file: entropy-scan RUN.db, or see entropy-scan "
+                       "--help");
+    const char *first = to->inputs[0];
+    if (!strpbrk(first, "./") && access(first, F_OK) != 0 && errno == ENOENT)
+        return es_fail(ES_EUSAGE,
+                       "%s: neither a file nor a verb: see "
+                       "entropy-scan --help",
+                       first);
+    if (to->follow && !to->tui)
+        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
+    if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
+                    to->quiet || to->compare || es_figures_any(&to->figures)))
+        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
+                                  "nothing else: leave out the other outputs");
+    if (to->tui && (to->where.n || to->order.given))
+        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
+                                  "they are named: leave out --where, --sort");
+    return ES_OK;
+}
+
+/* A baseline outside the inputs becomes the last one. */
+static void place_baseline(es_scan_options *to)
+{
+    size_t i = 0;
+    if (!to->baseline)
+        return;
+    while (i < to->n_inputs && !es_path_is_same(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    to->baseline_added = i == to->n_inputs;
+    if (to->baseline_added) /* in the place of its own argument */
+        to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
+}
+
+static es_status choose_text(es_scan_options *to)
+{
+    if (to->json + to->jsonl + to->csv > 1)
+        return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
+                                  "other");
+    if (to->compare && (to->csv || to->jsonl))
+        return es_fail(ES_EUSAGE,
+                       "--compare prints tables or --json, nothing else");
+    to->text = to->json    ? ES_TEXT_JSON
+               : to->jsonl ? ES_TEXT_JSON_LINES
+               : to->csv   ? ES_TEXT_CSV
+               : to->quiet ? ES_TEXT_NONE
+                           : ES_TEXT_TABLE;
+    return ES_OK;
+}
+
+/* -o belongs to JSON and CSV; else to the figures without a name, if there
+   are any; else to the table. */
+static es_status place_output(es_scan_options *to)
+{
+    if (!to->output || (!to->json && !to->jsonl && !to->csv &&
+                        es_figures_place(&to->figures, to->output)))
+        return ES_OK;
+    if (to->text == ES_TEXT_NONE)
+        return es_fail(ES_EUSAGE,
+                       "-o %s: --quiet leaves nothing to write "
+                       "there",
+                       to->output);
+    to->text_file = to->output;
+    return ES_OK;
+}
+
+/* A table gives way to a picture on standard output; no two outputs in one
+   place, none in an input's. */
+static es_status check_places(es_scan_options *to)
+{
+    const char *places[ES_N_FIGURES + 1];
+    es_status status;
+    for (int i = 0; i < ES_N_FIGURES; i++) {
+        places[i] = to->figures.pictures[i].file;
+        if (to->text == ES_TEXT_TABLE && places[i] &&
+            strcmp(places[i], "-") == 0 && strcmp(to->text_file, "-") == 0)
+            to->text = ES_TEXT_NONE;
+    }
+    places[ES_N_FIGURES] = to->text != ES_TEXT_NONE ? to->text_file : NULL;
+    for (int i = 0; i <= ES_N_FIGURES; i++) {
+        for (int j = 0; j < i; j++)
+            if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
+                return es_fail(ES_EUSAGE, "%s: two outputs of one name",
+                               strcmp(places[i], "-") == 0 ? "standard output"
+                                                           : places[i]);
+        if (places[i] && (status = es_output_check_text(places[i], to->inputs,
+                                                        to->n_inputs)) != ES_OK)
+            return status;
+    }
+    return ES_OK;
+}
+
+/* An option that none of the figures drawn has is a mistake. */
+static es_status check_users(const es_scan_options *to)
+{
+    char names[128];
+    unsigned drawn = 0;
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        drawn |= to->figures.pictures[i].wanted ? 1u << i : 0;
+    for (size_t i = 0; i < es_scan_command.n_options; i++) {
+        const es_option *option = &es_scan_command.options[i];
+        const unsigned figures = option->tags & ~PICTURE;
+        es_text list = es_text_begin(names, sizeof names);
+        if (!to->given[i] || !option->tags)
+            continue;
+        if (!drawn && !(to->tui && strcmp(option->name, "colormap") == 0))
+            return es_fail(ES_EUSAGE,
+                           "--%s is for a picture: add --heatmap, --curves or "
+                           "--figure",
+                           option->name);
+        for (int k = 0; k < ES_N_FIGURES; k++) { /* "curves, nans or loss" */
+            unsigned later = figures & ~((2u << k) - 1);
+            if (figures & (1u << k))
+                es_text_append(&list, "%s%s", es_figure_name((es_figure_kind)k),
+                               !later                ? ""
+                               : later & (later - 1) ? ", "
+                                                     : " or ");
+        }
+        if (figures && !(figures & drawn))
+            return es_fail(ES_EUSAGE, "--%s is for --figure %s", option->name,
+                           names);
+    }
+    if (has(to, "spread") && has(to, "heads"))
+        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
+    return ES_OK;
+}
+
+/* Folders become the run files below them; a baseline that was added and is
+   one of them comes once. */
+static es_status find_inputs(es_scan_options *to)
+{
+    size_t i = 0;
+    es_status status = es_paths_expand(&to->found, &to->n_unreadable,
+                                       to->inputs, to->n_inputs);
+    if (status != ES_OK)
+        return status;
+    free(to->inputs);
+    to->inputs = to->found.paths;
+    to->n_inputs = to->found.n;
+    if (!to->baseline)
+        return ES_OK;
+    while (i + 1 < to->n_inputs &&
+           !es_path_is_same(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    if (!to->baseline_added || i + 1 == to->n_inputs)
+        return ES_OK;
+    to->baseline_added = false;
+    free(to->found.paths[--to->found.n]);
+    to->n_inputs = to->found.n;
+    return ES_OK;
+}
+
+es_status es_scan_judge(es_scan_options *to)
+{
+    es_status status;
+    if ((status = check_inputs(to)) != ES_OK)
+        return status;
+    place_baseline(to);
+    if ((status = choose_text(to)) != ES_OK)
+        return status;
+    /* A line is printed when its run is read, before the others are seen. */
+    if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
+        to->summary.max.policy = ES_MAX_RUN;
+    if ((status = place_output(to)) != ES_OK ||
+        (status = es_figures_set_format(
+             &to->figures, has(to, "format") ? &to->format : NULL)) != ES_OK ||
+        (status = check_users(to)) != ES_OK ||
+        (status = check_places(to)) != ES_OK ||
+        (status = es_summary_options_check(&to->summary)) != ES_OK)
+        return status;
+    return to->recursive ? find_inputs(to) : ES_OK;
+}
+
 es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
 {
     es_status status = es_scan_options_default(out, (size_t)argc);
@@ -248,7 +434,7 @@ es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
         return status;
     if (out->baseline)
         out->compare = true;
-    if (es_options_has(&es_scan_command, out->given, "rules"))
+    if (has(out, "rules"))
         out->summary.rules = &out->rules;
     return es_scan_judge(out);
 }

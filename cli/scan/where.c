@@ -32,19 +32,7 @@ static const struct {
 } relations[] = {{"!=", ES_WHERE_IS_NOT},   {"<=", ES_WHERE_AT_MOST},
                  {">=", ES_WHERE_AT_LEAST}, {"=", ES_WHERE_IS},
                  {"<", ES_WHERE_BELOW},     {">", ES_WHERE_ABOVE}};
-
-static bool read_relation(es_where_relation *out, const char **at)
-{
-    for (size_t i = 0; i < sizeof relations / sizeof *relations; i++) {
-        size_t n = strlen(relations[i].sign);
-        if (strncmp(*at, relations[i].sign, n) == 0) {
-            *out = relations[i].relation;
-            *at += n;
-            return true;
-        }
-    }
-    return false;
-}
+enum { N_RELATIONS = sizeof relations / sizeof *relations };
 
 /* A severity may be called by its name. */
 static es_status read_number(es_condition *c)
@@ -63,28 +51,15 @@ static es_status read_number(es_condition *c)
                             : "");
 }
 
-static es_status check_value(es_condition *c)
-{
-    bool ordered = c->relation != ES_WHERE_IS && c->relation != ES_WHERE_IS_NOT;
-    bool numeric = c->field->type != ES_FIELD_TEXT;
-    c->number = NAN;
-    es_status status = numeric ? read_number(c) : ES_OK;
-    if (status != ES_OK)
-        return status;
-    if (ordered && !numeric)
-        return es_fail(ES_EUSAGE,
-                       "--where %s: is a text: compare it by = or !=, with * "
-                       "and ? for any characters",
-                       c->field->name);
-    return ES_OK;
-}
-
 /* One condition of n bytes. */
 static es_status parse_one(es_condition *out, const char *text, size_t n)
 {
-    size_t n_name = strcspn(text, "=!<>");
-    const char *at = text + n_name;
-    if (n_name >= n || !read_relation(&out->relation, &at))
+    const size_t n_name = strcspn(text, "=!<>");
+    int i = 0;
+    while (i < N_RELATIONS && strncmp(text + n_name, relations[i].sign,
+                                      strlen(relations[i].sign)) != 0)
+        i++;
+    if (n_name >= n || i == N_RELATIONS)
         return es_fail(ES_EUSAGE,
                        "--where '%.*s': give conditions such as arch=SM* or "
                        "eval_ppl<20, with blanks between them",
@@ -92,15 +67,25 @@ static es_status parse_one(es_condition *out, const char *text, size_t n)
     es_status status = find_field(&out->field, "--where", text, n_name);
     if (status < 0)
         return status;
-    size_t n_value = n - (size_t)(at - text);
+    out->relation = relations[i].relation;
+    const size_t n_before = n_name + strlen(relations[i].sign);
+    const size_t n_value = n - n_before;
     if (n_value >= sizeof out->text)
         return es_fail(ES_EUSAGE,
                        "--where %s: a value of %zu bytes: at most "
                        "%zu",
                        out->field->name, n_value, sizeof out->text - 1);
-    memcpy(out->text, at, n_value);
+    memcpy(out->text, text + n_before, n_value);
     out->text[n_value] = '\0';
-    return check_value(out);
+    out->number = NAN;
+    if (out->field->type != ES_FIELD_TEXT)
+        return read_number(out);
+    if (out->relation != ES_WHERE_IS && out->relation != ES_WHERE_IS_NOT)
+        return es_fail(ES_EUSAGE,
+                       "--where %s: is a text: compare it by = or !=, with * "
+                       "and ? for any characters",
+                       out->field->name);
+    return ES_OK;
 }
 
 es_status es_where_parse(es_where *to, const char *text)
@@ -122,8 +107,7 @@ es_status es_where_parse(es_where *to, const char *text)
     }
 }
 
-/* --- applying
- * ---------------------------------------------------------------*/
+/* --- applying -------------------------------------------------------------*/
 
 static bool any_flag(const es_run_summary *run, const char *pattern)
 {
@@ -208,23 +192,20 @@ es_status es_order_parse(es_order *out, const char *text)
     return status;
 }
 
-static int compare_numbers(double a, double b, bool falling)
-{
-    if (isnan(a) || isnan(b))
-        return isnan(a) - isnan(b);
-    int sign = (a > b) - (a < b);
-    return falling ? -sign : sign;
-}
-
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b)
 {
     const es_field *by = order->field;
+    int sign;
     if (!order->given)
         return 0;
-    if (by->type != ES_FIELD_TEXT)
-        return compare_numbers(es_field_number(by, a), es_field_number(by, b),
-                               order->falling);
-    int sign = strcmp(text_of(by, a), text_of(by, b));
+    if (by->type == ES_FIELD_TEXT) {
+        sign = strcmp(text_of(by, a), text_of(by, b));
+    } else {
+        const double x = es_field_number(by, a), y = es_field_number(by, b);
+        if (isnan(x) || isnan(y))
+            return isnan(x) - isnan(y);
+        sign = (x > y) - (x < y);
+    }
     return order->falling ? -sign : sign;
 }
