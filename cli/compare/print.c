@@ -5,7 +5,6 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/output/display.h"
 #include "cli/output/print.h"
 #include "cli/runs/fields.h"
 #include <inttypes.h>

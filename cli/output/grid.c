@@ -1,11 +1,11 @@
 /* Aligned columns: each as wide as its widest cell, names shortened where a
    terminal is too narrow; and tables put together cell by cell. Widths are
-   those of cli/output/display.c. */
+   those of cli/output/print.c. */
 #include "cli/output/grid.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "cli/output/display.h"
+#include "cli/output/print.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

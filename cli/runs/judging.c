@@ -6,6 +6,7 @@
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/heads/heads.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,15 +50,12 @@ static size_t n_rules(const es_judging *j)
 
 static void ignore_flag(void *user, const es_episode *episode)
 {
-    (void)user;
-    (void)episode;
+    (void)user, (void)episode;
 }
 
 static void ignore_rule(void *user, size_t rule, const es_episode *episode)
 {
-    (void)user;
-    (void)rule;
-    (void)episode;
+    (void)user, (void)rule, (void)episode;
 }
 
 /* A size of 0 is one that would overflow. */
@@ -85,13 +83,13 @@ static es_status make_judge(es_judging *j)
 static es_status make_rules(es_judging *j)
 {
     const es_judging_options *o = &j->options;
-    es_status status = allocate(
-        &j->rules_space, es_rules_size(o->rules->rules, o->rules->n, &o->run));
+    const es_rules_file *file = o->rules;
+    es_status status =
+        allocate(&j->rules_space, es_rules_size(file->rules, file->n, &o->run));
     if (status < 0)
         return status;
-    j->rules =
-        es_rules_init(j->rules_space, o->rules->rules, o->rules->n, &o->run,
-                      o->growing ? ignore_rule : o->rule, o->user);
+    j->rules = es_rules_init(j->rules_space, file->rules, file->n, &o->run,
+                             o->growing ? ignore_rule : o->rule, o->user);
     if (o->growing)
         es_rules_announce(j->rules, o->rule, o->user);
     return ES_OK;
@@ -123,8 +121,10 @@ static es_phase phase_of(const es_rule *rule)
 
 static es_status make_feeds(es_judging *j)
 {
-    static const char *const names[] = {"entropy", "nonfinite_rows",
-                                        "nan_activations", "max_logit", "loss"};
+    const char *const names[] = {
+        es_head_statistics[ES_HEAD_ENTROPY].name,
+        es_head_statistics[ES_HEAD_NONFINITE_ROWS].name, "nan_activations",
+        es_head_statistics[ES_HEAD_MAX_LOGIT].name, "loss"};
     enum { N_NAMES = sizeof names / sizeof *names };
     const size_t n = n_rules(j);
     es_status status =
@@ -206,17 +206,6 @@ static uint64_t hash_of(const stream *at)
     return hash;
 }
 
-/* The sample judged last has to be there still, and is not judged again. */
-static es_status skip_judged(feed *from)
-{
-    stream *own = &from->own;
-    if (!from->begun)
-        return ES_OK;
-    if (!own->live || own->step != from->done || hash_of(own) != from->hash)
-        return ES_DONE;
-    return advance(own);
-}
-
 /* A rule that could never say anything is a mistake. */
 static es_status check_rules(es_judging *j)
 {
@@ -232,17 +221,6 @@ static es_status check_rules(es_judging *j)
                            own->n_values == 1 ? "" : "s");
     }
     return ES_OK;
-}
-
-static es_status open_baseline(es_reader **out, const char *path)
-{
-    if (!path)
-        return ES_OK;
-    es_status status = es_reader_open(out, path);
-    if (status == ES_OK && es_reader_n_runs(*out) != 1)
-        status = es_fail(ES_EUSAGE, "%s: a baseline is one run, not %zu", path,
-                         es_reader_n_runs(*out));
-    return status;
 }
 
 static es_status open_compared(feed *from, es_reader *baseline)
@@ -262,63 +240,49 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
                             es_reader *baseline)
 {
     es_status status;
-    for (size_t i = 0; i < j->n_feeds; i++)
-        if ((status =
-                 open_stream(&j->feeds[i].own, reader, run, &j->feeds[i])) < 0)
+    feed *const end = j->feeds + j->n_feeds;
+    for (feed *from = j->feeds; from < end; from++)
+        if ((status = open_stream(&from->own, reader, run, from)) < 0)
             return status;
-    for (size_t i = 0; i < j->n_feeds; i++)
-        if ((status = skip_judged(&j->feeds[i])) != ES_OK)
+    for (feed *from = j->feeds; from < end; from++) {
+        const stream *own = &from->own;
+        if (!from->begun)
+            continue;
+        /* The sample judged last has to be there still, and is not judged
+           again. */
+        if (!own->live || own->step != from->done || hash_of(own) != from->hash)
+            return ES_DONE;
+        if ((status = advance(&from->own)) < 0)
             return status;
+    }
     if ((status = check_rules(j)) < 0)
         return status;
-    for (size_t i = 0; i < j->n_feeds; i++)
-        if (j->feeds[i].compared &&
-            (status = open_compared(&j->feeds[i], baseline)) < 0)
+    for (feed *from = j->feeds; from < end; from++)
+        if (from->compared && (status = open_compared(from, baseline)) < 0)
             return status;
     return ES_OK;
-}
-
-static void close_feeds(es_judging *j)
-{
-    for (size_t i = 0; i < j->n_feeds; i++) {
-        feed *from = &j->feeds[i];
-        es_cursor_close(from->own.cursor);
-        es_cursor_close(from->baseline.cursor);
-        from->own = from->baseline = (stream){.cursor = NULL};
-    }
 }
 
 /* --- samples --------------------------------------------------------------*/
 
-/* The baseline's sample of the step, if it has one. */
-static es_status push_baseline(es_judging *j, feed *from, int64_t step)
-{
-    stream *baseline = &from->baseline;
-    while (baseline->live && baseline->step < step) {
-        es_status status = advance(baseline);
-        if (status < 0)
-            return status;
-    }
-    if (baseline->live && baseline->step == step)
-        es_rules_push_baseline(j->rules, from->name,
-                               from->phase == ES_PHASE_EVAL, step,
-                               baseline->values, baseline->n_values);
-    return ES_OK;
-}
-
 static es_status push(es_judging *j, feed *from)
 {
-    stream *own = &from->own;
+    const bool eval = from->phase == ES_PHASE_EVAL;
+    stream *own = &from->own, *baseline = &from->baseline;
+    es_status status;
     j->step = own->step;
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
-    if (j->rules) {
-        es_status status = push_baseline(j, from, own->step);
-        if (status < 0)
-            return status;
-        es_rules_push(j->rules, from->name, from->phase == ES_PHASE_EVAL,
-                      own->step, own->values, own->n_values);
+    if (j->rules) { /* the baseline's sample of the step first */
+        while (baseline->live && baseline->step < own->step)
+            if ((status = advance(baseline)) < 0)
+                return status;
+        if (baseline->live && baseline->step == own->step)
+            es_rules_push_baseline(j->rules, from->name, eval, own->step,
+                                   baseline->values, baseline->n_values);
+        es_rules_push(j->rules, from->name, eval, own->step, own->values,
+                      own->n_values);
     }
     from->begun = true;
     from->done = own->step;
@@ -353,13 +317,23 @@ es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
     es_reader *baseline = NULL;
     const es_rules_file *rules = j->options.rules;
     es_status status;
-    if ((status = open_baseline(&baseline, rules ? rules->baseline : NULL)) <
-            0 ||
-        (status = open_feeds(j, reader, run, baseline)) != ES_OK)
-        goto done;
-    status = push_all(j);
+    if (rules && rules->baseline) {
+        if ((status = es_reader_open(&baseline, rules->baseline)) < 0)
+            goto done;
+        if (es_reader_n_runs(baseline) != 1) {
+            status = es_fail(ES_EUSAGE, "%s: a baseline is one run, not %zu",
+                             rules->baseline, es_reader_n_runs(baseline));
+            goto done;
+        }
+    }
+    if ((status = open_feeds(j, reader, run, baseline)) == ES_OK)
+        status = push_all(j);
 done:
-    close_feeds(j);
+    for (feed *from = j->feeds; from < j->feeds + j->n_feeds; from++) {
+        es_cursor_close(from->own.cursor);
+        es_cursor_close(from->baseline.cursor);
+        from->own = from->baseline = (stream){.cursor = NULL};
+    }
     es_damage_close(baseline);
     return status;
 }

@@ -1,9 +1,13 @@
-/* Reads a run's summary: identity, the sample shown, losses, bands; flags by
-   summary_judge.c. Of other series it reads no more than the newest value. */
-#include "cli/runs/summary_internal.h"
+/* Reads a run's summary: identity, the sample shown, losses, bands, and the
+   flags that come of streaming the run through cli/runs/judging.c: the first
+   ES_FLAGS_KEPT episodes of each kind, and later ones as part of the last. Of
+   other series it reads no more than the newest value. */
+#include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "analyzer/heads/heads.h"
+#include "cli/runs/judging.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,45 +16,32 @@
 void es_summary_options_default(es_summary_options *out)
 {
     *out = (es_summary_options){
-        .series = "entropy",
+        .series = es_head_statistics[ES_HEAD_ENTROPY].name,
         .phase = ES_PHASE_ANY,
         .step = ES_STEP_LAST,
         .max = {.policy = ES_MAX_OBSERVED},
     };
 }
 
-static bool is_entropy(const char *series)
-{
-    return strcmp(series, "entropy") == 0 ||
-           strcmp(series, "entropy_min") == 0 ||
-           strcmp(series, "entropy_max") == 0;
-}
-
 es_status es_summary_options_check(const es_summary_options *options)
 {
-    es_max_policy policy = options->max.policy;
-    if ((policy == ES_MAX_CEILING || policy == ES_MAX_LOGT) &&
-        !is_entropy(options->series))
-        return es_fail(ES_EUSAGE,
-                       "--max %s bounds entropies, not %s: use observed, run "
-                       "or a number",
-                       es_max_name(policy), options->series);
-    return ES_OK;
+    static const es_head_series entropies[] = {
+        ES_HEAD_ENTROPY, ES_HEAD_ENTROPY_MIN, ES_HEAD_ENTROPY_MAX};
+    const es_max_policy policy = options->max.policy;
+    bool fits = policy != ES_MAX_CEILING && policy != ES_MAX_LOGT;
+    for (int i = 0; i < 3; i++)
+        fits = fits || strcmp(options->series,
+                              es_head_statistics[entropies[i]].name) == 0;
+    return fits ? ES_OK
+                : es_fail(ES_EUSAGE,
+                          "--max %s bounds entropies, not %s: use observed, "
+                          "run or a number",
+                          es_max_name(policy), options->series);
 }
 
 double es_peak_of(double a, double b)
 {
     return fmax(a, b); /* the other one if one is NaN */
-}
-
-static es_status no_sample(es_reader *reader, size_t run, const char *series)
-{
-    es_run_info info;
-    es_status status = es_reader_run(reader, run, &info);
-    if (status < 0)
-        return status;
-    return es_fail(ES_ENOTFOUND, "%s: run %zu (%s) has no sample of %s yet",
-                   es_reader_path(reader), run + 1, info.name, series);
 }
 
 /* The series to show; of the phases allowed, the first that has samples. */
@@ -71,9 +62,15 @@ static es_status find_series(es_series *out, es_reader *reader, size_t run,
             return ES_OK;
         empty = empty || !status;
     }
-    if (empty || es_reader_n_series(reader, run) == 0)
-        return no_sample(reader, run, options->series);
-    return es_reader_find(reader, run, options->series, first, out);
+    if (!empty && es_reader_n_series(reader, run) > 0)
+        return es_reader_find(reader, run, options->series, first, out);
+    es_run_info info;
+    es_status status = es_reader_run(reader, run, &info);
+    return status < 0 ? status
+                      : es_fail(ES_ENOTFOUND,
+                                "%s: run %zu (%s) has no sample of %s yet",
+                                es_reader_path(reader), run + 1, info.name,
+                                options->series);
 }
 
 static es_status read_sample(float **values, int64_t *step, es_reader *reader,
@@ -146,21 +143,11 @@ static es_status read_loss(float *loss, float *ppl, es_reader *reader,
     return ES_OK;
 }
 
-static es_status read_status(const char **out, es_reader *reader,
-                             const es_run_info *info)
-{
-    bool written = true;
-    es_status status = info->status == ES_RUN_RUNNING
-                           ? es_reader_is_written(reader, &written)
-                           : ES_OK;
-    *out = written ? es_run_status_name(info->status) : "interrupted";
-    return status;
-}
-
 static es_status read_identity(es_run_summary *summary, es_reader *reader,
                                size_t run)
 {
     es_run_info info;
+    bool written = true;
     es_status status;
     if ((status = es_reader_run(reader, run, &info)) < 0)
         return status;
@@ -178,10 +165,12 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
         (status = es_copy_text(&summary->name, info.name)) < 0 ||
         (status = es_copy_text(&summary->arch, info.arch)) < 0 ||
         (status = es_copy_text(&summary->family, info.family)) < 0 ||
-        (status = read_status(&summary->status, reader, &info)) < 0 ||
+        (info.status == ES_RUN_RUNNING &&
+         (status = es_reader_is_written(reader, &written)) < 0) ||
         (status =
              es_reader_planned_steps(reader, run, &summary->planned_steps)) < 0)
         return status;
+    summary->status = written ? es_run_status_name(info.status) : "interrupted";
     return es_reader_config(reader, run, &summary->config);
 }
 
@@ -235,6 +224,189 @@ void es_summary_set_max(es_run_summary *summary, double observed)
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,
                    summary->m);
 }
+
+/* --- flags ----------------------------------------------------------------*/
+
+/* Keeps episodes as they come. The first failure is remembered: a callback
+   cannot stop the judge. */
+typedef struct collector {
+    es_run_summary *summary;
+    const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) */
+    size_t *n_of_kind, *newest; /* (n_kinds) flags, then rules */
+    size_t n_heads;             /* of all flags kept */
+    es_status status;
+} collector;
+
+/* Adds the numbers of the marks to an ascending list that may have some. */
+static es_status list_marks(uint32_t **list, size_t *n_list,
+                            const unsigned char *marks, size_t n_marks)
+{
+    const uint32_t *old = *list;
+    uint32_t *joined;
+    size_t n = 0, n_old = *n_list, at = 0;
+    for (size_t i = 0; i < n_marks; i++)
+        n += marks[i] != 0;
+    es_status status =
+        es_alloc(&joined, n + n_old, sizeof *joined, "a list of heads");
+    if (status < 0)
+        return status;
+    n = 0;
+    for (size_t i = 0; i < n_marks; i++) {
+        bool listed = at < n_old && old[at] == i;
+        at += listed;
+        if (listed || marks[i])
+            joined[n++] = (uint32_t)i;
+    }
+    free(*list);
+    *list = joined;
+    *n_list = n;
+    return ES_OK;
+}
+
+static es_status append_flag(collector *to, size_t kind,
+                             const es_episode *episode)
+{
+    es_run_summary *summary = to->summary;
+    /* Doubled at powers of two: the capacity needs no member of its own. */
+    const size_t n = summary->n_flags;
+    es_status status = ES_OK;
+    if ((n & (n - 1)) == 0)
+        status = es_grow(&summary->flags, n ? 2 * n : 1, sizeof *summary->flags,
+                         "flags");
+    if (status < 0)
+        return status;
+    to->newest[kind] = n;
+    to->n_of_kind[kind]++;
+    summary->flags[summary->n_flags++] = (es_flag){
+        .kind = episode->kind,
+        .rule =
+            kind < ES_N_FLAG_KINDS ? NULL : &to->rules[kind - ES_N_FLAG_KINDS],
+        .severity = episode->severity,
+        .stands = episode->stands,
+        .onset = episode->onset,
+        .reported = episode->reported,
+        .collapse_reported = episode->collapse_reported,
+        .last = episode->last,
+        .value = episode->value,
+        .threshold = episode->threshold,
+    };
+    return ES_OK;
+}
+
+static void collect(collector *to, size_t kind, const es_episode *episode)
+{
+    es_run_summary *summary = to->summary;
+    const size_t n_of_kind = to->n_of_kind[kind];
+    const size_t n_layers = (size_t)summary->n_layer;
+    if (to->status == ES_OK &&
+        (n_of_kind == 0 ||
+         (n_of_kind < ES_FLAGS_KEPT && to->n_heads < ES_FLAG_HEADS_KEPT)))
+        to->status = append_flag(to, kind, episode);
+    if (to->status < 0)
+        return;
+    es_flag *flag = &summary->flags[to->newest[kind]];
+    if (to->n_of_kind[kind] == n_of_kind) {
+        /* The newest flag of the kind comes to mean this episode as well. */
+        if (episode->stands || episode->severity > flag->severity)
+            flag->severity = episode->severity;
+        flag->stands = flag->stands || episode->stands;
+        flag->last = episode->last;
+        flag->value =
+            flag->rule ? es_rule_worse(flag->rule, flag->value, episode->value)
+                       : fmax(flag->value, episode->value);
+        flag->threshold = episode->threshold;
+    }
+    to->n_heads -= flag->n_heads;
+    to->status =
+        list_marks(&flag->layers, &flag->n_layers, episode->layers, n_layers);
+    if (to->status == ES_OK)
+        to->status = list_marks(&flag->heads, &flag->n_heads, episode->heads,
+                                n_layers * (size_t)summary->n_head);
+    to->n_heads += flag->n_heads;
+}
+
+static void collect_flag(void *user, const es_episode *episode)
+{
+    collect(user, episode->kind, episode);
+}
+
+static void collect_rule(void *user, size_t rule, const es_episode *episode)
+{
+    collect(user, ES_N_FLAG_KINDS + rule, episode);
+}
+
+static int by_onset(const void *a, const void *b)
+{
+    const es_flag *x = a, *y = b;
+    if (x->onset != y->onset)
+        return x->onset < y->onset ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return (x->rule > y->rule) - (x->rule < y->rule);
+}
+
+static es_status note_heard(es_run_summary *summary, const es_judging *judging,
+                            const es_rules_file *rules)
+{
+    es_status status;
+    if (!rules || !rules->n)
+        return ES_OK;
+    if ((status = es_alloc(&summary->heard, rules->n, sizeof *summary->heard,
+                           "judging a run")) < 0 ||
+        (status = es_alloc(&summary->nonfinite, rules->n,
+                           sizeof *summary->nonfinite, "judging a run")) < 0)
+        return status;
+    for (size_t i = 0; i < rules->n; i++) {
+        summary->heard[i] = es_judging_heard(judging, i);
+        summary->nonfinite[i] = es_judging_nonfinite(judging, i);
+    }
+    return ES_OK;
+}
+
+/* Streams the run once through a judge and the rules, and fills in flags, by
+   onset, then kind, then rule, and judged. rules NULL: the default ones. Flags
+   stay valid in every case. */
+static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
+                       const es_rules_file *rules)
+{
+    const size_t n_kinds = ES_N_FLAG_KINDS + (rules ? rules->n : 0);
+    collector found = {.summary = summary,
+                       .rules = rules ? rules->rules : NULL};
+    const es_judge_run judged = {.n_layers = (int)summary->n_layer,
+                                 .n_heads = (int)summary->n_head,
+                                 .ctx = ctx_of(summary),
+                                 .planned_steps = summary->planned_steps};
+    const es_judging_options options = {.run = judged,
+                                        .phase = summary->phase,
+                                        .rules = rules,
+                                        .flag = collect_flag,
+                                        .rule = collect_rule,
+                                        .user = &found};
+    es_judging *judging = NULL;
+    es_status status;
+    if ((status = es_alloc(&found.n_of_kind, n_kinds, sizeof *found.n_of_kind,
+                           "judging a run")) < 0 ||
+        (status = es_alloc(&found.newest, n_kinds, sizeof *found.newest,
+                           "judging a run")) < 0 ||
+        (status = es_judging_open(&judging, &options)) < 0 ||
+        (status = es_judging_read(judging, reader, run)) != ES_OK)
+        goto done;
+    es_judging_finish(judging);
+    if ((status = found.status) == ES_OK)
+        status = note_heard(summary, judging, rules);
+done:
+    es_judging_close(judging);
+    if (summary->n_flags > 0)
+        qsort(summary->flags, summary->n_flags, sizeof *summary->flags,
+              by_onset);
+    summary->rules = rules;
+    summary->judged = status == ES_OK;
+    free(found.n_of_kind);
+    free(found.newest);
+    return status;
+}
+
+/* --- damage ---------------------------------------------------------------*/
 
 /* Did flags or rules need this sample, and is none of its series after it? */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
@@ -303,7 +475,7 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                             run, ES_PHASE_EVAL, newest_eval)) < 0 ||
         (status = compute(summary)) < 0 ||
         (!options->without_flags &&
-         (status = es_summary_judge(summary, reader, run, options->rules)) < 0))
+         (status = judge(summary, reader, run, options->rules)) < 0))
         return status;
     return list_damaged(summary, reader, run);
 }
@@ -328,7 +500,11 @@ void es_summary_free(es_run_summary *summary)
 {
     if (!summary)
         return;
-    es_summary_free_flags(summary);
+    for (size_t i = 0; i < summary->n_flags; i++) {
+        free(summary->flags[i].layers);
+        free(summary->flags[i].heads);
+    }
+    free(summary->flags);
     for (size_t i = 0; i < summary->n_damaged; i++)
         free((char *)(uintptr_t)summary->damaged[i].series);
     free(summary->damaged);

@@ -9,6 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+const char *es_flag_title(const es_flag *flag)
+{
+    return flag->rule ? flag->rule->name : es_flag_name(flag->kind);
+}
+
 /* What stands of a kind: its highest severity, and in layers (L <=
    ES_MAX_LAYERS) those of all its episodes. */
 static es_severity gather(unsigned char *layers, const es_run_summary *summary,

@@ -1,4 +1,6 @@
-/* Finds run files below folders, for --recursive, watch and merge. */
+/* Finds run files below folders, for --recursive, watch and merge; and stamps
+   of run files, for the live view and for watch: the log beside a file (-wal)
+   belongs to its stamp, for a writer appends there first. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"
@@ -7,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,17 +37,10 @@ void es_paths_free(es_paths *paths)
     *paths = (es_paths){0};
 }
 
-static bool is_run_name(const char *name)
-{
-    return name[0] != '.' && es_text_ends(name, ".db");
-}
-
 /* What is still to be visited, the next one last. */
 typedef struct walk {
     es_paths left;
     es_paths *files, *folders; /* found; folders may be NULL */
-    size_t *n_failed;
-    bool quiet;
 } walk;
 
 static int backwards(const struct dirent **a, const struct dirent **b)
@@ -63,17 +59,6 @@ static es_status fail_unread(const char *path)
                    "%s: cannot be read: %s", path, strerror(errno));
 }
 
-static es_status push(walk *w, const char *folder, const char *name)
-{
-    const char *slash = es_text_ends(folder, "/") ? "" : "/";
-    char *path;
-    if (asprintf(&path, "%s%s%s", folder, slash, name) < 0)
-        return es_fail(ES_ENOMEM, "%s: out of memory", folder);
-    es_status status = es_paths_add(&w->left, path);
-    free(path);
-    return status;
-}
-
 /* What is in a folder, or nothing of it: a listing that breaks off in the
    middle, which fts passes over, would hide runs. */
 static es_status open_folder(walk *w, const char *folder)
@@ -84,8 +69,16 @@ static es_status open_folder(walk *w, const char *folder)
         return fail_unread(folder);
     es_status status = w->folders ? es_paths_add(w->folders, folder) : ES_OK;
     for (int i = 0; i < n; i++) {
+        char *path = NULL;
+        if (status == ES_OK && asprintf(&path, "%s%s%s", folder,
+                                        es_text_ends(folder, "/") ? "" : "/",
+                                        entries[i]->d_name) < 0) {
+            path = NULL;
+            status = es_fail(ES_ENOMEM, "%s: out of memory", folder);
+        }
         if (status == ES_OK)
-            status = push(w, folder, entries[i]->d_name);
+            status = es_paths_add(&w->left, path);
+        free(path);
         free(entries[i]);
     }
     free(entries);
@@ -96,41 +89,33 @@ static es_status visit(walk *w, const char *path)
 {
     struct stat about;
     const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
     if (lstat(path, &about) != 0)
         return errno == ENOENT ? ES_OK /* removed meanwhile */
                                : fail_unread(path);
     if (S_ISDIR(about.st_mode))
         return open_folder(w, path);
-    return S_ISREG(about.st_mode) && is_run_name(slash ? slash + 1 : path)
+    return S_ISREG(about.st_mode) && name[0] != '.' && es_text_ends(name, ".db")
                ? es_paths_add(w->files, path)
                : ES_OK;
-}
-
-static es_status walk_on(walk *w)
-{
-    es_status status = ES_OK;
-    while (w->left.n && status == ES_OK) {
-        char *path = w->left.paths[--w->left.n];
-        status = visit(w, path);
-        free(path);
-        if (status != ES_EIO)
-            continue;
-        if (!w->quiet)
-            es_print_note("%s", es_message());
-        ++*w->n_failed;
-        status = ES_OK;
-    }
-    return status;
 }
 
 es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet)
 {
-    walk w = {
-        .files = out, .folders = folders, .n_failed = n_failed, .quiet = quiet};
+    walk w = {.files = out, .folders = folders};
     es_status status = open_folder(&w, folder);
-    if (status == ES_OK)
-        status = walk_on(&w);
+    while (w.left.n && status == ES_OK) {
+        char *path = w.left.paths[--w.left.n];
+        status = visit(&w, path);
+        free(path);
+        if (status != ES_EIO)
+            continue;
+        if (!quiet)
+            es_print_note("%s", es_message());
+        ++*n_failed;
+        status = ES_OK;
+    }
     es_paths_free(&w.left);
     return status;
 }
@@ -156,4 +141,57 @@ es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
         return es_fail(ES_ENOTFOUND, "%s: no run file (*.db) below it",
                        inputs[0]);
     return ES_OK;
+}
+
+/* --- stamps ---------------------------------------------------------------*/
+
+es_stamp es_stamp_of(const char *path)
+{
+    char log[PATH_MAX];
+    struct stat about;
+    es_stamp stamp = {0};
+    if (stat(path, &about) == 0) {
+        stamp.device = about.st_dev;
+        stamp.inode = about.st_ino;
+        stamp.size = about.st_size;
+        stamp.changed = about.st_mtim;
+        stamp.marked = about.st_ctim;
+    }
+    if (snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log &&
+        stat(log, &about) == 0 && about.st_size > 0) {
+        stamp.log_size = about.st_size;
+        stamp.log_changed = about.st_mtim;
+        stamp.log_marked = about.st_ctim;
+    }
+    return stamp;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool just_now(struct timespec time, double seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double ago = (double)(now.tv_sec - time.tv_sec) +
+                 1e-9 * (double)(now.tv_nsec - time.tv_nsec);
+    return ago > -seconds && ago < seconds;
+}
+
+bool es_stamp_is_fresh(const es_stamp *stamp, double seconds)
+{
+    return just_now(stamp->marked, seconds) ||
+           just_now(stamp->log_marked, seconds);
+}
+
+bool es_stamp_same(const es_stamp *a, const es_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && a->log_size == b->log_size &&
+           same_time(a->changed, b->changed) &&
+           same_time(a->log_changed, b->log_changed) &&
+           same_time(a->marked, b->marked) &&
+           same_time(a->log_marked, b->log_marked);
 }

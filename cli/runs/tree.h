@@ -1,10 +1,13 @@
-/** Run files below a folder. */
+/** Run files: those below a folder, and how one looks from outside, without
+ *  opening it. */
 #ifndef ES_TREE_H
 #define ES_TREE_H
 
 #include "analyzer/base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+#include <time.h>
 
 /** Paths, each to be freed with the list. */
 typedef struct es_paths {
@@ -46,5 +49,26 @@ bool es_path_is_folder(const char *path);
 es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 
 void es_paths_free(es_paths *paths);
+
+/** As long as it does not change nothing was written to the file. Zeros: there
+ *  is none. */
+typedef struct es_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size, log_size; /* of the file, and of the log beside it, which is
+                             not there while it is empty */
+    struct timespec changed, log_changed;
+    struct timespec marked, log_marked; /* by the system, which lets nobody set
+                                           it: st_ctime */
+} es_stamp;
+
+es_stamp es_stamp_of(const char *path);
+
+bool es_stamp_same(const es_stamp *a, const es_stamp *b);
+
+/** The file was written to less than so many seconds ago: it may be being
+ *  copied, or, within a tick of the system's coarse clock, have been written to
+ *  again with the same stamp. */
+bool es_stamp_is_fresh(const es_stamp *stamp, double seconds);
 
 #endif

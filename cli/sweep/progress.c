@@ -3,7 +3,6 @@
 #include "cli/sweep/progress.h"
 
 #include "analyzer/base/value.h"
-#include "cli/output/display.h"
 #include "cli/output/print.h"
 #include "cli/sweep/folder.h"
 #include "cli/terminal/terminal.h"

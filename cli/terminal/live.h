@@ -2,7 +2,7 @@
 #ifndef ES_LIVE_H
 #define ES_LIVE_H
 
-#include "cli/runs/stamp.h"
+#include "cli/runs/tree.h"
 #include "cli/terminal/watched.h"
 
 typedef struct es_live_file {

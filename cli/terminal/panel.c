@@ -5,8 +5,8 @@
 
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "cli/output/display.h"
 #include "cli/output/grid.h"
+#include "cli/output/print.h"
 #include "cli/runs/fields.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "cli/terminal/screen.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/output/display.h"
+#include "cli/output/print.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /** Widths on a terminal, shortening, shortest numbers. */
 #include "tests/support/listed.h"
 
-#include "cli/output/display.h"
+#include "cli/output/print.h"
 #include "tests/support/chance.h"
 
 #include <stdio.h>

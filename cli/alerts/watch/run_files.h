@@ -7,7 +7,6 @@
 #define ES_RUN_FILES_H
 
 #include "cli/alerts/watch/follow.h"
-#include "cli/runs/stamp.h"
 #include "cli/runs/tree.h"
 
 /** One run file. */
