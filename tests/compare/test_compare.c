@@ -1,4 +1,4 @@
-/** Runs compared with each other. */
+/** Runs compared with each other; among them runs that know little, or lie. */
 #include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
@@ -13,171 +13,195 @@
 
 #define N_FILES(files) (sizeof(files) / sizeof *(files))
 
+/* Of each test. */
+static es_compared_files of;
+static json_t *root; /* its JSON; NULL: nothing was compared */
+
+static void release(void)
+{
+    if (root)
+        es_compared_free(&of);
+    json_decref(root);
+    root = NULL;
+}
+
+static int clean(void **state)
+{
+    release();
+    return es_folder_remove(state);
+}
+
+static void compare_at(void **state, const char *const *files, size_t n,
+                       const char *baseline, int64_t step)
+{
+    release();
+    es_compare_files(&of, state, files, n, baseline, step);
+    root = es_compared_parsed(&of);
+}
+
+static void compare(void **state, const char *const *files, size_t n,
+                    const char *baseline)
+{
+    compare_at(state, files, n, baseline, ES_STEP_LAST);
+}
+
+static json_t *at(const char *place)
+{
+    return es_json_at(root, place);
+}
+
+static void near_at(const char *place, double expected)
+{
+    es_json_assert_near(root, place, expected);
+}
+
+static const char *text_at(const char *place)
+{
+    return es_json_text_at(root, place);
+}
+
+/* Why there is no number. */
+static void state_at(const char *place, const char *expected)
+{
+    char member[128];
+    snprintf(member, sizeof member, "%s_state", place);
+    assert_string_equal(text_at(member), expected);
+}
+
+static const char *list_at(const char *place)
+{
+    return es_json_list_at(root, place);
+}
+
+static void assert_table(es_table_options how, const char *name)
+{
+    char *text = es_compared_text(&of, how);
+    assert_true(es_text_is_golden(text, name));
+    free(text);
+}
+
+static void assert_json(const char *name)
+{
+    char *text = es_compared_json(&of);
+    assert_true(es_text_is_golden(text, name));
+    free(text);
+}
+
 #define CHECKED ",\"tokens_checksum\":\"c0ffee\"}"
+
+static const char *const seeds[] = {"a1.db", "a2.db", "a3.db", "b1.db"};
 
 /* Two configurations of three and one seeds; a seed that ended NaN, and one
    whose best evaluation is not the last; other threads and paths. */
 static void write_seeds(void **state)
 {
-    const es_compared_written runs[] = {
-        {"a1.db",
-         "a, seed 1",
-         "SM+LN+G",
-         "{\"lr\":1e-3,\"threads\":1,\"data\":\"x.tok\",\"seed\":7" CHECKED,
-         3,
-         5,
-         1,
-         1,
-         {5, 2, 1.5F, 1.75F},
-         150},
-        {"a2.db",
-         "a, seed 2",
-         "SM+LN+G",
-         "{\"lr\":0.001,\"threads\":4,\"data\":\"y.tok\"" CHECKED,
-         3,
-         5,
-         2,
-         1.25F,
-         {5, 2, 2, 1.25F},
-         50},
-        {"a3.db",
-         "a, seed 3",
-         "SM+LN+G",
-         "{\"data\":\"x.tok\",\"threads\":1,\"lr\":1E-3" CHECKED,
-         3,
-         5,
-         3,
-         NAN,
-         {5, 3, NAN, NAN},
-         2000},
-        {"b1.db",
-         "b",
-         "SM",
-         "{\"lr\":1.25e-3,\"note\":\"x\",\"threads\":1,\"data\":\"x."
-         "tok\"" CHECKED,
-         4,
-         3,
-         1,
-         0.5F,
-         {5, 2.5F, 2.25F, 2},
-         50},
-    };
-    for (size_t i = 0; i < N_FILES(runs); i++)
-        es_compare_write(state, &runs[i]);
+    const char *const configs[] = {
+        "{\"lr\":1e-3,\"threads\":1,\"data\":\"x.tok\",\"seed\":7" CHECKED,
+        "{\"lr\":0.001,\"threads\":4,\"data\":\"y.tok\"" CHECKED,
+        "{\"data\":\"x.tok\",\"threads\":1,\"lr\":1E-3" CHECKED,
+        "{\"lr\":1.25e-3,\"note\":\"x\",\"threads\":1,\"data\":\"x."
+        "tok\"" CHECKED};
+    const float evals[][4] = {{5, 2, 1.5F, 1.75F},
+                              {5, 2, 2, 1.25F},
+                              {5, 3, NAN, NAN},
+                              {5, 2.5F, 2.25F, 2}};
+    const char *const names[] = {"a, seed 1", "a, seed 2", "a, seed 3", "b"};
+    const float lows[] = {1, 1.25F, NAN, 0.5F};
+    const float logits[] = {150, 50, 2000, 50};
+    for (size_t i = 0; i < N_FILES(seeds); i++) {
+        const bool b = i == 3;
+        const es_compared_written run = {
+            .file = seeds[i],
+            .name = names[i],
+            .arch = b ? "SM" : "SM+LN+G",
+            .config = configs[i],
+            .n_layer = b ? 4 : 3,
+            .n_head = b ? 3 : 5,
+            .seed = b ? 1 : (int64_t)i + 1,
+            .low = lows[i],
+            .evals = {evals[i][0], evals[i][1], evals[i][2], evals[i][3]},
+            .logit = logits[i]};
+        es_compare_write(state, &run);
+    }
 }
 
-static const char *const seeds[] = {"a1.db", "a2.db", "a3.db", "b1.db"};
-
-static void compare_seeds(es_compared_files *out, void **state,
-                          const char *baseline)
+static void compare_seeds(void **state, const char *baseline)
 {
     write_seeds(state);
-    es_compare_files(out, state, seeds, N_FILES(seeds), baseline, ES_STEP_LAST);
-}
-
-static void assert_golden(char *text, const char *name)
-{
-    assert_true(es_text_is_golden(text, name));
-    free(text);
+    compare(state, seeds, N_FILES(seeds), baseline);
 }
 
 /* --- tables ---------------------------------------------------------------*/
 
 ES_TEST(test_compare__seeds_of_a_configuration_are_taken_together)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    assert_golden(es_compared_text(&of, (es_table_options){0}),
-                  "compare_seeds.txt");
-    assert_golden(es_compared_json(&of), "compare_seeds.json");
-    es_compared_free(&of);
+    compare_seeds(state, NULL);
+    assert_table((es_table_options){0}, "compare_seeds.txt");
+    assert_json("compare_seeds.json");
 }
 
 ES_TEST(test_compare__runs_are_compared_with_a_baseline)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, "b1.db");
-    assert_golden(es_compared_text(&of, (es_table_options){0}),
-                  "compare_baseline.txt");
-    assert_golden(es_compared_json(&of), "compare_baseline.json");
-    es_compared_free(&of);
+    compare_seeds(state, "b1.db");
+    assert_table((es_table_options){0}, "compare_baseline.txt");
+    assert_json("compare_baseline.json");
 }
 
 ES_TEST(test_compare__a_narrow_terminal_gets_two_tables)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    assert_golden(
-        es_compared_text(&of, (es_table_options){.width = 70, .colour = true}),
-        "compare_narrow.txt");
-    es_compared_free(&of);
+    compare_seeds(state, NULL);
+    assert_table((es_table_options){.width = 70, .colour = true},
+                 "compare_narrow.txt");
 }
 
 /* --- the numbers themselves -----------------------------------------------*/
 
 ES_TEST(test_compare__settings_that_differ_are_listed)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    json_t *root = es_compared_parsed(&of);
-    assert_string_equal(es_json_list_at(root, "differing"),
+    compare_seeds(state, NULL);
+    assert_string_equal(list_at("differing"),
                         "arch n_layer n_head lr note seed");
-    assert_string_equal(es_json_list_at(root, "incidental"), "threads data");
+    assert_string_equal(list_at("incidental"), "threads data");
     /* the run's own seed wins over its configuration's */
-    es_json_assert_near(root, "runs.0.settings.seed", 1);
-    es_json_assert_near(root, "runs.3.settings.lr", 1.25e-3);
-    assert_string_equal(es_json_text_at(root, "runs.3.settings.note"), "x");
-    assert_null(json_object_get(es_json_at(root, "runs.0.settings"), "note"));
-    assert_null(json_object_get(es_json_at(root, "runs.0.settings"), "ctx"));
-    assert_null(
-        json_object_get(es_json_at(root, "configurations.0.settings"), "seed"));
-    json_decref(root);
-    es_compared_free(&of);
+    near_at("runs.0.settings.seed", 1);
+    near_at("runs.3.settings.lr", 1.25e-3);
+    assert_string_equal(text_at("runs.3.settings.note"), "x");
+    assert_null(json_object_get(at("runs.0.settings"), "note"));
+    assert_null(json_object_get(at("runs.0.settings"), "ctx"));
+    assert_null(json_object_get(at("configurations.0.settings"), "seed"));
 }
 
 ES_TEST(test_compare__a_nan_seed_is_counted)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    json_t *root = es_compared_parsed(&of);
+    compare_seeds(state, NULL);
     const double a = exp(1.75), b = exp(1.25), best = exp(1.5);
-    assert_int_equal(json_array_size(es_json_at(root, "configurations")), 2);
-    assert_int_equal(json_array_size(es_json_at(root, "configurations.0.runs")),
-                     3);
-    es_json_assert_near(root, "configurations.0.final.n", 2);
-    es_json_assert_near(root, "configurations.0.final.nonfinite", 1);
-    es_json_assert_near(root, "configurations.0.final.mean", (a + b) / 2);
-    es_json_assert_near(root, "configurations.0.final.std",
-                        fabs(a - b) / sqrt(2));
-    es_json_assert_near(root, "configurations.0.final.min", b);
-    es_json_assert_near(root, "configurations.0.final.max", a);
-    es_json_assert_near(root, "configurations.0.best.mean", (best + b) / 2);
-    es_json_assert_near(root, "configurations.0.best.nonfinite", 1);
-    es_json_assert_near(root, "configurations.0.bands.heads", 45);
-    es_json_assert_near(root, "configurations.0.bands.nonfinite", 15);
-    es_json_assert_near(root, "configurations.1.final.n", 1);
-    assert_string_equal(
-        es_json_text_at(root, "configurations.1.final.std_state"), "missing");
-    json_decref(root);
-    es_compared_free(&of);
+    assert_int_equal(json_array_size(at("configurations")), 2);
+    assert_int_equal(json_array_size(at("configurations.0.runs")), 3);
+    near_at("configurations.0.final.n", 2);
+    near_at("configurations.0.final.nonfinite", 1);
+    near_at("configurations.0.final.mean", (a + b) / 2);
+    near_at("configurations.0.final.std", fabs(a - b) / sqrt(2));
+    near_at("configurations.0.final.min", b);
+    near_at("configurations.0.final.max", a);
+    near_at("configurations.0.best.mean", (best + b) / 2);
+    near_at("configurations.0.best.nonfinite", 1);
+    near_at("configurations.0.bands.heads", 45);
+    near_at("configurations.0.bands.nonfinite", 15);
+    near_at("configurations.1.final.n", 1);
+    state_at("configurations.1.final.std", "missing");
 }
 
 ES_TEST(test_compare__the_best_evaluation_may_not_be_the_last)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "runs.0.eval.final_ppl", exp(1.75));
-    es_json_assert_near(root, "runs.0.eval.final_step", 30);
-    es_json_assert_near(root, "runs.0.eval.best_ppl", exp(1.5));
-    es_json_assert_near(root, "runs.0.eval.best_step", 20);
-    es_json_assert_near(root, "runs.2.eval.n", 4);
-    es_json_assert_near(root, "runs.2.eval.nonfinite", 2);
-    assert_string_equal(es_json_text_at(root, "runs.2.eval.final_ppl_state"),
-                        "nan");
-    es_json_assert_near(root, "runs.2.eval.best_step", 10);
-    json_decref(root);
-    es_compared_free(&of);
+    compare_seeds(state, NULL);
+    near_at("runs.0.eval.final_ppl", exp(1.75));
+    near_at("runs.0.eval.final_step", 30);
+    near_at("runs.0.eval.best_ppl", exp(1.5));
+    near_at("runs.0.eval.best_step", 20);
+    near_at("runs.2.eval.n", 4);
+    near_at("runs.2.eval.nonfinite", 2);
+    state_at("runs.2.eval.final_ppl", "nan");
+    near_at("runs.2.eval.best_step", 10);
 }
 
 /* Cross-entropy is what perplexity is made of; the first of equals is best; a
@@ -186,7 +210,6 @@ ES_TEST(test_compare__evaluations_of_every_kind_are_counted)
 {
     static const char *const file[] = {"odd.db"};
     static const float ce[] = {3, 2, 2, INFINITY, -1000, 2.5F};
-    es_compared_files of;
     es_run_info info = es_run_of(2, 3);
     es_recorded to = es_record(es_folder_file(state, "odd.db"), &info);
     es_compare_record_heads(&to, 9, 1);
@@ -196,122 +219,95 @@ ES_TEST(test_compare__evaluations_of_every_kind_are_counted)
                                step == 4 ? es_missing() : ce[step]);
     }
     es_record_close(&to);
-    es_compare_files(&of, state, file, 1, NULL, ES_STEP_LAST);
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "runs.0.eval.n", 5);
-    es_json_assert_near(root, "runs.0.eval.nonfinite", 1);
-    es_json_assert_near(root, "runs.0.eval.best_step", 1);
-    es_json_assert_near(root, "runs.0.eval.best_ppl", exp(2));
-    es_json_assert_near(root, "runs.0.eval.final_ppl", exp(2.5));
-    json_decref(root);
-    es_compared_free(&of);
+    compare(state, file, 1, NULL);
+    near_at("runs.0.eval.n", 5);
+    near_at("runs.0.eval.nonfinite", 1);
+    near_at("runs.0.eval.best_step", 1);
+    near_at("runs.0.eval.best_ppl", exp(2));
+    near_at("runs.0.eval.final_ppl", exp(2.5));
 }
 
 /* At an earlier step later evaluations are not known yet. */
 ES_TEST(test_compare__evaluations_end_at_the_step_shown)
 {
-    es_compared_files of;
     write_seeds(state);
-    es_compare_files(&of, state, seeds, N_FILES(seeds), NULL, 10);
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "runs.0.eval.best_step", 10);
-    es_json_assert_near(root, "runs.0.eval.final_step", 10);
-    es_json_assert_near(root, "runs.0.eval.final_ppl", exp(2));
-    es_json_assert_near(root, "runs.0.eval.n", 2);
-    json_decref(root);
-    es_compared_free(&of);
+    compare_at(state, seeds, N_FILES(seeds), NULL, 10);
+    near_at("runs.0.eval.best_step", 10);
+    near_at("runs.0.eval.final_step", 10);
+    near_at("runs.0.eval.final_ppl", exp(2));
+    near_at("runs.0.eval.n", 2);
 }
 
 ES_TEST(test_compare__onsets_are_those_of_the_flags)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "runs.0.onsets.logits.any", 10);
-    es_json_assert_near(root, "runs.0.onsets.logits.episodes", 1);
-    assert_true(json_is_true(es_json_at(root, "runs.0.onsets.logits.stands")));
-    assert_string_equal(
-        es_json_text_at(root, "runs.0.onsets.logits.error_state"), "missing");
-    es_json_assert_near(root, "runs.2.onsets.logits.error", 10);
-    es_json_assert_near(root, "runs.2.onsets.nan.error", 0);
-    es_json_assert_near(root, "runs.1.onsets.logits.episodes", 0);
-    assert_string_equal(es_json_text_at(root, "runs.1.onsets.nan.any_state"),
-                        "missing");
-    json_decref(root);
-    es_compared_free(&of);
+    compare_seeds(state, NULL);
+    near_at("runs.0.onsets.logits.any", 10);
+    near_at("runs.0.onsets.logits.episodes", 1);
+    assert_true(json_is_true(at("runs.0.onsets.logits.stands")));
+    state_at("runs.0.onsets.logits.error", "missing");
+    near_at("runs.2.onsets.logits.error", 10);
+    near_at("runs.2.onsets.nan.error", 0);
+    near_at("runs.1.onsets.logits.episodes", 0);
+    state_at("runs.1.onsets.nan.any", "missing");
 }
 
 /* Entropies of a2 are those of a1, a quarter of a nat higher. */
 ES_TEST(test_compare__distances_are_those_of_the_samples)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, NULL);
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "runs.0.distance.ks", 0);
-    es_json_assert_near(root, "runs.0.distance.p", 1);
-    es_json_assert_near(root, "runs.1.distance.wasserstein", 0.25);
-    es_json_assert_near(root, "runs.1.distance.ks", 4.0 / 15);
-    es_json_assert_near(root, "distances.ks.1.0", 4.0 / 15);
-    es_json_assert_near(root, "distances.ks.0.1", 4.0 / 15);
-    es_json_assert_near(root, "distances.wasserstein.1.0", 0.25);
-    es_json_assert_near(root, "distances.wasserstein.3.3", 0);
-    assert_true(json_is_null(es_json_at(root, "distances.ks.2.1")));
-    assert_string_equal(es_json_text_at(root, "runs.2.distance.ks_state"),
-                        "missing");
-    es_json_assert_near(root, "runs.2.entropy.nonfinite", 15);
-    assert_string_equal(es_json_text_at(root, "runs.2.entropy.median_state"),
-                        "nan");
-    es_json_assert_near(root, "runs.0.entropy.median", 1.375 + 7.0 / 15);
-    json_decref(root);
-    es_compared_free(&of);
+    compare_seeds(state, NULL);
+    near_at("runs.0.distance.ks", 0);
+    near_at("runs.0.distance.p", 1);
+    near_at("runs.1.distance.wasserstein", 0.25);
+    near_at("runs.1.distance.ks", 4.0 / 15);
+    near_at("distances.ks.1.0", 4.0 / 15);
+    near_at("distances.ks.0.1", 4.0 / 15);
+    near_at("distances.wasserstein.1.0", 0.25);
+    near_at("distances.wasserstein.3.3", 0);
+    assert_true(json_is_null(at("distances.ks.2.1")));
+    state_at("runs.2.distance.ks", "missing");
+    near_at("runs.2.entropy.nonfinite", 15);
+    state_at("runs.2.entropy.median", "nan");
+    near_at("runs.0.entropy.median", 1.375 + 7.0 / 15);
 }
 
 ES_TEST(test_compare__numbers_are_relative_to_the_baseline)
 {
-    es_compared_files of;
-    compare_seeds(&of, state, "a1.db");
-    json_t *root = es_compared_parsed(&of);
-    es_json_assert_near(root, "baseline", 0);
-    es_json_assert_near(root, "runs.1.relative.final_percent",
-                        100 * (exp(-0.5) - 1));
-    es_json_assert_near(root, "runs.1.relative.best_percent",
-                        100 * (exp(-0.25) - 1));
-    assert_string_equal(
-        es_json_text_at(root, "runs.2.relative.final_percent_state"), "nan");
-    es_json_assert_near(root, "runs.0.relative.final_percent", 0);
+    compare_seeds(state, "a1.db");
+    near_at("baseline", 0);
+    near_at("runs.1.relative.final_percent", 100 * (exp(-0.5) - 1));
+    near_at("runs.1.relative.best_percent", 100 * (exp(-0.25) - 1));
+    state_at("runs.2.relative.final_percent", "nan");
+    near_at("runs.0.relative.final_percent", 0);
     for (int band = 0; band < 4; band++) {
         char path[64];
         double a = es_bands_fraction(&of.runs[1]->bands, band);
         double b = es_bands_fraction(&of.runs[0]->bands, band);
         snprintf(path, sizeof path, "runs.1.relative.bands_points.%d", band);
-        es_json_assert_near(root, path, 100 * (a - b));
+        near_at(path, 100 * (a - b));
     }
-    es_json_assert_near(root, "runs.2.relative.logits_later", 0);
-    assert_string_equal(
-        es_json_text_at(root, "runs.1.relative.logits_later_state"), "missing");
+    near_at("runs.2.relative.logits_later", 0);
+    state_at("runs.1.relative.logits_later", "missing");
     char *text = es_compared_text(&of, (es_table_options){0});
     assert_non_null(strstr(text, " +0w ")); /* an error against a warning */
     free(text);
-    es_json_assert_near(root, "configurations.1.relative.to", 0);
-    es_json_assert_near(root, "configurations.1.relative.final_percent",
-                        100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));
-    json_decref(root);
-    es_compared_free(&of);
+    near_at("configurations.1.relative.to", 0);
+    near_at("configurations.1.relative.final_percent",
+            100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));
 }
 
 /* --- a printed number is a number of the JSON -----------------------------*/
 
-static void gather_numbers(json_t *of, double *numbers, size_t *n)
+static void gather_numbers(json_t *value, double *numbers, size_t *n)
 {
     const char *key;
     size_t index;
     json_t *member;
-    if (json_is_number(of)) {
+    if (json_is_number(value)) {
         assert_true(*n < 4096);
-        numbers[(*n)++] = json_number_value(of);
+        numbers[(*n)++] = json_number_value(value);
     }
-    json_object_foreach(of, key, member) gather_numbers(member, numbers, n);
-    json_array_foreach(of, index, member) gather_numbers(member, numbers, n);
+    json_object_foreach(value, key, member) gather_numbers(member, numbers, n);
+    json_array_foreach(value, index, member) gather_numbers(member, numbers, n);
 }
 
 /* Half of the last digit's worth of a printed number. */
@@ -364,9 +360,7 @@ ES_TEST(test_compare__printed_numbers_are_in_the_json)
     for (size_t i = 0; i < N_FILES(baselines); i++) {
         static double numbers[4096];
         size_t n = 0;
-        es_compared_files of;
-        compare_seeds(&of, state, baselines[i]);
-        json_t *root = es_compared_parsed(&of);
+        compare_seeds(state, baselines[i]);
         gather_numbers(root, numbers, &n);
         for (size_t run = 0; run < of.n; run++) { /* of "runs" beside it */
             for (int band = 0; band < ES_N_BANDS; band++)
@@ -378,12 +372,188 @@ ES_TEST(test_compare__printed_numbers_are_in_the_json)
         char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);
         free(text);
-        json_decref(root);
-        es_compared_free(&of);
     }
+}
+
+/* --- runs that know little, or lie ----------------------------------------*/
+
+ES_TEST(test_compare__one_run_has_nothing_to_compare_with)
+{
+    static const char *const one[] = {"a1.db"};
+    static const es_compared_written run = {.file = "a1.db",
+                                            .name = "a, seed 1",
+                                            .arch = "SM+LN+G",
+                                            .n_layer = 3,
+                                            .n_head = 5,
+                                            .seed = 1,
+                                            .low = 1,
+                                            .evals = {5, 2, 1.5F, 1.75F},
+                                            .logit = 150};
+    es_compare_write(state, &run);
+    compare(state, one, 1, NULL);
+    assert_table((es_table_options){0}, "compare_one.txt");
+    assert_int_equal(json_array_size(at("differing")), 0);
+    near_at("runs.0.distance.ks", 0);
+}
+
+ES_TEST(test_compare__no_run_prints_nothing)
+{
+    compare(state, NULL, 0, NULL);
+    char *text = es_compared_text(&of, (es_table_options){0});
+    assert_string_equal(text, "");
+    free(text);
+    assert_int_equal(json_array_size(at("runs")), 0);
+}
+
+/* A run that is NaN before its next evaluation, or is stopped then, has one
+   that is finite, and ended NaN all the same. */
+ES_TEST(test_compare__a_run_that_ended_nan_has_no_best)
+{
+    static const char *const files[] = {"well.db", "nan.db"};
+    static const float losses[] = {2.5F, NAN};
+    es_run_info info = es_run_of(2, 3);
+    for (size_t i = 0; i < N_FILES(files); i++) {
+        info.name = files[i];
+        info.seed = (int64_t)i;
+        es_recorded to = es_record(es_folder_file(state, files[i]), &info);
+        es_compare_record_heads(&to, 9, 1);
+        es_compare_record_eval(&to, "loss", 0, 3);
+        es_record_value(&to, "loss", 9, losses[i]);
+        es_record_close(&to);
+    }
+    compare(state, files, N_FILES(files), NULL);
+    assert_int_equal(json_array_size(at("configurations")), 1);
+    near_at("configurations.0.final.n", 1);
+    near_at("configurations.0.final.nonfinite", 1);
+    near_at("configurations.0.best.nonfinite", 1);
+    near_at("runs.1.eval.final_ppl", exp(3));
+}
+
+/* No configuration, no evaluation, no context, one head, all NaN, all missing,
+   one name twice: none of it is zero. */
+ES_TEST(test_compare__runs_that_know_little_are_compared)
+{
+    static const char *const files[] = {"bare.db", "nan.db", "none.db"};
+    es_run_info info = es_run_of(1, 1);
+    info.name = "bare";
+    es_recorded to = es_record(es_folder_file(state, "bare.db"), &info);
+    es_record_all(&to, "entropy", 3, 0.75F);
+    es_record_value(&to, "loss", 3, 2.5F);
+    es_record_close(&to);
+    info = es_run_of(2, 7);
+    info.name = "bare";
+    info.config = "[1]";
+    to = es_record(es_folder_file(state, "nan.db"), &info);
+    es_record_all(&to, "entropy", 3, NAN);
+    es_record_value(&to, "loss", 3, NAN);
+    es_record_end(&to, ES_RUN_FAILED);
+    es_record_close(&to);
+    info = es_run_of(3, 2);
+    info.name = "";
+    info.config = "{\"lr\":null,\"list\":[1,{\"a\":\"\\u001b\"}]}";
+    to = es_record(es_folder_file(state, "none.db"), &info);
+    es_record_all(&to, "entropy", 3, es_missing());
+    es_record_close(&to);
+    compare(state, files, N_FILES(files), "nan.db");
+    assert_table((es_table_options){0}, "compare_bare.txt");
+    assert_json("compare_bare.json");
+}
+
+/* Keys and values of a file steer no terminal, and any number of keys is
+   reported, not shown. */
+ES_TEST(test_compare__hostile_configurations_do_no_harm)
+{
+    static const char *const files[] = {"many.db", "evil.db"};
+    size_t size = 400000, at = 1;
+    char *config = malloc(size);
+    assert_non_null(config);
+    config[0] = '{';
+    for (int i = 0; i < 5000; i++)
+        at += (size_t)snprintf(config + at, size - at, "\"k%d\":%d,", i, i);
+    snprintf(config + at, size - at, "\"last\":1}");
+    es_compared_written many = {.file = "many.db",
+                                .name = "many",
+                                .config = config,
+                                .n_layer = 2,
+                                .n_head = 3,
+                                .seed = ES_UNKNOWN,
+                                .low = 1,
+                                .evals = {1, 2, 3, 4},
+                                .logit = es_missing()};
+    es_compare_write(state, &many);
+    es_compared_written evil = many;
+    evil.file = "evil.db";
+    evil.name = "evil\033[2J";
+    evil.config = "{\"\\u001b[31m\\u009b\\n\":\"\\u001b]0;x\\u0007\",\"k1\":"
+                  "1e999,\"k2\":123456789012345678901234567890,"
+                  "\"n\":{\"\\u001b\":\"\\u009b\x7f\"}}";
+    es_compare_write(state, &evil);
+    compare(state, files, N_FILES(files), NULL);
+    char *text = es_compared_text(&of, (es_table_options){.width = 90});
+    char *json = es_compared_json(&of);
+    for (const char *c = "\033\007\x7f\r"; *c; c++) {
+        assert_null(strchr(text, *c));
+        assert_null(strchr(json, *c));
+    }
+    assert_null(strstr(text, "\xc2\x9b"));
+    assert_null(strstr(json, "\xc2\x9b"));
+    assert_non_null(strstr(text, "more settings differ: --json has them"));
+    assert_non_null(strstr(text, "many.db: more than 4096 settings"));
+    free(text);
+    free(json);
+    free(config);
+}
+
+/* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
+   number; other data is another configuration where no checksum says what it
+   is. */
+ES_TEST(test_compare__values_written_otherwise_are_the_same)
+{
+    static const char *const files[] = {"x.db", "y.db"};
+    static const char *const configs[] = {
+        "{\"a\":9007199254740993,\"b\":1e-2,\"c\":1,\"d\":true,\"e\":1,"
+        "\"f\":2,\"f\":3,\"data\":\"x\"}",
+        "{\"a\":9007199254740992,\"b\":0.01,\"c\":\"1\",\"d\":1,\"e\":1.0,"
+        "\"f\":3,\"data\":\"y\"}"};
+    for (size_t i = 0; i < 2; i++) {
+        es_compared_written run = {.file = files[i],
+                                   .name = "x",
+                                   .config = configs[i],
+                                   .n_layer = 2,
+                                   .n_head = 3,
+                                   .seed = ES_UNKNOWN,
+                                   .low = 1,
+                                   .evals = {1, 1, 1, 1},
+                                   .logit = es_missing()};
+        es_compare_write(state, &run);
+    }
+    compare(state, files, 2, NULL);
+    assert_string_equal(list_at("differing"), "a c d data");
+}
+
+ES_TEST(test_compare__a_baseline_is_one_run)
+{
+    es_summary_options options;
+    es_run_summary *summary;
+    es_comparison *comparison;
+    es_reader *reader;
+    const char *path = es_folder_file(state, "two-runs.db");
+    es_write_run(path, "first", 3);
+    es_write_run(path, "second", 3);
+    es_summary_options_default(&options);
+    es_assert_ok(es_comparison_new(&comparison, &options));
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_ok(es_summary_load(&summary, reader, 1, &options));
+    es_assert_status(ES_EUSAGE, "a baseline is one run, and this file has 2",
+                     es_comparison_add(comparison, reader, 1, summary, true));
+    es_assert_status(ES_ENOTFOUND, "no baseline was read",
+                     es_comparison_finish(comparison, NULL, path));
+    es_comparison_free(comparison);
+    es_summary_free(summary);
+    es_reader_close(reader);
 }
 
 int main(void)
 {
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
+    return es_test_main(NULL, NULL, es_folder_make, clean);
 }

@@ -1,4 +1,5 @@
-/** The summary of a run, from files. */
+/** The summary of a run, from files: what it holds, its flags, and what is said
+ *  of them. */
 #include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
@@ -11,49 +12,83 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Of each test. */
+static char *path;
+static es_summary_options options;
+static es_run_summary *summary; /* NULL: none was loaded */
+
+static int make(void **state)
+{
+    int failed = es_folder_make(state);
+    path = es_folder_file(state, "run.db");
+    es_summary_options_default(&options);
+    summary = NULL;
+    return failed;
+}
+
+static int clean(void **state)
+{
+    es_summary_free(summary);
+    return es_folder_remove(state);
+}
+
 /* L = 3, H = 2, T = 128. */
-static es_run_info known_run(const char *name)
+static es_run_info known_run(void)
 {
     es_run_info info = es_run_of(3, 2);
-    info.name = name;
+    info.name = "first";
     info.arch = "SM+LN+G";
     info.ctx = 128;
     return info;
 }
 
-static es_summary_options options_of(int64_t step)
+/* A file of this run alone, in place of the one before. */
+static es_recorded begin_run(const es_run_info *info)
 {
-    es_summary_options options;
-    es_summary_options_default(&options);
-    options.step = step;
-    return options;
+    remove(path);
+    return es_record(path, info);
 }
 
-/* Loads run 0 of a file; what it borrows from the reader is gone. */
-static es_status try_load(const char *path, const es_summary_options *options)
+static es_recorded begin(void)
 {
-    es_reader *reader;
-    es_run_summary *summary = NULL;
-    es_assert_ok(es_reader_open(&reader, path));
-    es_status status = es_summary_load(&summary, reader, 0, options);
-    assert_true(!!summary == !status);
+    const es_run_info info = known_run();
+    return begin_run(&info);
+}
+
+static void show(void)
+{
     es_summary_free(summary);
+    summary = NULL;
+    summary = es_loaded(path, 0, &options);
+}
+
+static void end(es_recorded *to)
+{
+    es_record_close(to);
+    show();
+}
+
+/* Loads run 0; what it borrows from the reader is gone. */
+static es_status try_load(void)
+{
+    es_run_summary *loaded = NULL;
+    es_reader *reader = es_open_reader(path);
+    es_status status = es_summary_load(&loaded, reader, 0, &options);
+    assert_true(!!loaded == !status);
+    es_summary_free(loaded);
     es_reader_close(reader);
     return status;
 }
 
 ES_TEST(test_summary__a_run_is_summed_up_with_its_layers)
 {
-    char *path = es_folder_file(state, "run.db");
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};
-    es_run_info info = known_run("first");
+    es_run_info info = known_run();
     info.config = "{\"steps\": 900}";
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin_run(&info);
     es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 40, x, 6);
     es_record_end(&to, ES_RUN_FINISHED);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_string_equal(summary->path, path);
     assert_string_equal(summary->name, "first");
     assert_string_equal(summary->arch, "SM+LN+G");
@@ -80,14 +115,11 @@ ES_TEST(test_summary__a_run_is_summed_up_with_its_layers)
     assert_int_equal(summary->bands.counts[0], 1);
     assert_int_equal(summary->bands.counts[1], 1);
     assert_int_equal(summary->bands.counts[3], 1);
-    es_summary_free(summary);
 }
 
-static char *write_steps(void **state)
+static void write_steps(void)
 {
-    char *path = es_folder_file(state, "steps.db");
-    es_run_info info = known_run("steps");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     for (int64_t step = 10; step <= 50; step += 20)
         es_record_all(&to, "entropy", step, (float)step / 20);
     es_record_value(&to, "loss", 10, 4.0F);
@@ -95,230 +127,180 @@ static char *write_steps(void **state)
     es_record_value(&to, "loss", 45, 2.0F);
     es_record_value(&to, "loss", 60, 1.0F);
     es_record_close(&to);
-    return path;
 }
 
 ES_TEST(test_summary__a_step_is_shown_or_the_one_before_it)
 {
-    char *path = write_steps(state);
+    write_steps();
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
     const float losses[] = {4.0F, 3.0F, 2.0F}; /* newest at or before */
     for (int i = 0; i < 3; i++) {
-        es_summary_options options = options_of(wanted[i]);
-        es_run_summary *summary = es_loaded(path, 0, &options);
+        options.step = wanted[i];
+        show();
         assert_int_equal(summary->step, 10 + 20 * i);
         assert_true(near(summary->peak, 0.5 + i, 0));
         assert_true(near(summary->loss, losses[i], 0));
         assert_true(near(summary->ppl, exp(losses[i]), 1e-5));
         assert_true(es_is_missing(summary->eval_loss));
         assert_true(es_is_missing(summary->eval_ppl));
-        es_summary_free(summary);
     }
-    es_summary_options options = options_of(31);
-    es_assert_status(ES_ENOTFOUND, "30", try_load(path, &options));
+    options.step = 31;
+    es_assert_status(ES_ENOTFOUND, "30", try_load());
 }
 
 ES_TEST(test_summary__a_loss_that_comes_later_is_missing)
 {
-    char *path = es_folder_file(state, "late.db");
-    es_run_info info = known_run("late");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_all(&to, "entropy", 5, 2.0F);
     es_record_value(&to, "loss", 6, 4.0F);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_true(es_is_missing(summary->loss));
     assert_true(es_is_missing(summary->ppl));
-    es_summary_free(summary);
 }
 
 /* A regulariser's share of the loss is no perplexity. */
 ES_TEST(test_summary__perplexity_is_of_the_cross_entropy)
 {
-    char *path = es_folder_file(state, "ce.db");
     const float eval[] = {2.5F, 2.25F};
-    es_run_info info = known_run("ce");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_all(&to, "entropy", 5, 2.0F);
     es_record_value(&to, "loss", 5, 4.0F);
     es_record_value(&to, "ce", 5, 3.0F);
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 4, &eval[0], 1);
     es_record_sample(&to, "ce", ES_PHASE_EVAL, 4, &eval[1], 1);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_true(near(summary->loss, 4, 0));
     assert_true(near(summary->ppl, exp(3), 1e-5));
     assert_true(near(summary->eval_loss, 2.5, 0));
     assert_true(near(summary->eval_ppl, exp(2.25), 1e-5));
-    es_summary_free(summary);
 }
 
 /* The last evaluation belongs to the model after the last step. */
 ES_TEST(test_summary__the_last_evaluation_is_the_result)
 {
-    char *path = es_folder_file(state, "last-eval.db");
     const float eval[] = {3.0F, 2.25F};
-    es_run_info info = known_run("last eval");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_all(&to, "entropy", 5, 2.0F);
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 4, &eval[0], 1);
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 6, &eval[1], 1);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_true(near(summary->eval_loss, 2.25, 0));
-    es_summary_free(summary);
-    options = options_of(5); /* selected by its number */
-    summary = es_loaded(path, 0, &options);
+    options.step = 5; /* selected by its number */
+    show();
     assert_true(near(summary->eval_loss, 3, 0));
-    es_summary_free(summary);
 }
 
 ES_TEST(test_summary__loss_keeps_nan_and_infinity_apart)
 {
     const float losses[] = {NAN, INFINITY, -INFINITY, es_missing(), 1000.0F};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "loss%zu.db", i);
-        char *path = es_folder_file(state, name);
-        es_run_info info = known_run("loss");
-        es_recorded to = es_record(path, &info);
+        es_recorded to = begin();
         es_record_all(&to, "entropy", 5, 2.0F);
         es_record_value(&to, "loss", 5, losses[i]);
-        es_record_close(&to);
-        es_summary_options options = options_of(ES_STEP_LAST);
-        es_run_summary *summary = es_loaded(path, 0, &options);
+        end(&to);
         es_assert_bits(&summary->loss, &losses[i], 1);
         assert_int_equal(es_is_missing(summary->ppl), i == 3);
         assert_int_equal(isnan(summary->ppl) && i != 3, i == 0);
         assert_true(i != 2 || near(summary->ppl, 0, 0));
         assert_true(i != 4 || isinf(summary->ppl));
-        es_summary_free(summary);
     }
 }
 
 ES_TEST(test_summary__eval_is_shown_where_there_is_no_train)
 {
-    char *path = es_folder_file(state, "eval.db");
     const float x[6] = {1, 1, 1, 1, 1, 2};
-    es_run_info info = known_run("eval");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     int64_t empty;
     es_assert_ok(es_writer_series(to.writer, &empty, to.run, "entropy",
                                   ES_SHAPE_HEAD, ES_PHASE_TRAIN, "nats"));
     es_record_sample(&to, "entropy", ES_PHASE_EVAL, 9, x, 6);
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 9, x, 1);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_int_equal(summary->phase, ES_PHASE_EVAL);
     assert_true(near(summary->loss, 1, 0));
-    es_summary_free(summary);
     options.phase = ES_PHASE_ONLY_TRAIN;
-    es_assert_status(ES_ENOTFOUND, "entropy", try_load(path, &options));
+    es_assert_status(ES_ENOTFOUND, "entropy", try_load());
     options.phase = ES_PHASE_ONLY_EVAL;
-    es_assert_ok(try_load(path, &options));
+    es_assert_ok(try_load());
 }
 
 ES_TEST(test_summary__train_comes_first)
 {
-    char *path = es_folder_file(state, "both.db");
     const float x[6] = {1, 1, 1, 1, 1, 2};
-    es_run_info info = known_run("both");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_all(&to, "entropy", 3, 2.0F);
     es_record_sample(&to, "entropy", ES_PHASE_EVAL, 9, x, 6);
-    es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    end(&to);
     assert_int_equal(summary->phase, ES_PHASE_TRAIN);
     assert_int_equal(summary->step, 3);
-    es_summary_free(summary);
 }
 
 ES_TEST(test_summary__what_is_not_there_is_named)
 {
-    char *path = write_steps(state);
-    es_summary_options options = options_of(ES_STEP_LAST);
+    write_steps();
     options.series = "entropi";
-    es_assert_status(ES_ENOTFOUND, "entropy", try_load(path, &options));
+    es_assert_status(ES_ENOTFOUND, "entropy", try_load());
 
-    path = es_folder_file(state, "nothing.db");
-    es_run_info info = known_run("bare");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_close(&to);
     options.series = "entropy";
-    es_assert_status(ES_ENOTFOUND, "run 1 (bare) has no sample",
-                     try_load(path, &options));
+    es_assert_status(ES_ENOTFOUND, "run 1 (first) has no sample", try_load());
 }
 
 ES_TEST(test_summary__series_of_every_shape_are_read)
 {
-    char *path = es_folder_file(state, "shapes.db");
     const float alpha[3] = {1, 2, 4};
-    es_run_info info = known_run("shapes");
-    es_recorded to = es_record(path, &info);
+    es_recorded to = begin();
     es_record_sample(&to, "alpha", ES_PHASE_TRAIN, 1, alpha, 3);
     es_record_value(&to, "loss", 1, 2.5F);
     es_record_close(&to);
-    es_summary_options options = options_of(ES_STEP_LAST);
     options.series = "alpha";
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    show();
     assert_int_equal(summary->n_rows, 3);
     assert_int_equal(summary->n_columns, 1);
     assert_true(near(summary->layers[2].mean, 4, 0));
     assert_int_equal(summary->bands.n_heads, 0);
-    es_summary_free(summary);
     options.series = "loss";
-    summary = es_loaded(path, 0, &options);
+    show();
     assert_int_equal(summary->n_rows, 1);
     assert_int_equal(summary->n_columns, 1);
-    es_summary_free(summary);
 }
 
 ES_TEST(test_summary__running_without_a_writer_is_interrupted)
 {
-    char *path = es_folder_file(state, "live.db");
-    es_run_info info = known_run("live");
-    es_summary_options options = options_of(ES_STEP_LAST);
-    es_recorded to = es_record(path, &info);
+    es_run_info info = known_run();
+    es_recorded to = begin_run(&info);
     es_record_all(&to, "entropy", 5, 2.0F);
-    es_run_summary *summary = es_loaded(path, 0, &options);
+    show();
     assert_string_equal(summary->status, "running");
-    es_summary_free(summary);
     es_record_close(&to);
-    summary = es_loaded(path, 0, &options);
+    show();
     assert_string_equal(summary->status, "interrupted");
-    es_summary_free(summary);
 }
 
 ES_TEST(test_summary__each_policy_gives_its_m)
 {
-    char *path = write_steps(state);
-    es_summary_options options = options_of(ES_STEP_LAST);
+    write_steps();
     const double expected[] = {4, 2.5, es_ceiling(128), log(128), 1.5};
     for (int i = 0; i <= ES_MAX_NUMBER; i++) {
         options.max = (es_max){.policy = (es_max_policy)i, .number = 1.5};
-        es_run_summary *summary = es_loaded(path, 0, &options);
+        show();
         if (i == ES_MAX_OBSERVED)
             assert_true(near(summary->m, 2.5, 0));
         es_summary_set_max(summary, 4);
         assert_true(near(summary->m, expected[i], 0));
         int band = 2.5 >= 0.75 * expected[i] ? 3 : 2;
         assert_int_equal(summary->bands.counts[band], 6);
-        es_summary_free(summary);
     }
     options.max = (es_max){.policy = ES_MAX_LOGT};
     options.series = "loss";
-    es_assert_status(ES_EUSAGE, "loss", try_load(path, &options));
+    es_assert_status(ES_EUSAGE, "loss", try_load());
 }
 
 ES_TEST(test_summary__the_peak_alone_is_that_of_the_summary)
 {
-    char *path = write_steps(state);
-    es_summary_options options = options_of(30);
+    write_steps();
+    options.step = 30;
     es_reader *reader;
     double peak = 0;
     int64_t step = 0;
@@ -335,7 +317,255 @@ ES_TEST(test_summary__the_peak_alone_is_that_of_the_summary)
     assert_true(isnan(es_peak_of(NAN, NAN)));
 }
 
+/* --- flags ----------------------------------------------------------------*/
+
+static void assert_says(const char *expected)
+{
+    char said[256];
+    size_t length = es_summary_print_flags(said, sizeof said, summary);
+    assert_string_equal(said, expected);
+    assert_int_equal(length, strlen(expected));
+}
+
+ES_TEST(test_summary__published_models_have_their_flags)
+{
+    static const struct {
+        const char *arch, *said;
+    } published[] = {
+        {"SM+LN+G", "ok"},
+        {"SM+LN+R", "ok"},
+        {"SM+G", "overload L0-7 (error)"},
+        {"SM+R", "overload L0-5 (warning)"},
+        {"SM", "collapse L9-11 (critical); overload L0-5 (error)"},
+    };
+    for (size_t i = 0; i < 5; i++) {
+        float x[ES_PAPER_VALUES];
+        es_run_info info = es_run_of(12, 12);
+        info.ctx = ES_PAPER_CTX;
+        if (!es_paper_heatmap(x, published[i].arch))
+            skip();
+        es_recorded to = begin_run(&info);
+        es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 32000, x,
+                         ES_PAPER_VALUES);
+        es_record_end(&to, ES_RUN_FINISHED);
+        end(&to);
+        assert_says(published[i].said);
+        assert_int_equal(es_summary_alarms(summary), i == 2 || i == 4);
+    }
+}
+
+/* Series of different rhythms: the judge sees them in the order of steps. */
+ES_TEST(test_summary__series_of_other_rhythms_are_judged_together)
+{
+    es_recorded to = begin();
+    for (int64_t step = 0; step < 100; step++) {
+        es_record_value(&to, "loss", step, step == 73 ? NAN : 2.0F);
+        if (step % 10 == 0)
+            es_record_all(&to, "entropy", step,
+                          step >= 20 && step < 60 ? 0.01F : 1.0F);
+        if (step % 25 == 0)
+            es_record_all(&to, "max_logit", step, step == 75 ? 200.0F : 3.0F);
+    }
+    end(&to);
+    assert_int_equal(summary->n_flags, 3);
+    const es_flag *flag = summary->flags;
+    assert_int_equal(flag[0].kind, ES_FLAG_COLLAPSE);
+    assert_int_equal(flag[0].onset, 20);
+    assert_int_equal(flag[0].last, 50);
+    assert_false(flag[0].stands);
+    assert_int_equal(flag[0].n_layers, 3);
+    assert_int_equal(flag[0].n_heads, 6);
+    assert_int_equal(flag[0].heads[5], 5);
+    assert_int_equal(flag[1].kind, ES_FLAG_NAN);
+    assert_int_equal(flag[1].onset, 73);
+    assert_int_equal(flag[1].n_heads, 0);
+    assert_int_equal(flag[2].kind, ES_FLAG_LOGITS);
+    assert_int_equal(flag[2].onset, 75);
+    assert_says("nan (critical); logits L0-2 (warning)");
+    assert_int_equal(es_summary_severity(summary), ES_SEVERITY_CRITICAL);
+    assert_true(es_summary_alarms(summary));
+}
+
+/* Series are merged by step: this nan goes from one to the other. */
+ES_TEST(test_summary__a_nan_goes_on_in_another_series)
+{
+    es_recorded to = begin();
+    es_record_all(&to, "entropy", 0, 1.0F);
+    es_record_all(&to, "nonfinite_rows", 0, 1.0F);
+    es_record_all(&to, "nonfinite_rows", 20, 0.0F);
+    es_record_value(&to, "loss", 10, NAN);
+    es_record_value(&to, "loss", 30, 2.0F);
+    end(&to);
+    assert_int_equal(summary->n_flags, 1);
+    assert_int_equal(summary->flags[0].onset, 0);
+    assert_int_equal(summary->flags[0].last, 10);
+}
+
+ES_TEST(test_summary__eval_is_judged_where_it_is_shown)
+{
+    const float x[6] = {3.5F, 3.5F, 3.5F, 3.5F, 1, 1};
+    es_recorded to = begin();
+    es_record_sample(&to, "entropy", ES_PHASE_EVAL, 1, x, 6);
+    end(&to);
+    assert_says("overload L0-1 (error)");
+}
+
+ES_TEST(test_summary__what_is_over_raises_no_alarm)
+{
+    es_recorded to = begin();
+    for (int64_t step = 0; step < 30; step++)
+        es_record_all(&to, "entropy", step, step / 10 == 1 ? 3.8F : 1.0F);
+    end(&to);
+    assert_int_equal(summary->n_flags, 1);
+    assert_int_equal(summary->flags[0].severity, ES_SEVERITY_ERROR);
+    assert_says("ok");
+    assert_false(es_summary_alarms(summary));
+}
+
+/* Collapsed from step 40 on, reported at the third sample of it, NaN at `nan`.
+ */
+static void load_fallen(int64_t nan_step)
+{
+    es_recorded to = begin();
+    for (int64_t step = 0; step < 120; step += 10) {
+        bool is_nan = step >= nan_step;
+        es_record_all(&to, "entropy", step,
+                      is_nan       ? NAN
+                      : step >= 40 ? 0.01F + 0.001F * (float)step
+                                   : 1.5F);
+        es_record_value(&to, "loss", step, is_nan ? NAN : 3.5F);
+    }
+    end(&to);
+}
+
+ES_TEST(test_summary__a_collapse_before_a_nan_is_named)
+{
+    static const struct {
+        int64_t nan_step, lead;
+        const char *said;
+    } cases[] = {
+        {90, 40, "nan L0-2 (critical, 40 steps after collapse)"},
+        /* the collapse shows by its end alone */
+        {50, ES_UNKNOWN, "nan L0-2 (critical)"},
+        {40, ES_UNKNOWN, "nan L0-2 (critical)"},
+        {1000, ES_UNKNOWN, "collapse L0-2 (critical)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        load_fallen(cases[i].nan_step);
+        assert_says(cases[i].said);
+        assert_int_equal(es_summary_collapse_before_nan(summary),
+                         cases[i].lead);
+        if (i > 0)
+            continue;
+        assert_int_equal(summary->flags[0].kind, ES_FLAG_COLLAPSE);
+        assert_int_equal(summary->flags[0].onset, 40);
+        assert_int_equal(summary->flags[0].reported, 50);
+    }
+}
+
+ES_TEST(test_summary__the_first_twentieth_is_a_warm_up)
+{
+    es_run_info info = known_run();
+    info.config = "{\"steps\": 1000}";
+    es_recorded to = begin_run(&info);
+    for (int64_t step = 0; step < 50; step += 10)
+        es_record_all(&to, "entropy", step, 3.8F);
+    end(&to);
+    assert_int_equal(summary->n_flags, 0);
+}
+
+ES_TEST(test_summary__without_ctx_it_says_so)
+{
+    es_run_info info = es_run_of(3, 2);
+    es_recorded to = begin_run(&info);
+    es_record_all(&to, "entropy", 1, 9.0F);
+    end(&to);
+    assert_says("ok (no ctx)");
+    assert_true(isnan(summary->ceiling));
+}
+
+ES_TEST(test_summary__layers_are_ranges)
+{
+    es_run_info info = es_run_of(9, 1);
+    const float rows[9] = {1, 0, 1, 1, 1, 0, 0, 1, 1};
+    es_recorded to = begin_run(&info);
+    es_record_all(&to, "entropy", 1, 1.0F);
+    es_record_sample(&to, "nonfinite_rows", ES_PHASE_TRAIN, 1, rows, 9);
+    end(&to);
+    assert_says("nan L0,2-4,7-8 (critical)");
+    char cut[8];
+    assert_int_equal(es_summary_print_flags(cut, sizeof cut, summary), 25);
+    assert_string_equal(cut, "nan L0,");
+    assert_int_equal(es_summary_print_flags(NULL, 0, summary), 25);
+}
+
+/* On and off at every other sample, more often than flags are kept. */
+ES_TEST(test_summary__memory_is_bounded)
+{
+    enum { N = 2 * (ES_FLAGS_KEPT + 500) };
+    es_recorded to = begin();
+    es_assert_ok(es_writer_begin(to.writer));
+    for (int64_t step = 0; step < N; step++) {
+        float x[6] = {1, 1, 1, 1, 1, 1};
+        if (step % 2)
+            x[step > N - 3 ? 4 : 0] = NAN;
+        es_record_sample(&to, "entropy", ES_PHASE_TRAIN, step, x, 6);
+    }
+    es_assert_ok(es_writer_commit(to.writer));
+    end(&to);
+    assert_int_equal(summary->n_flags, ES_FLAGS_KEPT);
+    const es_flag *last = &summary->flags[ES_FLAGS_KEPT - 1];
+    assert_int_equal(last->onset, 2 * ES_FLAGS_KEPT - 1);
+    assert_int_equal(last->last, N - 1);
+    assert_int_equal(last->n_heads, 2);
+    assert_int_equal(last->heads[1], 4);
+    assert_int_equal(last->layers[1], 2);
+    assert_says("nan L0,2 (critical)");
+}
+
+ES_TEST(test_summary__a_damaged_run_costs_only_itself)
+{
+    const es_run_info info = known_run();
+    es_recorded to = begin_run(&info);
+    for (int64_t step = 0; step < 5; step++)
+        es_record_all(&to, "entropy", step, 1.0F);
+    es_record_run(&to, &info);
+    es_record_all(&to, "entropy", 0, 1.0F);
+    es_record_close(&to);
+    es_make_schema_1(path); /* with checksums it costs the sample alone */
+    es_sqlite(path, "UPDATE sample SET value = x'0011' "
+                    "WHERE step = 2 AND series_id = 1;");
+    es_reader *reader;
+    es_assert_ok(es_reader_open(&reader, path));
+    es_assert_status(ES_EFORMAT, "run.db",
+                     es_summary_load(&summary, reader, 0, &options));
+    assert_null(summary);
+    es_assert_ok(es_summary_load(&summary, reader, 1, &options));
+    assert_int_equal(summary->number, 2);
+    assert_int_equal(summary->n_in_file, 2);
+    /* its last sample is whole, and not judging it reads nothing else */
+    es_summary_free(summary);
+    options.without_flags = true;
+    es_assert_ok(es_summary_load(&summary, reader, 0, &options));
+    assert_says("-");
+    es_reader_close(reader);
+}
+
+ES_TEST(test_summary__a_run_is_called_by_arch_or_name)
+{
+    es_run_summary a = {.name = (char[]){"a"}, .arch = (char[]){"SM"}};
+    es_run_summary b = {.name = (char[]){"b"}, .arch = (char[]){"SM"}};
+    es_run_summary c = {.name = (char[]){"c"}, .arch = (char[]){"SM+G"}};
+    es_run_summary d = {.name = (char[]){"d"}};
+    const es_run_summary *const all[] = {&a, &b, &c, &d};
+    assert_string_equal(es_summary_title(&a, all, 4), "a");
+    assert_string_equal(es_summary_title(&b, all, 4), "b");
+    assert_string_equal(es_summary_title(&c, all, 4), "SM+G");
+    assert_string_equal(es_summary_title(&d, all, 4), "d");
+    assert_string_equal(es_summary_title(&a, all, 1), "SM");
+}
+
 int main(void)
 {
-    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
+    return es_test_main(NULL, NULL, make, clean);
 }
