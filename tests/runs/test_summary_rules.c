@@ -1,5 +1,5 @@
 /** Further rules over runs in files, finished and growing. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "analyzer/base/value.h"
 #include "cli/runs/summary.h"
@@ -76,7 +76,7 @@ static void assert_flag(const es_flag *flag, const char *title, int64_t onset,
     assert_int_equal(flag->stands, stands);
 }
 
-static void test_summary_rules__stand_among_the_flags(void **state)
+ES_TEST(test_summary_rules__stand_among_the_flags)
 {
     char *path = write_run(state, "among.db", 0.5F);
     es_run_summary *summary;
@@ -105,7 +105,7 @@ static void test_summary_rules__stand_among_the_flags(void **state)
 }
 
 /* The flags' own thresholds: the loss of layer 1 becomes a collapse. */
-static void test_summary_rules__set_the_flags_thresholds(void **state)
+ES_TEST(test_summary_rules__set_the_flags_thresholds)
 {
     char *path = write_run(state, "own.db", 0.5F);
     es_run_summary *summary;
@@ -117,7 +117,7 @@ static void test_summary_rules__set_the_flags_thresholds(void **state)
     es_rules_file_free(&rules);
 }
 
-static void test_summary_rules__a_rule_compares_with_a_baseline(void **state)
+ES_TEST(test_summary_rules__a_rule_compares_with_a_baseline)
 {
     char text[512];
     char *baseline = write_run(state, "baseline.db", 1);
@@ -141,7 +141,7 @@ static void test_summary_rules__a_rule_compares_with_a_baseline(void **state)
     es_rules_file_free(&rules);
 }
 
-static void test_summary_rules__mistakes_are_reported(void **state)
+ES_TEST(test_summary_rules__mistakes_are_reported)
 {
     char text[512];
     char *path = write_run(state, "wrong.db", 1);
@@ -291,16 +291,18 @@ static size_t follow_one(void **state, uint64_t seed)
     return n;
 }
 
-static uint64_t seed_now;
+static uint64_t seed_now; /* 0: none yet */
 
-/* The one that failed, if one did. */
-static int print_seed(void **state)
+/* Names the one that failed, if one did. */
+static int clean(void **state)
 {
-    print_message("last seed: ES_SEED=%llu\n", (unsigned long long)seed_now);
+    if (seed_now)
+        print_message("last seed: ES_SEED=%llu\n",
+                      (unsigned long long)seed_now);
     return es_folder_remove(state);
 }
 
-static void test_summary_rules__a_growing_file_gives_the_same(void **state)
+ES_TEST(test_summary_rules__a_growing_file_gives_the_same)
 {
     const char *only = getenv("ES_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = 0;
@@ -310,19 +312,7 @@ static void test_summary_rules__a_growing_file_gives_the_same(void **state)
     assert_true(only || n > 100);
 }
 
-#define IN_FOLDER(test)                                                        \
-    cmocka_unit_test_setup_teardown(test, es_folder_make, es_folder_remove)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_summary_rules__stand_among_the_flags),
-        IN_FOLDER(test_summary_rules__set_the_flags_thresholds),
-        IN_FOLDER(test_summary_rules__a_rule_compares_with_a_baseline),
-        IN_FOLDER(test_summary_rules__mistakes_are_reported),
-        cmocka_unit_test_setup_teardown(
-            test_summary_rules__a_growing_file_gives_the_same, es_folder_make,
-            print_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, clean);
 }

@@ -4,6 +4,7 @@
 #include "tests/support/listed.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static char *text(const char *literal)
@@ -40,48 +41,44 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_flags = flag ? 1 : 0};
 }
 
-static void assert_holds(const char *where, const es_run_summary *run,
-                         bool wanted)
+/* Each of `conditions`, between bars, is one that holds of the run, or that
+ * does not. */
+static void assert_each(const es_run_summary *run, bool wanted,
+                        const char *conditions)
 {
-    es_where parsed = {.n = 0};
-    assert_int_equal(es_where_parse(&parsed, where), ES_OK);
-    if (es_where_holds(&parsed, run) != wanted)
-        fail_msg("%s is %s", where, wanted ? "false" : "true");
+    for (const char *end; *conditions; conditions = end + (*end != '\0')) {
+        char where[128];
+        es_where parsed = {.n = 0};
+        end = conditions + strcspn(conditions, "|");
+        snprintf(where, sizeof where, "%.*s", (int)(end - conditions),
+                 conditions);
+        assert_int_equal(es_where_parse(&parsed, where), ES_OK);
+        if (es_where_holds(&parsed, run) != wanted)
+            fail_msg("%s is %s", where, wanted ? "false" : "true");
+    }
 }
 
 ES_TEST(test_where__texts_are_patterns)
 {
     es_run_summary run = run_of("SM+LN+G", 9, NULL);
-    assert_holds("", &run, true);
-    assert_holds("arch=SM+LN+G", &run, true);
-    assert_holds("arch=SM*", &run, true);
-    assert_holds("arch=SM", &run, false);
-    assert_holds("arch!=SM", &run, true);
-    assert_holds("arch=*+?", &run, true);
-    assert_holds("run=seed*", &run, true);
-    assert_holds("status=f*", &run, true);
-    assert_holds("phase=eval", &run, false);
-    assert_holds("path=sweep/*", &run, true);
+    assert_each(&run, true,
+                "|arch=SM+LN+G|arch=SM*|arch!=SM|arch=*+?|run=seed*|"
+                "status=f*|path=sweep/*");
+    assert_each(&run, false, "arch=SM|phase=eval");
     run.arch = NULL;
-    assert_holds("arch=SM*", &run, false);
-    assert_holds("arch=", &run, true);
+    assert_each(&run, true, "arch=");
+    assert_each(&run, false, "arch=SM*");
 }
 
 ES_TEST(test_where__numbers_are_compared)
 {
     es_run_summary run = run_of("SM", 9.5f, NULL);
-    assert_holds("eval_ppl<9.6", &run, true);
-    assert_holds("eval_ppl<9.5", &run, false);
-    assert_holds("eval_ppl<=9.5", &run, true);
-    assert_holds("eval_ppl>9.5", &run, false);
-    assert_holds("eval_ppl>=9.5", &run, true);
-    assert_holds("layers=5 heads=7", &run, true);
-    assert_holds("layers=7", &run, false);
-    assert_holds("seed=3 planned_steps>45", &run, true);
-    assert_holds("d_model>0", &run, false);
-    assert_holds("d_model!=0 family=", &run, true);
-    assert_holds(" step=40\tlast_step!=40 ", &run, true);
-    assert_holds("loss>2 ppl<12", &run, false);
+    assert_each(&run, true,
+                "eval_ppl<9.6|eval_ppl<=9.5|eval_ppl>=9.5|layers=5 heads=7|"
+                "seed=3 planned_steps>45|d_model!=0 family=|"
+                " step=40\tlast_step!=40 ");
+    assert_each(&run, false,
+                "eval_ppl<9.5|eval_ppl>9.5|layers=7|d_model>0|loss>2 ppl<12");
 }
 
 /* Neither is above, below or equal to anything. */
@@ -89,36 +86,26 @@ ES_TEST(test_where__nan_and_missing_satisfy_nothing)
 {
     es_run_summary run = run_of("SM", NAN, NULL);
     for (int i = 0; i < 2; i++) {
-        assert_holds("eval_ppl<1e30", &run, false);
-        assert_holds("eval_ppl>=0", &run, false);
-        assert_holds("eval_ppl=0", &run, false);
-        assert_holds("eval_ppl!=0", &run, true);
+        assert_each(&run, true, "eval_ppl!=0");
+        assert_each(&run, false, "eval_ppl<1e30|eval_ppl>=0|eval_ppl=0");
         run.eval_ppl = es_missing();
     }
-    assert_holds("ctx=0", &run, false);
-    assert_holds("ctx<1000", &run, false);
-    assert_holds("balanced<=1", &run, false);
+    assert_each(&run, false, "ctx=0|ctx<1000|balanced<=1");
 }
 
 ES_TEST(test_where__flags_are_those_that_stand)
 {
     es_run_summary run = run_of("SM", 9, &collapse);
-    assert_holds("flag=collapse", &run, true);
-    assert_holds("flag=c*", &run, true);
-    assert_holds("flag=nan", &run, false);
-    assert_holds("flag=ok", &run, false);
-    assert_holds("flag!=collapse", &run, false);
-    assert_holds("severity>=3", &run, true);
-    assert_holds("severity=critical", &run, true);
-    assert_holds("severity>critical", &run, false);
-    assert_holds("severity=none", &run, false);
+    assert_each(&run, true,
+                "flag=collapse|flag=c*|severity>=3|severity=critical");
+    assert_each(&run, false,
+                "flag=nan|flag=ok|flag!=collapse|severity>critical|"
+                "severity=none");
     run = run_of("SM", 9, &past);
-    assert_holds("flag=logits", &run, false);
-    assert_holds("flag=ok", &run, true);
-    assert_holds("severity=0", &run, true);
+    assert_each(&run, true, "flag=ok|severity=0");
+    assert_each(&run, false, "flag=logits");
     run.judged = false;
-    assert_holds("flag=ok", &run, false);
-    assert_holds("severity=0", &run, false);
+    assert_each(&run, false, "flag=ok|severity=0");
 }
 
 ES_TEST(test_where__knows_what_needs_judging)
