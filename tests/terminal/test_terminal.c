@@ -73,7 +73,7 @@ ES_TEST(test_terminal__cube_colour_is_the_nearest)
 
 /* --- cells ----------------------------------------------------------------*/
 
-static char *row_text(const es_screen *screen, int y)
+static void assert_row(const es_screen *screen, int y, const char *expected)
 {
     char *text = NULL;
     size_t n;
@@ -81,42 +81,43 @@ static char *row_text(const es_screen *screen, int y)
     assert_non_null(stream);
     es_screen_print_row(screen, y, stream);
     fclose(stream);
-    return text;
-}
-
-static void assert_row(const es_screen *screen, int y, const char *expected)
-{
-    char *text = row_text(screen, y);
     assert_string_equal(text, expected);
     free(text);
 }
 
 ES_TEST(test_terminal__text_takes_its_columns)
 {
+    static const struct {
+        int x, y, columns;
+        const char *text;
+        int taken;
+        const char *row; /* NULL: as it was */
+    } cases[] = {
+        {0, 0, 99, "模型-α", 6, "模型-α"},
+        {6, 0, 99, "|", 1, "模型-α|"},
+        {0, 1, 3, "模型", 2, "模"},
+        /* an accent stays, what turns the direction or joins does not */
+        {0, 2, 99,
+         "e\xcc\x81\xe2\x80\xae"
+         "x\xe2\x81\xa6y\xef\xb8\x8f",
+         3, "e\xcc\x81xy"},
+        {8, 3, 99, "\033[31mred", 2, "        ?["},
+        {0, 4, 99, "\xc2\x9b\xff\xc3", 3, "???"},
+        {0, 5, 9, "no", 0, NULL},
+        {10, 0, 9, "no", 0, "模型-α|"},
+        {-1, 0, 9, "no", 0, "模型-α|"},
+    };
     es_screen *screen = NULL;
     (void)state;
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_TRUE, 10, 5));
-    assert_int_equal(es_screen_write(screen, 0, 0, 99, "模型-α", ES_PLAIN), 6);
-    es_screen_write(screen, 6, 0, 99, "|", ES_PLAIN);
-    assert_row(screen, 0, "模型-α|");
-    assert_int_equal(es_screen_write(screen, 0, 1, 3, "模型", ES_PLAIN), 2);
-    assert_row(screen, 1, "模");
-    /* an accent stays, what turns the direction or joins does not */
-    assert_int_equal(es_screen_write(screen, 0, 2, 99,
-                                     "e\xcc\x81\xe2\x80\xae"
-                                     "x\xe2\x81\xa6y\xef\xb8\x8f",
-                                     ES_PLAIN),
-                     3);
-    assert_row(screen, 2, "e\xcc\x81xy");
-    assert_int_equal(es_screen_write(screen, 8, 3, 99, "\033[31mred", ES_PLAIN),
-                     2);
-    assert_row(screen, 3, "        ?[");
-    assert_int_equal(
-        es_screen_write(screen, 0, 4, 99, "\xc2\x9b\xff\xc3", ES_PLAIN), 3);
-    assert_row(screen, 4, "???");
-    assert_int_equal(es_screen_write(screen, 0, 5, 9, "no", ES_PLAIN), 0);
-    assert_int_equal(es_screen_write(screen, 10, 0, 9, "no", ES_PLAIN), 0);
-    assert_int_equal(es_screen_write(screen, -1, 0, 9, "no", ES_PLAIN), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(es_screen_write(screen, cases[i].x, cases[i].y,
+                                         cases[i].columns, cases[i].text,
+                                         ES_PLAIN),
+                         cases[i].taken);
+        if (cases[i].row)
+            assert_row(screen, cases[i].y, cases[i].row);
+    }
     es_screen_free(screen);
 }
 
@@ -303,43 +304,38 @@ ES_TEST(test_terminal__zero_missing_and_nan_differ_in_a_line)
 
 /* --- whole drawings -------------------------------------------------------*/
 
-enum { MOST = 8 };
+/* Of each test; views: of the runs when they were drawn last. */
+static es_watch_list list;
+static es_tui_run views[8];
 
-typedef struct watching {
-    es_watched runs[MOST];
-    es_tui_run views[MOST];
-    size_t n;
-} watching;
-
-static void watch(watching *to, const char *path)
+static int clean(void **state)
 {
-    es_reader *reader = NULL;
+    es_watch_list_free(&list);
+    list = (es_watch_list){0};
+    return es_folder_remove(state);
+}
+
+/* path: as long as the test */
+static void watch(const char *path)
+{
     es_summary_options options;
     es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     for (size_t i = 0; i < es_reader_n_runs(reader); i++) {
-        assert_true(to->n < MOST);
-        to->runs[to->n] = (es_watched){.path = path, .index = i};
-        es_assert_ok(es_watched_read(&to->runs[to->n++], reader, &options));
+        es_assert_ok(es_watch_list_add(&list, path, i));
+        es_assert_ok(es_watched_read(&list.list[list.n - 1], reader, &options));
     }
     es_reader_close(reader);
 }
 
-static es_tui tui_of(watching *from, es_depth depth, int width, int height)
+static es_tui tui_of(es_depth depth, int width, int height)
 {
-    es_watched_set_max(from->runs, from->n);
-    for (size_t i = 0; i < from->n; i++)
-        from->views[i] = es_watched_view(&from->runs[i]);
-    return (es_tui){.runs = from->views,
-                    .n_runs = from->n,
-                    .terminal = {depth, width, height}};
-}
-
-static void forget(watching *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        es_watched_forget(&list->runs[i]);
-    list->n = 0;
+    assert_true(list.n <= sizeof views / sizeof *views);
+    es_watched_set_max(list.list, list.n);
+    for (size_t i = 0; i < list.n; i++)
+        views[i] = es_watched_view(&list.list[i]);
+    return (es_tui){
+        .runs = views, .n_runs = list.n, .terminal = {depth, width, height}};
 }
 
 static char *draw(const es_tui *tui)
@@ -358,10 +354,9 @@ static char *draw(const es_tui *tui)
     return text;
 }
 
-static void assert_golden(watching *from, es_depth depth, int width,
-                          const char *name)
+static void assert_golden(es_depth depth, int width, const char *name)
 {
-    const es_tui tui = tui_of(from, depth, width, 24);
+    const es_tui tui = tui_of(depth, width, 24);
     char *text = draw(&tui);
     assert_true(es_text_is_golden(text, name));
     free(text);
@@ -372,35 +367,31 @@ ES_TEST(test_terminal__published_heatmaps_are_golden)
     static const char *const files[] = {"SM+LN+G.db", "SM+LN+R.db", "SM+G.db",
                                         "SM+R.db", "SM.db"};
     es_shown shown;
-    watching list = {.n = 0};
     es_shown_published(&shown, state, (es_max){ES_MAX_OBSERVED, 0});
     es_shown_free(&shown);
     for (int i = 0; i < 5; i++)
-        watch(&list, es_folder_file(state, files[i]));
-    assert_golden(&list, ES_DEPTH_TRUE, 80, "tui_published_true.txt");
-    assert_golden(&list, ES_DEPTH_256, 100, "tui_published_256.txt");
-    assert_golden(&list, ES_DEPTH_ASCII, 48, "tui_published_ascii.txt");
-    forget(&list);
+        watch(es_folder_file(state, files[i]));
+    assert_golden(ES_DEPTH_TRUE, 80, "tui_published_true.txt");
+    assert_golden(ES_DEPTH_256, 100, "tui_published_256.txt");
+    assert_golden(ES_DEPTH_ASCII, 48, "tui_published_ascii.txt");
 }
 
-static void watch_troubled(watching *list, void **state)
+static void watch_troubled(void **state)
 {
     es_shown shown;
     es_shown_troubled(&shown, state, (es_max){ES_MAX_OBSERVED, 0});
     es_shown_free(&shown);
-    watch(list, es_folder_file(state, "hostile.db"));
-    watch(list, es_folder_file(state, "unknown.db"));
-    watch(list, es_folder_file(state, "two.db"));
+    watch(es_folder_file(state, "hostile.db"));
+    watch(es_folder_file(state, "unknown.db"));
+    watch(es_folder_file(state, "two.db"));
 }
 
 ES_TEST(test_terminal__troubled_runs_are_golden)
 {
-    watching list = {.n = 0};
-    watch_troubled(&list, state);
-    assert_golden(&list, ES_DEPTH_TRUE, 80, "tui_troubled_true.txt");
-    assert_golden(&list, ES_DEPTH_256, 120, "tui_troubled_256.txt");
-    assert_golden(&list, ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
-    forget(&list);
+    watch_troubled(state);
+    assert_golden(ES_DEPTH_TRUE, 80, "tui_troubled_true.txt");
+    assert_golden(ES_DEPTH_256, 120, "tui_troubled_256.txt");
+    assert_golden(ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
 }
 
 /* L = 96, H = 128, some steps, one NaN among many. */
@@ -423,25 +414,22 @@ static void write_deep(const char *path)
 
 ES_TEST(test_terminal__a_deep_and_wide_run_shares_places)
 {
-    watching list = {.n = 0};
     write_deep(es_folder_file(state, "deep.db"));
-    watch(&list, es_folder_file(state, "deep.db"));
-    assert_golden(&list, ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
-    forget(&list);
+    watch(es_folder_file(state, "deep.db"));
+    assert_golden(ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
 }
 
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
    or a control character of a name anywhere. */
 ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
 {
-    watching list = {.n = 0};
-    watch_troubled(&list, state);
+    watch_troubled(state);
     write_deep(es_folder_file(state, "any.db"));
-    watch(&list, es_folder_file(state, "any.db"));
+    watch(es_folder_file(state, "any.db"));
     for (int width = 1; width < 260; width += width < 12 ? 1 : 17)
         for (int height = 1; height < 80; height += height < 6 ? 1 : 13)
             for (int k = 0; k < 6; k++) {
-                es_tui tui = tui_of(&list, (es_depth)(k / 2), width, height);
+                es_tui tui = tui_of((es_depth)(k / 2), width, height);
                 tui.mode = k % 2 == 1 ? "live" : NULL;
                 tui.keys = "q quits";
                 tui.first = tui.mode ? (size_t)width % list.n : 0;
@@ -451,7 +439,6 @@ ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
                                 (*c == '\033' && k > 1));
                 free(text);
             }
-    forget(&list);
 }
 
 /* --- reading on -----------------------------------------------------------*/
@@ -532,12 +519,15 @@ ES_TEST(test_terminal__keys_move_among_the_samples)
     es_summary_options_default(&options);
     write_on(run.path, 3, 7, 0.5F);
     read_on(&run);
-    assert_int_equal(es_watched_step(&run, 5, -1), 4);
-    assert_int_equal(es_watched_step(&run, 5, 1), 6);
-    assert_int_equal(es_watched_step(&run, 5, 100), 7);
-    assert_int_equal(es_watched_step(&run, 5, -100), 3);
-    assert_int_equal(es_watched_step(&run, ES_STEP_FIRST, 0), 3);
-    assert_int_equal(es_watched_step(&run, 1000, 0), 7);
+    static const int64_t moves[][3] = {{5, -1, 4},
+                                       {5, 1, 6},
+                                       {5, 100, 7},
+                                       {5, -100, 3},
+                                       {ES_STEP_FIRST, 0, 3},
+                                       {1000, 0, 7}};
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        assert_int_equal(es_watched_step(&run, moves[i][0], moves[i][1]),
+                         moves[i][2]);
     es_assert_ok(es_reader_open(&reader, run.path));
     es_assert_ok(es_watched_move(&run, reader, 4, &options));
     assert_int_equal(es_watched_shown(&run)->step, 4);
@@ -550,5 +540,5 @@ ES_TEST(test_terminal__keys_move_among_the_samples)
 
 int main(void)
 {
-    return es_test_main(es_folder_make, es_folder_remove, NULL, NULL);
+    return es_test_main(NULL, NULL, es_folder_make, clean);
 }
