@@ -26,6 +26,7 @@ static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
 enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];
 static volatile sig_atomic_t is_open;
+static const int fatal[] = {SIGHUP, SIGINT, SIGTERM};
 
 static void remove_temporaries(int first)
 {
@@ -54,7 +55,6 @@ static void remove_and_end(int number)
 
 void es_output_catch_signals(void)
 {
-    static const int fatal[] = {SIGHUP, SIGINT, SIGTERM};
     struct sigaction truncated = {.sa_handler = remove_and_end};
     struct sigaction action = {.sa_handler = remove_and_die,
                                .sa_flags = (int)SA_RESETHAND},
@@ -69,24 +69,14 @@ void es_output_catch_signals(void)
     signal(SIGPIPE, SIG_DFL);
 }
 
-static void watch(const char *temporary)
-{
-    if (!temporary || strlen(temporary) + 8 > PATH_MAX)
-        return;
-    for (int i = 0; i < N_ENDINGS; i++)
-        snprintf(temporaries[i], PATH_MAX, "%s%s", temporary, endings[i]);
-    is_open = 1;
-}
-
 /* While files come into being that nothing knows of yet, signals wait. */
 static void hold_signals(sigset_t *before)
 {
-    sigset_t fatal;
-    sigemptyset(&fatal);
-    sigaddset(&fatal, SIGHUP);
-    sigaddset(&fatal, SIGINT);
-    sigaddset(&fatal, SIGTERM);
-    sigprocmask(SIG_BLOCK, &fatal, before);
+    sigset_t held;
+    sigemptyset(&held);
+    for (int i = 0; i < 3; i++)
+        sigaddset(&held, fatal[i]);
+    sigprocmask(SIG_BLOCK, &held, before);
 }
 
 static es_status open_held(es_output **out, FILE **stream, const char *path)
@@ -101,7 +91,12 @@ static es_status open_held(es_output **out, FILE **stream, const char *path)
         free(output);
         return status;
     }
-    watch(es_outfile_temporary(output->file));
+    const char *temporary = es_outfile_temporary(output->file);
+    if (temporary && strlen(temporary) + 8 <= PATH_MAX) {
+        for (int i = 0; i < N_ENDINGS; i++)
+            snprintf(temporaries[i], PATH_MAX, "%s%s", temporary, endings[i]);
+        is_open = 1;
+    }
     *out = output;
     return ES_OK;
 }
@@ -116,15 +111,6 @@ es_status es_output_open(es_output **out, FILE **stream, const char *path)
     return status;
 }
 
-static es_status open_writer(const es_output *output, es_writer **writer)
-{
-    const char *temporary = es_outfile_temporary(output->file);
-    if (!temporary)
-        return es_fail(ES_EUSAGE, "%s: a run file is not a stream: name a file",
-                       output->path);
-    return es_output_status(output, es_writer_open(writer, temporary, ES_FAST));
-}
-
 es_status es_output_open_run(es_output **out, es_writer **writer,
                              const char *path)
 {
@@ -134,8 +120,16 @@ es_status es_output_open_run(es_output **out, es_writer **writer,
     *writer = NULL;
     hold_signals(&before);
     es_status status;
-    if ((status = open_held(out, &stream, path)) < 0 ||
-        (status = open_writer(*out, writer)) < 0) {
+    if ((status = open_held(out, &stream, path)) == ES_OK) {
+        const char *temporary = es_outfile_temporary((*out)->file);
+        status =
+            temporary
+                ? es_output_status(*out,
+                                   es_writer_open(writer, temporary, ES_FAST))
+                : es_fail(ES_EUSAGE,
+                          "%s: a run file is not a stream: name a file", path);
+    }
+    if (status < 0) {
         es_output_abandon(*out);
         *out = NULL;
     }
@@ -250,34 +244,25 @@ es_status es_output_check_text(const char *path, char *const *inputs,
     return ES_OK;
 }
 
-/* SQLite would play a log that was left behind into whatever file has the
-   name it belongs to. */
-static es_status refuse_log(const char *path)
+es_status es_output_check_run_file(const char *path)
 {
     static const char *const logs[] = {"-wal", "-journal"};
     char name[PATH_MAX];
+    struct stat about;
+    es_status status;
+    /* SQLite would play a log that was left behind into whatever file has the
+       name it belongs to. */
     for (int i = 0; i < 2; i++) {
-        int n = snprintf(name, sizeof name, "%s%s", path, logs[i]);
-        if (n >= PATH_MAX)
+        if (snprintf(name, sizeof name, "%s%s", path, logs[i]) >= PATH_MAX)
             continue;
         if (access(name, F_OK) == 0)
             return es_fail(ES_EIO,
                            "%s: lies there, the log of an interrupted writer: "
                            "choose another name than %s",
                            name, path);
-        es_status status = check_seen(name);
-        if (status < 0)
+        if ((status = check_seen(name)) < 0)
             return status;
     }
-    return ES_OK;
-}
-
-es_status es_output_check_run_file(const char *path)
-{
-    struct stat about;
-    es_status status = refuse_log(path);
-    if (status < 0)
-        return status;
     if (stat(path, &about) != 0)
         return check_seen(path);
     if (S_ISREG(about.st_mode) && about.st_size == 0)

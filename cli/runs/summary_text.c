@@ -14,13 +14,15 @@ const char *es_flag_title(const es_flag *flag)
     return flag->rule ? flag->rule->name : es_flag_name(flag->kind);
 }
 
-/* What stands of a kind: its highest severity, and in layers (L <=
-   ES_MAX_LAYERS) those of all its episodes. */
-static es_severity gather(unsigned char *layers, const es_run_summary *summary,
-                          es_flag_kind kind, const es_rule *rule)
+/* What stands of a kind with this severity as its highest, in the layers (L <=
+   ES_MAX_LAYERS) of all its episodes: "overload L0-2,9-11 (error)". */
+static void append_kind(es_text *to, const es_run_summary *summary,
+                        es_severity severity, es_flag_kind kind,
+                        const es_rule *rule)
 {
+    bool layers[ES_MAX_LAYERS + 1] = {false}; /* the last one ends a range */
     es_severity highest = ES_SEVERITY_NONE;
-    memset(layers, 0, ES_MAX_LAYERS);
+    const char *before = " L";
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
         if (flag->kind != kind || flag->rule != rule || !flag->stands)
@@ -28,38 +30,23 @@ static es_severity gather(unsigned char *layers, const es_run_summary *summary,
         if (flag->severity > highest)
             highest = flag->severity;
         for (size_t l = 0; l < flag->n_layers; l++)
-            layers[flag->layers[l]] = 1;
+            layers[flag->layers[l]] = true;
     }
-    return highest;
-}
-
-/* " L0-2,9-11" of the marks; nothing if there are none. */
-static void append_layers(es_text *to, const unsigned char *layers)
-{
-    const char *before = " L";
+    if (highest != severity)
+        return;
+    es_text_append(to, "%s%s", to->length ? "; " : "",
+                   rule ? rule->name : es_flag_name(kind));
     for (size_t l = 0; l < ES_MAX_LAYERS; l++) {
-        size_t first = l;
+        const size_t first = l;
         if (!layers[l])
             continue;
-        while (l + 1 < ES_MAX_LAYERS && layers[l + 1])
+        while (layers[l + 1])
             l++;
         es_text_append(to, "%s%zu", before, first);
         if (l > first)
             es_text_append(to, "-%zu", l);
         before = ",";
     }
-}
-
-static void append_kind(es_text *to, const es_run_summary *summary,
-                        es_severity severity, es_flag_kind kind,
-                        const es_rule *rule)
-{
-    unsigned char layers[ES_MAX_LAYERS];
-    if (gather(layers, summary, kind, rule) != severity)
-        return;
-    es_text_append(to, "%s%s", to->length ? "; " : "",
-                   rule ? rule->name : es_flag_name(kind));
-    append_layers(to, layers);
     es_text_append(to, " (%s", es_severity_name(severity));
     int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
                                        : ES_UNKNOWN;
@@ -69,23 +56,19 @@ static void append_kind(es_text *to, const es_run_summary *summary,
     es_text_append(to, ")");
 }
 
-static void append_kinds(es_text *to, const es_run_summary *summary,
-                         es_severity severity)
-{
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        append_kind(to, summary, severity, (es_flag_kind)kind, NULL);
-    for (size_t i = 0; summary->rules && i < summary->rules->n; i++)
-        append_kind(to, summary, severity, ES_N_FLAG_KINDS,
-                    &summary->rules->rules[i]);
-}
-
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary)
 {
     es_text to = es_text_begin(out, size);
     for (int severity = ES_SEVERITY_CRITICAL; severity > ES_SEVERITY_NONE;
-         severity--)
-        append_kinds(&to, summary, (es_severity)severity);
+         severity--) {
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+            append_kind(&to, summary, (es_severity)severity, (es_flag_kind)kind,
+                        NULL);
+        for (size_t i = 0; summary->rules && i < summary->rules->n; i++)
+            append_kind(&to, summary, (es_severity)severity, ES_N_FLAG_KINDS,
+                        &summary->rules->rules[i]);
+    }
     if (!summary->judged)
         es_text_append(&to, "-");
     else if (to.length == 0 && summary->end_damaged)

@@ -83,43 +83,28 @@ static void add_span(span *to, const span *from)
         to->high = from->high;
 }
 
-/* Appends slot `from` to slot `to`, which lies before it. */
-static void add_slot(es_trace *trace, size_t to, size_t from)
-{
-    slot *a = &trace->slots[to];
-    const slot *b = &trace->slots[from];
-    if (a->count == 1)
-        a->second = b->first;
-    a->last = b->last;
-    a->count += b->count;
-    for (size_t i = 0; i < trace->n_lines; i++)
-        add_span(&trace->spans[to * trace->n_lines + i],
-                 &trace->spans[from * trace->n_lines + i]);
-}
-
-static void move_slot(es_trace *trace, size_t to, size_t from)
-{
-    size_t n = trace->n_lines;
-    trace->slots[to] = trace->slots[from];
-    memmove(&trace->spans[to * n], &trace->spans[from * n],
-            n * sizeof *trace->spans);
-}
-
+/* Every JOIN slots become one, in the place of the first. */
 static void join(es_trace *trace)
 {
-    for (size_t i = 0; i < trace->n; i++)
-        if (i % JOIN)
-            add_slot(trace, i / JOIN, i);
-        else
-            move_slot(trace, i / JOIN, i);
+    const size_t n = trace->n_lines;
+    for (size_t i = 0; i < trace->n; i++) {
+        slot *to = &trace->slots[i / JOIN];
+        const slot *from = &trace->slots[i];
+        span *spans = trace->spans + i / JOIN * n;
+        if (i % JOIN == 0) {
+            *to = *from;
+            memmove(spans, trace->spans + i * n, n * sizeof *spans);
+            continue;
+        }
+        if (to->count == 1)
+            to->second = from->first;
+        to->last = from->last;
+        to->count += from->count;
+        for (size_t line = 0; line < n; line++)
+            add_span(&spans[line], &trace->spans[i * n + line]);
+    }
     trace->n /= JOIN;
     trace->width *= JOIN;
-}
-
-static span span_of(float value)
-{
-    bool broken = !isfinite(value) && !es_is_missing(value);
-    return (span){value, value, broken};
 }
 
 void es_trace_push(es_trace *trace, int64_t step, const float *values)
@@ -137,7 +122,8 @@ void es_trace_push(es_trace *trace, int64_t step, const float *values)
     to->last = step;
     to->count++;
     for (size_t i = 0; i < trace->n_lines; i++) {
-        span one = span_of(values[i]);
+        const span one = {values[i], values[i],
+                          !isfinite(values[i]) && !es_is_missing(values[i])};
         if (open)
             add_span(&trace->spans[at * trace->n_lines + i], &one);
         else

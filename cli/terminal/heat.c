@@ -99,7 +99,7 @@ static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
     if (!isfinite(upper) && !es_is_missing(upper) && !isfinite(lower) &&
         !es_is_missing(lower)) {
         es_mark_broken(screen, x, y);
-    } else if (es_screen_depth(screen) == ES_DEPTH_ASCII) {
+    } else if (screen->depth == ES_DEPTH_ASCII) {
         if (!es_is_missing(upper))
             text = es_mark_ascii(es_heat_share(scale, (double)upper));
     } else if ((style.ink = ink_of(upper, scale)) != ES_INK_OWN) {

@@ -35,27 +35,20 @@ static int smaller(int a, int b)
 }
 
 /* Columns of the layers' numbers, and a blank. */
-static int label_width(const es_tui_run *run)
+static int label_width(const es_run_summary *shown)
 {
-    size_t n = run->shown->n_rows;
+    size_t n = shown->n_rows;
     return n > 1000 ? 5 : n > 100 ? 4 : 3;
 }
 
-int es_panel_n_lines(const es_tui_run *run)
-{
-    int n = 0;
-    for (int i = 0; i < ES_TUI_N_LINES; i++)
-        n += run->lines[i].trace && es_trace_n_points(run->lines[i].trace) > 0;
-    return n;
-}
-
-int es_panel_wanted(const es_tui_run *run)
+int es_panel_wanted(const es_watched *run)
 {
     const int least = LEFT_LEAST + GAP + LINE_WANTED;
-    if (!run->shown)
+    const es_run_summary *shown = es_watched_shown(run);
+    if (!shown)
         return least;
-    int n_heads = (int)run->shown->n_columns;
-    int beside = label_width(run) + GAP + LINE_WANTED;
+    int n_heads = (int)shown->n_columns;
+    int beside = label_width(shown) + GAP + LINE_WANTED;
     if (beside + 2 * n_heads <= STANDARD)
         return larger(beside + 2 * n_heads, least);
     return smaller(beside + n_heads, STANDARD);
@@ -63,11 +56,11 @@ int es_panel_wanted(const es_tui_run *run)
 
 /* The heatmap above `other` rows: run's lines, scale and axis, bands, and the
    numbers of heads and the header above it. */
-static void place_heat(es_panel_plan *plan, const es_tui_run *run,
+static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
                        const es_panel_frame *frame, int other)
 {
-    const int n_layers = (int)run->shown->n_rows;
-    const int n_heads = (int)run->shown->n_columns;
+    const int n_layers = (int)shown->n_rows;
+    const int n_heads = (int)shown->n_columns;
     int width = frame->width - plan->heat_x, rows = frame->highest - other;
     int beside = width - GAP - LINE_LEAST;
     bool roomy = n_layers <= frame->high_enough - other;
@@ -85,16 +78,17 @@ static void place_heat(es_panel_plan *plan, const es_tui_run *run,
                                  roomy, frame->depth);
 }
 
-es_panel_plan es_panel_plan_of(const es_tui_run *run,
+es_panel_plan es_panel_plan_of(const es_watched *run,
                                const es_panel_frame *frame)
 {
+    const es_run_summary *shown = es_watched_shown(run);
     es_panel_plan plan = {.height = HEADER};
-    if (!run->shown)
+    if (!shown)
         return plan;
-    int below = es_panel_n_lines(run) + 1 + (run->shown->bands.n_heads > 0);
-    plan.heat_x = label_width(run);
+    int below = es_watched_n_lines(run) + 1 + (shown->bands.n_heads > 0);
+    plan.heat_x = label_width(shown);
     plan.heat_y = HEADER + 1;
-    place_heat(&plan, run, frame, plan.heat_y + below);
+    place_heat(&plan, shown, frame, plan.heat_y + below);
     plan.below_y = plan.heat_y + plan.heat.height;
     plan.line_x = LEFT_LEAST + GAP;
     if (plan.stacked) {
@@ -265,7 +259,7 @@ static es_style band_style(const es_panel_frame *frame, int band)
 static es_status draw_band_numbers(row at, const es_bands *bands,
                                    const es_panel_frame *frame)
 {
-    bool plain = es_screen_depth(at.screen) == ES_DEPTH_ASCII;
+    bool plain = at.screen->depth == ES_DEPTH_ASCII;
     if (at.columns >= 26)
         put(&at, "bands ", ES_FAINT);
     for (int band = 0; band < ES_N_BANDS; band++) {
@@ -288,7 +282,7 @@ static es_status draw_band_numbers(row at, const es_bands *bands,
 static void draw_band_bar(row at, const es_bands *bands,
                           const es_panel_frame *frame)
 {
-    const bool plain = es_screen_depth(at.screen) == ES_DEPTH_ASCII;
+    const bool plain = at.screen->depth == ES_DEPTH_ASCII;
     const int n = at.columns;
     int x = 0, least = 0, after = 0;
     size_t heads = 0, counts[ES_N_BANDS + 1];
@@ -338,10 +332,10 @@ static es_status draw_below(row at, const es_run_summary *shown,
 
 /* --- the whole ------------------------------------------------------------*/
 
-es_status es_panel_draw(es_screen *screen, int x, int y, const es_tui_run *run,
+es_status es_panel_draw(es_screen *screen, int x, int y, const es_watched *run,
                         const es_panel_frame *frame, const char *title)
 {
-    const es_run_summary *shown = run->shown;
+    const es_run_summary *shown = es_watched_shown(run);
     row at = {screen, x, y, frame->width};
     es_status status;
     if (!shown) {
@@ -362,7 +356,7 @@ es_status es_panel_draw(es_screen *screen, int x, int y, const es_tui_run *run,
     es_heat_draw_axes(screen, x + plan.heat_x, y + plan.heat_y, &plan.heat);
     es_heat_draw(screen, x + plan.heat_x, y + plan.heat_y, shown->values,
                  &plan.heat, &frame->scale);
-    at.y = y + plan.below_y + es_panel_n_lines(run);
+    at.y = y + plan.below_y + es_watched_n_lines(run);
     status = draw_below(at, shown, frame, &plan);
     return status == ES_OK
                ? es_panel_draw_lines(screen, x, y, run, frame, &plan)

@@ -2,30 +2,8 @@
 #ifndef ES_PANEL_H
 #define ES_PANEL_H
 
-#include "cli/runs/summary.h"
-#include "cli/runs/trace.h"
 #include "cli/terminal/heat.h"
-
-/** A line over the steps that belongs to the whole run. */
-typedef struct es_tui_line {
-    const char *name;      /* "loss" */
-    const es_trace *trace; /* one line; NULL: the run has no such series */
-    float value;           /* the newest at or before the step shown */
-} es_tui_line;
-
-#define ES_TUI_N_LINES 2
-
-/** One run. Everything is borrowed. */
-typedef struct es_tui_run {
-    const es_run_summary *shown;  /* values at the step shown, whose m is final;
-                                     NULL: there is nothing to show yet */
-    const es_run_summary *judged; /* whose flags are shown */
-    const es_trace *layers; /* (n_rows) lines: means of the layers, NaN where a
-                               head is not finite; NULL: none were read */
-    es_tui_line lines[ES_TUI_N_LINES];
-    const char *name;    /* of a run without a summary; may be NULL */
-    const char *problem; /* why there is nothing, or no more; may be NULL */
-} es_tui_run;
+#include "cli/terminal/watched.h"
 
 /** What the panels of a drawing have in common. */
 typedef struct es_panel_frame {
@@ -52,23 +30,20 @@ typedef struct es_panel_plan {
 } es_panel_plan;
 
 /** Columns that a run's panel should have to show every head. */
-int es_panel_wanted(const es_tui_run *run);
+int es_panel_wanted(const es_watched *run);
 
-es_panel_plan es_panel_plan_of(const es_tui_run *run,
+es_panel_plan es_panel_plan_of(const es_watched *run,
                                const es_panel_frame *frame);
 
 /** Draws the run with its upper left corner at (x, y). ES_OK or ES_ENOMEM. */
-es_status es_panel_draw(es_screen *screen, int x, int y, const es_tui_run *run,
+es_status es_panel_draw(es_screen *screen, int x, int y, const es_watched *run,
                         const es_panel_frame *frame,
                         const char *title) ES_MUST_USE;
 
 /** The lines over the steps, with their axis. ES_OK or ES_ENOMEM. */
 es_status es_panel_draw_lines(es_screen *screen, int x, int y,
-                              const es_tui_run *run,
+                              const es_watched *run,
                               const es_panel_frame *frame,
                               const es_panel_plan *plan) ES_MUST_USE;
-
-/** Number of the run's own lines that there is something of. */
-int es_panel_n_lines(const es_tui_run *run);
 
 #endif

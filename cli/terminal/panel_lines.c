@@ -10,7 +10,8 @@
 typedef struct sheet {
     es_screen *screen;
     int x, y; /* of the panel */
-    const es_tui_run *run;
+    const es_watched *run;
+    const es_run_summary *shown; /* of the run */
     const es_panel_frame *frame;
     const es_panel_plan *plan;
     int64_t from, to; /* steps of all lines */
@@ -28,9 +29,9 @@ static size_t points_of(const es_trace *trace)
 
 static es_status get_memory(sheet *s)
 {
-    size_t points = points_of(s->run->layers);
+    size_t points = points_of(s->run->layers.trace);
     s->n = (size_t)s->plan->line_columns;
-    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+    for (int i = 0; i < ES_WATCHED_LINES; i++) {
         size_t n = points_of(s->run->lines[i].trace);
         points = n > points ? n : points;
     }
@@ -65,10 +66,10 @@ static void draw_axis(sheet *s, int y)
     int n = snprintf(text, sizeof text, "%lld", (long long)s->to);
     if (s->to > s->from && used + 1 + n <= columns)
         es_screen_write(s->screen, x + columns - n, y, n, text, ES_FAINT);
-    if (s->run->shown->step >= s->to)
+    if (s->shown->step >= s->to)
         return;
-    size_t at = es_spark_column_of(s->run->shown->step, s->from, s->to, s->n);
-    bool plain = es_screen_depth(s->screen) == ES_DEPTH_ASCII;
+    size_t at = es_spark_column_of(s->shown->step, s->from, s->to, s->n);
+    bool plain = s->screen->depth == ES_DEPTH_ASCII;
     es_screen_write(s->screen, x + (int)at, y, 1, plain ? "^" : "▲", ES_BOLD);
 }
 
@@ -104,7 +105,7 @@ static void draw_layers(sheet *s)
         end = end < n_layers ? end : n_layers;
         es_spark_clear(s->columns, s->n);
         for (int layer = first; layer < end; layer++)
-            add(s, s->run->layers, (size_t)layer);
+            add(s, s->run->layers.trace, (size_t)layer);
         es_spark_draw(s->screen, s->x + plan->line_x, y, s->columns, s->n,
                       &scale);
         if (!plan->stacked)
@@ -122,7 +123,7 @@ static void draw_layers(sheet *s)
    fit. */
 static void name_layers(sheet *s)
 {
-    const es_run_summary *shown = s->run->shown;
+    const es_run_summary *shown = s->shown;
     const es_panel_plan *plan = s->plan;
     int x = plan->stacked ? 0 : plan->line_x;
     int columns = s->frame->width - x, y = s->y + plan->lines_y - 1;
@@ -141,21 +142,21 @@ static void name_layers(sheet *s)
 }
 
 /* One of the run's own lines, on a scale of its own, which it names. */
-static void draw_line(sheet *s, const es_tui_line *line, int y)
+static void draw_line(sheet *s, int line, int y)
 {
+    const float newest = s->run->values[line];
     es_spark_scale scale = {.side = ES_SPARK_PEAKS};
     int x = s->x, columns = s->plan->line_x - 1;
     es_spark_clear(s->columns, s->n);
-    add(s, line->trace, 0);
+    add(s, s->run->lines[line].trace, 0);
     es_spark_range(&scale.low, &scale.high, s->columns, s->n);
     es_spark_draw(s->screen, x + s->plan->line_x, y, s->columns, s->n, &scale);
-    int used =
-        es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s ", line->name);
-    if (!es_is_missing(line->value))
-        used += es_screen_say(
-            s->screen, x + used, y, columns - used,
-            isfinite(line->value) ? ES_PLAIN : ES_BROKEN_STYLE,
-            isnan(line->value) ? "NaN" : "%.4g", (double)line->value);
+    int used = es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s ",
+                             es_watched_line_name(line));
+    if (!es_is_missing(newest))
+        used += es_screen_say(s->screen, x + used, y, columns - used,
+                              isfinite(newest) ? ES_PLAIN : ES_BROKEN_STYLE,
+                              isnan(newest) ? "NaN" : "%.4g", (double)newest);
     char range[48];
     int n =
         snprintf(range, sizeof range, "%.3g to %.3g", scale.low, scale.high);
@@ -164,7 +165,7 @@ static void draw_line(sheet *s, const es_tui_line *line, int y)
 }
 
 es_status es_panel_draw_lines(es_screen *screen, int x, int y,
-                              const es_tui_run *run,
+                              const es_watched *run,
                               const es_panel_frame *frame,
                               const es_panel_plan *plan)
 {
@@ -172,20 +173,21 @@ es_status es_panel_draw_lines(es_screen *screen, int x, int y,
                .x = x,
                .y = y,
                .run = run,
+               .shown = es_watched_shown(run),
                .frame = frame,
                .plan = plan};
     es_status status = get_memory(&s);
     if (status == ES_OK) {
         int row = y + plan->below_y;
-        s.from = s.to = run->shown->step;
-        include(&s, run->layers);
-        for (int i = 0; i < ES_TUI_N_LINES; i++)
+        s.from = s.to = s.shown->step;
+        include(&s, run->layers.trace);
+        for (int i = 0; i < ES_WATCHED_LINES; i++)
             include(&s, run->lines[i].trace);
         name_layers(&s);
         draw_layers(&s);
-        for (int i = 0; i < ES_TUI_N_LINES; i++)
+        for (int i = 0; i < ES_WATCHED_LINES; i++)
             if (points_of(run->lines[i].trace) > 0)
-                draw_line(&s, &run->lines[i], row++);
+                draw_line(&s, i, row++);
         draw_axis(&s, row);
     }
     free(s.steps);

@@ -16,17 +16,11 @@ enum {
 
 /* A wide character is in its left cell; the right one has no text and is
    `covered`. An empty text is a blank. */
-typedef struct cell {
+typedef struct es_screen_cell {
     char text[CELL_BYTES];
     es_style style;
     bool covered;
 } cell;
-
-struct es_screen {
-    es_depth depth;
-    int width, height;
-    cell *cells; /* (height,width) */
-};
 
 es_ink es_ink_of(es_color color)
 {
@@ -69,21 +63,6 @@ void es_screen_free(es_screen *screen)
         return;
     free(screen->cells);
     free(screen);
-}
-
-es_depth es_screen_depth(const es_screen *screen)
-{
-    return screen->depth;
-}
-
-int es_screen_width(const es_screen *screen)
-{
-    return screen->width;
-}
-
-int es_screen_height(const es_screen *screen)
-{
-    return screen->height;
 }
 
 /* --- writing --------------------------------------------------------------*/
@@ -231,7 +210,7 @@ void es_screen_print(const es_screen *screen, FILE *out)
 
 const char *es_mark_broken_text(const es_screen *screen)
 {
-    return es_screen_depth(screen) == ES_DEPTH_ASCII ? "x" : "×";
+    return screen->depth == ES_DEPTH_ASCII ? "x" : "×";
 }
 
 void es_mark_broken(es_screen *screen, int x, int y)
@@ -252,7 +231,7 @@ const char *es_mark_ascii(double share)
 void es_mark_shade(es_screen *screen, int x, int y, es_colormap map,
                    double share)
 {
-    if (es_screen_depth(screen) == ES_DEPTH_ASCII)
+    if (screen->depth == ES_DEPTH_ASCII)
         es_screen_write(screen, x, y, 1, es_mark_ascii(share), ES_PLAIN);
     else
         es_screen_write(

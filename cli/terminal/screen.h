@@ -35,17 +35,18 @@ typedef struct es_style {
 #define ES_BOLD ((es_style){.bold = true})
 #define ES_FAINT ((es_style){.faint = true})
 
-typedef struct es_screen es_screen;
+/** To be read, and written by the functions below. */
+typedef struct es_screen {
+    es_depth depth;
+    int width, height;
+    struct es_screen_cell *cells; /* (height,width) */
+} es_screen;
 
 /** All blank. width, height >= 1. ES_OK or ES_ENOMEM. */
 es_status es_screen_new(es_screen **out, es_depth depth, int width,
                         int height) ES_MUST_USE;
 
 void es_screen_free(es_screen *screen); /* NULL is fine */
-
-es_depth es_screen_depth(const es_screen *screen);
-int es_screen_width(const es_screen *screen);
-int es_screen_height(const es_screen *screen);
 
 /**
  * Writes text from column x of row y, at most `columns` columns of it; returns

@@ -6,6 +6,7 @@
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/live.h"
+#include "cli/terminal/tui.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,31 +37,15 @@ typedef struct view {
 
 /* --- drawing --------------------------------------------------------------*/
 
-static es_status draw_runs(es_screen **out, size_t *n_shown,
-                           const es_watch_list *runs, es_tui tui)
-{
-    es_tui_run *views;
-    es_status status = es_alloc(&views, runs->n, sizeof *views, "runs");
-    if (status < 0)
-        return status;
-    for (size_t i = 0; i < runs->n; i++)
-        views[i] = es_watched_view(&runs->list[i]);
-    tui.runs = views;
-    tui.n_runs = runs->n;
-    status = es_tui_draw(out, n_shown, &tui);
-    free(views);
-    return status;
-}
-
 /* On standard output, as high as the runs want to be. */
 static es_status print_runs(const es_watch_list *runs, es_colormap colormap)
 {
-    es_tui tui = {.colormap = colormap};
+    es_tui tui = {.runs = runs->list, .n_runs = runs->n, .colormap = colormap};
     es_screen *screen = NULL;
     if (runs->n == 0)
         return ES_OK;
     es_terminal_detect(&tui.terminal);
-    es_status status = draw_runs(&screen, NULL, runs, tui);
+    es_status status = es_tui_draw(&screen, NULL, &tui);
     if (status == ES_OK) {
         es_screen_print(screen, stdout);
         if (fflush(stdout) != 0)
@@ -265,7 +250,7 @@ static char *row_text(const es_screen *screen, int y)
    terminal, some would empty its last cell. */
 static es_status print_changes(FILE *out, view *v, const es_screen *screen)
 {
-    const size_t n_rows = (size_t)es_screen_height(screen);
+    const size_t n_rows = (size_t)screen->height;
     es_status status;
     if (n_rows > v->n_rows &&
         (status = es_grow(&v->rows, n_rows, sizeof *v->rows, "a drawing")) < 0)
@@ -312,7 +297,11 @@ static es_status draw(view *v)
     char mode[512];
     const char *problem = problem_of(live);
     es_screen *screen = NULL;
-    es_tui tui = {.colormap = v->colormap, .first = live->first, .mode = mode};
+    es_tui tui = {.runs = live->runs.list,
+                  .n_runs = live->runs.n,
+                  .colormap = v->colormap,
+                  .first = live->first,
+                  .mode = mode};
     es_terminal_detect(&tui.terminal);
     snprintf(mode, sizeof mode, "%s%s%s%.400s",
              live->step == ES_STEP_LAST ? "live" : "stopped",
@@ -321,7 +310,7 @@ static es_status draw(view *v)
     tui.keys = tui.terminal.depth == ES_DEPTH_ASCII
                    ? "q quits, left/right: step, space: live, s: series"
                    : "q quits  ←/→ step  space live  s series";
-    es_status status = draw_runs(&screen, &live->n_shown, &live->runs, tui);
+    es_status status = es_tui_draw(&screen, &live->n_shown, &tui);
     if (status == ES_OK)
         status = send_changes(v, screen);
     es_screen_free(screen);

@@ -116,7 +116,7 @@ void es_spark_draw(es_screen *screen, int x, int y,
                                               "=", "+", "*", "#"};
     static const char *const bars[LEVELS] = {"▁", "▂", "▃", "▄",
                                              "▅", "▆", "▇", "█"};
-    const bool plain = es_screen_depth(screen) == ES_DEPTH_ASCII;
+    const bool plain = screen->depth == ES_DEPTH_ASCII;
     const double height = scale->high - scale->low;
     for (size_t i = 0; i < n; i++) {
         double value =

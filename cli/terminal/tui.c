@@ -21,7 +21,7 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
     double low = 0, high = NAN, ceiling = NAN;
     *out = (es_heat_scale){.map = tui->colormap};
     for (size_t i = 0; i < tui->n_runs; i++) {
-        const es_run_summary *run = tui->runs[i].shown;
+        const es_run_summary *run = es_watched_shown(&tui->runs[i]);
         if (!run)
             continue;
         high = es_peak_of(high, run->m);
@@ -122,13 +122,14 @@ static es_status draw_panels(es_screen *screen, const es_tui *tui,
     int y = 0;
     es_status status = ES_OK;
     for (size_t i = p->first; i < p->end && status == ES_OK; i++) {
-        const es_tui_run *run = &tui->runs[i];
+        const es_watched *run = &tui->runs[i];
         size_t column = (i - p->first) % p->beside;
         if (column == 0 && i > p->first)
             y += height_of_row(tui, p, i - p->beside) + 1;
-        const char *title = run->name ? run->name : "";
-        if (run->shown)
-            title = es_summary_title(run->shown, all, n_all);
+        const es_run_summary *shown = es_watched_shown(run);
+        const char *title = shown       ? es_summary_title(shown, all, n_all)
+                            : run->name ? run->name
+                                        : run->path;
         int x = (int)column * (p->frame.width + BETWEEN);
         status = es_panel_draw(screen, x, y, run, &p->frame, title);
     }
@@ -174,8 +175,8 @@ es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
     if (status < 0)
         return status;
     for (size_t i = 0; i < tui->n_runs; i++)
-        if (tui->runs[i].shown)
-            all[n_all++] = tui->runs[i].shown;
+        if (es_watched_shown(&tui->runs[i]))
+            all[n_all++] = es_watched_shown(&tui->runs[i]);
     if ((status = es_screen_new(&screen, tui->terminal.depth,
                                 tui->terminal.width, p.height)) < 0 ||
         (status = draw_panels(screen, tui, &p, all, n_all)) < 0) {

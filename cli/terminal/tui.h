@@ -9,7 +9,7 @@
 #include "cli/terminal/panel.h"
 
 typedef struct es_tui {
-    const es_tui_run *runs; /* (n_runs) */
+    const es_watched *runs; /* (n_runs) */
     size_t n_runs;
     es_colormap colormap;
     es_terminal terminal;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The loss is the run's own; of heads the largest value is taken. */
-static const char *line_name(int line)
+const char *es_watched_line_name(int line)
 {
     return line == 0 ? "loss" : es_head_statistics[ES_HEAD_MAX_LOGIT].name;
 }
@@ -123,9 +123,9 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
         (status = read_lines(&run->layers, reader, &series, judged->n_rows,
                              means)) < 0)
         return status;
-    for (int i = 0; i < ES_TUI_N_LINES; i++) {
-        status = es_reader_find(reader, run->index, line_name(i), judged->phase,
-                                &series);
+    for (int i = 0; i < ES_WATCHED_LINES; i++) {
+        status = es_reader_find(reader, run->index, es_watched_line_name(i),
+                                judged->phase, &series);
         if (status == ES_OK)
             status = read_lines(&run->lines[i], reader, &series, 1, largest);
         if (status < 0 && status != ES_ENOTFOUND)
@@ -138,11 +138,11 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
 static es_status read_values(es_watched *run, es_reader *reader)
 {
     const es_run_summary *shown = es_watched_shown(run);
-    for (int i = 0; i < ES_TUI_N_LINES; i++) {
+    for (int i = 0; i < ES_WATCHED_LINES; i++) {
         es_series series;
         run->values[i] = es_missing();
-        es_status status = es_reader_find(reader, run->index, line_name(i),
-                                          shown->phase, &series);
+        es_status status = es_reader_find(
+            reader, run->index, es_watched_line_name(i), shown->phase, &series);
         if (status == ES_OK)
             status = reduce_sample(&run->values[i], 1, reader, &series,
                                    shown->step, largest);
@@ -238,17 +238,12 @@ es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
     return keep_problem(run, status);
 }
 
-es_tui_run es_watched_view(const es_watched *run)
+int es_watched_n_lines(const es_watched *run)
 {
-    es_tui_run view = {.shown = es_watched_shown(run),
-                       .judged = run->judged,
-                       .layers = run->layers.trace,
-                       .name = run->name ? run->name : run->path,
-                       .problem = run->problem};
-    for (int i = 0; i < ES_TUI_N_LINES; i++)
-        view.lines[i] =
-            (es_tui_line){line_name(i), run->lines[i].trace, run->values[i]};
-    return view;
+    int n = 0;
+    for (int i = 0; i < ES_WATCHED_LINES; i++)
+        n += run->lines[i].trace && es_trace_n_points(run->lines[i].trace) > 0;
+    return n;
 }
 
 void es_watched_set_max(es_watched *runs, size_t n)
@@ -267,7 +262,7 @@ void es_watched_forget(es_watched *run)
     es_summary_free(run->judged);
     es_summary_free(run->moment);
     free_lines(&run->layers);
-    for (int i = 0; i < ES_TUI_N_LINES; i++)
+    for (int i = 0; i < ES_WATCHED_LINES; i++)
         free_lines(&run->lines[i]);
     free(run->name);
     free(run->problem);

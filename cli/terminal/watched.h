@@ -2,7 +2,10 @@
 #ifndef ES_WATCHED_H
 #define ES_WATCHED_H
 
-#include "cli/terminal/tui.h"
+#include "cli/runs/summary.h"
+#include "cli/runs/trace.h"
+
+#define ES_WATCHED_LINES 2 /* over the steps, of the whole run */
 
 /** A line, or the lines of the layers, and how far they were read. */
 typedef struct es_watched_lines {
@@ -17,13 +20,15 @@ typedef struct es_watched {
     const char *path; /* borrowed */
     size_t index;     /* from 0 */
 
-    es_run_summary *judged; /* the newest; NULL: no sample yet */
-    es_run_summary *moment; /* at a step of its own, not judged; NULL: none */
-    es_watched_lines layers, lines[ES_TUI_N_LINES];
-    float values[ES_TUI_N_LINES]; /* at the step shown */
-    char *name;                   /* of the run; NULL before it was read */
-    bool running;                 /* a process writes the run */
-    char *problem;                /* of the last reading; NULL: none */
+    es_run_summary *judged;  /* the newest; NULL: no sample yet */
+    es_run_summary *moment;  /* at a step of its own, not judged; NULL: none */
+    es_watched_lines layers; /* means of the layers, NaN where a head is not
+                                finite */
+    es_watched_lines lines[ES_WATCHED_LINES];
+    float values[ES_WATCHED_LINES]; /* at the step shown */
+    char *name;                     /* of the run; NULL before it was read */
+    bool running;                   /* a process writes the run */
+    char *problem;                  /* of the last reading; NULL: none */
 } es_watched;
 
 /**
@@ -49,11 +54,14 @@ es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
  *  if there is none. */
 int64_t es_watched_step(const es_watched *run, int64_t step, int64_t by);
 
-/** What is shown; NULL: nothing yet. */
+/** What is shown, at the step shown; NULL: nothing yet. */
 es_run_summary *es_watched_shown(const es_watched *run);
 
-/** For es_tui_draw; borrowed from the run until it is read again. */
-es_tui_run es_watched_view(const es_watched *run);
+/** The series of a line of the whole run: "loss". */
+const char *es_watched_line_name(int line);
+
+/** Number of the lines of the whole run that there is something of. */
+int es_watched_n_lines(const es_watched *run);
 
 /** Gives all of them their m. */
 void es_watched_set_max(es_watched *runs, size_t n);

@@ -4,7 +4,7 @@
 #include "analyzer/base/value.h"
 #include "cli/terminal/heat.h"
 #include "cli/terminal/spark.h"
-#include "cli/terminal/watched.h"
+#include "cli/terminal/tui.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
@@ -304,9 +304,7 @@ ES_TEST(test_terminal__zero_missing_and_nan_differ_in_a_line)
 
 /* --- whole drawings -------------------------------------------------------*/
 
-/* Of each test; views: of the runs when they were drawn last. */
-static es_watch_list list;
-static es_tui_run views[8];
+static es_watch_list list; /* of each test */
 
 static int clean(void **state)
 {
@@ -330,12 +328,10 @@ static void watch(const char *path)
 
 static es_tui tui_of(es_depth depth, int width, int height)
 {
-    assert_true(list.n <= sizeof views / sizeof *views);
     es_watched_set_max(list.list, list.n);
-    for (size_t i = 0; i < list.n; i++)
-        views[i] = es_watched_view(&list.list[i]);
-    return (es_tui){
-        .runs = views, .n_runs = list.n, .terminal = {depth, width, height}};
+    return (es_tui){.runs = list.list,
+                    .n_runs = list.n,
+                    .terminal = {depth, width, height}};
 }
 
 static char *draw(const es_tui *tui)
@@ -346,8 +342,8 @@ static char *draw(const es_tui *tui)
     FILE *stream = open_memstream(&text, &n);
     assert_non_null(stream);
     es_assert_ok(es_tui_draw(&screen, NULL, tui));
-    assert_int_equal(es_screen_width(screen), tui->terminal.width);
-    assert_true(!tui->mode || es_screen_height(screen) <= tui->terminal.height);
+    assert_int_equal(screen->width, tui->terminal.width);
+    assert_true(!tui->mode || screen->height <= tui->terminal.height);
     es_screen_print(screen, stream);
     fclose(stream);
     es_screen_free(screen);
