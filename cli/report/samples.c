@@ -183,9 +183,8 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
     if ((status = start(&t, s)) < 0 ||
         (status = read_samples(&t, reader, run, s)) < 0)
         goto done;
-    const size_t n = es_thin_n(t.thin);
-    put_numbers(json, es_thin_steps(t.thin), n, es_thin_values(t.thin),
-                n * s->series.n_values);
+    put_numbers(json, t.thin->steps, t.thin->n, t.thin->values,
+                t.thin->n * s->series.n_values);
     if (t.trace)
         status = put_curve(json, t.trace, s->n_rows);
 done:

@@ -5,23 +5,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 
-/* A sample set aside until its group is over. */
-typedef struct candidate {
-    int64_t step;
-    double distance; /* from the group's first; 0: there is none */
-    float *values;   /* (n_values) */
-} candidate;
-
-struct es_thin {
-    size_t n_values, n_samples, n_groups, n_pushed;
-    size_t n;       /* kept */
-    int64_t *steps; /* (capacity) */
-    float *values;  /* (capacity,n_values) */
-    size_t group;   /* that is open */
-    size_t first;   /* index of its first among those kept */
-    candidate low, high;
-};
-
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
                       size_t capacity)
 {
@@ -70,14 +53,6 @@ static void keep(es_thin *thin, int64_t step, const float *values)
     thin->n++;
 }
 
-static void set_aside(es_thin *thin, candidate *to, int64_t step,
-                      const float *values, double distance)
-{
-    to->step = step;
-    to->distance = distance;
-    memcpy(to->values, values, thin->n_values * sizeof *values);
-}
-
 /* How far a sample lies below and above the first of its group. */
 static void measure(double *below, double *above, const float *first,
                     const float *values, size_t n)
@@ -99,21 +74,11 @@ static void measure(double *below, double *above, const float *first,
     }
 }
 
-static size_t group_of(const es_thin *thin, size_t index)
-{
-    if (thin->n_groups == thin->n_samples)
-        return index; /* all are kept */
-    if (index + 1 == thin->n_samples)
-        return thin->n_groups;
-    /* no overflow: samples are fewer than 2^40, groups than 2^20 */
-    return index * thin->n_groups / (thin->n_samples - 1);
-}
-
 void es_thin_finish(es_thin *thin)
 {
-    candidate *a = &thin->low, *b = &thin->high;
+    es_thin_candidate *a = &thin->low, *b = &thin->high;
     if (b->distance > 0 && (!(a->distance > 0) || b->step < a->step)) {
-        candidate *swap = a;
+        es_thin_candidate *swap = a;
         a = b;
         b = swap;
     }
@@ -124,12 +89,29 @@ void es_thin_finish(es_thin *thin)
     thin->low.distance = thin->high.distance = 0;
 }
 
+/* The candidate is the one that lies furthest. */
+static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
+                     const float *values, double distance)
+{
+    if (!(distance > to->distance))
+        return;
+    to->step = step;
+    to->distance = distance;
+    memcpy(to->values, values, thin->n_values * sizeof *values);
+}
+
 void es_thin_push(es_thin *thin, int64_t step, const float *values)
 {
-    size_t index = thin->n_pushed;
+    const size_t index = thin->n_pushed;
+    size_t group = index; /* where all are kept */
+    double below, above;
     if (index == thin->n_samples)
         return;
-    size_t group = group_of(thin, index);
+    /* no overflow: samples are fewer than 2^40, groups than 2^20 */
+    if (thin->n_groups != thin->n_samples)
+        group = index + 1 == thin->n_samples
+                    ? thin->n_groups
+                    : index * thin->n_groups / (thin->n_samples - 1);
     thin->n_pushed++;
     if (index == 0 || group != thin->group) {
         es_thin_finish(thin);
@@ -138,26 +120,8 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
         keep(thin, step, values);
         return;
     }
-    double below, above;
     measure(&below, &above, thin->values + thin->first * thin->n_values, values,
             thin->n_values);
-    if (below > thin->low.distance)
-        set_aside(thin, &thin->low, step, values, below);
-    if (above > thin->high.distance)
-        set_aside(thin, &thin->high, step, values, above);
-}
-
-size_t es_thin_n(const es_thin *thin)
-{
-    return thin->n;
-}
-
-const int64_t *es_thin_steps(const es_thin *thin)
-{
-    return thin->steps;
-}
-
-const float *es_thin_values(const es_thin *thin)
-{
-    return thin->values;
+    consider(thin, &thin->low, step, values, below);
+    consider(thin, &thin->high, step, values, above);
 }

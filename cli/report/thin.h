@@ -16,7 +16,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct es_thin es_thin;
+/** A sample set aside until its group is over. */
+typedef struct es_thin_candidate {
+    int64_t step;
+    double distance; /* from the group's first; 0: there is none */
+    float *values;   /* (n_values) */
+} es_thin_candidate;
+
+/** What is kept is to be read; the rest is es_thin_push's. */
+typedef struct es_thin {
+    size_t n;       /* samples kept */
+    int64_t *steps; /* (n) */
+    float *values;  /* (n,n_values) */
+
+    size_t n_values, n_samples, n_groups, n_pushed;
+    size_t group; /* that is open */
+    size_t first; /* index of its first among those kept */
+    es_thin_candidate low, high;
+} es_thin;
 
 #define ES_THIN_LEAST 4 /* one group and the last sample */
 
@@ -37,10 +54,5 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
 /** After the last sample: closes the group that is open. */
 void es_thin_finish(es_thin *thin);
-
-/** Samples kept; their steps (n) and values (n,n_values), borrowed. */
-size_t es_thin_n(const es_thin *thin);
-const int64_t *es_thin_steps(const es_thin *thin);
-const float *es_thin_values(const es_thin *thin);
 
 #endif

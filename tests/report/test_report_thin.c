@@ -10,10 +10,40 @@
 
 enum { VALUES = 3 };
 
-/* Samples 0..n-1 at steps 10 k: values about 1 + k/n, changed by `change`. */
-typedef void changer(int k, float *values);
+/* What is odd about a line of about 1 + k/n: at 41, but for HEALED, which is
+   NaN at all others, and GONE, of which every other value is missing. */
+typedef enum oddity {
+    PLAIN,
+    DIP,
+    PEAK,   /* with a lesser one in the same group */
+    BROKEN, /* the same */
+    INFINITE,
+    HEALED,
+    GONE,
+    N_ODDITIES
+} oddity;
 
-static es_thin *thin(int n, size_t capacity, changer *change)
+static void make_odd(float *values, int k, oddity odd)
+{
+    const float at_41[N_ODDITIES] = {[DIP] = 0.25F,
+                                     [PEAK] = 9,
+                                     [BROKEN] = NAN,
+                                     [INFINITE] = -INFINITY,
+                                     [GONE] = 0.5F};
+    if (k == 41 && odd != PLAIN && odd != HEALED)
+        values[odd == DIP ? 1 : odd == PEAK ? 2 : 0] = at_41[odd];
+    if (k == 43 && odd == PEAK)
+        values[0] = 2.5F;
+    if (k == 43 && odd == BROKEN)
+        values[1] = -8;
+    if (k != 41 && odd == HEALED)
+        values[1] = NAN;
+    if (k % 2 && odd == GONE)
+        values[1] = es_missing();
+}
+
+/* Samples 0..n-1 at steps 10 k. */
+static es_thin *thin(int n, size_t capacity, oddity odd)
 {
     es_thin *made = NULL;
     assert_int_equal(es_thin_new(&made, VALUES, (size_t)n, capacity), ES_OK);
@@ -21,8 +51,7 @@ static es_thin *thin(int n, size_t capacity, changer *change)
         float values[VALUES];
         for (int i = 0; i < VALUES; i++)
             values[i] = 1 + (float)(k + i) / (float)(n + 1);
-        if (change)
-            change(k, values);
+        make_odd(values, k, odd);
         es_thin_push(made, 10 * k, values);
     }
     es_thin_finish(made);
@@ -32,16 +61,16 @@ static es_thin *thin(int n, size_t capacity, changer *change)
 /* Index of a step among those kept; -1: it is not. */
 static int find(const es_thin *thin, int64_t step)
 {
-    for (size_t i = 0; i < es_thin_n(thin); i++)
-        if (es_thin_steps(thin)[i] == step)
+    for (size_t i = 0; i < thin->n; i++)
+        if (thin->steps[i] == step)
             return (int)i;
     return -1;
 }
 
 static void assert_in_order(const es_thin *thin, int n)
 {
-    const int64_t *steps = es_thin_steps(thin);
-    size_t kept = es_thin_n(thin);
+    const int64_t *steps = thin->steps;
+    size_t kept = thin->n;
     assert_int_equal(steps[0], 0);
     assert_int_equal(steps[kept - 1], 10 * (n - 1));
     for (size_t i = 1; i < kept; i++)
@@ -51,11 +80,11 @@ static void assert_in_order(const es_thin *thin, int n)
 ES_TEST(test_thin__keeps_all_that_fits)
 {
     for (int n = 1; n <= 7; n++) {
-        es_thin *made = thin(n, 7, NULL);
-        assert_int_equal(es_thin_n(made), n);
+        es_thin *made = thin(n, 7, PLAIN);
+        assert_int_equal(made->n, n);
         assert_in_order(made, n);
         for (int k = 0; k < n; k++)
-            assert_true(es_thin_values(made)[k * VALUES + 2] ==
+            assert_true(made->values[k * VALUES + 2] ==
                         1 + (float)(k + 2) / (float)(n + 1));
         es_thin_free(made);
     }
@@ -65,71 +94,27 @@ ES_TEST(test_thin__keeps_to_its_capacity)
 {
     for (int n = 5; n <= 200; n += 13)
         for (size_t capacity = 0; capacity < 40; capacity += 3) {
-            es_thin *made = thin(n, capacity, NULL);
-            assert_true(es_thin_n(made) <=
+            es_thin *made = thin(n, capacity, PLAIN);
+            assert_true(made->n <=
                         (capacity < ES_THIN_LEAST ? ES_THIN_LEAST : capacity));
             assert_in_order(made, n);
             es_thin_free(made);
         }
 }
 
-static void dip(int k, float *values)
-{
-    if (k == 41)
-        values[1] = 0.25F;
-}
-
-static void peak(int k, float *values)
-{
-    if (k == 41)
-        values[2] = 9;
-    if (k == 43)
-        values[0] = 2.5F; /* a lesser one in the same group */
-}
-
-static void broken(int k, float *values)
-{
-    if (k == 41)
-        values[0] = NAN;
-    if (k == 43)
-        values[1] = -8;
-}
-
-static void infinite(int k, float *values)
-{
-    if (k == 41)
-        values[0] = -INFINITY;
-}
-
-/* NaN everywhere but at one step. */
-static void healed(int k, float *values)
-{
-    if (k != 41)
-        values[1] = NAN;
-}
-
-static void gone(int k, float *values)
-{
-    if (k % 2)
-        values[1] = es_missing();
-    if (k == 41)
-        values[0] = 0.5F;
-}
-
 ES_TEST(test_thin__keeps_what_stands_out)
 {
-    changer *const changes[] = {dip, peak, broken, infinite, healed, gone};
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+    for (oddity odd = DIP; odd < N_ODDITIES; odd++)
         /* the odd sample first, last or inside its group */
         for (int n = 100; n < 130; n++) {
-            es_thin *made = thin(n, 25, changes[i]);
+            es_thin *made = thin(n, 25, odd);
             int at = find(made, 410);
             assert_true(at >= 0);
-            float wanted[VALUES], *kept = wanted;
+            float wanted[VALUES];
             for (int k = 0; k < VALUES; k++)
                 wanted[k] = 1 + (float)(41 + k) / (float)(n + 1);
-            changes[i](41, kept);
-            assert_memory_equal(es_thin_values(made) + at * VALUES, wanted,
+            make_odd(wanted, 41, odd);
+            assert_memory_equal(made->values + at * VALUES, wanted,
                                 sizeof wanted);
             es_thin_free(made);
         }
@@ -143,8 +128,8 @@ ES_TEST(test_thin__ignores_samples_beyond)
     for (int step = 5; step < 9; step++)
         es_thin_push(made, step, &value);
     es_thin_finish(made);
-    assert_int_equal(es_thin_n(made), 2);
-    assert_int_equal(es_thin_steps(made)[1], 6);
+    assert_int_equal(made->n, 2);
+    assert_int_equal(made->steps[1], 6);
     es_thin_free(made);
 }
 
