@@ -25,13 +25,19 @@ static es_status find_field(const es_field **out, const char *option,
 
 /* --- reading --------------------------------------------------------------*/
 
+/* How a value is to this one; NaN is neither, and a text EQUAL or not. */
+enum { BELOW = 1, EQUAL = 2, ABOVE = 4, NEITHER = 8 };
+
 /* Longer ones first: "<=" begins with "<". */
 static const struct {
     const char *sign;
-    es_where_relation relation;
-} relations[] = {{"!=", ES_WHERE_IS_NOT},   {"<=", ES_WHERE_AT_MOST},
-                 {">=", ES_WHERE_AT_LEAST}, {"=", ES_WHERE_IS},
-                 {"<", ES_WHERE_BELOW},     {">", ES_WHERE_ABOVE}};
+    unsigned relation;
+} relations[] = {{"!=", BELOW | ABOVE | NEITHER},
+                 {"<=", BELOW | EQUAL},
+                 {">=", ABOVE | EQUAL},
+                 {"=", EQUAL},
+                 {"<", BELOW},
+                 {">", ABOVE}};
 enum { N_RELATIONS = sizeof relations / sizeof *relations };
 
 /* A severity may be called by its name. */
@@ -80,7 +86,7 @@ static es_status parse_one(es_condition *out, const char *text, size_t n)
     out->number = NAN;
     if (out->field->type != ES_FIELD_TEXT)
         return read_number(out);
-    if (out->relation != ES_WHERE_IS && out->relation != ES_WHERE_IS_NOT)
+    if (out->relation != EQUAL && !(out->relation & NEITHER))
         return es_fail(ES_EUSAGE,
                        "--where %s: is a text: compare it by = or !=, with * "
                        "and ? for any characters",
@@ -129,41 +135,25 @@ static const char *text_of(const es_field *field, const es_run_summary *run)
     return text ? text : "";
 }
 
-static bool holds_text(const es_condition *c, const es_run_summary *run)
-{
-    bool is = c->field->kind == ES_FIELD_FLAGS
-                  ? any_flag(run, c->text)
-                  : fnmatch(c->text, text_of(c->field, run), 0) == 0;
-    return is == (c->relation == ES_WHERE_IS);
-}
-
-static bool holds_number(const es_condition *c, double x)
-{
-    switch (c->relation) {
-    case ES_WHERE_IS:
-        return x == c->number;
-    case ES_WHERE_IS_NOT:
-        return !(x == c->number);
-    case ES_WHERE_BELOW:
-        return x < c->number;
-    case ES_WHERE_AT_MOST:
-        return x <= c->number;
-    case ES_WHERE_ABOVE:
-        return x > c->number;
-    case ES_WHERE_AT_LEAST:
-        return x >= c->number;
-    }
-    return false;
-}
-
 bool es_where_holds(const es_where *where, const es_run_summary *run)
 {
     for (size_t i = 0; i < where->n; i++) {
         const es_condition *c = &where->conditions[i];
-        bool holds = c->field->type == ES_FIELD_TEXT
-                         ? holds_text(c, run)
-                         : holds_number(c, es_field_number(c->field, run));
-        if (!holds)
+        bool is = false;
+        unsigned relation;
+        if (c->field->kind == ES_FIELD_FLAGS)
+            is = any_flag(run, c->text);
+        else if (c->field->type == ES_FIELD_TEXT)
+            is = fnmatch(c->text, text_of(c->field, run), 0) == 0;
+        const double x = es_field_number(c->field, run);
+        if (c->field->type == ES_FIELD_TEXT)
+            relation = is ? EQUAL : NEITHER;
+        else
+            relation = x < c->number    ? BELOW
+                       : x > c->number  ? ABOVE
+                       : x == c->number ? EQUAL
+                                        : NEITHER;
+        if (!(c->relation & relation))
             return false;
     }
     return true;

@@ -5,22 +5,13 @@
 
 #include "cli/runs/fields.h"
 
-typedef enum es_where_relation {
-    ES_WHERE_IS,      /* = of a text: a shell pattern; of a number: equal */
-    ES_WHERE_IS_NOT,  /* != */
-    ES_WHERE_BELOW,   /* < */
-    ES_WHERE_AT_MOST, /* <= */
-    ES_WHERE_ABOVE,   /* > */
-    ES_WHERE_AT_LEAST /* >= */
-} es_where_relation;
-
 #define ES_WHERE_MOST 16
 #define ES_WHERE_TEXT 128
 
 /** One condition: a field, a relation, a value. */
 typedef struct es_condition {
     const es_field *field;
-    es_where_relation relation;
+    unsigned relation;        /* of the run's value to this one; bits */
     char text[ES_WHERE_TEXT]; /* as it was given */
     double number;            /* of it; NaN if it is none */
 } es_condition;

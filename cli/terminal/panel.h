@@ -40,10 +40,4 @@ es_status es_panel_draw(es_screen *screen, int x, int y, const es_watched *run,
                         const es_panel_frame *frame,
                         const char *title) ES_MUST_USE;
 
-/** The lines over the steps, with their axis. ES_OK or ES_ENOMEM. */
-es_status es_panel_draw_lines(es_screen *screen, int x, int y,
-                              const es_watched *run,
-                              const es_panel_frame *frame,
-                              const es_panel_plan *plan) ES_MUST_USE;
-
 #endif
