@@ -80,6 +80,7 @@ static void choose_height(places *p, const es_tui *tui)
         return;
     }
     size_t n_rows = (tui->n_runs + p->beside - 1) / p->beside;
+    n_rows = n_rows > 0 ? n_rows : 1;
     int share = n_rows < (size_t)rows ? rows / (int)n_rows - 1 : 0;
     share = share > LEAST_SHARE ? share : LEAST_SHARE;
     p->frame.highest = n_rows == 1 || share > rows ? rows : share;

@@ -415,6 +415,18 @@ ES_TEST(test_terminal__a_deep_and_wide_run_shares_places)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_deep_ascii.txt");
 }
 
+/* A file that was just begun. */
+ES_TEST(test_terminal__a_live_view_of_no_run_is_drawn)
+{
+    es_tui tui = tui_of(ES_DEPTH_ASCII, 40, 8);
+    (void)state;
+    tui.mode = "live";
+    tui.keys = "q quits";
+    char *text = draw(&tui);
+    assert_non_null(strstr(text, "live"));
+    free(text);
+}
+
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
    or a control character of a name anywhere. */
 ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
