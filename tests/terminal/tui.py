@@ -41,22 +41,17 @@ def scan(*arguments, size=(80, 24), **variables):
 class Training:
     """A training that goes on until it is ended."""
 
-    def __init__(self, name, steps=10**8):
+    def __init__(self, name):
         self.path = os.path.join(DIR, name)
         self.process = subprocess.Popen(
-            [TRAIN, "--arch", "SM+LN+G", "--data", DIR + "/corpus.tok", "--out",
-             self.path, "--n-layer", "3", "--n-head", "2", "--d-model", "12",
-             "--ctx", "16", "--batch", "2", "--threads", "1", "--steps",
-             str(steps), "--record-every", "50", "--eval-batches", "1"],
+            [TRAIN, "--data", DIR + "/corpus.tok", "--out", self.path,
+             *("--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 12 --ctx 16 "
+               "--batch 2 --threads 1 --steps 100000000 --record-every 50 "
+               "--eval-batches 1").split()],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.wait_for_sample()
-
-    def wait_for_sample(self):
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            if subprocess.run([SCAN, self.path, "-q"],
-                              stderr=subprocess.DEVNULL).returncode == 0:
-                return
+        end = time.monotonic() + 30  # for the first sample
+        while time.monotonic() < end and subprocess.run(
+                [SCAN, self.path, "-q"], stderr=subprocess.DEVNULL).returncode:
             time.sleep(0.05)
 
     def end(self, number=signal.SIGINT):
@@ -83,37 +78,38 @@ def clean(program):
 
 # --- drawing once -------------------------------------------------------------
 
+def ended(*arguments, **variables):
+    """A program that has ended, and its exit code."""
+    p = scan(*arguments, "--tui", **variables)
+    return p, p.end()
+
+
 def drawn_once(run):
     for size in SIZES:
-        p = scan(run, "--tui", size=size)
-        code = p.end()
+        p, code = ended(run, size=size)
         check("the runs are drawn at %d x %d" % size,
               code == 0 and clean(p) and "\x1b[?" not in p.sent,
               "%s %s\n%s" % (code, p.screen.unknown, p.screen.text()))
-    p = scan(run, "--tui", COLORTERM="truecolor")
-    p.end()
-    check("24 bits of colour where the terminal has them", "▀" in p.sent and ";38;2;" in p.sent and
-          ";48;2;" in p.sent and ";38;5;" not in p.sent)
-    p = scan(run, "--tui")
-    p.end()
-    check("256 colours where the terminal has no more", "▀" in p.sent and ";38;5;" in p.sent and
-          ";2;" not in p.sent)
+    p, _ = ended(run, COLORTERM="truecolor")
+    check("24 bits of colour where the terminal has them", "▀" in p.sent and
+          ";38;2;" in p.sent and ";48;2;" in p.sent and ";38;5;" not in p.sent)
+    p, _ = ended(run)
+    check("256 colours where the terminal has no more", "▀" in p.sent and
+          ";38;5;" in p.sent and ";2;" not in p.sent)
     for name, variables in (("TERM=dumb", {"TERM": "dumb"}),
                             ("NO_COLOR", {"NO_COLOR": "1"}),
                             ("a locale without UTF-8", {"LC_ALL": "C"})):
-        p = scan(run, "--tui", COLORTERM="truecolor", **variables)
-        p.end()
-        check("it is plain ASCII with " + name,
-              p.sent.isascii() and "\x1b" not in p.sent and "flags" in p.sent,
-              p.sent)
-    p = scan(run, "--tui", "--follow", TERM="dumb")
-    check("a terminal without a cursor has no live view", p.end() == 2 and
+        p, _ = ended(run, COLORTERM="truecolor", **variables)
+        check("it is plain ASCII with " + name, p.sent.isascii() and
+              "\x1b" not in p.sent and "flags" in p.sent, p.sent)
+    p, code = ended(run, "--follow", TERM="dumb")
+    check("a terminal without a cursor has no live view", code == 2 and
           "TERM is unset or dumb" in p.sent and "\x1b" not in p.sent, p.sent)
-    p = scan(run, run + ".no", "--tui")
-    check("one unreadable file of two ends with 4", p.end() == 4 and
+    p, code = ended(run, run + ".no")
+    check("one unreadable file of two ends with 4", code == 4 and
           "no such file" in p.sent and "flags" in p.sent, p.sent)
-    p = scan(run + ".no", "--tui")
-    check("the only file, unreadable, ends with 3", p.end() == 3, p.sent)
+    p, code = ended(run + ".no")
+    check("the only file, unreadable, ends with 3", code == 3, p.sent)
 
 
 # --- following ----------------------------------------------------------------
@@ -122,14 +118,22 @@ def taken(program):
     return program.screen.alternate and not program.screen.cursor_shown
 
 
+def live(run, *arguments, **settings):
+    """A live view that has drawn itself."""
+    p = scan(run, "--tui", "--follow", *arguments, **settings)
+    p.shows("q quits")
+    return p
+
+
 def keys(run):
-    p = scan(run, "--tui", "--follow")
+    p = live(run)
     check("the live view takes the terminal", p.shows("q quits") and taken(p),
           p.screen.text())
     check("the live view follows what is written", grows(p), p.screen.text())
     frames = p.sent.count("\x1b[1;1H")
     p.until(lambda: False, 3)
-    check("the live view draws at most twice a second", p.sent.count("\x1b[1;1H") - frames <= 7)
+    check("the live view draws at most twice a second",
+          p.sent.count("\x1b[1;1H") - frames <= 7)
     p.send("\x1b[D")
     stopped = p.shows("stopped")
     at = step_of(p)
@@ -138,34 +142,33 @@ def keys(run):
           p.screen.text())
     p.send("\x1bO")  # a key may come in two pieces
     p.until(lambda: False, 0.2)
-    p.send("D")
-    check("left again goes one sample further", p.until(lambda: step_of(p) == at - 50),
-          "%d %d" % (at, step_of(p)))
-    p.send("\x1b[C")
-    check("right goes one sample on", p.until(lambda: step_of(p) == at), step_of(p))
-    p.send("\x1b[H")
-    check("home goes to the first sample", p.until(lambda: step_of(p) == 0), step_of(p))
-    p.send("\x1b[6~")
-    check("page down goes ten samples on", p.until(lambda: step_of(p) == 500), step_of(p))
-    p.send("s")
-    check("s switches the series", p.shows("entropy_max"), p.screen.text())
-    p.send("S")
-    check("S switches it back", p.shows("entropy, mean"), p.screen.text())
-    p.send(" ")
-    check("space goes on", p.until(lambda: step_of(p) > at) and
-          p.shows("live"), p.screen.text())
+    for key, name, wanted in (
+            ("D", "left again goes one sample further",
+             lambda: step_of(p) == at - 50),
+            ("\x1b[C", "right goes one sample on", lambda: step_of(p) == at),
+            ("\x1b[H", "home goes to the first sample",
+             lambda: step_of(p) == 0),
+            ("\x1b[6~", "page down goes ten samples on",
+             lambda: step_of(p) == 500),
+            ("s", "s switches the series", lambda: p.shows("entropy_max")),
+            ("S", "S switches it back", lambda: p.shows("entropy, mean")),
+            (" ", "space goes on",
+             lambda: step_of(p) > at and p.shows("live"))):
+        p.send(key)
+        check(name, p.until(wanted), p.screen.text())
     p.send("\x1b[99;99Xzz\x1b\x1b[\x1b[5;5Z\x1bz~")
-    check("keys without a meaning change nothing", grows(p) and taken(p), p.screen.text())
+    check("keys without a meaning change nothing", grows(p) and taken(p),
+          p.screen.text())
     p.send("q")
     code = p.end()
     check("q quits: 0, and the terminal is as it was", code == 0 and clean(p),
           "%s %s\n%s" % (code, p.remains(), p.sent[-300:].encode()))
-    check("q leaves the screen as it was", p.screen.text() == "", p.screen.text())
+    check("q leaves the screen as it was", p.screen.text() == "",
+          p.screen.text())
 
 
 def resizing(run):
-    p = scan(run, "--tui", "--follow")
-    p.shows("q quits")
+    p = live(run)
     for size in SIZES[1:] + SIZES[:1]:
         p.resize(*size)
         p.screen.rows = [[("~", PLAIN)] * size[0] for _ in range(size[1])]
@@ -179,14 +182,12 @@ def resizing(run):
 def signals(run):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
                    signal.SIGQUIT):
-        p = scan(run, "--tui", "--follow")
-        p.shows("q quits")
+        p = live(run)
         p.signal(number)
         name = signal.Signals(number).name
         check("the terminal is restored at " + name,
               p.end() == -number and clean(p), "%s %s" % (p.status, p.remains()))
-    p = scan(run, "--tui", "--follow")
-    p.shows("q quits")
+    p = live(run)
     p.send("\x03")
     check("the terminal is restored at ^C", p.end() == -signal.SIGINT and clean(p), p.status)
     stopping(run)
@@ -280,8 +281,7 @@ def removal():
 
 def idle(run):
     """What following costs while nothing is written, in processor time."""
-    p = scan(run, "--tui", "--follow", "--step", "50")
-    p.shows("q quits")
+    p = live(run, "--step", "50")
 
     def ticks():
         with open("/proc/%d/stat" % p.pid) as stat:
