@@ -5,8 +5,6 @@
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
-#include <math.h>
-#include <string.h>
 
 #define LARGEST_SIDE 20000.0
 #define LARGEST_COORDINATE 1e5
@@ -47,39 +45,43 @@ void es_picture_free(es_picture *picture)
     free(picture);
 }
 
-/*
- * Capacity for n more elements of a growing array. Returns the array, which may
- * have moved, or NULL with `failed` set.
- */
-static void *grow(es_picture *picture, void *array, size_t *capacity,
-                  size_t used, size_t n, size_t size)
+bool es_picture_reserve(void *pointer, size_t *capacity, size_t used, size_t n,
+                        size_t size)
 {
+    void *array, *grown;
     size_t needed;
-    if (picture->failed)
-        return NULL;
-    if (es_size_add(&needed, used, n)) {
-        if (needed <= *capacity)
-            return array;
-        size_t wanted = needed / 2 > *capacity ? needed : needed + *capacity;
-        void *grown = es_resize(array, wanted, size);
-        if (grown) {
-            *capacity = wanted;
-            return grown;
-        }
-    }
+    if (!es_size_add(&needed, used, n))
+        return false;
+    if (needed <= *capacity)
+        return true;
+    size_t wanted = needed / 2 > *capacity ? needed : needed + *capacity;
+    memcpy(&array, pointer, sizeof array);
+    if (!(grown = es_resize(array, wanted, size)))
+        return false;
+    memcpy(pointer, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}
+
+/* False, with `failed` set, if memory has run out. */
+static bool reserve_text(es_picture *picture, size_t n)
+{
+    if (!picture->failed &&
+        es_picture_reserve(&picture->text, &picture->text_capacity,
+                           picture->n_text, n, 1))
+        return true;
     picture->failed = true;
-    return NULL;
+    return false;
 }
 
 static void append(es_picture *picture, es_picture_shape shape)
 {
-    es_picture_shape *shapes =
-        grow(picture, picture->shapes, &picture->shapes_capacity,
-             picture->n_shapes, 1, sizeof *shapes);
-    if (!shapes)
-        return;
-    picture->shapes = shapes;
-    shapes[picture->n_shapes++] = shape;
+    if (picture->failed ||
+        !es_picture_reserve(&picture->shapes, &picture->shapes_capacity,
+                            picture->n_shapes, 1, sizeof *picture->shapes))
+        picture->failed = true;
+    else
+        picture->shapes[picture->n_shapes++] = shape;
 }
 
 /* Brings a coordinate into what a device can hold; false if not finite. */
@@ -97,47 +99,42 @@ static bool settle_length(double *x)
     return settle(x) && *x > 0;
 }
 
-static void append_area(es_picture *picture, es_picture_shape shape)
+static void append_area(es_picture *picture, double x, double y, double width,
+                        double height, es_picture_shape shape)
 {
-    if (settle(&shape.x) && settle(&shape.y) && settle_length(&shape.width) &&
-        settle_length(&shape.height))
-        append(picture, shape);
+    if (!(settle(&x) && settle(&y) && settle_length(&width) &&
+          settle_length(&height)))
+        return;
+    shape.x = x;
+    shape.y = y;
+    shape.width = width;
+    shape.height = height;
+    append(picture, shape);
 }
 
 void es_picture_rect(es_picture *picture, double x, double y, double width,
                      double height, es_color fill)
 {
-    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_RECT,
-                                            .x = x,
-                                            .y = y,
-                                            .width = width,
-                                            .height = height,
-                                            .color = fill});
+    append_area(picture, x, y, width, height,
+                (es_picture_shape){.kind = ES_SHAPE_RECT, .color = fill});
 }
 
 void es_picture_frame(es_picture *picture, double x, double y, double width,
                       double height, double line_width, es_color stroke)
 {
     if (settle_length(&line_width))
-        append_area(picture, (es_picture_shape){.kind = ES_SHAPE_FRAME,
-                                                .x = x,
-                                                .y = y,
-                                                .width = width,
-                                                .height = height,
-                                                .size = line_width,
-                                                .color = stroke});
+        append_area(picture, x, y, width, height,
+                    (es_picture_shape){.kind = ES_SHAPE_FRAME,
+                                       .size = line_width,
+                                       .color = stroke});
 }
 
 void es_picture_hatch(es_picture *picture, double x, double y, double width,
                       double height, es_color fill, es_color stroke)
 {
-    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_HATCH,
-                                            .x = x,
-                                            .y = y,
-                                            .width = width,
-                                            .height = height,
-                                            .color = fill,
-                                            .stroke = stroke});
+    append_area(picture, x, y, width, height,
+                (es_picture_shape){
+                    .kind = ES_SHAPE_HATCH, .color = fill, .stroke = stroke});
 }
 
 void es_picture_line(es_picture *picture, double x0, double y0, double x1,
@@ -168,17 +165,13 @@ static void append_pairs(es_picture *picture, es_picture_shape shape,
                          const double *pairs, size_t n)
 {
     size_t count;
-    if (!es_size_mul(&count, n, 2)) {
+    if (picture->failed || !es_size_mul(&count, n, 2) ||
+        !es_picture_reserve(&picture->numbers, &picture->numbers_capacity,
+                            picture->n_numbers, count, sizeof *pairs)) {
         picture->failed = true;
         return;
     }
-    double *numbers =
-        grow(picture, picture->numbers, &picture->numbers_capacity,
-             picture->n_numbers, count, sizeof *pairs);
-    if (!numbers)
-        return;
-    picture->numbers = numbers;
-    double *to = numbers + picture->n_numbers;
+    double *to = picture->numbers + picture->n_numbers;
     for (size_t i = 0; i < count; i += 2) {
         double first = pairs[i], second = pairs[i + 1];
         bool there = settle(&first) && settle(&second);
@@ -216,14 +209,6 @@ void es_picture_spans(es_picture *picture, double x, double column,
 #define MOST_COLORS 256
 #define MOST_CELLS 32767 /* on a side: what Cairo's surfaces hold */
 
-/* Cells beyond the colours become colour 0, so that no device has to check. */
-static void copy_cells(char *out, const uint8_t *cells, size_t n,
-                       size_t n_colors)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (char)(cells[i] < n_colors ? cells[i] : 0);
-}
-
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
                       size_t n_rows, const es_color *palette, size_t n_colors)
@@ -232,23 +217,19 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
         n_rows > MOST_CELLS || !n_colors || n_colors > MOST_COLORS)
         return;
     size_t n = n_columns * n_rows, n_palette = n_colors * sizeof *palette;
-    char *text = grow(picture, picture->text, &picture->text_capacity,
-                      picture->n_text, n_palette + n, 1);
-    if (!text)
+    if (!reserve_text(picture, n_palette + n))
         return;
-    picture->text = text;
-    memcpy(text + picture->n_text, palette, n_palette);
-    copy_cells(text + picture->n_text + n_palette, cells, n, n_colors);
-    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_IMAGE,
-                                            .x = x,
-                                            .y = y,
-                                            .width = width,
-                                            .height = height,
-                                            .color = palette[0],
-                                            .n_columns = n_columns,
-                                            .n_colors = n_colors,
-                                            .first = picture->n_text,
-                                            .n = n});
+    char *to = picture->text + picture->n_text;
+    memcpy(to, palette, n_palette);
+    for (size_t i = 0; i < n; i++) /* so that no device has to check */
+        to[n_palette + i] = (char)(cells[i] < n_colors ? cells[i] : 0);
+    append_area(picture, x, y, width, height,
+                (es_picture_shape){.kind = ES_SHAPE_IMAGE,
+                                   .color = palette[0],
+                                   .n_columns = n_columns,
+                                   .n_colors = n_colors,
+                                   .first = picture->n_text,
+                                   .n = n});
     picture->n_text += n_palette + n;
 }
 
@@ -266,31 +247,11 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
 /* Copies n bytes, NUL included; where they begin, or 0 with `failed` set. */
 static size_t append_string(es_picture *picture, const char *string, size_t n)
 {
-    char *grown = grow(picture, picture->text, &picture->text_capacity,
-                       picture->n_text, n, 1);
-    if (!grown)
+    if (!reserve_text(picture, n))
         return 0;
-    picture->text = grown;
-    memcpy(grown + picture->n_text, string, n);
+    memcpy(picture->text + picture->n_text, string, n);
     picture->n_text += n;
     return picture->n_text - n;
-}
-
-static void append_text(es_picture *picture, es_picture_shape shape,
-                        const char *clean)
-{
-    shape.n = strlen(clean) + 1;
-    shape.first = shape.drawn = append_string(picture, clean, shape.n);
-    if (es_text_is_bidi(clean)) {
-        es_drawn drawn = es_text_turn(clean);
-        if (drawn.text)
-            shape.drawn = append_string(picture, drawn.text, drawn.n);
-        else
-            picture->failed = true;
-        shape.leftward = drawn.leftward;
-        free(drawn.text);
-    }
-    append(picture, shape);
 }
 
 void es_picture_text(es_picture *picture, double x, double y, double size,
@@ -306,42 +267,39 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
         picture->failed = true;
         return;
     }
-    append_text(picture,
-                (es_picture_shape){.kind = ES_SHAPE_TEXT,
-                                   .x = x,
-                                   .y = y,
-                                   .size = size,
-                                   .align = align,
-                                   .weight = weight,
-                                   .degrees = degrees,
-                                   .color = color},
-                clean);
+    es_picture_shape shape = {.kind = ES_SHAPE_TEXT,
+                              .x = x,
+                              .y = y,
+                              .size = size,
+                              .align = align,
+                              .weight = weight,
+                              .degrees = degrees,
+                              .color = color,
+                              .n = strlen(clean) + 1};
+    shape.first = shape.drawn = append_string(picture, clean, shape.n);
+    if (es_text_is_bidi(clean)) {
+        es_drawn drawn = es_text_turn(clean);
+        if (drawn.text)
+            shape.drawn = append_string(picture, drawn.text, drawn.n);
+        else
+            picture->failed = true;
+        shape.leftward = drawn.leftward;
+        free(drawn.text);
+    }
+    append(picture, shape);
     free(clean);
 }
 
 void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height)
 {
-    append_area(picture, (es_picture_shape){.kind = ES_SHAPE_CLIP,
-                                            .x = x,
-                                            .y = y,
-                                            .width = width,
-                                            .height = height});
+    append_area(picture, x, y, width, height,
+                (es_picture_shape){.kind = ES_SHAPE_CLIP});
 }
 
 void es_picture_unclip(es_picture *picture)
 {
     append(picture, (es_picture_shape){.kind = ES_SHAPE_UNCLIP});
-}
-
-static void zoom_shape(es_picture_shape *shape, double factor)
-{
-    shape->x *= factor;
-    shape->y *= factor;
-    shape->width *= factor;
-    shape->height *= factor;
-    shape->size *= factor;
-    shape->dash *= factor;
 }
 
 es_status es_picture_zoom(es_picture *picture, double factor)
@@ -355,8 +313,15 @@ es_status es_picture_zoom(es_picture *picture, double factor)
         return status;
     picture->width *= factor;
     picture->height *= factor;
-    for (size_t i = 0; i < picture->n_shapes; i++)
-        zoom_shape(&picture->shapes[i], factor);
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        es_picture_shape *shape = &picture->shapes[i];
+        shape->x *= factor;
+        shape->y *= factor;
+        shape->width *= factor;
+        shape->height *= factor;
+        shape->size *= factor;
+        shape->dash *= factor;
+    }
     for (size_t i = 0; i < picture->n_numbers; i++)
         picture->numbers[i] *= factor;
     return ES_OK;

@@ -1,9 +1,11 @@
-/** The display list as the devices see it. */
+/** The display list as the devices see it, and what these share. */
 #ifndef ES_PICTURE_INTERNAL_H
 #define ES_PICTURE_INTERNAL_H
 
 #include "render/picture.h"
 #include <cairo.h>
+#include <math.h>
+#include <string.h>
 
 typedef enum es_shape_kind {
     ES_SHAPE_RECT,
@@ -113,22 +115,37 @@ typedef struct es_drawn {
  */
 es_drawn es_text_turn(const char *clean) ES_MUST_USE;
 
-/** The colours of an image, and its cells. Borrowed. */
-es_color es_image_color(const es_picture *picture,
-                        const es_picture_shape *image, size_t i);
-const uint8_t *es_image_cells(const es_picture *picture,
-                              const es_picture_shape *image);
+/** Colour i of an image, and its cells. Borrowed. */
+static inline es_color es_image_color(const es_picture *picture,
+                                      const es_picture_shape *image, size_t i)
+{
+    es_color color;
+    memcpy(&color, picture->text + image->first + i * sizeof color,
+           sizeof color);
+    return color;
+}
+
+static inline const uint8_t *es_image_cells(const es_picture *picture,
+                                            const es_picture_shape *image)
+{
+    return (const uint8_t *)picture->text + image->first +
+           image->n_colors * sizeof(es_color);
+}
 
 /** How many pixels a vector file's image has for a cell, of n along `points`:
  *  viewers that smooth blur an edge by a pixel, and of these there are several
  *  a point. Repeated ones cost next to nothing. */
-size_t es_image_repeats(double points, size_t n);
+static inline size_t es_image_repeats(double points, size_t n)
+{
+    double times = ceil(4 * points / (double)n);
+    return (size_t)fmax(1, fmin(times, floor(16384 / (double)n)));
+}
 
-/** The image with across x down pixels for each cell; for the caller to
- * destroy; it has an error if memory runs out. */
-cairo_surface_t *es_image_surface(const es_picture *picture,
-                                  const es_picture_shape *image, size_t across,
-                                  size_t down);
+/** 0xRRGGBB */
+static inline uint32_t es_color_packed(es_color color)
+{
+    return (uint32_t)color.r << 16 | (uint32_t)color.g << 8 | color.b;
+}
 
 /** Advance width of characters as they are drawn; 0 without a font. */
 double es_drawn_width(const char *drawn, double size, es_font_weight weight);
@@ -138,9 +155,6 @@ es_status es_picture_write_png(const es_picture *picture, FILE *out,
                                double scale, const es_picture_note *notes,
                                size_t n_notes) ES_MUST_USE;
 es_status es_picture_write_svg(const es_picture *picture, FILE *out,
-                               const es_picture_note *notes,
-                               size_t n_notes) ES_MUST_USE;
-es_status es_picture_write_pdf(const es_picture *picture, FILE *out,
                                const es_picture_note *notes,
                                size_t n_notes) ES_MUST_USE;
 
@@ -153,5 +167,45 @@ es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
 
 /** The value of the note "Title"; NULL if there is none. */
 const char *es_note_title(const es_picture_note *notes, size_t n_notes);
+
+/** Makes an array of `used` elements of `size` bytes hold n more. pointer: its
+ *  address. False out of memory; the array is then as it was. */
+bool es_picture_reserve(void *pointer, size_t *capacity, size_t used, size_t n,
+                        size_t size) ES_MUST_USE;
+
+/** Bytes that grow; {0} is empty. Adding cannot fail visibly: es_buffer_write
+ *  reports it. */
+typedef struct es_buffer {
+    char *data; /* for the owner to free */
+    size_t n, capacity;
+    bool failed; /* memory has run out */
+} es_buffer;
+
+void es_buffer_add(es_buffer *buffer, const char *data, size_t n);
+void es_buffer_text(es_buffer *buffer, const char *text);
+
+/** Adds `clean`, UTF-8 without control characters, escaped for XML. */
+void es_buffer_xml(es_buffer *buffer, const char *clean);
+
+/**
+ * Adds x with two decimals at most, whatever the locale: "12", "-.5", "3.07".
+ * |x| is below 1e15.
+ */
+void es_buffer_number(es_buffer *buffer, double x);
+
+/** Adds a string of the user cleaned by es_text_clean, escaped if `xml`. */
+void es_buffer_clean(es_buffer *buffer, const char *text, bool xml);
+
+/** Adds an image of the picture as a PNG, in base 64. */
+void es_buffer_image(es_buffer *buffer, const es_picture *picture,
+                     const es_picture_shape *image);
+
+/** Adds "key: value" lines of all notes but the title, which has a place of
+ *  its own in every format. */
+void es_buffer_notes(es_buffer *buffer, const es_picture_note *notes,
+                     size_t n_notes, bool xml);
+
+/** ES_OK; ES_ENOMEM if adding failed; ES_EIO if `out` did not take it all. */
+es_status es_buffer_write(const es_buffer *buffer, FILE *out) ES_MUST_USE;
 
 #endif

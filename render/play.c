@@ -4,9 +4,6 @@
  */
 #include "render/picture_internal.h"
 
-#include <math.h>
-#include <string.h>
-
 /* A list being played on a Cairo context. */
 typedef struct player {
     const es_picture *picture;
@@ -26,20 +23,18 @@ static double edge(const player *p, double x)
     return p->scale > 0 ? round(x * p->scale) / p->scale : x;
 }
 
-/* Where the middle of a level or upright line gives it sharp sides. */
-static double middle(const player *p, double x, double line_width)
-{
-    if (p->scale <= 0)
-        return x;
-    double half = fmax(1, round(line_width * p->scale)) / p->scale / 2;
-    return edge(p, x - half) + half;
-}
-
 static double whole_pixels(const player *p, double line_width)
 {
     if (p->scale <= 0)
         return line_width;
     return fmax(1, round(line_width * p->scale)) / p->scale;
+}
+
+/* Where the middle of a level or upright line gives it sharp sides. */
+static double middle(const player *p, double x, double line_width)
+{
+    double half = whole_pixels(p, line_width) / 2;
+    return p->scale > 0 ? edge(p, x - half) + half : x;
 }
 
 static void outline(const player *p, const es_picture_shape *s)
@@ -132,21 +127,6 @@ static void play_polyline(const player *p, const es_picture_shape *s)
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-static void play_bars(const player *p, const es_picture_shape *s)
-{
-    const double *spans = p->picture->numbers + s->first;
-    for (size_t i = 0; i < s->n; i++) {
-        double top = spans[2 * i], bottom = spans[2 * i + 1];
-        double x0 = edge(p, s->x + (double)i * s->size);
-        double x1 = edge(p, s->x + (double)(i + 1) * s->size);
-        if (!(top < bottom)) /* a gap */
-            continue;
-        x1 = fmax(x1, x0 + 1 / p->scale); /* a pixel is the least */
-        cairo_rectangle(p->cr, x0, top, x1 - x0, bottom - top);
-        cairo_fill(p->cr);
-    }
-}
-
 /* The outline of spans [from, to): along the tops, back along the bottoms. */
 static void outline_spans(const player *p, const es_picture_shape *s,
                           size_t from, size_t to)
@@ -166,9 +146,24 @@ static void outline_spans(const player *p, const es_picture_shape *s,
     cairo_close_path(p->cr);
 }
 
-static void play_outlines(const player *p, const es_picture_shape *s)
+/* Bar by bar where there are pixels: several times as fast as one path. An
+ * outline where there are none: a third of the size, and without seams. */
+static void play_spans(const player *p, const es_picture_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
+    use_color(p->cr, s->color);
+    for (size_t i = 0; p->scale > 0 && i < s->n; i++) {
+        double top = spans[2 * i], bottom = spans[2 * i + 1];
+        double x0 = edge(p, s->x + (double)i * s->size);
+        double x1 = edge(p, s->x + (double)(i + 1) * s->size);
+        if (!(top < bottom)) /* a gap */
+            continue;
+        x1 = fmax(x1, x0 + 1 / p->scale); /* a pixel is the least */
+        cairo_rectangle(p->cr, x0, top, x1 - x0, bottom - top);
+        cairo_fill(p->cr);
+    }
+    if (p->scale > 0)
+        return;
     for (size_t from = 0, to; from < s->n; from = to + 1) {
         to = es_spans_end(spans, from, s->n);
         if (to > from)
@@ -177,32 +172,12 @@ static void play_outlines(const player *p, const es_picture_shape *s)
     cairo_fill(p->cr);
 }
 
-/* Bar by bar where there are pixels: several times as fast as one path. An
- * outline where there are none: a third of the size, and without seams. */
-static void play_spans(const player *p, const es_picture_shape *s)
-{
-    use_color(p->cr, s->color);
-    if (p->scale > 0)
-        play_bars(p, s);
-    else
-        play_outlines(p, s);
-}
-
 static void play_dot(const player *p, const es_picture_shape *s)
 {
     use_color(p->cr, s->color);
     cairo_new_sub_path(p->cr);
     cairo_arc(p->cr, s->x, s->y, s->size, 0, 2 * M_PI);
     cairo_fill(p->cr);
-}
-
-/* Bytes of the UTF-8 character at `text`. */
-static int character_bytes(const char *text)
-{
-    int n = 1;
-    while (((unsigned char)text[n] & 0xc0) == 0x80)
-        n++;
-    return n;
 }
 
 /*
@@ -223,14 +198,44 @@ static void show_turned(cairo_t *cr, const char *drawn)
         &clusters, &n_clusters, &flags);
     if (status == CAIRO_STATUS_SUCCESS) {
         const char *letter = letters;
-        for (int i = 0; i < n_clusters; i++)
-            letter += clusters[i].num_bytes = character_bytes(letter);
+        for (int i = 0; i < n_clusters; i++) {
+            const char *first = letter++;
+            while (((unsigned char)*letter & 0xc0) == 0x80)
+                letter++;
+            clusters[i].num_bytes = (int)(letter - first);
+        }
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
         cairo_show_text(cr, drawn); /* which reports the same */
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
+}
+
+/* The image with across x down pixels for each cell; for the caller to destroy;
+ * it has an error if memory runs out. */
+static cairo_surface_t *image_surface(const es_picture *picture,
+                                      const es_picture_shape *image,
+                                      size_t across, size_t down)
+{
+    size_t n = image->n_columns, n_rows = image->n / n;
+    const uint8_t *cells = es_image_cells(picture, image);
+    uint32_t colors[256] = {0};
+    cairo_surface_t *surface = cairo_image_surface_create(
+        CAIRO_FORMAT_RGB24, (int)(n * across), (int)(n_rows * down));
+    if (cairo_surface_status(surface) != CAIRO_STATUS_SUCCESS)
+        return surface;
+    for (size_t i = 0; i < image->n_colors; i++)
+        colors[i] = es_color_packed(es_image_color(picture, image, i));
+    unsigned char *data = cairo_image_surface_get_data(surface);
+    int stride = cairo_image_surface_get_stride(surface);
+    for (size_t y = 0; y < n_rows * down; y++) {
+        uint32_t *row = (uint32_t *)(void *)(data + y * (size_t)stride);
+        for (size_t x = 0; x < n * across; x++)
+            row[x] = colors[cells[y / down * n + x / across]];
+    }
+    cairo_surface_mark_dirty(surface);
+    return surface;
 }
 
 /* Each cell is as it is named: no filter blends neighbours. */
@@ -245,7 +250,7 @@ static void play_image(const player *p, const es_picture_shape *s)
     size_t down = pixels ? 1 : es_image_repeats(height, n_rows);
     if (!(width > 0 && height > 0))
         return;
-    cairo_surface_t *surface = es_image_surface(p->picture, s, across, down);
+    cairo_surface_t *surface = image_surface(p->picture, s, across, down);
     cairo_save(p->cr);
     cairo_rectangle(p->cr, x, y, width, height);
     cairo_translate(p->cr, x, y);

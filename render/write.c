@@ -1,8 +1,14 @@
-/* Writes a picture in a format: chooses the writer and checks the size. */
+/*
+ * Writes a picture in a format: chooses the writer and checks the size. The
+ * growing bytes that the writers share; PDF through Cairo's surface, with the
+ * metadata that it leaves to us.
+ */
 #include "render/picture_internal.h"
 
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include <cairo-pdf.h>
 #include <errno.h>
-#include <string.h>
 #include <strings.h>
 
 static const char *const endings[] = {
@@ -61,19 +67,159 @@ es_status es_cairo_status(cairo_status_t status)
     }
 }
 
-static es_status write_format(const es_picture *picture, FILE *out,
-                              es_format format, double scale,
+/* --- growing bytes --------------------------------------------------------*/
+
+/* False, with `failed` set, if memory has run out. */
+static bool reserve(es_buffer *b, size_t n)
+{
+    if (!b->failed && es_picture_reserve(&b->data, &b->capacity, b->n, n, 1))
+        return true;
+    b->failed = true;
+    return false;
+}
+
+void es_buffer_add(es_buffer *b, const char *data, size_t n)
+{
+    if (!reserve(b, n))
+        return;
+    memcpy(b->data + b->n, data, n);
+    b->n += n;
+}
+
+void es_buffer_text(es_buffer *b, const char *text)
+{
+    es_buffer_add(b, text, strlen(text));
+}
+
+void es_buffer_xml(es_buffer *b, const char *clean)
+{
+    const size_t longest = 6; /* &quot; */
+    size_t most = 0;
+    if (!es_size_mul(&most, strlen(clean) + 1, longest))
+        b->failed = true;
+    if (reserve(b, most))
+        b->n += es_text_escape(b->data + b->n, most, clean, ES_ESCAPE_XML);
+}
+
+void es_buffer_number(es_buffer *b, double x)
+{
+    char digits[24], *start = digits + sizeof digits;
+    long long hundredths = llround(x * 100);
+    unsigned long long left =
+        (unsigned long long)(hundredths < 0 ? -hundredths : hundredths);
+    int decimals = left % 100 == 0 ? 0 : left % 10 == 0 ? 1 : 2;
+    for (int i = decimals; i < 2; i++)
+        left /= 10;
+    for (int i = 0; i < decimals; i++, left /= 10)
+        *--start = (char)('0' + left % 10);
+    if (decimals > 0)
+        *--start = '.';
+    for (; left > 0; left /= 10)
+        *--start = (char)('0' + left % 10);
+    if (hundredths == 0)
+        *--start = '0';
+    if (hundredths < 0)
+        *--start = '-';
+    es_buffer_add(b, start, (size_t)(digits + sizeof digits - start));
+}
+
+void es_buffer_clean(es_buffer *b, const char *text, bool xml)
+{
+    char *clean = es_text_cleaned(text);
+    if (!clean) {
+        b->failed = true;
+        return;
+    }
+    if (xml)
+        es_buffer_xml(b, clean);
+    else
+        es_buffer_text(b, clean);
+    free(clean);
+}
+
+void es_buffer_notes(es_buffer *b, const es_picture_note *notes, size_t n_notes,
+                     bool xml)
+{
+    size_t start = b->n;
+    for (size_t i = 0; i < n_notes; i++) {
+        if (strcmp(notes[i].key, "Title") == 0)
+            continue;
+        if (b->n > start)
+            es_buffer_text(b, "\n");
+        es_buffer_clean(b, notes[i].key, xml);
+        es_buffer_text(b, ": ");
+        es_buffer_clean(b, notes[i].value, xml);
+    }
+}
+
+es_status es_buffer_write(const es_buffer *b, FILE *out)
+{
+    if (b->failed)
+        return es_fail(ES_ENOMEM, "picture: out of memory");
+    if (fwrite(b->data, 1, b->n, out) != b->n)
+        return es_fail(ES_EIO, "picture: cannot be written: %s",
+                       strerror(errno));
+    return ES_OK;
+}
+
+/* --- writing ---------------------------------------------------------------*/
+
+static cairo_status_t add_data(void *user, const unsigned char *data,
+                               unsigned n)
+{
+    es_buffer *b = user;
+    es_buffer_add(b, (const char *)data, n);
+    return b->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
+}
+
+/* The empty date leaves the date out, which would differ on every run. */
+static es_status set_metadata(cairo_surface_t *surface,
                               const es_picture_note *notes, size_t n_notes)
 {
-    switch (format) {
-    case ES_FORMAT_PNG:
-        return es_picture_write_png(picture, out, scale, notes, n_notes);
-    case ES_FORMAT_SVG:
-        return es_picture_write_svg(picture, out, notes, n_notes);
-    case ES_FORMAT_PDF:
-        return es_picture_write_pdf(picture, out, notes, n_notes);
+    const char *title = es_note_title(notes, n_notes);
+    es_buffer subject = {0}, name = {0};
+    if (title)
+        es_buffer_clean(&name, title, false);
+    es_buffer_add(&name, "", 1);
+    es_buffer_notes(&subject, notes, n_notes, false);
+    es_buffer_add(&subject, "", 1);
+    if (!name.failed && !subject.failed) {
+        cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE,
+                                       "");
+        if (title)
+            cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
+                                           name.data);
+        if (n_notes > 0)
+            cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT,
+                                           subject.data);
     }
-    return es_fail(ES_EARGUMENT, "picture: no such format: %d", (int)format);
+    bool failed = name.failed || subject.failed;
+    free(name.data);
+    free(subject.data);
+    return failed ? es_fail(ES_ENOMEM, "picture: out of memory") : ES_OK;
+}
+
+static es_status write_pdf(const es_picture *picture, FILE *out,
+                           const es_picture_note *notes, size_t n_notes)
+{
+    es_buffer pdf = {0};
+    cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
+        add_data, &pdf, picture->width, picture->height);
+    es_status status = set_metadata(surface, notes, n_notes);
+    if (status == ES_OK) {
+        cairo_t *cr = cairo_create(surface);
+        cairo_status_t played = es_picture_play(picture, cr, 0);
+        cairo_destroy(cr);
+        cairo_surface_finish(surface);
+        if (played == CAIRO_STATUS_SUCCESS)
+            played = cairo_surface_status(surface);
+        status = es_cairo_status(played);
+    }
+    cairo_surface_destroy(surface);
+    if (status == ES_OK)
+        status = es_buffer_write(&pdf, out);
+    free(pdf.data);
+    return status;
 }
 
 es_status es_picture_write(const es_picture *picture, FILE *out,
@@ -86,7 +232,11 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
         return es_fail(ES_ENOMEM, "picture: DejaVu Sans cannot be loaded: out "
                                   "of memory, or its file is damaged");
     es_status status =
-        write_format(picture, out, format, scale, notes, n_notes);
+        format == ES_FORMAT_PNG
+            ? es_picture_write_png(picture, out, scale, notes, n_notes)
+        : format == ES_FORMAT_SVG
+            ? es_picture_write_svg(picture, out, notes, n_notes)
+            : write_pdf(picture, out, notes, n_notes);
     if (status != ES_OK)
         return status;
     if (fflush(out) != 0)

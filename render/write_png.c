@@ -1,47 +1,258 @@
 /*
- * PNG through libpng's row interface: its simplified one truncated wide rows
- * in older versions, and Cairo's own writer knows no palette.
+ * PNG through libpng's row interface: its simplified one truncated wide rows in
+ * older versions, and Cairo's own writer knows no palette. The palette of a
+ * page has every colour that the picture names, exactly, and as many blends of
+ * smoothed edges as 256 entries leave space for, like ones merged. An image
+ * within an SVG is such a file, too, in base 64.
  */
-#include "render/palette_internal.h"
+#include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
-#include <errno.h>
-#include <math.h>
 #include <png.h>
-#include <string.h>
 
 #define LARGEST_SIDE 32767.0 /* Cairo's image surfaces hold no more */
 #define MOST_PIXELS 1e8      /* of four bytes each while it is drawn */
 #define POINTS_PER_METRE (72 / 0.0254)
 
-/* What the callbacks of libpng have to know and leave behind. */
-typedef struct sink {
-    FILE *out;
-    es_status status; /* set before a jump */
-} sink;
+enum { PALETTE_MAX = 256 };
 
+/* --- palette --------------------------------------------------------------*/
+
+#define HASH_BITS 16
+#define N_SLOTS (1u << HASH_BITS)
+#define MOST_COLORS (N_SLOTS / 4 * 3)
+#define RGB 0xffffffu
+
+/* One cell of the lattice and what fell into it. */
+typedef struct cell {
+    uint32_t key; /* cell + 1; 0: free */
+    uint64_t n, r, g, b;
+    uint8_t entry;
+} cell;
+
+#define CELL_BITS 10
+#define N_CELLS (1u << CELL_BITS)
+
+/* Open addressing, kept under three quarters full. */
+typedef struct palette {
+    size_t n_colors;
+    int n_entries;
+    es_color entries[PALETTE_MAX];
+    uint32_t keys[N_SLOTS]; /* color + 1; 0: free */
+    uint32_t counts[N_SLOTS];
+    bool named[N_SLOTS];
+    uint8_t entry[N_SLOTS];
+    cell cells[N_CELLS];
+} palette;
+
+/* Row y of Cairo's RGB24: 0xXXRRGGBB, the X are noise. */
+static const uint32_t *row_of(cairo_surface_t *pixels, int y)
+{
+    const unsigned char *data = cairo_image_surface_get_data(pixels);
+    size_t stride = (size_t)cairo_image_surface_get_stride(pixels);
+    return (const uint32_t *)(const void *)(data + (size_t)y * stride);
+}
+
+static uint32_t hash(uint32_t key, int bits)
+{
+    return key * UINT32_C(2654435761) >> (32 - bits);
+}
+
+/* The slot of a colour, or the free one where it would go. */
+static uint32_t slot_of(const palette *p, uint32_t color)
+{
+    uint32_t slot = hash(color, HASH_BITS);
+    while (p->keys[slot] && p->keys[slot] != color + 1)
+        slot = (slot + 1) % N_SLOTS;
+    return slot;
+}
+
+static cell *cell_of(cell *cells, uint32_t key)
+{
+    uint32_t slot = hash(key, CELL_BITS);
+    while (cells[slot].key && cells[slot].key != key + 1)
+        slot = (slot + 1) % N_CELLS;
+    return &cells[slot];
+}
+
+static es_color unpacked(uint32_t color)
+{
+    return (es_color){(uint8_t)(color >> 16), (uint8_t)(color >> 8),
+                      (uint8_t)color, 255};
+}
+
+/* False if there are more colours than the table holds. */
+static bool count_colors(palette *p, cairo_surface_t *pixels)
+{
+    int width = cairo_image_surface_get_width(pixels);
+    for (int y = 0; y < cairo_image_surface_get_height(pixels); y++) {
+        const uint32_t *row = row_of(pixels, y);
+        for (int x = 0, start = 0; x < width; start = x) {
+            uint32_t color = row[x] & RGB, slot = slot_of(p, color);
+            while (x < width && (row[x] & RGB) == color)
+                x++;
+            if (!p->keys[slot] && p->n_colors++ == MOST_COLORS)
+                return false;
+            p->keys[slot] = color + 1;
+            p->counts[slot] += (uint32_t)(x - start);
+        }
+    }
+    return true;
+}
+
+static void name_color(palette *p, es_color color)
+{
+    uint32_t slot = slot_of(p, es_color_packed(color));
+    if (p->keys[slot] && color.a == 255)
+        p->named[slot] = true;
+}
+
+static void name_colors(palette *p, const es_picture *picture)
+{
+    name_color(p, picture->background);
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *shape = &picture->shapes[i];
+        name_color(p, shape->color);
+        name_color(p, shape->stroke);
+        for (size_t k = 0; k < shape->n_colors; k++)
+            name_color(p, es_image_color(picture, shape, k));
+    }
+}
+
+/* An entry for each named colour, or for every one; false if too many. */
+static bool enter_exact(palette *p, bool all)
+{
+    p->n_entries = 0;
+    for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
+        if (!p->keys[slot] || !(all || p->named[slot]))
+            continue;
+        if (p->n_entries == PALETTE_MAX)
+            return false;
+        p->entry[slot] = (uint8_t)p->n_entries;
+        p->entries[p->n_entries++] = unpacked(p->keys[slot] - 1);
+    }
+    return true;
+}
+
+static uint32_t lattice_key(uint32_t color, uint32_t pitch)
+{
+    es_color c = unpacked(color);
+    return (uint32_t)c.r / pitch << 16 | (uint32_t)c.g / pitch << 8 |
+           (uint32_t)c.b / pitch;
+}
+
+/* Sums the blends by their cells; false if there are no entries for the cells.
+ */
+static bool fill_cells(palette *p, uint32_t pitch)
+{
+    int n_free = PALETTE_MAX - p->n_entries;
+    memset(p->cells, 0, sizeof p->cells);
+    for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
+        if (!p->keys[slot] || p->named[slot])
+            continue;
+        uint32_t color = p->keys[slot] - 1;
+        uint32_t key = lattice_key(color, pitch);
+        cell *c = cell_of(p->cells, key);
+        if (!c->key && n_free-- == 0)
+            return false;
+        c->key = key + 1;
+        uint64_t n = p->counts[slot];
+        c->n += n;
+        c->r += n * (color >> 16);
+        c->g += n * (color >> 8 & 0xff);
+        c->b += n * (color & 0xff);
+    }
+    return true;
+}
+
+static void enter_cells(palette *p, uint32_t pitch)
+{
+    for (uint32_t i = 0; i < N_CELLS; i++) {
+        cell *c = &p->cells[i];
+        if (!c->key)
+            continue;
+        c->entry = (uint8_t)p->n_entries;
+        p->entries[p->n_entries++] =
+            (es_color){(uint8_t)((c->r + c->n / 2) / c->n),
+                       (uint8_t)((c->g + c->n / 2) / c->n),
+                       (uint8_t)((c->b + c->n / 2) / c->n), 255};
+    }
+    for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
+        if (!p->keys[slot] || p->named[slot])
+            continue;
+        uint32_t key = lattice_key(p->keys[slot] - 1, pitch);
+        p->entry[slot] = cell_of(p->cells, key)->entry;
+    }
+}
+
+static bool merge_blends(palette *p)
+{
+    static const uint32_t pitches[] = {2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32};
+    for (size_t i = 0; i < sizeof pitches / sizeof *pitches; i++) {
+        if (fill_cells(p, pitches[i])) {
+            enter_cells(p, pitches[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Finds at most 256 colours for the pixels; false if they are not enough. Up to
+ * 256: each is itself. More: those that the picture names are themselves, the
+ * others, blends at smoothed edges, share the mean of their cell of a lattice
+ * in RGB, the finest lattice that fits, 32 wide at most. O(pixels).
+ */
+static bool make_palette(palette *p, const es_picture *picture,
+                         cairo_surface_t *pixels)
+{
+    if (!count_colors(p, pixels))
+        return false;
+    if (p->n_colors <= PALETTE_MAX)
+        return enter_exact(p, true);
+    name_colors(p, picture);
+    return enter_exact(p, false) && merge_blends(p);
+}
+
+/* --- encoding -------------------------------------------------------------*/
+
+/* What is encoded, so that nothing changes after the encoder's setjmp. */
+typedef struct png_job {
+    es_buffer *out;
+    size_t width, height;
+    png_color colors[PALETTE_MAX];
+    int n_colors; /* 0: RGB */
+    uint8_t *row; /* for one of its rows, which `fill` writes */
+    void (*fill)(const struct png_job *job, size_t y);
+    /* of an image */
+    const uint8_t *cells; /* of which each is */
+    size_t across, down;  /* so many pixels */
+    /* of a page */
+    cairo_surface_t *pixels;
+    palette *palette; /* NULL: RGB */
+    double scale;     /* 0: it is an image */
+    const es_picture_note *notes;
+    char **values; /* of the notes, cleaned */
+    size_t n_notes;
+} png_job;
+
+/* All that we say is checked: what fails is memory. */
 static void on_error(png_structp png, png_const_charp text)
 {
-    sink *s = png_get_error_ptr(png);
-    if (s->status == ES_OK)
-        s->status = es_fail(ES_EINTERNAL, "picture: PNG: %s", text);
+    es_buffer *out = png_get_error_ptr(png);
+    (void)text;
+    out->failed = true;
     png_longjmp(png, 1);
 }
 
 static void on_warning(png_structp png, png_const_charp text)
 {
-    (void)png;
-    (void)text;
+    (void)png, (void)text;
 }
 
 static void on_data(png_structp png, png_bytep data, size_t n)
 {
-    sink *s = png_get_io_ptr(png);
-    if (fwrite(data, 1, n, s->out) == n)
-        return;
-    s->status =
-        es_fail(ES_EIO, "picture: cannot be written: %s", strerror(errno));
-    png_error(png, "write");
+    es_buffer_add(png_get_io_ptr(png), (const char *)data, n);
 }
 
 static void on_flush(png_structp png)
@@ -75,134 +286,181 @@ static void clean_key(char out[80], const char *key)
     out[n] = '\0';
 }
 
-static void write_note(png_structp png, png_infop info, const char *key,
-                       char *value)
+static void describe_page(png_structp png, png_infop info, const png_job *job)
 {
-    char keyword[80];
-    clean_key(keyword, key);
-    png_text text = {.compression = is_ascii(value) ? PNG_TEXT_COMPRESSION_NONE
-                                                    : PNG_ITXT_COMPRESSION_NONE,
-                     .key = keyword,
-                     .text = value,
-                     .text_length = strlen(value)};
-    png_set_text(png, info, &text, 1);
+    png_uint_32 density = (png_uint_32)lround(job->scale * POINTS_PER_METRE);
+    png_set_compression_level(png, 1);
+    png_set_sRGB(png, info, PNG_sRGB_INTENT_PERCEPTUAL);
+    png_set_pHYs(png, info, density, density, PNG_RESOLUTION_METER);
+    for (size_t i = 0; i < job->n_notes; i++) {
+        char keyword[80], *value = job->values[i];
+        clean_key(keyword, job->notes[i].key);
+        png_text text = {.compression = is_ascii(value)
+                                            ? PNG_TEXT_COMPRESSION_NONE
+                                            : PNG_ITXT_COMPRESSION_NONE,
+                         .key = keyword,
+                         .text = value,
+                         .text_length = strlen(value)};
+        png_set_text(png, info, &text, 1);
+    }
 }
 
-static void write_palette(png_structp png, png_infop info,
-                          const es_palette *palette)
+static void encode_rows(png_structp png, png_infop info, const png_job *job)
 {
-    es_color colors[ES_PALETTE_MAX];
-    png_color entries[ES_PALETTE_MAX];
-    int n = es_palette_colors(palette, colors);
-    for (int i = 0; i < n; i++)
-        entries[i] = (png_color){colors[i].r, colors[i].g, colors[i].b};
-    png_set_PLTE(png, info, entries, n);
+    if (setjmp(png_jmpbuf(png)))
+        return;
+    png_set_write_fn(png, job->out, on_data, on_flush);
+    png_set_filter(png, 0, job->palette ? PNG_FILTER_NONE : PNG_FILTER_UP);
+    png_set_IHDR(png, info, (png_uint_32)job->width, (png_uint_32)job->height,
+                 8, job->n_colors ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+    if (job->n_colors)
+        png_set_PLTE(png, info, job->colors, job->n_colors);
+    if (job->scale > 0)
+        describe_page(png, info, job);
+    png_write_info(png, info);
+    for (size_t y = 0; y < job->height; y++) {
+        job->fill(job, y);
+        png_write_row(png, job->row);
+    }
+    png_write_end(png, info);
 }
 
-static void rgb_row(uint8_t *out, const uint32_t *pixels, int n)
+/* The PNG as bytes in job->out, or that `failed`. */
+static void encode(const png_job *job)
 {
-    for (int x = 0; x < n; x++) {
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, job->out,
+                                              on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    if (info && job->row)
+        encode_rows(png, info, job);
+    else
+        job->out->failed = true;
+    png_destroy_write_struct(&png, &info);
+}
+
+/* --- an image -------------------------------------------------------------*/
+
+static void fill_image(const png_job *job, size_t y)
+{
+    size_t n = job->width / job->across;
+    const uint8_t *cells = job->cells + y / job->down * n;
+    for (size_t i = 0; y % job->down == 0 && i < n; i++)
+        memset(job->row + i * job->across, cells[i], job->across);
+}
+
+static void add_base64(es_buffer *to, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t bits = (uint32_t)bytes[i] << 16;
+        if (i + 1 < n)
+            bits |= (uint32_t)bytes[i + 1] << 8;
+        if (i + 2 < n)
+            bits |= bytes[i + 2];
+        const char four[] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                             i + 1 < n ? digits[bits >> 6 & 63] : '=',
+                             i + 2 < n ? digits[bits & 63] : '='};
+        es_buffer_add(to, four, sizeof four);
+    }
+}
+
+void es_buffer_image(es_buffer *buffer, const es_picture *picture,
+                     const es_picture_shape *image)
+{
+    es_buffer bytes = {0};
+    size_t n = image->n_columns, n_rows = image->n / n;
+    png_job job = {.out = &bytes,
+                   .n_colors = (int)image->n_colors,
+                   .fill = fill_image,
+                   .cells = es_image_cells(picture, image),
+                   .across = es_image_repeats(image->width, n),
+                   .down = es_image_repeats(image->height, n_rows)};
+    for (size_t i = 0; i < image->n_colors; i++) {
+        es_color color = es_image_color(picture, image, i);
+        job.colors[i] = (png_color){color.r, color.g, color.b};
+    }
+    job.width = n * job.across;
+    job.height = n_rows * job.down;
+    job.row = es_resize(NULL, job.width, 1);
+    encode(&job);
+    if (bytes.failed)
+        buffer->failed = true;
+    else
+        add_base64(buffer, (const unsigned char *)bytes.data, bytes.n);
+    free(bytes.data);
+    free(job.row);
+}
+
+/* --- a page ---------------------------------------------------------------*/
+
+static void fill_page(const png_job *job, size_t y)
+{
+    const uint32_t *pixels = row_of(job->pixels, (int)y);
+    const palette *p = job->palette;
+    uint8_t *out = job->row, entry = 0;
+    uint32_t last = RGB + 1; /* none */
+    for (size_t x = 0; p && x < job->width; x++) {
+        uint32_t color = pixels[x] & RGB;
+        if (color != last) {
+            last = color;
+            entry = p->entry[slot_of(p, color)];
+        }
+        *out++ = entry;
+    }
+    for (size_t x = 0; !p && x < job->width; x++) {
         *out++ = (uint8_t)(pixels[x] >> 16);
         *out++ = (uint8_t)(pixels[x] >> 8);
         *out++ = (uint8_t)pixels[x];
     }
 }
 
-/* All that the encoder needs, so that nothing changes after its setjmp. */
-typedef struct png_job {
-    const es_pixels *pixels;
-    const es_palette *palette; /* NULL: RGB */
-    uint8_t *row;
-    double scale;
-    const es_picture_note *notes;
-    char **values; /* of the notes, cleaned */
-    size_t n_notes;
-} png_job;
-
-static void write_header(png_structp png, png_infop info, const png_job *job)
-{
-    png_uint_32 density = (png_uint_32)lround(job->scale * POINTS_PER_METRE);
-    png_set_IHDR(png, info, (png_uint_32)job->pixels->width,
-                 (png_uint_32)job->pixels->height, 8,
-                 job->palette ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_RGB,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
-    png_set_sRGB(png, info, PNG_sRGB_INTENT_PERCEPTUAL);
-    png_set_pHYs(png, info, density, density, PNG_RESOLUTION_METER);
-    if (job->palette)
-        write_palette(png, info, job->palette);
-    for (size_t i = 0; i < job->n_notes; i++)
-        write_note(png, info, job->notes[i].key, job->values[i]);
-    png_write_info(png, info);
-}
-
-static void encode(png_structp png, png_infop info, const png_job *job)
-{
-    const es_pixels *pixels = job->pixels;
-    if (setjmp(png_jmpbuf(png)))
-        return;
-    png_set_compression_level(png, 1);
-    png_set_filter(png, 0, job->palette ? PNG_FILTER_NONE : PNG_FILTER_UP);
-    write_header(png, info, job);
-    for (int y = 0; y < pixels->height; y++) {
-        const uint32_t *row = es_pixels_row(pixels, y);
-        if (job->palette)
-            es_palette_row(job->palette, job->row, row, pixels->width);
-        else
-            rgb_row(job->row, row, pixels->width);
-        png_write_row(png, job->row);
-    }
-    png_write_end(png, info);
-}
-
-static es_status run_job(const png_job *job, FILE *out)
-{
-    sink s = {out, ES_OK};
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &s,
-                                              on_error, on_warning);
-    png_infop info = png ? png_create_info_struct(png) : NULL;
-    if (info) {
-        png_set_write_fn(png, &s, on_data, on_flush);
-        encode(png, info, job);
-    } else
-        s.status = es_fail(ES_ENOMEM, "picture: out of memory");
-    png_destroy_write_struct(&png, &info);
-    return s.status;
-}
-
-static es_status clean_values(char **values, const es_picture_note *notes,
-                              size_t n_notes)
-{
-    for (size_t i = 0; i < n_notes; i++) {
-        values[i] = es_text_cleaned(notes[i].value);
-        if (!values[i])
-            return es_fail(ES_ENOMEM, "picture: out of memory");
-    }
-    return ES_OK;
-}
-
 static es_status write_pixels(const es_picture *picture, FILE *out,
-                              const es_pixels *pixels, double scale,
+                              cairo_surface_t *pixels, double scale,
                               const es_picture_note *notes, size_t n_notes)
 {
-    es_palette *palette = NULL;
-    char **values = NULL;
-    uint8_t *row = NULL;
+    es_buffer bytes = {0};
+    palette *colors = NULL;
+    png_job job = {
+        .out = &bytes,
+        .width = (size_t)cairo_image_surface_get_width(pixels),
+        .height = (size_t)cairo_image_surface_get_height(pixels),
+        .fill = fill_page,
+        .pixels = pixels,
+        .scale = scale,
+        .notes = notes,
+    };
     es_status status;
-    if ((status = es_alloc(&values, n_notes, sizeof *values, "the notes")) <
-            0 ||
-        (status = es_alloc(&row, (size_t)pixels->width, 3, "a row")) < 0 ||
-        (status = clean_values(values, notes, n_notes)) < 0 ||
-        (status = es_palette_make(&palette, picture, pixels)) < 0)
+    if ((status = es_alloc(&job.values, n_notes, sizeof *job.values,
+                           "the notes")) < 0 ||
+        (status = es_alloc(&job.row, job.width, 3, "a row")) < 0 ||
+        (status = es_alloc(&colors, 1, sizeof *colors, "a palette")) < 0)
         goto done;
-    status = run_job(
-        &(png_job){pixels, palette, row, scale, notes, values, n_notes}, out);
+    for (; job.n_notes < n_notes; job.n_notes++)
+        if (!(job.values[job.n_notes] =
+                  es_text_cleaned(notes[job.n_notes].value))) {
+            status = es_fail(ES_ENOMEM, "picture: out of memory");
+            goto done;
+        }
+    if (make_palette(colors, picture, pixels)) {
+        job.palette = colors;
+        job.n_colors = colors->n_entries;
+        for (int i = 0; i < job.n_colors; i++)
+            job.colors[i] =
+                (png_color){colors->entries[i].r, colors->entries[i].g,
+                            colors->entries[i].b};
+    }
+    encode(&job);
+    status = es_buffer_write(&bytes, out);
 done:
-    for (size_t i = 0; values && i < n_notes; i++)
-        free(values[i]);
-    free(values);
-    free(row);
-    es_palette_free(palette);
+    for (size_t i = 0; i < job.n_notes; i++)
+        free(job.values[i]);
+    free(job.values);
+    free(job.row);
+    free(colors);
+    free(bytes.data);
     return status;
 }
 
@@ -231,14 +489,9 @@ es_status es_picture_write_png(const es_picture *picture, FILE *out,
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)width, (int)height);
     cairo_t *cr = cairo_create(surface);
     status = es_cairo_status(es_picture_play(picture, cr, scale));
-    if (status == ES_OK) {
-        cairo_surface_flush(surface);
-        es_pixels pixels = {cairo_image_surface_get_data(surface),
-                            cairo_image_surface_get_width(surface),
-                            cairo_image_surface_get_height(surface),
-                            cairo_image_surface_get_stride(surface)};
-        status = write_pixels(picture, out, &pixels, scale, notes, n_notes);
-    }
+    cairo_surface_flush(surface);
+    if (status == ES_OK)
+        status = write_pixels(picture, out, surface, scale, notes, n_notes);
     cairo_destroy(cr);
     cairo_surface_destroy(surface);
     return status;

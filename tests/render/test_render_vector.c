@@ -1,5 +1,5 @@
 /* SVG and PDF: text as text, metadata, the same bytes each time. */
-#include "render/write_internal.h"
+#include "render/picture_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/pictures.h"
