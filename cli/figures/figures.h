@@ -4,7 +4,7 @@
 
 #include "cli/figures/list.h"
 #include "cli/runs/summary.h"
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 /** ES_FIGURE_HEATMAP and so on, in the order of the list. */
 typedef enum es_figure_kind {

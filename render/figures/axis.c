@@ -1,6 +1,7 @@
 /* Ticks, their labels, and the axes of plots. */
 #include "render/figures/axis.h"
 
+#include "render/figures/title.h"
 #include <math.h>
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
@@ -115,25 +116,20 @@ static es_axis decades(double low, double high)
         .low = pow(10, low), .high = pow(10, high), .logarithmic = true};
 }
 
-static void set_ticks(es_axis *axis, int most)
-{
-    most = most > 1 ? most : 2;
-    if (!axis->logarithmic) {
-        axis->ticks = es_ticks_make(axis->low, axis->high, most);
-        return;
-    }
-    double first = round(log10(axis->low)), last = round(log10(axis->high));
-    double step = ceil((last - first + 1) / most);
-    axis->ticks = (es_ticks){first, step, (int)((last - first) / step) + 1, 0};
-}
-
 es_axis es_axis_make(double low, double high, bool logarithmic, double start,
                      double end, int most)
 {
     es_axis axis = logarithmic ? decades(low, high) : linear(low, high);
     axis.start = start;
     axis.end = end;
-    set_ticks(&axis, most);
+    most = most > 1 ? most : 2;
+    axis.ticks = es_ticks_make(axis.low, axis.high, most);
+    if (logarithmic) {
+        double first = round(log10(axis.low)), last = round(log10(axis.high));
+        double step = ceil((last - first + 1) / most);
+        axis.ticks =
+            (es_ticks){first, step, (int)((last - first) / step) + 1, 0};
+    }
     return axis;
 }
 
@@ -147,11 +143,6 @@ double es_axis_place(const es_axis *axis, double value)
         fraction = 0;
     fraction = fmin(fmax(fraction, 0), 1);
     return axis->start + fraction * (axis->end - axis->start);
-}
-
-int es_axis_n_ticks(const es_axis *axis)
-{
-    return axis->ticks.n;
 }
 
 double es_axis_tick(const es_axis *axis, int i)
@@ -182,29 +173,29 @@ double es_axis_label_width(const es_axis *axis)
     return widest;
 }
 
-void es_draw_across(es_picture *picture, const es_colors *colors,
-                    const es_box *plot, const es_axis *axis, const char *text)
+void es_draw_across(const es_canvas *canvas, const es_box *plot,
+                    const es_axis *axis, const char *text)
 {
+    const es_colors *colors = canvas->colors;
     char label[ES_LABEL_MAX];
     double bottom = plot->y + plot->height, taken = -INFINITY;
-    es_picture_line(picture, plot->x, bottom, plot->x + plot->width, bottom,
-                    0.5, colors->muted);
+    es_picture_line(canvas->picture, plot->x, bottom, plot->x + plot->width,
+                    bottom, 0.5, colors->muted);
     for (int i = 0; i < axis->ticks.n; i++) {
         double x = es_axis_place(axis, es_axis_tick(axis, i));
         es_axis_label(label, axis, i);
         double half = es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
-        es_picture_line(picture, x, bottom, x, bottom + 3, 0.5, colors->muted);
+        es_picture_line(canvas->picture, x, bottom, x, bottom + 3, 0.5,
+                        colors->muted);
         if (x - half < taken)
             continue;
         taken = x + half + 5;
-        es_picture_text(picture, x, bottom + 11.5, ES_SMALL_SIZE,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, colors->ink,
-                        label);
+        es_draw_label(canvas, x, bottom + 11.5, ES_ALIGN_MIDDLE, colors->ink,
+                      label);
     }
     if (text)
-        es_picture_text(picture, plot->x + plot->width / 2, bottom + 22,
-                        ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
-                        colors->ink, text);
+        es_draw_name(canvas, plot->x + plot->width / 2, bottom + 22, 0,
+                     colors->ink, text);
 }
 
 double es_upright_width(const es_axis *axis, const char *text)
@@ -212,33 +203,30 @@ double es_upright_width(const es_axis *axis, const char *text)
     return es_axis_label_width(axis) + 5 + (text ? ES_LABEL_SIZE + 5 : 0);
 }
 
-void es_draw_upright(es_picture *picture, const es_colors *colors,
-                     const es_box *plot, const es_axis *axis, bool labelled,
-                     const char *text)
+void es_draw_upright(const es_canvas *canvas, const es_box *plot,
+                     const es_axis *axis, bool labelled, const char *text)
 {
+    const es_colors *colors = canvas->colors;
     char label[ES_LABEL_MAX];
     for (int i = 0; i < axis->ticks.n; i++) {
         double y = es_axis_place(axis, es_axis_tick(axis, i));
-        es_picture_line(picture, plot->x, y, plot->x + plot->width, y, 0.5,
-                        colors->grid);
+        es_picture_line(canvas->picture, plot->x, y, plot->x + plot->width, y,
+                        0.5, colors->grid);
         es_axis_label(label, axis, i);
         if (labelled)
-            es_picture_text(picture, plot->x - 5, y + 0.36 * ES_SMALL_SIZE,
-                            ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                            colors->ink, label);
+            es_draw_label(canvas, plot->x - 5, y + ES_SMALL_DROP, ES_ALIGN_END,
+                          colors->ink, label);
     }
-    es_picture_line(picture, plot->x, plot->y, plot->x, plot->y + plot->height,
-                    0.5, colors->muted);
+    es_picture_line(canvas->picture, plot->x, plot->y, plot->x,
+                    plot->y + plot->height, 0.5, colors->muted);
     if (labelled && text)
-        es_picture_text(
-            picture, plot->x - es_upright_width(axis, text) + ES_LABEL_SIZE - 1,
-            plot->y + plot->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-            ES_WEIGHT_NORMAL, 90, colors->ink, text);
+        es_draw_name(canvas,
+                     plot->x - es_upright_width(axis, text) + ES_LABEL_SIZE - 1,
+                     plot->y + plot->height / 2, 90, colors->ink, text);
 }
 
-void es_draw_band_numbers(es_picture *picture, const es_colors *colors,
-                          const es_box *box, size_t n, bool ticked,
-                          const char *text, double text_x)
+void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,
+                          bool ticked, const char *text, double text_x)
 {
     char label[ES_LABEL_MAX];
     double band = box->height / (double)n;
@@ -247,14 +235,12 @@ void es_draw_band_numbers(es_picture *picture, const es_colors *colors,
         double y = box->y + ((double)i + 0.5) * band;
         snprintf(label, sizeof label, "%zu", i);
         if (ticked || step > 1)
-            es_picture_line(picture, box->x - 2.5, y, box->x, y, 0.5,
-                            colors->muted);
-        es_picture_text(picture, box->x - 4, y + 0.36 * ES_SMALL_SIZE,
-                        ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
-                        colors->ink, label);
+            es_picture_line(canvas->picture, box->x - 2.5, y, box->x, y, 0.5,
+                            canvas->colors->muted);
+        es_draw_label(canvas, box->x - 4, y + ES_SMALL_DROP, ES_ALIGN_END,
+                      canvas->colors->ink, label);
     }
     if (text)
-        es_picture_text(picture, text_x, box->y + box->height / 2,
-                        ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 90,
-                        colors->ink, text);
+        es_draw_name(canvas, text_x, box->y + box->height / 2, 90,
+                     canvas->colors->ink, text);
 }

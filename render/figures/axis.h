@@ -70,8 +70,7 @@ es_axis es_axis_make(double low, double high, bool logarithmic, double start,
  *  the value is outside; `start` for a NaN. */
 double es_axis_place(const es_axis *axis, double value);
 
-/** Number of ticks; the value and the label of each. */
-int es_axis_n_ticks(const es_axis *axis);
+/** The value and the label of a tick. */
 double es_axis_tick(const es_axis *axis, int i);
 void es_axis_label(char out[ES_LABEL_MAX], const es_axis *axis, int i);
 
@@ -82,8 +81,8 @@ double es_axis_label_width(const es_axis *axis);
 
 /** Line, ticks and labels under the plot, and the axis' name; leaves out
  *  labels that would touch. `text` may be NULL. */
-void es_draw_across(es_picture *picture, const es_colors *colors,
-                    const es_box *plot, const es_axis *axis, const char *text);
+void es_draw_across(const es_canvas *canvas, const es_box *plot,
+                    const es_axis *axis, const char *text);
 
 /**
  * The same to the left of the plot, with grid lines through it.
@@ -91,9 +90,8 @@ void es_draw_across(es_picture *picture, const es_colors *colors,
  *   labelled  false: the grid alone, where a neighbour has the labels
  *   text      turned, outside of the labels; may be NULL
  */
-void es_draw_upright(es_picture *picture, const es_colors *colors,
-                     const es_box *plot, const es_axis *axis, bool labelled,
-                     const char *text);
+void es_draw_upright(const es_canvas *canvas, const es_box *plot,
+                     const es_axis *axis, bool labelled, const char *text);
 
 /**
  * Numbers 0 .. n - 1 to the left of a box of n bands, as many as fit.
@@ -101,9 +99,8 @@ void es_draw_upright(es_picture *picture, const es_colors *colors,
  *   ticked  each has a tick; false: only where some are left out
  *   text    turned, around text_x; NULL: none
  */
-void es_draw_band_numbers(es_picture *picture, const es_colors *colors,
-                          const es_box *box, size_t n, bool ticked,
-                          const char *text, double text_x);
+void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,
+                          bool ticked, const char *text, double text_x);
 
 /** What es_draw_upright takes to the left of the plot. */
 double es_upright_width(const es_axis *axis, const char *text);

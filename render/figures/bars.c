@@ -1,55 +1,203 @@
-/* Bars in groups, side by side or stacked, with their texts. */
-#include "render/figures/bars_internal.h"
+/*
+ * Bars in groups, side by side or stacked: the scale, the patterns of the
+ * series and their legend, the labels of the groups on one line or two, and how
+ * the bars' texts are printed.
+ */
+#include "render/figures/bars.h"
 
-#include <math.h>
+#include "analyzer/base/checked.h"
+#include "render/figures/page.h"
+
+/* What the content wants, in points. */
+#define LEAST_WIDTH 200.0
+#define MOST_WIDTH 900.0
+#define ONE_HEIGHT 190.0
+#define MANY_HEIGHT 160.0
+#define WIDE_BAR 24.0   /* a few bars: their texts stand level */
+#define NARROW_BAR 12.0 /* many */
+#define FEW_BARS 24
+#define STACK 34.0
+#define LEAST_PLOT 130.0 /* width, when a size is requested */
+
+#define BETWEEN 0.8      /* of a bar, between groups */
+#define STACK_SHARE 0.74 /* of a group's width */
+#define MOST_TICKS 7
+#define TICK_HEIGHT 18.0
+#define TEXT_GAP 3.0 /* between a bar and its text */
+#define LARGEST_VALUE 7.0
+#define LEAST_VALUE 5.0
+#define LABEL_LINE 9.0
+
+/* How the texts above bars are printed. */
+typedef enum printing { WHOLE, BRIEF, TURNED, NONE } printing;
+
+/* A group's label on one or two lines; owned; the second may be NULL. */
+typedef struct group_label {
+    char *lines[2];
+} group_label;
+
+typedef struct bars_sheet {
+    es_page page;
+    const es_bars *figure;
+    double most;         /* largest bar or stack */
+    es_axis axis;        /* of a plot at y = 0 .. its height */
+    group_label *labels; /* (n_groups) */
+    double pitch;        /* from group to group */
+    double bar;          /* from bar to bar within one */
+    printing print;
+    double value_size; /* of the texts */
+} bars_sheet;
+
+static const es_bar *bar_at(const es_bars *figure, size_t panel, size_t group,
+                            size_t series)
+{
+    return &figure->panels[panel].bars[group * figure->n_series + series];
+}
+
+/* Text of a bar in the way of printing; NULL if it has none. */
+static const char *text_of(const es_bar *bar, printing print)
+{
+    if (print == NONE)
+        return NULL;
+    return print == BRIEF && bar->brief ? bar->brief : bar->text;
+}
+
+/* Left edge and width of a bar (of a stack: series is ignored). */
+static es_box place_of(const bars_sheet *sheet, size_t panel, size_t group,
+                       size_t series)
+{
+    const es_bars *figure = sheet->figure;
+    const es_box *plot = &sheet->page.panels[panel].plot;
+    double left = plot->x + sheet->pitch * (double)group;
+    double n = figure->stacked ? 1 : (double)figure->n_series;
+    left += (sheet->pitch - n * sheet->bar) / 2;
+    left += figure->stacked ? 0 : sheet->bar * (double)series;
+    double thin = figure->stacked ? 0 : fmin(1.5, 0.12 * sheet->bar);
+    return (es_box){left + thin / 2, plot->y, sheet->bar - thin, plot->height};
+}
+
+/* --- patterns -------------------------------------------------------------*/
+
+typedef enum pattern { PLAIN, LEVEL, UPRIGHT, DIAGONAL, CROSSED } pattern;
+
+/* Neighbours differ in lightness, and those of one lightness in lines. */
+static const uint8_t patterns[] = {PLAIN,   PLAIN,    PLAIN,    LEVEL,
+                                   UPRIGHT, DIAGONAL, LEVEL,    CROSSED,
+                                   LEVEL,   DIAGONAL, DIAGONAL, UPRIGHT};
+
+#define SPACING 3.5
+#define LINE 0.7
+
+static pattern pattern_of(size_t series)
+{
+    return (pattern)patterns[series % (sizeof patterns / sizeof *patterns)];
+}
+
+void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
+                     const es_box *area)
+{
+    es_color fill = es_theme_category(theme, series);
+    es_color line = es_theme_colors(theme)->paper;
+    pattern lines = pattern_of(series);
+    double right = area->x + area->width, bottom = area->y + area->height;
+    if (lines == DIAGONAL) {
+        es_picture_hatch(picture, area->x, area->y, area->width, area->height,
+                         fill, line);
+        return;
+    }
+    es_picture_rect(picture, area->x, area->y, area->width, area->height, fill);
+    if (lines == LEVEL || lines == CROSSED)
+        for (double y = bottom - SPACING / 2; y > area->y + LINE; y -= SPACING)
+            es_picture_line(picture, area->x, y, right, y, LINE, line);
+    int n = (int)fmax(1, floor(area->width / SPACING));
+    for (int i = 0; (lines == UPRIGHT || lines == CROSSED) && i < n; i++) {
+        double x = area->x + (i + 0.5) * area->width / n;
+        es_picture_line(picture, x, area->y, x, bottom, LINE, line);
+    }
+}
+
+/* --- legend ---------------------------------------------------------------*/
+
+#define SWATCH_WIDTH 12.0
+#define SWATCH_HEIGHT 7.5
+#define NAME_GAP 4.0
+#define ENTRY_GAP 12.0
+#define ENTRY_LINE 12.0
+#define LEGEND_FOOT 6.0
+
+/* Swatches and names from the left above the panels, in as many lines as they
+ * take; names too long for a line are cut. Draws them if there is a picture;
+ * returns their height, 0 if no name has a letter. */
+static double lay_legend(const es_page *page)
+{
+    const bars_sheet *sheet = page->chart;
+    const es_bars *figure = sheet->figure;
+    const double x0 = page->plots.x, most = page->plots.width;
+    double y0 = page->plots.y - page->air - page->head - page->above;
+    double x = x0, down = 0;
+    bool needed = false;
+    for (size_t i = 0; i < figure->n_series; i++)
+        needed = needed || figure->series[i][0];
+    for (size_t i = 0; needed && i < figure->n_series; i++) {
+        const char *name = figure->series[i];
+        double width = fmin(
+            most, SWATCH_WIDTH + NAME_GAP +
+                      es_title_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
+        if (x > x0 && x + width > x0 + most) {
+            x = x0;
+            down += ENTRY_LINE;
+        }
+        const es_box swatch = {x, y0 + down, SWATCH_WIDTH, SWATCH_HEIGHT};
+        if (page->canvas.picture) {
+            es_draw_pattern(page->canvas.picture, figure->style.theme, i,
+                            &swatch);
+            es_draw_small(&page->canvas, x + SWATCH_WIDTH + NAME_GAP,
+                          swatch.y + SWATCH_HEIGHT - 1, ES_ALIGN_START,
+                          page->canvas.colors->ink, name,
+                          most - SWATCH_WIDTH - NAME_GAP + 0.5);
+        }
+        x += width + ENTRY_GAP;
+    }
+    return needed ? down + ENTRY_LINE + LEGEND_FOOT : 0;
+}
+
+static void draw_legend(const es_page *page)
+{
+    lay_legend(page);
+}
+
+/* --- bars -----------------------------------------------------------------*/
 
 /* Height above the foot of a plot, in points. */
-static double height_at(const es_bars_sheet *sheet, double value)
+static double height_at(const bars_sheet *sheet, double value)
 {
     return sheet->axis.start - es_axis_place(&sheet->axis, value);
 }
 
-/* --- side by side ---------------------------------------------------------*/
-
-static void draw_text_above(es_picture *picture, const es_bars_sheet *sheet,
-                            const es_box *bar, const char *text)
+static void draw_text_above(const bars_sheet *sheet, const es_box *bar,
+                            const char *text)
 {
+    const es_canvas *canvas = &sheet->page.canvas;
     double size = sheet->value_size, middle = bar->x + bar->width / 2;
     double width = es_text_width(text, size, ES_WEIGHT_NORMAL);
-    bool turned = sheet->print == ES_BARS_TURNED;
+    bool turned = sheet->print == TURNED;
     double across = turned ? size : width, up = turned ? width : size;
     /* No grid line through a number. */
-    es_picture_rect(picture, middle - across / 2, bar->y - ES_BARS_GAP - up,
-                    across, up + 1, sheet->page.colors->paper);
-    es_picture_text(picture, turned ? middle + 0.36 * size : middle,
-                    bar->y - ES_BARS_GAP, size,
+    es_picture_rect(canvas->picture, middle - across / 2,
+                    bar->y - TEXT_GAP - up, across, up + 1,
+                    canvas->colors->paper);
+    es_picture_text(canvas->picture, turned ? middle + 0.36 * size : middle,
+                    bar->y - TEXT_GAP, size,
                     turned ? ES_ALIGN_START : ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
-                    turned ? 90 : 0, sheet->page.colors->ink, text);
+                    turned ? 90 : 0, canvas->colors->ink, text);
 }
 
-static void draw_bar(es_picture *picture, const es_bars_sheet *sheet,
-                     size_t panel, size_t group, size_t series)
+static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
+                             const es_box *area, size_t series)
 {
-    const es_bar *bar = es_bars_at(sheet->figure, panel, group, series);
-    es_box area = es_bars_place(sheet, panel, group, series);
-    const char *text = es_bar_text(bar, sheet->print);
-    double bottom = area.y + area.height;
-    area.height = isfinite(bar->value) ? height_at(sheet, bar->value) : 0;
-    area.y = bottom - area.height;
-    es_draw_pattern(picture, sheet->figure->style.theme, series, &area);
-    if (text)
-        draw_text_above(picture, sheet, &area, text);
-}
-
-/* --- on top of each other -------------------------------------------------*/
-
-static void draw_text_inside(es_picture *picture, const es_bars_sheet *sheet,
-                             const es_bar *bar, const es_box *area,
-                             size_t series)
-{
-    const es_figure_style *style = &sheet->figure->style;
-    es_color fill = es_theme_category(style->theme, series);
-    const char *text = es_bar_text(bar, sheet->print), *detail = bar->detail;
+    es_picture *picture = sheet->page.canvas.picture;
+    es_color fill = es_theme_category(sheet->figure->style.theme, series);
+    const char *text = text_of(bar, sheet->print), *detail = bar->detail;
     double size = sheet->value_size, line = size + 2;
     double x = area->x + area->width / 2;
     if (!text || area->height < line + 1)
@@ -59,7 +207,7 @@ static void draw_text_inside(es_picture *picture, const es_bars_sheet *sheet,
         detail = NULL;
     double y = area->y + area->height / 2 + 0.36 * size;
     y -= detail ? line / 2 : 0;
-    if (es_pattern_has_lines(series))
+    if (pattern_of(series) != PLAIN) /* letters need a plain ground */
         es_picture_rect(picture, area->x + 0.5, y - size, area->width - 1,
                         (detail ? 2 : 1) * line, fill);
     es_picture_text(picture, x, y, size, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
@@ -69,82 +217,294 @@ static void draw_text_inside(es_picture *picture, const es_bars_sheet *sheet,
                         ES_WEIGHT_NORMAL, 0, es_text_on(fill), detail);
 }
 
-static void draw_stack(es_picture *picture, const es_bars_sheet *sheet,
-                       size_t panel, size_t group)
+static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
 {
     const es_bars *figure = sheet->figure;
+    const es_canvas *canvas = &sheet->page.canvas;
     const char *const *totals = figure->panels[panel].totals;
-    es_box area = es_bars_place(sheet, panel, group, 0);
+    es_box area = place_of(sheet, panel, group, 0);
     double bottom = area.y + area.height, sum = 0, top = bottom;
     for (size_t s = 0; s < figure->n_series; s++) {
-        const es_bar *bar = es_bars_at(figure, panel, group, s);
-        if (!(isfinite(bar->value) && bar->value > 0))
+        const es_bar *bar = bar_at(figure, panel, group, s);
+        bool there = isfinite(bar->value);
+        if (figure->stacked && !(there && bar->value > 0))
             continue;
-        sum += bar->value;
-        area.height = top - (bottom - height_at(sheet, sum));
-        area.y = top = top - area.height;
-        es_draw_pattern(picture, figure->style.theme, s, &area);
-        draw_text_inside(picture, sheet, bar, &area, s);
+        if (figure->stacked) {
+            sum += bar->value;
+            area.height = top - (bottom - height_at(sheet, sum));
+            area.y = top = top - area.height;
+        } else {
+            area = place_of(sheet, panel, group, s);
+            area.height = there ? height_at(sheet, bar->value) : 0;
+            area.y = bottom - area.height;
+        }
+        es_draw_pattern(canvas->picture, figure->style.theme, s, &area);
+        if (figure->stacked)
+            draw_text_inside(sheet, bar, &area, s);
+        else if (text_of(bar, sheet->print))
+            draw_text_above(sheet, &area, text_of(bar, sheet->print));
     }
-    if (totals && totals[group] && sheet->print != ES_BARS_NONE)
-        es_draw_fitted(picture, area.x + area.width / 2, top - ES_BARS_GAP,
+    if (figure->stacked && totals && totals[group] && sheet->print != NONE)
+        es_draw_fitted(canvas->picture, area.x + area.width / 2, top - TEXT_GAP,
                        sheet->value_size, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
-                       sheet->page.colors->ink, totals[group],
-                       sheet->pitch - 1);
+                       canvas->colors->ink, totals[group], sheet->pitch - 1);
 }
 
-/* --- the rest -------------------------------------------------------------*/
-
-static void draw_labels(es_picture *picture, const es_bars_sheet *sheet,
-                        const es_box *plot)
+static es_status draw_panel(const es_page *page, size_t i)
 {
+    const bars_sheet *sheet = page->chart;
     const es_bars *figure = sheet->figure;
-    double bottom = plot->y + plot->height;
-    for (size_t g = 0; g < figure->n_groups; g++) {
-        double x = plot->x + sheet->pitch * ((double)g + 0.5);
-        for (int i = 0; i < 2; i++)
-            if (sheet->labels[g].lines[i])
-                es_picture_text(picture, x, bottom + 10.5 + 9.0 * i,
-                                ES_SMALL_SIZE, ES_ALIGN_MIDDLE,
-                                ES_WEIGHT_NORMAL, 0, sheet->page.colors->ink,
-                                sheet->labels[g].lines[i]);
-    }
-    if (figure->group_text)
-        es_draw_fitted(
-            picture, plot->x + plot->width / 2, bottom + sheet->page.foot - 2,
-            ES_LABEL_SIZE, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL,
-            sheet->page.colors->ink, figure->group_text, plot->width);
-}
-
-es_status es_bars_draw_panel(es_picture *picture, const es_page *page, size_t i)
-{
-    const es_bars_sheet *sheet = page->chart;
-    const es_bars *figure = sheet->figure;
+    const es_canvas *canvas = &page->canvas;
     const es_box *plot = &page->panels[i].plot;
     es_axis axis = sheet->axis;
     double bottom = plot->y + plot->height;
     axis.start += plot->y;
     axis.end += plot->y;
-    es_draw_upright(picture, page->colors, plot, &axis,
-                    es_page_is_first(page, i), figure->y_text);
-    for (size_t g = 0; g < figure->n_groups; g++) {
-        if (figure->stacked)
-            draw_stack(picture, sheet, i, g);
-        for (size_t s = 0; !figure->stacked && s < figure->n_series; s++)
-            draw_bar(picture, sheet, i, g, s);
-    }
-    es_picture_line(picture, plot->x, bottom, plot->x + plot->width, bottom,
-                    0.5, page->colors->muted);
-    draw_labels(picture, sheet, plot);
+    es_draw_upright(canvas, plot, &axis, es_page_is_first(page, i),
+                    figure->y_text);
+    for (size_t g = 0; g < figure->n_groups; g++)
+        draw_group(sheet, i, g);
+    es_picture_line(canvas->picture, plot->x, bottom, plot->x + plot->width,
+                    bottom, 0.5, canvas->colors->muted);
+    for (size_t g = 0; g < figure->n_groups; g++)
+        for (int k = 0; k < 2; k++)
+            if (sheet->labels[g].lines[k])
+                es_draw_label(canvas,
+                              plot->x + sheet->pitch * ((double)g + 0.5),
+                              bottom + 10.5 + LABEL_LINE * k, ES_ALIGN_MIDDLE,
+                              canvas->colors->ink, sheet->labels[g].lines[k]);
+    if (figure->group_text)
+        es_draw_fitted(canvas->picture, plot->x + plot->width / 2,
+                       bottom + page->foot - 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
+                       ES_WEIGHT_NORMAL, canvas->colors->ink,
+                       figure->group_text, plot->width);
     return ES_OK;
+}
+
+/* --- what there is to show ------------------------------------------------*/
+
+static double largest(const es_bars *figure)
+{
+    double most = 0;
+    for (size_t p = 0; p < figure->n_panels; p++)
+        for (size_t g = 0; g < figure->n_groups; g++) {
+            double sum = 0, one = 0;
+            for (size_t s = 0; s < figure->n_series; s++) {
+                double value = bar_at(figure, p, g, s)->value;
+                if (!(isfinite(value) && value > 0))
+                    continue;
+                sum += value;
+                one = fmax(one, value);
+            }
+            most = fmax(most, figure->stacked ? sum : one);
+        }
+    return isfinite(most) && most > 0 ? most : 1;
+}
+
+static double natural_width(const es_bars *figure)
+{
+    size_t n_bars = figure->n_groups * figure->n_series * figure->n_panels;
+    double bar = n_bars <= FEW_BARS ? WIDE_BAR : NARROW_BAR;
+    double a_group = figure->stacked
+                         ? STACK / STACK_SHARE
+                         : bar * ((double)figure->n_series + BETWEEN);
+    return fmin(fmax(a_group * (double)figure->n_groups, LEAST_WIDTH),
+                MOST_WIDTH);
+}
+
+/* The scale: no more ticks than fit, and above the largest bar
+   space for a text. */
+static void set_scale(bars_sheet *sheet, double height, double above)
+{
+    double high = sheet->figure->high;
+    int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
+    if (!(isfinite(high) && high > 0))
+        high = sheet->most;
+    high *= height / fmax(height - above, height / 2);
+    sheet->axis = es_axis_make(0, high, false, height, 0, most);
+    es_ticks *ticks = &sheet->axis.ticks;
+    while (ticks->n > 1 && sheet->figure->limit > 0 &&
+           es_ticks_at(ticks, ticks->n - 1) > sheet->figure->limit)
+        ticks->n--;
+}
+
+/* --- labels of the groups -------------------------------------------------*/
+
+static bool fits(const char *text, double width)
+{
+    return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) <= width;
+}
+
+/* Bytes of the first of two lines: up to the last blank, or past the last
+   comma, with which it fits, else the first; 0 if there is none, or the text
+   fits into one line. */
+static size_t first_line(const char *text, double width)
+{
+    size_t best = 0;
+    bool one = !*text || fits(text, width);
+    for (size_t n = 1; !one && text[n]; n++) {
+        if (text[n] != ' ' && (text[n - 1] != ',' || text[n] == ' '))
+            continue;
+        char *line = strndup(text, n);
+        bool good = line && fits(line, width);
+        free(line);
+        if (best && !good)
+            break;
+        best = n;
+    }
+    return best;
+}
+
+static es_status break_labels(bars_sheet *sheet)
+{
+    double width = sheet->pitch - 3;
+    for (size_t i = 0; i < sheet->figure->n_groups; i++) {
+        const char *text = sheet->figure->groups[i];
+        char **lines = sheet->labels[i].lines;
+        size_t n = first_line(text, width);
+        char *line = strndup(text, n ? n : strlen(text));
+        if (line)
+            lines[0] =
+                es_text_fit(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        free(line);
+        if (n)
+            lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
+                                   ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        if (!lines[0] || (n && !lines[1]))
+            return es_fail(ES_ENOMEM, "bars: out of memory");
+    }
+    return ES_OK;
+}
+
+/* --- the page -------------------------------------------------------------*/
+
+static double width_of(es_page *page, size_t i, double factor)
+{
+    bars_sheet *sheet = page->chart;
+    const es_bars *figure = sheet->figure;
+    double width = floor(2 * factor * natural_width(figure)) / 2;
+    (void)i;
+    sheet->pitch = width / (double)figure->n_groups;
+    sheet->bar = figure->stacked
+                     ? sheet->pitch * STACK_SHARE
+                     : sheet->pitch / ((double)figure->n_series + BETWEEN);
+    return width;
+}
+
+static double height_of(es_page *page, size_t i, double factor)
+{
+    double natural = page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
+    /* A width alone changes the height less: bars are compared by it. */
+    double high = page->style->height > 0 ? factor : sqrt(factor);
+    (void)i;
+    return floor(2 * high * natural) / 2;
+}
+
+static void arrange(es_page *page)
+{
+    bars_sheet *sheet = page->chart;
+    const es_bars *figure = sheet->figure;
+    bool two = false;
+    for (size_t i = 0; i < figure->n_groups; i++)
+        two = two || first_line(figure->groups[i], sheet->pitch - 3);
+    page->above = lay_legend(page);
+    page->foot = 5 + LABEL_LINE * (two ? 2 : 1) + (figure->group_text ? 12 : 0);
+}
+
+/* --- the texts of the bars ------------------------------------------------*/
+
+/* Widest text of all bars, at size 1. */
+static double widest_text(const es_bars *figure, printing print)
+{
+    double widest = 0;
+    size_t n = figure->n_groups * figure->n_series;
+    for (size_t p = 0; p < figure->n_panels; p++)
+        for (size_t i = 0; i < n; i++) {
+            const char *text = text_of(&figure->panels[p].bars[i], print);
+            if (text)
+                widest = fmax(widest, es_text_width(text, 1, ES_WEIGHT_NORMAL));
+        }
+    return widest;
+}
+
+/* The first way of printing in which every text has a legible size. */
+static void choose_print(bars_sheet *sheet)
+{
+    double width = sheet->bar - 2;
+    for (int print = WHOLE; print <= BRIEF; print++) {
+        sheet->print = (printing)print;
+        sheet->value_size = fmin(
+            LARGEST_VALUE, width / widest_text(sheet->figure, sheet->print));
+        if (sheet->value_size >= LEAST_VALUE)
+            return;
+    }
+    sheet->value_size = fmin(LARGEST_VALUE - 0.5, (width + 2) / 0.95);
+    sheet->print = sheet->value_size >= LEAST_VALUE && !sheet->figure->stacked
+                       ? TURNED
+                       : NONE;
+}
+
+static double text_height(const bars_sheet *sheet)
+{
+    const es_bars *figure = sheet->figure;
+    if (figure->stacked)
+        return figure->panels[0].totals ? LARGEST_VALUE + 2 * TEXT_GAP : 4;
+    if (sheet->print == NONE)
+        return 4;
+    if (sheet->print == TURNED)
+        return 2 * TEXT_GAP + sheet->value_size * widest_text(figure, TURNED);
+    return sheet->value_size + 2 * TEXT_GAP;
+}
+
+static es_status lay_out(bars_sheet *sheet)
+{
+    const es_bars *figure = sheet->figure;
+    es_page *page = &sheet->page;
+    es_status status;
+    if ((status = es_page_begin(page, figure->n_panels)) < 0 ||
+        (status = es_alloc(&sheet->labels, figure->n_groups,
+                           sizeof *sheet->labels, "bars")) < 0)
+        return status;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        page->panels[i].title = figure->panels[i].title;
+        page->panels[i].subtitle = figure->panels[i].subtitle;
+    }
+    sheet->most = largest(figure);
+    set_scale(sheet, ONE_HEIGHT, 0);
+    page->left = ceil(2 * es_upright_width(&sheet->axis, figure->y_text)) / 2;
+    if ((status = es_page_lay_out(page)) < 0)
+        return status;
+    choose_print(sheet);
+    set_scale(sheet, page->panels[0].plot.height, text_height(sheet));
+    return break_labels(sheet);
 }
 
 es_status es_bars_draw(es_picture **out, const es_bars *figure)
 {
-    es_bars_sheet sheet;
-    es_status status = es_bars_lay_out(&sheet, figure);
-    if (status == ES_OK)
+    bars_sheet sheet = {
+        .figure = figure,
+        .page = {.name = "a figure of bars",
+                 .style = &figure->style,
+                 .chart = &sheet,
+                 .width = width_of,
+                 .height = height_of,
+                 .arrange = arrange,
+                 .draw = draw_panel,
+                 .draw_legend = draw_legend,
+                 .least_factor = LEAST_PLOT / natural_width(figure),
+                 .title_gap = 6,
+                 .note = figure->note,
+                 .long_note = true}};
+    es_status status;
+    if (!figure->n_groups || !figure->n_series)
+        return es_fail(ES_EUSAGE, "bars need at least one group and series");
+    if ((status = lay_out(&sheet)) == ES_OK)
         status = es_page_draw(out, &sheet.page);
-    es_bars_sheet_clear(&sheet);
+    for (size_t i = 0; sheet.labels && i < figure->n_groups; i++) {
+        free(sheet.labels[i].lines[0]);
+        free(sheet.labels[i].lines[1]);
+    }
+    free(sheet.labels);
+    es_page_clear(&sheet.page);
     return status;
 }

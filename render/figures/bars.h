@@ -2,7 +2,7 @@
 #ifndef ES_BARS_H
 #define ES_BARS_H
 
-#include "render/figures/figure.h"
+#include "render/figures/axis.h"
 
 /** One bar. The texts are what it is read by: a number, as it is to be
  *  printed. */
@@ -49,5 +49,10 @@ typedef struct es_bars {
  * O(bars). Returns as es_heatmap_draw.
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
+
+/** How an area of one series looks, distinct in greyscale too: the colours of
+ *  es_theme_category, most of them with lines in them. */
+void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
+                     const es_box *area);
 
 #endif

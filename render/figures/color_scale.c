@@ -1,7 +1,7 @@
 /* From values to colours, and the colour bar. */
 #include "render/figures/color_scale.h"
 
-#include "render/picture_internal.h"
+#include "render/figures/title.h"
 #include <math.h>
 
 #define BAR_WIDTH 10.0
@@ -76,45 +76,35 @@ double es_bar_least_height(const es_color_scale *scale, const char *text)
     return any ? es_text_width(text, ES_LABEL_SIZE, ES_WEIGHT_NORMAL) : 0;
 }
 
-/* Each level is drawn down to the bar's end, so that no seam can show. */
-static void draw_levels(es_picture *picture, const es_color_bar *bar)
+void es_draw_bar(const es_canvas *canvas, const es_color_scale *scale,
+                 const char *text, double x, double y, double height)
 {
-    const es_color_scale *scale = bar->scale;
+    if (!es_scale_is_there(scale))
+        return;
+    es_axis axis = axis_of(scale, y, height);
+    double right = x + BAR_WIDTH;
     int n = scale->low < scale->high ? es_colormap_levels(scale->map) : 1;
+    /* Each level is drawn down to the bar's end, so that no seam can show. */
     for (int i = 0; i < n; i++) {
-        double top = bar->height * i / n;
-        es_picture_rect(picture, bar->x, bar->y + top, BAR_WIDTH,
-                        bar->height - top,
+        double top = height * i / n;
+        es_picture_rect(canvas->picture, x, y + top, BAR_WIDTH, height - top,
                         n > 1 ? es_scale_level_color(scale, n - 1 - i)
                               : es_scale_color(scale, scale->low));
     }
-}
-
-void es_draw_bar(es_picture *picture, const es_colors *colors,
-                 const es_color_bar *bar)
-{
-    if (!es_scale_is_there(bar->scale))
-        return;
-    es_axis axis = axis_of(bar->scale, bar->y, bar->height);
-    double right = bar->x + BAR_WIDTH;
-    draw_levels(picture, bar);
-    es_picture_frame(picture, bar->x, bar->y, BAR_WIDTH, bar->height, 0.5,
-                     colors->muted);
-    for (int i = 0; i < es_axis_n_ticks(&axis); i++) {
-        char text[ES_LABEL_MAX];
-        double y = axis.low < axis.high
-                       ? es_axis_place(&axis, es_axis_tick(&axis, i))
-                       : bar->y + bar->height / 2;
-        es_axis_label(text, &axis, i);
-        es_picture_line(picture, right, y, right + 2.5, y, 0.5, colors->muted);
-        es_picture_text(picture, right + 5, y + 0.36 * ES_SMALL_SIZE,
-                        ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
-                        colors->ink, text);
+    es_picture_frame(canvas->picture, x, y, BAR_WIDTH, height, 0.5,
+                     canvas->colors->muted);
+    for (int i = 0; i < axis.ticks.n; i++) {
+        char label[ES_LABEL_MAX];
+        double at = axis.low < axis.high
+                        ? es_axis_place(&axis, es_axis_tick(&axis, i))
+                        : y + height / 2;
+        es_axis_label(label, &axis, i);
+        es_picture_line(canvas->picture, right, at, right + 2.5, at, 0.5,
+                        canvas->colors->muted);
+        es_draw_label(canvas, right + 5, at + ES_SMALL_DROP, ES_ALIGN_START,
+                      canvas->colors->ink, label);
     }
-    if (bar->text)
-        es_picture_text(
-            picture,
-            bar->x - ES_BAR_GAP + es_bar_width(bar->scale, bar->text) - 2,
-            bar->y + bar->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-            ES_WEIGHT_NORMAL, 90, colors->ink, bar->text);
+    if (text)
+        es_draw_name(canvas, x - ES_BAR_GAP + es_bar_width(scale, text) - 2,
+                     y + height / 2, 90, canvas->colors->ink, text);
 }

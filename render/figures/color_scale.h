@@ -23,13 +23,6 @@ es_color es_scale_level_color(const es_color_scale *scale, int level);
 
 es_color es_scale_color(const es_color_scale *scale, double value);
 
-/** A bar of the scale, upright. */
-typedef struct es_color_bar {
-    const es_color_scale *scale;
-    const char *text;    /* "entropy (nats)"; may be NULL */
-    double x, y, height; /* of the bar without its labels */
-} es_color_bar;
-
 #define ES_BAR_GAP 18.0 /* between the plots and a bar */
 
 /** What a bar takes with its gap, labels and text; 0 if there is no scale. */
@@ -38,7 +31,9 @@ double es_bar_width(const es_color_scale *scale, const char *text);
 /** The least height at which a bar's text is no longer than the bar. */
 double es_bar_least_height(const es_color_scale *scale, const char *text);
 
-void es_draw_bar(es_picture *picture, const es_colors *colors,
-                 const es_color_bar *bar);
+/** The upright bar of a scale, if that is there, without its labels at
+ *  (x, y). text: "entropy (nats)"; may be NULL. */
+void es_draw_bar(const es_canvas *canvas, const es_color_scale *scale,
+                 const char *text, double x, double y, double height);
 
 #endif

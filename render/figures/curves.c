@@ -1,11 +1,12 @@
 /*
- * Figures of curves: layout and everything about the lines, which
- * curves_lines.c draws; curves_scale.c has the axes, curves_legend.c the
- * colours and the legend.
+ * Figures of curves: what lies on their axes, layout and everything about the
+ * lines, which curves_lines.c draws; curves_legend.c has the colours and the
+ * legend.
  */
 #include "render/figures/curves_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
 
 /* What the content wants, in points. */
 #define ONE_WIDTH 340.0
@@ -14,60 +15,283 @@
 #define MANY_HEIGHT 165.0
 #define LEAST_FACTOR 0.3 /* of that, when a size is requested */
 
-/* Zeros have their own line where the scale is logarithmic. */
-static void draw_zero(es_picture *picture, const es_colors *colors,
-                      const es_curves_block *b)
+#define AIR 0.07 /* above the values, as a share of their range */
+#define MOST_TICKS 8
+#define TICK_HEIGHT 15.0
+#define INSET 4.0 /* the first and last sample are clear of the edges */
+
+static const es_curves_range nothing = {INFINITY, -INFINITY, INFINITY, false};
+
+static void measure_values(es_curves_sheet *sheet, es_curves_range *range,
+                           const es_curve *curve, const float *values)
 {
-    if (b->logarithmic && b->range.zeros)
-        es_picture_text(picture, b->plot.x - 5,
-                        es_curves_y(b, 0) + 0.36 * ES_SMALL_SIZE, ES_SMALL_SIZE,
-                        ES_ALIGN_END, ES_WEIGHT_NORMAL, 0, colors->ink, "0");
+    double limit = sheet->figure->limit;
+    if (!(isfinite(limit) && limit != 0))
+        limit = INFINITY;
+    for (size_t i = 0; values && i < curve->n; i++) {
+        double value = (double)values[i];
+        if (isfinite(value) && value <= limit) {
+            range->least = fmin(range->least, value);
+            range->most = fmax(range->most, value);
+            range->zeros = range->zeros || value == 0;
+            if (value > 0)
+                range->smallest = fmin(range->smallest, value);
+        } else if (isfinite(value)) {
+            sheet->beyond = fmax(sheet->beyond, value); /* not NaN's */
+        } else if (values == curve->values && !es_is_missing(values[i])) {
+            sheet->nonfinite = true;
+        }
+    }
 }
 
-static void draw_reference(es_picture *picture, const es_curves_sheet *sheet,
+static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
+{
+    const es_curves_panel *panel = block->panel;
+    for (size_t k = 0; k < panel->n_curves; k++) {
+        const es_curve *curve = &panel->curves[k];
+        if (curve->color >= sheet->n_categories)
+            sheet->n_categories = curve->color + 1;
+        measure_values(sheet, &block->range, curve, curve->values);
+        measure_values(sheet, &block->range, curve, curve->low);
+        measure_values(sheet, &block->range, curve, curve->high);
+        /* They should increase; a file may say otherwise. */
+        for (size_t i = 0; i < curve->n; i++) {
+            block->first = fmin(block->first, (double)curve->x[i]);
+            block->last = fmax(block->last, (double)curve->x[i]);
+        }
+    }
+    if (panel->n_curves > sheet->n_named) {
+        sheet->named = panel->curves;
+        sheet->n_named = panel->n_curves;
+    }
+}
+
+static void share_range(es_curves_sheet *sheet)
+{
+    es_curves_range all = nothing;
+    size_t n = sheet->figure->n_panels;
+    for (size_t i = 0; i < n; i++) {
+        const es_curves_range *range = &sheet->blocks[i].range;
+        all.least = fmin(all.least, range->least);
+        all.most = fmax(all.most, range->most);
+        all.smallest = fmin(all.smallest, range->smallest);
+        all.zeros = all.zeros || range->zeros;
+    }
+    for (size_t i = 0; i < n; i++)
+        sheet->blocks[i].range = all;
+}
+
+/* From the values' range to what the axis has to show: with zero where that
+ * is not far away, and never empty. */
+static void choose_range(es_curves_range *range, const es_curves *figure)
+{
+    double reference = figure->reference;
+    bool referred = isfinite(reference);
+    bool counted = figure->y_labels == ES_LABELS_COUNT;
+    double low = range->least, high = range->most;
+    if (referred) {
+        low = fmin(low, reference);
+        high = fmax(high, reference);
+    }
+    if (!(low <= high))
+        low = high = 0; /* nothing finite */
+    if (low >= 0 && (referred || counted || low <= high / 2 || low == high))
+        low = 0;
+    if (high <= 0 && low == high)
+        high = 0;
+    if (low == high)
+        high = 1;
+    range->least = low;
+    range->most = high;
+}
+
+/* One x axis for all, unless one panel would not be readable on it. */
+static void share_x(es_curves_sheet *sheet)
+{
+    double first = INFINITY, last = -INFINITY, shortest = INFINITY;
+    for (size_t i = 0; i < sheet->figure->n_panels; i++) {
+        const es_curves_block *b = &sheet->blocks[i];
+        if (b->first > b->last)
+            continue;
+        first = fmin(first, b->first);
+        last = fmax(last, b->last);
+        shortest = fmin(shortest, b->last - b->first);
+    }
+    if (shortest < (last - first) / 4)
+        return;
+    for (size_t i = 0; i < sheet->figure->n_panels; i++) {
+        if (sheet->blocks[i].first > sheet->blocks[i].last)
+            continue;
+        sheet->blocks[i].first = first;
+        sheet->blocks[i].last = last;
+    }
+}
+
+/* What the values and the x of all panels span. */
+static es_status measure_panels(es_curves_sheet *sheet)
+{
+    const es_curves *figure = sheet->figure;
+    double least = INFINITY;
+    sheet->beyond = NAN;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        sheet->blocks[i] = (es_curves_block){.panel = &figure->panels[i],
+                                             .first = INFINITY,
+                                             .last = -INFINITY,
+                                             .range = nothing};
+        measure_panel(sheet, &sheet->blocks[i]);
+        least = fmin(least, sheet->blocks[i].range.least);
+    }
+    if (figure->logarithmic && least < 0)
+        return es_fail(ES_EUSAGE,
+                       "a logarithmic scale has no place for %.4g: leave out "
+                       "--log",
+                       least);
+    if (!figure->own_scales)
+        share_range(sheet);
+    for (size_t i = 0; i < figure->n_panels; i++)
+        choose_range(&sheet->blocks[i].range, figure);
+    share_x(sheet);
+    return ES_OK;
+}
+
+/* --- y --------------------------------------------------------------------*/
+
+/* The range with some air, a share of it, except beyond zero. */
+static void set_linear(es_curves_block *b, const es_curves *figure, int most)
+{
+    double low = b->range.least, high = b->range.most;
+    double height = b->plot.height, bottom = b->plot.y + height, share = AIR;
+    if (figure->reference_text && height > 2 * ES_REFERENCE_HEIGHT)
+        share =
+            fmax(share, ES_REFERENCE_HEIGHT / (height - ES_REFERENCE_HEIGHT));
+    double air = (high - low) * share;
+    if (isfinite(high + air) && isfinite(low - air)) {
+        high += high > 0 ? air : 0;
+        low = low > 0 ? fmax(0, low - air) : low < 0 ? low - air : 0;
+    }
+    /* A scale of 0 puts everything onto the lower edge: nothing overflows
+     * where the range is denormal. */
+    double scale = height / (high - low);
+    if (figure->y_labels == ES_LABELS_COUNT)
+        most = (int)fmin(most, floor(high) - ceil(low) + 1);
+    b->low = low;
+    b->y0 = bottom;
+    b->y_scale = isfinite(scale) ? scale : 0;
+    b->upright = es_axis_make(low, high, false, bottom, b->plot.y, most);
+}
+
+/* The y scale of a panel whose plot is placed. */
+static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
+{
+    const es_curves *figure = sheet->figure;
+    bool zeros = figure->logarithmic && b->range.zeros;
+    double least = b->range.smallest;
+    double height = b->plot.height - (zeros ? ES_ZERO_HEIGHT : 0);
+    /* No more ticks than their labels leave space for. */
+    int most = (int)fmax(2, fmin(MOST_TICKS, height / TICK_HEIGHT));
+    if (figure->logarithmic) {
+        if (figure->y_labels == ES_LABELS_COUNT)
+            least = fmin(least, 1); /* counts begin at one */
+        b->y0 = b->plot.y + height;
+        b->upright =
+            es_axis_make(least, b->range.most, true, b->y0, b->plot.y, most);
+        b->low = log10(b->upright.low);
+        b->y_scale = height / (log10(b->upright.high) - b->low);
+        b->logarithmic = true;
+    } else {
+        set_linear(b, figure, most);
+    }
+    /* Decades as people say them. */
+    bool spoken =
+        b->logarithmic && b->upright.low >= 1 && b->upright.high < 1e12;
+    b->upright.labels = spoken ? ES_LABELS_COUNT : figure->y_labels;
+}
+
+/* --- x --------------------------------------------------------------------*/
+
+/* The x axis of such a panel: as many ticks as their labels leave space for, at
+ * whole numbers; or the one place there is, in the middle. */
+static void set_across(es_curves_block *b)
+{
+    double range = b->last - b->first;
+    double scale = (b->plot.width - 2 * INSET) / range;
+    double start = b->plot.x + INSET, end = start + b->plot.width - 2 * INSET;
+    if (!(range > 0 && isfinite(scale))) {
+        double air = fmax(1, fabs(b->first) / 2);
+        b->x0 = (start + end) / 2;
+        b->x_scale = 0;
+        b->across = (es_axis){.low = b->first - air,
+                              .high = b->first + air,
+                              .start = start,
+                              .end = end,
+                              .labels = ES_LABELS_COUNT,
+                              .ticks = es_ticks_make(b->first, b->first, 1)};
+        return;
+    }
+    es_axis *axis = &b->across;
+    double fitting = fmin(b->plot.width / 30, range + 1);
+    b->x0 = start;
+    b->x_scale = scale;
+    *axis = es_axis_make(b->first, b->last, false, start, end, 2);
+    axis->labels = ES_LABELS_COUNT;
+    for (int most = (int)fmax(fitting, 1); most > 0; most--) {
+        axis->ticks = es_ticks_make(b->first, b->last, most);
+        if (axis->ticks.n < 2)
+            break;
+        double apart = es_axis_place(axis, es_axis_tick(axis, 1)) -
+                       es_axis_place(axis, es_axis_tick(axis, 0));
+        if (es_axis_label_width(axis) + 10 <= apart)
+            break;
+    }
+}
+
+/* --- drawing --------------------------------------------------------------*/
+
+static void draw_reference(const es_curves_sheet *sheet,
                            const es_curves_block *b)
 {
     const es_curves *figure = sheet->figure;
+    const es_canvas *canvas = &sheet->page.canvas;
     const es_box *plot = &b->plot;
+    const double size = ES_SMALL_SIZE - 0.5;
+    double right = plot->x + plot->width;
     if (!isfinite(figure->reference) ||
         (b->logarithmic && figure->reference < b->upright.low))
         return;
     double y = es_curves_y(b, figure->reference);
     if (figure->reference_text) {
-        double width = es_text_width(figure->reference_text,
-                                     ES_SMALL_SIZE - 0.5, ES_WEIGHT_NORMAL);
+        double width =
+            es_text_width(figure->reference_text, size, ES_WEIGHT_NORMAL);
         width = fmin(width, plot->width - 4);
-        es_picture_rect(
-            picture, plot->x + plot->width - width - 4, y - 10, width + 4, 10,
-            sheet->page.colors->paper); /* no grid behind the text */
-        es_draw_fitted(picture, plot->x + plot->width - 2, y - 3,
-                       ES_SMALL_SIZE - 0.5, ES_ALIGN_END, ES_WEIGHT_NORMAL,
-                       sheet->page.colors->muted, figure->reference_text,
-                       plot->width - 4);
+        es_picture_rect(canvas->picture, right - width - 4, y - 10, width + 4,
+                        10, canvas->colors->paper); /* no grid behind it */
+        es_draw_fitted(canvas->picture, right - 2, y - 3, size, ES_ALIGN_END,
+                       ES_WEIGHT_NORMAL, canvas->colors->muted,
+                       figure->reference_text, plot->width - 4);
     }
-    es_picture_dashed(picture, plot->x, y, plot->x + plot->width, y, 0.75, 3,
-                      sheet->page.colors->muted);
+    es_picture_dashed(canvas->picture, plot->x, y, right, y, 0.75, 3,
+                      canvas->colors->muted);
 }
 
-static es_status draw_block(es_picture *picture, const es_page *page, size_t i)
+static es_status draw_block(const es_page *page, size_t i)
 {
     const es_curves_sheet *sheet = page->chart;
     const es_curves *figure = sheet->figure;
     const es_curves_block *b = &sheet->blocks[i];
+    const es_canvas *canvas = &page->canvas;
     const es_box *plot = &b->plot;
     bool labelled = figure->own_scales || es_page_is_first(page, i);
-    es_draw_upright(picture, page->colors, plot, &b->upright, labelled,
-                    figure->y_text);
-    if (labelled)
-        draw_zero(picture, page->colors, b);
-    draw_reference(picture, sheet, b);
-    es_draw_across(picture, page->colors, plot, &b->across,
+    es_draw_upright(canvas, plot, &b->upright, labelled, figure->y_text);
+    if (labelled && b->logarithmic && b->range.zeros) /* on their own line */
+        es_draw_label(canvas, plot->x - 5, es_curves_y(b, 0) + ES_SMALL_DROP,
+                      ES_ALIGN_END, canvas->colors->ink, "0");
+    draw_reference(sheet, b);
+    es_draw_across(canvas, plot, &b->across,
                    figure->x_text ? figure->x_text : "step");
     if (b->first <= b->last)
-        return es_curves_draw_lines(picture, sheet, b);
-    es_picture_text(picture, plot->x + plot->width / 2,
-                    plot->y + plot->height / 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                    ES_WEIGHT_NORMAL, 0, page->colors->muted, "no samples");
+        return es_curves_draw_lines(sheet, b);
+    es_draw_name(canvas, plot->x + plot->width / 2, plot->y + plot->height / 2,
+                 0, canvas->colors->muted, "no samples");
     return ES_OK;
 }
 
@@ -83,55 +307,51 @@ static void arrange(es_page *page)
 /* The widest labels are those of the most ticks. */
 static void measure_labels(es_curves_sheet *sheet)
 {
+    const es_curves *figure = sheet->figure;
     es_page *page = &sheet->page;
     double left = 0;
     for (size_t i = 0; i < page->n_panels; i++) {
         es_curves_block *b = &sheet->blocks[i];
         b->plot.height = page->plot_height;
-        es_curves_set_upright(sheet, b);
-        left = fmax(left, es_upright_width(&b->upright, sheet->figure->y_text));
+        set_upright(sheet, b);
+        left = fmax(left, es_upright_width(&b->upright, figure->y_text));
     }
     left = ceil(2 * left) / 2;
     for (size_t i = 0; i < page->n_panels; i++)
         page->panels[i] =
-            (es_page_panel){.title = sheet->blocks[i].panel->title,
-                            .subtitle = sheet->blocks[i].panel->subtitle,
-                            .left = sheet->figure->own_scales ? left : 0};
-    page->left = sheet->figure->own_scales ? 0 : left;
+            (es_page_panel){.title = figure->panels[i].title,
+                            .subtitle = figure->panels[i].subtitle,
+                            .left = figure->own_scales ? left : 0};
+    page->left = figure->own_scales ? 0 : left;
 }
 
 static void explain_edges(es_curves_sheet *sheet)
 {
+    es_page *page = &sheet->page;
     if (sheet->nonfinite)
-        es_page_add_key(&sheet->page,
-                        (es_page_key){ES_SWATCH_EDGE_ALARM, "NaN or infinite"});
-    if (isnan(sheet->beyond))
-        return;
+        es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
     snprintf(sheet->beyond_text, sizeof sheet->beyond_text,
              "above the scale, up to %.3g", sheet->beyond);
-    es_page_add_key(&sheet->page,
-                    (es_page_key){ES_SWATCH_EDGE_MUTED, sheet->beyond_text});
+    if (!isnan(sheet->beyond))
+        es_page_add_key(page, ES_SWATCH_EDGE_MUTED, sheet->beyond_text);
 }
 
 /* The legend stands below where it leaves the panels too little width. */
 static es_status place(es_curves_sheet *sheet)
 {
     es_page *page = &sheet->page;
-    for (;;) {
-        bool beside = sheet->legend_width > 0 && !sheet->below;
-        /* The last step's label is wider than the plot. */
-        page->right = beside ? sheet->legend_width : 4;
-        es_status status = es_page_lay_out(page);
-        if (status != ES_EUSAGE || !sheet->movable || sheet->below)
-            return status;
-        sheet->below = true;
-    }
-}
-
-static void place_legend(es_curves_sheet *sheet)
-{
-    const es_page *page = &sheet->page;
     const es_box *plots = &page->plots;
+    bool beside = sheet->legend_width > 0 && !sheet->below;
+    /* The last step's label is wider than the plot. */
+    page->right = beside ? sheet->legend_width : 4;
+    es_status status = es_page_lay_out(page);
+    if (status == ES_EUSAGE && sheet->movable && !sheet->below) {
+        sheet->below = true;
+        page->right = 4;
+        status = es_page_lay_out(page);
+    }
+    if (status < 0)
+        return status;
     if (sheet->below) {
         sheet->legend_x = plots->x;
         sheet->legend_y = plots->y + plots->height + ES_AXIS_FOOT + 6;
@@ -146,6 +366,7 @@ static void place_legend(es_curves_sheet *sheet)
     sheet->listed = sheet->n_entries <= ES_LISTED_MOST &&
                     (double)n_lines * ES_LEGEND_LINE + 2 <=
                         sheet->legend_height + ES_AXIS_FOOT;
+    return ES_OK;
 }
 
 es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
@@ -169,18 +390,17 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
     if ((status = es_page_begin(&out->page, figure->n_panels)) < 0 ||
         (status = es_alloc(&out->blocks, figure->n_panels, sizeof *out->blocks,
                            "curves")) < 0 ||
-        (status = es_curves_measure_panels(out)) < 0)
+        (status = measure_panels(out)) < 0)
         return status;
     measure_labels(out);
     es_curves_measure_legend(out);
     explain_edges(out);
     if ((status = place(out)) < 0)
         return status;
-    place_legend(out);
     for (size_t i = 0; i < figure->n_panels; i++) {
         out->blocks[i].plot = out->page.panels[i].plot;
-        es_curves_set_upright(out, &out->blocks[i]);
-        es_curves_set_across(&out->blocks[i]);
+        set_upright(out, &out->blocks[i]);
+        set_across(&out->blocks[i]);
     }
     return ES_OK;
 }

@@ -3,7 +3,7 @@
 #define ES_CURVES_H
 
 #include "render/figures/axis.h"
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 /** How a line stands among the others. */
 typedef enum es_pen {

@@ -4,7 +4,6 @@
 
 #include "render/figures/curves.h"
 #include "render/figures/page.h"
-#include <math.h>
 
 /** What the values of a scale's panels are. */
 typedef struct es_curves_range {
@@ -54,9 +53,6 @@ typedef struct es_curves_sheet {
 #define ES_LISTED_MOST 16 /* entries by depth; more are a bar */
 #define ES_MARK_RADIUS 2.4
 
-/** What a legend says of a curve: its label without `line_text`; never NULL. */
-const char *es_curve_name(const es_curves *figure, const es_curve *curve);
-
 /** The colour of curve i in every panel. */
 es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
                         size_t i);
@@ -69,8 +65,8 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 
 /** The mark of a category: one of ES_N_MARKS outlines, half of them filled
  *  with the paper's colour. */
-void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
-                  double y, size_t category, es_color color);
+void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
+                  es_color color);
 
 /** x -> x on the page. Finite for finite values. */
 static inline double es_curves_x(const es_curves_block *block, double x)
@@ -107,23 +103,13 @@ void es_curves_measure_legend(es_curves_sheet *sheet);
 /** Height of the legend below plots of that width. */
 double es_curves_legend_height(const es_curves_sheet *sheet, double width);
 
-void es_curves_draw_legend(es_picture *picture, const es_page *page);
-
-/** What the values and the x of all panels span. ES_OK or ES_EUSAGE. */
-es_status es_curves_measure_panels(es_curves_sheet *sheet) ES_MUST_USE;
-
-/** The y scale of a panel whose plot is placed. */
-void es_curves_set_upright(const es_curves_sheet *sheet, es_curves_block *b);
-
-/** The x axis of such a panel. */
-void es_curves_set_across(es_curves_block *b);
+void es_curves_draw_legend(const es_page *page);
 
 /**
  * Appends the lines of a panel and the marks of what is not finite.
  * ES_OK or ES_ENOMEM.
  */
-es_status es_curves_draw_lines(es_picture *picture,
-                               const es_curves_sheet *sheet,
+es_status es_curves_draw_lines(const es_curves_sheet *sheet,
                                const es_curves_block *block) ES_MUST_USE;
 
 #endif

@@ -1,8 +1,6 @@
 /* The colours and marks of lines, and the legend that explains them. */
 #include "render/figures/curves_internal.h"
 
-#include <string.h>
-
 #define DARKEST 0.3        /* of a map, on a dark page */
 #define LEGEND_MOST 124.0  /* width of its names */
 #define LARGEST_SHARE 0.28 /* of the page's width, for a legend beside */
@@ -10,7 +8,8 @@
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* corners */
 
-const char *es_curve_name(const es_curves *figure, const es_curve *curve)
+/* What a legend says of a curve: its label without `line_text`. */
+static const char *name_of(const es_curves *figure, const es_curve *curve)
 {
     const char *label = curve->label ? curve->label : "";
     size_t n = figure->line_text ? strlen(figure->line_text) : 0;
@@ -34,26 +33,22 @@ static es_color depth_color(const es_curves_sheet *sheet, size_t i)
     return es_colormap_at(map, ends[map] * depth);
 }
 
-static uint8_t blend(uint8_t a, uint8_t b, double share)
-{
-    return (uint8_t)lround((1 - share) * a + share * b);
-}
-
 es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,
                         size_t i)
 {
     const double paler = 0.35;
-    es_color paper = sheet->page.colors->paper;
+    const es_colors *colors = sheet->page.canvas.colors;
     if (curve->pen == ES_PEN_INK)
-        return sheet->page.colors->ink;
+        return colors->ink;
     if (sheet->figure->colors == ES_CURVES_BY_DEPTH)
         return depth_color(sheet, i);
     es_color own = es_theme_category(sheet->figure->style.theme, curve->color);
-    if (curve->pen != ES_PEN_THIN)
-        return own;
-    return (es_color){blend(own.r, paper.r, paler),
-                      blend(own.g, paper.g, paler),
-                      blend(own.b, paper.b, paler), 255};
+    const uint8_t paper[] = {colors->paper.r, colors->paper.g, colors->paper.b};
+    uint8_t *channels[] = {&own.r, &own.g, &own.b};
+    for (size_t k = 0; k < 3 && curve->pen == ES_PEN_THIN; k++)
+        *channels[k] =
+            (uint8_t)lround((1 - paler) * *channels[k] + paler * paper[k]);
+    return own;
 }
 
 double es_curve_width(const es_curve *curve, size_t n_curves)
@@ -86,17 +81,6 @@ typedef struct outline {
     bool open;   /* paper within */
 } outline;
 
-static void draw_cross(es_picture *picture, double x, double y, double turn,
-                       es_color color)
-{
-    double c = ES_MARK_RADIUS * cos(turn * M_PI_2);
-    double s = ES_MARK_RADIUS * sin(turn * M_PI_2);
-    const double one[] = {x - c, y - s, x + c, y + s};
-    const double other[] = {x + s, y - c, x - s, y + c};
-    es_picture_polyline(picture, one, 2, 1.2, color);
-    es_picture_polyline(picture, other, 2, 1.2, color);
-}
-
 static void draw_outline(es_picture *picture, double x, double y, double radius,
                          double pen, const outline *mark, es_color color)
 {
@@ -109,20 +93,26 @@ static void draw_outline(es_picture *picture, double x, double y, double radius,
     es_picture_polyline(picture, points, (size_t)mark->n + 1, pen, color);
 }
 
-void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
-                  double y, size_t category, es_color color)
+void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
+                  es_color color)
 {
     static const outline outlines[ES_N_MARKS] = {
         {CIRCLE, 0, false}, {4, 0.5, true}, {3, -1, false}, {CIRCLE, 0, true},
         {4, 0.5, false},    {3, -1, true},  {4, 0, false},  {0, 0.5, false},
         {3, 1, true},       {4, 0, true},   {0, 0, false},  {3, 1, false}};
     const outline *mark = &outlines[category % ES_N_MARKS];
+    es_picture *picture = canvas->picture;
     if (mark->n < 3) {
-        draw_cross(picture, x, y, mark->turn, color);
+        double c = ES_MARK_RADIUS * cos(mark->turn * M_PI_2);
+        double s = ES_MARK_RADIUS * sin(mark->turn * M_PI_2);
+        const double one[] = {x - c, y - s, x + c, y + s};
+        const double other[] = {x + s, y - c, x - s, y + c};
+        es_picture_polyline(picture, one, 2, 1.2, color);
+        es_picture_polyline(picture, other, 2, 1.2, color);
         return;
     }
     if (mark->open)
-        es_picture_dot(picture, x, y, ES_MARK_RADIUS, colors->paper);
+        es_picture_dot(picture, x, y, ES_MARK_RADIUS, canvas->colors->paper);
     draw_outline(picture, x, y, ES_MARK_RADIUS, 0.9, mark, color);
     if (!mark->open)
         draw_outline(picture, x, y, ES_MARK_RADIUS / 2, 0.75 * ES_MARK_RADIUS,
@@ -130,11 +120,6 @@ void es_draw_mark(es_picture *picture, const es_colors *colors, double x,
 }
 
 /* --- where ----------------------------------------------------------------*/
-
-static bool is_entry(const es_curves_sheet *sheet, size_t i)
-{
-    return es_curve_name(sheet->figure, &sheet->named[i])[0] != '\0';
-}
 
 /* A list of categories has no bar to stand in for it. */
 static bool belongs_below(const es_curves_sheet *sheet)
@@ -155,8 +140,8 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
     const es_curves *figure = sheet->figure;
     double widest = 0;
     for (size_t i = 0; i < sheet->n_named; i++) {
-        const char *name = es_curve_name(figure, &sheet->named[i]);
-        sheet->n_entries += is_entry(sheet, i);
+        const char *name = name_of(figure, &sheet->named[i]);
+        sheet->n_entries += name[0] != '\0';
         widest =
             fmax(widest, es_title_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
@@ -193,93 +178,81 @@ double es_curves_legend_height(const es_curves_sheet *sheet, double width)
 
 /* --- drawing --------------------------------------------------------------*/
 
-static void draw_entry(es_picture *picture, const es_curves_sheet *sheet,
-                       size_t i, double x, double y, double right)
+static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
+                       double y, double right)
 {
+    const es_canvas *canvas = &sheet->page.canvas;
     const es_curve *curve = &sheet->named[i];
     double middle = y + ES_LEGEND_LINE / 2, name = x + ES_LEGEND_SWATCH + 5;
     es_color color = es_curve_color(sheet, curve, i);
-    es_picture_line(picture, x, middle, x + ES_LEGEND_SWATCH, middle,
+    es_picture_line(canvas->picture, x, middle, x + ES_LEGEND_SWATCH, middle,
                     fmax(1.6, es_curve_width(curve, 1)), color);
     if (es_curve_is_marked(sheet, curve))
-        es_draw_mark(picture, sheet->page.colors, x + ES_LEGEND_SWATCH / 2,
-                     middle, curve->color, color);
-    es_draw_fitted(picture, name, middle + 0.36 * ES_SMALL_SIZE, ES_SMALL_SIZE,
-                   ES_ALIGN_START, ES_WEIGHT_NORMAL, sheet->page.colors->ink,
-                   es_curve_name(sheet->figure, curve), right - name);
+        es_draw_mark(canvas, x + ES_LEGEND_SWATCH / 2, middle, curve->color,
+                     color);
+    es_draw_small(canvas, name, middle + ES_SMALL_DROP, ES_ALIGN_START,
+                  canvas->colors->ink, name_of(sheet->figure, curve),
+                  right - name);
 }
 
-static void draw_list(es_picture *picture, const es_curves_sheet *sheet,
-                      double y)
+/* One below the other; below the panels line by line from the left. */
+static void draw_list(const es_curves_sheet *sheet, double y)
 {
-    for (size_t i = 0; i < sheet->n_named; i++) {
-        if (!is_entry(sheet, i))
-            continue;
-        draw_entry(picture, sheet, i, sheet->legend_x, y,
-                   sheet->page.width_points - ES_MARGIN);
-        y += ES_LEGEND_LINE;
-    }
-}
-
-/* Line by line from the left. */
-static void draw_below(es_picture *picture, const es_curves_sheet *sheet,
-                       double y)
-{
-    size_t n = in_a_line(sheet, sheet->page.plots.width), at = 0;
+    double right = sheet->page.width_points - ES_MARGIN;
+    size_t n = sheet->below ? in_a_line(sheet, sheet->page.plots.width) : 1;
     double each = sheet->entry_width + ENTRY_GAP;
+    size_t at = 0;
     for (size_t i = 0; i < sheet->n_named; i++) {
-        if (!is_entry(sheet, i))
+        if (!*name_of(sheet->figure, &sheet->named[i]))
             continue;
         double x = sheet->legend_x + (double)(at % n) * each;
-        draw_entry(picture, sheet, i, x, y + (double)(at / n) * ES_LEGEND_LINE,
-                   fmin(x + sheet->entry_width + 1,
-                        sheet->page.width_points - ES_MARGIN));
+        draw_entry(sheet, i, x, y + (double)(at / n) * ES_LEGEND_LINE,
+                   sheet->below ? fmin(x + sheet->entry_width + 1, right)
+                                : right);
         at++;
     }
 }
 
 /* A block for each line, in the lines' order from the top. */
-static void draw_bar(es_picture *picture, const es_curves_sheet *sheet,
-                     double y)
+static void draw_bar(const es_curves_sheet *sheet, double y)
 {
+    const es_canvas *canvas = &sheet->page.canvas;
     double x = sheet->legend_x, right = x + ES_LEGEND_SWATCH;
     double height = sheet->legend_y + sheet->legend_height - y;
     double each = height / (double)sheet->n_named;
     size_t step = (size_t)es_power_step((ES_SMALL_SIZE + 1.5) / each);
     for (size_t i = 0; i < sheet->n_named; i++) {
-        double top = y + each * (double)i;
-        es_picture_rect(picture, x, top, ES_LEGEND_SWATCH, y + height - top,
+        double top = y + each * (double)i, middle = top + each / 2;
+        es_picture_rect(canvas->picture, x, top, ES_LEGEND_SWATCH,
+                        y + height - top,
                         es_curve_color(sheet, &sheet->named[i], i));
         if (i % step != 0)
             continue;
-        double middle = top + each / 2;
-        es_picture_line(picture, right, middle, right + 2.5, middle, 0.5,
-                        sheet->page.colors->muted);
-        es_draw_fitted(picture, right + 5, middle + 0.36 * ES_SMALL_SIZE,
-                       ES_SMALL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL,
-                       sheet->page.colors->ink,
-                       es_curve_name(sheet->figure, &sheet->named[i]),
-                       sheet->page.width_points - ES_MARGIN - right - 5);
+        es_picture_line(canvas->picture, right, middle, right + 2.5, middle,
+                        0.5, canvas->colors->muted);
+        es_draw_small(canvas, right + 5, middle + ES_SMALL_DROP, ES_ALIGN_START,
+                      canvas->colors->ink,
+                      name_of(sheet->figure, &sheet->named[i]),
+                      sheet->page.width_points - ES_MARGIN - right - 5);
     }
 }
 
-void es_curves_draw_legend(es_picture *picture, const es_page *page)
+void es_curves_draw_legend(const es_page *page)
 {
     const es_curves_sheet *sheet = page->chart;
+    const char *text = sheet->figure->line_text;
     double y = sheet->legend_y;
     if (sheet->legend_width == 0)
         return;
-    if (sheet->figure->line_text) {
-        es_draw_fitted(picture, sheet->legend_x, y + 7, ES_LABEL_SIZE,
-                       ES_ALIGN_START, ES_WEIGHT_NORMAL,
-                       sheet->page.colors->ink, sheet->figure->line_text,
-                       sheet->page.width_points - ES_MARGIN - sheet->legend_x);
+    if (text) {
+        es_draw_fitted(page->canvas.picture, sheet->legend_x, y + 7,
+                       ES_LABEL_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL,
+                       page->canvas.colors->ink, text,
+                       page->width_points - ES_MARGIN - sheet->legend_x);
         y += ES_LEGEND_LINE + 2;
     }
-    if (sheet->below)
-        draw_below(picture, sheet, y);
-    else if (sheet->listed)
-        draw_list(picture, sheet, y);
+    if (sheet->below || sheet->listed)
+        draw_list(sheet, y);
     else
-        draw_bar(picture, sheet, y);
+        draw_bar(sheet, y);
 }

@@ -19,7 +19,7 @@
 #define EDGE_WIDTH 1.5
 
 /* One panel being drawn. */
-typedef struct canvas {
+typedef struct plotter {
     es_picture *picture;
     const es_curves_sheet *sheet;
     const es_curves_block *block;
@@ -27,7 +27,7 @@ typedef struct canvas {
     double *pairs; /* (PATH_MOST * n_columns,2) of the line being drawn */
     double *wide;  /* (n_columns,2) its spans with the pen's width */
     bool *marked;  /* (n_columns) something here is to be said of */
-} canvas;
+} plotter;
 
 /* The line being drawn. */
 typedef struct pen {
@@ -37,18 +37,18 @@ typedef struct pen {
     bool sparse; /* every sample is to be seen */
 } pen;
 
-static double sample_x(const canvas *p, const es_curve *curve, size_t i)
+static double sample_x(const plotter *p, const es_curve *curve, size_t i)
 {
     return es_curves_x(p->block, (double)curve->x[i]);
 }
 
-static double sample_y(const canvas *p, const es_curve *curve, size_t i)
+static double sample_y(const plotter *p, const es_curve *curve, size_t i)
 {
     return es_curves_y(p->block, (double)curve->values[i]);
 }
 
 /* The last sample lies on an edge: it belongs to the column before. */
-static size_t column_of(const canvas *p, double x)
+static size_t column_of(const plotter *p, double x)
 {
     double column = (x - p->block->plot.x) / COLUMN - 1e-6;
     if (!(column > 0))
@@ -56,49 +56,39 @@ static size_t column_of(const canvas *p, double x)
     return column < (double)p->n_columns ? (size_t)column : p->n_columns - 1;
 }
 
+/* i - 1 wraps around for the first, and is then not there. */
 static bool is_there(const es_curve *curve, size_t i)
 {
     return i < curve->n && isfinite(curve->values[i]);
 }
 
-/* i - 1 wraps around for the first, and is then not there. */
-static bool is_alone(const es_curve *curve, size_t i)
+/* Every sample, or those without a neighbour for a line. At most one dot a
+ * column: more could not be distinguished. */
+static void draw_dots(const plotter *p, const pen *line)
 {
-    return is_there(curve, i) && !is_there(curve, i - 1) &&
-           !is_there(curve, i + 1);
-}
-
-/* At most one dot a column: more could not be distinguished. */
-static void draw_dots(const canvas *p, const pen *line)
-{
+    const es_curve *curve = line->curve;
     size_t last = SIZE_MAX;
     bool all = line->sparse && p->block->panel->n_curves <= DOTTED_MOST;
-    for (size_t i = 0; i < line->curve->n; i++) {
-        if (!(all ? is_there(line->curve, i) : is_alone(line->curve, i)))
-            continue;
-        double x = sample_x(p, line->curve, i);
-        if (column_of(p, x) == last)
+    for (size_t i = 0; i < curve->n; i++) {
+        double x = sample_x(p, curve, i);
+        if (!is_there(curve, i) || column_of(p, x) == last ||
+            (!all && (is_there(curve, i - 1) || is_there(curve, i + 1))))
             continue;
         last = column_of(p, x);
-        es_picture_dot(p->picture, x, sample_y(p, line->curve, i), DOT_RADIUS,
+        es_picture_dot(p->picture, x, sample_y(p, curve, i), DOT_RADIUS,
                        line->color);
     }
 }
 
-static void draw_mark(const canvas *p, const pen *line, size_t i)
-{
-    es_draw_mark(p->picture, p->sheet->page.colors, sample_x(p, line->curve, i),
-                 sample_y(p, line->curve, i), line->curve->color, line->color);
-}
-
-/* At every sample, or now and then along the line, the lines taking turns;
- * at least once. */
-static void draw_category(const canvas *p, const pen *line)
+/* Marks at every sample, or now and then along the line, the lines taking
+ * turns; at least once. */
+static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
     double every = p->block->plot.width / MARKED_EVERY;
     double turn = (double)(curve->color % MARKED_EVERY) + 0.5;
     double next = p->block->plot.x + every * turn / MARKED_EVERY;
+    const es_canvas *canvas = &p->sheet->page.canvas;
     size_t last = SIZE_MAX, n = 0;
     for (size_t i = 0; i < curve->n; i++) {
         double x = sample_x(p, curve, i);
@@ -109,16 +99,18 @@ static void draw_category(const canvas *p, const pen *line)
             continue;
         while (next <= x)
             next += every;
-        draw_mark(p, line, i);
+        es_draw_mark(canvas, x, sample_y(p, curve, i), curve->color,
+                     line->color);
         n++;
     }
     if (n == 0 && last != SIZE_MAX)
-        draw_mark(p, line, last);
+        es_draw_mark(canvas, sample_x(p, curve, last), sample_y(p, curve, last),
+                     curve->color, line->color);
 }
 
 /* Is a path of this line cheap to stroke? It costs by the samples and by the
  * way up and down, and looks smoother than spans where it is steep. */
-static bool is_smooth(const canvas *p, const es_curve *curve)
+static bool is_smooth(const plotter *p, const es_curve *curve)
 {
     double travel = 0, last = NAN;
     if (curve->n < p->n_columns / 4)
@@ -134,7 +126,7 @@ static bool is_smooth(const canvas *p, const es_curve *curve)
     return travel < 3 * p->block->plot.height;
 }
 
-static void draw_path(const canvas *p, const pen *line)
+static void draw_path(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
     for (size_t i = 0; i < curve->n; i++) {
@@ -147,7 +139,7 @@ static void draw_path(const canvas *p, const pen *line)
 }
 
 /* Widens a column's span to hold y. */
-static void include(const canvas *p, size_t column, double y)
+static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
     if (!(span[0] <= y)) /* NaN: the span is empty */
@@ -156,23 +148,9 @@ static void include(const canvas *p, size_t column, double y)
         span[1] = y;
 }
 
-/* Where the straight line between two samples crosses from one column into
- * the next, both get the crossing, so that their spans touch. */
-static void include_crossings(const canvas *p, double x0, double y0, double x1,
-                              double y1)
-{
-    size_t from = column_of(p, x0), to = column_of(p, x1);
-    for (size_t column = from; column < to; column++) {
-        double edge = p->block->plot.x + (double)(column + 1) * COLUMN;
-        double y = y0 + (y1 - y0) * es_fraction(edge, x0, x1);
-        include(p, column, y);
-        include(p, column + 1, y);
-    }
-}
-
 /* A round pen: what it leaves in a column when it passes over this one and
  * its neighbours. */
-static void widen(const canvas *p, size_t column, double radius)
+static void widen(const plotter *p, size_t column, double radius)
 {
     double reach =
         radius > COLUMN ? sqrt(radius * radius - COLUMN * COLUMN) : 0;
@@ -190,15 +168,10 @@ static void widen(const canvas *p, size_t column, double radius)
     }
 }
 
-static void clear_spans(const canvas *p)
-{
-    for (size_t i = 0; i < 2 * p->n_columns; i++)
-        p->pairs[i] = NAN;
-}
-
 /* Widens the spans to hold a line; `beside` is another one that must be there
- * too. */
-static void include_line(const canvas *p, const es_curve *curve,
+ * too. Where the straight line between two samples crosses from one column into
+ * the next, both get the crossing, so that their spans touch. */
+static void include_line(const plotter *p, const es_curve *curve,
                          const float *values, const float *beside)
 {
     double last_x = 0, last_y = 0;
@@ -208,19 +181,30 @@ static void include_line(const canvas *p, const es_curve *curve,
         bool there = isfinite(values[i]) && (!beside || isfinite(beside[i]));
         double x = sample_x(p, curve, i);
         double y = there ? es_curves_y(p->block, (double)values[i]) : 0;
-        size_t column = column_of(p, x);
+        size_t to = column_of(p, x);
         if (there)
-            include(p, column, y);
-        if (there && down && column != last)
-            include_crossings(p, last_x, last_y, x, y);
+            include(p, to, y);
+        for (size_t column = last; there && down && column < to; column++) {
+            double edge = p->block->plot.x + (double)(column + 1) * COLUMN;
+            double crossing =
+                last_y + (y - last_y) * es_fraction(edge, last_x, x);
+            include(p, column, crossing);
+            include(p, column + 1, crossing);
+        }
         down = there;
-        last = column;
+        last = to;
         last_x = x;
         last_y = y;
     }
 }
 
-static void draw_spans(const canvas *p, const pen *line)
+static void clear_spans(const plotter *p)
+{
+    for (size_t i = 0; i < 2 * p->n_columns; i++)
+        p->pairs[i] = NAN;
+}
+
+static void draw_spans(const plotter *p, const pen *line)
 {
     clear_spans(p);
     include_line(p, line->curve, line->curve->values, NULL);
@@ -230,7 +214,7 @@ static void draw_spans(const canvas *p, const pen *line)
                      p->n_columns, line->color);
 }
 
-static void draw_area(const canvas *p, const es_curve *curve, es_color color)
+static void draw_area(const plotter *p, const es_curve *curve, es_color color)
 {
     if (!curve->low || !curve->high)
         return;
@@ -242,42 +226,44 @@ static void draw_area(const canvas *p, const es_curve *curve, es_color color)
                      p->n_columns, color);
 }
 
-static bool is_broken(const canvas *p, const es_curve *curve, size_t i)
+static bool is_broken(const plotter *p, const es_curve *curve, size_t i)
 {
     (void)p;
     return !isfinite(curve->values[i]) && !es_is_missing(curve->values[i]);
 }
 
-static bool is_beyond(const canvas *p, const es_curve *curve, size_t i)
+static bool is_beyond(const plotter *p, const es_curve *curve, size_t i)
 {
     return isfinite(curve->values[i]) &&
            (double)curve->values[i] > p->sheet->figure->limit;
 }
 
-/* From one such sample to the next it is so all the way. */
-static void note_edge(const canvas *p, const es_curve *curve,
-                      bool (*is_such)(const canvas *, const es_curve *, size_t))
+/* Marks at an edge, outside of the plot, where no line runs, what is such: from
+ * one such sample to the next it is so all the way. Neighbouring marks become
+ * one. */
+static void draw_edge(const plotter *p, double y, es_color color,
+                      bool (*is_such)(const plotter *, const es_curve *,
+                                      size_t))
 {
-    size_t last = 0;
-    for (size_t i = 0; i < curve->n; i++) {
-        if (!is_such(p, curve, i))
-            continue;
-        size_t column = column_of(p, sample_x(p, curve, i));
-        bool on = i > 0 && is_such(p, curve, i - 1) && last < column;
-        for (size_t k = on ? last : column; k <= column; k++)
-            p->marked[k] = true;
-        last = column;
-    }
-}
-
-/* Outside of the plot, where no line runs. Neighbouring marks become one;
- * forgets them. */
-static void draw_edge(const canvas *p, double y, es_color color)
-{
+    const es_curves_panel *panel = p->block->panel;
     const es_box *plot = &p->block->plot;
+    memset(p->marked, 0, p->n_columns * sizeof *p->marked);
+    for (size_t k = 0; k < panel->n_curves; k++) {
+        const es_curve *curve = &panel->curves[k];
+        size_t last = 0;
+        for (size_t i = 0; i < curve->n; i++) {
+            if (!is_such(p, curve, i))
+                continue;
+            size_t column = column_of(p, sample_x(p, curve, i));
+            bool on = i > 0 && is_such(p, curve, i - 1) && last < column;
+            for (size_t at = on ? last : column; at <= column; at++)
+                p->marked[at] = true;
+            last = column;
+        }
+    }
     for (size_t from = 0, to; from < p->n_columns; from = to + 1) {
         for (to = from; to < p->n_columns && p->marked[to];)
-            p->marked[to++] = false;
+            to++;
         if (to == from)
             continue;
         double width = fmax(EDGE_WIDTH, (double)(to - from) * COLUMN);
@@ -288,7 +274,7 @@ static void draw_edge(const canvas *p, double y, es_color color)
     }
 }
 
-static void draw_curve(const canvas *p, size_t i)
+static void draw_curve(const plotter *p, size_t i)
 {
     const es_curves_panel *panel = p->block->panel;
     const es_curve *curve = &panel->curves[i];
@@ -310,7 +296,7 @@ static void draw_curve(const canvas *p, size_t i)
 }
 
 /* What leaves the scale is cut where the plot ends. */
-static void draw_within(const canvas *p)
+static void draw_within(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
     const es_box *plot = &p->block->plot;
@@ -327,60 +313,41 @@ static void draw_within(const canvas *p)
         es_picture_unclip(p->picture);
 }
 
-/* The first sample of category `color` that is not finite, on the page; NaN if
- * there is none. */
-static double end_of(const canvas *p, size_t color)
+/* Where whose values end: the category's mark, before the mark of its first
+ * sample that is not finite. */
+static void draw_ends(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
-    double first = NAN;
-    for (size_t i = 0; i < panel->n_curves; i++) {
-        const es_curve *curve = &panel->curves[i];
-        size_t k = curve->color == color ? 0 : curve->n;
-        while (k < curve->n && !is_broken(p, curve, k))
-            k++;
-        if (k < curve->n)
-            first = fmin(first, sample_x(p, curve, k)); /* not NaN's */
-    }
-    return first;
-}
-
-/* Whose values end where: the category's mark, before the mark of the end. */
-static void draw_ends(const canvas *p)
-{
     double y = p->block->plot.y + p->block->plot.height + 1 + EDGE_HEIGHT / 2;
     size_t n = p->sheet->n_categories;
     for (size_t color = 0; n > 1 && color < n; color++) {
-        double x = end_of(p, color) - ES_MARK_RADIUS - EDGE_WIDTH;
+        double first = NAN;
+        for (size_t i = 0; i < panel->n_curves; i++) {
+            const es_curve *curve = &panel->curves[i];
+            size_t k = curve->color == color ? 0 : curve->n;
+            while (k < curve->n && !is_broken(p, curve, k))
+                k++;
+            if (k < curve->n)
+                first = fmin(first, sample_x(p, curve, k)); /* not NaN's */
+        }
+        double x = first - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
             es_draw_mark(
-                p->picture, p->sheet->page.colors, x, y, color,
+                &p->sheet->page.canvas, x, y, color,
                 es_theme_category(p->sheet->figure->style.theme, color));
     }
 }
 
-static void draw_edges(const canvas *p)
-{
-    const es_curves_panel *panel = p->block->panel;
-    const es_box *plot = &p->block->plot;
-    for (size_t i = 0; i < panel->n_curves; i++)
-        note_edge(p, &panel->curves[i], is_broken);
-    draw_edge(p, plot->y + plot->height + 1, p->sheet->page.colors->alarm);
-    if (p->sheet->figure->colors == ES_CURVES_BY_CATEGORY)
-        draw_ends(p);
-    if (isnan(p->sheet->beyond))
-        return;
-    for (size_t i = 0; i < panel->n_curves; i++)
-        note_edge(p, &panel->curves[i], is_beyond);
-    draw_edge(p, plot->y - EDGE_HEIGHT - 1, p->sheet->page.colors->muted);
-}
-
-es_status es_curves_draw_lines(es_picture *picture,
-                               const es_curves_sheet *sheet,
+es_status es_curves_draw_lines(const es_curves_sheet *sheet,
                                const es_curves_block *block)
 {
-    canvas p = {.picture = picture, .sheet = sheet, .block = block};
+    const es_box *plot = &block->plot;
+    const es_colors *colors = sheet->page.canvas.colors;
+    plotter p = {.picture = sheet->page.canvas.picture,
+                 .sheet = sheet,
+                 .block = block,
+                 .n_columns = (size_t)ceil(plot->width / COLUMN)};
     es_status status;
-    p.n_columns = (size_t)ceil(block->plot.width / COLUMN);
     if ((status = es_alloc(&p.pairs, PATH_MOST * p.n_columns,
                            2 * sizeof *p.pairs, "curves")) < 0 ||
         (status = es_alloc(&p.wide, p.n_columns, 2 * sizeof *p.wide,
@@ -389,7 +356,11 @@ es_status es_curves_draw_lines(es_picture *picture,
              es_alloc(&p.marked, p.n_columns, sizeof *p.marked, "curves")) < 0)
         goto done;
     draw_within(&p);
-    draw_edges(&p);
+    draw_edge(&p, plot->y + plot->height + 1, colors->alarm, is_broken);
+    if (sheet->figure->colors == ES_CURVES_BY_CATEGORY)
+        draw_ends(&p);
+    if (!isnan(sheet->beyond))
+        draw_edge(&p, plot->y - EDGE_HEIGHT - 1, colors->muted, is_beyond);
 done:
     free(p.pairs);
     free(p.wide);

@@ -1,12 +1,12 @@
 /*
- * Heatmaps: a panel of cells for each run, its numbers, its labels and small
- * plots beside it. Neighbouring cells of one colour are one rectangle.
+ * Heatmaps: a panel of cells for each run, the numbers in them, labels and
+ * small plots beside it. Neighbouring cells of one colour are one rectangle.
  */
-#include "render/figures/heatmap_internal.h"
+#include "render/figures/heatmap.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include <math.h>
+#include "render/figures/page.h"
 
 /* What the content wants, in points. */
 #define CELL_WIDTH 24.0
@@ -16,8 +16,120 @@
 #define LEAST_CELL 3.0
 #define LARGEST_PLOT 1200.0
 #define SIDE_WIDTH 72.0
+#define SIDE_GAP 16.0     /* before each small plot */
 #define LEAST_FACTOR 0.05 /* of all that, when a size is requested */
 #define FOOT 24.0         /* below a plot: column labels and "head" */
+#define DOT_RADIUS 1.8
+#define TICK_WIDTH 26.0 /* of the small plots */
+
+/* One panel on the page. */
+typedef struct heatmap_block {
+    const es_heatmap_panel *panel;
+    const es_heatmap_side *sides;   /* (n_sides) */
+    double x, y;                    /* the plot's upper left corner */
+    double cell_width, cell_height; /* drawn */
+    double side_width;              /* of each small plot; 0: there is none */
+    bool printed;                   /* the values fit into the cells */
+    bool compact;                   /* but not with two decimals */
+} heatmap_block;
+
+typedef struct heatmap_sheet {
+    es_page page;
+    const es_heatmap *figure;
+    heatmap_block *blocks; /* (n_panels) */
+    es_color_scale scale;
+    int decimals;      /* of the numbers in the cells */
+    double value_size; /* of their letters */
+} heatmap_sheet;
+
+/* --- numbers --------------------------------------------------------------*/
+
+#define COMPACT (-1) /* decimals: two digits that count, "1.2e5" */
+#define LARGEST_VALUE 8.0
+#define LEAST_VALUE 5.0
+
+/* The number a cell shows; "" if it is not finite. */
+static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
+{
+    out[0] = '\0';
+    if (!isfinite(value))
+        return;
+    if (decimals == COMPACT)
+        snprintf(out, ES_LABEL_MAX, "%.2g", (double)value);
+    else
+        snprintf(out, ES_LABEL_MAX, "%.*f", decimals, (double)value);
+    if (out[0] == '-' && strtod(out, NULL) == 0)
+        memmove(out, out + 1, strlen(out)); /* no -0.00 */
+    char *e = strchr(out, 'e');
+    if (e) { /* "1.2e+05" is "1.2e5" */
+        const char *from = e + 2 + strspn(e + 2, "0");
+        memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
+    }
+}
+
+/* Decimals that distinguish the finite values of all panels in a cell: none of
+ * counts, two of what is about one; COMPACT where too many. */
+static int decimals_of(const es_heatmap *figure)
+{
+    double largest = 0;
+    bool whole = true;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        const es_heatmap_panel *panel = &figure->panels[i];
+        size_t n = (size_t)panel->n_layers * (size_t)panel->n_heads;
+        for (size_t k = 0; k < n; k++) {
+            double value = (double)panel->values[k];
+            if (!isfinite(value))
+                continue;
+            largest = fmax(largest, fabs(value));
+            whole = whole && value == floor(value);
+        }
+    }
+    if (largest == 0)
+        return 2;
+    if (largest >= 99999.5 || largest < 1e-3)
+        return COMPACT;
+    if (whole)
+        return 0;
+    int exponent = (int)floor(log10(largest));
+    if (exponent >= 1)
+        return exponent == 1;
+    return exponent >= -1 ? 2 : 1 - exponent;
+}
+
+/* Font size with which every value of the panel fits its cell. */
+static double value_size(const heatmap_block *block, int decimals)
+{
+    const es_heatmap_panel *panel = block->panel;
+    size_t n = (size_t)panel->n_layers * (size_t)panel->n_heads;
+    double tallest = fmin(LARGEST_VALUE, 0.6 * block->cell_height);
+    double widest = 0;
+    char text[ES_LABEL_MAX];
+    if (tallest < LEAST_VALUE || block->cell_width < 2 * LEAST_VALUE)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        print_value(text, panel->values[i], decimals);
+        widest = fmax(widest, es_text_width(text, 1, ES_WEIGHT_NORMAL));
+    }
+    return fmin(tallest, (block->cell_width - 3) / widest);
+}
+
+/* Chooses the size of the numbers: one for all panels that have space for them
+ * in their cells. */
+static void size_values(heatmap_sheet *sheet)
+{
+    sheet->value_size = LARGEST_VALUE;
+    for (size_t i = 0; i < sheet->figure->n_panels; i++) {
+        heatmap_block *b = &sheet->blocks[i];
+        double size = value_size(b, sheet->decimals);
+        if (size < LEAST_VALUE) {
+            b->compact = true;
+            size = value_size(b, COMPACT);
+        }
+        b->printed = size >= LEAST_VALUE;
+        if (b->printed)
+            sheet->value_size = fmin(sheet->value_size, size);
+    }
+}
 
 /* --- layout ---------------------------------------------------------------*/
 
@@ -29,39 +141,38 @@ static double scaled_cell(int n, double cell, double plot, double factor)
     return size >= 3 ? floor(2 * size + 1e-6) / 2 : size;
 }
 
+/* The least width of a side plot, for its text, which may reach into the gaps.
+ */
+static double side_width(const es_heatmap_side *sides, size_t n)
+{
+    double widest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (sides[i].text)
+            widest = fmax(widest, es_title_width(sides[i].text, ES_LABEL_SIZE,
+                                                 ES_WEIGHT_NORMAL));
+    return fmax(0, widest + 4 - SIDE_GAP);
+}
+
 static double width_of(es_page *page, size_t i, double factor)
 {
-    es_heatmap_sheet *sheet = page->chart;
-    es_heatmap_block *b = &sheet->blocks[i];
+    heatmap_sheet *sheet = page->chart;
+    heatmap_block *b = &sheet->blocks[i];
     size_t n_sides = sheet->figure->n_sides;
     int n = b->panel->n_heads;
     b->cell_width = scaled_cell(n, CELL_WIDTH, PLOT_WIDTH, factor);
     b->side_width = n_sides ? fmax(SIDE_WIDTH * fmin(1.5, factor),
-                                   es_heatmap_side_width(b->sides, n_sides))
+                                   side_width(b->sides, n_sides))
                             : 0;
-    return b->cell_width * n + (double)n_sides * (ES_SIDE_GAP + b->side_width);
+    return b->cell_width * n + (double)n_sides * (SIDE_GAP + b->side_width);
 }
 
 static double height_of(es_page *page, size_t i, double factor)
 {
-    es_heatmap_sheet *sheet = page->chart;
-    es_heatmap_block *b = &sheet->blocks[i];
+    heatmap_sheet *sheet = page->chart;
+    heatmap_block *b = &sheet->blocks[i];
     int n = b->panel->n_layers;
     b->cell_height = scaled_cell(n, CELL_HEIGHT, PLOT_HEIGHT, factor);
     return b->cell_height * n;
-}
-
-static es_status check(const es_heatmap *figure)
-{
-    for (size_t i = 0; i < figure->n_panels; i++) {
-        const es_heatmap_panel *panel = &figure->panels[i];
-        if (panel->n_layers < 1 || panel->n_heads < 1)
-            return es_fail(ES_EUSAGE,
-                           "a heatmap of %d layers and %d heads: there must "
-                           "be one of each",
-                           panel->n_layers, panel->n_heads);
-    }
-    return ES_OK;
 }
 
 static double label_width(int largest)
@@ -69,25 +180,6 @@ static double label_width(int largest)
     char text[ES_LABEL_MAX];
     snprintf(text, sizeof text, "%d", largest);
     return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 4;
-}
-
-static void describe_panels(es_heatmap_sheet *sheet)
-{
-    const es_heatmap *figure = sheet->figure;
-    es_page_special special = {false, false};
-    for (size_t i = 0; i < figure->n_panels; i++) {
-        const es_heatmap_panel *panel = &figure->panels[i];
-        sheet->blocks[i].panel = panel;
-        if (figure->n_sides)
-            sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
-        sheet->page.panels[i] =
-            (es_page_panel){.title = panel->title,
-                            .subtitle = panel->subtitle,
-                            .left = label_width(panel->n_layers - 1)};
-        es_page_find_special(&special, panel->values,
-                             (size_t)panel->n_layers * (size_t)panel->n_heads);
-    }
-    es_page_explain(&sheet->page, special, ES_SWATCH_HATCHED);
 }
 
 /* --- drawing --------------------------------------------------------------*/
@@ -103,173 +195,200 @@ static paint_kind paint_of(float value)
 
 static bool same_paint(const es_color_scale *scale, float a, float b)
 {
-    if (paint_of(a) != paint_of(b))
-        return false;
-    if (paint_of(a) != PAINT_COLOR)
-        return true;
-    return es_scale_level(scale, (double)a) == es_scale_level(scale, (double)b);
+    return paint_of(a) == paint_of(b) &&
+           (paint_of(a) != PAINT_COLOR || es_scale_level(scale, (double)a) ==
+                                              es_scale_level(scale, (double)b));
 }
 
-/*
- * Cells [from, to) of one row, all of one paint. Each reaches `lap` points
- * under its later neighbours: viewers of vector files show a hairline where
- * areas only meet.
- */
-static void draw_run(es_picture *picture, const es_heatmap_sheet *sheet,
-                     const es_heatmap_block *b, int row, int from, int to,
-                     double lap)
+static void draw_cells(const heatmap_sheet *sheet, const heatmap_block *b)
 {
-    float value =
-        b->panel
-            ->values[(size_t)row * (size_t)b->panel->n_heads + (size_t)from];
-    double x = b->x + from * b->cell_width, y = b->y + row * b->cell_height;
-    double width = (to - from) * b->cell_width, height = b->cell_height;
-    if (to < b->panel->n_heads)
-        width += lap;
-    if (row + 1 < b->panel->n_layers)
-        height += lap;
-    if (paint_of(value) == PAINT_HATCH)
-        es_picture_hatch(picture, x, y, width, height,
-                         sheet->page.colors->hatched,
-                         sheet->page.colors->hatching);
-    else
-        es_picture_rect(picture, x, y, width, height,
-                        paint_of(value) == PAINT_COLOR
-                            ? es_scale_color(&sheet->scale, (double)value)
-                            : sheet->page.colors->paper);
-}
-
-static void draw_cells(es_picture *picture, const es_heatmap_sheet *sheet,
-                       const es_heatmap_block *b)
-{
-    int n_heads = b->panel->n_heads;
+    const es_canvas *canvas = &sheet->page.canvas;
+    int n_layers = b->panel->n_layers, n_heads = b->panel->n_heads;
+    /* Each reaches under its later neighbours: viewers of vector files show a
+     * hairline where areas only meet. */
     double lap = 0.4 * fmin(b->cell_width, b->cell_height);
-    for (int row = 0; row < b->panel->n_layers; row++) {
+    for (int row = 0; row < n_layers; row++) {
         const float *values = b->panel->values + (size_t)row * (size_t)n_heads;
+        double y = b->y + row * b->cell_height;
+        double height = b->cell_height + (row + 1 < n_layers ? lap : 0);
         for (int from = 0, to; from < n_heads; from = to) {
             to = from + 1;
             while (to < n_heads &&
                    same_paint(&sheet->scale, values[from], values[to]))
                 to++;
-            draw_run(picture, sheet, b, row, from, to, lap);
+            double x = b->x + from * b->cell_width;
+            double width = (to - from) * b->cell_width;
+            width += to < n_heads ? lap : 0;
+            paint_kind paint = paint_of(values[from]);
+            if (paint == PAINT_HATCH)
+                es_picture_hatch(canvas->picture, x, y, width, height,
+                                 canvas->colors->hatched,
+                                 canvas->colors->hatching);
+            else
+                es_picture_rect(
+                    canvas->picture, x, y, width, height,
+                    paint == PAINT_COLOR
+                        ? es_scale_color(&sheet->scale, (double)values[from])
+                        : canvas->colors->paper);
         }
     }
 }
 
-static void draw_values(es_picture *picture, const es_heatmap_sheet *sheet,
-                        const es_heatmap_block *b)
+static void draw_values(const heatmap_sheet *sheet, const heatmap_block *b)
 {
     const es_heatmap_panel *panel = b->panel;
+    double size = sheet->value_size;
     char text[ES_LABEL_MAX];
-    for (int row = 0; row < panel->n_layers; row++) {
-        double y = b->y + (row + 0.5) * b->cell_height;
-        const float *values =
-            panel->values + (size_t)row * (size_t)panel->n_heads;
-        for (int head = 0; head < panel->n_heads; head++) {
-            float value = values[head];
-            es_heatmap_value(text, value,
-                             b->compact ? ES_COMPACT : sheet->decimals);
-            es_picture_text(
-                picture, b->x + (head + 0.5) * b->cell_width,
-                y + 0.36 * sheet->value_size, sheet->value_size,
-                ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
-                es_text_on(es_scale_color(&sheet->scale, (double)value)), text);
-        }
+    for (int i = 0; i < panel->n_layers * panel->n_heads; i++) {
+        int row = i / panel->n_heads, head = i % panel->n_heads;
+        print_value(text, panel->values[i],
+                    b->compact ? COMPACT : sheet->decimals);
+        es_picture_text(
+            sheet->page.canvas.picture, b->x + (head + 0.5) * b->cell_width,
+            b->y + (row + 0.5) * b->cell_height + 0.36 * size, size,
+            ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
+            es_text_on(es_scale_color(&sheet->scale, (double)panel->values[i])),
+            text);
     }
 }
 
-static void draw_column_labels(es_picture *picture, const es_colors *colors,
-                               const es_heatmap_block *b)
+static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
 {
     char text[ES_LABEL_MAX];
     double bottom = b->y + b->panel->n_layers * b->cell_height;
-    int step =
-        es_power_step(label_width(b->panel->n_heads - 1) / b->cell_width);
-    for (int head = 0; head < b->panel->n_heads; head += step) {
+    int n_heads = b->panel->n_heads;
+    int step = es_power_step(label_width(n_heads - 1) / b->cell_width);
+    for (int head = 0; head < n_heads; head += step) {
         double x = b->x + (head + 0.5) * b->cell_width;
         snprintf(text, sizeof text, "%d", head);
         if (step > 1)
-            es_picture_line(picture, x, bottom, x, bottom + 2.5, 0.5,
-                            colors->muted);
-        es_picture_text(picture, x, bottom + 10.5, ES_SMALL_SIZE,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, colors->ink,
-                        text);
+            es_picture_line(canvas->picture, x, bottom, x, bottom + 2.5, 0.5,
+                            canvas->colors->muted);
+        es_draw_label(canvas, x, bottom + 10.5, ES_ALIGN_MIDDLE,
+                      canvas->colors->ink, text);
     }
-    es_picture_text(picture, b->x + b->panel->n_heads * b->cell_width / 2,
-                    bottom + 21, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
-                    ES_WEIGHT_NORMAL, 0, colors->ink, "head");
+    es_draw_name(canvas, b->x + n_heads * b->cell_width / 2, bottom + 21, 0,
+                 canvas->colors->ink, "head");
 }
 
-static es_status draw_block(es_picture *picture, const es_page *page, size_t i)
+/* A small plot: values of the layers, layer 0 on top. */
+static void draw_side(const es_canvas *canvas, const heatmap_block *b,
+                      const es_heatmap_side *side, const es_box *plot)
 {
-    const es_heatmap_sheet *sheet = page->chart;
-    const es_heatmap_block *b = &sheet->blocks[i];
+    const es_colors *colors = canvas->colors;
+    double start = plot->x + 3, end = plot->x + plot->width - 3;
+    int most = (int)fmax(2, plot->width / TICK_WIDTH);
+    es_axis axis = es_axis_make(side->low, side->high, false, start, end, most);
+    /* One tick alone would not say how large a difference is. */
+    for (int i = 1; i < 4 && axis.ticks.n <= 1; i++)
+        axis = es_axis_make(side->low, side->high, false, start, end, most + i);
+    for (int i = 0; i < axis.ticks.n; i++) {
+        double x = es_axis_place(&axis, es_axis_tick(&axis, i));
+        es_picture_line(canvas->picture, x, plot->y, x, plot->y + plot->height,
+                        0.5, colors->grid);
+    }
+    es_picture_line(canvas->picture, plot->x, plot->y, plot->x,
+                    plot->y + plot->height, 0.5, colors->muted);
+    /* The dots are joined, so that the eye can follow them down the layers. */
+    double radius = fmin(DOT_RADIUS, 0.4 * b->cell_height);
+    double x = NAN, y = NAN;
+    for (int row = 0; row < b->panel->n_layers; row++) {
+        double last_x = x, last_y = y, value = (double)side->values[row];
+        x = isfinite(value) ? es_axis_place(&axis, value) : NAN;
+        y = b->y + (row + 0.5) * b->cell_height;
+        es_picture_line(canvas->picture, last_x, last_y, x, y, 0.75,
+                        colors->muted);
+        es_picture_dot(canvas->picture, x, y, radius, colors->ink);
+    }
+    es_draw_across(canvas, plot, &axis, side->text);
+}
+
+static es_status draw_block(const es_page *page, size_t i)
+{
+    const heatmap_sheet *sheet = page->chart;
+    const heatmap_block *b = &sheet->blocks[i];
+    const es_canvas *canvas = &page->canvas;
     const es_box cells = {b->x, b->y, b->panel->n_heads * b->cell_width,
                           b->panel->n_layers * b->cell_height};
-    draw_cells(picture, sheet, b);
-    es_picture_frame(picture, cells.x, cells.y, cells.width, cells.height, 0.5,
-                     page->colors->muted);
+    es_box side = {cells.x + cells.width + SIDE_GAP, b->y, b->side_width,
+                   cells.height};
+    draw_cells(sheet, b);
+    es_picture_frame(canvas->picture, cells.x, cells.y, cells.width,
+                     cells.height, 0.5, canvas->colors->muted);
     if (b->printed)
-        draw_values(picture, sheet, b);
-    es_heatmap_draw_sides(picture, sheet, b);
-    draw_column_labels(picture, page->colors, b);
-    es_draw_band_numbers(picture, page->colors, &cells,
-                         (size_t)b->panel->n_layers, false,
+        draw_values(sheet, b);
+    for (size_t k = 0; k < sheet->figure->n_sides; k++) {
+        draw_side(canvas, b, &b->sides[k], &side);
+        side.x = side.x + side.width + SIDE_GAP;
+    }
+    draw_column_labels(canvas, b);
+    es_draw_band_numbers(canvas, &cells, (size_t)b->panel->n_layers, false,
                          es_page_is_first(page, i) ? "layer" : NULL,
                          b->x - page->panels[i].left - 6);
     return ES_OK;
 }
 
-es_status es_heatmap_lay_out(es_heatmap_sheet *out, const es_heatmap *figure)
+static es_status lay_out(heatmap_sheet *sheet)
 {
+    const es_heatmap *figure = sheet->figure;
+    es_page *page = &sheet->page;
     es_status status;
-    *out = (es_heatmap_sheet){.figure = figure,
-                              .scale = {figure->low, figure->high,
-                                        figure->logarithmic,
-                                        figure->style.colormap},
-                              .page = {.name = "a heatmap",
-                                       .style = &figure->style,
-                                       .chart = out,
-                                       .width = width_of,
-                                       .height = height_of,
-                                       .draw = draw_block,
-                                       .least_factor = LEAST_FACTOR,
-                                       .left = ES_LABEL_SIZE + 6, /* "layer" */
-                                       .foot = FOOT,
-                                       .title_gap = 5,
-                                       .scale = &out->scale,
-                                       .scale_text = figure->scale_text,
-                                       .note = figure->note}};
-    if ((status = check(figure)) < 0 ||
-        (status = es_page_begin(&out->page, figure->n_panels)) < 0 ||
-        (status = es_alloc(&out->blocks, figure->n_panels, sizeof *out->blocks,
-                           "a heatmap")) < 0)
-        return status;
-    describe_panels(out);
-    if ((status = es_page_lay_out(&out->page)) < 0)
+    if ((status = es_page_begin(page, figure->n_panels)) < 0 ||
+        (status = es_alloc(&sheet->blocks, figure->n_panels,
+                           sizeof *sheet->blocks, "a heatmap")) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {
-        out->blocks[i].x = out->page.panels[i].plot.x;
-        out->blocks[i].y = out->page.panels[i].plot.y;
+        const es_heatmap_panel *panel = &figure->panels[i];
+        if (panel->n_layers < 1 || panel->n_heads < 1)
+            return es_fail(ES_EUSAGE,
+                           "a heatmap of %d layers and %d heads: there must "
+                           "be one of each",
+                           panel->n_layers, panel->n_heads);
+        sheet->blocks[i].panel = panel;
+        if (figure->n_sides)
+            sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
+        page->panels[i] =
+            (es_page_panel){.title = panel->title,
+                            .subtitle = panel->subtitle,
+                            .left = label_width(panel->n_layers - 1)};
+        es_page_look_at(page, panel->values,
+                        (size_t)panel->n_layers * (size_t)panel->n_heads);
     }
-    out->decimals = es_heatmap_decimals(figure);
-    es_heatmap_size_values(out);
+    es_page_explain(page, ES_SWATCH_HATCHED);
+    if ((status = es_page_lay_out(page)) < 0)
+        return status;
+    for (size_t i = 0; i < figure->n_panels; i++) {
+        sheet->blocks[i].x = page->panels[i].plot.x;
+        sheet->blocks[i].y = page->panels[i].plot.y;
+    }
+    sheet->decimals = decimals_of(figure);
+    size_values(sheet);
     return ES_OK;
-}
-
-void es_heatmap_sheet_clear(es_heatmap_sheet *sheet)
-{
-    es_page_clear(&sheet->page);
-    free(sheet->blocks);
-    sheet->blocks = NULL;
 }
 
 es_status es_heatmap_draw(es_picture **out, const es_heatmap *figure)
 {
-    es_heatmap_sheet sheet;
-    es_status status = es_heatmap_lay_out(&sheet, figure);
+    heatmap_sheet sheet = {.figure = figure,
+                           .scale = {figure->low, figure->high,
+                                     figure->logarithmic,
+                                     figure->style.colormap},
+                           .page = {.name = "a heatmap",
+                                    .style = &figure->style,
+                                    .chart = &sheet,
+                                    .width = width_of,
+                                    .height = height_of,
+                                    .draw = draw_block,
+                                    .least_factor = LEAST_FACTOR,
+                                    .left = ES_LABEL_SIZE + 6, /* "layer" */
+                                    .foot = FOOT,
+                                    .title_gap = 5,
+                                    .scale = &sheet.scale,
+                                    .scale_text = figure->scale_text,
+                                    .note = figure->note}};
+    es_status status = lay_out(&sheet);
     if (status == ES_OK)
         status = es_page_draw(out, &sheet.page);
-    es_heatmap_sheet_clear(&sheet);
+    es_page_clear(&sheet.page);
+    free(sheet.blocks);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef ES_HEATMAP_H
 #define ES_HEATMAP_H
 
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 /** A small plot beside a panel that shares its layers: a dot for each. */
 typedef struct es_heatmap_side {

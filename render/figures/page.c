@@ -7,8 +7,6 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "render/figures/legend.h"
-#include <math.h>
 
 #define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
 #define TITLE_LINE 13.0
@@ -24,10 +22,13 @@
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note of one line */
 #define NOTE_GAP 8.0  /* before one of several */
+#define NOTE_LINE 10.0
+
+enum { NOTE_LINES = 10, NOTE_MAX = 1024 };
 
 es_status es_page_begin(es_page *page, size_t n)
 {
-    page->colors = es_theme_colors(page->style->theme);
+    page->canvas.colors = es_theme_colors(page->style->theme);
     page->n_panels = n;
     if (!n)
         return es_fail(ES_EUSAGE, "%s needs at least one run", page->name);
@@ -45,31 +46,75 @@ bool es_page_is_first(const es_page *page, size_t i)
     return i % page->n_columns == 0;
 }
 
-void es_page_add_key(es_page *page, es_page_key key)
+void es_page_add_key(es_page *page, es_page_swatch swatch, const char *text)
 {
     if (page->n_keys < ES_PAGE_KEYS)
-        page->keys[page->n_keys++] = key;
+        page->keys[page->n_keys++] = (es_page_key){swatch, text};
 }
 
-void es_page_find_special(es_page_special *found, const float *values, size_t n)
+void es_page_look_at(es_page *page, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (isfinite(values[i]))
             continue;
         if (es_is_missing(values[i]))
-            found->missing = true;
+            page->missing = true;
         else
-            found->nonfinite = true;
+            page->nonfinite = true;
     }
 }
 
-void es_page_explain(es_page *page, es_page_special found,
-                     es_page_swatch swatch)
+void es_page_explain(es_page *page, es_page_swatch swatch)
 {
-    if (found.nonfinite)
-        es_page_add_key(page, (es_page_key){swatch, "NaN or infinite"});
-    if (found.missing)
-        es_page_add_key(page, (es_page_key){ES_SWATCH_BLANK, "missing"});
+    if (page->nonfinite)
+        es_page_add_key(page, swatch, "NaN or infinite");
+    if (page->missing)
+        es_page_add_key(page, ES_SWATCH_BLANK, "missing");
+}
+
+/* --- notes ----------------------------------------------------------------*/
+
+/* Bytes of text that fit into a line, ended at a blank where there is one. */
+static size_t line_length(const char *text, double width)
+{
+    char line[NOTE_MAX];
+    size_t best = 0;
+    for (size_t n = 1; n < sizeof line; n++) {
+        if (text[n] && text[n] != ' ')
+            continue;
+        memcpy(line, text, n);
+        line[n] = '\0';
+        if (es_text_width(line, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) > width)
+            break;
+        best = n;
+        if (!text[n])
+            break;
+    }
+    return best;
+}
+
+/* A note broken at its blanks into lines as wide as the plots; what does not
+ * fit into the last line is cut. Draws it, y the baseline of its first line, if
+ * there is a picture; returns the number of lines. */
+static size_t break_note(const es_page *page, double y)
+{
+    const char *text = page->note;
+    size_t n_lines = 0;
+    while (*text && n_lines < NOTE_LINES) {
+        char line[NOTE_MAX];
+        size_t n = line_length(text, page->plots.width);
+        bool whole = n == 0 || n_lines == NOTE_LINES - 1;
+        snprintf(line, sizeof line, "%.*s", whole ? NOTE_MAX - 1 : (int)n,
+                 text);
+        if (page->canvas.picture)
+            es_draw_small(&page->canvas, page->plots.x, y, ES_ALIGN_START,
+                          page->canvas.colors->muted, line, page->plots.width);
+        n_lines++;
+        y += NOTE_LINE;
+        text += whole ? strlen(text) : n;
+        text += strspn(text, " ");
+    }
+    return n_lines;
 }
 
 /* --- margins --------------------------------------------------------------*/
@@ -107,24 +152,16 @@ static bool keys_fit(const es_page *page, double width)
     return wanted <= width;
 }
 
-static double note_height(const es_page *page)
-{
-    if (!page->note)
-        return 0;
-    if (!page->long_note)
-        return CUT_NOTE;
-    size_t n_lines = es_note_lines(page->note, page->plots.width);
-    return n_lines ? NOTE_GAP + ES_NOTE_LINE * (double)n_lines : 0;
-}
-
 static void measure_footer(es_page *page, double width)
 {
-    size_t n_lines = page->n_keys == 0 ? 0
-                     : keys_fit(page, width - page->plots.x - ES_MARGIN)
-                         ? 1
-                         : page->n_keys;
-    page->footer =
-        note_height(page) + (n_lines ? 3 + KEY_LINE * (double)n_lines : 0);
+    bool beside = keys_fit(page, width - page->plots.x - ES_MARGIN);
+    size_t n_keys = beside && page->n_keys ? 1 : page->n_keys;
+    size_t n_lines = page->note && page->long_note ? break_note(page, 0) : 0;
+    page->footer = n_keys ? 3 + KEY_LINE * (double)n_keys : 0;
+    if (page->note && !page->long_note)
+        page->footer += CUT_NOTE;
+    else if (n_lines)
+        page->footer += NOTE_GAP + NOTE_LINE * (double)n_lines;
 }
 
 /* --- the grid -------------------------------------------------------------*/
@@ -321,112 +358,109 @@ es_status es_page_lay_out(es_page *page)
 /* --- drawing --------------------------------------------------------------*/
 
 /* The titles of a row stand where its highest ones do. */
-static void draw_titles(es_picture *picture, const es_page *page,
-                        const es_page_panel *panel)
+static void draw_titles(const es_page *page, const es_page_panel *panel)
 {
+    const es_canvas *canvas = &page->canvas;
     double x = panel->plot.x, y = panel->plot.y - page->title_gap;
     if (panel->subtitle)
-        es_draw_fitted(picture, x, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, page->colors->muted, panel->subtitle,
-                       panel->width);
+        es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
+                      panel->subtitle, panel->width);
     if (panel->title)
-        es_draw_fitted(picture, x, y - page->head + TITLE_LINE,
+        es_draw_fitted(canvas->picture, x, y - page->head + TITLE_LINE,
                        ES_PANEL_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       page->colors->ink, panel->title, panel->width);
+                       canvas->colors->ink, panel->title, panel->width);
 }
 
-static void draw_swatch(es_picture *picture, const es_colors *colors, double x,
-                        double y, const es_page_key *key)
+static void draw_swatch(const es_canvas *canvas, double x, double y,
+                        es_page_swatch swatch)
 {
+    const es_colors *colors = canvas->colors;
     const double top = y - SWATCH + 1;
-    switch (key->swatch) {
+    switch (swatch) {
     case ES_SWATCH_EDGE_ALARM:
     case ES_SWATCH_EDGE_MUTED:
-        es_picture_rect(picture, x, y - 4, SWATCH, 4,
-                        key->swatch == ES_SWATCH_EDGE_ALARM ? colors->alarm
-                                                            : colors->muted);
+        es_picture_rect(canvas->picture, x, y - 4, SWATCH, 4,
+                        swatch == ES_SWATCH_EDGE_ALARM ? colors->alarm
+                                                       : colors->muted);
         return;
     case ES_SWATCH_HATCHED:
-        es_picture_hatch(picture, x, top, SWATCH, SWATCH, colors->hatched,
-                         colors->hatching);
+        es_picture_hatch(canvas->picture, x, top, SWATCH, SWATCH,
+                         colors->hatched, colors->hatching);
         break;
     case ES_SWATCH_ALARM:
-        es_picture_rect(picture, x, top, SWATCH, SWATCH, colors->alarm);
+        es_picture_rect(canvas->picture, x, top, SWATCH, SWATCH, colors->alarm);
         break;
     case ES_SWATCH_BLANK:
         break;
     }
-    es_picture_frame(picture, x, top, SWATCH, SWATCH, 0.5, colors->muted);
+    es_picture_frame(canvas->picture, x, top, SWATCH, SWATCH, 0.5,
+                     colors->muted);
 }
 
-/* (x, y): on the baseline of the last line. */
-static void draw_keys(es_picture *picture, const es_page *page, double y)
+/* The keys above the note, (x, y) on the baseline of the last line. */
+static void draw_footer(const es_page *page)
 {
-    double left = page->plots.x, right = page->width_points - ES_MARGIN;
-    bool beside = keys_fit(page, right - left);
-    double x = left;
+    const es_canvas *canvas = &page->canvas;
+    double x = page->plots.x, y = page->height_points - ES_MARGIN - 2;
+    double right = page->width_points - ES_MARGIN;
+    bool beside = keys_fit(page, right - x);
+    if (page->note && page->long_note)
+        break_note(page, y + 2 - page->footer + NOTE_GAP - 3 + NOTE_LINE);
+    else if (page->note)
+        es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
+                      page->note, right - x);
+    if (page->note)
+        y -= CUT_NOTE + 1;
     if (!beside)
         y -= KEY_LINE * (double)(page->n_keys - 1);
     for (size_t i = 0; i < page->n_keys; i++) {
         const es_page_key *key = &page->keys[i];
-        draw_swatch(picture, page->colors, x, y, key);
-        es_draw_fitted(picture, x + KEY_TEXT, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, page->colors->ink, key->text,
-                       right - x - KEY_TEXT);
+        draw_swatch(canvas, x, y, key->swatch);
+        es_draw_small(canvas, x + KEY_TEXT, y, ES_ALIGN_START,
+                      canvas->colors->ink, key->text, right - x - KEY_TEXT);
         x += beside ? key_width(key) : 0;
         y += beside ? 0 : KEY_LINE;
     }
 }
 
-static void draw_footer(es_picture *picture, const es_page *page)
-{
-    double left = page->plots.x, y = page->height_points - ES_MARGIN - 2;
-    if (page->note && page->long_note)
-        es_draw_note(picture, page->colors->muted, left,
-                     y + 2 - page->footer + NOTE_GAP - 3 + ES_NOTE_LINE,
-                     page->plots.width, page->note);
-    else if (page->note)
-        es_draw_fitted(picture, left, y, ES_SMALL_SIZE, ES_ALIGN_START,
-                       ES_WEIGHT_NORMAL, page->colors->muted, page->note,
-                       page->width_points - left - ES_MARGIN);
-    draw_keys(picture, page, page->note ? y - CUT_NOTE - 1 : y);
-}
-
 /* Everything but the paper. */
-static es_status draw_all(es_picture *picture, const es_page *page)
+static es_status draw_all(const es_page *page)
 {
+    const es_figure_style *style = page->style;
     double left = page->plots.x;
-    if (page->style->title)
-        es_draw_fitted(picture, left, ES_MARGIN + ES_TITLE_SIZE - 1,
-                       ES_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       page->colors->ink, page->style->title,
-                       page->width_points - left - ES_MARGIN);
+    if (style->title)
+        es_draw_fitted(page->canvas.picture, left,
+                       ES_MARGIN + ES_TITLE_SIZE - 1, ES_TITLE_SIZE,
+                       ES_ALIGN_START, ES_WEIGHT_BOLD, page->canvas.colors->ink,
+                       style->title, page->width_points - left - ES_MARGIN);
     for (size_t i = 0; i < page->n_panels; i++) {
-        draw_titles(picture, page, &page->panels[i]);
-        es_status status = page->draw(picture, page, i);
+        draw_titles(page, &page->panels[i]);
+        es_status status = page->draw(page, i);
         if (status < 0)
             return status;
     }
     if (page->draw_legend)
-        page->draw_legend(picture, page);
-    es_draw_bar(picture, page->colors,
-                &(es_color_bar){page->scale, page->scale_text, page->bar.x,
-                                page->bar.y, page->bar.height});
-    draw_footer(picture, page);
-    return page->style->zoom > 0 ? es_picture_zoom(picture, page->style->zoom)
-                                 : ES_OK;
+        page->draw_legend(page);
+    es_draw_bar(&page->canvas, page->scale, page->scale_text, page->bar.x,
+                page->bar.y, page->bar.height);
+    draw_footer(page);
+    return style->zoom > 0 ? es_picture_zoom(page->canvas.picture, style->zoom)
+                           : ES_OK;
 }
 
-es_status es_page_draw(es_picture **out, const es_page *page)
+es_status es_page_draw(es_picture **out, es_page *page)
 {
     es_picture *picture = NULL;
-    es_status status = es_picture_new(&picture, page->width_points,
-                                      page->height_points, page->colors->paper);
-    if (status == ES_OK)
-        status = draw_all(picture, page);
-    if (status == ES_OK)
+    es_status status =
+        es_picture_new(&picture, page->width_points, page->height_points,
+                       page->canvas.colors->paper);
+    if (status < 0)
+        return status;
+    page->canvas.picture = picture;
+    if ((status = draw_all(page)) == ES_OK)
         *out = picture;
     else
         es_picture_free(picture);
+    page->canvas.picture = NULL;
     return status;
 }

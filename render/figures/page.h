@@ -7,9 +7,7 @@
 #ifndef ES_PAGE_H
 #define ES_PAGE_H
 
-#include "render/figures/axis.h"
 #include "render/figures/color_scale.h"
-#include "render/figures/figure.h"
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
 
@@ -54,9 +52,9 @@ struct es_page {
     /* The columns are placed: sets `above`, `below`, `foot` where these follow
        from the plots' widths. NULL: they do not. */
     void (*arrange)(es_page *page);
-    es_status (*draw)(es_picture *picture, const es_page *page, size_t i);
-    void (*draw_legend)(es_picture *picture, const es_page *page); /* or NULL */
-    double least_factor; /* of a size that is requested */
+    es_status (*draw)(const es_page *page, size_t i);
+    void (*draw_legend)(const es_page *page); /* or NULL */
+    double least_factor;                      /* of a size that is requested */
     size_t most_columns; /* where the style leaves it open; 0: four */
     double left;         /* before the first column: labels, text */
     double right;        /* after the last: legend */
@@ -72,8 +70,9 @@ struct es_page {
     bool long_note;   /* it is broken into lines, not cut */
 
     /* --- what the page writes */
-    const es_colors *colors;
-    es_page_panel *panels; /* (n_panels) */
+    es_canvas canvas;        /* its picture only while it is drawn */
+    es_page_panel *panels;   /* (n_panels) */
+    bool nonfinite, missing; /* among the values looked at */
     size_t n_panels, n_rows, n_columns;
     double width_points, height_points; /* of the page */
     double head;                        /* height of the panels' titles */
@@ -101,7 +100,7 @@ es_status es_page_lay_out(es_page *page) ES_MUST_USE;
 
 /** Draws a page that is laid out, enlarged by the style's zoom. ES_OK, or what
  *  `draw` and es_picture_new return. */
-es_status es_page_draw(es_picture **out, const es_page *page) ES_MUST_USE;
+es_status es_page_draw(es_picture **out, es_page *page) ES_MUST_USE;
 
 void es_page_clear(es_page *page);
 
@@ -109,19 +108,13 @@ void es_page_clear(es_page *page);
 bool es_page_is_first(const es_page *page, size_t i);
 
 /** Adds a key; one too many is left out. */
-void es_page_add_key(es_page *page, es_page_key key);
+void es_page_add_key(es_page *page, es_page_swatch swatch, const char *text);
 
-/** What stands out among values, and has to be explained. */
-typedef struct es_page_special {
-    bool nonfinite, missing;
-} es_page_special;
-
-/** Notes what of n values is not finite or missing. */
-void es_page_find_special(es_page_special *found, const float *values,
-                          size_t n);
+/** Notes what of n values stands out and has to be explained: what is not
+ *  finite, or missing. */
+void es_page_look_at(es_page *page, const float *values, size_t n);
 
 /** Adds the keys of what was found; `swatch`: how what is not finite looks. */
-void es_page_explain(es_page *page, es_page_special found,
-                     es_page_swatch swatch);
+void es_page_explain(es_page *page, es_page_swatch swatch);
 
 #endif

@@ -8,7 +8,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
-#include <math.h>
 
 /* What the content wants, in points. */
 #define PLOT_WIDTH 330.0
@@ -132,8 +131,7 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
 
 /* Marks above the columns, or to the right of the rows, in which there is
  * something not finite: each at least a point wide, for a cell may be less. */
-static void draw_marks(es_picture *picture, es_color color, const image *im,
-                       bool rows)
+static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;
     size_t n = rows ? im->n_rows : im->n_columns;
@@ -145,34 +143,19 @@ static void draw_marks(es_picture *picture, es_color color, const image *im,
                 break;
         double start = (double)i * each;
         double length = end > i ? fmax(1, (double)(end - i) * each) : 0;
-        if (rows)
-            es_picture_rect(picture, box->x + box->width + 1, box->y + start,
-                            MARK, length, color);
-        else
-            es_picture_rect(picture, box->x + start, box->y - MARK - 1, length,
-                            MARK, color);
+        es_picture_rect(
+            canvas->picture, rows ? box->x + box->width + 1 : box->x + start,
+            rows ? box->y + start : box->y - MARK - 1, rows ? MARK : length,
+            rows ? length : MARK, canvas->colors->alarm);
     }
 }
 
-static void paint(es_picture *picture, const raster_sheet *sheet,
-                  const image *im)
-{
-    es_color palette[256];
-    for (int i = 0; i < im->n_levels; i++)
-        palette[i] = es_scale_level_color(&sheet->scale, i);
-    palette[im->n_levels + BLANK] = sheet->page.colors->paper;
-    palette[im->n_levels + ALARM] = sheet->page.colors->alarm;
-    es_picture_image(picture, im->box->x, im->box->y, im->box->width,
-                     im->box->height, im->cells, im->n_columns, im->n_rows,
-                     palette, (size_t)im->n_levels + N_SPECIAL);
-    draw_marks(picture, sheet->page.colors->alarm, im, false);
-    draw_marks(picture, sheet->page.colors->alarm, im, true);
-}
-
-static es_status draw_grid(es_picture *picture, const raster_sheet *sheet,
+static es_status draw_grid(const raster_sheet *sheet,
                            const es_raster_grid *grid, size_t n_columns,
                            const es_box *box)
 {
+    const es_canvas *canvas = &sheet->page.canvas;
+    es_color palette[256];
     image im = {.grid = grid,
                 .box = box,
                 .n_source = n_columns,
@@ -184,46 +167,19 @@ static es_status draw_grid(es_picture *picture, const raster_sheet *sheet,
     if (status < 0)
         return status;
     fill(&im, &sheet->scale);
-    paint(picture, sheet, &im);
-    es_picture_frame(picture, box->x, box->y, box->width, box->height, 0.5,
-                     sheet->page.colors->muted);
+    for (int i = 0; i < im.n_levels; i++)
+        palette[i] = es_scale_level_color(&sheet->scale, i);
+    palette[im.n_levels + BLANK] = canvas->colors->paper;
+    palette[im.n_levels + ALARM] = canvas->colors->alarm;
+    es_picture_image(canvas->picture, box->x, box->y, box->width, box->height,
+                     im.cells, im.n_columns, im.n_rows, palette,
+                     (size_t)im.n_levels + N_SPECIAL);
+    draw_marks(canvas, &im, false);
+    draw_marks(canvas, &im, true);
+    es_picture_frame(canvas->picture, box->x, box->y, box->width, box->height,
+                     0.5, canvas->colors->muted);
     free(im.cells);
     return ES_OK;
-}
-
-/* The longest of the names that fit the height. */
-static const char *heads_text(const es_box *box)
-{
-    bool fits = es_text_width("heads of layer", ES_LABEL_SIZE,
-                              ES_WEIGHT_NORMAL) < box->height;
-    return fits ? "heads of layer" : box->height >= 28 ? "heads" : "";
-}
-
-/* Between the layers' heads, where that hides none of them and the lines are
- * not half of what there is to see. */
-static void draw_separators(es_picture *picture, const raster_sheet *sheet,
-                            const es_raster_panel *panel, const es_box *heads)
-{
-    size_t n_layers = panel->layers.n_rows;
-    double band = heads->height / (double)n_layers;
-    if (heads->height / (double)panel->heads.n_rows < 1 || band < LEAST_BAND)
-        return;
-    for (size_t i = 1; i < n_layers; i++)
-        es_picture_line(picture, heads->x, heads->y + (double)i * band,
-                        heads->x + heads->width, heads->y + (double)i * band,
-                        0.5, sheet->page.colors->paper);
-}
-
-static void draw_steps(es_picture *picture, const raster_sheet *sheet,
-                       const es_raster_panel *panel, const es_box *plot)
-{
-    double whole = panel->last - panel->first + 1; /* no parts of a step */
-    double most = fmin(fmin(8, plot->width / 40), whole);
-    es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,
-                                plot->x + plot->width, 2);
-    axis.ticks = es_ticks_make(panel->first, panel->last, (int)fmax(most, 1));
-    axis.labels = ES_LABELS_COUNT;
-    es_draw_across(picture, sheet->page.colors, plot, &axis, "step");
 }
 
 static double clamp(double x, double low, double high)
@@ -237,7 +193,32 @@ static double layers_height(const es_raster_panel *panel)
                  LAYERS_MOST);
 }
 
-static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
+/* The heads under their layers' numbers. */
+static es_status draw_heads(const raster_sheet *sheet,
+                            const es_raster_panel *panel, const es_box *box,
+                            bool first, double text_x)
+{
+    const es_canvas *canvas = &sheet->page.canvas;
+    size_t n_layers = panel->layers.n_rows;
+    double band = box->height / (double)n_layers;
+    const char *text = "heads of layer"; /* the longest that fits the height */
+    es_status status = draw_grid(sheet, &panel->heads, panel->n_columns, box);
+    if (es_text_width(text, ES_LABEL_SIZE, ES_WEIGHT_NORMAL) >= box->height)
+        text = box->height >= 28 ? "heads" : "";
+    /* Lines between them where these hide none and are not half of what there
+     * is to see. */
+    bool apart =
+        box->height / (double)panel->heads.n_rows >= 1 && band >= LEAST_BAND;
+    for (size_t i = 1; apart && i < n_layers; i++)
+        es_picture_line(canvas->picture, box->x, box->y + (double)i * band,
+                        box->x + box->width, box->y + (double)i * band, 0.5,
+                        canvas->colors->paper);
+    es_draw_band_numbers(canvas, box, n_layers, true, first ? text : NULL,
+                         text_x);
+    return status;
+}
+
+static es_status draw_panel(const es_page *page, size_t i)
 {
     const raster_sheet *sheet = page->chart;
     const es_raster_panel *panel = &sheet->figure->panels[i];
@@ -249,19 +230,18 @@ static es_status draw_panel(es_picture *picture, const es_page *page, size_t i)
     heads.y += layers.height + GAP;
     heads.height -= layers.height + GAP;
     es_status status =
-        draw_grid(picture, sheet, &panel->layers, panel->n_columns, &layers);
-    es_draw_band_numbers(picture, page->colors, &layers, panel->layers.n_rows,
-                         true, first && layers.height >= 28 ? "layer" : NULL,
-                         text_x);
-    if (status == ES_OK && panel->heads.n_rows) {
-        status =
-            draw_grid(picture, sheet, &panel->heads, panel->n_columns, &heads);
-        draw_separators(picture, sheet, panel, &heads);
-        es_draw_band_numbers(picture, page->colors, &heads,
-                             panel->layers.n_rows, true,
-                             first ? heads_text(&heads) : NULL, text_x);
-    }
-    draw_steps(picture, sheet, panel, plot);
+        draw_grid(sheet, &panel->layers, panel->n_columns, &layers);
+    es_draw_band_numbers(&page->canvas, &layers, panel->layers.n_rows, true,
+                         first && layers.height >= 28 ? "layer" : NULL, text_x);
+    if (status == ES_OK && panel->heads.n_rows)
+        status = draw_heads(sheet, panel, &heads, first, text_x);
+    double whole = panel->last - panel->first + 1; /* no parts of a step */
+    double most = fmin(fmin(8, plot->width / 40), whole);
+    es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,
+                                plot->x + plot->width, 2);
+    axis.ticks = es_ticks_make(panel->first, panel->last, (int)fmax(most, 1));
+    axis.labels = ES_LABELS_COUNT;
+    es_draw_across(&page->canvas, plot, &axis, "step");
     return status;
 }
 
@@ -278,37 +258,34 @@ static double height_of(es_page *page, size_t i, double factor)
            (n_heads > 0 ? GAP + factor * heads : 0);
 }
 
-static void describe_panels(raster_sheet *sheet)
+static es_status lay_out(raster_sheet *sheet)
 {
+    const es_raster *figure = sheet->figure;
     es_page *page = &sheet->page;
-    es_page_special special = {false, false};
     char label[ES_LABEL_MAX];
+    es_status status = es_page_begin(page, figure->n_panels);
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < page->n_panels; i++) {
-        const es_raster_panel *panel = &sheet->figure->panels[i];
-        es_page_find_special(&special, panel->layers.values,
-                             panel->layers.n_rows * panel->n_columns);
-        es_page_find_special(&special, panel->heads.values,
-                             panel->heads.n_rows * panel->n_columns);
+        const es_raster_panel *panel = &figure->panels[i];
+        if (!panel->n_columns || !panel->layers.n_rows)
+            return es_fail(ES_EUSAGE, "a raster needs a layer and a step");
+        es_page_look_at(page, panel->layers.values,
+                        panel->layers.n_rows * panel->n_columns);
+        es_page_look_at(page, panel->heads.values,
+                        panel->heads.n_rows * panel->n_columns);
         snprintf(label, sizeof label, "%zu", panel->layers.n_rows);
         sheet->left = fmax(
             sheet->left, es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
     sheet->left += 5 + ES_LABEL_SIZE + 5; /* the turned text */
-    for (size_t i = 0; i < page->n_panels; i++) {
-        const es_raster_panel *panel = &sheet->figure->panels[i];
-        page->panels[i] = (es_page_panel){.title = panel->title,
-                                          .subtitle = panel->subtitle,
-                                          .left = sheet->left};
-    }
-    es_page_explain(page, special, ES_SWATCH_ALARM);
-}
-
-static es_status check(const es_raster *figure)
-{
-    for (size_t i = 0; i < figure->n_panels; i++)
-        if (!figure->panels[i].n_columns || !figure->panels[i].layers.n_rows)
-            return es_fail(ES_EUSAGE, "a raster needs a layer and a step");
-    return ES_OK;
+    for (size_t i = 0; i < page->n_panels; i++)
+        page->panels[i] =
+            (es_page_panel){.title = figure->panels[i].title,
+                            .subtitle = figure->panels[i].subtitle,
+                            .left = sheet->left};
+    es_page_explain(page, ES_SWATCH_ALARM);
+    return es_page_lay_out(page);
 }
 
 es_status es_raster_draw(es_picture **out, const es_raster *figure)
@@ -331,14 +308,9 @@ es_status es_raster_draw(es_picture **out, const es_raster *figure)
                                    .scale = &sheet.scale,
                                    .scale_text = figure->scale_text,
                                    .note = figure->note}};
-    es_status status;
-    if ((status = check(figure)) < 0 ||
-        (status = es_page_begin(&sheet.page, figure->n_panels)) < 0)
-        goto done;
-    describe_panels(&sheet);
-    if ((status = es_page_lay_out(&sheet.page)) == ES_OK)
+    es_status status = lay_out(&sheet);
+    if (status == ES_OK)
         status = es_page_draw(out, &sheet.page);
-done:
     es_page_clear(&sheet.page);
     return status;
 }

@@ -3,7 +3,7 @@
 #define ES_RASTER_H
 
 #include "render/figures/color_scale.h"
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 /** Rows of values over the columns of time. */
 typedef struct es_raster_grid {

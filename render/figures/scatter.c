@@ -2,10 +2,10 @@
  * Points with names, and the front that none of them beats. Labels that find
  * no place beside their points become numbers, which are listed below.
  */
-#include "render/figures/scatter_internal.h"
+#include "render/figures/scatter.h"
 
 #include "analyzer/base/checked.h"
-#include <math.h>
+#include "render/figures/page.h"
 
 /* What the content wants, in points. */
 #define WIDTH 380.0
@@ -15,6 +15,38 @@
 #define TICK_GAP_X 34.0
 #define TICK_GAP_Y 22.0
 #define MOST_TICKS 8
+
+#define RADIUS 2.8
+#define SIZE 7.0 /* of labels */
+#define AWAY 3.0 /* from the edge of a point to its label */
+#define TEXT_HEIGHT (0.73 * SIZE)
+#define INDEX_DEPTH (0.3 * SIZE) /* below the baseline */
+#define APART 1.5                /* between labels */
+#define MOST_LABEL 150.0         /* width */
+
+#define ENTRY_LINE 10.0
+#define ENTRY_GAP 12.0
+#define NUMBER_WIDTH 15.0
+
+/* One point on the page. */
+typedef struct point_mark {
+    double x, y;
+    bool shown, on_front;
+    bool placed;   /* it has a label, or what stands for it */
+    bool numbered; /* a number; the label below the figure */
+    int number;    /* from 1; 0 where not even that fits */
+    es_box text;   /* of the label or the number */
+} point_mark;
+
+typedef struct scatter_sheet {
+    es_page page;
+    const es_scatter *figure;
+    point_mark *marks; /* (n) */
+    bool *on_front;    /* (n) */
+    size_t n_shown;
+    int n_numbers;
+    es_axis x_axis, y_axis;
+} scatter_sheet;
 
 /* --- which points ---------------------------------------------------------*/
 
@@ -40,15 +72,204 @@ void es_scatter_front(bool *on_front, const es_scatter *figure)
     }
 }
 
+/* --- where labels stand ---------------------------------------------------*/
+
+/* Where a label may stand. The front has points and its line above and to the
+   right of it, and nothing on the other side. */
+typedef struct side {
+    int x, y;
+} side;
+enum { N_SIDES = 8 };
+static const side of_others[N_SIDES] = {{1, 0},  {-1, 0}, {0, -1},  {0, 1},
+                                        {1, -1}, {1, 1},  {-1, -1}, {-1, 1}};
+static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
+                                       {-1, -1}, {1, -1}, {0, -1}, {1, 0}};
+
+/* Distances of a label with a line to its point. */
+static const double rings[] = {12, 20, 30, 42, 58, 76};
+#define N_RINGS (sizeof rings / sizeof *rings)
+
+static bool touch(const es_box *a, const es_box *b, double apart)
+{
+    return a->x < b->x + b->width + apart && b->x < a->x + a->width + apart &&
+           a->y < b->y + b->height + apart && b->y < a->y + a->height + apart;
+}
+
+static bool is_within(const es_box *box, const es_box *plot)
+{
+    return box->x >= plot->x + 1 && box->y >= plot->y + 1 &&
+           box->x + box->width <= plot->x + plot->width - 1 &&
+           box->y + box->height <= plot->y + plot->height - 1;
+}
+
+static es_box dot_of(const point_mark *mark)
+{
+    return (es_box){mark->x - RADIUS, mark->y - RADIUS, 2 * RADIUS, 2 * RADIUS};
+}
+
+static bool has_text(const point_mark *mark)
+{
+    return mark->placed && mark->text.width > 0;
+}
+
+static bool is_free(const scatter_sheet *sheet, const es_box *box)
+{
+    bool found = is_within(box, &sheet->page.plots);
+    for (size_t i = 0; found && i < sheet->figure->n; i++) {
+        const point_mark *mark = &sheet->marks[i];
+        const es_box dot = dot_of(mark);
+        found = !mark->shown ||
+                !(touch(box, &dot, 0.5) ||
+                  (has_text(mark) && touch(box, &mark->text, APART)));
+    }
+    return found;
+}
+
+/* Places a label `distance` from its point's middle, on the first free side. */
+static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
+                     double distance)
+{
+    bool front = sheet->figure->front && mark->on_front;
+    for (size_t i = 0; i < N_SIDES; i++) {
+        side to = front ? of_front[i] : of_others[i];
+        /* A corner is farther away than a side. */
+        double away = (to.x && to.y ? 0.75 : 1) * distance;
+        es_box box = {mark->x + to.x * away, mark->y + to.y * away, width,
+                      TEXT_HEIGHT + INDEX_DEPTH};
+        box.x -= to.x > 0 ? 0 : to.x < 0 ? width : width / 2;
+        box.y -= to.y > 0 ? 0 : to.y < 0 ? box.height : box.height / 2;
+        if (is_free(sheet, &box)) {
+            mark->text = box;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Would the line from the point to its label cross another label or point? */
+static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
+{
+    const es_box *text = &mark->text;
+    double to_x = fmin(fmax(mark->x, text->x), text->x + text->width);
+    double to_y = fmin(fmax(mark->y, text->y), text->y + text->height);
+    for (size_t i = 0; i < sheet->figure->n; i++) {
+        const point_mark *other = &sheet->marks[i];
+        const es_box dot = dot_of(other);
+        if (!other->shown || other == mark)
+            continue;
+        for (int step = 0; step <= 16; step++) {
+            double t = step / 16.0;
+            const es_box here = {mark->x + t * (to_x - mark->x),
+                                 mark->y + t * (to_y - mark->y), 0, 0};
+            if (touch(&here, &dot, 0) ||
+                (has_text(other) && touch(&here, &other->text, 0)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Beside its point, or a little away with a line to it. */
+static bool place_text(const scatter_sheet *sheet, point_mark *mark,
+                       double width)
+{
+    if (try_ring(sheet, mark, width, RADIUS + AWAY))
+        return true;
+    for (size_t ring = 0; ring < N_RINGS; ring++)
+        if (try_ring(sheet, mark, width, rings[ring]) && is_clear(sheet, mark))
+            return true;
+    mark->text = (es_box){0, 0, 0, 0};
+    return false;
+}
+
+static void place_label(scatter_sheet *sheet, size_t i)
+{
+    point_mark *mark = &sheet->marks[i];
+    char number[ES_LABEL_MAX];
+    double width =
+        es_title_width(sheet->figure->points[i].label, SIZE, ES_WEIGHT_NORMAL);
+    bool is_long = width > fmin(MOST_LABEL, sheet->page.plots.width / 2);
+    mark->numbered = is_long || !place_text(sheet, mark, width);
+    mark->placed = true;
+    if (!mark->numbered)
+        return;
+    snprintf(number, sizeof number, "%d", sheet->n_numbers + 1);
+    width = es_text_width(number, SIZE, ES_WEIGHT_NORMAL);
+    mark->number = place_text(sheet, mark, width) ? ++sheet->n_numbers : 0;
+}
+
+/* Gives every shown mark with a label its place within the plot. Those on the
+ * front come first: they have the best places. */
+static void place_labels(scatter_sheet *sheet)
+{
+    sheet->n_numbers = 0;
+    for (size_t i = 0; i < sheet->figure->n; i++) {
+        sheet->marks[i].placed = sheet->marks[i].numbered = false;
+        sheet->marks[i].text = (es_box){0, 0, 0, 0};
+    }
+    for (int front = 1; front >= 0; front--)
+        for (size_t i = 0; i < sheet->figure->n; i++)
+            if (sheet->marks[i].shown && sheet->marks[i].on_front == front &&
+                sheet->figure->points[i].label)
+                place_label(sheet, i);
+}
+
+/* The list of numbered labels below the plot, at last those for whose numbers
+ * there was no place. Draws it if there is a picture; returns its height. */
+static double lay_numbers(const es_page *page)
+{
+    const scatter_sheet *sheet = page->chart;
+    const es_canvas *canvas = &page->canvas;
+    const es_box *plots = &page->plots;
+    double x = 0, down = 0;
+    size_t n = 0;
+    for (int last = sheet->n_numbers, number = 1; number <= last + 1; number++)
+        for (size_t i = 0; i < sheet->figure->n; i++) {
+            const point_mark *mark = &sheet->marks[i];
+            const char *label = sheet->figure->points[i].label;
+            char text[ES_LABEL_MAX] = "-";
+            if (!mark->numbered ||
+                mark->number != (number <= last ? number : 0))
+                continue;
+            double width = fmin(
+                NUMBER_WIDTH + es_title_width(label, SIZE, ES_WEIGHT_NORMAL),
+                plots->width);
+            if (x > 0 && x + width > plots->width) {
+                x = 0;
+                down += ENTRY_LINE;
+            }
+            double left = plots->x + x + NUMBER_WIDTH;
+            double y = plots->y + plots->height + ES_AXIS_FOOT + 4 + down +
+                       ENTRY_LINE - 2;
+            if (mark->number)
+                snprintf(text, sizeof text, "%d", mark->number);
+            if (canvas->picture) {
+                es_picture_text(canvas->picture, left - 5, y, SIZE,
+                                ES_ALIGN_END, ES_WEIGHT_NORMAL, 0,
+                                canvas->colors->muted, text);
+                es_draw_fitted(canvas->picture, left, y, SIZE, ES_ALIGN_START,
+                               ES_WEIGHT_NORMAL, canvas->colors->ink, label,
+                               width - NUMBER_WIDTH + 0.5);
+            }
+            x += width + ENTRY_GAP;
+            n++;
+        }
+    return n ? down + ENTRY_LINE + 4 : 0;
+}
+
+static void draw_numbers(const es_page *page)
+{
+    lay_numbers(page);
+}
+
 /* --- drawing --------------------------------------------------------------*/
 
 /* The next mark of the front to the right of x, the lowest of them. */
-static const es_scatter_mark *next_on_front(const es_scatter_sheet *sheet,
-                                            double x)
+static const point_mark *next_on_front(const scatter_sheet *sheet, double x)
 {
-    const es_scatter_mark *next = NULL;
+    const point_mark *next = NULL;
     for (size_t i = 0; i < sheet->figure->n; i++) {
-        const es_scatter_mark *mark = &sheet->marks[i];
+        const point_mark *mark = &sheet->marks[i];
         if (mark->on_front && mark->x > x && (!next || mark->x < next->x))
             next = mark;
     }
@@ -56,107 +277,92 @@ static const es_scatter_mark *next_on_front(const es_scatter_sheet *sheet,
 }
 
 /* Stairs: from a point on, nothing cheaper than the next is better than it. */
-static void draw_front(es_picture *picture, const es_scatter_sheet *sheet)
+static void draw_front(const scatter_sheet *sheet, es_color color)
 {
+    es_picture *picture = sheet->page.canvas.picture;
     const es_box *plot = &sheet->page.plots;
-    es_color color = es_theme_category(sheet->figure->style.theme, 0);
-    const es_scatter_mark *mark = next_on_front(sheet, -INFINITY);
-    if (!mark)
-        return;
-    es_picture_dashed(picture, mark->x, plot->y, mark->x, mark->y, 0.8, 2.5,
-                      color);
-    while (mark) {
-        const es_scatter_mark *next = next_on_front(sheet, mark->x);
+    const point_mark *mark = next_on_front(sheet, -INFINITY), *next;
+    if (mark)
+        es_picture_dashed(picture, mark->x, plot->y, mark->x, mark->y, 0.8, 2.5,
+                          color);
+    for (; mark; mark = next) {
+        next = next_on_front(sheet, mark->x);
         double x = next ? next->x : plot->x + plot->width;
         es_picture_dashed(picture, mark->x, mark->y, x, mark->y, 0.8, 2.5,
                           color);
         if (next)
             es_picture_dashed(picture, x, mark->y, x, next->y, 0.8, 2.5, color);
-        mark = next;
     }
 }
 
-static void draw_mark(es_picture *picture, const es_scatter_sheet *sheet,
-                      const es_scatter_mark *mark)
-{
-    es_color color = es_theme_category(sheet->figure->style.theme, 0);
-    bool stands_out = mark->on_front || !sheet->figure->front;
-    es_picture_dot(picture, mark->x, mark->y, ES_POINT_RADIUS + 0.8,
-                   sheet->page.colors->paper);
-    es_picture_dot(picture, mark->x, mark->y, ES_POINT_RADIUS,
-                   stands_out ? color : sheet->page.colors->muted);
-    if (!stands_out) /* a ring */
-        es_picture_dot(picture, mark->x, mark->y, ES_POINT_RADIUS - 1,
-                       sheet->page.colors->paper);
-}
-
-static void draw_leader(es_picture *picture, const es_scatter_sheet *sheet,
-                        const es_scatter_mark *mark)
+static void draw_leader(const es_canvas *canvas, const point_mark *mark)
 {
     const es_box *text = &mark->text;
     double x = fmin(fmax(mark->x, text->x - 1), text->x + text->width + 1);
     double y = fmin(fmax(mark->y, text->y - 1), text->y + text->height + 1);
-    if (text->width > 0 &&
-        hypot(x - mark->x, y - mark->y) > ES_POINT_RADIUS + 6)
-        es_picture_line(picture, mark->x, mark->y, x, y, 0.5,
-                        sheet->page.colors->muted);
+    if (has_text(mark) && hypot(x - mark->x, y - mark->y) > RADIUS + 6)
+        es_picture_line(canvas->picture, mark->x, mark->y, x, y, 0.5,
+                        canvas->colors->muted);
 }
 
-static void draw_label(es_picture *picture, const es_scatter_sheet *sheet,
-                       size_t i)
+static void draw_label(const es_canvas *canvas, const point_mark *mark,
+                       const char *label)
 {
-    const es_scatter_mark *mark = &sheet->marks[i];
+    const es_colors *colors = canvas->colors;
+    const es_box *text = &mark->text;
     char number[ES_LABEL_MAX];
-    if (mark->kind == ES_SCATTER_NONE || mark->text.width <= 0)
+    if (!has_text(mark))
         return;
-    bool numbered = mark->kind == ES_SCATTER_NUMBERED;
     snprintf(number, sizeof number, "%d", mark->number);
-    es_picture_rect(picture, mark->text.x - 0.5, mark->text.y - 0.5,
-                    mark->text.width + 1, mark->text.height + 1,
-                    sheet->page.colors->paper);
-    es_draw_fitted(picture, mark->text.x, mark->text.y + 0.73 * ES_SCATTER_SIZE,
-                   ES_SCATTER_SIZE, ES_ALIGN_START, ES_WEIGHT_NORMAL,
-                   numbered ? sheet->page.colors->muted
-                            : sheet->page.colors->ink,
-                   numbered ? number : sheet->figure->points[i].label,
-                   mark->text.width + 0.5);
+    es_picture_rect(canvas->picture, text->x - 0.5, text->y - 0.5,
+                    text->width + 1, text->height + 1, colors->paper);
+    es_draw_fitted(canvas->picture, text->x, text->y + 0.73 * SIZE, SIZE,
+                   ES_ALIGN_START, ES_WEIGHT_NORMAL,
+                   mark->numbered ? colors->muted : colors->ink,
+                   mark->numbered ? number : label, text->width + 0.5);
 }
 
-static es_status draw_plot(es_picture *picture, const es_page *page, size_t i)
+static void draw_mark(const es_canvas *canvas, const point_mark *mark,
+                      bool stands_out, es_color color)
 {
-    const es_scatter_sheet *sheet = page->chart;
+    es_color paper = canvas->colors->paper;
+    es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS + 0.8, paper);
+    es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS,
+                   stands_out ? color : canvas->colors->muted);
+    if (!stands_out) /* a ring */
+        es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS - 1, paper);
+}
+
+static es_status draw_plot(const es_page *page, size_t i)
+{
+    const scatter_sheet *sheet = page->chart;
     const es_scatter *figure = sheet->figure;
+    const es_canvas *canvas = &page->canvas;
     const es_box *plot = &page->panels[i].plot;
-    es_draw_upright(picture, page->colors, plot, &sheet->y_axis, true,
-                    figure->y_text);
-    es_draw_across(picture, page->colors, plot, &sheet->x_axis, figure->x_text);
+    es_color color = es_theme_category(figure->style.theme, 0);
+    es_draw_upright(canvas, plot, &sheet->y_axis, true, figure->y_text);
+    es_draw_across(canvas, plot, &sheet->x_axis, figure->x_text);
     if (sheet->n_shown == 0) {
-        es_picture_text(picture, plot->x + plot->width / 2,
-                        plot->y + plot->height / 2, ES_LABEL_SIZE,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
-                        page->colors->muted, "no finite values");
+        es_draw_name(canvas, plot->x + plot->width / 2,
+                     plot->y + plot->height / 2, 0, canvas->colors->muted,
+                     "no finite values");
         return ES_OK;
     }
     if (figure->front)
-        draw_front(picture, sheet);
+        draw_front(sheet, color);
     for (size_t k = 0; k < figure->n; k++)
-        if (sheet->marks[k].kind != ES_SCATTER_NONE)
-            draw_leader(picture, sheet, &sheet->marks[k]);
+        draw_leader(canvas, &sheet->marks[k]);
     for (size_t k = 0; k < figure->n; k++)
-        draw_label(picture, sheet, k);
+        draw_label(canvas, &sheet->marks[k], figure->points[k].label);
     for (int front = 0; front <= 1; front++)
         for (size_t k = 0; k < figure->n; k++)
             if (sheet->marks[k].shown && sheet->marks[k].on_front == front)
-                draw_mark(picture, sheet, &sheet->marks[k]);
+                draw_mark(canvas, &sheet->marks[k], front || !figure->front,
+                          color);
     return ES_OK;
 }
 
 /* --- layout ---------------------------------------------------------------*/
-
-static es_box *plot_of(es_scatter_sheet *sheet)
-{
-    return &sheet->page.panels[0].plot;
-}
 
 /* An axis whose ends leave the points some air. */
 static es_axis axis_for(double low, double high, bool logarithmic, double start,
@@ -171,10 +377,10 @@ static es_axis axis_for(double low, double high, bool logarithmic, double start,
     return es_axis_make(low, high, logarithmic, start, end, most);
 }
 
-static void set_axes(es_scatter_sheet *sheet)
+static void set_axes(scatter_sheet *sheet)
 {
     const es_scatter *figure = sheet->figure;
-    const es_box *plot = plot_of(sheet);
+    const es_box *plot = &sheet->page.panels[0].plot;
     double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < figure->n; i++) {
         const es_point *point = &figure->points[i];
@@ -193,16 +399,12 @@ static void set_axes(es_scatter_sheet *sheet)
                  (int)fmin(MOST_TICKS, plot->height / TICK_GAP_Y));
     if (figure->x_counts)
         sheet->x_axis.labels = ES_LABELS_COUNT;
-}
-
-static void place_marks(es_scatter_sheet *sheet)
-{
-    for (size_t i = 0; i < sheet->figure->n; i++) {
-        es_scatter_mark *mark = &sheet->marks[i];
+    for (size_t i = 0; i < figure->n; i++) {
+        point_mark *mark = &sheet->marks[i];
         if (!mark->shown)
             continue;
-        mark->x = es_axis_place(&sheet->x_axis, sheet->figure->points[i].x);
-        mark->y = es_axis_place(&sheet->y_axis, sheet->figure->points[i].y);
+        mark->x = es_axis_place(&sheet->x_axis, figure->points[i].x);
+        mark->y = es_axis_place(&sheet->y_axis, figure->points[i].y);
     }
 }
 
@@ -216,42 +418,45 @@ static double height_of(es_page *page, size_t i, double factor)
 
 /* Labels that become numbers take height, which makes others numbers: what
    they took once they keep, so this ends. */
-static es_status place(es_scatter_sheet *sheet)
+static es_status lay_out(scatter_sheet *sheet)
 {
+    const es_scatter *figure = sheet->figure;
     es_page *page = &sheet->page;
     double numbers;
-    *plot_of(sheet) = (es_box){0, 0, WIDTH, HEIGHT};
+    es_status status;
+    if ((status = es_page_begin(page, 1)) < 0 ||
+        (status = es_alloc(&sheet->marks, figure->n, sizeof *sheet->marks,
+                           "the points")) < 0 ||
+        (status = es_alloc(&sheet->on_front, figure->n, sizeof(bool),
+                           "the points")) < 0)
+        return status;
+    es_scatter_front(sheet->on_front, figure);
+    for (size_t i = 0; i < figure->n; i++) {
+        sheet->marks[i].shown = is_shown(figure, &figure->points[i]);
+        sheet->marks[i].on_front = sheet->on_front[i];
+        sheet->n_shown += sheet->marks[i].shown;
+    }
+    page->panels[0].subtitle = figure->subtitle;
+    page->panels[0].plot = (es_box){0, 0, WIDTH, HEIGHT};
     set_axes(sheet); /* the widest labels are those of the most ticks */
-    page->left =
-        ceil(2 * es_upright_width(&sheet->y_axis, sheet->figure->y_text)) / 2;
+    page->left = ceil(2 * es_upright_width(&sheet->y_axis, figure->y_text)) / 2;
     do {
-        es_status status = es_page_lay_out(page);
-        if (status < 0)
+        if ((status = es_page_lay_out(page)) < 0)
             return status;
         set_axes(sheet);
-        place_marks(sheet);
-        es_scatter_place_labels(sheet);
-        numbers = es_scatter_numbers(NULL, sheet, 0, 0, page->plots.width);
+        place_labels(sheet);
+        numbers = lay_numbers(page);
     } while (numbers > page->below && (page->below = numbers, true));
     return ES_OK;
 }
 
-static void draw_numbers(es_picture *picture, const es_page *page)
+es_status es_scatter_draw(es_picture **out, const es_scatter *figure)
 {
-    const es_box *plots = &page->plots;
-    es_scatter_numbers(picture, page->chart, plots->x,
-                       plots->y + plots->height + ES_AXIS_FOOT + 4,
-                       plots->width);
-}
-
-es_status es_scatter_lay_out(es_scatter_sheet *out, const es_scatter *figure)
-{
-    es_status status;
-    *out = (es_scatter_sheet){
+    scatter_sheet sheet = {
         .figure = figure,
         .page = {.name = "a figure of points",
                  .style = &figure->style,
-                 .chart = out,
+                 .chart = &sheet,
                  .plot_width = WIDTH,
                  .height = height_of,
                  .draw = draw_plot,
@@ -262,37 +467,11 @@ es_status es_scatter_lay_out(es_scatter_sheet *out, const es_scatter *figure)
                  .title_gap = 6,
                  .note = figure->note,
                  .long_note = true}};
-    if ((status = es_page_begin(&out->page, 1)) < 0 ||
-        (status = es_alloc(&out->marks, figure->n, sizeof *out->marks,
-                           "the points")) < 0 ||
-        (status = es_alloc(&out->on_front, figure->n, sizeof *out->on_front,
-                           "the points")) < 0)
-        return status;
-    es_scatter_front(out->on_front, figure);
-    for (size_t i = 0; i < figure->n; i++) {
-        out->marks[i].shown = is_shown(figure, &figure->points[i]);
-        out->marks[i].on_front = out->on_front[i];
-        out->n_shown += out->marks[i].shown;
-    }
-    out->page.panels[0].subtitle = figure->subtitle;
-    return place(out);
-}
-
-void es_scatter_sheet_clear(es_scatter_sheet *sheet)
-{
-    es_page_clear(&sheet->page);
-    free(sheet->marks);
-    free(sheet->on_front);
-    sheet->marks = NULL;
-    sheet->on_front = NULL;
-}
-
-es_status es_scatter_draw(es_picture **out, const es_scatter *figure)
-{
-    es_scatter_sheet sheet;
-    es_status status = es_scatter_lay_out(&sheet, figure);
+    es_status status = lay_out(&sheet);
     if (status == ES_OK)
         status = es_page_draw(out, &sheet.page);
-    es_scatter_sheet_clear(&sheet);
+    es_page_clear(&sheet.page);
+    free(sheet.marks);
+    free(sheet.on_front);
     return status;
 }

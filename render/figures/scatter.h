@@ -2,7 +2,7 @@
 #ifndef ES_SCATTER_H
 #define ES_SCATTER_H
 
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 typedef struct es_point {
     double x, y;       /* not finite, or not above 0 on a logarithmic axis:

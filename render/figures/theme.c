@@ -1,7 +1,6 @@
 /* The fixed colours of the light and the dark theme. */
 #include "render/figures/theme.h"
 
-#include "render/colormap.h"
 #include <string.h>
 
 static const es_colors themes[] = {

@@ -1,9 +1,9 @@
-/** How figures look: the colours of a page, those that distinguish things, and
- *  the sizes of letters and margins. */
+/** What all figures share: their style, the colours of a page and of things,
+ * the sizes of letters and margins. */
 #ifndef ES_THEME_H
 #define ES_THEME_H
 
-#include "render/picture.h"
+#include "render/colormap.h"
 
 /* Sizes in points. */
 #define ES_TITLE_SIZE 11.0
@@ -23,6 +23,26 @@ typedef struct es_colors {
     es_color alarm;             /* what is not finite, among lines */
     es_color hatched, hatching; /* the same as an area */
 } es_colors;
+
+/** What charts draw on. */
+typedef struct es_canvas {
+    es_picture *picture;
+    const es_colors *colors;
+} es_canvas;
+
+/** What all figures share. Zero is a good default for every member. */
+typedef struct es_figure_style {
+    const char *title;    /* NULL: none beyond the panels' own */
+    double width, height; /* points; 0: what the content wants. With one of
+                             them given the content is scaled evenly, and
+                             panels are put into fewer columns where they
+                             would be small */
+    double zoom;         /* the page is enlarged so much in the end, letters and
+                            lines too: for a slide; 0: not */
+    size_t most_columns; /* panels beside each other at most; 0: four */
+    es_colormap colormap;
+    es_theme theme;
+} es_figure_style;
 
 /** Never NULL; the colours are fixed. */
 const es_colors *es_theme_colors(es_theme theme);

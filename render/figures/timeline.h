@@ -2,7 +2,7 @@
 #ifndef ES_TIMELINE_H
 #define ES_TIMELINE_H
 
-#include "render/figures/figure.h"
+#include "render/figures/theme.h"
 
 /** How bad something is: its colour. */
 typedef enum es_timeline_level {

@@ -6,9 +6,7 @@
 
 #include "analyzer/arch/arch.h"
 #include "render/picture_internal.h"
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
@@ -66,44 +64,34 @@ static size_t add_indexed(title *t, const char *text)
     return n + n_digits;
 }
 
-/* The plus of 1e+3 is none between parts. */
-static void add_sign(title *t, const char *text, bool in_number)
-{
-    static const char spaced[] = THIN_SPACE "+" THIN_SPACE;
-    if (*text == '+' && !in_number)
-        add(t, ON_LINE, spaced, strlen(spaced));
-    else
-        add(t, ON_LINE, text, 1);
-    if (*text == ',')
-        add(t, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
-}
-
 bool es_title_is_arch(const char *text)
 {
     es_arch arch;
     return strlen(text) <= LONGEST && es_arch_parse(&arch, text) == ES_OK;
 }
 
-static void pack(char *out, const char *text)
-{
-    for (; *text; text++)
-        if (*text != ' ' && *text != '\t')
-            *out++ = *text;
-    *out = '\0';
-}
-
 /* False if the text is to be drawn as it is. */
 static bool typeset(title *out, const char *text)
 {
-    char packed[ES_ARCH_TEXT_MAX];
+    char packed[ES_ARCH_TEXT_MAX], *end = packed;
     *out = (title){.n_text = 0};
     if (!es_title_is_arch(text))
         return false;
-    pack(packed, text);
+    for (; *text; text++)
+        if (*text != ' ' && *text != '\t')
+            *end++ = *text;
+    *end = '\0';
     for (const char *from = packed; *from;) {
         size_t n = add_indexed(out, from);
-        if (n == 0)
-            add_sign(out, from, from > packed && from[-1] == 'e');
+        /* The plus of 1e+3 is none between parts. */
+        bool plus = *from == '+' && !(from > packed && from[-1] == 'e');
+        if (n == 0 && plus)
+            add(out, ON_LINE, THIN_SPACE "+" THIN_SPACE,
+                strlen(THIN_SPACE "+" THIN_SPACE));
+        else if (n == 0)
+            add(out, ON_LINE, from, 1);
+        if (n == 0 && *from == ',')
+            add(out, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
         from += n > 0 ? n : 1;
     }
     return true;
@@ -191,4 +179,25 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
      * before are cut so that the ellipsis fits. */
     snprintf(cut, sizeof cut, "%s%s", t.text, t.n_parts == 1 ? "" : ELLIPSIS);
     draw_verbatim(picture, x, y, size, align, weight, color, cut, width);
+}
+
+void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
+                   es_color color, const char *text, double width)
+{
+    es_draw_fitted(canvas->picture, x, y, ES_SMALL_SIZE, align,
+                   ES_WEIGHT_NORMAL, color, text, width);
+}
+
+void es_draw_label(const es_canvas *canvas, double x, double y, es_align align,
+                   es_color color, const char *text)
+{
+    es_picture_text(canvas->picture, x, y, ES_SMALL_SIZE, align,
+                    ES_WEIGHT_NORMAL, 0, color, text);
+}
+
+void es_draw_name(const es_canvas *canvas, double x, double y, double degrees,
+                  es_color color, const char *text)
+{
+    es_picture_text(canvas->picture, x, y, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
+                    ES_WEIGHT_NORMAL, degrees, color, text);
 }

@@ -7,7 +7,7 @@
 #ifndef ES_TITLE_H
 #define ES_TITLE_H
 
-#include "render/picture.h"
+#include "render/figures/theme.h"
 
 /** True if `text` is the notation of an architecture (analyzer/arch/arch.h). */
 bool es_title_is_arch(const char *text);
@@ -28,5 +28,18 @@ double es_title_width(const char *text, double size, es_font_weight weight);
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
                     const char *text, double width);
+
+/** Texts in small letters, ES_SMALL_SIZE: cut to `width` as above, or as they
+ *  are. */
+void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
+                   es_color color, const char *text, double width);
+void es_draw_label(const es_canvas *canvas, double x, double y, es_align align,
+                   es_color color, const char *text);
+
+/** What an axis or a plot is called, around x: ES_LABEL_SIZE, as it is. */
+void es_draw_name(const es_canvas *canvas, double x, double y, double degrees,
+                  es_color color, const char *text);
+
+#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE) /* from middle to baseline */
 
 #endif

@@ -1,6 +1,6 @@
 /* Bars: heights, texts, labels, sizes. */
 #include "render/figures/bars.h"
-#include "render/figures/bars_internal.h"
+#include "render/picture_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
 
@@ -77,29 +77,31 @@ static void test_bars__every_shape_is_drawn_soundly(void **state)
             }
 }
 
-/* The top of a bar stands at its value on the axis. */
+/* From the foot of the plot, which its axis says is 0. */
 static void test_bars__heights_are_the_values(void **state)
 {
     (void)state;
     bundle *b = bundle_new(3, 2);
-    es_bars_sheet sheet;
     es_picture *picture = drawn(&b->figure);
-    es_image image;
-    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
-    assert_true(picture_image(&image, picture, 4));
-    for (size_t i = 0; i < 6; i++) {
-        es_box place = es_bars_place(&sheet, 0, i / 2, i % 2);
-        es_color c = es_theme_category(ES_THEME_LIGHT, i % 2);
-        uint32_t color =
-            (uint32_t)c.r << 16 | (uint32_t)c.g << 8 | (uint32_t)c.b;
-        double top = place.y + es_axis_place(&sheet.axis, b->bars[i].value);
-        int x = (int)(4 * (place.x + place.width / 2));
-        assert_int_equal(image_at(&image, x, (int)(4 * (top + 1))), color);
-        assert_int_not_equal(image_at(&image, x, (int)(4 * (top - 1))), color);
-        assert_true(picture_says(picture, b->texts[i]));
+    double foot = 0, each = 0; /* points of a value of 1 */
+    size_t n = 0;
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *s = &picture->shapes[i];
+        bool colored = image_color(s->color) ==
+                       image_color(es_theme_category(ES_THEME_LIGHT, n % 2));
+        if (s->kind == ES_SHAPE_TEXT &&
+            strcmp(picture->text + s->first, "0") == 0)
+            foot = s->y - 0.36 * ES_SMALL_SIZE;
+        if (s->kind == ES_SHAPE_TEXT &&
+            strcmp(picture->text + s->first, "40") == 0)
+            each = (foot + 0.36 * ES_SMALL_SIZE - s->y) / 40;
+        if (s->kind != ES_SHAPE_RECT || !colored || n == 6)
+            continue; /* the six are before the legend */
+        assert_true(fabs(s->y + s->height - foot) < 1e-6);
+        assert_true(fabs(s->height - each * b->bars[n].value) < 1e-6);
+        assert_true(picture_says(picture, b->texts[n++]));
     }
-    image_clear(&image);
-    es_bars_sheet_clear(&sheet);
+    assert_int_equal(n, 6);
     es_picture_free(picture);
     free(b);
 }
@@ -148,26 +150,33 @@ static void test_bars__series_differ_in_grey(void **state)
 static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
 {
     (void)state;
-    bundle *b = bundle_new(4, 2);
-    es_bars_sheet sheet;
-    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
-    assert_int_equal(sheet.print, ES_BARS_TEXT);
-    es_bars_sheet_clear(&sheet);
-    b->figure.style.width = 234;
-    b->figure.n_series = 4;
-    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
-    assert_int_equal(sheet.print, ES_BARS_BRIEF);
-    es_bars_sheet_clear(&sheet);
-    for (size_t i = 0; i < 16; i++)
-        b->bars[i].brief = b->bars[i].text = "1234567";
-    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
-    assert_int_equal(sheet.print, ES_BARS_TURNED);
-    es_bars_sheet_clear(&sheet);
-    b->figure.n_series = 12;
-    assert_int_equal(es_bars_lay_out(&sheet, &b->figure), ES_OK);
-    assert_int_equal(sheet.print, ES_BARS_NONE);
-    es_bars_sheet_clear(&sheet);
-    free(b);
+    static const struct {
+        size_t n_series;
+        double width;
+        const char *there, *not_there; /* of the first bar */
+        bool is_long, turned;
+    } cases[] = {
+        {2, 0, "1.0%", "1", false, false},
+        {4, 234, "1", "1.0%", false, false},
+        {4, 234, "1234567", "1", true, true},
+        {12, 234, NULL, "1234567", true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bundle *b = bundle_new(4, cases[i].n_series);
+        size_t n_turned = 0;
+        b->figure.style.width = cases[i].width;
+        for (size_t k = 0; cases[i].is_long && k < 48; k++)
+            b->bars[k].brief = b->bars[k].text = "1234567";
+        es_picture *picture = drawn(&b->figure);
+        for (size_t k = 0; k < picture->n_shapes; k++)
+            n_turned += picture->shapes[k].degrees == 90;
+        assert_true(!cases[i].there || picture_says(picture, cases[i].there));
+        assert_false(picture_says(picture, cases[i].not_there));
+        /* "heads (%)" is always. */
+        assert_int_equal(n_turned, cases[i].turned ? 17 : 1);
+        es_picture_free(picture);
+        free(b);
+    }
 }
 
 /* A bar that is no number has its text alone; all of them, or all 0, too. */
@@ -209,15 +218,17 @@ static void test_bars__long_names_are_cut(void **state)
     }
 }
 
-static void test_bars__too_small_a_page_is_refused(void **state)
+static es_status draw(es_picture **out, const void *figure)
+{
+    return es_bars_draw(out, figure);
+}
+
+static void test_bars__a_requested_size_is_kept(void **state)
 {
     (void)state;
     es_picture *picture = NULL;
     bundle *b = bundle_new(4, 3);
-    b->figure.style.width = 60;
-    b->figure.style.height = 40;
-    assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "choose at least"));
+    assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
     b->figure.n_groups = 0;
     assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
     assert_null(picture);
@@ -228,17 +239,13 @@ static void test_bars__pictures_are_golden(void **state)
 {
     (void)state;
     bundle *b = bundle_new(4, 12);
-    es_picture *picture = drawn(&b->figure);
-    assert_true(picture_is_golden(picture, "bars_grouped"));
-    es_picture_free(picture);
+    assert_golden(drawn(&b->figure), "bars_grouped");
     b->figure.n_series = 3;
     b->figure.n_panels = 2;
     b->figure.stacked = true;
     b->panels[0].totals = b->panels[1].totals = b->totals;
     b->figure.style.theme = ES_THEME_DARK;
-    picture = drawn(&b->figure);
-    assert_true(picture_is_golden(picture, "bars_stacked"));
-    es_picture_free(picture);
+    assert_golden(drawn(&b->figure), "bars_stacked");
     free(b);
 }
 
@@ -252,7 +259,7 @@ int main(void)
             test_bars__texts_shrink_turn_and_vanish_with_the_width),
         cmocka_unit_test(test_bars__what_is_no_number_has_its_text_alone),
         cmocka_unit_test(test_bars__long_names_are_cut),
-        cmocka_unit_test(test_bars__too_small_a_page_is_refused),
+        cmocka_unit_test(test_bars__a_requested_size_is_kept),
         cmocka_unit_test(test_bars__pictures_are_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Heatmaps: cells, numbers, layout, sizes. */
 #include "analyzer/base/value.h"
-#include "render/figures/heatmap_internal.h"
+#include "render/figures/color_scale.h"
+#include "render/figures/heatmap.h"
+#include "render/picture_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
@@ -56,9 +58,8 @@ static void test_heatmap__published_models_are_golden(void **state)
     es_heatmap figure = figure_of(panels, 2);
     es_picture *picture = drawn(&figure);
     ASSERT_SAYS(picture, "3.87", "0.34");
-    assert_true(picture_is_golden(picture, "heatmap_published"));
     check_palette(picture);
-    es_picture_free(picture);
+    assert_golden(picture, "heatmap_published");
 }
 
 static void test_heatmap__mixed_shapes_and_gaps_are_golden(void **state)
@@ -78,8 +79,7 @@ static void test_heatmap__mixed_shapes_and_gaps_are_golden(void **state)
     figure.style.title = "Three shapes on one scale";
     es_picture *picture = drawn(&figure);
     ASSERT_SAYS(picture, "NaN or infinite", "missing");
-    assert_true(picture_is_golden(picture, "heatmap_mixed"));
-    es_picture_free(picture);
+    assert_golden(picture, "heatmap_mixed");
 }
 
 static void test_heatmap__a_large_model_is_golden(void **state)
@@ -97,45 +97,33 @@ static void test_heatmap__a_large_model_is_golden(void **state)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_false(picture_says(picture, "missing"));
     check_palette(picture);
-    assert_true(picture_is_golden(picture, "heatmap_96x128"));
-    es_picture_free(picture);
-}
-
-/* The pixel in the upper left of a cell, where no number is. */
-static uint32_t cell_pixel(const es_image *image, const es_heatmap_block *b,
-                           int row, int head)
-{
-    return image_at(image, (int)(2 * (b->x + head * b->cell_width)) + 3,
-                    (int)(2 * (b->y + row * b->cell_height)) + 3);
+    assert_golden(picture, "heatmap_96x128");
 }
 
 static void test_heatmap__all_panels_have_one_scale(void **state)
 {
     (void)state;
-    float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, NAN};
-    b[1] = es_missing();
+    /* Row-major: the second row starts with 3, three quarters up. */
+    const float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, es_missing()};
+    static const double shown[] = {0, 0.25, 0.5, 0.75, 1, 0.625, 0.5};
     const es_heatmap_panel panels[] = {{"a", NULL, a, 2, 3},
                                        {"b", NULL, b, 2, 1}};
     es_heatmap figure = figure_of(panels, 2);
     figure.high = 4;
-    es_heatmap_sheet sheet;
-    assert_int_equal(es_heatmap_lay_out(&sheet, &figure), ES_OK);
     es_picture *picture = drawn(&figure);
-    es_image image;
-    assert_true(picture_image(&image, picture, 2));
-    const es_heatmap_block *first = &sheet.blocks[0], *second = first + 1;
-    assert_int_equal(cell_pixel(&image, first, 0, 0), 0x440154);
-    assert_int_equal(cell_pixel(&image, first, 1, 1), 0xfde725);
-    /* Row-major: the second row starts with 3, three quarters up. */
-    uint32_t three =
-        image_color(es_colormap_at(ES_COLORMAP_VIRIDIS, 95 / 127.0));
-    assert_int_equal(cell_pixel(&image, first, 1, 0), three);
-    assert_int_equal(cell_pixel(&image, second, 0, 0),
-                     cell_pixel(&image, first, 0, 2));
-    assert_int_equal(cell_pixel(&image, second, 1, 0), 0xffffff);
-    image_clear(&image);
+    size_t n = 0;
+    for (size_t i = 0; i < picture->n_shapes && n < 8; i++) {
+        if (picture->shapes[i].kind != ES_SHAPE_RECT)
+            continue;
+        double level = n < 7 ? round(shown[n] * 127) / 127 : 0;
+        uint32_t wanted =
+            image_color(es_colormap_at(ES_COLORMAP_VIRIDIS, level));
+        assert_int_equal(image_color(picture->shapes[i].color),
+                         n < 7 ? wanted : 0xffffff);
+        n++;
+    }
+    assert_int_equal(n, 8);
     es_picture_free(picture);
-    es_heatmap_sheet_clear(&sheet);
 }
 
 /* Any shape, drawn in PNG: nothing overlaps, nothing is off the page. */
@@ -158,6 +146,7 @@ static void test_heatmap__every_shape_is_drawn_soundly(void **state)
     }
 }
 
+/* Four in a row at most, in no more rows than that takes. */
 static void test_heatmap__many_panels_wrap(void **state)
 {
     (void)state;
@@ -168,13 +157,21 @@ static void test_heatmap__many_panels_wrap(void **state)
         panels[n - 1] = (es_heatmap_panel){"SM+LN+R", "step 1", values,
                                            n % 2 ? 12 : 5, n % 3 ? 12 : 7};
         es_heatmap figure = figure_of(panels, n);
-        es_heatmap_sheet sheet;
-        assert_int_equal(es_heatmap_lay_out(&sheet, &figure), ES_OK);
-        assert_int_equal(sheet.page.n_rows, (n + 3) / 4);
-        assert_true(sheet.page.n_columns <= 4);
-        assert_true(sheet.page.n_columns * sheet.page.n_rows >= n);
-        es_heatmap_sheet_clear(&sheet);
-        es_picture_free(drawn(&figure));
+        es_picture *picture = drawn(&figure);
+        size_t n_rows = 0, in_row = 0;
+        double y = 0;
+        for (size_t i = 0; i < picture->n_shapes; i++) {
+            const es_picture_shape *s = &picture->shapes[i];
+            if (s->kind != ES_SHAPE_TEXT ||
+                strcmp(picture->text + s->first, "step 1") != 0)
+                continue;
+            in_row = s->y > y ? 1 : in_row + 1;
+            n_rows += s->y > y;
+            y = s->y;
+            assert_true(in_row <= 4);
+        }
+        assert_int_equal(n_rows, (n + 3) / 4);
+        es_picture_free(picture);
     }
 }
 
@@ -237,50 +234,20 @@ static void test_heatmap__long_texts_are_cut(void **state)
     }
 }
 
+static es_status draw(es_picture **out, const void *figure)
+{
+    return es_heatmap_draw(out, figure);
+}
+
 static void test_heatmap__a_requested_size_is_kept(void **state)
 {
     (void)state;
-    static const double sizes[][2] = {{510, 0},   {0, 200},   {300, 300},
-                                      {900, 150}, {200, 900}, {3000, 3000}};
     float values[144];
     fill(values, 144, 0, 3.87);
     const es_heatmap_panel panels[] = {{"SM+R", "step 1", values, 12, 12},
                                        {"SM", "step 1", values, 6, 7}};
     es_heatmap figure = figure_of(panels, 2);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        figure.style.width = sizes[i][0];
-        figure.style.height = sizes[i][1];
-        es_picture *picture = drawn(&figure);
-        if (sizes[i][0] > 0)
-            assert_true(picture->width == sizes[i][0]);
-        if (sizes[i][1] > 0)
-            assert_true(picture->height == sizes[i][1]);
-        es_picture_free(picture);
-    }
-}
-
-static void test_heatmap__a_refusal_names_the_least_size(void **state)
-{
-    (void)state;
-    float values[144];
-    fill(values, 144, 0, 3.87);
-    const es_heatmap_panel panels[] = {{"SM+R", "step 1", values, 12, 12},
-                                       {"SM", "step 1", values, 6, 7}};
-    es_heatmap figure = figure_of(panels, 2);
-    es_picture *picture = NULL;
-    double width = 0, height = 0;
-    figure.style.width = 40;
-    figure.style.height = 30;
-    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
-    assert_null(picture);
-    const char *least = strstr(es_message(), "at least");
-    assert_non_null(least);
-    assert_int_equal(sscanf(least, "at least %lfx%lf", &width, &height), 2);
-    figure.style.width = width;
-    figure.style.height = height;
-    es_picture_free(drawn(&figure));
-    figure.style.width = width - 2;
-    assert_int_equal(es_heatmap_draw(&picture, &figure), ES_EUSAGE);
+    assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
 static void test_heatmap__bad_shapes_are_refused(void **state)
@@ -299,57 +266,50 @@ static void test_heatmap__bad_shapes_are_refused(void **state)
     assert_null(picture);
 }
 
-static void test_heatmap__values_are_printed_as_they_fit(void **state)
-{
-    (void)state;
-    static const struct {
-        float value;
-        int decimals;
-        const char *text;
-    } cases[] = {{2.906f, 2, "2.91"},
-                 {-0.001f, 2, "0.00"},
-                 {-0.5f, 2, "-0.50"},
-                 {0, 2, "0.00"},
-                 {1e30f, ES_COMPACT, "1e30"},
-                 {NAN, 2, ""},
-                 {INFINITY, ES_COMPACT, ""},
-                 {12.3f, ES_COMPACT, "12"},
-                 {-0.00012f, ES_COMPACT, "-0.00012"},
-                 {-1.25e-7f, ES_COMPACT, "-1.2e-7"},
-                 {12345.6f, 0, "12346"},
-                 {0.00123f, 4, "0.0012"}};
-    char text[ES_LABEL_MAX];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_heatmap_value(text, cases[i].value, cases[i].decimals);
-        assert_string_equal(text, cases[i].text);
-    }
-}
-
 /* The digits go by the largest value of all panels. */
 static void test_heatmap__decimals_distinguish_values(void **state)
 {
     (void)state;
     static const struct {
         float a[2], b;
-        int decimals;
+        const char *texts[3]; /* NULL: none */
     } cases[] = {
-        {{0, 3}, 7, 0},
-        {{0.5f, 3}, 7, 2},
-        {{0, -0.5f}, 42, 1},
-        {{0.5f, -142}, 3, 0},
-        {{0.5f, 1234}, 3, 0},
-        {{0.5f, 3}, -2e5f, ES_COMPACT},
-        {{0.05f, 0.01f}, 0, 3},
-        {{0.005f, 0}, NAN, 4},
-        {{1e-4f, 0}, 0, ES_COMPACT},
-        {{0, 0}, 0, 2},
-        {{NAN, INFINITY}, NAN, 2},
+        {{0, 3}, 7, {"0", "3", "7"}},
+        {{0.5f, 2.906f}, 7, {"0.50", "2.91", "7.00"}},
+        {{-0.001f, -0.5f}, 7, {"0.00", "-0.50", "7.00"}},
+        {{0, -0.5f}, 42, {"0.0", "-0.5", "42.0"}},
+        {{0.5f, -142}, 3, {"0", "-142", "3"}},
+        {{0.5f, 12345.6f}, 3, {"0", "12346", "3"}},
+        {{0.5f, 3}, -2e5f, {"0.5", "3", "-2e5"}},
+        {{12.3f, INFINITY}, 1e30f, {"12", NULL, "1e30"}},
+        {{0.05f, 0.01f}, 0, {"0.050", "0.010", "0.000"}},
+        {{0.005f, 0.00123f}, NAN, {"0.0050", "0.0012", NULL}},
+        {{1e-4f, 0}, 0, {"0.0001", "0", "0"}},
+        {{-0.00012f, -1.25e-7f}, 0, {"-0.00012", "-1.2e-7", "0"}},
+        {{0, 0}, 0, {"0.00", "0.00", "0.00"}},
+        {{NAN, INFINITY}, NAN, {NULL, NULL, NULL}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const es_heatmap_panel panels[] = {{"a", NULL, cases[i].a, 2, 1},
                                            {"b", NULL, &cases[i].b, 1, 1}};
         es_heatmap figure = figure_of(panels, 2);
-        assert_int_equal(es_heatmap_decimals(&figure), cases[i].decimals);
+        const char *texts[4] = {0};
+        size_t n = 0, wanted = 0;
+        figure.style.width = 700;
+        es_picture *picture = drawn(&figure);
+        for (size_t k = 0; k < picture->n_shapes; k++) {
+            const es_picture_shape *s = &picture->shapes[k];
+            bool number = s->kind == ES_SHAPE_TEXT && n < 4 &&
+                          s->align == ES_ALIGN_MIDDLE && s->degrees == 0 &&
+                          s->size != ES_SMALL_SIZE && s->size != ES_LABEL_SIZE;
+            if (number)
+                texts[n++] = picture->text + s->first;
+        }
+        for (size_t k = 0; k < 3; k++)
+            if (cases[i].texts[k])
+                assert_string_equal(texts[wanted++], cases[i].texts[k]);
+        assert_int_equal(n, wanted);
+        es_picture_free(picture);
     }
 }
 
@@ -389,9 +349,7 @@ int main(void)
             test_heatmap__hostile_scales_and_values_are_drawn_soundly),
         cmocka_unit_test(test_heatmap__long_texts_are_cut),
         cmocka_unit_test(test_heatmap__a_requested_size_is_kept),
-        cmocka_unit_test(test_heatmap__a_refusal_names_the_least_size),
         cmocka_unit_test(test_heatmap__bad_shapes_are_refused),
-        cmocka_unit_test(test_heatmap__values_are_printed_as_they_fit),
         cmocka_unit_test(test_heatmap__decimals_distinguish_values),
         cmocka_unit_test(test_heatmap__a_logarithmic_scale_has_decades),
     };

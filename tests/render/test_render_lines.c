@@ -106,7 +106,7 @@ static void test_curves__every_mark_is_its_own(void **state)
         size_t n;
         assert_int_equal(es_picture_new(&picture, 20, 20, colors->paper),
                          ES_OK);
-        es_draw_mark(picture, colors, 10, 10, i, colors->ink);
+        es_draw_mark(&(es_canvas){picture, colors}, 10, 10, i, colors->ink);
         svgs[i] = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
         assert_non_null(svgs[i]);
         for (size_t k = 0; k < i; k++)

@@ -3,11 +3,43 @@
 #ifndef ES_TESTS_DRAWN_H
 #define ES_TESTS_DRAWN_H
 
+#include "render/figures/theme.h"
 #include "tests/support/pictures.h"
 
 /** The picture that a call drew. Fails the test unless it did, every number is
  *  finite and no texts touch. */
 es_picture *sound_picture(es_status status, es_picture *const *picture);
+
+/** The same drawn at one pixel a point is tests/golden/NAME.png; frees it. */
+void assert_golden(es_picture *picture, const char *name);
+
+/** What a pixel of a picture is to be. */
+typedef struct es_wanted_pixel {
+    int x, y;
+    uint32_t color; /* 0xRRGGBB */
+} es_wanted_pixel;
+
+/** Fails the test unless the picture has these pixels, at `scale` a point, and,
+ *  unless that is 0, so many colours. Frees it. */
+#define ASSERT_PIXELS(picture, scale, n_colors, ...)                           \
+    assert_pixels(picture, scale, n_colors,                                    \
+                  (const es_wanted_pixel[]){__VA_ARGS__},                      \
+                  sizeof((const es_wanted_pixel[]){__VA_ARGS__}) /             \
+                      sizeof(es_wanted_pixel))
+void assert_pixels(es_picture *picture, double scale, int n_colors,
+                   const es_wanted_pixel *wanted, size_t n);
+
+/** Draws a figure, whose type the caller knows. */
+typedef es_status es_draw_any(es_picture **out, const void *figure);
+
+/**
+ * Fails the test unless the figure is sound and as large as requested in
+ * `style`, a part of it, at sizes from a paper's column to a large page; and
+ * refused where it is too small, with a message that names the least size,
+ * which it then has.
+ */
+void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
+                           es_figure_style *style);
 
 /** Fails the test unless both are the same as SVG; frees both. */
 void assert_same_picture(es_picture *a, es_picture *b);
