@@ -122,6 +122,9 @@ typedef enum es_format {
     ES_FORMAT_PDF
 } es_format;
 
+/** "png": what it is called, and what names of files end in. */
+const char *es_format_name(es_format format);
+
 /** png|svg|pdf. ES_OK or ES_EUSAGE. */
 es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 

@@ -16,6 +16,11 @@ static const char *const endings[] = {
 
 #define N_FORMATS (sizeof endings / sizeof *endings)
 
+const char *es_format_name(es_format format)
+{
+    return endings[format];
+}
+
 es_status es_format_parse(es_format *out, const char *text)
 {
     for (size_t i = 0; i < N_FORMATS; i++) {

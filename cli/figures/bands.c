@@ -1,35 +1,16 @@
 /* The share of heads in each quarter of the largest entropy, of every run. */
 #include "render/figures/bars.h"
 
-#include "analyzer/base/checked.h"
-#include "cli/figures/drawing.h"
+#include "cli/figures/scale.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16 };
 
-/* A run's bars: bands, then what is not finite. */
-typedef struct shares {
-    char texts[N_GROUPS][SHARE_MAX], briefs[N_GROUPS][SHARE_MAX];
-} shares;
-
-static bool any_nonfinite(const es_drawing *drawing)
-{
-    for (size_t i = 0; i < drawing->n; i++)
-        if (drawing->runs[i]->bands.nonfinite)
-            return true;
-    return false;
-}
-
-static bool any_m(const es_drawing *drawing)
-{
-    for (size_t i = 0; i < drawing->n; i++)
-        if (!isnan(drawing->runs[i]->m))
-            return true;
-    return false;
-}
+/* What is printed of a bar. */
+typedef struct share {
+    char text[SHARE_MAX], brief[SHARE_MAX];
+} share;
 
 /* NaN where no head counts. */
 static double percent_of(const es_bands *bands, size_t group)
@@ -41,29 +22,14 @@ static double percent_of(const es_bands *bands, size_t group)
                : NAN;
 }
 
-static void print_share(shares *out, size_t group, double percent)
+static es_bar bar_of(share *texts, double percent)
 {
-    bool whole = percent == floor(percent);
-    if (isnan(percent)) {
-        snprintf(out->texts[group], SHARE_MAX, "n/a");
-        snprintf(out->briefs[group], SHARE_MAX, "-");
-        return;
-    }
-    snprintf(out->texts[group], SHARE_MAX, "%.*f%%", whole ? 0 : 1, percent);
-    snprintf(out->briefs[group], SHARE_MAX, "%.0f", percent);
-}
-
-static void make_bars(es_bar *bars, shares *texts, const es_drawing *drawing,
-                      size_t n_groups)
-{
-    for (size_t g = 0; g < n_groups; g++)
-        for (size_t i = 0; i < drawing->n; i++) {
-            double percent = percent_of(&drawing->runs[i]->bands, g);
-            print_share(&texts[i], g, percent);
-            bars[g * drawing->n + i] = (es_bar){.value = percent,
-                                                .text = texts[i].texts[g],
-                                                .brief = texts[i].briefs[g]};
-        }
+    bool whole = percent == floor(percent), known = !isnan(percent);
+    snprintf(texts->text, SHARE_MAX, known ? "%.*f%%" : "n/a", whole ? 0 : 1,
+             percent);
+    snprintf(texts->brief, SHARE_MAX, known ? "%.0f" : "-", percent);
+    return (es_bar){
+        .value = percent, .text = texts->text, .brief = texts->brief};
 }
 
 /* What m is. */
@@ -78,65 +44,54 @@ static const char *meaning_of(es_max_policy policy)
     return meanings[policy];
 }
 
-static void print_note(char *out, size_t size, const es_drawing *drawing,
-                       bool same_step)
-{
-    es_max_policy policy = drawing->runs[0]->max.policy;
-    if (any_m(drawing))
-        snprintf(out, size, "m%s: %s%s", drawing->note + strlen("max"),
-                 meaning_of(policy), same_step ? "" : "; steps differ");
-    else
-        snprintf(out, size, "m (%s) is unknown", es_max_name(policy));
-}
-
-static bool is_one_step(const es_drawing *drawing)
-{
-    const es_run_summary *first = drawing->runs[0];
-    for (size_t i = 1; i < drawing->n; i++)
-        if (drawing->runs[i]->step != first->step ||
-            drawing->runs[i]->phase != first->phase)
-            return false;
-    return true;
-}
-
-es_status es_draw_bands(es_picture **out, const es_drawing *drawing)
+es_status es_draw_bands(es_picture **out, es_drawing *drawing)
 {
     static const char *const groups[N_GROUPS] = {
         "[0,m/4)", "[m/4,m/2)", "[m/2,3m/4)", "[3m/4,m]", "NaN or infinite"};
+    const es_run_summary *first = drawing->runs[0];
     char note[1024], subtitle[ES_CAPTION_MAX];
-    bool same_step = is_one_step(drawing);
-    es_bar *bars = NULL;
-    const char **names = NULL;
-    shares *texts = NULL;
+    bool same_step = true, nonfinite = false;
+    es_bar *bars;
+    const char **names;
+    share *texts;
+    size_t n = drawing->n;
     es_status status;
-    if ((status = es_alloc(&bars, drawing->n, N_GROUPS * sizeof *bars,
-                           "bands")) < 0 ||
-        (status = es_alloc(&names, drawing->n, sizeof *names, "bands")) < 0 ||
-        (status = es_alloc(&texts, drawing->n, sizeof *texts, "bands")) < 0)
-        goto done;
+    if ((status = es_drawing_alloc(drawing, &bars, n,
+                                   N_GROUPS * sizeof *bars)) < 0 ||
+        (status = es_drawing_alloc(drawing, &names, n, sizeof *names)) < 0 ||
+        (status = es_drawing_alloc(drawing, &texts, n,
+                                   N_GROUPS * sizeof *texts)) < 0)
+        return status;
     es_bars_panel panel = {.bars = bars};
-    es_bars figure = {.style = drawing->style,
-                      .panels = &panel,
-                      .n_panels = 1,
-                      .groups = groups,
-                      .n_groups = ES_N_BANDS + any_nonfinite(drawing),
-                      .series = names,
-                      .n_series = drawing->n,
-                      .high = NAN,
-                      .limit = 100,
-                      .y_text = "heads (%)",
-                      .group_text = drawing->axis,
-                      .note = note};
-    make_bars(bars, texts, drawing, figure.n_groups);
-    for (size_t i = 0; i < drawing->n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const es_run_summary *run = drawing->runs[i];
         names[i] = es_drawing_title(drawing, i);
+        nonfinite = nonfinite || run->bands.nonfinite;
+        same_step =
+            same_step && run->step == first->step && run->phase == first->phase;
+        for (size_t g = 0; g < N_GROUPS; g++)
+            bars[g * n + i] =
+                bar_of(&texts[g * n + i], percent_of(&run->bands, g));
+    }
     if (same_step)
-        panel.subtitle = es_drawing_step(subtitle, drawing->runs[0]);
-    print_note(note, sizeof note, drawing, same_step);
-    status = es_bars_draw(out, &figure);
-done:
-    free(bars);
-    free(names);
-    free(texts);
-    return status;
+        panel.subtitle = es_drawing_step(subtitle, first);
+    if (!isnan(es_drawing_top(drawing)))
+        snprintf(note, sizeof note, "m%s: %s%s", drawing->note + strlen("max"),
+                 meaning_of(first->max.policy),
+                 same_step ? "" : "; steps differ");
+    else
+        snprintf(note, sizeof note, "m (%s) is unknown",
+                 es_max_name(first->max.policy));
+    return es_bars_draw(out, &(es_bars){.style = drawing->style,
+                                        .panels = &panel,
+                                        .n_panels = 1,
+                                        .groups = groups,
+                                        .n_groups = ES_N_BANDS + nonfinite,
+                                        .series = names,
+                                        .n_series = n,
+                                        .high = NAN,
+                                        .limit = 100,
+                                        .y_text = "heads (%)",
+                                        .group_text = drawing->axis,
+                                        .note = note});
 }

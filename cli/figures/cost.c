@@ -24,43 +24,36 @@ static es_status read_factor(void *user, const es_config_member *member)
     return ES_OK;
 }
 
-static es_status lacks(const es_run_summary *run, const char *figure,
-                       const char *name)
-{
-    return es_fail(ES_ENOTFOUND,
-                   "%s: %s needs the run's %s, which the file "
-                   "does not say",
-                   run->path, figure, name);
-}
-
-/* The run, and one number of its configuration. */
+/* The run, and one number of its configuration, which f has. */
 static es_status read_run(es_run_info *info, factor *f,
-                          const es_run_summary *run, es_reader **reader)
+                          const es_run_summary *run)
 {
+    es_reader *reader = NULL;
     es_status status;
-    if ((status = es_source_open(reader, run)) < 0 ||
-        (status = es_reader_run(*reader, run->number - 1, info)) < 0)
-        return status;
-    return es_reader_config_each(*reader, run->number - 1, read_factor, f);
+    if ((status = es_source_open(&reader, run)) == ES_OK &&
+        (status = es_reader_run(reader, run->number - 1, info)) == ES_OK)
+        status = es_reader_config_each(reader, run->number - 1, read_factor, f);
+    es_damage_close(reader);
+    return status;
 }
 
 es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
                             const char *figure)
 {
-    es_reader *reader = NULL;
     es_run_info info;
     factor mult = {"mlp_mult", PAPERS_MULT};
     *out = (es_run_shape){.ctx = 0};
-    es_status status = read_run(&info, &mult, run, &reader);
-    es_damage_close(reader);
+    es_status status = read_run(&info, &mult, run);
     if (status < 0)
         return status;
-    if (!run->arch)
-        return lacks(run, figure, "architecture");
-    if (info.d_model < 1)
-        return lacks(run, figure, "d_model");
-    if (info.ctx < 1)
-        return lacks(run, figure, "ctx");
+    const char *lacking = !run->arch         ? "architecture"
+                          : info.d_model < 1 ? "d_model"
+                          : info.ctx < 1     ? "ctx"
+                                             : NULL;
+    if (lacking)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: %s needs the run's %s, which the file does not say",
+                       run->path, figure, lacking);
     if (es_arch_parse(&out->shape.arch, run->arch) != ES_OK)
         return es_fail(ES_ENOTFOUND,
                        "%s: %s needs an architecture in our "
@@ -76,11 +69,9 @@ es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
 
 es_status es_tokens_a_step(double *out, const es_run_summary *run)
 {
-    es_reader *reader = NULL;
     es_run_info info = {.batch = ES_UNKNOWN, .ctx = ES_UNKNOWN};
     factor accumulate = {"accumulate", 1};
-    es_status status = read_run(&info, &accumulate, run, &reader);
-    es_damage_close(reader);
+    es_status status = read_run(&info, &accumulate, run);
     if (status < 0)
         return status;
     if (info.batch < 1 || info.ctx < 1)
@@ -94,43 +85,41 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run)
 
 /* --- costs ----------------------------------------------------------------*/
 
-/* The step that the summary's eval_ppl is of: not the last one of the run if
-   an earlier step is shown. */
-static int64_t find_step(const es_run_lines *lines, float ppl)
+/* Tokens up to the evaluation that the summary's eval_ppl is of: not the last
+   one of the run if an earlier step is shown. */
+static es_status count_tokens(double *out, es_drawing *drawing,
+                              const es_run_summary *run)
 {
-    for (size_t i = lines->n; i-- > 0;) {
-        float here = (float)exp((double)lines->values[i]);
-        if (here == ppl || (isnan(here) && isnan(ppl)))
-            return lines->steps[i];
-    }
-    return lines->steps[lines->n - 1];
-}
-
-/* Tokens up to the evaluation that eval_ppl is of. */
-static es_status count_tokens(double *out, const es_run_summary *run)
-{
-    es_run_lines lines = {0};
+    es_run_lines lines;
+    es_lines_query query = {.series = "ce", .phase = ES_PHASE_EVAL};
     double a_step;
     es_status status = es_tokens_a_step(&a_step, run);
-    if (status != ES_OK)
+    if (status < 0)
         return status;
-    status = es_lines_read(&lines, run, "ce", ES_PHASE_EVAL, ES_REDUCE_NONE);
-    if (status == ES_ENOTFOUND) {
-        es_lines_clear(&lines);
-        status =
-            es_lines_read(&lines, run, "loss", ES_PHASE_EVAL, ES_REDUCE_NONE);
+    status = es_lines_read(&lines, drawing, run, &query);
+    query.series = "loss";
+    if (status == ES_ENOTFOUND)
+        status = es_lines_read(&lines, drawing, run, &query);
+    if (status < 0)
+        return status;
+    size_t i = lines.n - 1;
+    for (size_t k = lines.n; k-- > 0;) {
+        float here = (float)exp((double)lines.values[k]);
+        if (here == run->eval_ppl || (isnan(here) && isnan(run->eval_ppl))) {
+            i = k;
+            break;
+        }
     }
-    if (status == ES_OK)
-        *out = a_step * (double)find_step(&lines, run->eval_ppl);
-    es_lines_clear(&lines);
-    return status;
+    *out = a_step * (double)lines.steps[i];
+    return ES_OK;
 }
 
-es_status es_run_cost(double *out, const es_run_summary *run, es_cost cost)
+es_status es_run_cost(double *out, es_drawing *drawing,
+                      const es_run_summary *run, es_cost cost)
 {
     es_run_shape shape;
     if (cost == ES_COST_TOKENS)
-        return count_tokens(out, run);
+        return count_tokens(out, drawing, run);
     es_status status = es_run_shape_read(&shape, run, "a cost");
     if (status < 0)
         return status;

@@ -3,7 +3,7 @@
 #define ES_COST_H
 
 #include "analyzer/arch/flops.h"
-#include "cli/figures/figures.h"
+#include "cli/figures/drawing.h"
 
 /** The shape of a run's model. */
 typedef struct es_run_shape {
@@ -33,8 +33,8 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
  * up to the step of its evaluation. ES_OK; ES_ENOTFOUND, ES_EIO, ES_ENOMEM as
  * above.
  */
-es_status es_run_cost(double *out, const es_run_summary *run,
-                      es_cost cost) ES_MUST_USE;
+es_status es_run_cost(double *out, es_drawing *drawing,
+                      const es_run_summary *run, es_cost cost) ES_MUST_USE;
 
 /** What the cost is: for an axis, and exactly, for a note. */
 const char *es_cost_text(es_cost cost);

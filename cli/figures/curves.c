@@ -1,58 +1,125 @@
-/* Every layer over the steps, or the heads of one layer. */
-#include "cli/figures/panels.h"
+/*
+ * Figures with a panel of lines for each run: curves (every layer over the
+ * steps, or the heads of one layer), nans (how many values of each layer are
+ * not finite) and slopes (of the learnable activation).
+ */
+#include "render/figures/curves.h"
 
-#include <math.h>
-#include <stdio.h>
+#include "analyzer/heads/heads.h"
+#include "cli/figures/source.h"
+
 #include <string.h>
 
-static es_status read_spread(es_panel *panel, const es_run_summary *run,
-                             es_heads_spread spread)
+/* One run's lines. */
+typedef struct panel {
+    es_run_lines lines, low, high;  /* the latter two: areas, if read */
+    es_curve *curves;               /* (lines.n_lines) */
+    char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
+    char subtitle[160];             /* "" for none */
+} panel;
+
+/* Reads what the figure shows of a run, and names it. */
+typedef es_status load_panel(panel *out, es_drawing *drawing,
+                             const es_run_summary *run);
+
+/* Makes a curve of every line: "layer 3" where `word` is "layer", or the word
+ * alone where that is all there is. */
+static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
 {
-    bool range = spread == ES_SPREAD_RANGE;
-    if (spread == ES_SPREAD_NONE || run->shape != ES_SHAPE_HEAD)
-        return ES_OK;
-    es_status status = es_lines_read(&panel->low, run, run->series, run->phase,
-                                     range ? ES_REDUCE_LEAST : ES_REDUCE_LOWER);
-    if (status == ES_OK)
-        status = es_lines_read(&panel->high, run, run->series, run->phase,
-                               range ? ES_REDUCE_MOST : ES_REDUCE_UPPER);
-    return status;
+    const es_run_lines *lines = &p->lines;
+    size_t n = lines->n;
+    es_status status;
+    if ((status = es_drawing_alloc(drawing, &p->curves, lines->n_lines,
+                                   sizeof *p->curves)) < 0 ||
+        (status = es_drawing_alloc(drawing, &p->labels, lines->n_lines,
+                                   sizeof *p->labels)) < 0)
+        return status;
+    for (size_t i = 0; i < lines->n_lines; i++) {
+        es_curve *curve = &p->curves[i];
+        if (lines->shape == ES_SHAPE_RUN)
+            snprintf(p->labels[i], ES_CAPTION_MAX, "%.60s", word);
+        else
+            snprintf(p->labels[i], ES_CAPTION_MAX, "%.40s %zu", word, i);
+        *curve = (es_curve){.label = p->labels[i],
+                            .x = lines->steps,
+                            .values = lines->values + i * n,
+                            .n = n};
+        /* Of a file that grew meanwhile the mean is all that is shown. */
+        if (p->low.values && p->low.n == n && p->high.n == n) {
+            curve->low = p->low.values + i * n;
+            curve->high = p->high.values + i * n;
+        }
+    }
+    return ES_OK;
 }
 
-static void set_subtitle(es_panel *panel, const es_run_summary *run,
-                         const es_figure_options *options)
+/* Draws `figure`, whose panels are the runs as `load` reads them. */
+static es_status draw_panels(es_picture **out, es_drawing *drawing,
+                             load_panel *load, es_curves *figure)
+{
+    panel *panels;
+    es_curves_panel *list;
+    es_status status;
+    if ((status = es_drawing_alloc(drawing, &panels, drawing->n,
+                                   sizeof *panels)) < 0 ||
+        (status = es_drawing_alloc(drawing, &list, drawing->n, sizeof *list)) <
+            0)
+        return status;
+    for (size_t i = 0; i < drawing->n; i++) {
+        panel *p = &panels[i];
+        if ((status = load(p, drawing, drawing->runs[i])) < 0)
+            return status;
+        list[i] =
+            (es_curves_panel){.title = es_drawing_title(drawing, i),
+                              .subtitle = *p->subtitle ? p->subtitle : NULL,
+                              .curves = p->curves,
+                              .n_curves = p->lines.n_lines};
+    }
+    figure->style = drawing->style;
+    figure->panels = list;
+    figure->n_panels = drawing->n;
+    return es_curves_draw(out, figure);
+}
+
+/* --- curves ---------------------------------------------------------------*/
+
+static es_status load_curves(panel *out, es_drawing *drawing,
+                             const es_run_summary *run)
 {
     static const char *const spreads[] = {"", ", shaded: range of its heads",
                                           ", shaded: quartiles of its heads"};
+    const es_figure_options *options = drawing->options;
     const char *eval = run->phase == ES_PHASE_EVAL ? "eval" : "";
     const char *comma = *eval ? ", " : "";
-    size_t n = sizeof panel->subtitle;
-    if (options->by_head)
-        snprintf(panel->subtitle, n, "heads of layer %lld%s%s",
-                 (long long)options->layer, comma, eval);
-    else if (run->shape == ES_SHAPE_HEAD)
-        snprintf(panel->subtitle, n, "mean of each layer%s%s%s",
-                 spreads[options->spread], comma, eval);
-    else
-        snprintf(panel->subtitle, n, "%s", eval);
-}
-
-static es_status load(es_panel *panel, const es_run_summary *run,
-                      const es_figure_options *options)
-{
-    es_status status;
-    if (options->by_head)
-        status = es_lines_read_heads(&panel->lines, run, run->series,
-                                     run->phase, options->layer);
-    else if ((status = es_lines_read(&panel->lines, run, run->series,
-                                     run->phase, ES_REDUCE_MEAN)) == ES_OK)
-        status = read_spread(panel, run, options->spread);
+    size_t n = sizeof out->subtitle;
+    bool range = options->spread == ES_SPREAD_RANGE;
+    es_lines_query query = {.series = run->series,
+                            .phase = run->phase,
+                            .reduction = ES_REDUCE_MEAN,
+                            .by_head = options->by_head,
+                            .layer = options->layer};
+    es_lines_query low = query, high = query;
+    es_status status = es_lines_read(&out->lines, drawing, run, &query);
+    low.reduction = range ? ES_REDUCE_LEAST : ES_REDUCE_LOWER;
+    high.reduction = range ? ES_REDUCE_MOST : ES_REDUCE_UPPER;
+    if (status == ES_OK && !options->by_head &&
+        options->spread != ES_SPREAD_NONE && run->shape == ES_SHAPE_HEAD &&
+        (status = es_lines_read(&out->low, drawing, run, &low)) == ES_OK)
+        status = es_lines_read(&out->high, drawing, run, &high);
     if (status < 0)
         return status;
-    set_subtitle(panel, run, options);
-    return es_panel_name(panel, options->by_head             ? "head"
-                                : run->shape == ES_SHAPE_RUN ? run->series
-                                                             : "layer");
+    if (options->by_head)
+        snprintf(out->subtitle, n, "heads of layer %lld%s%s",
+                 (long long)options->layer, comma, eval);
+    else if (run->shape == ES_SHAPE_HEAD)
+        snprintf(out->subtitle, n, "mean of each layer%s%s%s",
+                 spreads[options->spread], comma, eval);
+    else
+        snprintf(out->subtitle, n, "%s", eval);
+    return name_lines(out, drawing,
+                      options->by_head             ? "head"
+                      : run->shape == ES_SHAPE_RUN ? run->series
+                                                   : "layer");
 }
 
 /* The ceiling bounds entropies; no line if the runs have different ones. */
@@ -67,7 +134,7 @@ static double common_ceiling(const es_drawing *drawing)
     return ceiling;
 }
 
-es_status es_draw_curves(es_picture **out, const es_drawing *drawing)
+es_status es_draw_curves(es_picture **out, es_drawing *drawing)
 {
     const es_figure_options *options = drawing->options;
     bool is_run = drawing->runs[0]->shape == ES_SHAPE_RUN;
@@ -78,5 +145,77 @@ es_status es_draw_curves(es_picture **out, const es_drawing *drawing)
                                                       : "layer",
                         .reference = common_ceiling(drawing),
                         .reference_text = "ceiling ln(T!)/T"};
-    return es_panels_draw(out, drawing, load, &figure);
+    return draw_panels(out, drawing, load_curves, &figure);
+}
+
+/* --- nans -----------------------------------------------------------------*/
+
+static es_status load_nans(panel *out, es_drawing *drawing,
+                           const es_run_summary *run)
+{
+    const char *subtitle = "activations";
+    es_lines_query query = {.series = "nan_activations",
+                            .phase = run->phase,
+                            .either = true,
+                            .reduction = ES_REDUCE_SUM};
+    es_status status = es_lines_read(&out->lines, drawing, run, &query);
+    if (status == ES_ENOTFOUND) { /* of an imported run */
+        subtitle = "attention rows, summed over the heads";
+        query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
+        status = es_lines_read(&out->lines, drawing, run, &query);
+    }
+    if (status < 0)
+        return status;
+    snprintf(out->subtitle, sizeof out->subtitle, "%s", subtitle);
+    return name_lines(out, drawing, "layer");
+}
+
+es_status es_draw_nans(es_picture **out, es_drawing *drawing)
+{
+    es_curves figure = {.y_text = "NaN or infinite",
+                        .y_labels = ES_LABELS_COUNT,
+                        .logarithmic = drawing->options->logarithmic,
+                        .line_text = "layer",
+                        .reference = NAN};
+    return draw_panels(out, drawing, load_nans, &figure);
+}
+
+/* --- slopes ---------------------------------------------------------------*/
+
+/* Of each layer, or one for all: also where all are alike, bit by bit, so that
+ * a NaN is like a NaN. */
+static es_status load_slopes(panel *out, es_drawing *drawing,
+                             const es_run_summary *run)
+{
+    es_run_lines *lines = &out->lines;
+    es_status status =
+        es_lines_read(lines, drawing, run,
+                      &(es_lines_query){.series = "slope",
+                                        .phase = run->phase,
+                                        .either = true,
+                                        .reduction = ES_REDUCE_MEAN});
+    if (status < 0)
+        return status;
+    bool global = lines->n_lines > 1;
+    for (size_t i = 1; global && i < lines->n_lines; i++)
+        global = memcmp(lines->values, lines->values + i * lines->n,
+                        lines->n * sizeof *lines->values) == 0;
+    global = global || lines->shape == ES_SHAPE_RUN;
+    if (global)
+        lines->n_lines = 1;
+    snprintf(out->subtitle, sizeof out->subtitle, "%s",
+             global ? "one slope for all layers" : "slope of each layer");
+    status = name_lines(out, drawing, "layer");
+    if (status == ES_OK && global) {
+        out->curves[0].pen = ES_PEN_INK;
+        out->curves[0].label = NULL;
+    }
+    return status;
+}
+
+es_status es_draw_slopes(es_picture **out, es_drawing *drawing)
+{
+    es_curves figure = {
+        .y_text = "slope", .line_text = "layer", .reference = 0};
+    return draw_panels(out, drawing, load_slopes, &figure);
 }

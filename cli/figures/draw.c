@@ -18,7 +18,28 @@
 
 #define PIXELS_A_POINT 2.0
 
-static const char *const endings[] = {"png", "svg", "pdf"};
+es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
+                           size_t size)
+{
+    void *block;
+    es_status status;
+    if ((status = es_grow(&drawing->blocks, drawing->n_blocks + 1,
+                          sizeof *drawing->blocks, "a figure")) < 0 ||
+        (status = es_alloc(&block, n, size, "a figure")) < 0)
+        return status;
+    drawing->blocks[drawing->n_blocks++] = block;
+    memcpy(pointer, &block, sizeof block);
+    return ES_OK;
+}
+
+void es_drawing_clear(es_drawing *drawing)
+{
+    for (size_t i = 0; i < drawing->n_blocks; i++)
+        free(drawing->blocks[i]);
+    free(drawing->blocks);
+    drawing->blocks = NULL;
+    drawing->n_blocks = 0;
+}
 
 char *es_drawing_step(char *out, const es_run_summary *run)
 {
@@ -44,7 +65,7 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
     int n = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
     int needed = snprintf(out, PATH_MAX, "%s%s%.*s-%s.%s", folder ? folder : "",
                           folder ? "/" : "", n, base, es_figure_name(kind),
-                          endings[job->options->pictures[kind].format]);
+                          es_format_name(job->options->pictures[kind].format));
     if (needed >= PATH_MAX)
         return es_fail(ES_EUSAGE, "%.80s...: the name is too long", out);
     if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -105,49 +126,37 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
-static es_status write_to(const es_picture *picture, const char *path,
-                          es_format format, const es_picture_note *notes,
-                          size_t n_notes)
-{
-    es_output *output = NULL;
-    FILE *stream;
-    if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO))
-        return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
-                                  "needs a file or a pipe");
-    es_status status = es_output_open(&output, &stream, path);
-    if (status != ES_OK)
-        return status;
-    status = es_picture_write(picture, stream, format, PIXELS_A_POINT, notes,
-                              n_notes);
-    if (status == ES_OK)
-        return es_output_close(output);
-    es_output_abandon(output);
-    return es_fail(status, "%s: %s", path, es_message()); /* it knows no path */
-}
-
-static es_status write_picture(const es_picture *picture,
-                               const es_drawing *drawing,
+static es_status write_picture(const es_picture *picture, es_drawing *drawing,
                                const es_figure_job *job, es_figure_kind kind)
 {
     const es_picture_request *request = &job->options->pictures[kind];
     char name[PATH_MAX];
     size_t most = drawing->n * NOTES_A_RUN + NOTES_OF_ALL;
-    es_picture_note *notes = NULL;
-    char(*texts)[NOTE_MAX] = NULL;
+    es_picture_note *notes;
+    char(*texts)[NOTE_MAX];
     const char *path = request->file ? request->file : name;
+    bool piped = strcmp(path, "-") == 0;
+    es_output *output = NULL;
+    FILE *stream;
     es_status status;
     if ((!request->file && (status = name_file(name, job, kind)) < 0) ||
-        (status = es_alloc(&notes, most, sizeof *notes, "the notes")) < 0 ||
-        (status = es_alloc(&texts, most, sizeof *texts, "the notes")) < 0 ||
-        (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0 ||
-        (status = write_to(picture, path, request->format, notes,
-                           make_notes(notes, texts, drawing))) < 0)
-        goto done;
-    if (!job->quiet && strcmp(path, "-") != 0)
+        (status = es_drawing_alloc(drawing, &notes, most, sizeof *notes)) < 0 ||
+        (status = es_drawing_alloc(drawing, &texts, most, sizeof *texts)) < 0 ||
+        (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0)
+        return status;
+    if (piped && isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
+                                  "needs a file or a pipe");
+    if ((status = es_output_open(&output, &stream, path)) < 0)
+        return status;
+    if ((status =
+             es_picture_write(picture, stream, request->format, PIXELS_A_POINT,
+                              notes, make_notes(notes, texts, drawing))) < 0) {
+        es_output_abandon(output);
+        return es_fail(status, "%s: %s", path, es_message());
+    }
+    if ((status = es_output_close(output)) == ES_OK && !job->quiet && !piped)
         es_print_note("%s written", path);
-done:
-    free(notes);
-    free(texts);
     return status;
 }
 
@@ -211,7 +220,7 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
 {
     size_t n_left_out = 0;
     es_status status =
-        es_alloc(&drawing->runs, job->n, sizeof(es_run_summary *), "the runs");
+        es_drawing_alloc(drawing, &drawing->runs, job->n, sizeof(void *));
     if (status < 0)
         return status;
     for (size_t i = 0; i < job->n; i++) {
@@ -255,7 +264,7 @@ done:
         status = ES_OK;
     }
     es_picture_free(picture);
-    free(drawing.runs);
+    es_drawing_clear(&drawing);
     return status;
 }
 

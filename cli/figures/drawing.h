@@ -13,7 +13,16 @@ typedef struct es_drawing {
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
     char axis[256]; /* "entropy (nats)": of the summaries' values */
+    void **blocks;  /* (n_blocks) es_drawing_alloc's */
+    size_t n_blocks;
 } es_drawing;
+
+/** As es_alloc; the memory is the drawing's. ES_OK or ES_ENOMEM. */
+es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
+                           size_t size) ES_MUST_USE;
+
+/** Frees all that was allocated for the drawing. */
+void es_drawing_clear(es_drawing *drawing);
 
 /** What run i of the drawing is called. */
 const char *es_drawing_title(const es_drawing *drawing, size_t i);
@@ -30,9 +39,10 @@ typedef struct es_figure_entry es_figure_entry;
 typedef es_status es_figure_fits(const es_run_summary *run,
                                  const es_figure_entry *figure);
 
-/** Draws the runs, all of which fit. A run that cannot be read any more fails
- *  it; ES_ENOTFOUND if they do not make a figure together. */
-typedef es_status es_figure_draw(es_picture **out, const es_drawing *drawing);
+/** Draws the runs, all of which fit; es_drawing_clear afterwards. A run that
+ * cannot be read any more fails it; ES_ENOTFOUND if they do not make a figure
+ * together. */
+typedef es_status es_figure_draw(es_picture **out, es_drawing *drawing);
 
 /** A row of cli/figures/list.h. */
 struct es_figure_entry {

@@ -1,11 +1,8 @@
 /* What a forward pass costs, by context length: FFN and attention. */
 #include "render/figures/bars.h"
 
-#include "analyzer/base/checked.h"
 #include "cli/figures/cost.h"
-#include "cli/figures/drawing.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -111,14 +108,31 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
     return ES_OK;
 }
 
-es_status es_draw_flops(es_picture **out, const es_drawing *drawing)
+es_status es_draw_flops(es_picture **out, es_drawing *drawing)
 {
     static const char *const groups[N_LENGTHS] = {"128", "256", "512", "1K",
                                                   "2K",  "4K",  "8K"};
     static const char *const series[N_PARTS] = {
         [FFN] = "FFN", [ATTENTION] = "attention"};
+    size_t n_panels = 0;
+    stacks *all;
+    es_bars_panel *panels;
+    es_status status;
+    if ((status = es_drawing_alloc(drawing, &all, drawing->n, sizeof *all)) <
+            0 ||
+        (status = es_drawing_alloc(drawing, &panels, drawing->n,
+                                   sizeof *panels)) < 0 ||
+        (status = gather(all, &n_panels, drawing)) < 0)
+        return status;
+    for (size_t i = 0; i < n_panels; i++)
+        panels[i] = (es_bars_panel){.title = all[i].archs[0],
+                                    .subtitle = all[i].subtitle,
+                                    .bars = all[i].bars,
+                                    .totals = all[i].totals};
     es_bars figure = {
         .style = drawing->style,
+        .panels = panels,
+        .n_panels = n_panels,
         .groups = groups,
         .n_groups = N_LENGTHS,
         .series = series,
@@ -133,22 +147,5 @@ es_status es_draw_flops(es_picture **out, const es_drawing *drawing)
                 "2\u00a0d\u00b2, removed 0; attention "
                 "8\u00a0d\u00b2\u00a0+\u00a02\u00a0T\u00a0d\u00a0+"
                 "\u00a0d\u00a0(T\u00a0+\u00a01)."};
-    stacks *all = NULL;
-    es_bars_panel *panels = NULL;
-    es_status status;
-    if ((status = es_alloc(&all, drawing->n, sizeof *all, "FLOPs")) < 0 ||
-        (status = es_alloc(&panels, drawing->n, sizeof *panels, "FLOPs")) < 0 ||
-        (status = gather(all, &figure.n_panels, drawing)) < 0)
-        goto done;
-    for (size_t i = 0; i < figure.n_panels; i++)
-        panels[i] = (es_bars_panel){.title = all[i].archs[0],
-                                    .subtitle = all[i].subtitle,
-                                    .bars = all[i].bars,
-                                    .totals = all[i].totals};
-    figure.panels = panels;
-    status = es_bars_draw(out, &figure);
-done:
-    free(all);
-    free(panels);
-    return status;
+    return es_bars_draw(out, &figure);
 }

@@ -1,12 +1,13 @@
-/* The heads of every run at one step, in colours; which runs have heads. */
-#include "analyzer/base/checked.h"
-#include "cli/figures/drawing.h"
-#include "cli/figures/heads.h"
+/* The heads of every run at one step, in colours; how much they differ from the
+ * baseline's, head by head; which runs have heads. */
+#include "render/figures/heatmap.h"
+
+#include "analyzer/base/value.h"
 #include "cli/figures/scale.h"
 #include "cli/figures/source.h"
 #include "cli/runs/damage.h"
 
-#include <math.h>
+#include <string.h>
 
 es_status es_fits_heads(const es_run_summary *run,
                         const es_figure_entry *figure)
@@ -33,35 +34,9 @@ es_status es_fits_heads(const es_run_summary *run,
                    figure->label, names);
 }
 
-static es_value_range range_of(const es_drawing *drawing)
-{
-    es_value_range range = ES_NO_VALUES;
-    for (size_t i = 0; i < drawing->n; i++) {
-        const es_run_summary *run = drawing->runs[i];
-        for (size_t k = 0; k < run->n_rows * run->n_columns; k++)
-            es_value_range_add(&range, run->values[k]);
-    }
-    return range;
-}
-
-/* Up to the largest m. */
-static void set_scale(es_heatmap *figure, const es_drawing *drawing,
-                      const es_value_range *range)
-{
-    double top = NAN, ceiling = NAN;
-    for (size_t i = 0; i < drawing->n; i++) {
-        top = es_peak_of(top, drawing->runs[i]->m);
-        ceiling = es_peak_of(ceiling, drawing->runs[i]->ceiling);
-    }
-    es_series_scale scale =
-        es_series_scale_make(drawing->runs[0]->series, range, top, ceiling);
-    figure->low = scale.low;
-    figure->high = scale.high;
-    figure->logarithmic = scale.logarithmic;
-}
-
-es_heatmap_panel es_drawing_heads(const es_drawing *drawing, size_t i,
-                                  const char *subtitle)
+/* The values of run i's summary; strings and values are borrowed. */
+static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
+                                 const char *subtitle)
 {
     const es_run_summary *run = drawing->runs[i];
     return (es_heatmap_panel){.title = es_drawing_title(drawing, i),
@@ -71,35 +46,120 @@ es_heatmap_panel es_drawing_heads(const es_drawing *drawing, size_t i,
                               .n_heads = (int)run->n_columns};
 }
 
-es_status es_draw_heatmap(es_picture **out, const es_drawing *drawing)
+es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 {
     char note[sizeof drawing->note + 64];
-    es_heatmap_panel *panels = NULL;
-    char(*captions)[ES_CAPTION_MAX] = NULL;
-    es_heatmap figure = {.style = drawing->style,
-                         .n_panels = drawing->n,
-                         .scale_text = drawing->axis,
-                         .note = drawing->note};
+    es_heatmap_panel *panels;
+    char(*captions)[ES_CAPTION_MAX];
+    es_value_range range = ES_NO_VALUES;
     es_status status;
-    if ((status = es_alloc(&panels, drawing->n, sizeof *panels, "a heatmap")) <
-            0 ||
-        (status = es_alloc(&captions, drawing->n, sizeof *captions,
-                           "a heatmap")) < 0)
-        goto done;
-    for (size_t i = 0; i < drawing->n; i++)
-        panels[i] = es_drawing_heads(
-            drawing, i, es_drawing_step(captions[i], drawing->runs[i]));
-    es_value_range range = range_of(drawing);
-    set_scale(&figure, drawing, &range);
-    if (figure.logarithmic) {
-        snprintf(note, sizeof note, "%s; colours by the logarithm%s",
-                 drawing->note, range.zero ? ", the lowest is 0" : "");
-        figure.note = note;
+    if ((status = es_drawing_alloc(drawing, &panels, drawing->n,
+                                   sizeof *panels)) < 0 ||
+        (status = es_drawing_alloc(drawing, &captions, drawing->n,
+                                   sizeof *captions)) < 0)
+        return status;
+    for (size_t i = 0; i < drawing->n; i++) {
+        const es_run_summary *run = drawing->runs[i];
+        panels[i] = heads_of(drawing, i, es_drawing_step(captions[i], run));
+        es_value_range_add(&range, run->values, run->n_rows * run->n_columns);
     }
-    figure.panels = panels;
-    status = es_heatmap_draw(out, &figure);
-done:
-    free(panels);
-    free(captions);
-    return status;
+    es_series_scale scale =
+        es_drawing_scale(drawing, &range, es_drawing_top(drawing));
+    snprintf(note, sizeof note, "%s%s%s", drawing->note,
+             scale.logarithmic ? "; colours by the logarithm" : "",
+             scale.logarithmic && range.zero ? ", the lowest is 0" : "");
+    return es_heatmap_draw(out, &(es_heatmap){.style = drawing->style,
+                                              .panels = panels,
+                                              .n_panels = drawing->n,
+                                              .low = scale.low,
+                                              .high = scale.high,
+                                              .logarithmic = scale.logarithmic,
+                                              .scale_text = drawing->axis,
+                                              .note = note});
+}
+
+/* --- delta ----------------------------------------------------------------*/
+
+/* The baseline's first run; or the first of all. */
+static size_t find_base(const es_drawing *drawing)
+{
+    for (size_t i = 0; drawing->baseline && i < drawing->n; i++)
+        if (strcmp(drawing->runs[i]->path, drawing->baseline) == 0)
+            return i;
+    return 0;
+}
+
+/* Run i less the baseline. */
+static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
+{
+    enum { LENGTH = 2 * ES_CAPTION_MAX };
+    const es_run_summary *run = drawing->runs[i];
+    const es_run_summary *base = drawing->runs[find_base(drawing)];
+    size_t n = run->n_rows * run->n_columns;
+    char step[ES_CAPTION_MAX], *caption;
+    float *values;
+    es_status status;
+    if (run->n_rows != base->n_rows || run->n_columns != base->n_columns)
+        return es_fail(ES_ENOTFOUND,
+                       "%s has %zu layers of %zu heads, %s has %zu of %zu: a "
+                       "delta is drawn of runs of one shape",
+                       run->path, run->n_rows, run->n_columns, base->path,
+                       base->n_rows, base->n_columns);
+    if ((status = es_drawing_alloc(drawing, &values, n, sizeof *values)) < 0 ||
+        (status = es_drawing_alloc(drawing, &caption, LENGTH, 1)) < 0)
+        return status;
+    for (size_t k = 0; k < n; k++) {
+        float a = run->values[k], b = base->values[k];
+        bool missing = es_is_missing(a) || es_is_missing(b);
+        values[k] = missing ? es_missing() : a - b;
+    }
+    es_drawing_step(step, run);
+    if (run->step == base->step)
+        snprintf(caption, LENGTH, "%s", step);
+    else
+        snprintf(caption, LENGTH, "%s, minus step %lld", step,
+                 (long long)base->step);
+    *out = heads_of(drawing, i, caption);
+    out->values = values;
+    return ES_OK;
+}
+
+es_status es_draw_delta(es_picture **out, es_drawing *drawing)
+{
+    size_t n = drawing->n - 1, base = find_base(drawing);
+    char note[512], axis[sizeof drawing->axis + 16];
+    es_heatmap_panel *panels;
+    es_value_range range = ES_NO_VALUES;
+    es_status status;
+    if (!n)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: a delta needs two runs, one of which (--baseline, "
+                       "or the first) is subtracted from the others",
+                       drawing->runs[0]->path);
+    if ((status = es_drawing_alloc(drawing, &panels, n, sizeof *panels)) < 0)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        es_heatmap_panel *panel = &panels[i];
+        if ((status = subtract(panel, drawing, i < base ? i : i + 1)) < 0)
+            return status;
+        es_value_range_add(&range, panel->values,
+                           (size_t)panel->n_layers * (size_t)panel->n_heads);
+    }
+    /* As far below zero as above it, so that the sign is seen by the hue. */
+    double most = range.low <= range.high ? fmax(-range.low, range.high) : NAN;
+    most = most == 0 ? 1 : most;
+    es_heatmap figure = {.style = drawing->style,
+                         .panels = panels,
+                         .n_panels = n,
+                         .low = -most,
+                         .high = most,
+                         .scale_text = axis,
+                         .note = note};
+    figure.style.colormap = drawing->style.theme == ES_THEME_DARK
+                                ? ES_COLORMAP_DIVERGING_DARK
+                                : ES_COLORMAP_DIVERGING;
+    snprintf(axis, sizeof axis, "difference of %s", drawing->axis);
+    snprintf(note, sizeof note, "each minus %s",
+             es_drawing_title(drawing, base));
+    return es_heatmap_draw(out, &figure);
 }

@@ -151,13 +151,12 @@ static es_status check_size(const es_figure_options *options, es_format format)
 static es_status set_format(es_picture_request *picture,
                             const es_format *format)
 {
-    static const char *const names[] = {"png", "svg", "pdf"};
     es_format by_name = ES_FORMAT_PNG;
     bool named = picture->file && es_format_of_path(&by_name, picture->file);
     picture->format = format ? *format : by_name;
     if (named && picture->format != by_name)
         return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
-                       names[*format], picture->file);
+                       es_format_name(*format), picture->file);
     if (!named && !format && picture->file && strcmp(picture->file, "-") != 0)
         return es_fail(ES_EUSAGE,
                        "%s: end the name in .png, .svg or .pdf, or give "

@@ -1,11 +1,9 @@
 /* Perplexity on held-out data against what it costs, a point for each run. */
 #include "render/figures/scatter.h"
 
-#include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/cost.h"
-#include "cli/figures/drawing.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 
 /* What is to be drawn of the runs. */
 typedef struct plan {
-    const es_drawing *drawing;
+    es_drawing *drawing;
     es_point *points; /* (n runs); NaN: not drawn */
     char note[NOTE_MAX];
     es_text said; /* in note */
@@ -101,14 +99,14 @@ static void name_undrawn(plan *p, const char *why, bool costless)
 
 static es_status gather(plan *p)
 {
-    const es_drawing *drawing = p->drawing;
+    es_drawing *drawing = p->drawing;
     size_t n_costs = 0;
     es_status status = ES_OK;
     for (size_t i = 0; i < drawing->n; i++) {
         es_point *point = &p->points[i];
         *point = (es_point){NAN, (double)drawing->runs[i]->eval_ppl, NULL};
-        status =
-            es_run_cost(&point->x, drawing->runs[i], drawing->options->cost);
+        status = es_run_cost(&point->x, drawing, drawing->runs[i],
+                             drawing->options->cost);
         n_costs += status == ES_OK;
         if (status != ES_OK && status != ES_ENOTFOUND)
             return status;
@@ -128,53 +126,40 @@ static bool is_wide(double low, double high)
     return low > 0 && high / low >= WIDE_RANGE;
 }
 
-static void choose_scales(es_scatter *figure)
+es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
 {
+    es_cost cost = drawing->options->cost;
+    plan p = {.drawing = drawing};
     double left = INFINITY, right = 0, low = INFINITY, high = 0;
-    for (size_t i = 0; i < figure->n; i++) {
-        if (!(isfinite(figure->points[i].x) && isfinite(figure->points[i].y)))
-            continue;
-        left = fmin(left, figure->points[i].x);
-        right = fmax(right, figure->points[i].x);
-        low = fmin(low, figure->points[i].y);
-        high = fmax(high, figure->points[i].y);
-    }
-    figure->x_log = is_wide(left, right);
-    figure->y_log = is_wide(low, high);
-}
-
-static es_status draw(es_picture **out, plan *p)
-{
-    es_scatter figure = {.style = p->drawing->style,
-                         .points = p->points,
-                         .n = p->drawing->n,
-                         .x_counts = true,
-                         .front = true,
-                         .x_text = es_cost_text(p->drawing->options->cost),
-                         .y_text = "perplexity, eval",
-                         .note = p->note};
-    es_status status = gather(p);
-    if (status != ES_OK)
+    es_status status;
+    if ((status = es_drawing_alloc(drawing, &p.points, drawing->n,
+                                   sizeof *p.points)) < 0 ||
+        (status = gather(&p)) < 0)
         return status;
-    name_undrawn(p, "No finite perplexity: ", false);
-    name_undrawn(p, "Cost unknown: ", true);
+    p.said = es_text_begin(p.note, sizeof p.note);
+    name_undrawn(&p, "No finite perplexity: ", false);
+    name_undrawn(&p, "Cost unknown: ", true);
     es_text_append(
-        &p->said,
+        &p.said,
         "%s. Lower left is better; no run is below the line. Of runs that "
         "differ in neither architecture nor cost the best is named.",
-        es_cost_meaning(p->drawing->options->cost));
-    choose_scales(&figure);
-    return es_scatter_draw(out, &figure);
-}
-
-es_status es_draw_pareto(es_picture **out, const es_drawing *drawing)
-{
-    plan p = {.drawing = drawing};
-    p.said = es_text_begin(p.note, sizeof p.note);
-    es_status status =
-        es_alloc(&p.points, drawing->n, sizeof *p.points, "the points");
-    if (status == ES_OK)
-        status = draw(out, &p);
-    free(p.points);
-    return status;
+        es_cost_meaning(cost));
+    for (size_t i = 0; i < drawing->n; i++) {
+        if (!is_drawn(&p, i))
+            continue;
+        left = fmin(left, p.points[i].x);
+        right = fmax(right, p.points[i].x);
+        low = fmin(low, p.points[i].y);
+        high = fmax(high, p.points[i].y);
+    }
+    return es_scatter_draw(out, &(es_scatter){.style = drawing->style,
+                                              .points = p.points,
+                                              .n = drawing->n,
+                                              .x_log = is_wide(left, right),
+                                              .y_log = is_wide(low, high),
+                                              .x_counts = true,
+                                              .front = true,
+                                              .x_text = es_cost_text(cost),
+                                              .y_text = "perplexity, eval",
+                                              .note = p.note});
 }

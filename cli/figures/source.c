@@ -39,34 +39,27 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
     return status;
 }
 
+/* If `either`, in the other phase where the series is only there. */
 static es_status open_source(source *from, const es_run_summary *run,
-                             const char *name, es_phase phase)
+                             const char *name, es_phase phase, bool either)
 {
     *from = (source){0};
     es_status status = es_source_open(&from->reader, run);
-    return status == ES_OK ? find(from, run, name, phase) : status;
-}
-
-/* In the other phase where the series is only there. */
-static es_status open_either(source *from, const es_run_summary *run,
-                             const char *name, es_phase phase)
-{
-    es_status status = open_source(from, run, name, phase);
-    if (status == ES_ENOTFOUND && from->reader)
+    if (status < 0)
+        return status;
+    status = find(from, run, name, phase);
+    if (status == ES_ENOTFOUND && either)
         status = find(from, run, name,
                       phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
     return status;
 }
 
-/* --- one sample -----------------------------------------------------------*/
-
-static void shape_slice(es_slice *out, const es_run_summary *run,
-                        const es_series *series)
+static size_t n_rows_of(const source *from, const es_run_summary *run)
 {
-    out->shape = series->shape;
-    out->n_rows = series->shape == ES_SHAPE_RUN ? 1 : (size_t)run->n_layer;
-    out->n_columns = series->n_values / out->n_rows;
+    return from->series.shape == ES_SHAPE_RUN ? 1 : (size_t)run->n_layer;
 }
+
+/* --- one sample -----------------------------------------------------------*/
 
 /* The newest sample up to `step`, by reading those before it. */
 static es_status read_newest(es_slice *out, source *from, int64_t step)
@@ -90,18 +83,21 @@ static es_status read_newest(es_slice *out, source *from, int64_t step)
                            (long long)step);
 }
 
-es_status es_slice_read(es_slice *out, const es_run_summary *run,
-                        const char *series, es_phase phase, int64_t step)
+es_status es_slice_read(es_slice *out, es_drawing *drawing,
+                        const es_run_summary *run, const char *series,
+                        es_phase phase, int64_t step)
 {
     source from;
+    size_t n;
     *out = (es_slice){0};
-    es_status status = open_either(&from, run, series, phase);
+    es_status status = open_source(&from, run, series, phase, true);
     if (status < 0)
         goto done;
-    size_t n = from.series.n_values;
-    shape_slice(out, run, &from.series);
-    if ((status = es_alloc(&out->values, n, sizeof *out->values, "a sample")) <
-        0)
+    n = from.series.n_values;
+    out->n_rows = n_rows_of(&from, run);
+    out->n_columns = n / out->n_rows;
+    if ((status = es_drawing_alloc(drawing, &out->values, n,
+                                   sizeof *out->values)) < 0)
         goto done;
     status = es_reader_sample(from.reader, &from.series, step, out->values, n,
                               &out->step);
@@ -112,20 +108,7 @@ done:
     return status;
 }
 
-void es_slice_clear(es_slice *slice)
-{
-    free(slice->values);
-    slice->values = NULL;
-}
-
 /* --- over the steps -------------------------------------------------------*/
-
-static double quartile(const float *heads, size_t n, float *scratch, double p)
-{
-    es_distribution sorted;
-    es_stats_distribution(&sorted, scratch, heads, n);
-    return es_stats_quantile(&sorted, p);
-}
 
 /* Finite exactly when all of x are: no branch for each value, because a figure
  * reads very many and nearly all of them are finite. */
@@ -157,15 +140,17 @@ static float reduce(const float *heads, size_t n, es_reduction reduction,
     }
     if (!n_finite)
         return n_missing == n ? es_missing() : NAN;
+    es_distribution sorted;
     switch (reduction) {
     case ES_REDUCE_LEAST:
         return least;
     case ES_REDUCE_MOST:
         return most;
     case ES_REDUCE_LOWER:
-        return (float)quartile(heads, n, scratch, 0.25);
     case ES_REDUCE_UPPER:
-        return (float)quartile(heads, n, scratch, 0.75);
+        es_stats_distribution(&sorted, scratch, heads, n);
+        return (float)es_stats_quantile(
+            &sorted, reduction == ES_REDUCE_LOWER ? 0.25 : 0.75);
     case ES_REDUCE_SUM:
         return (float)sum;
     default:
@@ -190,144 +175,92 @@ static float reduce_row(const float *row, const picking *picks, float *scratch)
                          : reduce(row, n, picks->reduction, scratch);
 }
 
-static void pick(float *line, const picking *picks, const float *values,
-                 float *scratch)
-{
-    for (size_t i = 0; i < picks->n_lines; i++)
-        line[i] = reduce_row(values + picks->first + i * picks->n_columns,
-                             picks, scratch);
-}
-
-static es_status push_all(es_trace *trace, es_cursor *cursor,
+static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
                           const picking *picks)
 {
+    es_cursor *cursor = NULL;
     int64_t step;
     const float *values;
-    float *line = NULL, *scratch = NULL;
+    float *line, *scratch;
     es_status status;
-    if ((status = es_alloc(&line, picks->n_lines, sizeof *line, "lines")) < 0 ||
-        (status = es_alloc(&scratch, picks->n_columns, sizeof *scratch,
-                           "lines")) < 0)
-        goto done;
-    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
-        pick(line, picks, values, scratch);
+    if ((status = es_drawing_alloc(drawing, &line, picks->n_lines,
+                                   sizeof *line)) < 0 ||
+        (status = es_drawing_alloc(drawing, &scratch, picks->n_columns,
+                                   sizeof *scratch)) < 0)
+        return status;
+    status = es_cursor_open(&cursor, from->reader, &from->series, ES_STEP_FIRST,
+                            ES_STEP_LAST);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        for (size_t i = 0; i < picks->n_lines; i++)
+            line[i] = reduce_row(values + picks->first + i * picks->n_columns,
+                                 picks, scratch);
         es_trace_push(trace, step, line);
     }
-done:
-    free(line);
-    free(scratch);
+    es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
 }
 
-static es_status unfold(es_run_lines *out, const es_trace *trace)
-{
-    es_status status;
-    out->n = es_trace_n_points(trace);
-    if ((status = es_alloc(&out->steps, out->n, sizeof *out->steps, "lines")) <
-            0 ||
-        (status = es_alloc(&out->values, out->n,
-                           out->n_lines * sizeof *out->values, "lines")) < 0)
-        return status;
-    es_trace_steps(trace, out->steps);
-    for (size_t i = 0; i < out->n_lines; i++)
-        es_trace_line(trace, i, out->values + i * out->n);
-    return ES_OK;
-}
-
-static es_status read_lines(es_run_lines *out, source *from,
-                            const picking *picks)
+static es_status read_lines(es_run_lines *out, es_drawing *drawing,
+                            source *from, const picking *picks)
 {
     es_trace *trace = NULL;
-    es_cursor *cursor = NULL;
     es_status status;
     out->shape = from->series.shape;
     out->n_lines = picks->n_lines;
-    if ((status = es_trace_new(&trace, out->n_lines)) == ES_OK &&
-        (status = es_cursor_open(&cursor, from->reader, &from->series,
-                                 ES_STEP_FIRST, ES_STEP_LAST)) == ES_OK &&
-        (status = push_all(trace, cursor, picks)) == ES_OK)
-        status = unfold(out, trace);
-    es_cursor_close(cursor);
+    if ((status = es_trace_new(&trace, out->n_lines)) < 0 ||
+        (status = push_all(trace, drawing, from, picks)) < 0)
+        goto done;
+    out->n = es_trace_n_points(trace);
+    if ((status = es_drawing_alloc(drawing, &out->steps, out->n,
+                                   sizeof *out->steps)) < 0 ||
+        (status = es_drawing_alloc(drawing, &out->values, out->n,
+                                   out->n_lines * sizeof *out->values)) < 0)
+        goto done;
+    es_trace_steps(trace, out->steps);
+    for (size_t i = 0; i < out->n_lines; i++)
+        es_trace_line(trace, i, out->values + i * out->n);
+done:
     es_trace_free(trace);
     return status;
 }
 
-static es_status read_reduced(es_run_lines *out, source *from,
-                              const es_run_summary *run, es_reduction reduction)
+static es_status pick_heads(picking *out, const es_run_summary *run,
+                            const es_series *series, int64_t layer)
 {
-    es_slice shape = {0};
-    shape_slice(&shape, run, &from->series);
-    size_t n = reduction == ES_REDUCE_NONE ? 1 : shape.n_columns;
-    return read_lines(out, from,
-                      &(picking){.reduction = reduction,
-                                 .n_lines = from->series.n_values / n,
-                                 .n_columns = n});
-}
-
-es_status es_lines_read(es_run_lines *out, const es_run_summary *run,
-                        const char *series, es_phase phase,
-                        es_reduction reduction)
-{
-    source from;
-    *out = (es_run_lines){0};
-    es_status status = open_source(&from, run, series, phase);
-    if (status == ES_OK)
-        status = read_reduced(out, &from, run, reduction);
-    es_damage_close(from.reader);
-    return status;
-}
-
-es_status es_lines_read_either(es_run_lines *out, const es_run_summary *run,
-                               const char *series, es_phase phase,
-                               es_reduction reduction)
-{
-    source from;
-    *out = (es_run_lines){0};
-    es_status status = open_either(&from, run, series, phase);
-    if (status == ES_OK)
-        status = read_reduced(out, &from, run, reduction);
-    es_damage_close(from.reader);
-    return status;
-}
-
-static es_status read_heads(es_run_lines *out, source *from,
-                            const es_run_summary *run, int64_t layer)
-{
-    if (from->series.shape != ES_SHAPE_HEAD)
+    if (series->shape != ES_SHAPE_HEAD)
         return es_fail(ES_ENOTFOUND,
                        "%s: series %s has one value a %s: its heads cannot be "
                        "drawn",
-                       run->path, from->series.name,
-                       es_shape_name(from->series.shape));
+                       run->path, series->name, es_shape_name(series->shape));
     if (layer < 0 || layer >= run->n_layer)
         return es_fail(ES_ENOTFOUND, "%s: has no layer %lld: the last is %lld",
                        run->path, (long long)layer,
                        (long long)run->n_layer - 1);
     size_t n = (size_t)run->n_head;
-    return read_lines(out, from,
-                      &(picking){.reduction = ES_REDUCE_NONE,
-                                 .first = (size_t)layer * n,
-                                 .n_lines = n,
-                                 .n_columns = 1});
+    *out = (picking){ES_REDUCE_NONE, (size_t)layer * n, n, 1};
+    return ES_OK;
 }
 
-es_status es_lines_read_heads(es_run_lines *out, const es_run_summary *run,
-                              const char *series, es_phase phase, int64_t layer)
+es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
+                        const es_run_summary *run, const es_lines_query *query)
 {
     source from;
+    picking picks = {.reduction = query->reduction};
     *out = (es_run_lines){0};
-    es_status status = open_source(&from, run, series, phase);
-    if (status == ES_OK)
-        status = read_heads(out, &from, run, layer);
+    es_status status =
+        open_source(&from, run, query->series, query->phase, query->either);
+    if (status < 0)
+        goto done;
+    size_t n = from.series.n_values / n_rows_of(&from, run);
+    picks.n_columns = query->reduction == ES_REDUCE_NONE ? 1 : n;
+    picks.n_lines = from.series.n_values / picks.n_columns;
+    if (!query->by_head ||
+        (status = pick_heads(&picks, run, &from.series, query->layer)) == ES_OK)
+        status = read_lines(out, drawing, &from, &picks);
+done:
     es_damage_close(from.reader);
     return status;
-}
-
-void es_lines_clear(es_run_lines *lines)
-{
-    free(lines->steps);
-    free(lines->values);
-    *lines = (es_run_lines){0};
 }
 
 /* --- what there is --------------------------------------------------------*/
@@ -357,7 +290,7 @@ es_status es_source_has(const es_run_summary *run, const char *series,
 {
     source from;
     char names[1024];
-    es_status status = open_either(&from, run, series, ES_PHASE_TRAIN);
+    es_status status = open_source(&from, run, series, ES_PHASE_TRAIN, true);
     if (status == ES_ENOTFOUND && from.reader &&
         (status = es_source_list(names, sizeof names, from.reader, run,
                                  false)) == ES_OK)

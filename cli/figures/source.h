@@ -2,7 +2,7 @@
 #ifndef ES_SOURCE_H
 #define ES_SOURCE_H
 
-#include "cli/runs/summary.h"
+#include "cli/figures/drawing.h"
 
 /** Opens the file of a run, which may have been replaced since it was read;
  *  es_damage_close *out in every case. es_reader_open's errors; ES_EIO. */
@@ -20,7 +20,18 @@ typedef enum es_reduction {
     ES_REDUCE_SUM
 } es_reduction;
 
-/** A series over its steps. es_lines_clear it. */
+/** What to read of a run. */
+typedef struct es_lines_query {
+    const char *series;
+    es_phase phase;
+    bool either; /* or the other phase, where the series is only there */
+    es_reduction reduction;
+    bool by_head;  /* instead the heads of a layer, each a line, of a series
+                      that has a value for each */
+    int64_t layer; /* of these */
+} es_lines_query;
+
+/** A series over its steps. The memory is the drawing's. */
 typedef struct es_run_lines {
     size_t n_lines, n; /* points of each line */
     int64_t *steps;    /* (n) increasing */
@@ -32,52 +43,30 @@ typedef struct es_run_lines {
  * Reads a series of a run over all its steps. Long ones are joined as
  * cli/runs/trace.h says: no dip and no NaN gets lost.
  *
- *   out  written; es_lines_clear it in every case
- *
  * A layer without a finite head has NaN, or missing if all of its are.
- * ES_OK; ES_ENOTFOUND (the message names the series that there are); ES_EIO,
- * ES_EFORMAT, ES_ENOMEM.
+ * ES_OK; ES_ENOTFOUND (the message names the series that there are; or there
+ * is no such layer); ES_EIO, ES_EFORMAT, ES_ENOMEM.
  */
-es_status es_lines_read(es_run_lines *out, const es_run_summary *run,
-                        const char *series, es_phase phase,
-                        es_reduction reduction) ES_MUST_USE;
+es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
+                        const es_run_summary *run,
+                        const es_lines_query *query) ES_MUST_USE;
 
-/**
- * The heads of one layer, each a line, of a series that has a value for each.
- * Returns as es_lines_read; ES_ENOTFOUND too if the run has no such layer.
- */
-es_status es_lines_read_heads(es_run_lines *out, const es_run_summary *run,
-                              const char *series, es_phase phase,
-                              int64_t layer) ES_MUST_USE;
-
-/** As es_lines_read, in the other phase where the series is only there. */
-es_status es_lines_read_either(es_run_lines *out, const es_run_summary *run,
-                               const char *series, es_phase phase,
-                               es_reduction reduction) ES_MUST_USE;
-
-void es_lines_clear(es_run_lines *lines);
-
-/** One sample of a series. es_slice_clear it. */
+/** One sample of a series. The memory is the drawing's. */
 typedef struct es_slice {
     float *values; /* (n_rows,n_columns): (L,H), (L,1) or (1,1) by shape */
     size_t n_rows, n_columns;
     int64_t step;
-    es_shape shape;
 } es_slice;
 
 /**
  * Reads the newest sample of a series at or before `step`, in `phase` or,
  * where the series is only there, in the other.
  *
- *   out  written; es_slice_clear it in every case
- *
  * Returns as es_lines_read; ES_ENOTFOUND too if there is no such sample.
  */
-es_status es_slice_read(es_slice *out, const es_run_summary *run,
-                        const char *series, es_phase phase,
-                        int64_t step) ES_MUST_USE;
-
-void es_slice_clear(es_slice *slice);
+es_status es_slice_read(es_slice *out, es_drawing *drawing,
+                        const es_run_summary *run, const char *series,
+                        es_phase phase, int64_t step) ES_MUST_USE;
 
 /**
  * ES_OK if the run has a sample of the series in either phase; otherwise

@@ -1,7 +1,6 @@
 /* A series as rows over columns of time, in two passes over its samples. */
 #include "cli/figures/steps.h"
 
-#include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "cli/runs/damage.h"
@@ -29,6 +28,7 @@ typedef struct survey {
 
 /* One pass over the series. */
 typedef struct pass {
+    es_drawing *drawing;
     es_steps *steps;
     survey *survey;
     float *line;         /* (n_rows) of one sample */
@@ -89,21 +89,6 @@ static void count_interval(survey *s, uint64_t interval)
         s->counts[i]--;
 }
 
-/* One sample has none: any will do. */
-static uint64_t usual_interval(const survey *s)
-{
-    size_t most = 0;
-    uint64_t usual = 1;
-    for (size_t i = 0; i < N_INTERVALS; i++) {
-        if (s->counts[i] < most || !s->counts[i] ||
-            (s->counts[i] == most && s->intervals[i] > usual))
-            continue;
-        most = s->counts[i];
-        usual = s->intervals[i];
-    }
-    return usual;
-}
-
 static void look(pass *p, int64_t step)
 {
     survey *s = p->survey;
@@ -157,15 +142,31 @@ static es_status each(pass *p, es_reader *reader, const es_series *series,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Columns from the survey: as many as intervals, or a fraction of them. */
-static void set_columns(pass *p)
+/* Of neighbours, the least of the most frequent. One sample has none: any will
+ * do. */
+static uint64_t usual_interval(const survey *s)
 {
-    const survey *s = p->survey;
+    size_t most = 0;
+    uint64_t usual = 1;
+    for (size_t i = 0; i < N_INTERVALS; i++) {
+        if (s->counts[i] < most || !s->counts[i] ||
+            (s->counts[i] == most && s->intervals[i] > usual))
+            continue;
+        most = s->counts[i];
+        usual = s->intervals[i];
+    }
+    return usual;
+}
+
+/* Columns from the survey: as many as intervals, or a fraction of them. */
+static es_status make_columns(pass *p)
+{
+    survey *s = p->survey;
     es_steps *steps = p->steps;
     uint64_t span = (uint64_t)(s->last - s->first);
     uint64_t most = MOST_CELLS / steps->n_rows;
     most = most < 1 ? 1 : most > ES_STEPS_MOST ? ES_STEPS_MOST : most;
-    p->survey->interval = usual_interval(s);
+    s->interval = usual_interval(s);
     uint64_t n =
         span / s->interval + (span % s->interval > s->interval / 2) + 1;
     p->per_column = (n + most - 1) / most;
@@ -176,26 +177,19 @@ static void set_columns(pass *p)
                    interval * (double)p->per_column * (double)steps->n_columns;
     steps->first = (double)s->first;
     steps->last = (double)s->last;
-}
-
-static es_status make_columns(pass *p)
-{
-    es_steps *steps = p->steps;
-    set_columns(p);
-    size_t n = steps->n_rows * steps->n_columns;
+    size_t n_cells = steps->n_rows * steps->n_columns;
     es_status status;
-    if ((status = es_alloc(&steps->values, n, sizeof *steps->values,
-                           "a raster")) < 0 ||
-        (status = es_alloc(&steps->levels, steps->n_rows, sizeof *steps->levels,
-                           "a raster")) < 0 ||
-        (status = es_alloc(&p->starts, steps->n_columns, sizeof *p->starts,
-                           "a raster")) < 0)
+    if ((status = es_drawing_alloc(p->drawing, &steps->values, n_cells,
+                                   sizeof *steps->values)) < 0 ||
+        (status = es_drawing_alloc(p->drawing, &steps->levels, steps->n_rows,
+                                   sizeof *steps->levels)) < 0 ||
+        (status = es_drawing_alloc(p->drawing, &p->starts, steps->n_columns,
+                                   sizeof *p->starts)) < 0)
         return status;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_cells; i++)
         steps->values[i] = es_missing();
     for (size_t i = 0; i < steps->n_rows; i++)
-        steps->levels[i] =
-            (float)(p->survey->sums[i] / (double)p->survey->n_finite[i]);
+        steps->levels[i] = (float)(s->sums[i] / (double)s->n_finite[i]);
     for (size_t i = 0; i < steps->n_columns; i++)
         p->starts[i] = -1;
     return ES_OK;
@@ -206,15 +200,6 @@ static size_t next_start(const pass *p, size_t from)
     while (from < p->steps->n_columns && p->starts[from] < 0)
         from++;
     return from;
-}
-
-static void hold(es_steps *steps, size_t from, size_t to)
-{
-    for (size_t row = 0; row < steps->n_rows; row++) {
-        float *values = steps->values + row * steps->n_columns;
-        for (size_t i = from + 1; i < to; i++)
-            values[i] = values[from];
-    }
 }
 
 /* A gap among others as long is how the run was recorded; a lone one is a
@@ -229,8 +214,12 @@ static void fill_gaps(pass *p)
         size_t after = next_start(p, next + 1), gap = next - at;
         size_t usual = after < n ? after - next : 0;
         usual = before > usual ? before : usual;
-        if (gap > 1 && 2 * gap <= 3 * usual)
-            hold(p->steps, at, next);
+        bool held = gap > 1 && 2 * gap <= 3 * usual;
+        for (size_t row = 0; held && row < p->steps->n_rows; row++) {
+            float *values = p->steps->values + row * n;
+            for (size_t i = at + 1; i < next; i++)
+                values[i] = values[at];
+        }
         before = gap;
     }
 }
@@ -241,12 +230,12 @@ static es_status read_series(pass *p, es_reader *reader,
     size_t n_rows = p->steps->n_rows;
     survey *found = p->survey;
     es_status status;
-    if ((status = es_alloc(&p->line, n_rows, sizeof *p->line, "a raster")) <
-            0 ||
-        (status = es_alloc(&found->sums, n_rows, sizeof *found->sums,
-                           "a raster")) < 0 ||
-        (status = es_alloc(&found->n_finite, n_rows, sizeof *found->n_finite,
-                           "a raster")) < 0 ||
+    if ((status = es_drawing_alloc(p->drawing, &p->line, n_rows,
+                                   sizeof *p->line)) < 0 ||
+        (status = es_drawing_alloc(p->drawing, &found->sums, n_rows,
+                                   sizeof *found->sums)) < 0 ||
+        (status = es_drawing_alloc(p->drawing, &found->n_finite, n_rows,
+                                   sizeof *found->n_finite)) < 0 ||
         (status = each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look)) <
             0)
         return status;
@@ -260,13 +249,14 @@ static es_status read_series(pass *p, es_reader *reader,
     return ES_OK;
 }
 
-es_status es_steps_read(es_steps *out, const es_run_summary *run)
+es_status es_steps_read(es_steps *out, es_drawing *drawing,
+                        const es_run_summary *run)
 {
     es_reader *reader = NULL;
     es_series series;
     survey s = {0};
     *out = (es_steps){.n_layers = (size_t)run->n_layer};
-    pass p = {.steps = out, .survey = &s};
+    pass p = {.drawing = drawing, .steps = out, .survey = &s};
     es_status status;
     if ((status = es_source_open(&reader, run)) < 0 ||
         (status = es_reader_find(reader, run->number - 1, run->series,
@@ -278,16 +268,5 @@ es_status es_steps_read(es_steps *out, const es_run_summary *run)
     status = read_series(&p, reader, &series);
 done:
     es_damage_close(reader);
-    free(p.line);
-    free(p.starts);
-    free(s.sums);
-    free(s.n_finite);
     return status;
-}
-
-void es_steps_clear(es_steps *steps)
-{
-    free(steps->values);
-    free(steps->levels);
-    steps->values = steps->levels = NULL;
 }

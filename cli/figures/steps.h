@@ -2,9 +2,9 @@
 #ifndef ES_STEPS_H
 #define ES_STEPS_H
 
-#include "cli/runs/summary.h"
+#include "cli/figures/drawing.h"
 
-/** es_steps_clear it. */
+/** The memory is the drawing's. */
 typedef struct es_steps {
     size_t n_layers, n_heads; /* n_heads 0: the series has a value a layer */
     size_t n_rows;            /* the layers, then all heads, layer by layer */
@@ -20,8 +20,6 @@ typedef struct es_steps {
 /**
  * Reads a head or layer series over all its steps.
  *
- *   out  written; es_steps_clear it in every case
- *
  * A column for every interval of the usual length, or for several where there
  * are too many: it then shows of each row what es_raster_wins chooses. A
  * sample holds until the next one, unless that is much later than those before
@@ -31,8 +29,7 @@ typedef struct es_steps {
  * Reads the series twice; memory is bounded by ES_STEPS_MOST columns, fewer
  * of many heads. ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT, ES_ENOMEM.
  */
-es_status es_steps_read(es_steps *out, const es_run_summary *run) ES_MUST_USE;
-
-void es_steps_clear(es_steps *steps);
+es_status es_steps_read(es_steps *out, es_drawing *drawing,
+                        const es_run_summary *run) ES_MUST_USE;
 
 #endif

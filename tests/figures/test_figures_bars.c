@@ -2,10 +2,9 @@
    says. */
 #include "analyzer/base/value.h"
 #include "cli/figures/cost.h"
-#include "cli/figures/drawing.h"
 #include "cli/runs/json.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/drawn.h"
+#include "tests/support/figured.h"
 #include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
@@ -13,11 +12,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static es_picture *drawn(const es_drawing *drawing, es_figure_kind kind)
+static es_picture *drawn(es_drawing *drawing, es_figure_kind kind)
 {
     es_picture *picture = NULL;
-    return sound_picture(es_figure_entry_of(kind)->draw(&picture, drawing),
-                         &picture);
+    es_status status = es_figure_entry_of(kind)->draw(&picture, drawing);
+    es_drawing_clear(drawing);
+    return sound_picture(status, &picture);
 }
 
 static es_drawing drawing_of(const es_shown *shown)
@@ -76,80 +76,66 @@ static void test_bands__numbers_are_those_of_json(void **state)
     es_shown_free(&shown);
 }
 
-/* L = 3, H = 2; of six heads two in the top band, one NaN, one missing. */
-static void test_bands__what_is_not_finite_is_a_group(void **state)
+/* A run of L = 3, H = 2 with one sample of a series of entropies. */
+static void record_heads(es_figured *out, void **state, const char *file,
+                         const float *values)
 {
-    const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
-    char *path = es_folder_file(state, "bands.db");
+    char *path = es_folder_file(state, file);
     es_run_info info = es_run_of(3, 2);
     es_recorded to = es_record(path, &info);
     es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 7, values, 6);
-    es_record_end(&to, ES_RUN_FINISHED);
+    es_record_value(&to, "loss", 7, 5);
     es_record_close(&to);
-    es_run_summary *run = es_loaded_run(path, 0);
-    const es_run_summary *runs[] = {run};
-    es_drawing drawing = {.runs = runs,
-                          .n = 1,
-                          .style = {.width = 400},
-                          .note = "max = 4 (observed)",
-                          .axis = "entropy (nats)"};
-    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
-    assert_true(picture_says(picture, "NaN or infinite"));
-    assert_true(picture_says(picture, "20%")); /* of five heads */
-    assert_false(picture_says(picture, "16.7%"));
-    ASSERT_SAYS(picture, "40%", "0%", "step 7");
-    assert_false(picture_says(picture, "m (observed) is unknown"));
-    assert_true(picture_says(
-        picture, "m = 4 (observed): the largest value of all runs shown"));
+    es_figure_one(out, "entropy", path);
+}
+
+/* Of six heads two in the top band, one NaN, one missing. */
+static void test_bands__what_is_not_finite_is_a_group(void **state)
+{
+    const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
+    es_figured f;
+    record_heads(&f, state, "bands.db", values);
+    strcpy(f.drawing.note, "max = 4 (observed)");
+    f.drawing.style.width = 400;
+    es_picture *picture = es_figured_picture(&f, es_draw_bands);
+    /* 20 % of five heads. */
+    ASSERT_SAYS(picture, "NaN or infinite", "20%", "40%", "0%", "step 7",
+                "m = 4 (observed): the largest value of all runs shown");
+    ASSERT_SAYS_NOT(picture, "16.7%", "m (observed) is unknown");
     es_picture_free(picture);
-    es_summary_free(run);
+    es_unfigure(&f);
 }
 
 /* Heads that are all NaN; no tick is above 100 %. */
 static void test_bands__all_nan_is_drawn(void **state)
 {
-    char *path = es_folder_file(state, "nan.db");
-    es_run_info info = es_run_of(3, 2);
-    es_recorded to = es_record(path, &info);
-    es_record_all(&to, "entropy", 7, NAN);
-    es_record_end(&to, ES_RUN_FAILED);
-    es_record_close(&to);
-    es_run_summary *run = es_loaded_run(path, 0);
+    const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
     const es_run_summary *runs[12];
-    es_drawing drawing = {.runs = runs,
-                          .n = 12,
-                          .note = "max = nan (observed)",
-                          .style = {.width = 486}};
+    es_figured f;
+    record_heads(&f, state, "nan.db", values);
     for (size_t i = 0; i < 12; i++)
-        runs[i] = run;
-    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+        runs[i] = f.runs[0];
+    f.drawing.runs = runs;
+    f.drawing.n = 12;
+    f.drawing.style.width = 486;
+    es_picture *picture = es_figured_picture(&f, es_draw_bands);
     ASSERT_SAYS(picture, "m (observed) is unknown", "100");
-    assert_false(picture_says(picture, "120"));
+    ASSERT_SAYS_NOT(picture, "120");
     es_picture_free(picture);
-    es_summary_free(run);
+    es_unfigure(&f);
 }
 
 static void test_bands__a_series_without_heads_is_refused(void **state)
 {
-    char *path = es_folder_file(state, "loss.db");
-    es_run_info info = es_run_of(3, 2);
-    es_recorded to = es_record(path, &info);
-    es_record_all(&to, "entropy", 1, 2);
-    es_record_value(&to, "loss", 1, 5);
-    es_record_close(&to);
-    es_reader *reader;
-    es_run_summary *run = NULL;
-    es_summary_options options;
-    es_summary_options_default(&options);
-    options.series = "loss";
-    es_assert_ok(es_reader_open(&reader, path));
-    es_assert_ok(es_summary_load(&run, reader, 0, &options));
-    es_reader_close(reader);
-    es_assert_status(ES_ENOTFOUND,
-                     "series loss has one value a run: a figure of bands needs "
-                     "one of each head: entropy",
-                     es_figure_fit(ES_FIGURE_BANDS, run));
-    es_summary_free(run);
+    const float values[] = {4, 3.5f, 0, 2, 1.25f, 1};
+    es_figured f, loss;
+    record_heads(&f, state, "loss.db", values);
+    es_figure_one(&loss, "loss", f.runs[0]->path);
+    es_assert_unfit(&loss, ES_FIGURE_BANDS,
+                    "series loss has one value a run: a figure of bands needs "
+                    "one of each head: entropy");
+    es_unfigure(&loss);
+    es_unfigure(&f);
 }
 
 /* --- flops and pareto -----------------------------------------------------*/
@@ -263,10 +249,11 @@ static void test_flops__an_unknown_shape_is_refused(void **state)
     es_summary_free(run);
 }
 
-static void expect_cost(const es_run_summary *run, es_cost cost, double wanted)
+static void expect_cost(costs *c, size_t i, es_cost cost, double wanted)
 {
     double found = -1;
-    es_assert_ok(es_run_cost(&found, run, cost));
+    es_assert_ok(es_run_cost(&found, &c->drawing, c->runs[i], cost));
+    es_drawing_clear(&c->drawing);
     assert_true(found == wanted);
 }
 
@@ -275,17 +262,18 @@ static void test_pareto__costs_are_those_of_the_model(void **state)
     double found;
     costs c;
     set_up(&c, state, ES_COST_TOKENS);
-    expect_cost(c.runs[0], ES_COST_FLOPS, 14495514624.0 + 7701921792.0);
-    expect_cost(c.runs[0], ES_COST_PARAMS, 12.0 * 12 * 768 * 768);
-    expect_cost(c.runs[0], ES_COST_NONLINEAR,
+    expect_cost(&c, 0, ES_COST_FLOPS, 14495514624.0 + 7701921792.0);
+    expect_cost(&c, 0, ES_COST_PARAMS, 12.0 * 12 * 768 * 768);
+    expect_cost(&c, 0, ES_COST_NONLINEAR,
                 12.0 * 128 * (12 * 128 + 2 * 768 + 4 * 768));
-    expect_cost(c.runs[1], ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
-    expect_cost(c.runs[0], ES_COST_TOKENS, 20.0 * 8 * 128);
-    expect_cost(c.runs[2], ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
+    expect_cost(&c, 1, ES_COST_PARAMS, (12.0 * 4 + 6) * 768 * 768);
+    expect_cost(&c, 0, ES_COST_TOKENS, 20.0 * 8 * 128);
+    expect_cost(&c, 2, ES_COST_TOKENS, 20.0 * 8 * 128 * 2);
     c.summaries[0]->eval_ppl = (float)exp(3); /* as at step 10 */
-    expect_cost(c.runs[0], ES_COST_TOKENS, 10.0 * 8 * 128);
-    es_assert_status(ES_ENOTFOUND, "batch",
-                     es_run_cost(&found, c.runs[3], ES_COST_TOKENS));
+    expect_cost(&c, 0, ES_COST_TOKENS, 10.0 * 8 * 128);
+    es_assert_status(
+        ES_ENOTFOUND, "batch",
+        es_run_cost(&found, &c.drawing, c.runs[3], ES_COST_TOKENS));
     tear_down(&c);
 }
 

@@ -1,80 +1,134 @@
 /* The figures made of cells: their values, scales and messages, as they come
  * from run files. */
 #include "analyzer/base/value.h"
-#include "cli/figures/drawing.h"
 #include "cli/figures/steps.h"
+#include "render/figures/heatmap.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/drawn.h"
+#include "tests/support/figured.h"
 #include "tests/support/loaded.h"
-#include "tests/support/run_files.h"
+#include "tests/support/recorded.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { L = 2, H = 3, N = L * H };
 
-/* A run of one sample of each of two head series. */
+/* A run of one sample of a head series. */
 static const char *write_run(void **state, const char *file, int64_t n_head,
                              const char *series, const float *values)
 {
     const char *path = es_folder_file(state, file);
-    es_writer *w = NULL;
-    int64_t run, id;
     es_run_info info = es_run_of(L, n_head);
     info.name = file;
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
-    es_assert_ok(es_writer_run(w, &run, &info, 0));
-    es_assert_ok(es_writer_series(w, &id, run, series, ES_SHAPE_HEAD,
-                                  ES_PHASE_TRAIN, NULL));
-    es_assert_ok(es_writer_sample(w, id, 40, values, (size_t)(L * n_head)));
-    es_assert_ok(es_writer_close(w));
+    es_recorded to = es_record(path, &info);
+    es_record_sample(&to, series, ES_PHASE_TRAIN, 40, values,
+                     (size_t)(L * n_head));
+    es_record_close(&to);
     return path;
-}
-
-static es_drawing drawing_of(const es_run_summary **runs, size_t n)
-{
-    return (es_drawing){.runs = runs, .n = n, .note = "max = 1", .axis = "y"};
-}
-
-static es_picture *drawn(es_figure_draw *draw, const es_drawing *drawing)
-{
-    es_picture *picture = NULL;
-    return sound_picture(draw(&picture, drawing), &picture);
 }
 
 /* --- heatmap --------------------------------------------------------------*/
 
-/* The colour bar of a heatmap of `values` has `labels`, and no `other`. */
-static void assert_bar(void **state, const char *file, const char *series,
-                       const float *values, const char *labels[2],
-                       const char *other)
+/* The picture is the one that this scale gives. */
+static void assert_scale(es_figured *f, double low, double high)
 {
-    const es_run_summary *runs[1] = {
-        es_loaded_series(write_run(state, file, H, series, values), series)};
-    es_drawing drawing = drawing_of(runs, 1);
-    es_picture *picture = drawn(es_draw_heatmap, &drawing);
-    for (size_t i = 0; i < 2; i++)
-        assert_true(picture_says(picture, labels[i]));
-    if (other)
-        assert_false(picture_says(picture, other));
-    es_picture_free(picture);
-    es_summary_free((es_run_summary *)(uintptr_t)runs[0]);
+    es_heatmap_panel panels[2];
+    es_picture *wanted = NULL;
+    for (size_t i = 0; i < f->drawing.n; i++)
+        panels[i] = (es_heatmap_panel){f->runs[i]->name, "step 40",
+                                       f->runs[i]->values, L, H};
+    es_assert_ok(
+        es_heatmap_draw(&wanted, &(es_heatmap){.panels = panels,
+                                               .n_panels = f->drawing.n,
+                                               .low = low,
+                                               .high = high,
+                                               .scale_text = "y",
+                                               .note = "max = 1"}));
+    es_assert_draws(f, es_draw_heatmap, wanted);
 }
 
+static void test_cells__a_heatmap_scale_ends_at_m(void **state)
+{
+    enum { LOW, HIGH, BELOW, ZERO, NONE, N_CASES };
+    const float values[N_CASES][N] = {
+        [LOW] = {0.5f, 1, 1.5f, 2, 0.25f, 1},
+        [HIGH] = {3, 3.5f, NAN, es_missing(), INFINITY, 1},
+        [BELOW] = {-0.5f, 1, 1.5f, 2, -1.5f, 1},
+        [ZERO] = {0},
+        [NONE] = {NAN, NAN, NAN, NAN, NAN, NAN}};
+    const struct {
+        size_t n, runs[2];
+        double m[2], ceiling, low, high;
+    } cases[] = {
+        /* One scale for all runs, up to the largest m, whatever the values. */
+        {1, {LOW}, {2}, 2, 0, 2},
+        {2, {LOW, HIGH}, {2, 3.5}, 2, 0, 3.5},
+        {2, {LOW, HIGH}, {2, 9}, 2, 0, 9},
+        {2, {LOW, BELOW}, {2, 2}, 2, -1.5, 2},
+        /* All heads collapsed to nothing: up to the ceiling; else up to 1. */
+        {1, {ZERO}, {0}, 2, 0, 2},
+        {1, {ZERO}, {0}, NAN, 0, 1},
+        /* Nothing finite: no scale at all. */
+        {1, {NONE}, {NAN}, 2, 0, NAN},
+        {2, {NONE, LOW}, {NAN, 2}, 2, 0, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *paths[2] = {es_folder_file(state, "first.db"),
+                                es_folder_file(state, "second.db")};
+        es_figured f;
+        for (size_t k = 0; k < cases[i].n; k++) {
+            remove(paths[k]);
+            write_run(state, k ? "second.db" : "first.db", H, "entropy",
+                      values[cases[i].runs[k]]);
+        }
+        es_figure(&f, "entropy", cases[i].n, paths);
+        for (size_t k = 0; k < cases[i].n; k++) {
+            f.loaded[k]->m = cases[i].m[k];
+            f.loaded[k]->ceiling = cases[i].ceiling;
+        }
+        assert_scale(&f, cases[i].low, cases[i].high);
+        es_unfigure(&f);
+    }
+}
+
+/* The colour bar has the two labels, and not the third. */
 static void test_cells__a_heatmap_scale_suits_any_series(void **state)
 {
-    const float about_two[N] = {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f};
-    const float sink[N] = {0.52f, 0.54f, 0.56f, 0.57f, 0.59f, 0.61f};
-    const float below[N] = {-1.13f, -0.57f, -0.24f, 0.63f, 1.17f, 2.26f};
-    const float wide[N] = {0, 1.5f, 20, 300, 4000, 50000};
-    /* Thresholds: the differences of heads count. Shares begin at 0. */
-    assert_bar(state, "a.db", "theta", about_two,
-               (const char *[]){"2.04", "2.08"}, "0.0");
-    assert_bar(state, "b.db", "sink", sink, (const char *[]){"0.0", "0.4"},
-               NULL);
-    assert_bar(state, "c.db", "theta", below, (const char *[]){"-1", "2"},
-               "-2");
-    assert_bar(state, "d.db", "max_logit", wide, (const char *[]){"1", "10000"},
-               "0.1"); /* the smallest positive value is 1.5 */
+    static const struct {
+        const char *file, *series;
+        float values[N];
+        const char *labels[3];
+    } cases[] = {
+        /* Thresholds: the differences of heads count. Shares begin at 0. */
+        {"a.db",
+         "theta",
+         {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},
+         {"2.04", "2.08", "0.0"}},
+        {"b.db",
+         "sink",
+         {0.52f, 0.54f, 0.56f, 0.57f, 0.59f, 0.61f},
+         {"0.0", "0.4", "0.7"}},
+        {"c.db",
+         "theta",
+         {-1.13f, -0.57f, -0.24f, 0.63f, 1.17f, 2.26f},
+         {"-1", "2", "-2"}},
+        {"d.db", /* the smallest positive value is 1.5 */
+         "max_logit",
+         {0, 1.5f, 20, 300, 4000, 50000},
+         {"1", "10000", "0.1"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_figured f;
+        es_figure_one(&f, cases[i].series,
+                      write_run(state, cases[i].file, H, cases[i].series,
+                                cases[i].values));
+        es_picture *picture = es_figured_picture(&f, es_draw_heatmap);
+        ASSERT_SAYS(picture, cases[i].labels[0], cases[i].labels[1]);
+        ASSERT_SAYS_NOT(picture, cases[i].labels[2]);
+        es_picture_free(picture);
+        es_unfigure(&f);
+    }
 }
 
 /* --- delta ----------------------------------------------------------------*/
@@ -83,48 +137,36 @@ static void test_cells__a_delta_is_each_run_minus_the_base(void **state)
 {
     const float a[N] = {1, 2, NAN, es_missing(), 3, INFINITY};
     const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
-    const es_run_summary *runs[2] = {
-        es_loaded_series(write_run(state, "base.db", H, "entropy", a),
-                         "entropy"),
-        es_loaded_series(write_run(state, "other.db", H, "entropy", b),
-                         "entropy")};
-    es_drawing drawing = drawing_of(runs, 2);
-    es_picture *picture = drawn(es_draw_delta, &drawing);
-    ASSERT_SAYS(picture, "0.50", "-1.25");
-    assert_false(picture_says(picture, "1.50"));
-    ASSERT_SAYS(picture, "NaN or infinite", "missing", "each minus base.db",
-                "other.db");
+    const char *paths[2] = {write_run(state, "base.db", H, "entropy", a),
+                            write_run(state, "other.db", H, "entropy", b)};
+    es_figured f;
+    es_figure(&f, "entropy", 2, paths);
+    es_picture *picture = es_figured_picture(&f, es_draw_delta);
     /* The scale is as long below zero as above it. */
-    ASSERT_SAYS(picture, "1.0", "-1.0");
+    ASSERT_SAYS(picture, "0.50", "-1.25", "NaN or infinite", "missing",
+                "each minus base.db", "other.db", "1.0", "-1.0");
+    ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
     /* The other way round, where the second is the baseline. */
-    drawing.baseline = runs[1]->path;
-    picture = drawn(es_draw_delta, &drawing);
+    f.drawing.baseline = f.runs[1]->path;
+    picture = es_figured_picture(&f, es_draw_delta);
     ASSERT_SAYS(picture, "each minus other.db", "1.25", "-0.50");
     es_picture_free(picture);
-    for (size_t i = 0; i < 2; i++)
-        es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
+    es_unfigure(&f);
 }
 
 static void test_cells__a_delta_of_two_shapes_is_refused(void **state)
 {
     const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
-    const es_run_summary *runs[2] = {
-        es_loaded_series(write_run(state, "a3.db", 3, "entropy", values),
-                         "entropy"),
-        es_loaded_series(write_run(state, "a4.db", 4, "entropy", values),
-                         "entropy")};
-    es_drawing drawing = drawing_of(runs, 2);
-    es_picture *picture = NULL;
-    es_assert_status(ES_ENOTFOUND, "has 2 layers of 4 heads",
-                     es_draw_delta(&picture, &drawing));
+    const char *paths[2] = {write_run(state, "a3.db", 3, "entropy", values),
+                            write_run(state, "a4.db", 4, "entropy", values)};
+    es_figured f;
+    es_figure(&f, "entropy", 2, paths);
+    es_assert_undrawn(&f, es_draw_delta, "has 2 layers of 4 heads");
     assert_non_null(strstr(es_message(), "a3.db has 2 of 3"));
-    drawing.n = 1;
-    es_assert_status(ES_ENOTFOUND, "needs two runs",
-                     es_draw_delta(&picture, &drawing));
-    assert_null(picture);
-    for (size_t i = 0; i < 2; i++)
-        es_summary_free((es_run_summary *)(uintptr_t)runs[i]);
+    f.drawing.n = 1;
+    es_assert_undrawn(&f, es_draw_delta, "needs two runs");
+    es_unfigure(&f);
 }
 
 /* --- thresholds -----------------------------------------------------------*/
@@ -133,12 +175,11 @@ static void test_cells__thresholds_show_theta_and_its_layers(void **state)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
-    const es_run_summary *runs[1] = {es_loaded_series(
-        write_run(state, "ereg.db", H, "theta", theta), "theta")};
-    es_drawing drawing = drawing_of(runs, 1);
+    es_figured f;
     double dots[2 * L][2];
-    es_assert_ok(es_figure_fit(ES_FIGURE_THRESHOLDS, runs[0]));
-    es_picture *picture = drawn(es_draw_thresholds, &drawing);
+    es_figure_one(&f, "theta", write_run(state, "ereg.db", H, "theta", theta));
+    es_assert_ok(es_figure_fit(ES_FIGURE_THRESHOLDS, f.runs[0]));
+    es_picture *picture = es_figured_picture(&f, es_draw_thresholds);
     ASSERT_SAYS(picture, "0.80", "step 40", "mean", "variance");
     assert_int_equal(picture_dots(dots, 2 * L, picture), 2 * L);
     assert_true(dots[0][1] == dots[2][1] && dots[1][1] == dots[3][1]);
@@ -146,18 +187,18 @@ static void test_cells__thresholds_show_theta_and_its_layers(void **state)
     assert_true(dots[0][0] < dots[1][0]);
     assert_true(dots[2][0] < dots[3][0]);
     es_picture_free(picture);
-    es_summary_free((es_run_summary *)(uintptr_t)runs[0]);
+    es_unfigure(&f);
 }
 
 static void test_cells__thresholds_need_theta(void **state)
 {
     const float values[N] = {1, 2, 3, 4, 5, 6};
-    es_run_summary *run = es_loaded_series(
-        write_run(state, "plain.db", H, "entropy", values), "entropy");
-    es_assert_status(ES_ENOTFOUND, "needs the series theta",
-                     es_figure_fit(ES_FIGURE_THRESHOLDS, run));
+    es_figured f;
+    es_figure_one(&f, "entropy",
+                  write_run(state, "plain.db", H, "entropy", values));
+    es_assert_unfit(&f, ES_FIGURE_THRESHOLDS, "needs the series theta");
     assert_non_null(strstr(es_message(), "the run has entropy"));
-    es_summary_free(run);
+    es_unfigure(&f);
 }
 
 /* --- raster ---------------------------------------------------------------*/
@@ -169,13 +210,8 @@ enum { SAMPLES = 3000 };
 static const char *write_long_run(void **state, const char *file)
 {
     const char *path = es_folder_file(state, file);
-    es_writer *w = NULL;
-    int64_t run, id;
     es_run_info info = es_run_of(L, H);
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
-    es_assert_ok(es_writer_run(w, &run, &info, 0));
-    es_assert_ok(es_writer_series(w, &id, run, "entropy", ES_SHAPE_HEAD,
-                                  ES_PHASE_TRAIN, NULL));
+    es_recorded to = es_record(path, &info);
     for (int i = 0; i < SAMPLES; i++) {
         float values[N] = {2, 2, 2, 3, 3, 3};
         if (i == 1001)
@@ -183,9 +219,9 @@ static const char *write_long_run(void **state, const char *file)
         if (i == 2002)
             values[1] = NAN;
         if (i < 500 || i >= 600)
-            es_assert_ok(es_writer_sample(w, id, 5 * i, values, N));
+            es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 5 * i, values, N);
     }
-    es_assert_ok(es_writer_close(w));
+    es_record_close(&to);
     return path;
 }
 
@@ -203,10 +239,10 @@ static size_t count(const es_steps *steps, size_t row, float value)
 
 static void test_cells__steps_keep_dips_and_nan(void **state)
 {
-    es_run_summary *run =
-        es_loaded_series(write_long_run(state, "long.db"), "entropy");
+    es_figured f;
     es_steps steps;
-    es_assert_ok(es_steps_read(&steps, run));
+    es_figure_one(&f, "entropy", write_long_run(state, "long.db"));
+    es_assert_ok(es_steps_read(&steps, &f.drawing, f.runs[0]));
     assert_int_equal(steps.n_rows, L + N);
     assert_in_range(steps.n_columns, 1000, ES_STEPS_MOST);
     assert_true(fabs(steps.left + 2.5) < 1e-9);
@@ -221,67 +257,55 @@ static void test_cells__steps_keep_dips_and_nan(void **state)
     /* The hole, of two samples a column, and nothing else. */
     for (size_t row = 0; row < steps.n_rows; row++)
         assert_in_range(count(&steps, row, es_missing()), 49, 50);
-    es_steps_clear(&steps);
-    es_summary_free(run);
+    es_drawing_clear(&f.drawing);
+    es_unfigure(&f);
 }
 
 /* Evaluations at uneven steps are no holes; one step is a column. */
 static void test_cells__steps_hold(void **state)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
-    const char *path = es_folder_file(state, "uneven.db");
-    es_writer *w = NULL;
-    int64_t run_id, id;
-    es_run_info info = es_run_of(L, H);
     const float values[L] = {1, 2};
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
-    es_assert_ok(es_writer_run(w, &run_id, &info, 0));
-    es_assert_ok(es_writer_series(w, &id, run_id, "slope", ES_SHAPE_LAYER,
-                                  ES_PHASE_TRAIN, NULL));
-    es_steps steps;
-    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-        es_assert_ok(es_writer_sample(w, id, at[i], values, L));
-        if (i > 0)
-            continue;
-        es_run_summary *run = es_loaded_series(path, "slope");
-        es_assert_ok(es_steps_read(&steps, run));
-        assert_int_equal(steps.n_columns, 1);
-        es_steps_clear(&steps);
-        es_summary_free(run);
+    for (size_t n = 1; n <= 8; n += 7) {
+        const char *path = es_folder_file(state, n > 1 ? "uneven.db" : "1.db");
+        es_run_info info = es_run_of(L, H);
+        es_recorded to = es_record(path, &info);
+        es_figured f;
+        es_steps steps;
+        for (size_t i = 0; i < n; i++)
+            es_record_sample(&to, "slope", ES_PHASE_TRAIN, at[i], values, L);
+        es_record_close(&to);
+        es_figure_one(&f, "slope", path);
+        es_assert_ok(es_steps_read(&steps, &f.drawing, f.runs[0]));
+        assert_int_equal(steps.n_heads, 0);
+        /* Of 10 steps each, the last is 630. */
+        assert_int_equal(steps.n_columns, n > 1 ? 64 : 1);
+        const float *row = steps.values + steps.n_columns;
+        /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
+        double width = (steps.right - steps.left) / (double)steps.n_columns;
+        for (size_t i = 0; i < steps.n_columns; i++) {
+            double step = steps.left + ((double)i + 0.5) * width;
+            if (step <= 330)
+                assert_true(row[i] == 2);
+            else if (step > 330 + width && step < 630 - width)
+                assert_true(es_is_missing(row[i]));
+        }
+        es_drawing_clear(&f.drawing);
+        es_unfigure(&f);
     }
-    es_assert_ok(es_writer_close(w));
-    es_run_summary *run = es_loaded_series(path, "slope");
-    es_assert_ok(es_steps_read(&steps, run));
-    assert_int_equal(steps.n_heads, 0);
-    assert_int_equal(steps.n_columns, 64); /* of 10 steps, the last is 630 */
-    const float *row = steps.values + steps.n_columns;
-    /* Until 330 every sample holds; then a lone gap of 300 steps is one. */
-    double width = (steps.right - steps.left) / (double)steps.n_columns;
-    for (size_t i = 0; i < steps.n_columns; i++) {
-        double step = steps.left + ((double)i + 0.5) * width;
-        if (step <= 330)
-            assert_true(row[i] == 2);
-        else if (step > 330 + width && step < 630 - width)
-            assert_true(es_is_missing(row[i]));
-    }
-    es_steps_clear(&steps);
-    es_summary_free(run);
 }
 
 static void test_cells__a_raster_shows_layers_and_heads(void **state)
 {
-    es_run_summary *run =
-        es_loaded_series(write_long_run(state, "drawn.db"), "entropy");
-    const es_run_summary *runs[1] = {run};
-    es_drawing drawing = drawing_of(runs, 1);
-    es_assert_ok(es_figure_fit(ES_FIGURE_RASTER, run));
-    es_picture *picture = drawn(es_draw_raster, &drawing);
+    es_figured f;
+    es_figure_one(&f, "entropy", write_long_run(state, "drawn.db"));
+    es_assert_ok(es_figure_fit(ES_FIGURE_RASTER, f.runs[0]));
+    es_picture *picture = es_figured_picture(&f, es_draw_raster);
     ASSERT_SAYS(picture, "heads", "10K", "NaN or infinite", "missing");
     es_picture_free(picture);
-    run->shape = ES_SHAPE_RUN;
-    es_assert_status(ES_ENOTFOUND, "one value a run",
-                     es_figure_fit(ES_FIGURE_RASTER, run));
-    es_summary_free(run);
+    f.loaded[0]->shape = ES_SHAPE_RUN;
+    es_assert_unfit(&f, ES_FIGURE_RASTER, "one value a run");
+    es_unfigure(&f);
 }
 
 /* --- timeline -------------------------------------------------------------*/
@@ -291,25 +315,16 @@ static void test_cells__a_raster_shows_layers_and_heads(void **state)
 static const char *write_failing_run(void **state)
 {
     const char *path = es_folder_file(state, "failing.db");
-    const char *names[] = {"entropy", "max_logit", "loss"};
-    const es_shape shapes[] = {ES_SHAPE_HEAD, ES_SHAPE_HEAD, ES_SHAPE_RUN};
-    es_writer *w = NULL;
-    int64_t run, ids[3];
     es_run_info info = es_run_of(L, H);
     info.ctx = 128;
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
-    es_assert_ok(es_writer_run(w, &run, &info, 0));
-    for (size_t i = 0; i < 3; i++)
-        es_assert_ok(es_writer_series(w, &ids[i], run, names[i], shapes[i],
-                                      ES_PHASE_TRAIN, NULL));
+    es_recorded to = es_record(path, &info);
     for (int64_t step = 0; step <= 60; step += 10) {
         float low = step < 30 ? 2 : 0.01f, logit = step < 40 ? 5 : 5000;
         const float entropy[N] = {2, 2.1f, 2.2f, low, low, 2};
         const float logits[N] = {1, 2, 3, 4, 4, logit};
-        const float loss = step < 50 ? 3 : NAN;
-        es_assert_ok(es_writer_sample(w, ids[0], step, entropy, N));
-        es_assert_ok(es_writer_sample(w, ids[1], step, logits, N));
-        es_assert_ok(es_writer_sample(w, ids[2], step, &loss, 1));
+        es_record_sample(&to, "entropy", ES_PHASE_TRAIN, step, entropy, N);
+        es_record_sample(&to, "max_logit", ES_PHASE_TRAIN, step, logits, N);
+        es_record_value(&to, "loss", step, step < 50 ? 3 : NAN);
     }
     es_event event = {.step = 55,
                       .kind = "stop",
@@ -317,46 +332,111 @@ static const char *write_failing_run(void **state)
                       .layer = ES_UNKNOWN,
                       .head = ES_UNKNOWN,
                       .message = "stop requested"};
-    es_assert_ok(es_writer_event(w, run, &event));
-    es_assert_ok(es_writer_close(w));
+    es_assert_ok(es_writer_event(to.writer, to.run, &event));
+    es_record_close(&to);
     return path;
 }
 
 static void test_cells__a_timeline_shows_flags_and_events(void **state)
 {
-    es_run_summary *run = es_loaded_series(write_failing_run(state), "entropy");
-    const es_run_summary *runs[1] = {run};
-    es_drawing drawing = drawing_of(runs, 1);
+    es_figured f;
+    es_figure_one(&f, "entropy", write_failing_run(state));
     for (int theme = ES_THEME_LIGHT; theme <= ES_THEME_DARK; theme++) {
-        drawing.style.theme = (es_theme)theme;
-        es_picture *picture = drawn(es_draw_timeline, &drawing);
+        f.drawing.style.theme = (es_theme)theme;
+        es_picture *picture = es_figured_picture(&f, es_draw_timeline);
         ASSERT_SAYS(picture, "collapse 30 \u2192 logits 40 \u2192 nan 50",
-                    "lowest layer mean of entropy", "largest logit");
-        assert_false(picture_says(picture, "NaN activations of a layer"));
-        ASSERT_SAYS(picture, "stop", "L1");
+                    "lowest layer mean of entropy", "largest logit", "stop",
+                    "L1");
+        ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
         es_picture_free(picture);
     }
-    es_summary_free(run);
+    /* What a further rule found has no lane and no place in the order. */
+    f.loaded[0]->flags[0].kind = ES_N_FLAG_KINDS;
+    es_picture *picture = es_figured_picture(&f, es_draw_timeline);
+    ASSERT_SAYS(picture, "logits 40 \u2192 nan 50");
+    es_picture_free(picture);
+    es_unfigure(&f);
 }
 
 static void test_cells__a_timeline_of_one_step_is_drawn(void **state)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
-    es_run_summary *run = es_loaded_series(
-        write_run(state, "one.db", H, "entropy", values), "entropy");
-    const es_run_summary *runs[1] = {run};
-    es_drawing drawing = drawing_of(runs, 1);
+    es_figured f;
     double dots[1][2];
-    es_picture *picture = drawn(es_draw_timeline, &drawing);
+    es_figure_one(&f, "entropy",
+                  write_run(state, "one.db", H, "entropy", values));
+    es_picture *picture = es_figured_picture(&f, es_draw_timeline);
     assert_int_equal(picture_dots(dots, 1, picture), 1);
     ASSERT_SAYS(picture, "no flags", "40");
     es_picture_free(picture);
-    es_summary_free(run);
+    es_unfigure(&f);
+}
+
+/* --- --all ----------------------------------------------------------------*/
+
+/* Standard error while every figure of the runs is made, to be freed. */
+static char *make_all(size_t *n_failed, es_status *status, char *folder,
+                      const es_run_summary *const *runs, size_t n)
+{
+    char *said = NULL, input[] = "a.db", *inputs[] = {input};
+    size_t size = 0;
+    FILE *stream = tmpfile();
+    int before = dup(STDERR_FILENO);
+    es_figure_options options = {.title = NULL};
+    const es_figure_job job = {.options = &options,
+                               .inputs = inputs,
+                               .n_inputs = 1,
+                               .runs = runs,
+                               .n = n,
+                               .quiet = true};
+    es_figures_want_all(&options, folder);
+    assert_true(stream && before >= 0 && dup2(fileno(stream), 2) == 2);
+    *status = es_figures_make(n_failed, &job);
+    fflush(stderr);
+    assert_int_equal(dup2(before, 2), 2);
+    close(before);
+    rewind(stream);
+    assert_true(getdelim(&said, &size, '\0', stream) > 0);
+    fclose(stream);
+    return said;
+}
+
+static size_t occurrences(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text++)
+        n++;
+    return n;
+}
+
+static void test_all__an_unreadable_file_is_reported_once(void **state)
+{
+    const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
+    char *folder = es_folder_file(state, "figures");
+    const char *paths[2] = {write_run(state, "kept.db", H, "entropy", values),
+                            write_run(state, "gone.db", H, "entropy", values)};
+    es_figured f;
+    es_figure(&f, "entropy", 2, paths);
+    for (size_t i = 0; i < 2; i++)
+        es_summary_set_max(f.loaded[i], f.runs[i]->peak);
+    assert_int_equal(unlink(paths[1]), 0);
+    for (size_t first = 0; first < 2; first++) { /* beside another; alone */
+        size_t n_failed;
+        es_status status;
+        char *said =
+            make_all(&n_failed, &status, folder, f.runs + first, 2 - first);
+        assert_true(status < 0 || n_failed > 0);
+        assert_int_equal(occurrences(said, "gone.db: "), 1);
+        assert_int_equal(occurrences(said, "\n"), 1);
+        free(said);
+    }
+    es_unfigure(&f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cells__a_heatmap_scale_ends_at_m),
         cmocka_unit_test(test_cells__a_heatmap_scale_suits_any_series),
         cmocka_unit_test(test_cells__a_delta_is_each_run_minus_the_base),
         cmocka_unit_test(test_cells__a_delta_of_two_shapes_is_refused),
@@ -367,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_cells__a_raster_shows_layers_and_heads),
         cmocka_unit_test(test_cells__a_timeline_shows_flags_and_events),
         cmocka_unit_test(test_cells__a_timeline_of_one_step_is_drawn),
+        cmocka_unit_test(test_all__an_unreadable_file_is_reported_once),
     };
     return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
 }

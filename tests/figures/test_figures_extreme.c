@@ -239,7 +239,9 @@ static es_status draw(es_picture **out, const pair *p, size_t figure,
         if (status != ES_OK)
             return status;
     }
-    return entry->draw(out, &drawing);
+    es_status status = entry->draw(out, &drawing);
+    es_drawing_clear(&drawing);
+    return status;
 }
 
 /* A page that is too small is refused, and a run without an architecture

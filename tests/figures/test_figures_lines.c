@@ -1,15 +1,12 @@
 /* The figures made of lines: what they draw of run files, and what they say. */
 #include "analyzer/base/value.h"
-#include "cli/figures/drawing.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/drawn.h"
-#include "tests/support/loaded.h"
+#include "tests/support/figured.h"
 #include "tests/support/recorded.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { L = 3, H = 5, STEPS = 4 };
 
@@ -56,42 +53,11 @@ static void record_rows(es_recorded *to, const char *name, es_phase phase,
         es_record_sample(to, name, phase, steps[i], values + i * n, n);
 }
 
-/* A figure of the runs of some files. */
-typedef struct shown {
-    const es_run_summary *runs[3];
-    es_figure_options options;
-    es_drawing drawing;
-} shown;
-
-static void show(shown *s, const char *series, size_t n,
-                 const char *const *paths)
-{
-    *s = (shown){.drawing = {.n = n, .axis = "y"}};
-    s->drawing.runs = s->runs;
-    s->drawing.options = &s->options;
-    for (size_t i = 0; i < n; i++)
-        s->runs[i] = es_loaded_series(paths[i], series);
-}
-
-static void hide(shown *s)
-{
-    for (size_t i = 0; i < s->drawing.n; i++)
-        es_summary_free((es_run_summary *)(uintptr_t)s->runs[i]);
-}
-
-static es_picture *drawn(es_figure_draw *draw, const shown *s)
+static es_picture *picture_of(const es_curves *figure)
 {
     es_picture *picture = NULL;
-    return sound_picture(draw(&picture, &s->drawing), &picture);
-}
-
-/* What is drawn is this figure. */
-static void assert_draws(es_figure_draw *draw, const shown *s,
-                         const es_curves *figure)
-{
-    es_picture *expected = NULL;
-    es_assert_ok(es_curves_draw(&expected, figure));
-    assert_same_picture(drawn(draw, s), expected);
+    es_assert_ok(es_curves_draw(&picture, figure));
+    return picture;
 }
 
 static const char *const layer_names[L] = {"layer 0", "layer 1", "layer 2"};
@@ -107,13 +73,78 @@ static void lines_of(es_curve *curves, const char *const *names,
 
 /* --- curves ---------------------------------------------------------------*/
 
+enum { MEANS = 3, W = 4 }; /* samples, heads */
+
+static void test_lines__curves_are_means_of_layers(void **state)
+{
+    const float M = es_missing();
+    const float entropy[MEANS][2 * W] = {
+        {1, 2, 3, 5, NAN, NAN, NAN, NAN},
+        {NAN, 2, NAN, INFINITY, M, NAN, M, M},
+        {M, M, M, M, 4, 3, 4, M},
+    };
+    const struct {
+        const char *series, *subtitle, *labels[2], *line_text;
+        size_t n;
+        float lines[2][MEANS];
+        double reference;
+    } cases[] = {
+        {"entropy",
+         "mean of each layer, eval",
+         {"layer 0", "layer 1"},
+         "layer",
+         2,
+         {{2.75f, 2, M}, {NAN, NAN, 11 / 3.0f}},
+         es_ceiling(128)},
+        {"slope",
+         NULL,
+         {"layer 0", "layer 1"},
+         "layer",
+         2,
+         {{1, NAN, M}, {2, 2, M}},
+         NAN},
+        {"loss", NULL, {"loss"}, NULL, 1, {{1, NAN, M}}, NAN},
+    };
+    const char *path = es_folder_file(state, "means.db");
+    es_run_info info = es_run_of(2, W);
+    info.name = "a";
+    info.ctx = 128;
+    es_recorded r = es_record(path, &info);
+    for (size_t i = 0; i < MEANS; i++) {
+        const float *values = entropy[i];
+        es_record_sample(&r, "entropy", ES_PHASE_EVAL, steps[i], values, 2 * W);
+        es_record_sample(&r, "slope", ES_PHASE_TRAIN, steps[i], values, 2);
+        es_record_sample(&r, "loss", ES_PHASE_TRAIN, steps[i], values, 1);
+    }
+    es_record_close(&r);
+    for (size_t i = 0; i < 3; i++) {
+        es_figured s;
+        es_curve curves[2];
+        for (size_t k = 0; k < 2; k++)
+            curves[k] = (es_curve){.label = cases[i].labels[k],
+                                   .x = steps,
+                                   .values = cases[i].lines[k],
+                                   .n = MEANS};
+        es_curves_panel panel = {"a", cases[i].subtitle, curves, cases[i].n};
+        es_curves figure = {.panels = &panel,
+                            .n_panels = 1,
+                            .y_text = "y",
+                            .line_text = cases[i].line_text,
+                            .reference = cases[i].reference,
+                            .reference_text = "ceiling ln(T!)/T"};
+        es_figure_one(&s, cases[i].series, path);
+        es_assert_draws(&s, es_draw_curves, picture_of(&figure));
+        es_unfigure(&s);
+    }
+}
+
 static void test_lines__the_spread_of_heads_is_shaded(void **state)
 {
     const char *path = es_folder_file(state, "a.db");
     float mean[L][STEPS], low[L][STEPS], high[L][STEPS];
     es_curve curves[L];
     es_recorded r = record(path, "a");
-    shown s;
+    es_figured s;
     record_heads(&r, "entropy");
     finish(&r);
     for (size_t l = 0; l < L; l++)
@@ -138,17 +169,17 @@ static void test_lines__the_spread_of_heads_is_shaded(void **state)
                         .line_text = "layer",
                         .reference = es_ceiling(16),
                         .reference_text = "ceiling ln(T!)/T"};
-    show(&s, "entropy", 1, &path);
+    es_figure(&s, "entropy", 1, &path);
     s.options.spread = ES_SPREAD_QUARTILES;
-    assert_draws(es_draw_curves, &s, &figure);
+    es_assert_draws(&s, es_draw_curves, picture_of(&figure));
     for (size_t k = 0; k < L * STEPS; k++) {
         low[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 1);
         high[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 2);
     }
     panel.subtitle = "mean of each layer, shaded: range of its heads";
     s.options.spread = ES_SPREAD_RANGE;
-    assert_draws(es_draw_curves, &s, &figure);
-    hide(&s);
+    es_assert_draws(&s, es_draw_curves, picture_of(&figure));
+    es_unfigure(&s);
 }
 
 static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
@@ -159,8 +190,7 @@ static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
     float values[H][STEPS];
     es_curve curves[H];
     es_recorded r = record(path, "heads");
-    es_picture *none = NULL;
-    shown s;
+    es_figured s;
     record_heads(&r, "sink");
     es_record_value(&r, "loss", 0, 2);
     finish(&r);
@@ -168,25 +198,24 @@ static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
         values[k / STEPS][k % STEPS] = head_value(k % STEPS, 2, k / STEPS);
     lines_of(curves, names, values, H);
     es_curves_panel panel = {"heads", "heads of layer 2", curves, H};
-    show(&s, "sink", 1, &path);
+    es_figure(&s, "sink", 1, &path);
     s.options.by_head = true;
     s.options.layer = 2;
-    assert_draws(es_draw_curves, &s,
-                 &(es_curves){.panels = &panel,
-                              .n_panels = 1,
-                              .y_text = "y",
-                              .line_text = "head",
-                              .reference = NAN,
-                              .reference_text = "ceiling ln(T!)/T"});
+    es_assert_draws(
+        &s, es_draw_curves,
+        picture_of(&(es_curves){.panels = &panel,
+                                .n_panels = 1,
+                                .y_text = "y",
+                                .line_text = "head",
+                                .reference = NAN,
+                                .reference_text = "ceiling ln(T!)/T"}));
     s.options.layer = 3;
-    es_assert_status(ES_ENOTFOUND, "no layer 3: the last is 2",
-                     es_draw_curves(&none, &s.drawing));
-    hide(&s);
-    show(&s, "loss", 1, &path);
+    es_assert_undrawn(&s, es_draw_curves, "no layer 3: the last is 2");
+    es_unfigure(&s);
+    es_figure(&s, "loss", 1, &path);
     s.options.by_head = true;
-    es_assert_status(ES_ENOTFOUND, "series loss has one value a run",
-                     es_draw_curves(&none, &s.drawing));
-    hide(&s);
+    es_assert_undrawn(&s, es_draw_curves, "series loss has one value a run");
+    es_unfigure(&s);
 }
 
 /* --- nans -----------------------------------------------------------------*/
@@ -200,7 +229,7 @@ static void test_lines__nans_are_counted_by_layer(void **state)
     float lines[L][STEPS], sums[L][STEPS];
     es_curve a[L], b[L];
     es_recorded r = record(paths[0], "nans");
-    shown s;
+    es_figured s;
     record_heads(&r, "entropy");
     record_rows(&r, "nan_activations", ES_PHASE_TRAIN, counts[0], L);
     finish(&r);
@@ -227,13 +256,13 @@ static void test_lines__nans_are_counted_by_layer(void **state)
                         .y_labels = ES_LABELS_COUNT,
                         .line_text = "layer",
                         .reference = NAN};
-    show(&s, "entropy", 2, paths);
+    es_figure(&s, "entropy", 2, paths);
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_NANS, s.runs[i]));
-    assert_draws(es_draw_nans, &s, &figure);
+    es_assert_draws(&s, es_draw_nans, picture_of(&figure));
     figure.logarithmic = s.options.logarithmic = true;
-    assert_draws(es_draw_nans, &s, &figure);
-    hide(&s);
+    es_assert_draws(&s, es_draw_nans, picture_of(&figure));
+    es_unfigure(&s);
 }
 
 /* --- scales and slopes ----------------------------------------------------*/
@@ -245,7 +274,7 @@ static void test_lines__scales_are_those_of_the_step(void **state)
     static const float beta[L] = {0.5f, -1, 2};
     const char *paths[2] = {es_folder_file(state, "both.db"),
                             es_folder_file(state, "alpha.db")};
-    shown s;
+    es_figured s;
     for (size_t i = 0; i < 2; i++) {
         es_recorded r = record(paths[i], i ? "alpha alone" : "both");
         record_heads(&r, "entropy");
@@ -266,17 +295,17 @@ static void test_lines__scales_are_those_of_the_step(void **state)
         {.label = "alpha alone", .x = layers, .color = 1}};
     es_curves_panel panels[2] = {{"alpha", "step 30", curves, 2},
                                  {"beta", "step 30", curves + 2, 2}};
-    show(&s, "entropy", 2, paths); /* of which step 30 is the last */
+    es_figure(&s, "entropy", 2, paths); /* of which step 30 is the last */
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
-    assert_draws(es_draw_scales, &s,
-                 &(es_curves){.panels = panels,
-                              .n_panels = 2,
-                              .own_scales = true,
-                              .x_text = "layer",
-                              .colors = ES_CURVES_BY_CATEGORY,
-                              .reference = NAN});
-    hide(&s);
+    es_assert_draws(&s, es_draw_scales,
+                    picture_of(&(es_curves){.panels = panels,
+                                            .n_panels = 2,
+                                            .own_scales = true,
+                                            .x_text = "layer",
+                                            .colors = ES_CURVES_BY_CATEGORY,
+                                            .reference = NAN}));
+    es_unfigure(&s);
 }
 
 static void test_lines__slopes_are_one_or_one_a_layer(void **state)
@@ -289,7 +318,7 @@ static void test_lines__slopes_are_one_or_one_a_layer(void **state)
                             es_folder_file(state, "one.db")};
     float lines[L][STEPS], line[1][STEPS];
     es_curve a[L], b[1];
-    shown s;
+    es_figured s;
     for (size_t k = 0; k < 2; k++) {
         es_recorded r = record(paths[k], k ? "one" : "own");
         record_rows(&r, "slope", ES_PHASE_TRAIN, k ? one[0] : own[0], L);
@@ -306,14 +335,14 @@ static void test_lines__slopes_are_one_or_one_a_layer(void **state)
     b[0].pen = ES_PEN_INK;
     es_curves_panel panels[2] = {{"own", "slope of each layer", a, L},
                                  {"one", "one slope for all layers", b, 1}};
-    show(&s, "slope", 2, paths);
-    assert_draws(es_draw_slopes, &s,
-                 &(es_curves){.panels = panels,
-                              .n_panels = 2,
-                              .y_text = "slope",
-                              .line_text = "layer",
-                              .reference = 0});
-    hide(&s);
+    es_figure(&s, "slope", 2, paths);
+    es_assert_draws(&s, es_draw_slopes,
+                    picture_of(&(es_curves){.panels = panels,
+                                            .n_panels = 2,
+                                            .y_text = "slope",
+                                            .line_text = "layer",
+                                            .reference = 0}));
+    es_unfigure(&s);
 }
 
 /* --- loss -----------------------------------------------------------------*/
@@ -344,7 +373,7 @@ static void test_lines__loss_has_training_and_evaluation(void **state)
     const float eval[2] = {4.5f, 3.25f};
     static const int64_t late[2] = {0, 30};
     const char *paths[2];
-    shown s;
+    es_figured s;
     write_losses(paths, state);
     es_curve curves[4] = {
         {.x = steps, .values = train, .n = STEPS, .pen = ES_PEN_THIN},
@@ -363,9 +392,9 @@ static void test_lines__loss_has_training_and_evaluation(void **state)
                         .colors = ES_CURVES_BY_CATEGORY,
                         .reference = NAN,
                         .note = "thin: training; marks: held-out data"};
-    show(&s, "loss", 2, paths);
-    assert_draws(es_draw_loss, &s, &figure);
-    hide(&s);
+    es_figure(&s, "loss", 2, paths);
+    es_assert_draws(&s, es_draw_loss, picture_of(&figure));
+    es_unfigure(&s);
 }
 
 static void test_lines__perplexity_is_drawn_over_tokens(void **state)
@@ -376,7 +405,7 @@ static void test_lines__perplexity_is_drawn_over_tokens(void **state)
     static const int64_t tokens[STEPS] = {0, 960, 1920, 2880}; /* 3 x 2 x 16 */
     static const int64_t late[2] = {0, 2880};
     const char *paths[2];
-    shown s;
+    es_figured s;
     write_losses(paths, state);
     for (size_t i = 0; i < STEPS; i++) {
         train[i] = expf(train[i]);
@@ -398,19 +427,20 @@ static void test_lines__perplexity_is_drawn_over_tokens(void **state)
          .pen = ES_PEN_MARKS},
         {.pen = ES_PEN_MARKS, .color = 1}};
     es_curves_panel panel = {.curves = curves, .n_curves = 4};
-    show(&s, "loss", 2, paths);
+    es_figure(&s, "loss", 2, paths);
     s.options.tokens = s.options.perplexity = true;
     s.options.logarithmic = true;
-    assert_draws(es_draw_loss, &s,
-                 &(es_curves){.panels = &panel,
-                              .n_panels = 1,
-                              .y_text = "perplexity",
-                              .logarithmic = true,
-                              .x_text = "tokens",
-                              .colors = ES_CURVES_BY_CATEGORY,
-                              .reference = NAN,
-                              .note = "thin: training; marks: held-out data"});
-    hide(&s);
+    es_assert_draws(&s, es_draw_loss,
+                    picture_of(&(es_curves){
+                        .panels = &panel,
+                        .n_panels = 1,
+                        .y_text = "perplexity",
+                        .logarithmic = true,
+                        .x_text = "tokens",
+                        .colors = ES_CURVES_BY_CATEGORY,
+                        .reference = NAN,
+                        .note = "thin: training; marks: held-out data"}));
+    es_unfigure(&s);
 }
 
 /* A few huge losses do not flatten the others, and are named; the first of
@@ -423,17 +453,17 @@ static void test_lines__huge_losses_are_cut_and_said(void **state)
         name[4] = (char)('0' + k);
         const char *path = es_folder_file(state, name);
         es_recorded r = record(path, "huge");
-        shown s;
+        es_figured s;
         for (int i = 0; i < 60; i++)
             es_record_value(&r, "loss", i, i ? 3 - (float)i / 60 : firsts[k]);
         finish(&r);
-        show(&s, "loss", 1, &path);
-        es_picture *picture = drawn(es_draw_loss, &s);
+        es_figure(&s, "loss", 1, &path);
+        es_picture *picture = es_figured_picture(&s, es_draw_loss);
         assert_int_equal(picture_says(picture, "above the scale, up to 1e+06"),
                          k == 0);
         assert_int_equal(picture_says(picture, "2.4"), k == 0);
         es_picture_free(picture);
-        hide(&s);
+        es_unfigure(&s);
     }
 }
 
@@ -441,18 +471,15 @@ static void test_lines__tokens_must_be_known(void **state)
 {
     const char *path = es_folder_file(state, "no-batch.db");
     es_run_info info = es_run_of(L, H);
-    es_picture *none = NULL;
-    shown s;
+    es_figured s;
     info.ctx = 16;
     es_recorded r = es_record(path, &info);
     es_record_value(&r, "loss", 0, 2);
     finish(&r);
-    show(&s, "loss", 1, &path);
+    es_figure(&s, "loss", 1, &path);
     s.options.tokens = true;
-    es_assert_status(ES_ENOTFOUND, "leave out --tokens",
-                     es_draw_loss(&none, &s.drawing));
-    assert_null(none);
-    hide(&s);
+    es_assert_undrawn(&s, es_draw_loss, "leave out --tokens");
+    es_unfigure(&s);
 }
 
 /* --- messages -------------------------------------------------------------*/
@@ -461,19 +488,18 @@ static void test_lines__what_a_run_lacks_is_said(void **state)
 {
     const char *path = es_folder_file(state, "bare.db");
     es_recorded r = record(path, "bare");
-    shown s;
+    es_figured s;
     record_heads(&r, "entropy");
     finish(&r);
-    show(&s, "entropy", 1, &path);
-    es_assert_status(ES_ENOTFOUND, "a figure of nans needs the series nan_act",
-                     es_figure_fit(ES_FIGURE_NANS, s.runs[0]));
-    es_assert_status(ES_ENOTFOUND, "a figure of scales needs the series alpha",
-                     es_figure_fit(ES_FIGURE_SCALES, s.runs[0]));
-    es_assert_status(ES_ENOTFOUND, "a figure of slopes needs the series slope",
-                     es_figure_fit(ES_FIGURE_SLOPES, s.runs[0]));
-    es_assert_status(ES_ENOTFOUND, "has entropy",
-                     es_figure_fit(ES_FIGURE_LOSS, s.runs[0]));
-    hide(&s);
+    es_figure(&s, "entropy", 1, &path);
+    es_assert_unfit(&s, ES_FIGURE_NANS,
+                    "a figure of nans needs the series nan_act");
+    es_assert_unfit(&s, ES_FIGURE_SCALES,
+                    "a figure of scales needs the series alpha");
+    es_assert_unfit(&s, ES_FIGURE_SLOPES,
+                    "a figure of slopes needs the series slope");
+    es_assert_unfit(&s, ES_FIGURE_LOSS, "has entropy");
+    es_unfigure(&s);
 }
 
 static es_status parse(const char *const *words, size_t n)
@@ -519,6 +545,7 @@ static void test_lines__options_of_other_figures_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines__curves_are_means_of_layers),
         cmocka_unit_test(test_lines__the_spread_of_heads_is_shaded),
         cmocka_unit_test(test_lines__the_heads_of_a_layer_are_drawn),
         cmocka_unit_test(test_lines__nans_are_counted_by_layer),

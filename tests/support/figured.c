@@ -1,0 +1,57 @@
+/* Figures of runs in files: loaded, drawn, compared. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/figured.h"
+#include "tests/support/loaded.h"
+#include "tests/support/run_files.h"
+
+void es_figure(es_figured *out, const char *series, size_t n,
+               const char *const *paths)
+{
+    *out = (es_figured){.drawing = {.n = n, .note = "max = 1", .axis = "y"}};
+    out->drawing.runs = out->runs;
+    out->drawing.options = &out->options;
+    for (size_t i = 0; i < n; i++)
+        out->runs[i] = out->loaded[i] = es_loaded_series(paths[i], series);
+}
+
+void es_figure_one(es_figured *out, const char *series, const char *path)
+{
+    es_figure(out, series, 1, &path);
+}
+
+void es_unfigure(es_figured *figured)
+{
+    for (size_t i = 0; i < 4; i++)
+        es_summary_free(figured->loaded[i]);
+}
+
+es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw)
+{
+    es_picture *picture = NULL;
+    sound_picture(draw(&picture, &figured->drawing), &picture);
+    es_drawing_clear(&figured->drawing);
+    return picture;
+}
+
+void es_assert_draws(es_figured *figured, es_figure_draw *draw,
+                     es_picture *wanted)
+{
+    assert_same_picture(es_figured_picture(figured, draw), wanted);
+}
+
+void es_assert_undrawn(es_figured *figured, es_figure_draw *draw,
+                       const char *words)
+{
+    es_picture *none = NULL;
+    es_assert_status(ES_ENOTFOUND, words, draw(&none, &figured->drawing));
+    assert_null(none);
+    es_drawing_clear(&figured->drawing);
+}
+
+void es_assert_unfit(const es_figured *figured, es_figure_kind kind,
+                     const char *words)
+{
+    es_assert_status(ES_ENOTFOUND, words,
+                     es_figure_fit(kind, figured->runs[0]));
+}
