@@ -5,7 +5,6 @@
 #include "analyzer/base/checked.h"
 #include <fribidi.h>
 #include <limits.h>
-#include <string.h>
 
 /* The code point at *text, which moves behind it. */
 static uint32_t next_code(const unsigned char **text)
@@ -60,7 +59,8 @@ typedef struct line {
     FriBidiJoiningType *joining;  /* (n) */
 } line;
 
-/* Capacity for n characters, for line_clear; false out of memory. */
+/* Capacity for n characters, whose `read` is to be freed; false out of memory.
+ */
 static bool line_new(line *out, size_t n)
 {
     const size_t each = sizeof *out->read + sizeof *out->drawn +
@@ -78,20 +78,6 @@ static bool line_new(line *out, size_t n)
     out->levels = (FriBidiLevel *)(out->brackets + n);
     out->joining = (FriBidiJoiningType *)(out->levels + n);
     return true;
-}
-
-static void line_clear(line *l)
-{
-    free(l->read);
-}
-
-static void decode(line *l, const char *clean)
-{
-    const unsigned char *at = (const unsigned char *)clean;
-    for (; *at; l->n++) {
-        l->read[l->n] = l->drawn[l->n] = next_code(&at);
-        l->places[l->n] = l->n;
-    }
 }
 
 /*
@@ -119,18 +105,6 @@ static bool reorder(line *l)
     return l->n >= 0;
 }
 
-/*
- * Undoes the forms where a drawn character is one letter. Lam and alef, which
- * are drawn as one, stay the ligature that Unicode has for them: of two
- * letters in one glyph, readers of PDF do not agree which comes first.
- */
-static void restore_letters(line *l)
-{
-    for (FriBidiStrIndex i = 0; i < l->n; i++)
-        if (!(l->drawn[i] >= 0xfef5 && l->drawn[i] <= 0xfefc))
-            l->drawn[i] = l->read[l->places[i]];
-}
-
 /* Writes what is drawn with a NUL; returns behind it. */
 static char *put(char *out, const line *l)
 {
@@ -142,19 +116,29 @@ static char *put(char *out, const line *l)
 es_drawn es_text_turn(const char *clean)
 {
     const size_t longest = 4; /* bytes of a character */
+    const unsigned char *at = (const unsigned char *)clean;
     es_drawn out = {0};
     line l;
     if (!line_new(&l, strlen(clean)))
         return out;
-    decode(&l, clean);
+    for (; *at; l.n++) {
+        l.read[l.n] = l.drawn[l.n] = next_code(&at);
+        l.places[l.n] = l.n;
+    }
     if (reorder(&l))
         out.text = malloc(2 * (longest * (size_t)l.n + 1));
     if (out.text) {
         char *letters = put(out.text, &l);
-        restore_letters(&l);
+        /* The letters where a drawn character is one. Lam and alef, which are
+         * drawn as one, stay the ligature that Unicode has for them: of two
+         * letters in one glyph, readers of PDF do not agree which comes
+         * first. */
+        for (FriBidiStrIndex i = 0; i < l.n; i++)
+            if (!(l.drawn[i] >= 0xfef5 && l.drawn[i] <= 0xfefc))
+                l.drawn[i] = l.read[l.places[i]];
         out.n = (size_t)(put(letters, &l) - out.text);
         out.leftward = FRIBIDI_IS_RTL(l.base);
     }
-    line_clear(&l);
+    free(l.read);
     return out;
 }

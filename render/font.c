@@ -7,6 +7,7 @@
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include <cairo-ft.h>
 #include <ft2build.h>
 #include <pthread.h>
@@ -103,20 +104,10 @@ cairo_font_options_t *es_font_options(void)
 /* Bytes of the well-formed UTF-8 character at `text`; 0 if it is none. */
 static size_t character_bytes(const unsigned char *text)
 {
-    unsigned char first = text[0];
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    size_t n = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++)
-        if (text[i] < 0x80 || text[i] > 0xbf)
-            return 0;
-    return n;
+    for (size_t n = 1; n <= 4 && text[n - 1]; n++)
+        if (es_text_is_utf8((const char *)text, n))
+            return n;
+    return 0;
 }
 
 /* Controls, and the code points that are no characters by definition: Cairo

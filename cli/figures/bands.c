@@ -56,11 +56,9 @@ es_status es_draw_bands(es_picture **out, es_drawing *drawing)
     share *texts;
     size_t n = drawing->n;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &bars, n,
-                                   N_GROUPS * sizeof *bars)) < 0 ||
-        (status = es_drawing_alloc(drawing, &names, n, sizeof *names)) < 0 ||
-        (status = es_drawing_alloc(drawing, &texts, n,
-                                   N_GROUPS * sizeof *texts)) < 0)
+    if ((status = es_drawing_array(drawing, &bars, n * N_GROUPS)) < 0 ||
+        (status = es_drawing_array(drawing, &names, n)) < 0 ||
+        (status = es_drawing_array(drawing, &texts, n * N_GROUPS)) < 0)
         return status;
     es_bars_panel panel = {.bars = bars};
     for (size_t i = 0; i < n; i++) {

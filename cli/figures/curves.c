@@ -29,10 +29,8 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
     const es_run_lines *lines = &p->lines;
     size_t n = lines->n;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &p->curves, lines->n_lines,
-                                   sizeof *p->curves)) < 0 ||
-        (status = es_drawing_alloc(drawing, &p->labels, lines->n_lines,
-                                   sizeof *p->labels)) < 0)
+    if ((status = es_drawing_array(drawing, &p->curves, lines->n_lines)) < 0 ||
+        (status = es_drawing_array(drawing, &p->labels, lines->n_lines)) < 0)
         return status;
     for (size_t i = 0; i < lines->n_lines; i++) {
         es_curve *curve = &p->curves[i];
@@ -60,10 +58,8 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
     panel *panels;
     es_curves_panel *list;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &panels, drawing->n,
-                                   sizeof *panels)) < 0 ||
-        (status = es_drawing_alloc(drawing, &list, drawing->n, sizeof *list)) <
-            0)
+    if ((status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &list, drawing->n)) < 0)
         return status;
     for (size_t i = 0; i < drawing->n; i++) {
         panel *p = &panels[i];

@@ -140,8 +140,8 @@ static es_status write_picture(const es_picture *picture, es_drawing *drawing,
     FILE *stream;
     es_status status;
     if ((!request->file && (status = name_file(name, job, kind)) < 0) ||
-        (status = es_drawing_alloc(drawing, &notes, most, sizeof *notes)) < 0 ||
-        (status = es_drawing_alloc(drawing, &texts, most, sizeof *texts)) < 0 ||
+        (status = es_drawing_array(drawing, &notes, most)) < 0 ||
+        (status = es_drawing_array(drawing, &texts, most)) < 0 ||
         (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0)
         return status;
     if (piped && isatty(STDOUT_FILENO))

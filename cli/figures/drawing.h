@@ -21,6 +21,10 @@ typedef struct es_drawing {
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size) ES_MUST_USE;
 
+/** The same of n elements of what `pointer` points to. */
+#define es_drawing_array(drawing, pointer, n)                                  \
+    es_drawing_alloc(drawing, pointer, n, sizeof **(pointer))
+
 /** Frees all that was allocated for the drawing. */
 void es_drawing_clear(es_drawing *drawing);
 

@@ -1,6 +1,7 @@
 /* What a forward pass costs, by context length: FFN and attention. */
 #include "render/figures/bars.h"
 
+#include "analyzer/base/text.h"
 #include "cli/figures/cost.h"
 
 #include <string.h>
@@ -59,52 +60,42 @@ static void fill(stacks *s)
 
 static bool is_same(const es_run_shape *a, const es_run_shape *b)
 {
-    es_flops x = es_flops_forward(&a->shape, lengths[0]);
-    es_flops y = es_flops_forward(&b->shape, lengths[0]);
     return a->shape.n_layer == b->shape.n_layer &&
-           a->shape.d_model == b->shape.d_model && x.ffn == y.ffn;
+           a->shape.d_model == b->shape.d_model &&
+           es_flops_forward(&a->shape, lengths[0]).ffn ==
+               es_flops_forward(&b->shape, lengths[0]).ffn;
 }
 
-/* Of a panel's run and of the runs that cost the same. */
-static void add_arch(stacks *s, const char *arch)
-{
-    if (s->n_archs == MOST_NAMED) /* more would be cut anyway */
-        return;
-    for (size_t i = 0; i < s->n_archs; i++)
-        if (strcmp(s->archs[i], arch) == 0)
-            return;
-    s->archs[s->n_archs++] = arch;
-}
-
-static void print_subtitle(stacks *s)
-{
-    int n = snprintf(s->subtitle, sizeof s->subtitle, "L = %lld, d = %lld",
-                     (long long)s->shape.shape.n_layer,
-                     (long long)s->shape.shape.d_model);
-    for (size_t i = 1; i < s->n_archs && n < (int)sizeof s->subtitle; i++)
-        n += snprintf(s->subtitle + n, sizeof s->subtitle - (size_t)n, "%s%s",
-                      i == 1 ? "; the same: " : ", ", s->archs[i]);
-}
-
-/* One panel for all runs that cost the same. */
+/* One panel for all runs that cost the same, which it names. */
 static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
 {
     for (size_t i = 0; i < drawing->n; i++) {
-        stacks *next = &all[*n];
-        size_t k = 0;
+        stacks *next = &all[*n], *same = all;
+        const char *arch = drawing->runs[i]->arch;
+        bool named = false;
         *next = (stacks){.n_archs = 0};
         es_status status = es_run_shape_read(&next->shape, drawing->runs[i],
                                              "a figure of FLOPs");
-        if (status != ES_OK)
+        if (status < 0)
             return status;
-        while (k < *n && !is_same(&all[k].shape, &next->shape))
-            k++;
-        add_arch(&all[k], drawing->runs[i]->arch);
-        if (k == *n)
+        while (same < next && !is_same(&same->shape, &next->shape))
+            same++;
+        for (size_t k = 0; k < same->n_archs; k++)
+            named = named || strcmp(same->archs[k], arch) == 0;
+        if (!named && same->n_archs < MOST_NAMED) /* more would be cut */
+            same->archs[same->n_archs++] = arch;
+        if (same == next)
             fill(&all[(*n)++]);
     }
-    for (size_t i = 0; i < *n; i++)
-        print_subtitle(&all[i]);
+    for (stacks *s = all; s < all + *n; s++) {
+        es_text text = es_text_begin(s->subtitle, sizeof s->subtitle);
+        es_text_append(&text, "L = %lld, d = %lld",
+                       (long long)s->shape.shape.n_layer,
+                       (long long)s->shape.shape.d_model);
+        for (size_t i = 1; i < s->n_archs; i++)
+            es_text_append(&text, "%s%s", i == 1 ? "; the same: " : ", ",
+                           s->archs[i]);
+    }
     return ES_OK;
 }
 
@@ -118,10 +109,8 @@ es_status es_draw_flops(es_picture **out, es_drawing *drawing)
     stacks *all;
     es_bars_panel *panels;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &all, drawing->n, sizeof *all)) <
-            0 ||
-        (status = es_drawing_alloc(drawing, &panels, drawing->n,
-                                   sizeof *panels)) < 0 ||
+    if ((status = es_drawing_array(drawing, &all, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
         (status = gather(all, &n_panels, drawing)) < 0)
         return status;
     for (size_t i = 0; i < n_panels; i++)

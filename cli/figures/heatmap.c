@@ -53,10 +53,8 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
     char(*captions)[ES_CAPTION_MAX];
     es_value_range range = ES_NO_VALUES;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &panels, drawing->n,
-                                   sizeof *panels)) < 0 ||
-        (status = es_drawing_alloc(drawing, &captions, drawing->n,
-                                   sizeof *captions)) < 0)
+    if ((status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &captions, drawing->n)) < 0)
         return status;
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
@@ -105,8 +103,8 @@ static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
                        "delta is drawn of runs of one shape",
                        run->path, run->n_rows, run->n_columns, base->path,
                        base->n_rows, base->n_columns);
-    if ((status = es_drawing_alloc(drawing, &values, n, sizeof *values)) < 0 ||
-        (status = es_drawing_alloc(drawing, &caption, LENGTH, 1)) < 0)
+    if ((status = es_drawing_array(drawing, &values, n)) < 0 ||
+        (status = es_drawing_array(drawing, &caption, LENGTH)) < 0)
         return status;
     for (size_t k = 0; k < n; k++) {
         float a = run->values[k], b = base->values[k];
@@ -136,7 +134,7 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
                        "%s: a delta needs two runs, one of which (--baseline, "
                        "or the first) is subtracted from the others",
                        drawing->runs[0]->path);
-    if ((status = es_drawing_alloc(drawing, &panels, n, sizeof *panels)) < 0)
+    if ((status = es_drawing_array(drawing, &panels, n)) < 0)
         return status;
     for (size_t i = 0; i < n; i++) {
         es_heatmap_panel *panel = &panels[i];

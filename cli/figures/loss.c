@@ -43,19 +43,6 @@ static es_status read_phase(es_run_lines *out, es_drawing *drawing, size_t i,
     return status == ES_ENOTFOUND ? ES_OK : status;
 }
 
-static es_status load(pair *p, es_drawing *drawing, size_t i)
-{
-    double a_step = 1;
-    es_status status;
-    snprintf(p->label, sizeof p->label, "%.60s", es_drawing_title(drawing, i));
-    if ((drawing->options->tokens &&
-         (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
-        (status = read_phase(&p->train, drawing, i, ES_PHASE_TRAIN, a_step)) <
-            0)
-        return status;
-    return read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step);
-}
-
 /* --- drawing --------------------------------------------------------------*/
 
 /*
@@ -71,8 +58,7 @@ static es_status choose_limit(double *out, es_drawing *drawing,
     float *values;
     for (size_t i = 0; i < drawing->n; i++)
         n_values += pairs[i].train.n + pairs[i].eval.n;
-    es_status status =
-        es_drawing_alloc(drawing, &values, n_values, 2 * sizeof *values);
+    es_status status = es_drawing_array(drawing, &values, n_values * 2);
     if (status < 0)
         return status;
     float *end = values;
@@ -111,14 +97,21 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     pair *pairs;
     es_curve *curves; /* all training first: the evaluations lie above */
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &pairs, n, sizeof *pairs)) < 0 ||
-        (status = es_drawing_alloc(drawing, &curves, n, 2 * sizeof *curves)) <
-            0)
+    if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
+        (status = es_drawing_array(drawing, &curves, n * 2)) < 0)
         return status;
     for (size_t i = 0; i < n; i++) {
         pair *p = &pairs[i];
-        if ((status = load(p, drawing, i)) < 0)
+        double a_step = 1;
+        if ((options->tokens &&
+             (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
+            (status = read_phase(&p->train, drawing, i, ES_PHASE_TRAIN,
+                                 a_step)) < 0 ||
+            (status = read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step)) <
+                0)
             return status;
+        snprintf(p->label, sizeof p->label, "%.60s",
+                 es_drawing_title(drawing, i));
         curves[i] =
             curve_of(&p->train, i, p->eval.n ? ES_PEN_THIN : ES_PEN_NORMAL);
         curves[n + i] = curve_of(

@@ -65,31 +65,26 @@ void es_figures_want_all(es_figure_options *options, const char *folder)
         options->folder = folder;
 }
 
-static es_status unknown(const char *name, size_t n)
-{
-    char known[512];
-    es_text list = es_text_begin(known, sizeof known);
-    for (int i = 0; i < ES_N_FIGURES; i++)
-        es_text_append(&list, "%s%s", i ? ", " : "", entries[i].name);
-    return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
-                   (int)(n < 40 ? n : 40), name, known);
-}
-
 es_status es_figures_want(es_figure_options *options, const char *list)
 {
-    const char *name = list;
-    for (;;) {
+    for (const char *name = list;; name++) {
         size_t n = strcspn(name, ",");
         int kind = 0;
         while (kind < ES_N_FIGURES && (strlen(entries[kind].name) != n ||
                                        memcmp(entries[kind].name, name, n)))
             kind++;
-        if (kind == ES_N_FIGURES)
-            return unknown(name, n);
+        if (kind == ES_N_FIGURES) {
+            char known[512];
+            es_text text = es_text_begin(known, sizeof known);
+            for (int i = 0; i < ES_N_FIGURES; i++)
+                es_text_append(&text, "%s%s", i ? ", " : "", entries[i].name);
+            return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
+                           (int)(n < 40 ? n : 40), name, known);
+        }
         es_figures_want_one(options, (es_figure_kind)kind, NULL);
-        if (!name[n])
+        name += n;
+        if (!*name)
             return ES_OK;
-        name += n + 1;
     }
 }
 
@@ -137,44 +132,34 @@ bool es_figures_place(es_figure_options *options, const char *output)
     return n > 0;
 }
 
-/* Before anything is drawn: some pictures may be of another format. */
-static es_status check_size(const es_figure_options *options, es_format format)
-{
-    if (options->width <= 0)
-        return ES_OK;
-    es_status status =
-        es_format_check_size(format, options->width, options->height);
-    return status == ES_OK ? ES_OK
-                           : es_fail(status, "--size: %s", es_message());
-}
-
-static es_status set_format(es_picture_request *picture,
-                            const es_format *format)
-{
-    es_format by_name = ES_FORMAT_PNG;
-    bool named = picture->file && es_format_of_path(&by_name, picture->file);
-    picture->format = format ? *format : by_name;
-    if (named && picture->format != by_name)
-        return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
-                       es_format_name(*format), picture->file);
-    if (!named && !format && picture->file && strcmp(picture->file, "-") != 0)
-        return es_fail(ES_EUSAGE,
-                       "%s: end the name in .png, .svg or .pdf, or give "
-                       "--format",
-                       picture->file);
-    return ES_OK;
-}
-
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format)
 {
     for (int i = 0; i < ES_N_FIGURES; i++) {
         es_picture_request *picture = &options->pictures[i];
-        es_status status;
-        if (picture->wanted &&
-            ((status = set_format(picture, format)) < 0 ||
-             (status = check_size(options, picture->format)) < 0))
-            return status;
+        const char *file = picture->file;
+        es_format by_name = ES_FORMAT_PNG;
+        if (!picture->wanted)
+            continue;
+        bool named = file && es_format_of_path(&by_name, file);
+        picture->format = format ? *format : by_name;
+        if (named && picture->format != by_name)
+            return es_fail(ES_EUSAGE,
+                           "--format %s does not go with the name %s",
+                           es_format_name(*format), file);
+        if (!named && !format && file && strcmp(file, "-") != 0)
+            return es_fail(ES_EUSAGE,
+                           "%s: end the name in .png, .svg or .pdf, or give "
+                           "--format",
+                           file);
+        /* Before anything is drawn: some pictures may be of another format. */
+        es_status status =
+            options->width > 0
+                ? es_format_check_size(picture->format, options->width,
+                                       options->height)
+                : ES_OK;
+        if (status < 0)
+            return es_fail(status, "--size: %s", es_message());
     }
     return ES_OK;
 }

@@ -39,23 +39,18 @@ static bool is_drawn(const plan *p, size_t i)
     return isfinite(p->points[i].x) && isfinite(p->points[i].y);
 }
 
-static bool is_same_place(const plan *p, size_t i, size_t k)
-{
-    const es_run_summary *const *runs = p->drawing->runs;
-    return p->points[i].x == p->points[k].x &&
-           strcmp(runs[i]->arch, runs[k]->arch) == 0;
-}
-
 /* Of the runs of one architecture at one cost the best has the label. */
 static bool is_named(const plan *p, size_t i)
 {
-    for (size_t k = 0; k < p->drawing->n; k++) {
+    const es_run_summary *const *runs = p->drawing->runs;
+    bool best = is_drawn(p, i);
+    for (size_t k = 0; best && k < p->drawing->n; k++) {
         double difference = p->points[k].y - p->points[i].y;
-        if (is_drawn(p, k) && is_same_place(p, i, k) &&
-            (difference < 0 || (difference == 0 && k < i)))
-            return false;
+        bool same = is_drawn(p, k) && p->points[i].x == p->points[k].x &&
+                    strcmp(runs[i]->arch, runs[k]->arch) == 0;
+        best = !same || !(difference < 0 || (difference == 0 && k < i));
     }
-    return is_drawn(p, i);
+    return best;
 }
 
 static bool is_undrawn(const plan *p, size_t i, bool costless)
@@ -132,8 +127,7 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
     plan p = {.drawing = drawing};
     double left = INFINITY, right = 0, low = INFINITY, high = 0;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &p.points, drawing->n,
-                                   sizeof *p.points)) < 0 ||
+    if ((status = es_drawing_array(drawing, &p.points, drawing->n)) < 0 ||
         (status = gather(&p)) < 0)
         return status;
     p.said = es_text_begin(p.note, sizeof p.note);

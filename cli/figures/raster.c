@@ -41,8 +41,7 @@ es_status es_draw_raster(es_picture **out, es_drawing *drawing)
     es_value_range range = ES_NO_VALUES;
     es_raster_panel *panels;
     double top = es_drawing_top(drawing);
-    es_status status =
-        es_drawing_alloc(drawing, &panels, drawing->n, sizeof *panels);
+    es_status status = es_drawing_array(drawing, &panels, drawing->n);
     if (status < 0)
         return status;
     for (size_t i = 0; i < drawing->n; i++) {

@@ -24,9 +24,8 @@ static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
         status = has == ES_ENOTFOUND ? ES_OK : has == ES_OK ? status : has;
     }
     if (status < 0 ||
-        (status = es_drawing_alloc(drawing, &layers, slice.n_rows,
-                                   sizeof *layers)) < 0 ||
-        (status = es_drawing_alloc(drawing, &label, ES_CAPTION_MAX, 1)) < 0)
+        (status = es_drawing_array(drawing, &layers, slice.n_rows)) < 0 ||
+        (status = es_drawing_array(drawing, &label, ES_CAPTION_MAX)) < 0)
         return status;
     snprintf(label, ES_CAPTION_MAX, "%.60s", es_drawing_title(drawing, i));
     for (size_t l = 0; l < slice.n_rows; l++)
@@ -48,8 +47,7 @@ es_status es_draw_scales(es_picture **out, es_drawing *drawing)
     es_drawing_step(step, drawing->runs[0]);
     for (size_t k = 0; k < N_SCALES; k++) {
         es_curve *curves;
-        if ((status = es_drawing_alloc(drawing, &curves, drawing->n,
-                                       sizeof *curves)) < 0)
+        if ((status = es_drawing_array(drawing, &curves, drawing->n)) < 0)
             return status;
         for (size_t i = 0; i < drawing->n; i++)
             if ((status = read_scale(&curves[i], drawing, i, names[k])) < 0)

@@ -96,8 +96,7 @@ es_status es_slice_read(es_slice *out, es_drawing *drawing,
     n = from.series.n_values;
     out->n_rows = n_rows_of(&from, run);
     out->n_columns = n / out->n_rows;
-    if ((status = es_drawing_alloc(drawing, &out->values, n,
-                                   sizeof *out->values)) < 0)
+    if ((status = es_drawing_array(drawing, &out->values, n)) < 0)
         goto done;
     status = es_reader_sample(from.reader, &from.series, step, out->values, n,
                               &out->step);
@@ -183,10 +182,8 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     const float *values;
     float *line, *scratch;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &line, picks->n_lines,
-                                   sizeof *line)) < 0 ||
-        (status = es_drawing_alloc(drawing, &scratch, picks->n_columns,
-                                   sizeof *scratch)) < 0)
+    if ((status = es_drawing_array(drawing, &line, picks->n_lines)) < 0 ||
+        (status = es_drawing_array(drawing, &scratch, picks->n_columns)) < 0)
         return status;
     status = es_cursor_open(&cursor, from->reader, &from->series, ES_STEP_FIRST,
                             ES_STEP_LAST);
@@ -212,8 +209,7 @@ static es_status read_lines(es_run_lines *out, es_drawing *drawing,
         (status = push_all(trace, drawing, from, picks)) < 0)
         goto done;
     out->n = es_trace_n_points(trace);
-    if ((status = es_drawing_alloc(drawing, &out->steps, out->n,
-                                   sizeof *out->steps)) < 0 ||
+    if ((status = es_drawing_array(drawing, &out->steps, out->n)) < 0 ||
         (status = es_drawing_alloc(drawing, &out->values, out->n,
                                    out->n_lines * sizeof *out->values)) < 0)
         goto done;

@@ -179,12 +179,11 @@ static es_status make_columns(pass *p)
     steps->last = (double)s->last;
     size_t n_cells = steps->n_rows * steps->n_columns;
     es_status status;
-    if ((status = es_drawing_alloc(p->drawing, &steps->values, n_cells,
-                                   sizeof *steps->values)) < 0 ||
-        (status = es_drawing_alloc(p->drawing, &steps->levels, steps->n_rows,
-                                   sizeof *steps->levels)) < 0 ||
-        (status = es_drawing_alloc(p->drawing, &p->starts, steps->n_columns,
-                                   sizeof *p->starts)) < 0)
+    if ((status = es_drawing_array(p->drawing, &steps->values, n_cells)) < 0 ||
+        (status = es_drawing_array(p->drawing, &steps->levels, steps->n_rows)) <
+            0 ||
+        (status = es_drawing_array(p->drawing, &p->starts, steps->n_columns)) <
+            0)
         return status;
     for (size_t i = 0; i < n_cells; i++)
         steps->values[i] = es_missing();
@@ -230,12 +229,9 @@ static es_status read_series(pass *p, es_reader *reader,
     size_t n_rows = p->steps->n_rows;
     survey *found = p->survey;
     es_status status;
-    if ((status = es_drawing_alloc(p->drawing, &p->line, n_rows,
-                                   sizeof *p->line)) < 0 ||
-        (status = es_drawing_alloc(p->drawing, &found->sums, n_rows,
-                                   sizeof *found->sums)) < 0 ||
-        (status = es_drawing_alloc(p->drawing, &found->n_finite, n_rows,
-                                   sizeof *found->n_finite)) < 0 ||
+    if ((status = es_drawing_array(p->drawing, &p->line, n_rows)) < 0 ||
+        (status = es_drawing_array(p->drawing, &found->sums, n_rows)) < 0 ||
+        (status = es_drawing_array(p->drawing, &found->n_finite, n_rows)) < 0 ||
         (status = each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look)) <
             0)
         return status;

@@ -19,7 +19,7 @@ static es_status load(es_heatmap_panel *panel, es_heatmap_side *sides,
     es_status status;
     if ((status = es_slice_read(&theta, drawing, run, "theta", run->phase,
                                 run->step)) < 0 ||
-        (status = es_drawing_alloc(drawing, &caption, ES_CAPTION_MAX, 1)) < 0)
+        (status = es_drawing_array(drawing, &caption, ES_CAPTION_MAX)) < 0)
         return status;
     for (size_t side = 0; side < N_SIDES; side++) {
         if ((status = es_drawing_alloc(drawing, &values[side], theta.n_rows,
@@ -52,9 +52,8 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
     es_value_range ranges[N_SIDES] = {ES_NO_VALUES, ES_NO_VALUES};
     es_value_range heads = ES_NO_VALUES;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &panels, n, sizeof *panels)) < 0 ||
-        (status =
-             es_drawing_alloc(drawing, &sides, n, N_SIDES * sizeof *sides)) < 0)
+    if ((status = es_drawing_array(drawing, &panels, n)) < 0 ||
+        (status = es_drawing_array(drawing, &sides, n * N_SIDES)) < 0)
         return status;
     ranges[VARIANCE].low = 0;
     for (size_t i = 0; i < n; i++) {

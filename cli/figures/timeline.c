@@ -126,10 +126,8 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
     bool seen[ES_N_FLAG_KINDS] = {false};
     es_text order = es_text_begin(r->order, sizeof r->order);
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &r->bars, run->n_flags,
-                                   sizeof *r->bars)) < 0 ||
-        (status = es_drawing_alloc(drawing, &r->bar_texts, run->n_flags,
-                                   sizeof *r->bar_texts)) < 0)
+    if ((status = es_drawing_array(drawing, &r->bars, run->n_flags)) < 0 ||
+        (status = es_drawing_array(drawing, &r->bar_texts, run->n_flags)) < 0)
         return status;
     for (size_t lane = 0; lane < ES_N_FLAG_KINDS; lane++)
         for (size_t i = 0; i < run->n_flags; i++) {
@@ -166,32 +164,6 @@ static void add_mark(story *r, es_timeline_panel *panel, double step,
     widen(panel, step);
 }
 
-static es_status add_events(story *r, es_timeline_panel *panel,
-                            es_drawing *drawing, es_reader *reader,
-                            const es_run_summary *run)
-{
-    const es_event *events;
-    size_t n;
-    es_status status;
-    if ((status = es_reader_events(reader, run->number - 1, &events, &n)) < 0 ||
-        (status = es_drawing_alloc(drawing, &r->marks, n + run->n_damaged,
-                                   sizeof *r->marks)) < 0 ||
-        (status = es_drawing_alloc(drawing, &r->mark_texts, n + run->n_damaged,
-                                   sizeof *r->mark_texts)) < 0)
-        return status;
-    for (size_t i = 0; i < n; i++) {
-        int64_t step = events[i].step;
-        if (step == ES_UNKNOWN) /* at the end, as far as is known */
-            step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
-        add_mark(r, panel, (double)step, level_of(events[i].severity),
-                 events[i].kind);
-    }
-    for (size_t i = 0; i < run->n_damaged; i++)
-        add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
-                 "damaged");
-    return ES_OK;
-}
-
 static int by_step(const void *a, const void *b)
 {
     double x = ((const es_timeline_mark *)a)->step;
@@ -203,12 +175,29 @@ static es_status load_events(story *r, es_timeline_panel *panel,
                              es_drawing *drawing, const es_run_summary *run)
 {
     es_reader *reader = NULL;
-    es_status status = es_source_open(&reader, run);
-    if (status == ES_OK)
-        status = add_events(r, panel, drawing, reader, run);
+    const es_event *events;
+    size_t n;
+    es_status status;
+    if ((status = es_source_open(&reader, run)) < 0 ||
+        (status = es_reader_events(reader, run->number - 1, &events, &n)) < 0 ||
+        (status = es_drawing_array(drawing, &r->marks, n + run->n_damaged)) <
+            0 ||
+        (status =
+             es_drawing_array(drawing, &r->mark_texts, n + run->n_damaged)) < 0)
+        goto done;
+    for (size_t i = 0; i < n; i++) {
+        int64_t step = events[i].step;
+        if (step == ES_UNKNOWN) /* at the end, as far as is known */
+            step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
+        add_mark(r, panel, (double)step, level_of(events[i].severity),
+                 events[i].kind);
+    }
+    for (size_t i = 0; i < run->n_damaged; i++)
+        add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
+                 "damaged");
+    qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);
+done:
     es_damage_close(reader);
-    if (status == ES_OK)
-        qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);
     return status;
 }
 
@@ -244,10 +233,8 @@ es_status es_draw_timeline(es_picture **out, es_drawing *drawing)
     story *stories;
     es_timeline_panel *panels;
     es_status status;
-    if ((status = es_drawing_alloc(drawing, &stories, drawing->n,
-                                   sizeof *stories)) < 0 ||
-        (status = es_drawing_alloc(drawing, &panels, drawing->n,
-                                   sizeof *panels)) < 0)
+    if ((status = es_drawing_array(drawing, &stories, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &panels, drawing->n)) < 0)
         return status;
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         lanes[i] = es_flag_name((es_flag_kind)i);

@@ -89,7 +89,8 @@ int es_power_step(double least)
     return step;
 }
 
-static es_axis linear(double low, double high)
+/* A range that is empty becomes one around it. */
+static void make_linear(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(low) && isfinite(high) && low <= high))
         low = high = 0;
@@ -98,38 +99,36 @@ static es_axis linear(double low, double high)
         low -= low > 0 || low < 0 ? air : 0;
         high += air;
     }
-    return (es_axis){.low = low, .high = high};
+    axis->low = low;
+    axis->high = high;
+    axis->ticks = es_ticks_make(low, high, most);
 }
 
 /* Whole decades when there are few of them: the ends are then ticks. */
-static es_axis decades(double low, double high)
+static void make_decades(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(high) && high > 0))
         high = 10;
     if (!(isfinite(low) && low > 0))
         low = fmin(1, high / 10);
-    low = floor(log10(low) + 1e-9);
-    high = ceil(log10(high) - 1e-9);
-    low = fmax(low, -300);
-    high = fmin(fmax(high, low + 1), 300);
-    return (es_axis){
-        .low = pow(10, low), .high = pow(10, high), .logarithmic = true};
+    low = fmax(floor(log10(low) + 1e-9), -300);
+    high = fmin(fmax(ceil(log10(high) - 1e-9), low + 1), 300);
+    axis->low = pow(10, low);
+    axis->high = pow(10, high);
+    double first = round(log10(axis->low)), last = round(log10(axis->high));
+    double step = ceil((last - first + 1) / most);
+    axis->ticks = (es_ticks){first, step, (int)((last - first) / step) + 1, 0};
 }
 
 es_axis es_axis_make(double low, double high, bool logarithmic, double start,
                      double end, int most)
 {
-    es_axis axis = logarithmic ? decades(low, high) : linear(low, high);
-    axis.start = start;
-    axis.end = end;
+    es_axis axis = {.logarithmic = logarithmic, .start = start, .end = end};
     most = most > 1 ? most : 2;
-    axis.ticks = es_ticks_make(axis.low, axis.high, most);
-    if (logarithmic) {
-        double first = round(log10(axis.low)), last = round(log10(axis.high));
-        double step = ceil((last - first + 1) / most);
-        axis.ticks =
-            (es_ticks){first, step, (int)((last - first) / step) + 1, 0};
-    }
+    if (logarithmic)
+        make_decades(&axis, low, high, most);
+    else
+        make_linear(&axis, low, high, most);
     return axis;
 }
 

@@ -126,18 +126,6 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
     return travel < 3 * p->block->plot.height;
 }
 
-static void draw_path(const plotter *p, const pen *line)
-{
-    const es_curve *curve = line->curve;
-    for (size_t i = 0; i < curve->n; i++) {
-        bool there = is_there(curve, i);
-        p->pairs[2 * i] = there ? sample_x(p, curve, i) : NAN;
-        p->pairs[2 * i + 1] = there ? sample_y(p, curve, i) : NAN;
-    }
-    es_picture_polyline(p->picture, p->pairs, curve->n, line->line_width,
-                        line->color);
-}
-
 /* Widens a column's span to hold y. */
 static void include(const plotter *p, size_t column, double y)
 {
@@ -204,28 +192,6 @@ static void clear_spans(const plotter *p)
         p->pairs[i] = NAN;
 }
 
-static void draw_spans(const plotter *p, const pen *line)
-{
-    clear_spans(p);
-    include_line(p, line->curve, line->curve->values, NULL);
-    for (size_t column = 0; column < p->n_columns; column++)
-        widen(p, column, line->line_width / 2);
-    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
-                     p->n_columns, line->color);
-}
-
-static void draw_area(const plotter *p, const es_curve *curve, es_color color)
-{
-    if (!curve->low || !curve->high)
-        return;
-    clear_spans(p);
-    include_line(p, curve, curve->low, curve->high);
-    include_line(p, curve, curve->high, curve->low);
-    color.a = (uint8_t)(TINT / sqrt((double)p->block->panel->n_curves));
-    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->pairs,
-                     p->n_columns, color);
-}
-
 static bool is_broken(const plotter *p, const es_curve *curve, size_t i)
 {
     (void)p;
@@ -283,11 +249,21 @@ static void draw_curve(const plotter *p, size_t i)
                 .line_width = es_curve_width(curve, panel->n_curves),
                 .sparse = curve->pen == ES_PEN_MARKS ||
                           (double)curve->n * SPARSE <= p->block->plot.width};
-    if (curve->pen != ES_PEN_MARKS) {
-        if (is_smooth(p, curve))
-            draw_path(p, &line);
-        else
-            draw_spans(p, &line);
+    if (curve->pen != ES_PEN_MARKS && is_smooth(p, curve)) {
+        for (size_t k = 0; k < curve->n; k++) {
+            bool there = is_there(curve, k);
+            p->pairs[2 * k] = there ? sample_x(p, curve, k) : NAN;
+            p->pairs[2 * k + 1] = there ? sample_y(p, curve, k) : NAN;
+        }
+        es_picture_polyline(p->picture, p->pairs, curve->n, line.line_width,
+                            line.color);
+    } else if (curve->pen != ES_PEN_MARKS) {
+        clear_spans(p);
+        include_line(p, curve, curve->values, NULL);
+        for (size_t column = 0; column < p->n_columns; column++)
+            widen(p, column, line.line_width / 2);
+        es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
+                         p->n_columns, line.color);
     }
     if (es_curve_is_marked(p->sheet, curve))
         draw_category(p, &line);
@@ -304,9 +280,18 @@ static void draw_within(const plotter *p)
     if (cut)
         es_picture_clip(p->picture, plot->x - 3, plot->y, plot->width + 6,
                         plot->height + 3);
-    for (size_t i = 0; i < panel->n_curves; i++)
-        draw_area(p, &panel->curves[i],
-                  es_curve_color(p->sheet, &panel->curves[i], i));
+    for (size_t i = 0; i < panel->n_curves; i++) {
+        const es_curve *curve = &panel->curves[i];
+        es_color color = es_curve_color(p->sheet, curve, i);
+        if (!curve->low || !curve->high)
+            continue;
+        clear_spans(p);
+        include_line(p, curve, curve->low, curve->high);
+        include_line(p, curve, curve->high, curve->low);
+        color.a = (uint8_t)(TINT / sqrt((double)panel->n_curves));
+        es_picture_spans(p->picture, plot->x, COLUMN, p->pairs, p->n_columns,
+                         color);
+    }
     for (size_t i = 0; i < panel->n_curves; i++)
         draw_curve(p, i);
     if (cut)

@@ -131,12 +131,6 @@ static double title_width(const es_page_panel *panel)
                : title;
 }
 
-static double title_height(const es_page_panel *panel)
-{
-    return (panel->title && *panel->title ? TITLE_LINE : 0) +
-           (panel->subtitle && *panel->subtitle ? SUBTITLE_LINE : 0);
-}
-
 static double key_width(const es_page_key *key)
 {
     return KEY_TEXT +
@@ -311,28 +305,18 @@ static es_status too_small(es_page *page)
                    style->height > 0 ? style->height : height, width, height);
 }
 
-/* What the factors leave of the size is shared between both sides. */
-static void center(es_page *page, double width, double height)
-{
-    double dx = floor((page->width_points - width) / 2);
-    double dy = floor((page->height_points - height) / 2);
-    for (size_t i = 0; i < page->n_panels; i++) {
-        page->panels[i].plot.x += dx;
-        page->panels[i].plot.y += dy;
-    }
-    page->plots.x += dx;
-    page->plots.y += dy;
-    page->bar.x += dx;
-    page->bar.y += dy;
-}
-
 es_status es_page_lay_out(es_page *page)
 {
     const es_figure_style *style = page->style;
     double across = 1, down = 1;
     page->head = 0;
-    for (size_t i = 0; i < page->n_panels; i++)
-        page->head = fmax(page->head, title_height(&page->panels[i]));
+    for (size_t i = 0; i < page->n_panels; i++) {
+        const char *title = page->panels[i].title;
+        const char *subtitle = page->panels[i].subtitle;
+        page->head =
+            fmax(page->head, (title && *title ? TITLE_LINE : 0) +
+                                 (subtitle && *subtitle ? SUBTITLE_LINE : 0));
+    }
     if (page->head + page->air == 0)
         page->air = BARE_AIR;
     choose_columns(page);
@@ -351,7 +335,17 @@ es_status es_page_lay_out(es_page *page)
     page->width_points =
         style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
     page->height_points = style->height > 0 ? style->height : ceil(height);
-    center(page, width, height);
+    /* What the factors leave of the size is shared between both sides. */
+    double dx = floor((page->width_points - width) / 2);
+    double dy = floor((page->height_points - height) / 2);
+    for (size_t i = 0; i < page->n_panels; i++) {
+        page->panels[i].plot.x += dx;
+        page->panels[i].plot.y += dy;
+    }
+    page->plots.x += dx;
+    page->plots.y += dy;
+    page->bar.x += dx;
+    page->bar.y += dy;
     return ES_OK;
 }
 

@@ -90,16 +90,6 @@ static size_t part(size_t i, size_t n, size_t whole)
     return (size_t)((double)i / (double)n * (double)whole + 1e-9);
 }
 
-static uint8_t cell_of(const image *im, const es_color_scale *scale,
-                       float value)
-{
-    if (es_is_missing(value))
-        return (uint8_t)(im->n_levels + BLANK);
-    if (!isfinite(value))
-        return (uint8_t)(im->n_levels + ALARM);
-    return (uint8_t)es_scale_level(scale, (double)value);
-}
-
 static void fill(image *im, const es_color_scale *scale)
 {
     for (size_t row = 0; row < im->n_rows; row++)
@@ -108,8 +98,11 @@ static void fill(image *im, const es_color_scale *scale)
                                     part(i, im->n_columns, im->n_source)};
             const size_t to[2] = {part(row + 1, im->n_rows, im->grid->n_rows),
                                   part(i + 1, im->n_columns, im->n_source)};
-            im->cells[row * im->n_columns + i] = cell_of(
-                im, scale, es_raster_join(im->grid, im->n_source, from, to));
+            float value = es_raster_join(im->grid, im->n_source, from, to);
+            int color = es_is_missing(value) ? im->n_levels + BLANK
+                        : isfinite(value) ? es_scale_level(scale, (double)value)
+                                          : im->n_levels + ALARM;
+            im->cells[row * im->n_columns + i] = (uint8_t)color;
         }
 }
 

@@ -95,13 +95,6 @@ static bool touch(const es_box *a, const es_box *b, double apart)
            a->y < b->y + b->height + apart && b->y < a->y + a->height + apart;
 }
 
-static bool is_within(const es_box *box, const es_box *plot)
-{
-    return box->x >= plot->x + 1 && box->y >= plot->y + 1 &&
-           box->x + box->width <= plot->x + plot->width - 1 &&
-           box->y + box->height <= plot->y + plot->height - 1;
-}
-
 static es_box dot_of(const point_mark *mark)
 {
     return (es_box){mark->x - RADIUS, mark->y - RADIUS, 2 * RADIUS, 2 * RADIUS};
@@ -114,7 +107,10 @@ static bool has_text(const point_mark *mark)
 
 static bool is_free(const scatter_sheet *sheet, const es_box *box)
 {
-    bool found = is_within(box, &sheet->page.plots);
+    const es_box *plot = &sheet->page.plots;
+    bool found = box->x >= plot->x + 1 && box->y >= plot->y + 1 &&
+                 box->x + box->width <= plot->x + plot->width - 1 &&
+                 box->y + box->height <= plot->y + plot->height - 1;
     for (size_t i = 0; found && i < sheet->figure->n; i++) {
         const point_mark *mark = &sheet->marks[i];
         const es_box dot = dot_of(mark);
