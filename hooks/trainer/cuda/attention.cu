@@ -1,6 +1,6 @@
 /** Attention as operations of the back-end: which kernels do it, and what all
  *  of them need afterwards. */
-#include "hooks/trainer/cuda/attention_mend.h"
+#include "hooks/trainer/cuda/attention.h"
 
 enum { N_THREADS = 256, WARP = 32 };
 
@@ -97,9 +97,9 @@ static void add_statistics(es_attention_call<A> *call, const es_row_mem *rows,
 }
 
 template <class A>
-void es_cuda_attention(es_backend *backend, es_mem *y, es_mem *saved,
-                       const es_row_mem *rows, const es_mem *qkv,
-                       const es_attention *attention)
+static void attend(es_backend *backend, es_mem *y, es_mem *saved,
+                   const es_row_mem *rows, const es_mem *qkv,
+                   const es_attention *attention)
 {
     es_attention_call<A> call = call_of<A>(qkv, saved, y, attention);
     const size_t n_rows =
@@ -115,11 +115,10 @@ void es_cuda_attention(es_backend *backend, es_mem *y, es_mem *saved,
 }
 
 template <class A>
-void es_cuda_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
-                                const es_mem *dy, const es_mem *y,
-                                const es_mem *dentropy, const es_mem *qkv,
-                                const es_mem *saved,
-                                const es_attention *attention)
+static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
+                            const es_mem *dy, const es_mem *y,
+                            const es_mem *dentropy, const es_mem *qkv,
+                            const es_mem *saved, const es_attention *attention)
 {
     es_attention_call<A> call = call_of<A>(qkv, saved, y, attention);
     const size_t part = scratch_part(call.n_batch * call.n_ctx, call.n_head);
@@ -139,13 +138,10 @@ void es_cuda_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
                   N_THREADS, 0, call);
 }
 
-#define INSTANTIATE(A)                                                         \
-    template void es_cuda_attention<A>(es_backend *, es_mem *, es_mem *,       \
-                                       const es_row_mem *, const es_mem *,     \
-                                       const es_attention *);                  \
-    template void es_cuda_attention_backward<A>(                               \
-        es_backend *, es_mem *, es_mem *, const es_mem *, const es_mem *,      \
-        const es_mem *, const es_mem *, const es_mem *, const es_attention *);
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_attention_ops(es_ops *ops)
+{
+    ops->attention = attend<A>;
+    ops->attention_backward = attend_backward<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_attention_ops)

@@ -30,12 +30,13 @@
 
 #include "hooks/trainer/cuda/attention_kinds.h"
 #include "hooks/trainer/cuda/attention_tiles.h"
-#include "hooks/trainer/cuda/cuda.h"
+#include "hooks/trainer/cuda/reduce.h"
 
 #define ES_LN_2 0.693147180559945f
 
 /** A temperature below this counts as this. */
 #define ES_MIN_TEMPERATURE 1e-4f
+
 /** An operation's arguments, for a kernel. Shapes as in ops.h. */
 template <class A>
 struct es_attention_call {
@@ -73,8 +74,7 @@ es_saved_row;
 /** q of the first position of head `head` = b H + h; k and v are d_model and
  *  2 d_model further on; a position is 3 d_model. */
 template <class A>
-__device__ __forceinline__ size_t
-es_attention_qkv_at(const es_attention_call<A> *call, int head)
+ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {
     size_t b = (size_t)(head / call->n_head), h = (size_t)(head % call->n_head);
     return b * (size_t)call->n_ctx * 3 * (size_t)call->d_model +
@@ -83,8 +83,7 @@ es_attention_qkv_at(const es_attention_call<A> *call, int head)
 
 /** Likewise y and dy; a position is d_model. */
 template <class A>
-__device__ __forceinline__ size_t
-es_attention_y_at(const es_attention_call<A> *call, int head)
+ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
 {
     size_t b = (size_t)(head / call->n_head), h = (size_t)(head % call->n_head);
     return b * (size_t)call->n_ctx * (size_t)call->d_model +
@@ -93,8 +92,8 @@ es_attention_y_at(const es_attention_call<A> *call, int head)
 
 /** What raw scores of query `row` are multiplied with. */
 template <class A>
-__device__ __forceinline__ float
-es_attention_scale(const es_attention_call<A> *call, int head, int row)
+ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
+                                   int row)
 {
     float t;
     if (!call->temperature)
@@ -106,7 +105,7 @@ es_attention_scale(const es_attention_call<A> *call, int head, int row)
 /* --- a row forward -------------------------------------------------------- */
 
 template <class KIND>
-__device__ __forceinline__ void es_row_open(es_row *row)
+ES_DEVICE void es_row_open(es_row *row)
 {
     row->m = KIND::least();
     row->largest = -INFINITY;
@@ -116,8 +115,7 @@ __device__ __forceinline__ void es_row_open(es_row *row)
 /** The row's m grows to that of a tile. Returns what sums and outputs so far
  *  have been multiplied with, or are to be. */
 template <class KIND, bool MEASURE, bool FAST>
-__device__ __forceinline__ float es_row_grow(es_row *row, float m, float scale2,
-                                             int power)
+ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
     const float larger = fmaxf(row->m, m);
     float shift = 0;
@@ -136,9 +134,8 @@ typedef struct es_row_end {
 
 /** From a row whose sums are whole. */
 template <class KIND>
-__device__ __forceinline__ es_row_end es_row_close(const es_row *row,
-                                                   float scale, float epsilon,
-                                                   int power)
+ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
+                                  int power)
 {
     es_row_end end;
     float divisor;
@@ -157,9 +154,8 @@ __device__ __forceinline__ es_row_end es_row_close(const es_row *row,
 
 /** Writes a statistic of row `at` of (B,H,T), if it is wanted. */
 template <class A>
-__device__ __forceinline__ void es_row_write(const es_attention_call<A> *call,
-                                             es_row_statistic statistic,
-                                             size_t at, float value)
+ES_DEVICE void es_row_write(const es_attention_call<A> *call,
+                            es_row_statistic statistic, size_t at, float value)
 {
     if (call->rows[statistic])
         call->rows[statistic][at] = value;
@@ -168,9 +164,8 @@ __device__ __forceinline__ void es_row_write(const es_attention_call<A> *call,
 /** Keeps the raw score of key 0 where the thread that ends the row, which has
  *  to be the same, can look for it. */
 template <class A>
-__device__ __forceinline__ void
-es_row_keep_first(const es_attention_call<A> *call, int head, int row,
-                  float raw)
+ES_DEVICE void es_row_keep_first(const es_attention_call<A> *call, int head,
+                                 int row, float raw)
 {
     if (row < call->n_ctx)
         es_row_write(call, ES_ROW_SINK,
@@ -178,11 +173,11 @@ es_row_keep_first(const es_attention_call<A> *call, int head, int row,
 }
 
 /** Statistics of a row whose sums are whole, the raw score of key 0 being
- *  `first`. Rows that are not finite are done again in attention.cu. */
+ *  `first`. */
 template <class A, class KIND>
-__device__ __forceinline__ void
-es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
-               const es_row_end *end, float first)
+ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
+                              const es_row *row, const es_row_end *end,
+                              float first)
 {
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
@@ -203,8 +198,126 @@ es_row_measure(const es_attention_call<A> *call, size_t at, const es_row *row,
     es_row_write(call, ES_ROW_TOP, at, KIND::top(row->m) * inverse);
 }
 
-/* --- a row in the backward pass
- * ------------------------------------------------ */
+/* --- rows that are not finite --------------------------------------------- *
+ *
+ * Rows whose sums were not finite are done again in double, by their
+ * definition: the words of es_rows hold. By all lanes of a warp together. */
+
+/* Sums over a row, by its definition. */
+typedef struct es_mend_sums {
+    double largest, sum, moment, first, distance;
+    bool finite;
+} es_mend_sums;
+
+/* NaN beats all, as it is not less. */
+ES_DEVICE double es_mend_largest_lane(double x)
+{
+    for (int across = 32 / 2; across > 0; across /= 2) {
+        double other = __shfl_xor_sync(ES_ALL_LANES, x, across);
+        x = other > x || isnan(other) ? other : x;
+    }
+    return x;
+}
+
+template <class A>
+ES_DEVICE double es_mend_score(const es_attention_call<A> *call, int head,
+                               int row, int key)
+{
+    const size_t at = es_attention_qkv_at(call, head);
+    const size_t stride = 3 * (size_t)call->d_model;
+    const A *q = call->qkv + at + (size_t)row * stride;
+    const A *k = call->qkv + at + (size_t)key * stride + call->d_model;
+    float sum = 0;
+    for (int c = 0; c < call->width; c++)
+        sum = fmaf(es_float(q[c]), es_float(k[c]), sum);
+    return (double)(sum * es_attention_scale(call, head, row));
+}
+
+/* By all lanes together, each its keys. */
+template <class A>
+ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
+                                       int head, int row, int lane)
+{
+    es_mend_sums sums = {-(double)INFINITY, 0, 0, 0, 0, true};
+    for (int j = lane; j <= row; j += 32) {
+        double s = es_mend_score(call, head, row, j);
+        sums.finite = sums.finite && isfinite(s);
+        if (s > sums.largest || isnan(s))
+            sums.largest = s;
+    }
+    sums.largest = es_mend_largest_lane(sums.largest);
+    sums.finite = __all_sync(ES_ALL_LANES, sums.finite) != 0;
+    for (int j = lane; j <= row; j += 32) {
+        double x = es_mend_score(call, head, row, j) - sums.largest, p = exp(x);
+        sums.sum += p;
+        sums.moment += p > 0 ? p * x : 0;
+        sums.distance += p * (row - j);
+        if (j == 0)
+            sums.first = p;
+    }
+    sums.sum = es_warp_sum(sums.sum);
+    sums.moment = es_warp_sum(sums.moment);
+    sums.distance = es_warp_sum(sums.distance);
+    return sums;
+}
+
+/* By all lanes together: weights of the row that are not finite. */
+template <class A>
+ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
+                            const es_mend_sums *sums, int lane)
+{
+    int n = 0;
+    for (int j = lane; !sums->finite && j <= row; j += 32)
+        if (!isfinite(exp(es_mend_score(call, head, row, j) - sums->largest) /
+                      sums->sum))
+            n++;
+    return es_warp_sum(n);
+}
+
+/* Lane 0 writes what es_row_measure would have, NaN where nothing is finite. */
+template <class A>
+ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
+                             int n_nonfinite, const es_mend_sums *sums)
+{
+    const double nan = sums->finite ? 0 : NAN, log_sum = log(sums->sum) + nan;
+    es_row_write(call, ES_ROW_ENTROPY, at,
+                 (float)(log_sum - sums->moment / sums->sum));
+    es_row_write(call, ES_ROW_LSE, at, (float)(sums->largest + log_sum));
+    es_row_write(call, ES_ROW_MAX_LOGIT, at, (float)(sums->largest + nan));
+    es_row_write(call, ES_ROW_SINK, at, (float)(sums->first / sums->sum + nan));
+    es_row_write(call, ES_ROW_NONFINITE, at, (float)n_nonfinite);
+    es_row_write(call, ES_ROW_MISSING, at, (float)nan);
+    es_row_write(call, ES_ROW_DISTANCE, at,
+                 (float)(sums->distance / sums->sum + nan));
+    es_row_write(call, ES_ROW_TOP, at, (float)(1 / sums->sum + nan));
+}
+
+/** Does the row want it? */
+ES_DEVICE bool es_mend_wanted(const es_saved_row *saved)
+{
+    return !(isfinite(saved->inverse) && isfinite(saved->center));
+}
+
+/** Statistics of row `at` of (B,H,T). */
+template <class A>
+ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
+                           int lane)
+{
+    const int row = (int)(at % (size_t)call->n_ctx);
+    const int head = (int)(at / (size_t)call->n_ctx);
+    /* Each weight of PowerSoftmax holds the largest score and the sum of all:
+     * where one is not finite none is. */
+    es_mend_sums sums = {0, 1, 0, 0, 0, false};
+    int n = row + 1;
+    if (call->kind == ES_SOFTMAX) {
+        sums = es_mend_sum_row(call, head, row, lane);
+        n = es_mend_count(call, head, row, &sums, lane);
+    }
+    if (lane == 0)
+        es_mend_write(call, at, n, &sums);
+}
+
+/* --- a row backward ------------------------------------------------------- */
 
 /** A query's part in the gradient of a score. */
 typedef struct es_row_gradient {
@@ -217,8 +330,9 @@ typedef struct es_row_gradient {
 
 /** Without `mean`. */
 template <class A, class KIND>
-__device__ __forceinline__ es_row_gradient es_row_gradient_open(
-    const es_attention_call<A> *call, int head, int row, es_saved_row *saved)
+ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
+                                               int head, int row,
+                                               es_saved_row *saved)
 {
     es_row_gradient gradient;
     size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;

@@ -4,9 +4,9 @@
 /* Raw scores of a row become u, masked ones 0; returns what the row's outputs
  * so far are to be multiplied with. */
 template <class A, int WIDTH, class KIND>
-static __device__ __forceinline__ float
-weigh_row(const es_attention_call<A> *call, float s[es_fma_tile<WIDTH>::R],
-          es_row *row, int query, int first_key, float scale2)
+static ES_DEVICE float weigh_row(const es_attention_call<A> *call,
+                                 float s[es_fma_tile<WIDTH>::R], es_row *row,
+                                 int query, int first_key, float scale2)
 {
     typedef es_fma_tile<WIDTH> tile;
     const float away = (float)(query - first_key);
@@ -66,9 +66,9 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
 
 /* Rows beyond the last query attend like the last and are not written. */
 template <class A, int WIDTH>
-static __device__ __forceinline__ void
-row_scales(const es_attention_call<A> *call, float scale[es_fma_tile<WIDTH>::R],
-           es_fma_owned own)
+static ES_DEVICE void row_scales(const es_attention_call<A> *call,
+                                 float scale[es_fma_tile<WIDTH>::R],
+                                 es_fma_owned own)
 {
     for (int r = 0; r < es_fma_tile<WIDTH>::R; r++)
         scale[r] = es_attention_scale(

@@ -44,8 +44,8 @@ typedef struct es_fma_owned {
 } es_fma_owned;
 
 template <class A, int WIDTH>
-__device__ __forceinline__ es_fma_owned
-es_fma_find(const es_attention_call<A> *call, es_tile_owner owner)
+ES_DEVICE es_fma_owned es_fma_find(const es_attention_call<A> *call,
+                                   es_tile_owner owner)
 {
     es_tile_place place =
         es_tile_place_of(blockIdx.x, call->n_ctx, es_fma_tile<WIDTH>::N, owner);
@@ -72,7 +72,7 @@ __device__ void es_fma_load(float *out, const A *from, int stride, int first,
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_multiply(float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
                 const float *x, const float *y, es_fma_owned own)
 {
@@ -122,7 +122,7 @@ __device__ void es_fma_multiply_rows(float s[es_fma_tile<WIDTH>::R],
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_gather_all(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
                   const float *p, const float *y, es_fma_owned own)
 {
@@ -145,7 +145,7 @@ es_fma_gather_all(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
 
 /** Leaves out what is masked, where 0 * NaN would be NaN. */
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_gather_visible(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
                       const float *p, const float *y, es_fma_owned own,
                       int other, es_tile_owner owner)
@@ -166,7 +166,7 @@ es_fma_gather_visible(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_gather(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
               const float *p, const float *y, es_fma_owned own, int other,
               es_tile_owner owner)
@@ -180,7 +180,7 @@ es_fma_gather(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_keep(float *p,
             const float a[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
             es_fma_owned own)
@@ -217,7 +217,7 @@ es_fma_write(A *out,
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void
+ES_DEVICE void
 es_fma_clear(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C])
 {
     for (int r = 0; r < es_fma_tile<WIDTH>::R; r++)
@@ -226,13 +226,13 @@ es_fma_clear(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C])
 }
 
 /** Over the 16 threads of a row. */
-__device__ __forceinline__ float es_fma_row_sum(float x)
+ES_DEVICE float es_fma_row_sum(float x)
 {
     for (int across = ES_FMA_SIDE / 2; across > 0; across /= 2)
         x += __shfl_xor_sync(0xffffffffu, x, across);
     return x;
 }
-__device__ __forceinline__ float es_fma_row_largest(float x)
+ES_DEVICE float es_fma_row_largest(float x)
 {
     for (int across = ES_FMA_SIDE / 2; across > 0; across /= 2)
         x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, across));

@@ -10,7 +10,7 @@ typedef struct query_tiles {
 
 /* g into g, raw scores into s; the keys stay in `other`. */
 template <class A, int WIDTH>
-static __device__ __forceinline__ void
+static ES_DEVICE void
 score_keys(const es_attention_call<A> *call,
            float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
            float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
@@ -61,7 +61,7 @@ mean_gradients(const es_attention_call<A> *call,
 
 /* Scores become their gradients, without the row's factor; returns sum dz l. */
 template <class A, int WIDTH, class KIND>
-static __device__ __forceinline__ float
+static ES_DEVICE float
 gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
                  float s[es_fma_tile<WIDTH>::R],
                  const float g[es_fma_tile<WIDTH>::R], int query, int first_key)
@@ -180,7 +180,7 @@ typedef struct key_tiles {
 /* Of keys ty + 16 r and queries tx + 16 c: raw scores become gradients, g
  * becomes weights. */
 template <class A, int WIDTH, class KIND>
-static __device__ __forceinline__ void
+static ES_DEVICE void
 gradient_of_queries(const es_attention_call<A> *call,
                     float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
                     float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
@@ -213,7 +213,7 @@ gradient_of_queries(const es_attention_call<A> *call,
 
 /* Adds what the queries of a tile give to dk and dv. */
 template <class A, int WIDTH, class KIND>
-static __device__ __forceinline__ void
+static ES_DEVICE void
 add_queries(const es_attention_call<A> *call,
             float dk[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
             float dv[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],

@@ -25,18 +25,18 @@ extern "C" {
 
 /** To base 2: as good as float32 is, or by the device's own instruction. */
 template <bool FAST>
-__device__ __forceinline__ float es_exp2(float x)
+ES_DEVICE float es_exp2(float x)
 {
     return FAST ? es_fast_exp2(x) : exp2f(x);
 }
 template <bool FAST>
-__device__ __forceinline__ float es_log2(float x)
+ES_DEVICE float es_log2(float x)
 {
     return FAST ? __log2f(x) : log2f(x);
 }
 
 /** x^n, n even and 0 or more. */
-__device__ __forceinline__ float es_raise(float x, int n)
+ES_DEVICE float es_raise(float x, int n)
 {
     float y = 1, square = x * x;
     for (int rest = n / 2; rest > 0; rest /= 2) {
@@ -64,8 +64,7 @@ typedef struct es_row {
 /** The row's sums become `factor` = 2^shift times what they were, and so does
  *  what their logarithms are relative to. */
 template <bool MEASURE>
-__device__ __forceinline__ void es_row_scale(es_row *row, float shift,
-                                             float factor)
+ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 {
     if (MEASURE)
         row->moment = fmaf(row->sum, shift, row->moment) * factor;
@@ -107,25 +106,24 @@ __device__ __forceinline__ void es_row_scale(es_row *row, float shift,
 struct es_softmax {
     enum { SUMS_TO_ONE = true, BY_SIZE = false };
 
-    static __device__ __forceinline__ float least(void)
+    static ES_DEVICE float least(void)
     {
         return -INFINITY;
     }
 
-    static __device__ __forceinline__ float top(float)
+    static ES_DEVICE float top(float)
     {
         return 1;
     }
 
     /* A row of -inf so far has weights of 0. */
-    static __device__ __forceinline__ float anchor_of(float m)
+    static ES_DEVICE float anchor_of(float m)
     {
         return m == -INFINITY ? 0 : m;
     }
 
     template <bool FAST>
-    static __device__ __forceinline__ es_weight weigh(float raw, float anchor,
-                                                      float scale2, int)
+    static ES_DEVICE es_weight weigh(float raw, float anchor, float scale2, int)
     {
         es_weight w;
         w.log = (raw - anchor) * scale2;
@@ -134,42 +132,42 @@ struct es_softmax {
     }
 
     template <bool MEASURE, bool FAST>
-    static __device__ __forceinline__ float
-    rescale(float *shift, float m, float larger, float scale2, int)
+    static ES_DEVICE float rescale(float *shift, float m, float larger,
+                                   float scale2, int)
     {
         *shift = m == -INFINITY ? 0 : (m - larger) * scale2;
         return es_exp2<FAST>(*shift);
     }
 
-    static __device__ __forceinline__ float rest(float, float, float, int)
+    static ES_DEVICE float rest(float, float, float, int)
     {
         return 0;
     }
 
-    static __device__ __forceinline__ float factor(float, float scale, int)
+    static ES_DEVICE float factor(float, float scale, int)
     {
         return scale;
     }
 
-    static __device__ __forceinline__ float scale2_of(float factor)
+    static ES_DEVICE float scale2_of(float factor)
     {
         return factor * ES_LOG2_E;
     }
 
-    static __device__ __forceinline__ float lowest_anchor(void)
+    static ES_DEVICE float lowest_anchor(void)
     {
         return -FLT_MAX;
     }
 
-    static __device__ __forceinline__ bool
-    has_outgrown(float largest, float anchor, float scale2)
+    static ES_DEVICE bool has_outgrown(float largest, float anchor,
+                                       float scale2)
     {
         return (largest - anchor) * scale2 > ES_SLACK;
     }
 
     template <bool MEASURE>
-    static __device__ __forceinline__ float
-    move(es_row *row, float *anchor, float largest, float scale2, int)
+    static ES_DEVICE float move(es_row *row, float *anchor, float largest,
+                                float scale2, int)
     {
         /* No product with a sum of 0 is to be NaN. */
         const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
@@ -179,8 +177,7 @@ struct es_softmax {
         return factor;
     }
 
-    static __device__ __forceinline__ float settle(es_row *row, float anchor,
-                                                   float scale2)
+    static ES_DEVICE float settle(es_row *row, float anchor, float scale2)
     {
         const float shift = (anchor - row->largest) * scale2;
         const float factor = exp2f(shift);
@@ -189,8 +186,8 @@ struct es_softmax {
         return factor;
     }
 
-    static __device__ __forceinline__ es_weight
-    weigh_again(float raw, float anchor, float scale2, float log_inverse, int)
+    static ES_DEVICE es_weight weigh_again(float raw, float anchor,
+                                           float scale2, float log_inverse, int)
     {
         es_weight w;
         w.log = fmaf(raw - anchor, scale2, log_inverse);
@@ -198,7 +195,7 @@ struct es_softmax {
         return w;
     }
 
-    static __device__ __forceinline__ float whole(float x, float)
+    static ES_DEVICE float whole(float x, float)
     {
         return x;
     }
@@ -207,18 +204,18 @@ struct es_softmax {
 struct es_power_softmax {
     enum { SUMS_TO_ONE = false, BY_SIZE = true };
 
-    static __device__ __forceinline__ float least(void)
+    static ES_DEVICE float least(void)
     {
         return ES_TINY_SCORE;
     }
 
     /* Where there is nothing beyond the least, no key has weight. */
-    static __device__ __forceinline__ float top(float m)
+    static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;
     }
 
-    static __device__ __forceinline__ float anchor_of(float m)
+    static ES_DEVICE float anchor_of(float m)
     {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
@@ -226,8 +223,7 @@ struct es_power_softmax {
     /* The logarithm of a power that has vanished is finite, and its product
      * with u is 0. */
     template <bool FAST>
-    static __device__ __forceinline__ es_weight weigh(float raw, float anchor,
-                                                      float, int power)
+    static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {
         es_weight w;
         const float x = raw * anchor;
@@ -238,8 +234,8 @@ struct es_power_softmax {
     }
 
     template <bool MEASURE, bool FAST>
-    static __device__ __forceinline__ float
-    rescale(float *shift, float m, float larger, float, int power)
+    static ES_DEVICE float rescale(float *shift, float m, float larger, float,
+                                   int power)
     {
         const float ratio = m / larger;
         if (MEASURE)
@@ -247,8 +243,7 @@ struct es_power_softmax {
         return es_raise(ratio, power);
     }
 
-    static __device__ __forceinline__ float rest(float m, float scale,
-                                                 float epsilon, int power)
+    static ES_DEVICE float rest(float m, float scale, float epsilon, int power)
     {
         const float floor = fmaxf(m, ES_TINY_SCORE);
         if (!(epsilon > 0))
@@ -258,30 +253,29 @@ struct es_power_softmax {
             epsilon * es_raise((m * scale + 1e-6f) / (floor * scale), power));
     }
 
-    static __device__ __forceinline__ float factor(float m, float, int power)
+    static ES_DEVICE float factor(float m, float, int power)
     {
         return (float)power / m;
     }
 
-    static __device__ __forceinline__ float scale2_of(float)
+    static ES_DEVICE float scale2_of(float)
     {
         return 0;
     }
 
-    static __device__ __forceinline__ float lowest_anchor(void)
+    static ES_DEVICE float lowest_anchor(void)
     {
         return 1 / ES_TINY_SCORE;
     }
 
-    static __device__ __forceinline__ bool has_outgrown(float largest,
-                                                        float anchor, float)
+    static ES_DEVICE bool has_outgrown(float largest, float anchor, float)
     {
         return largest * anchor > 1;
     }
 
     template <bool MEASURE>
-    static __device__ __forceinline__ float
-    move(es_row *row, float *anchor, float largest, float scale2, int power)
+    static ES_DEVICE float move(es_row *row, float *anchor, float largest,
+                                float scale2, int power)
     {
         const float larger = fmaxf(row->m, largest);
         float shift = 0;
@@ -293,19 +287,18 @@ struct es_power_softmax {
         return factor;
     }
 
-    static __device__ __forceinline__ float settle(es_row *, float, float)
+    static ES_DEVICE float settle(es_row *, float, float)
     {
         return 1;
     }
 
-    static __device__ __forceinline__ es_weight weigh_again(float raw,
-                                                            float anchor, float,
-                                                            float, int power)
+    static ES_DEVICE es_weight weigh_again(float raw, float anchor, float,
+                                           float, int power)
     {
         return weigh<true>(raw, anchor, 0, power);
     }
 
-    static __device__ __forceinline__ float whole(float x, float inverse)
+    static ES_DEVICE float whole(float x, float inverse)
     {
         return x * inverse;
     }

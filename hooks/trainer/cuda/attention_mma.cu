@@ -1,5 +1,4 @@
 /** Attention on tensor cores, forward: attention_mma.h says how. */
-#include "hooks/trainer/cuda/attention_mend.h"
 #include "hooks/trainer/cuda/attention_mma.h"
 
 /* Tiles by the width of heads; see the README for what they cost. */
@@ -39,7 +38,7 @@ struct kept_rows {
 
 /* The first row of this lane; others are 16 m + 8 upper further on. */
 template <int M>
-__device__ __forceinline__ int first_row(void)
+ES_DEVICE int first_row(void)
 {
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
@@ -47,9 +46,8 @@ __device__ __forceinline__ int first_row(void)
 /* Brings the rows that have outgrown their anchors down to their largest, by
  * all lanes of the warp. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
-__device__ __forceinline__ void
-move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
-             const float largest[M][2], int power)
+ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
+                            const float largest[M][2], int power)
 {
     const int first = first_row<M>();
 #pragma unroll
@@ -86,9 +84,9 @@ move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
 /* Raw scores become u, masked ones 0, and the sums of the rows grow with them.
  * `key` is that of this lane's first column. */
 template <class KIND, bool MEASURE, bool MASKED, int N>
-__device__ __forceinline__ void
-weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
-          float scale2, int power, int query, int key)
+ES_DEVICE void weigh_row(float s[N / 8][4], int upper, float *sum,
+                         float *moment, float anchor, float scale2, int power,
+                         int query, int key)
 {
     float of_u = *sum, of_u_log = MEASURE ? *moment : 0;
 #pragma unroll
@@ -113,8 +111,8 @@ weigh_row(float s[N / 8][4], int upper, float *sum, float *moment, float anchor,
  * first. Neither query nor key is known here: where registers end, constants
  * are all that a pass over the weights may need. */
 template <int N>
-__device__ __forceinline__ void
-add_distances(float *distance, float of_u, const float s[N / 8][4], int upper)
+ES_DEVICE void add_distances(float *distance, float of_u,
+                             const float s[N / 8][4], int upper)
 {
     float sum = fmaf((float)N, of_u, *distance);
 #pragma unroll
@@ -128,9 +126,8 @@ add_distances(float *distance, float of_u, const float s[N / 8][4], int upper)
 /* The largest score of this step, of PowerSoftmax the largest absolute, and
  * the largest so far. */
 template <class KIND, bool MASKED, int N>
-__device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
-                                                int upper, float *so_far,
-                                                int query, int key)
+ES_DEVICE float largest_of_row(const float s[N / 8][4], int upper,
+                               float *so_far, int query, int key)
 {
     float m = -INFINITY, size = 0;
 #pragma unroll
@@ -151,10 +148,9 @@ __device__ __forceinline__ float largest_of_row(const float s[N / 8][4],
 /* One step: scores to weights, and, where a row has outgrown its anchor, its
  * sums and outputs so far to a new one. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool MASKED>
-__device__ __forceinline__ void weigh_step(float out[M][WIDTH / 8][4],
-                                           float s[M][N / 8][4],
-                                           kept_rows<WIDTH> *kept, int power,
-                                           bool distances, int own, int other)
+ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
+                          kept_rows<WIDTH> *kept, int power, bool distances,
+                          int own, int other)
 {
     const int lane = es_mma_lane(), first = first_row<M>();
     const int query = own + es_tile_sum_row(lane, 0);
@@ -200,8 +196,7 @@ struct rows_of_warp {
 
 /* The scores of key 0, which the first lane of each row has. */
 template <int M, int N>
-__device__ __forceinline__ void keep_first(float *first,
-                                           const float s[M][N / 8][4])
+ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
 {
     first += first_row<M>();
 #pragma unroll
@@ -214,9 +209,9 @@ __device__ __forceinline__ void keep_first(float *first,
 
 template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
           bool MASKED>
-__device__ __forceinline__ void
-attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
-            const A *q, const A *k, es_mma_spot spot)
+ES_DEVICE void attend_step(const es_attention_call<A> *call,
+                           rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
+                           es_mma_spot spot)
 {
     const A *v = k + forward_shape<WIDTH>::OTHER_SIZE;
     float s[M][N / 8][4];
@@ -233,9 +228,9 @@ attend_step(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
 /* A tile of keys, from `key` on, that all rows of the warp see: one step, where
  * registers suffice. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
-__device__ __forceinline__ void
-attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
-            const A *q, const A *k, int own, int key)
+ES_DEVICE void attend_tile(const es_attention_call<A> *call,
+                           rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
+                           int own, int key)
 {
     enum {
         N = KIND::BY_SIZE && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS
@@ -248,10 +243,9 @@ attend_tile(const es_attention_call<A> *call, rows_of_warp<WIDTH, M> *rows,
 
 /* Any other: in steps of 16 keys, as most of a larger one would be masked. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
-__device__ __forceinline__ void
-attend_masked_tile(const es_attention_call<A> *call,
-                   rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
-                   int own, int key)
+ES_DEVICE void attend_masked_tile(const es_attention_call<A> *call,
+                                  rows_of_warp<WIDTH, M> *rows, const A *q,
+                                  const A *k, int own, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && key + j < own + 16 * M; j += 16)
@@ -260,9 +254,8 @@ attend_masked_tile(const es_attention_call<A> *call,
 }
 
 template <class A, int WIDTH, int M, class KIND>
-__device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
-                                          rows_of_warp<WIDTH, M> *rows,
-                                          int head, int own)
+ES_DEVICE void open_rows(const es_attention_call<A> *call,
+                         rows_of_warp<WIDTH, M> *rows, int head, int own)
 {
     const int first = first_row<M>();
     es_mma_clear<WIDTH, M>(rows->out);
@@ -286,8 +279,7 @@ __device__ __forceinline__ void open_rows(const es_attention_call<A> *call,
 /* Distances of a row, which are to the end of its warp's last step, 16 M keys
  * after the warp's first query: to the row itself. */
 template <int M>
-__device__ __forceinline__ float distance_of_lane(float distance, float of_u,
-                                                  int lane, int i)
+ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
 {
     const int beyond = 16 * M - es_tile_sum_row(lane, 0) - 8 * i;
     return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
@@ -296,9 +288,8 @@ __device__ __forceinline__ float distance_of_lane(float distance, float of_u,
 /* 1 / D of each row into factor; what is kept of it. Returns whether a row of
  * the warp wants mending. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
-__device__ __forceinline__ bool
-close_rows(const es_attention_call<A> *call, float factor[M][2],
-           rows_of_warp<WIDTH, M> *rows, int head, int own)
+ES_DEVICE bool close_rows(const es_attention_call<A> *call, float factor[M][2],
+                          rows_of_warp<WIDTH, M> *rows, int head, int own)
 {
     const kept_rows<WIDTH> *kept = rows->kept;
     const int lane = es_mma_lane(), first = first_row<M>();
@@ -334,8 +325,7 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
 
 /* Mends those of the warp's rows, from `own` on, that want it. */
 template <class A, int M>
-__device__ __forceinline__ void mend_rows(const es_attention_call<A> *call,
-                                          int head, int own)
+ES_DEVICE void mend_rows(const es_attention_call<A> *call, int head, int own)
 {
     const es_saved_row *saved = (const es_saved_row *)(const void *)call->saved;
     const int end = min(own + 16 * M, call->n_ctx);
@@ -351,8 +341,8 @@ __device__ __forceinline__ void mend_rows(const es_attention_call<A> *call,
 /* Starts the copy of keys and values from `key` on, whose keys this thread has
  * at `source`. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void fetch_keys(const es_attention_call<A> *call,
-                                           A *stage, const A *source, int key)
+ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
+                          const A *source, int key)
 {
     const int d = call->d_model;
     es_mma_fetch<A, WIDTH, ES_MMA_OTHERS>(stage, source, 3 * d, key,
@@ -366,9 +356,8 @@ __device__ __forceinline__ void fetch_keys(const es_attention_call<A> *call,
 /* The keys after these start on their way, from *source, and these are
  * there. */
 template <class A, int WIDTH>
-__device__ __forceinline__ const A *take_keys(const es_attention_call<A> *call,
-                                              A *stages, const A **source,
-                                              int key, int end)
+ES_DEVICE const A *take_keys(const es_attention_call<A> *call, A *stages,
+                             const A **source, int key, int end)
 {
     enum { STAGE = 2 * forward_shape<WIDTH>::OTHER_SIZE };
     const int now = key / ES_MMA_OTHERS % 2;
@@ -385,7 +374,7 @@ __device__ __forceinline__ const A *take_keys(const es_attention_call<A> *call,
 }
 
 template <int WIDTH>
-__device__ __forceinline__ es_tile_place place_of_block(int n_ctx)
+ES_DEVICE es_tile_place place_of_block(int n_ctx)
 {
     return es_tile_place_of(es_mma_block_anew(), n_ctx,
                             forward_shape<WIDTH>::OWN, ES_OWN_QUERIES);

@@ -26,22 +26,22 @@ enum {
 };
 
 /** Elements of a tile of rows. */
-ES_TILE_FUNCTION int es_mma_tile_size(int n_rows, int width)
+ES_BOTH int es_mma_tile_size(int n_rows, int width)
 {
     return n_rows * width;
 }
 
-__device__ __forceinline__ int es_mma_lane(void)
+ES_DEVICE int es_mma_lane(void)
 {
     return (int)threadIdx.x % 32;
 }
-__device__ __forceinline__ int es_mma_warp(void)
+ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
 /** The thread, lane and block, computed where they are needed: what follows
  * from them is not kept in registers on the way there. */
-__device__ __forceinline__ int es_mma_thread_anew(void)
+ES_DEVICE int es_mma_thread_anew(void)
 {
 #ifdef __CUDACC__
     int thread;
@@ -51,11 +51,11 @@ __device__ __forceinline__ int es_mma_thread_anew(void)
     return (int)threadIdx.x;
 #endif
 }
-__device__ __forceinline__ int es_mma_lane_anew(void)
+ES_DEVICE int es_mma_lane_anew(void)
 {
     return es_mma_thread_anew() % 32;
 }
-__device__ __forceinline__ unsigned es_mma_block_anew(void)
+ES_DEVICE unsigned es_mma_block_anew(void)
 {
 #ifdef __CUDACC__
     unsigned block;
@@ -70,9 +70,9 @@ __device__ __forceinline__ unsigned es_mma_block_anew(void)
 
 /** Two of them in a register, the first in the lower half. */
 template <class A>
-__device__ __forceinline__ uint32_t es_pair(float low, float high);
+ES_DEVICE uint32_t es_pair(float low, float high);
 template <>
-__device__ __forceinline__ uint32_t es_pair<es_bf16>(float low, float high)
+ES_DEVICE uint32_t es_pair<es_bf16>(float low, float high)
 {
     __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     uint32_t bits;
@@ -80,7 +80,7 @@ __device__ __forceinline__ uint32_t es_pair<es_bf16>(float low, float high)
     return bits;
 }
 template <>
-__device__ __forceinline__ uint32_t es_pair<es_fp16>(float low, float high)
+ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
 {
     __half2 pair = __floats2half2_rn(low, high);
     uint32_t bits;
@@ -90,7 +90,7 @@ __device__ __forceinline__ uint32_t es_pair<es_fp16>(float low, float high)
 
 /** Element i, 0 or 1. */
 template <class A>
-__device__ __forceinline__ float es_pair_at(uint32_t pair, int i)
+ES_DEVICE float es_pair_at(uint32_t pair, int i)
 {
     uint16_t bits = (uint16_t)(pair >> (16 * i));
     A value;
@@ -100,14 +100,14 @@ __device__ __forceinline__ float es_pair_at(uint32_t pair, int i)
 
 /** Is either not finite? */
 template <class A>
-__device__ __forceinline__ bool es_pair_is_bad(uint32_t pair);
+ES_DEVICE bool es_pair_is_bad(uint32_t pair);
 template <>
-__device__ __forceinline__ bool es_pair_is_bad<es_bf16>(uint32_t pair)
+ES_DEVICE bool es_pair_is_bad<es_bf16>(uint32_t pair)
 {
     return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
 }
 template <>
-__device__ __forceinline__ bool es_pair_is_bad<es_fp16>(uint32_t pair)
+ES_DEVICE bool es_pair_is_bad<es_fp16>(uint32_t pair)
 {
     return (pair & 0x7c00u) == 0x7c00u || (pair & 0x7c000000u) == 0x7c000000u;
 }
@@ -124,7 +124,7 @@ struct es_mma_copies {
 /** Where this thread copies from, of rows whose first is at `first`, `stride`
  *  apart. */
 template <class A, int WIDTH>
-__device__ __forceinline__ const A *es_mma_source(const A *first, int stride)
+ES_DEVICE const A *es_mma_source(const A *first, int stride)
 {
     typedef es_mma_copies<WIDTH> copies;
     return first +
@@ -135,9 +135,8 @@ __device__ __forceinline__ const A *es_mma_source(const A *first, int stride)
 /** Starts the copy of N rows from position `first` on, one of the sequence, of
  *  which `source` is this thread's; zeros beyond n_ctx and `width`. */
 template <class A, int WIDTH, int N>
-__device__ __forceinline__ void es_mma_fetch(A *tile, const A *source,
-                                             int stride, int first, int n_ctx,
-                                             int width)
+ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
+                            int n_ctx, int width)
 {
     typedef es_mma_copies<WIDTH> copies;
     const int thread = (int)threadIdx.x;
@@ -163,8 +162,7 @@ __device__ __forceinline__ void es_mma_fetch(A *tile, const A *source,
  * multiple of 8, for es_tile_move. What follows from it is worked out where it
  * is used: a register for each is more than there are. */
 template <class A, int WIDTH>
-__device__ __forceinline__ uint32_t es_mma_spot_at(const A *tile, int row,
-                                                   es_tile_spot spot)
+ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
 {
     uint32_t at = es_shared_address(tile + row * WIDTH) +
                   es_tile_spot_bytes(spot.row, spot.chunk, WIDTH / 8);
@@ -176,20 +174,20 @@ __device__ __forceinline__ uint32_t es_mma_spot_at(const A *tile, int row,
 
 /** Of left operands, 16 rows and 16 columns; and of right ones of gather. */
 template <class A, int WIDTH>
-__device__ __forceinline__ uint32_t es_mma_left_at(const A *tile, int row)
+ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
 }
 template <class A, int WIDTH>
-__device__ __forceinline__ uint32_t es_mma_turned_at(const A *tile, int row)
+ES_DEVICE uint32_t es_mma_turned_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_turned_spot(es_mma_lane()));
 }
 /** Of right operands of multiply, 16 rows and 16 columns. */
 template <class A, int WIDTH>
-__device__ __forceinline__ uint32_t es_mma_right_at(const A *tile, int row)
+ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_right_spot(es_mma_lane()));
@@ -199,10 +197,9 @@ __device__ __forceinline__ uint32_t es_mma_right_at(const A *tile, int row)
  *  into its own rows of `tile` (which no other warp reads any more) and on to
  *  the device's memory. */
 template <class A, int WIDTH, int M>
-__device__ __forceinline__ void
-es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
-             const float factor[M][2], int stride, int first, int n_ctx,
-             int width)
+ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
+                            const float factor[M][2], int stride, int first,
+                            int n_ctx, int width)
 {
     const int lane = es_mma_lane(), row = es_mma_warp() * 16 * M;
     const int n_chunks = WIDTH / 8;
@@ -237,9 +234,8 @@ es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 
 /** s = x y^T: this warp's rows, row .., of x, N rows of y from `other` on. */
 template <class A, int WIDTH, int M, int N>
-__device__ __forceinline__ void es_mma_multiply(float s[M][N / 8][4],
-                                                const A *x, int row, const A *y,
-                                                int other)
+ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
+                               const A *y, int other)
 {
 #pragma unroll
     for (int m = 0; m < M; m++)
@@ -272,8 +268,8 @@ __device__ __forceinline__ void es_mma_multiply(float s[M][N / 8][4],
 
 /** Sums as a left operand: columns 16 n .. 16 n + 15. */
 template <class A>
-__device__ __forceinline__ void es_mma_turn(uint32_t a[4], const float low[4],
-                                            const float high[4])
+ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
+                           const float high[4])
 {
     a[0] = es_pair<A>(low[0], low[1]);
     a[1] = es_pair<A>(low[2], low[3]);
@@ -292,9 +288,9 @@ typedef struct es_mma_spot {
  * 0 * NaN would be NaN. For the few that hold both.
  */
 template <class A, int WIDTH>
-__device__ __forceinline__ void
-es_mma_gather_slowly(float low[4], float high[4], const uint32_t a[4],
-                     const A *y, int c, es_mma_spot spot, es_tile_owner owner)
+ES_DEVICE void es_mma_gather_slowly(float low[4], float high[4],
+                                    const uint32_t a[4], const A *y, int c,
+                                    es_mma_spot spot, es_tile_owner owner)
 {
     const int lane = es_mma_lane_anew();
 #pragma unroll 1
@@ -327,9 +323,9 @@ es_mma_gather_slowly(float low[4], float high[4], const uint32_t a[4],
 
 /** out += p y for 16 rows and 16 others that meet in part. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void
-es_mma_gather_masked(float out[WIDTH / 8][4], const uint32_t a[4], const A *y,
-                     es_mma_spot spot, es_tile_owner owner)
+ES_DEVICE void es_mma_gather_masked(float out[WIDTH / 8][4],
+                                    const uint32_t a[4], const A *y,
+                                    es_mma_spot spot, es_tile_owner owner)
 {
     const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
 #pragma unroll
@@ -354,9 +350,9 @@ es_mma_gather_masked(float out[WIDTH / 8][4], const uint32_t a[4], const A *y,
  * `other` .., rows `row` .. of the tile y. MASKED: they meet in part; else all.
  */
 template <class A, int WIDTH, int M, int N, bool MASKED>
-__device__ __forceinline__ void
-es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
-              const A *y, es_mma_spot spot, es_tile_owner owner)
+ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
+                             const float p[M][N / 8][4], const A *y,
+                             es_mma_spot spot, es_tile_owner owner)
 {
     uint32_t a[N / 16][M][4];
     const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
@@ -396,7 +392,7 @@ es_mma_gather(float out[M][WIDTH / 8][4], const float p[M][N / 8][4],
 }
 
 template <int WIDTH, int M>
-__device__ __forceinline__ void es_mma_clear(float out[M][WIDTH / 8][4])
+ES_DEVICE void es_mma_clear(float out[M][WIDTH / 8][4])
 {
 #pragma unroll
     for (int m = 0; m < M; m++)
@@ -409,12 +405,12 @@ __device__ __forceinline__ void es_mma_clear(float out[M][WIDTH / 8][4])
 
 /* --- rows: four lanes have one -------------------------------------------- */
 
-__device__ __forceinline__ float es_mma_row_sum(float x)
+ES_DEVICE float es_mma_row_sum(float x)
 {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-__device__ __forceinline__ float es_mma_row_largest(float x)
+ES_DEVICE float es_mma_row_largest(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));

@@ -22,8 +22,7 @@ struct rows_of_dq {
  * the same order as g itself, so that it is g to the last bit where a row is
  * one weight of 1 and y is v. */
 template <class A, int WIDTH, int M>
-__device__ __forceinline__ void multiply_rows(float mean[M][2], const A *dy,
-                                              const A *tile)
+ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
 {
     const int lane = es_mma_lane();
     const int from = lane / 4 * 4 + lane / 4 / 2;
@@ -42,9 +41,9 @@ __device__ __forceinline__ void multiply_rows(float mean[M][2], const A *dy,
 }
 
 template <class A, int WIDTH, int M, class KIND>
-__device__ __forceinline__ void
-open_rows(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
-          const A *dy, const A *y, int head, int own)
+ES_DEVICE void open_rows(const es_attention_call<A> *call,
+                         rows_of_dq<WIDTH, M> *rows, const A *dy, const A *y,
+                         int head, int own)
 {
     float mean[M][2];
     multiply_rows<A, WIDTH, M>(mean, dy, y);
@@ -73,10 +72,9 @@ typedef enum dq_task {
 } dq_task;
 
 template <class KIND, bool MASKED, dq_task TASK, int N>
-__device__ __forceinline__ void
-gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
-                const es_row_gradient *row, float *sum, int power, int query,
-                int key)
+ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
+                               int upper, const es_row_gradient *row,
+                               float *sum, int power, int query, int key)
 {
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
@@ -98,9 +96,8 @@ gradient_of_row(float s[N / 8][4], const float g[N / 8][4], int upper,
 
 template <class A, int WIDTH, int M, int N, class KIND, bool MASKED,
           dq_task TASK>
-__device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
-                                        tile_pair<A> own, tile_pair<A> keys,
-                                        int power, es_mma_spot spot)
+ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
+                       tile_pair<A> keys, int power, es_mma_spot spot)
 {
     const int lane = es_mma_lane(), row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
@@ -121,9 +118,8 @@ __device__ __forceinline__ void dq_step(rows_of_dq<WIDTH, M> *rows,
 
 /* The keys of a tile that all rows of the warp see, from `key` on. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
-__device__ __forceinline__ void dq_tile(rows_of_dq<WIDTH, M> *rows,
-                                        tile_pair<A> own, tile_pair<A> keys,
-                                        int power, int first, int key)
+ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
+                       tile_pair<A> keys, int power, int first, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
@@ -133,9 +129,8 @@ __device__ __forceinline__ void dq_tile(rows_of_dq<WIDTH, M> *rows,
 
 /* Any others: in steps of 16 keys, as most of a larger one would be masked. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
-__device__ __forceinline__ void
-dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
-               int power, int first, int key)
+ES_DEVICE void dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
+                              tile_pair<A> keys, int power, int first, int key)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && key + j < first + 16 * M; j += 16)
@@ -145,9 +140,8 @@ dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, tile_pair<A> keys,
 
 /* The keys after these start on their way, and these are there. */
 template <class A, int WIDTH>
-__device__ __forceinline__ tile_pair<A>
-take_keys(const es_attention_call<A> *call, A *stages, source_pair<A> from,
-          int key, int end)
+ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
+                                 source_pair<A> from, int key, int end)
 {
     enum { STAGE = backward_shape<WIDTH>::STAGE };
     const int now = key / ES_MMA_OTHERS % 2;
@@ -166,10 +160,9 @@ take_keys(const es_attention_call<A> *call, A *stages, source_pair<A> from,
  * first stage. Two loops, so that registers of the second are none of the
  * first. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
-__device__ __forceinline__ void
-dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
-        tile_pair<A> own, A *stages, source_pair<A> from, int first,
-        int own_first, int end)
+ES_DEVICE void dq_pass(const es_attention_call<A> *call,
+                       rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, A *stages,
+                       source_pair<A> from, int first, int own_first, int end)
 {
     int key = 0;
     for (; key < own_first / ES_MMA_OTHERS * ES_MMA_OTHERS;
@@ -192,9 +185,8 @@ dq_pass(const es_attention_call<A> *call, rows_of_dq<WIDTH, M> *rows,
 /* What the kernel of dk and dv wants of every row, and sum dz z; factor of
  * dq. */
 template <class A, int WIDTH, int M>
-__device__ __forceinline__ void
-close_rows(const es_attention_call<A> *call, float factor[M][2],
-           rows_of_dq<WIDTH, M> *rows, int head, int own)
+ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
+                          rows_of_dq<WIDTH, M> *rows, int head, int own)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -215,7 +207,7 @@ close_rows(const es_attention_call<A> *call, float factor[M][2],
 
 /* After the pass of MEAN. */
 template <int WIDTH, int M>
-__device__ __forceinline__ void take_means(rows_of_dq<WIDTH, M> *rows)
+ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
 {
 #pragma unroll
     for (int m = 0; m < M; m++)
@@ -228,9 +220,8 @@ __device__ __forceinline__ void take_means(rows_of_dq<WIDTH, M> *rows)
 
 /* Queries, dy and, for a moment in place of the second stage, y. */
 template <class A, int WIDTH>
-__device__ __forceinline__ void fetch_queries(const es_attention_call<A> *call,
-                                              A *own, A *y_tile,
-                                              es_tile_place place)
+ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
+                             A *y_tile, es_tile_place place)
 {
     enum { OWN = backward_shape<WIDTH>::OWN };
     const int d = call->d_model;
@@ -291,9 +282,8 @@ typedef struct query_rows {
 
 /* Beyond the last query all is 0. */
 template <class A, class KIND>
-__device__ __forceinline__ void
-load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
-                int first)
+ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
+                               query_rows *out, int head, int first)
 {
     const int i = (int)threadIdx.x;
     float4 weight = {0, 0, 0, 0};
@@ -318,9 +308,9 @@ load_query_rows(const es_attention_call<A> *call, query_rows *out, int head,
 
 /* Queries and dy from `query` on, and what is known of their rows. */
 template <class A, int WIDTH, class KIND>
-__device__ __forceinline__ void
-fetch_queries_of(const es_attention_call<A> *call, A *stage, query_rows *rows,
-                 source_pair<A> from, int head, int query)
+ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
+                                query_rows *rows, source_pair<A> from, int head,
+                                int query)
 {
     fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
     load_query_rows<A, KIND>(call, rows, head, query);
@@ -335,10 +325,9 @@ struct rows_of_dkv {
 /* Of this warp's keys and N queries: scores become gradients of q . k, without
  * a factor unless rows have their OWN_FACTOR, and g becomes weights. */
 template <int M, int N, class KIND, bool OWN_FACTOR, bool MASKED>
-__device__ __forceinline__ void
-gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
-                 const query_rows *queries, int power, float scale2,
-                 es_mma_spot spot, int n_ctx)
+ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
+                                const query_rows *queries, int power,
+                                float scale2, es_mma_spot spot, int n_ctx)
 {
     const int lane = es_mma_lane();
 #pragma unroll
@@ -372,10 +361,10 @@ gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
 
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool MASKED>
-__device__ __forceinline__ void
-dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
-         tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
-         es_mma_spot spot)
+ES_DEVICE void dkv_step(const es_attention_call<A> *call,
+                        rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                        tile_pair<A> queries, const query_rows *known,
+                        es_mma_spot spot)
 {
     const int row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
@@ -391,10 +380,10 @@ dkv_step(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
 
 /* The queries of a tile that see all keys of the block, from `query` on. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
-__device__ __forceinline__ void
-dkv_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
-         tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
-         int first, int query)
+ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
+                        rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                        tile_pair<A> queries, const query_rows *known,
+                        int first, int query)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
@@ -406,10 +395,10 @@ dkv_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
  * beyond the last are masked, too: with a key of infinity even their zeros
  * would make NaN. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
-__device__ __forceinline__ void
-dkv_masked_tile(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
-                tile_pair<A> own, tile_pair<A> queries, const query_rows *known,
-                int first, int query)
+ES_DEVICE void dkv_masked_tile(const es_attention_call<A> *call,
+                               rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                               tile_pair<A> queries, const query_rows *known,
+                               int first, int query)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS && query + j < call->n_ctx; j += 16)
@@ -426,7 +415,7 @@ typedef struct query_tiles {
 } query_tiles;
 
 template <int OWN>
-__device__ __forceinline__ query_tiles find_queries(int first, int n_ctx)
+ES_DEVICE query_tiles find_queries(int first, int n_ctx)
 {
     query_tiles tiles;
     tiles.begin = first / ES_MMA_OTHERS * ES_MMA_OTHERS;
@@ -437,7 +426,7 @@ __device__ __forceinline__ query_tiles find_queries(int first, int n_ctx)
     return tiles;
 }
 
-__device__ __forceinline__ int query_of_tile(const query_tiles *tiles, int t)
+ES_DEVICE int query_of_tile(const query_tiles *tiles, int t)
 {
     if (tiles->has_rest)
         t = t == 0 ? tiles->n - 1 : t - 1;
@@ -446,9 +435,9 @@ __device__ __forceinline__ int query_of_tile(const query_tiles *tiles, int t)
 
 /* Queries after these start on their way, and these are there. */
 template <class A, int WIDTH, class KIND>
-__device__ __forceinline__ tile_pair<A>
-take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
-             source_pair<A> from, int head, const query_tiles *tiles, int t)
+ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
+                                    query_rows *known, source_pair<A> from,
+                                    int head, const query_tiles *tiles, int t)
 {
     enum { STAGE = backward_shape<WIDTH>::STAGE };
     const A *q = stages + t % 2 * STAGE;
@@ -466,10 +455,10 @@ take_queries(const es_attention_call<A> *call, A *stages, query_rows *known,
 
 /* Two loops, so that registers of the first are none of the second. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
-__device__ __forceinline__ void
-dkv_pass(const es_attention_call<A> *call, rows_of_dkv<WIDTH, M> *rows,
-         tile_pair<A> own, A *stages, query_rows *known, source_pair<A> from,
-         int head, int first, const query_tiles *tiles)
+ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
+                        rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                        A *stages, query_rows *known, source_pair<A> from,
+                        int head, int first, const query_tiles *tiles)
 {
     int t = 0;
     for (; t < tiles->n_masked; t++) {

@@ -37,8 +37,8 @@ struct source_pair {
 
 /* Two pointers, and no more is kept of them. */
 template <class A, int WIDTH>
-__device__ __forceinline__ source_pair<A> source_of(const A *x, int x_stride,
-                                                    const A *y, int y_stride)
+ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
+                                   int y_stride)
 {
     x = es_mma_source<A, WIDTH>(x, x_stride);
     y = es_mma_source<A, WIDTH>(y, y_stride);
@@ -50,9 +50,8 @@ __device__ __forceinline__ source_pair<A> source_of(const A *x, int x_stride,
 
 /* Starts the copy of N rows of both from position `first` on. */
 template <class A, int WIDTH, int N>
-__device__ __forceinline__ void fetch_pair(const es_attention_call<A> *call,
-                                           A *tiles, source_pair<A> from,
-                                           int first)
+ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
+                          source_pair<A> from, int first)
 {
     es_mma_fetch<A, WIDTH, N>(tiles,
                               from.x + (size_t)first * (size_t)from.x_stride,
@@ -65,16 +64,14 @@ __device__ __forceinline__ void fetch_pair(const es_attention_call<A> *call,
 
 /* Keys and values, and queries and dy, of a head. */
 template <class A, int WIDTH>
-__device__ __forceinline__ source_pair<A>
-keys_of(const es_attention_call<A> *call, int head)
+ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
     const int d = call->d_model;
     const A *k = call->qkv + es_attention_qkv_at(call, head) + d;
     return source_of<A, WIDTH>(k, 3 * d, k + d, 3 * d);
 }
 template <class A, int WIDTH>
-__device__ __forceinline__ source_pair<A>
-queries_of(const es_attention_call<A> *call, int head)
+ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
 {
     const int d = call->d_model;
     return source_of<A, WIDTH>(call->qkv + es_attention_qkv_at(call, head),
@@ -85,8 +82,8 @@ queries_of(const es_attention_call<A> *call, int head)
 /* Of a row's gradient what KIND::weigh_again makes of it: log2 (1 / D) of
  * weights that it makes whole, and the centre with it. */
 template <class A, class KIND>
-__device__ __forceinline__ es_row_gradient open_gradient(
-    const es_attention_call<A> *call, int head, int row, float *center)
+ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
+                                        int head, int row, float *center)
 {
     es_saved_row saved;
     es_row_gradient gradient =

@@ -9,20 +9,15 @@
 #ifndef ES_CUDA_ATTENTION_TILES_H
 #define ES_CUDA_ATTENTION_TILES_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "hooks/trainer/cuda/index.h"
 
-#ifdef __CUDACC__
-#define ES_TILE_FUNCTION static __host__ __device__ __forceinline__
-#else
-#define ES_TILE_FUNCTION static inline
-#endif
+#include <stdbool.h>
 
 /** Whose rows a block owns. */
 typedef enum es_tile_owner { ES_OWN_QUERIES, ES_OWN_KEYS } es_tile_owner;
 
 /** Tiles of `size` rows that cover n_ctx positions. */
-ES_TILE_FUNCTION int es_tile_count(int n_ctx, int size)
+ES_BOTH int es_tile_count(int n_ctx, int size)
 {
     return (n_ctx + size - 1) / size;
 }
@@ -35,8 +30,8 @@ typedef struct es_tile_place {
     int first;
 } es_tile_place;
 
-ES_TILE_FUNCTION es_tile_place es_tile_place_of(unsigned block, int n_ctx,
-                                                int size, es_tile_owner owner)
+ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
+                                       es_tile_owner owner)
 {
     const int n_tiles = es_tile_count(n_ctx, size);
     int tile = (int)(block % (unsigned)n_tiles);
@@ -54,8 +49,8 @@ typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
 
-ES_TILE_FUNCTION es_tile_range es_tile_others(int first, int n_own, int n_other,
-                                              int n_ctx, es_tile_owner owner)
+ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
+                                     int n_ctx, es_tile_owner owner)
 {
     es_tile_range range;
     range.begin = owner == ES_OWN_QUERIES ? 0 : first / n_other * n_other;
@@ -66,7 +61,7 @@ ES_TILE_FUNCTION es_tile_range es_tile_others(int first, int n_own, int n_other,
 }
 
 /** Does row `own` meet `other`, which is a position of the sequence? */
-ES_TILE_FUNCTION bool es_tile_visible(int own, int other, es_tile_owner owner)
+ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
 }
@@ -78,8 +73,8 @@ typedef enum es_tile_mask {
     ES_TILE_ALL
 } es_tile_mask;
 
-ES_TILE_FUNCTION es_tile_mask es_tile_mask_of(int own, int n_own, int other,
-                                              int n_other, es_tile_owner owner)
+ES_BOTH es_tile_mask es_tile_mask_of(int own, int n_own, int other, int n_other,
+                                     es_tile_owner owner)
 {
     int low = owner == ES_OWN_QUERIES ? other : own;
     int high = owner == ES_OWN_QUERIES ? own : other;
@@ -98,14 +93,14 @@ ES_TILE_FUNCTION es_tile_mask es_tile_mask_of(int own, int n_own, int other,
  * consecutive rows have any one chunk in eight different groups of four banks,
  * and so do eight consecutive chunks of a row.
  */
-ES_TILE_FUNCTION int es_tile_chunk(int row, int chunk, int n_chunks)
+ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 {
     int swap = n_chunks >= 8 ? row & 7 : (row >> 1) & 3;
     return row * n_chunks + (chunk ^ swap);
 }
 
 /** Bytes of a row of a tile. */
-ES_TILE_FUNCTION int es_tile_row_bytes(int n_chunks)
+ES_BOTH int es_tile_row_bytes(int n_chunks)
 {
     return 16 * n_chunks;
 }
@@ -114,7 +109,7 @@ ES_TILE_FUNCTION int es_tile_row_bytes(int n_chunks)
  * The same in bytes from row 0, chunk 0 on, of row `row` and chunk `chunk`, 0
  * or 1, for es_tile_move.
  */
-ES_TILE_FUNCTION unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
+ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 {
     return 16 * (unsigned)es_tile_chunk(row, chunk, n_chunks);
 }
@@ -125,39 +120,38 @@ ES_TILE_FUNCTION unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
  * `chunk` chunks further right, even: one exclusive or with a constant, and
  * what the instruction adds itself.
  */
-ES_TILE_FUNCTION unsigned es_tile_move(unsigned at, int row, int chunk,
-                                       int n_chunks)
+ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
 {
     return (at ^ (16 * ((unsigned)chunk % 8))) +
            (unsigned)(row * es_tile_row_bytes(n_chunks) + chunk / 8 * 128);
 }
 
 /** Row and column, of 16 by 8 sums of m16n8k16, of register 0 .. 3. */
-ES_TILE_FUNCTION int es_tile_sum_row(int lane, int i)
+ES_BOTH int es_tile_sum_row(int lane, int i)
 {
     return lane / 4 + (i / 2) * 8;
 }
-ES_TILE_FUNCTION int es_tile_sum_column(int lane, int i)
+ES_BOTH int es_tile_sum_column(int lane, int i)
 {
     return lane % 4 * 2 + i % 2;
 }
 
 /** Row and column, of the 16 by 16 left operand, of half 0 .. 7. */
-ES_TILE_FUNCTION int es_tile_left_row(int lane, int i)
+ES_BOTH int es_tile_left_row(int lane, int i)
 {
     return lane / 4 + (i / 2 % 2) * 8;
 }
-ES_TILE_FUNCTION int es_tile_left_column(int lane, int i)
+ES_BOTH int es_tile_left_column(int lane, int i)
 {
     return lane % 4 * 2 + i % 2 + (i / 4) * 8;
 }
 
 /** Row and column, of the 16 by 8 right operand, of half 0 .. 3. */
-ES_TILE_FUNCTION int es_tile_right_row(int lane, int i)
+ES_BOTH int es_tile_right_row(int lane, int i)
 {
     return lane % 4 * 2 + i % 2 + (i / 2) * 8;
 }
-ES_TILE_FUNCTION int es_tile_right_column(int lane, int i)
+ES_BOTH int es_tile_right_column(int lane, int i)
 {
     (void)i;
     return lane / 4;
@@ -173,7 +167,7 @@ typedef struct es_tile_spot {
 } es_tile_spot;
 
 /** Left operand: 16 rows, 2 chunks. */
-ES_TILE_FUNCTION es_tile_spot es_tile_left_spot(int lane)
+ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
@@ -181,7 +175,7 @@ ES_TILE_FUNCTION es_tile_spot es_tile_left_spot(int lane)
 
 /** Two right operands, transposed in the tile: 16 rows of it are 2 times 8
  *  columns of the operand, and 2 chunks its 16 rows. */
-ES_TILE_FUNCTION es_tile_spot es_tile_right_spot(int lane)
+ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};
     return spot;
@@ -189,7 +183,7 @@ ES_TILE_FUNCTION es_tile_spot es_tile_right_spot(int lane)
 
 /** Two right operands as they lie in the tile, loaded with a transposition: 16
  *  rows, 2 chunks of 8 columns. */
-ES_TILE_FUNCTION es_tile_spot es_tile_turned_spot(int lane)
+ES_BOTH es_tile_spot es_tile_turned_spot(int lane)
 {
     return es_tile_left_spot(lane);
 }

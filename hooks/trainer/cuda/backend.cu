@@ -305,88 +305,46 @@ static void launch(es_backend *backend)
 
 /* --- tables --------------------------------------------------------------- */
 
-static constexpr void fill_memory(es_ops *ops)
-{
-    ops->close = close_backend;
-    ops->n_threads = n_threads;
-    ops->device_name = device_name;
-    ops->status = status;
-    ops->prepare = prepare;
-    ops->reserve = reserve;
-    ops->release = release;
-    ops->zero = zero;
-    ops->store = store;
-    ops->load = load;
-    ops->replay = replay;
-    ops->row_stride = es_row_stride;
-    ops->launch = launch;
-}
-
-template <class A>
-static constexpr void fill_operations(es_ops *ops)
-{
-    ops->attention = es_cuda_attention<A>;
-    ops->attention_backward = es_cuda_attention_backward<A>;
-    ops->linear = es_cuda_linear<A>;
-    ops->linear_act = es_cuda_linear_act<A>;
-    ops->linear_backward_input = es_cuda_linear_backward_input<A>;
-    ops->linear_backward_act = es_cuda_linear_backward_act<A>;
-    ops->linear_backward_weight = es_cuda_linear_backward_weight<A>;
-}
-
-/* What moves activations. */
-template <class A>
-static constexpr void fill_rows(es_ops *ops)
-{
-    ops->embed = es_cuda_embed<A>;
-    ops->embed_backward = es_cuda_embed_backward<A>;
-    ops->layer_norm = es_cuda_layer_norm<A>;
-    ops->layer_norm_backward = es_cuda_layer_norm_backward<A>;
-    ops->cross_entropy = es_cuda_cross_entropy<A>;
-    ops->cross_entropy_backward = es_cuda_cross_entropy_backward<A>;
-    ops->rotate = es_cuda_rotate<A>;
-    ops->combine = es_cuda_combine<A>;
-    ops->combine_backward = es_cuda_combine_backward<A>;
-    ops->activation_stats = es_cuda_activation_stats<A>;
-}
-
-/* What knows of f32 alone. */
-static constexpr void fill_sums(es_ops *ops)
-{
-    ops->entropy_penalty = es_cuda_entropy_penalty;
-    ops->measure_rows = es_cuda_measure_rows;
-    ops->add_mean = es_cuda_add_mean;
-    ops->weight_norm = es_cuda_weight_norm;
-    ops->weight_norm_backward = es_cuda_weight_norm_backward;
-    ops->spectral_norm = es_cuda_spectral_norm;
-    ops->spectral_norm_backward = es_cuda_spectral_norm_backward;
-    ops->copy_columns = es_cuda_copy_columns;
-    ops->sum_squares = es_cuda_sum_squares;
-    ops->clip = es_cuda_clip;
-    ops->adamw = es_cuda_adamw;
-}
-
 template <class A, es_precision precision>
-static constexpr es_ops table(void)
+static es_ops table(void)
 {
     es_ops ops = {};
     ops.name = "cuda";
     ops.activation_size = sizeof(A);
     ops.scales_loss = precision == ES_FP16;
     ops.open = open_as<precision>;
+    ops.close = close_backend;
+    ops.n_threads = n_threads;
+    ops.device_name = device_name;
+    ops.status = status;
+    ops.prepare = prepare;
+    ops.reserve = reserve;
+    ops.release = release;
+    ops.zero = zero;
+    ops.store = store;
+    ops.load = load;
     ops.view = view<A>;
     if (sizeof(A) < sizeof(float)) {
         ops.keep = keep<A>;
         ops.refresh = refresh<A>;
     }
-    fill_memory(&ops);
-    fill_operations<A>(&ops);
-    fill_rows<A>(&ops);
-    fill_sums(&ops);
+    ops.replay = replay;
+    ops.launch = launch;
+    ops.row_stride = es_row_stride;
+    es_cuda_embed_ops<A>(&ops);
+    es_cuda_norm_ops<A>(&ops);
+    es_cuda_linear_ops<A>(&ops);
+    es_cuda_rotate_ops<A>(&ops);
+    es_cuda_attention_ops<A>(&ops);
+    es_cuda_statistics_ops<A>(&ops);
+    es_cuda_residual_ops<A>(&ops);
+    es_cuda_loss_ops<A>(&ops);
+    es_cuda_normed_ops(&ops);
+    es_cuda_update_ops(&ops);
     return ops;
 }
 
-static constexpr es_ops tables[ES_N_PRECISIONS] = {
+static const es_ops tables[ES_N_PRECISIONS] = {
     table<float, ES_FP32>(), table<float, ES_TF32>(), table<es_bf16, ES_BF16>(),
     table<es_fp16, ES_FP16>()};
 

@@ -37,9 +37,9 @@ static void launch_embed(es_backend *backend, A *x, const embedding *e)
 }
 
 template <class A>
-void es_cuda_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
-                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
-                   int width)
+static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
+                  const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
+                  int width)
 {
     const embedding e = {es_at<int32_t>(tokens),
                          es_at<float>(wte),
@@ -269,9 +269,9 @@ static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
 }
 
 template <class A>
-void es_cuda_embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
-                            const es_mem *tokens, const es_mem *dx, int n_batch,
-                            int n_ctx, int width)
+static void embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
+                           const es_mem *tokens, const es_mem *dx, int n_batch,
+                           int n_ctx, int width)
 {
     const int n_rows = n_batch * n_ctx;
     const sort_layout l = lay_out((size_t)n_rows, (size_t)width);
@@ -290,9 +290,10 @@ void es_cuda_embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                        n_ctx);
 }
 
-#define INSTANTIATE(A)                                                         \
-    template decltype(es_cuda_embed<A>) es_cuda_embed<A>;                      \
-    template decltype(es_cuda_embed_backward<A>) es_cuda_embed_backward<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_embed_ops(es_ops *ops)
+{
+    ops->embed = embed<A>;
+    ops->embed_backward = embed_backward<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_embed_ops)

@@ -27,6 +27,9 @@
 typedef __nv_bfloat16 es_bf16;
 typedef __half es_fp16;
 
+/** A function of kernels that is part of its caller. */
+#define ES_DEVICE __device__ __forceinline__
+
 #ifdef __CUDACC__
 
 /** The block's dynamic shared memory, aligned to 128 bytes, as `name`. */
@@ -54,7 +57,7 @@ static inline void es_launch(es_device *device, const char *name,
 
 /** 2^x by one instruction: to 2 units in the last place, 0 where the result
  *  would be subnormal. __log2f is its opposite. */
-__device__ __forceinline__ float es_fast_exp2(float x)
+ES_DEVICE float es_fast_exp2(float x)
 {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -71,32 +74,32 @@ static inline float es_fast_exp2(float x)
 #endif
 
 /** Values of any type of activation as f32, and back, to the nearest. */
-__device__ __forceinline__ float es_float(float x)
+ES_DEVICE float es_float(float x)
 {
     return x;
 }
-__device__ __forceinline__ float es_float(es_bf16 x)
+ES_DEVICE float es_float(es_bf16 x)
 {
     return __bfloat162float(x);
 }
-__device__ __forceinline__ float es_float(es_fp16 x)
+ES_DEVICE float es_float(es_fp16 x)
 {
     return __half2float(x);
 }
 template <class A>
-__device__ __forceinline__ A es_act_of(float x);
+ES_DEVICE A es_act_of(float x);
 template <>
-__device__ __forceinline__ float es_act_of<float>(float x)
+ES_DEVICE float es_act_of<float>(float x)
 {
     return x;
 }
 template <>
-__device__ __forceinline__ es_bf16 es_act_of<es_bf16>(float x)
+ES_DEVICE es_bf16 es_act_of<es_bf16>(float x)
 {
     return __float2bfloat16_rn(x);
 }
 template <>
-__device__ __forceinline__ es_fp16 es_act_of<es_fp16>(float x)
+ES_DEVICE es_fp16 es_act_of<es_fp16>(float x)
 {
     return __float2half_rn(x);
 }

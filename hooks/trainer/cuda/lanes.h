@@ -26,7 +26,7 @@ static inline bool es_packs_fit(const X *...arrays)
  * elements, as W says.
  */
 template <int W, class X>
-__device__ __forceinline__ void es_load(float (&out)[W], const X *from)
+ES_DEVICE void es_load(float (&out)[W], const X *from)
 {
     if constexpr (W % es_lanes<X> == 0) {
 #pragma unroll
@@ -47,14 +47,14 @@ __device__ __forceinline__ void es_load(float (&out)[W], const X *from)
 
 /* Four bytes of X out of the f32 from `in` on, by one conversion. */
 template <class X>
-__device__ __forceinline__ uint32_t es_word_of(const float *in);
+ES_DEVICE uint32_t es_word_of(const float *in);
 template <>
-__device__ __forceinline__ uint32_t es_word_of<float>(const float *in)
+ES_DEVICE uint32_t es_word_of<float>(const float *in)
 {
     return __float_as_uint(in[0]);
 }
 template <>
-__device__ __forceinline__ uint32_t es_word_of<es_bf16>(const float *in)
+ES_DEVICE uint32_t es_word_of<es_bf16>(const float *in)
 {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(in[0], in[1]);
     uint32_t word;
@@ -62,7 +62,7 @@ __device__ __forceinline__ uint32_t es_word_of<es_bf16>(const float *in)
     return word;
 }
 template <>
-__device__ __forceinline__ uint32_t es_word_of<es_fp16>(const float *in)
+ES_DEVICE uint32_t es_word_of<es_fp16>(const float *in)
 {
     const __half2 pair = __floats2half2_rn(in[0], in[1]);
     uint32_t word;
@@ -72,7 +72,7 @@ __device__ __forceinline__ uint32_t es_word_of<es_fp16>(const float *in)
 
 /** The opposite of es_load, rounded to the nearest. */
 template <int W, class X>
-__device__ __forceinline__ void es_store(X *to, const float (&in)[W])
+ES_DEVICE void es_store(X *to, const float (&in)[W])
 {
     if constexpr (W % es_lanes<X> == 0) {
         constexpr int step = es_lanes<X> / 4;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void es_store(X *to, const float (&in)[W])
 
 /** W elements of f32 to += more. */
 template <int W>
-__device__ __forceinline__ void es_add_lanes(float *to, const float (&more)[W])
+ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
 {
     float sum[W];
     es_load(sum, to);
@@ -118,11 +118,11 @@ static inline es_split es_split_of(size_t n, const X *first,
 }
 
 /** The calling thread among all of a one-dimensional grid, and their number. */
-__device__ __forceinline__ size_t es_thread()
+ES_DEVICE size_t es_thread()
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
-__device__ __forceinline__ size_t es_all_threads()
+ES_DEVICE size_t es_all_threads()
 {
     return (size_t)gridDim.x * blockDim.x;
 }

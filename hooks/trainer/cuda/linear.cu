@@ -131,8 +131,9 @@ static bool add_bias(es_gemm *product, es_backend *backend,
 }
 
 template <class A>
-void es_cuda_linear(es_backend *backend, es_mem *y, const es_mem *residual,
-                    const es_mem *x, const es_linear *linear, int n_rows)
+static void multiply_forward(es_backend *backend, es_mem *y,
+                             const es_mem *residual, const es_mem *x,
+                             const es_linear *linear, int n_rows)
 {
     es_gemm product = forward_of<A>(backend, y, x, linear, n_rows);
     product.c = residual;
@@ -162,9 +163,8 @@ static es_gemm backward_of(es_backend *backend, es_mem *dx, const es_mem *dy,
 
 /* dx (n,in) = dy W^T, or added to it. */
 template <class A>
-void es_cuda_linear_backward_input(es_backend *backend, es_mem *dx,
-                                   const es_mem *dy, const es_linear *linear,
-                                   int n_rows, bool add)
+static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
+                           const es_linear *linear, int n_rows, bool add)
 {
     es_gemm product = backward_of<A>(backend, dx, dy, linear, n_rows);
     product.c = add ? dx : NULL;
@@ -188,8 +188,8 @@ static act act_of(const es_act *from)
 }
 
 /* act(x), and its derivative. */
-static __device__ __forceinline__ float
-activate(float *derivative, float x, es_activation kind, float slope)
+static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
+                                float slope)
 {
     if (kind == ES_ACT_GELU) {
         float cdf = 0.5f * erfcf(-0.70710678f * x);
@@ -274,18 +274,18 @@ static bool multiply_and_act(es_backend *backend, es_mem *pre, es_mem *post,
 }
 
 template <class A>
-void es_cuda_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
+static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
                         const es_mem *x, const es_linear *linear,
                         const es_act *how, int n_rows)
 {
     if (how->kind == ES_ACT_LINEAR) {
-        es_cuda_linear<A>(backend, post, NULL, x, linear, n_rows);
+        multiply_forward<A>(backend, post, NULL, x, linear, n_rows);
         return;
     }
     if (is_epilogue(how) &&
         multiply_and_act<A>(backend, pre, post, x, linear, n_rows))
         return;
-    es_cuda_linear<A>(backend, pre, NULL, x, linear, n_rows);
+    multiply_forward<A>(backend, pre, NULL, x, linear, n_rows);
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
@@ -393,10 +393,9 @@ static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
 }
 
 template <class A>
-void es_cuda_linear_backward_act(es_backend *backend, es_mem *dpre,
-                                 es_mem *post, es_mem *dslope, const es_mem *dy,
-                                 const es_mem *pre, const es_linear *linear,
-                                 const es_act *how, int n_rows)
+static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
+                         es_mem *dslope, const es_mem *dy, const es_mem *pre,
+                         const es_linear *linear, const es_act *how, int n_rows)
 {
     const size_t n = (size_t)n_rows * (size_t)linear->n_in;
     if (is_epilogue(how) &&
@@ -404,7 +403,7 @@ void es_cuda_linear_backward_act(es_backend *backend, es_mem *dpre,
         apply<A>(backend, post, pre, n, how);
         return;
     }
-    es_cuda_linear_backward_input<A>(backend, dpre, dy, linear, n_rows, false);
+    backward_input<A>(backend, dpre, dy, linear, n_rows, false);
     if (how->kind != ES_ACT_LINEAR)
         apply_backward<A>(backend, dpre, post, dslope, pre, n, how);
 }
@@ -499,10 +498,9 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
  * and nothing says that this epilogue allows that; a kernel that is a fifth
  * slower has lost it all. The README has the bytes. */
 template <class A>
-void es_cuda_linear_backward_weight(es_backend *backend, es_mem *dweight,
-                                    es_mem *dbias, const es_mem *x,
-                                    const es_mem *dy, const es_linear *linear,
-                                    int n_rows)
+static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
+                            const es_mem *x, const es_mem *dy,
+                            const es_linear *linear, int n_rows)
 {
     const int n_in = linear->n_in, n_out = linear->n_out;
     const bool swapped = linear->transposed;
@@ -529,20 +527,13 @@ size_t es_cuda_linear_scratch(const es_extents *largest)
     return columns > slopes ? columns : slopes;
 }
 
-#define INSTANTIATE(A)                                                         \
-    template void es_cuda_linear<A>(es_backend *, es_mem *, const es_mem *,    \
-                                    const es_mem *, const es_linear *, int);   \
-    template void es_cuda_linear_act<A>(es_backend *, es_mem *, es_mem *,      \
-                                        const es_mem *, const es_linear *,     \
-                                        const es_act *, int);                  \
-    template void es_cuda_linear_backward_input<A>(                            \
-        es_backend *, es_mem *, const es_mem *, const es_linear *, int, bool); \
-    template void es_cuda_linear_backward_act<A>(                              \
-        es_backend *, es_mem *, es_mem *, es_mem *, const es_mem *,            \
-        const es_mem *, const es_linear *, const es_act *, int);               \
-    template void es_cuda_linear_backward_weight<A>(                           \
-        es_backend *, es_mem *, es_mem *, const es_mem *, const es_mem *,      \
-        const es_linear *, int);
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_linear_ops(es_ops *ops)
+{
+    ops->linear = multiply_forward<A>;
+    ops->linear_act = forward_act<A>;
+    ops->linear_backward_input = backward_input<A>;
+    ops->linear_backward_act = backward_act<A>;
+    ops->linear_backward_weight = backward_weight<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_linear_ops)

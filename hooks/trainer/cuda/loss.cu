@@ -22,12 +22,12 @@ typedef struct online {
 
 /* exp(x - from); 0 for x = -inf, even from -inf: of what has no weight there
  * may be others with weight. */
-static __device__ __forceinline__ float weight_of(float x, float from)
+static ES_DEVICE float weight_of(float x, float from)
 {
     return es_exp(x - (from == -INFINITY ? 0.f : from));
 }
 
-static __device__ __forceinline__ online merge(online a, online b)
+static ES_DEVICE online merge(online a, online b)
 {
     const float largest = fmaxf(a.largest, b.largest);
     const float of_a = a.sum * weight_of(a.largest, largest);
@@ -36,8 +36,7 @@ static __device__ __forceinline__ online merge(online a, online b)
 }
 
 template <int W>
-static __device__ __forceinline__ void add_logits(online *to,
-                                                  const float (&x)[W])
+static ES_DEVICE void add_logits(online *to, const float (&x)[W])
 {
     float largest = to->largest, sum = 0;
 #pragma unroll
@@ -109,9 +108,9 @@ static __global__ void cross_entropy_kernel(loss l, const A *logits)
 }
 
 template <class A>
-void es_cuda_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
-                           const es_mem *logits, const es_mem *targets,
-                           int n_rows, int vocab, int stride)
+static void cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
+                          const es_mem *logits, const es_mem *targets,
+                          int n_rows, int vocab, int stride)
 {
     const loss l = {es_at<float>(row_loss),
                     es_at<float>(lse),
@@ -125,8 +124,7 @@ void es_cuda_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
               ES_MAX_WARPS * sizeof(online), l, es_at<A>(logits));
 }
 
-/* --- the backward pass
- * --------------------------------------------------------- */
+/* --- the backward pass ---------------------------------------------------- */
 
 /* What is the same along a row. */
 typedef struct row_gradient {
@@ -136,8 +134,8 @@ typedef struct row_gradient {
 
 /* W logits from `column` on. */
 template <int W, class A>
-static __device__ __forceinline__ void differentiate(A *row, size_t column,
-                                                     const row_gradient *g)
+static ES_DEVICE void differentiate(A *row, size_t column,
+                                    const row_gradient *g)
 {
     float x[W];
     es_load(x, row + column);
@@ -170,10 +168,10 @@ static __global__ void cross_entropy_backward_kernel(A *logits, loss l,
 }
 
 template <class A>
-void es_cuda_cross_entropy_backward(es_backend *backend, es_mem *logits,
-                                    const es_mem *lse, const es_mem *targets,
-                                    float scale, const es_mem *control,
-                                    int n_rows, int vocab, int stride)
+static void cross_entropy_backward(es_backend *backend, es_mem *logits,
+                                   const es_mem *lse, const es_mem *targets,
+                                   float scale, const es_mem *control,
+                                   int n_rows, int vocab, int stride)
 {
     /* lse is only read here. */
     const loss l = {NULL,
@@ -189,10 +187,10 @@ void es_cuda_cross_entropy_backward(es_backend *backend, es_mem *logits,
               es_at<A>(logits), l, scale, es_at<es_control>(control));
 }
 
-#define INSTANTIATE(A)                                                         \
-    template decltype(es_cuda_cross_entropy<A>) es_cuda_cross_entropy<A>;      \
-    template decltype(es_cuda_cross_entropy_backward<A>)                       \
-        es_cuda_cross_entropy_backward<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_loss_ops(es_ops *ops)
+{
+    ops->cross_entropy = cross_entropy<A>;
+    ops->cross_entropy_backward = cross_entropy_backward<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_loss_ops)

@@ -23,14 +23,12 @@
 
 /** d (16,8) f32 += a (16,16) b (16,8), both A: es_bf16 or es_fp16. */
 template <class A>
-__device__ __forceinline__ void es_mma(float *d, const uint32_t *a,
-                                       const uint32_t *b);
+ES_DEVICE void es_mma(float *d, const uint32_t *a, const uint32_t *b);
 
 #ifdef __CUDACC__
 
 template <>
-__device__ __forceinline__ void es_mma<es_bf16>(float *d, const uint32_t *a,
-                                                const uint32_t *b)
+ES_DEVICE void es_mma<es_bf16>(float *d, const uint32_t *a, const uint32_t *b)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -41,8 +39,7 @@ __device__ __forceinline__ void es_mma<es_bf16>(float *d, const uint32_t *a,
 }
 
 template <>
-__device__ __forceinline__ void es_mma<es_fp16>(float *d, const uint32_t *a,
-                                                const uint32_t *b)
+ES_DEVICE void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -70,7 +67,7 @@ inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 
 /** An address in shared memory as instructions take it, in bytes; that of the
  *  block's shared memory is a multiple of 128. */
-__device__ __forceinline__ uint32_t es_shared_address(const void *shared)
+ES_DEVICE uint32_t es_shared_address(const void *shared)
 {
 #ifdef __CUDACC__
     return (uint32_t)__cvta_generic_to_shared(shared);
@@ -84,7 +81,7 @@ __device__ __forceinline__ uint32_t es_shared_address(const void *shared)
  * the address of row l % 8 of matrix l / 8, 16 bytes, aligned to 16; out[i] is
  * this lane's share of matrix i: row l / 4, columns 2 (l % 4) and the next.
  */
-__device__ __forceinline__ void es_ldmatrix(uint32_t *out, uint32_t row)
+ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
@@ -99,8 +96,7 @@ __device__ __forceinline__ void es_ldmatrix(uint32_t *out, uint32_t row)
 
 /** Likewise of the transposed matrices: column l / 4, rows 2 (l % 4) and the
  *  next. */
-__device__ __forceinline__ void es_ldmatrix_transposed(uint32_t *out,
-                                                       uint32_t row)
+ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
@@ -118,8 +114,7 @@ __device__ __forceinline__ void es_ldmatrix_transposed(uint32_t *out,
  * zeros if not `there`, and then `from` is not read. They arrive by
  * es_cp_wait; until then nobody may read or write either.
  */
-__device__ __forceinline__ void es_cp_async(void *shared, const void *from,
-                                            bool there)
+ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 {
 #ifdef __CUDACC__
     int bytes = there ? 16 : 0;
@@ -133,7 +128,7 @@ __device__ __forceinline__ void es_cp_async(void *shared, const void *from,
 }
 
 /** What this thread has copied since the last commit becomes a group. */
-__device__ __forceinline__ void es_cp_commit()
+ES_DEVICE void es_cp_commit()
 {
 #ifdef __CUDACC__
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -145,7 +140,7 @@ __device__ __forceinline__ void es_cp_commit()
 /** Waits for all of this thread's groups but the last n; others see what came
  *  after a barrier. */
 template <int n>
-__device__ __forceinline__ void es_cp_wait()
+ES_DEVICE void es_cp_wait()
 {
 #ifdef __CUDACC__
     asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");

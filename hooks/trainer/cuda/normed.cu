@@ -164,8 +164,8 @@ static void sum_columns(es_backend *backend, double *slabs, const es_mem *x,
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-void es_cuda_weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
-                         const es_mem *g, const es_columns *columns)
+static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
+                        const es_mem *g, const es_columns *columns)
 {
     const normed_layout l = lay_out(backend, columns);
     float *factors = (float *)(void *)l.sums;
@@ -217,9 +217,9 @@ add_scaled_columns_kernel(float *dv, const float *dw, const float *v,
     }
 }
 
-void es_cuda_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
-                                  const es_mem *dw, const es_mem *v,
-                                  const es_mem *g, const es_columns *columns)
+static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
+                                 const es_mem *dw, const es_mem *v,
+                                 const es_mem *g, const es_columns *columns)
 {
     const normed_layout l = lay_out(backend, columns);
     float *factors = (float *)(void *)l.sums;
@@ -378,9 +378,9 @@ static void find_sigma(const spectral *s)
               (const float *)s->v, s->columns->n_in);
 }
 
-void es_cuda_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
-                           es_mem *u, es_mem *v, const es_mem *m,
-                           const es_columns *columns, int n_iterations)
+static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
+                          es_mem *u, es_mem *v, const es_mem *m,
+                          const es_columns *columns, int n_iterations)
 {
     const spectral s = {backend,         lay_out(backend, columns),
                         columns,         es_at<float>(sigma),
@@ -445,10 +445,10 @@ static __global__ void add_outer_kernel(float *dm, const float *dw,
     }
 }
 
-void es_cuda_spectral_norm_backward(es_backend *backend, es_mem *dm,
-                                    const es_mem *dw, const es_mem *w,
-                                    const es_mem *sigma, const es_mem *u,
-                                    const es_mem *v, const es_columns *columns)
+static void spectral_norm_backward(es_backend *backend, es_mem *dm,
+                                   const es_mem *dw, const es_mem *w,
+                                   const es_mem *sigma, const es_mem *u,
+                                   const es_mem *v, const es_columns *columns)
 {
     const normed_layout l = lay_out(backend, columns);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
@@ -489,12 +489,21 @@ static __global__ void copy_columns_kernel(float *y, const float *x,
     }
 }
 
-void es_cuda_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
-                          const es_columns *columns, bool add)
+static void copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
+                         const es_columns *columns, bool add)
 {
     const int lanes = choose_lanes(columns, y, x);
     es_launch(backend->device, "columns",
               lanes == 1 ? copy_columns_kernel<1> : copy_columns_kernel<PACK>,
               row_grid(backend, columns, lanes), N_THREADS, 0, es_at<float>(y),
               es_at<float>(x), *columns, add);
+}
+
+void es_cuda_normed_ops(es_ops *ops)
+{
+    ops->weight_norm = weight_norm;
+    ops->weight_norm_backward = weight_norm_backward;
+    ops->spectral_norm = spectral_norm;
+    ops->spectral_norm_backward = spectral_norm_backward;
+    ops->copy_columns = copy_columns;
 }

@@ -45,7 +45,7 @@ static inline int es_row_threads(int width, int lanes, int most)
 
 /** Sum over the lanes, in every lane. */
 template <class X>
-__device__ __forceinline__ X es_warp_sum(X x)
+ES_DEVICE X es_warp_sum(X x)
 {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2)
@@ -55,7 +55,7 @@ __device__ __forceinline__ X es_warp_sum(X x)
 
 /** Largest over the lanes that is a number, in every lane. */
 template <class X>
-__device__ __forceinline__ X es_warp_max(X x)
+ES_DEVICE X es_warp_max(X x)
 {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ X es_warp_max(X x)
 /** Sum over the block, in every thread. shared (ES_MAX_WARPS) is free before
  *  and after. */
 template <class X>
-__device__ __forceinline__ X es_block_sum(X x, X *shared)
+ES_DEVICE X es_block_sum(X x, X *shared)
 {
     const int n_warps = (int)blockDim.x / 32;
     x = es_warp_sum(x);
@@ -84,7 +84,7 @@ __device__ __forceinline__ X es_block_sum(X x, X *shared)
 
 /** Sum of pieces (n), in every thread of the block. */
 template <class X>
-__device__ __forceinline__ X es_sum_pieces(const X *pieces, int n, X *shared)
+ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
 {
     X sum = 0;
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
@@ -95,7 +95,7 @@ __device__ __forceinline__ X es_sum_pieces(const X *pieces, int n, X *shared)
 /** exp(x), relative error below 4e-7 for |x| < 10, 1e-5 at -90, where it is
  *  as good as nothing; 0 from -87.4 on. One instruction more than the
  *  hardware's 2^x. */
-__device__ __forceinline__ float es_exp(float x)
+ES_DEVICE float es_exp(float x)
 {
     return es_fast_exp2(x * 1.44269504f);
 }

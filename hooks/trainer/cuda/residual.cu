@@ -10,8 +10,8 @@ struct combine_arguments {
 };
 
 template <int W, class A>
-static __device__ __forceinline__ void
-combine_lanes(const combine_arguments<A> *a, size_t at, float by_x, float by_f)
+static ES_DEVICE void combine_lanes(const combine_arguments<A> *a, size_t at,
+                                    float by_x, float by_f)
 {
     float x[W], f[W];
     es_load(x, a->x + at);
@@ -36,9 +36,9 @@ static __global__ void combine_kernel(combine_arguments<A> a)
 }
 
 template <class A>
-void es_cuda_combine(es_backend *backend, es_mem *y, const es_mem *x,
-                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
-                     size_t n)
+static void combine(es_backend *backend, es_mem *y, const es_mem *x,
+                    const es_mem *f, const es_mem *alpha, const es_mem *beta,
+                    size_t n)
 {
     const combine_arguments<A> a = {
         es_at<A>(y),
@@ -52,8 +52,7 @@ void es_cuda_combine(es_backend *backend, es_mem *y, const es_mem *x,
               ES_THREADS, 0, a);
 }
 
-/* --- the backward pass
- * --------------------------------------------------------- */
+/* --- the backward pass ---------------------------------------------------- */
 
 /* A block's sums of dy x and dy f. */
 typedef struct along {
@@ -71,9 +70,8 @@ struct combine_gradient {
 
 /* dy is read before dx, which may be the same, is written. */
 template <int W, class A>
-static __device__ __forceinline__ void
-combine_back(along *sum, const combine_gradient<A> *g, size_t at, float by_x,
-             float by_f)
+static ES_DEVICE void combine_back(along *sum, const combine_gradient<A> *g,
+                                   size_t at, float by_x, float by_f)
 {
     float dy[W], x[W], f[W];
     es_load(dy, g->dy + at);
@@ -127,10 +125,10 @@ static __global__ void add_scalars_kernel(float *dalpha, float *dbeta,
 }
 
 template <class A>
-void es_cuda_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
-                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
-                              const es_mem *x, const es_mem *f,
-                              const es_mem *alpha, const es_mem *beta, size_t n)
+static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
+                             es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
+                             const es_mem *x, const es_mem *f,
+                             const es_mem *alpha, const es_mem *beta, size_t n)
 {
     const combine_gradient<A> g = {es_at<A>(dx),
                                    es_at<A>(df),
@@ -153,9 +151,10 @@ void es_cuda_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
               g.alpha);
 }
 
-#define INSTANTIATE(A)                                                         \
-    template decltype(es_cuda_combine<A>) es_cuda_combine<A>;                  \
-    template decltype(es_cuda_combine_backward<A>) es_cuda_combine_backward<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_residual_ops(es_ops *ops)
+{
+    ops->combine = combine<A>;
+    ops->combine_backward = combine_backward<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_residual_ops)

@@ -40,8 +40,7 @@ static __device__ void fill_turns(float *turns, const rotation *r, int first)
 
 /* W pairs of one head at one position. */
 template <int W, class A>
-static __device__ __forceinline__ void turn(A *x, const float *turns,
-                                            int n_pairs)
+static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
 {
     float a[W], b[W], left[W], right[W];
     es_load(a, x);
@@ -98,8 +97,8 @@ static void launch_rotate(es_backend *backend, es_mem *qkv, const rotation *r)
 }
 
 template <class A>
-void es_cuda_rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
-                    bool back)
+static void rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
+                   bool back)
 {
     constexpr int lanes = es_lanes<A>;
     const int width = a->d_model / a->n_head;
@@ -112,7 +111,9 @@ void es_cuda_rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
         launch_rotate<A, 1>(backend, qkv, &r);
 }
 
-#define INSTANTIATE(A) template decltype(es_cuda_rotate<A>) es_cuda_rotate<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_rotate_ops(es_ops *ops)
+{
+    ops->rotate = rotate<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_rotate_ops)

@@ -79,9 +79,9 @@ static void launch_norm(es_backend *backend, es_mem *y, const es_mem *x,
 }
 
 template <class A>
-void es_cuda_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
-                        es_mem *rstd, const es_mem *x, const es_mem *weight,
-                        const es_mem *bias, int n_rows, int width)
+static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
+                       es_mem *rstd, const es_mem *x, const es_mem *weight,
+                       const es_mem *bias, int n_rows, int width)
 {
     const norm_forward n = {es_at<float>(mean),
                             es_at<float>(rstd),
@@ -95,8 +95,9 @@ void es_cuda_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
         launch_norm<A, 1>(backend, y, x, &n);
 }
 
-/* --- the backward pass
- * --------------------------------------------------------- Each warp adds up
+/* --- the backward pass -----------------------------------------------------
+ *
+ * Each warp adds up
  * the columns of dweight and dbias over its rows in shared memory, each block
  * over its warps in scratch, the second kernel over the blocks. */
 
@@ -118,14 +119,13 @@ struct row_packs {
 
 /* Where the lane's pack number k begins. */
 template <int W>
-static __device__ __forceinline__ int pack_at(int k)
+static ES_DEVICE int pack_at(int k)
 {
     return (k * 32 + (int)threadIdx.x % 32) * W;
 }
 
 template <class A, int W, int N>
-static __device__ __forceinline__ void read_packs(row_packs<A, W, N> *row,
-                                                  int width)
+static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
 {
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -140,9 +140,8 @@ static __device__ __forceinline__ void read_packs(row_packs<A, W, N> *row,
 
 /* Pack number k, which begins at column j. */
 template <class A, int W, int N>
-static __device__ __forceinline__ void take_pack(float (&d)[W], float (&v)[W],
-                                                 const row_packs<A, W, N> *row,
-                                                 int k, int j)
+static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
+                                const row_packs<A, W, N> *row, int k, int j)
 {
     if constexpr (N > 0) {
         es_load(d, (const A *)(const void *)&row->of_dy[k]);
@@ -155,9 +154,9 @@ static __device__ __forceinline__ void take_pack(float (&d)[W], float (&v)[W],
 
 /* Means over the row of g = dy weight, and of g along the normalised x. */
 template <class A, int W, int N>
-static __device__ __forceinline__ void
-row_means(float *mean_g, float *mean_gx, const row_packs<A, W, N> *row,
-          const norm_backward *n, float mean, float rstd)
+static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
+                                const row_packs<A, W, N> *row,
+                                const norm_backward *n, float mean, float rstd)
 {
     const float width = (float)n->width;
     float sum = 0, dot = 0;
@@ -181,9 +180,8 @@ row_means(float *mean_g, float *mean_gx, const row_packs<A, W, N> *row,
 
 /* One row: dx, and its part of the lane's columns. */
 template <class A, int W, int N>
-static __device__ __forceinline__ void
-row_back(row_packs<A, W, N> *row, float *sums, const norm_backward *n,
-         float mean, float rstd)
+static ES_DEVICE void row_back(row_packs<A, W, N> *row, float *sums,
+                               const norm_backward *n, float mean, float rstd)
 {
     const int lane = (int)threadIdx.x % 32;
     const int n_slots = es_n_slots(n->width, W);
@@ -324,11 +322,11 @@ static unsigned launch_norm_packs(es_backend *backend, es_mem *dx,
 }
 
 template <class A>
-void es_cuda_layer_norm_backward(es_backend *backend, es_mem *dx,
-                                 es_mem *dweight, es_mem *dbias,
-                                 const es_mem *dy, const es_mem *x,
-                                 const es_mem *mean, const es_mem *rstd,
-                                 const es_mem *weight, int n_rows, int width)
+static void layer_norm_backward(es_backend *backend, es_mem *dx,
+                                es_mem *dweight, es_mem *dbias,
+                                const es_mem *dy, const es_mem *x,
+                                const es_mem *mean, const es_mem *rstd,
+                                const es_mem *weight, int n_rows, int width)
 {
     const norm_backward n = {es_at<float>(backend->scratch),
                              es_at<float>(mean),
@@ -359,10 +357,10 @@ size_t es_cuda_rows_scratch(const es_extents *largest)
     return most;
 }
 
-#define INSTANTIATE(A)                                                         \
-    template decltype(es_cuda_layer_norm<A>) es_cuda_layer_norm<A>;            \
-    template decltype(es_cuda_layer_norm_backward<A>)                          \
-        es_cuda_layer_norm_backward<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_norm_ops(es_ops *ops)
+{
+    ops->layer_norm = layer_norm<A>;
+    ops->layer_norm_backward = layer_norm_backward<A>;
+}
+ES_OF_ACTIVATIONS(es_cuda_norm_ops)

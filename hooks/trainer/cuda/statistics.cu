@@ -119,10 +119,10 @@ static __global__ void add_penalties_kernel(float *loss, const double *sums,
         loss[0] += (float)(1.0 / n_layer / n_head * sum);
 }
 
-void es_cuda_entropy_penalty(es_backend *backend, es_mem *loss,
-                             es_mem *dentropy, es_mem *dtheta,
-                             const es_mem *entropy, const es_penalty *penalty,
-                             float scale, const es_mem *control)
+static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
+                            es_mem *dtheta, const es_mem *entropy,
+                            const es_penalty *penalty, float scale,
+                            const es_mem *control)
 {
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     const penalty_arguments a = {es_at<double>(backend->scratch),
@@ -239,9 +239,9 @@ static __global__ void add_sequences_kernel(es_head_sums *sums,
         es_head_sums_add(&sums[blockIdx.x], &own);
 }
 
-void es_cuda_measure_rows(es_backend *backend, es_mem *sums,
-                          const es_row_mem *rows, int n_batch, int n_head,
-                          int n_ctx)
+static void measure_rows(es_backend *backend, es_mem *sums,
+                         const es_row_mem *rows, int n_batch, int n_head,
+                         int n_ctx)
 {
     measured m;
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
@@ -266,8 +266,7 @@ size_t es_cuda_statistics_scratch(const es_extents *largest)
 /* --- activations ---------------------------------------------------------- */
 
 template <int W, class A>
-static __device__ __forceinline__ void add_activations(es_layer_sums *to,
-                                                       const A *x)
+static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
 {
     float v[W];
     es_load(v, x);
@@ -317,8 +316,8 @@ static __global__ void add_layer_kernel(es_layer_sums *sums,
 }
 
 template <class A>
-void es_cuda_activation_stats(es_backend *backend, es_mem *sums,
-                              const es_mem *x, size_t n)
+static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
+                             size_t n)
 {
     const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
@@ -344,16 +343,20 @@ static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
         sum[0] += own / (double)n;
 }
 
-void es_cuda_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
-                      size_t n)
+static void add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
+                     size_t n)
 {
     es_launch(backend->device, "mean", add_mean_kernel, dim3(1), 1024,
               ES_MAX_WARPS * sizeof(double), es_at<double>(sum),
               es_at<float>(x), n);
 }
 
-#define INSTANTIATE(A)                                                         \
-    template decltype(es_cuda_activation_stats<A>) es_cuda_activation_stats<A>;
-INSTANTIATE(float)
-INSTANTIATE(es_bf16)
-INSTANTIATE(es_fp16)
+template <class A>
+void es_cuda_statistics_ops(es_ops *ops)
+{
+    ops->entropy_penalty = entropy_penalty;
+    ops->measure_rows = measure_rows;
+    ops->activation_stats = activation_stats<A>;
+    ops->add_mean = add_mean;
+}
+ES_OF_ACTIVATIONS(es_cuda_statistics_ops)

@@ -6,7 +6,7 @@
 /* --- sum of squares ------------------------------------------------------- */
 
 template <int W>
-static __device__ __forceinline__ double squares_of(const float *x)
+static ES_DEVICE double squares_of(const float *x)
 {
     float v[W];
     double sum = 0;
@@ -43,8 +43,8 @@ static __global__ void add_pieces_kernel(double *out, const double *pieces,
         out[0] = sum;
 }
 
-void es_cuda_sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
-                         size_t n)
+static void sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
+                        size_t n)
 {
     const unsigned blocks =
         es_pieces(backend, n, ES_THREADS * es_lanes<float>, 4);
@@ -77,8 +77,8 @@ static __global__ void clip_kernel(es_control *control, const double *squares,
     control->skips = may_skip && !is_finite ? 1.f : 0.f;
 }
 
-void es_cuda_clip(es_backend *backend, es_mem *control, const es_mem *squares,
-                  const es_mem *loss, float max_norm, bool may_skip)
+static void clip(es_backend *backend, es_mem *control, const es_mem *squares,
+                 const es_mem *loss, float max_norm, bool may_skip)
 {
     es_launch(backend->device, "clip", clip_kernel, dim3(1), 32, 0,
               es_at<es_control>(control), es_at<double>(squares),
@@ -101,8 +101,8 @@ typedef struct adamw_rates {
 } adamw_rates;
 
 template <int W>
-static __device__ __forceinline__ void
-update(const adamw_arguments *a, const adamw_rates *rates, size_t at)
+static ES_DEVICE void update(const adamw_arguments *a, const adamw_rates *rates,
+                             size_t at)
 {
     const float beta1 = a->how.beta1, beta2 = a->how.beta2;
     float p[W], m[W], v[W], g[W];
@@ -140,9 +140,9 @@ static __global__ void adamw_kernel(adamw_arguments a)
         update<lanes>(&a, &rates, split.head + i * lanes);
 }
 
-void es_cuda_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
-                   es_mem *moment2, const es_mem *grad, size_t n,
-                   const es_adamw *how, const es_mem *control)
+static void adamw(es_backend *backend, es_mem *param, es_mem *moment1,
+                  es_mem *moment2, const es_mem *grad, size_t n,
+                  const es_adamw *how, const es_mem *control)
 {
     const adamw_arguments a = {
         es_at<float>(param),
@@ -157,4 +157,11 @@ void es_cuda_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
         es_blocks(backend, n, ES_THREADS * es_lanes<float>, 8);
     es_launch(backend->device, "AdamW", adamw_kernel, dim3(blocks), ES_THREADS,
               0, a);
+}
+
+void es_cuda_update_ops(es_ops *ops)
+{
+    ops->sum_squares = sum_squares;
+    ops->clip = clip;
+    ops->adamw = adamw;
 }
