@@ -5,7 +5,6 @@
 #include "tests/support/reference_ops.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const es_activation kinds[] = {
     ES_ACT_LINEAR, ES_ACT_GELU, ES_ACT_GELU_TANH, ES_ACT_RELU, ES_ACT_LEAKY};
@@ -87,7 +86,6 @@ static void expect_post(es_bench *bench, const float *post, const float *pre,
                           es_precision_names[bench->precision],
                           twice ? "within" : "apart from");
     }
-    free(want), free(slack);
 }
 
 static void check_act_of(es_bench *bench, const es_linear_sizes *s,
@@ -108,7 +106,8 @@ static void check_act_of(es_bench *bench, const es_linear_sizes *s,
     es_linear_put(bench, &c, w, true);
     es_ref_linear(want, x, w, w + es_linear_bias_at(s), s->n, s->n_in, s->n_out,
                   s->transposed);
-    es_bench_run(bench, es_linear_call_act, &c);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_act(on, c.y, c.post, c.x, &c.linear, c.act, s->n);
     const float *post = es_bench_get_acts(bench, c.post);
     if (c.y) {
         const float *pre = es_bench_get_acts(bench, c.y);
@@ -119,7 +118,6 @@ static void check_act_of(es_bench *bench, const es_linear_sizes *s,
         es_bench_expect(bench, "after", post, want, n_y, true);
     }
     es_bench_clear(bench);
-    free(x), free(w), free(want);
 }
 
 static void check_acts(es_bench *bench)
@@ -141,14 +139,16 @@ static void check_acts(es_bench *bench)
 static void test_cuda_acts__forward(void **state)
 {
     (void)state;
-    es_bench_each(check_acts, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents))
+        check_acts(bench);
 }
 
 /* Where products have neither bias nor activation, passes do it. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;
-    es_bench_each_bare(check_acts, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_BARE, &es_linear_extents))
+        check_acts(bench);
 }
 
 /* Through y = act(pre) W, where the gradient of act(pre) is rounded once;
@@ -176,7 +176,6 @@ static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
         slack[i] = within ? 0x1p-8 * fabs(gradient[i])
                           : 1.01 * es_linear_unit(bench) * fabs(want[i]);
     es_bench_expect_within(bench, "dpre", dpre, want, slack, n, true);
-    free(slack);
 }
 
 static void check_act_back_of(es_bench *bench, const es_linear_sizes *s,
@@ -202,19 +201,19 @@ static void check_act_back_of(es_bench *bench, const es_linear_sizes *s,
     es_ref_linear(want, dy, w, NULL, s->n, s->n_out, s->n_in, !s->transposed);
     memcpy(gradient, want, n * sizeof *want);
     expect_act_back(learnt ? slopes : none, want, post, pre, kind, n);
-    es_bench_run(bench, es_linear_call_act_back, &c);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_act(on, c.y, c.post, c.dslope, c.x, c.pre,
+                                        &c.linear, c.act, c.s.n);
     const bool within = is_epilogue(bench, kind, c.pre, s->n_in);
     const float *dpre = es_bench_get_acts(bench, c.y);
     expect_dpre(bench, dpre, want, gradient, n, within);
     if (bench->emulated && can_tell(bench, kind, n))
         assert_int_equal(!within, is_twice_rounded(bench, dpre, want, pre, n));
     if (bends)
-        es_bench_expect(bench, "post", es_bench_get_acts(bench, c.post), post,
-                        n, true);
+        es_bench_expect_acts(bench, "post", c.post, post, n);
     es_linear_expect_twice(bench, "dslope", es_bench_get(bench, of_slope),
                            slopes, slopes + 1, 1);
     es_bench_clear(bench);
-    free(dy), free(pre), free(w), free(want), free(post), free(gradient);
 }
 
 static void check_acts_back(es_bench *bench)
@@ -237,13 +236,15 @@ static void check_acts_back(es_bench *bench)
 static void test_cuda_acts__backward(void **state)
 {
     (void)state;
-    es_bench_each(check_acts_back, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents))
+        check_acts_back(bench);
 }
 
 static void test_cuda_acts__backward_apart(void **state)
 {
     (void)state;
-    es_bench_each_bare(check_acts_back, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_BARE, &es_linear_extents))
+        check_acts_back(bench);
 }
 
 /* What any formula may have its way with: infinity, that times 0, and within
@@ -280,7 +281,9 @@ static void check_ends_of(es_bench *bench, es_activation kind, int width)
     c.y = es_bench_put_acts(bench, ES_WRITE, NULL, N);
     c.post = es_bench_put_acts(bench, ES_WRITE, NULL, N);
     es_linear_put(bench, &c, weights, true);
-    es_bench_run(bench, es_linear_call_act_back, &c);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_act(on, c.y, c.post, c.dslope, c.x, c.pre,
+                                        &c.linear, c.act, c.s.n);
     const bool within = is_epilogue(bench, kind, c.pre, width);
     memcpy(post, es_bench_get_acts(bench, c.post), sizeof post);
     memcpy(slope, es_bench_get_acts(bench, c.y), sizeof slope);
@@ -295,18 +298,14 @@ static void check_ends_of(es_bench *bench, es_activation kind, int width)
     es_bench_clear(bench);
 }
 
-static void check_ends(es_bench *bench)
-{
-    for (size_t i = 1; i < N_KINDS; i++) {
-        check_ends_of(bench, kinds[i], 1);
-        check_ends_of(bench, kinds[i], 8);
-    }
-}
-
 static void test_cuda_acts__ends(void **state)
 {
     (void)state;
-    es_bench_each(check_ends, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents))
+        for (size_t i = 1; i < N_KINDS; i++) {
+            check_ends_of(bench, kinds[i], 1);
+            check_ends_of(bench, kinds[i], 8);
+        }
 }
 
 int main(void)

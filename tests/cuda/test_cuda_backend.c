@@ -41,70 +41,63 @@ static void check_memory_of(const es_bench *bench, size_t bytes)
     free(in), free(out);
 }
 
-static void check_memory(es_bench *bench)
-{
-    check_memory_of(bench, 1);
-    check_memory_of(bench, 1001);
-    check_memory_of(bench, (9 << 20) + 5);
-    bench->ops->release(bench->backend, NULL);
-}
-
 static void test_cuda_backend__memory(void **state)
 {
     (void)state;
-    es_bench_fp32(check_memory, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        check_memory_of(bench, 1);
+        check_memory_of(bench, 1001);
+        check_memory_of(bench, (9 << 20) + 5);
+        bench->ops->release(bench->backend, NULL);
+    }
 }
 
 /* What is stored may be changed at once. */
-static void check_store(es_bench *bench)
-{
-    enum { N = 3 << 20 };
-    int32_t *in = malloc(N * sizeof *in), *out = malloc(N * sizeof *out);
-    es_mem *memory;
-    assert_true(in && out);
-    assert_int_equal(
-        bench->ops->reserve(bench->backend, &memory, N * sizeof *in), ES_OK);
-    for (int i = 0; i < N; i++)
-        in[i] = i;
-    bench->ops->store(bench->backend, memory, in, N * sizeof *in);
-    memset(in, 0xff, N * sizeof *in);
-    bench->ops->load(bench->backend, out, memory, N * sizeof *out);
-    for (int i = 0; i < N; i++)
-        assert_int_equal(out[i], i);
-    bench->ops->release(bench->backend, memory);
-    free(in), free(out);
-}
-
 static void test_cuda_backend__stored_memory_may_be_changed(void **state)
 {
     (void)state;
-    es_bench_fp32(check_store, &small);
-}
-
-static void check_view(es_bench *bench)
-{
-    static const float some[] = {0,     -0.0f,    1,   -2.5f,
-                                 6e-5f, INFINITY, NAN, -1e4f};
-    enum { N = 777 };
-    float x[N];
-    for (int i = 0; i < N; i++)
-        x[i] = i < 8 ? some[i] : (float)es_bench_random();
-    es_mem *memory = es_bench_put_acts(bench, ES_CHANGE, x, N);
-    bench->ops->store(bench->backend, bench->arrays[0].whole,
-                      bench->arrays[0].before, 512 + bench->arrays[0].bytes);
-    /* First few, then more: the memory it is in has to grow. */
-    for (size_t n = 1; n <= N; n += 97) {
-        const float *seen = bench->ops->view(bench->backend, memory, n);
-        assert_non_null(seen);
-        for (size_t i = 0; i < n; i++)
-            assert_true(isnan(x[i]) ? isnan(seen[i]) : seen[i] == x[i]);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        enum { N = 3 << 20 };
+        int32_t *in = malloc(N * sizeof *in), *out = malloc(N * sizeof *out);
+        es_mem *memory;
+        assert_true(in && out);
+        assert_int_equal(
+            bench->ops->reserve(bench->backend, &memory, N * sizeof *in),
+            ES_OK);
+        for (int i = 0; i < N; i++)
+            in[i] = i;
+        bench->ops->store(bench->backend, memory, in, N * sizeof *in);
+        memset(in, 0xff, N * sizeof *in);
+        bench->ops->load(bench->backend, out, memory, N * sizeof *out);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(out[i], i);
+        bench->ops->release(bench->backend, memory);
+        free(in), free(out);
     }
 }
 
 static void test_cuda_backend__view(void **state)
 {
     (void)state;
-    es_bench_each(check_view, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small)) {
+        static const float some[] = {0,     -0.0f,    1,   -2.5f,
+                                     6e-5f, INFINITY, NAN, -1e4f};
+        enum { N = 777 };
+        float x[N];
+        for (int i = 0; i < N; i++)
+            x[i] = i < 8 ? some[i] : (float)es_bench_random();
+        es_mem *memory = es_bench_put_acts(bench, ES_CHANGE, x, N);
+        bench->ops->store(bench->backend, bench->arrays[0].whole,
+                          bench->arrays[0].before,
+                          512 + bench->arrays[0].bytes);
+        /* First few, then more: the memory it is in has to grow. */
+        for (size_t n = 1; n <= N; n += 97) {
+            const float *seen = bench->ops->view(bench->backend, memory, n);
+            assert_non_null(seen);
+            for (size_t i = 0; i < n; i++)
+                assert_true(isnan(x[i]) ? isnan(seen[i]) : seen[i] == x[i]);
+        }
+    }
 }
 
 /* --- weights -------------------------------------------------------------- */
@@ -139,43 +132,40 @@ static es_mem *store_floats(const es_bench *bench, const float *values,
 }
 
 /* A product reads what `refresh` copied last, of the part that was meant. */
-static void check_weights(es_bench *bench)
-{
-    const es_ops *ops = bench->ops;
-    float a[40], b[40];
-    for (int i = 0; i < 40; i++)
-        a[i] = (float)i + 1, b[i] = -(float)i - 1;
-    es_mem *first = store_floats(bench, a, 40), *second;
-    second = store_floats(bench, b, 40);
-    if (ops->keep) {
-        assert_int_equal(ops->keep(bench->backend, first, 40), ES_OK);
-        assert_int_equal(ops->keep(bench->backend, second, 40), ES_OK);
-    }
-    assert_true(product_with(bench, first) == 1);
-    assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == 40);
-    assert_true(product_with(bench, es_mem_at(second, 7 * 4)) == -8);
-    ops->store(bench->backend, first, b, 40 * 4);
-    if (ops->refresh) {
-        assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == 40);
-        ops->refresh(bench->backend, es_mem_at(first, 20 * 4), 20);
-        assert_true(product_with(bench, es_mem_at(first, 19 * 4)) == 20);
-    }
-    assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == -40);
-    if (ops->keep) {
-        assert_int_equal(ops->keep(bench->backend, first, 0), ES_OK);
-        assert_int_equal(ops->keep(bench->backend, first, 0), ES_OK);
-    }
-    assert_true(product_with(bench, es_mem_at(second, 7 * 4)) == -8);
-    ops->release(bench->backend, first);
-    ops->release(bench->backend, second);
-    if (ops->keep)
-        assert_int_equal(ops->keep(bench->backend, second, 0), ES_OK);
-}
-
 static void test_cuda_backend__weights_are_copied(void **state)
 {
     (void)state;
-    es_bench_each(check_weights, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small)) {
+        const es_ops *ops = bench->ops;
+        float a[40], b[40];
+        for (int i = 0; i < 40; i++)
+            a[i] = (float)i + 1, b[i] = -(float)i - 1;
+        es_mem *first = store_floats(bench, a, 40), *second;
+        second = store_floats(bench, b, 40);
+        if (ops->keep) {
+            assert_int_equal(ops->keep(bench->backend, first, 40), ES_OK);
+            assert_int_equal(ops->keep(bench->backend, second, 40), ES_OK);
+        }
+        assert_true(product_with(bench, first) == 1);
+        assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == 40);
+        assert_true(product_with(bench, es_mem_at(second, 7 * 4)) == -8);
+        ops->store(bench->backend, first, b, 40 * 4);
+        if (ops->refresh) {
+            assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == 40);
+            ops->refresh(bench->backend, es_mem_at(first, 20 * 4), 20);
+            assert_true(product_with(bench, es_mem_at(first, 19 * 4)) == 20);
+        }
+        assert_true(product_with(bench, es_mem_at(first, 39 * 4)) == -40);
+        if (ops->keep) {
+            assert_int_equal(ops->keep(bench->backend, first, 0), ES_OK);
+            assert_int_equal(ops->keep(bench->backend, first, 0), ES_OK);
+        }
+        assert_true(product_with(bench, es_mem_at(second, 7 * 4)) == -8);
+        ops->release(bench->backend, first);
+        ops->release(bench->backend, second);
+        if (ops->keep)
+            assert_int_equal(ops->keep(bench->backend, second, 0), ES_OK);
+    }
 }
 
 /* --- sequences ------------------------------------------------------------ */
@@ -194,37 +184,35 @@ static void add_twice(const es_bench *bench, int sequence, es_mem *sum,
     ++*n_called;
 }
 
-static void check_sequences(es_bench *bench)
-{
-    const es_ops *ops = bench->ops;
-    const float x[2][2] = {{1, 3}, {10, 30}};
-    double sum[3] = {0, 0, 7}, want[2] = {0};
-    const int first = (int)bench->lie; /* a sequence has its own memory */
-    int n_called = 0;
-    es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
-    assert_int_equal(ops->reserve(bench->backend, &of_sum, sizeof sum), ES_OK);
-    for (int i = 0; i < 9; i++) {
-        ops->store(bench->backend, of_x, x[i % 2], sizeof x[0]);
-        sum[0] = want[0], sum[1] = want[1], sum[2] = 7;
-        ops->store(bench->backend, of_sum, sum, sizeof sum);
-        add_twice(bench, i % 3 == 2 ? first : ES_MAX_SEQUENCES - 1 - first,
-                  of_sum, of_x, &n_called);
-        want[0] += (double)(x[i % 2][0] + x[i % 2][1]) / 2;
-        want[1] += (double)x[i % 2][0];
-        ops->load(bench->backend, sum, of_sum, sizeof sum);
-        assert_true(sum[0] == want[0] && sum[1] == want[1] && sum[2] == 0);
-    }
-    /* Two numbers, each called once to run and once to be captured. */
-    assert_int_equal(n_called, 4);
-    assert_int_equal(ops->status(bench->backend), ES_OK);
-    ops->release(bench->backend, of_x);
-    ops->release(bench->backend, of_sum);
-}
-
 static void test_cuda_backend__sequences_run_again(void **state)
 {
     (void)state;
-    es_bench_fp32(check_sequences, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        const es_ops *ops = bench->ops;
+        const float x[2][2] = {{1, 3}, {10, 30}};
+        double sum[3] = {0, 0, 7}, want[2] = {0};
+        const int first = (int)bench->lie; /* a sequence has its own memory */
+        int n_called = 0;
+        es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
+        assert_int_equal(ops->reserve(bench->backend, &of_sum, sizeof sum),
+                         ES_OK);
+        for (int i = 0; i < 9; i++) {
+            ops->store(bench->backend, of_x, x[i % 2], sizeof x[0]);
+            sum[0] = want[0], sum[1] = want[1], sum[2] = 7;
+            ops->store(bench->backend, of_sum, sum, sizeof sum);
+            add_twice(bench, i % 3 == 2 ? first : ES_MAX_SEQUENCES - 1 - first,
+                      of_sum, of_x, &n_called);
+            want[0] += (double)(x[i % 2][0] + x[i % 2][1]) / 2;
+            want[1] += (double)x[i % 2][0];
+            ops->load(bench->backend, sum, of_sum, sizeof sum);
+            assert_true(sum[0] == want[0] && sum[1] == want[1] && sum[2] == 0);
+        }
+        /* Two numbers, each called once to run and once to be captured. */
+        assert_int_equal(n_called, 4);
+        assert_int_equal(ops->status(bench->backend), ES_OK);
+        ops->release(bench->backend, of_x);
+        ops->release(bench->backend, of_sum);
+    }
 }
 
 /* --- trouble, on the emulation ---------------------------------------------

@@ -4,7 +4,6 @@
 #include "tests/support/reference_ops.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const es_linear_sizes all_sizes[] = {
     {1, 1, 1, false, 1},      {1, 1, 1, true, 1},     {7, 3, 5, false, 4},
@@ -44,30 +43,25 @@ static void check_linear_of(es_bench *bench, const es_linear_sizes *s,
         add(want, r, n_y);
     for (size_t i = 0; i < n_y; i++)
         larger[i] = 2; /* residual + bias */
-    es_bench_run(bench, es_linear_call_linear, &c);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear(on, c.y, c.residual, c.x, &c.linear, s->n);
     if (keeps_bias)
-        es_bench_expect(bench, "linear", es_bench_get_acts(bench, c.y), want,
-                        n_y, true);
+        es_bench_expect_acts(bench, "linear", c.y, want, n_y);
     else
         es_linear_expect_twice(bench, "linear, bias apart",
                                es_bench_get_acts(bench, c.y), want, larger,
                                n_y);
     es_bench_clear(bench);
-    free(x), free(r), free(w), free(want), free(larger);
-}
-
-static void check_linear(es_bench *bench)
-{
-    for (size_t i = 0; i < N_SIZES; i++)
-        for (int kind = 0; kind < 6; kind++)
-            check_linear_of(bench, &all_sizes[i], kind % 3 == 1, kind % 3 == 2,
-                            kind < 3);
 }
 
 static void test_cuda_linear__forward(void **state)
 {
     (void)state;
-    es_bench_each(check_linear, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents))
+        for (size_t i = 0; i < N_SIZES; i++)
+            for (int kind = 0; kind < 6; kind++)
+                check_linear_of(bench, &all_sizes[i], kind % 3 == 1,
+                                kind % 3 == 2, kind < 3);
 }
 
 /* --- dx = dy W^T ---------------------------------------------------------- */
@@ -75,7 +69,7 @@ static void test_cuda_linear__forward(void **state)
 static void check_input_of(es_bench *bench, const es_linear_sizes *s, bool adds)
 {
     const size_t n_dx = (size_t)(s->n * s->n_in);
-    es_linear_call c = {.s = *s, .add = adds};
+    es_linear_call c = {.s = *s};
     float *dy = es_bench_draw((size_t)(s->n * s->n_out), 1);
     float *dx = es_bench_draw(n_dx, 1), *w = es_linear_draw(bench, s);
     double *want = es_bench_doubles(n_dx);
@@ -87,26 +81,20 @@ static void check_input_of(es_bench *bench, const es_linear_sizes *s, bool adds)
     es_ref_linear(want, dy, w, NULL, s->n, s->n_out, s->n_in, !s->transposed);
     if (adds)
         add(want, dx, n_dx);
-    es_bench_run(bench, es_linear_call_input, &c);
-    es_bench_expect(bench,
-                    adds ? "dx +=" : "dx =", es_bench_get_acts(bench, c.y),
-                    want, n_dx, true);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_input(on, c.y, c.x, &c.linear, s->n, adds);
+    es_bench_expect_acts(bench, adds ? "dx +=" : "dx =", c.y, want, n_dx);
     es_bench_clear(bench);
-    free(dy), free(dx), free(w), free(want);
-}
-
-static void check_input(es_bench *bench)
-{
-    for (size_t i = 0; i < N_SIZES; i++) {
-        check_input_of(bench, &all_sizes[i], false);
-        check_input_of(bench, &all_sizes[i], true);
-    }
 }
 
 static void test_cuda_linear__input_gradient(void **state)
 {
     (void)state;
-    es_bench_each(check_input, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents))
+        for (size_t i = 0; i < N_SIZES; i++) {
+            check_input_of(bench, &all_sizes[i], false);
+            check_input_of(bench, &all_sizes[i], true);
+        }
 }
 
 /* --- dW += x^T dy, db += the sums of dy ------------------------------------
@@ -144,31 +132,27 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     c.dweight = es_bench_put_floats(bench, ES_CHANGE, dw, n_w);
     c.dbias = bias ? es_bench_put_floats(bench, ES_CHANGE, db, n_b) : NULL;
     add_weight_gradient(want_w, want_b, x, dy, s);
-    es_bench_run(bench, es_linear_call_weight, &c);
-    es_bench_expect(bench, "dw", es_bench_get(bench, c.dweight), want_w, n_w,
-                    false);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_weight(on, c.dweight, c.dbias, c.x, c.pre,
+                                           &c.linear, s->n);
+    es_bench_expect_floats(bench, "dw", c.dweight, want_w, n_w);
     if (bias)
-        es_bench_expect(bench, "db", es_bench_get(bench, c.dbias), want_b, n_b,
-                        false);
+        es_bench_expect_floats(bench, "db", c.dbias, want_b, n_b);
     es_bench_clear(bench);
-    free(x), free(dy), free(dw), free(db), free(want_w), free(want_b);
-}
-
-static void check_weight(es_bench *bench)
-{
-    /* More rows than one block sums, in a last chunk that is not whole. */
-    static const es_linear_sizes tall = {4301, 2, 140, false, 133};
-    for (size_t i = 0; i < N_SIZES; i++) {
-        check_weight_of(bench, &all_sizes[i], true);
-        check_weight_of(bench, &all_sizes[i], false);
-    }
-    check_weight_of(bench, &tall, true);
 }
 
 static void test_cuda_linear__weight_gradient(void **state)
 {
     (void)state;
-    es_bench_each(check_weight, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents)) {
+        /* More rows than one block sums, in a last chunk that is not whole. */
+        static const es_linear_sizes tall = {4301, 2, 140, false, 133};
+        for (size_t i = 0; i < N_SIZES; i++) {
+            check_weight_of(bench, &all_sizes[i], true);
+            check_weight_of(bench, &all_sizes[i], false);
+        }
+        check_weight_of(bench, &tall, true);
+    }
 }
 
 /* --- tf32 ----------------------------------------------------------------- */
@@ -208,37 +192,32 @@ static void product_by(es_precision precision, float *y, const float *x,
 
 /* Both inputs lose 13 bits, so that each product is off by 2^-10 at most: no
  * more, and in sum no less than a hundredth of it. */
-static void check_tf32(es_bench *bench)
-{
-    static const es_linear_sizes s = {24, 40, 56, false, 0};
-    enum { N = 24 * 56 };
-    float *x = es_bench_draw(24 * 40, 1), *w = es_bench_draw(40 * 56, 1);
-    float y[N];
-    double want[N], most[N], off = 0, bound = 0;
-    if (bench->lie != ES_LIE_ALIGNED)
-        goto done;
-    es_test_fill(y, N, 1, &(uint64_t){5});
-    es_ref_linear(want, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
-    product_by(ES_TF32, y, x, w, &s);
-    for (size_t i = 0; i < 24 * 40; i++)
-        x[i] = fabsf(x[i]);
-    for (size_t i = 0; i < 40 * 56; i++)
-        w[i] = fabsf(w[i]);
-    es_ref_linear(most, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
-    for (int i = 0; i < N; i++) {
-        assert_true(fabs((double)y[i] - want[i]) <= 0x1.01p-10 * most[i]);
-        off += fabs((double)y[i] - want[i]);
-        bound += 0x1p-10 * most[i];
-    }
-    assert_true(off >= bound / 100);
-done:
-    free(x), free(w);
-}
-
 static void test_cuda_linear__tf32(void **state)
 {
     (void)state;
-    es_bench_fp32(check_tf32, &es_linear_extents);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &es_linear_extents)) {
+        static const es_linear_sizes s = {24, 40, 56, false, 0};
+        enum { N = 24 * 56 };
+        float *x = es_bench_draw(24 * 40, 1), *w = es_bench_draw(40 * 56, 1);
+        float y[N];
+        double want[N], most[N], off = 0, bound = 0;
+        if (bench->lie != ES_LIE_ALIGNED)
+            continue;
+        es_test_fill(y, N, 1, &(uint64_t){5});
+        es_ref_linear(want, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
+        product_by(ES_TF32, y, x, w, &s);
+        for (size_t i = 0; i < 24 * 40; i++)
+            x[i] = fabsf(x[i]);
+        for (size_t i = 0; i < 40 * 56; i++)
+            w[i] = fabsf(w[i]);
+        es_ref_linear(most, x, w, NULL, s.n, s.n_in, s.n_out, s.transposed);
+        for (int i = 0; i < N; i++) {
+            assert_true(fabs((double)y[i] - want[i]) <= 0x1.01p-10 * most[i]);
+            off += fabs((double)y[i] - want[i]);
+            bound += 0x1p-10 * most[i];
+        }
+        assert_true(off >= bound / 100);
+    }
 }
 
 int main(void)

@@ -5,7 +5,6 @@
 #include "tests/support/reference_ops.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Rows (n,width) and how far apart they are. */
 typedef struct rows {
@@ -45,7 +44,6 @@ static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
     for (int i = 0; values && i < r->n; i++)
         memcpy(values + i * r->width, spread + i * r->stride,
                (size_t)r->width * sizeof *values);
-    free(spread);
     return memory;
 }
 
@@ -66,28 +64,16 @@ static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
                          (double)row[j]);
     }
     es_bench_expect(bench, what, got, want, (size_t)r->n * width, true);
-    free(got);
-}
-
-static void each_rows(es_bench *bench, void (*check)(es_bench *, const rows *))
-{
-    for (size_t i = 0; i < N_ROWS; i++) {
-        check(bench, &all_rows[i]);
-        es_bench_clear(bench);
-    }
-}
-
-static void check_stride(es_bench *bench)
-{
-    assert_int_equal(bench->ops->row_stride(50257), 50304);
-    assert_int_equal(bench->ops->row_stride(50304), 50304);
-    assert_int_equal(bench->ops->row_stride(1), 64);
 }
 
 static void test_cuda_stride__is_a_whole_number_of_lines(void **state)
 {
     (void)state;
-    es_bench_each(check_stride, &of_rows);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
+        assert_int_equal(bench->ops->row_stride(50257), 50304);
+        assert_int_equal(bench->ops->row_stride(50304), 50304);
+        assert_int_equal(bench->ops->row_stride(1), 64);
+    }
 }
 
 /* --- products ------------------------------------------------------------- */
@@ -99,40 +85,7 @@ typedef struct call {
     int n;
     es_mem *out, *dbias;
     const es_mem *x, *y, *residual;
-    size_t n_kept;
 } call;
-
-/* keeps: as the weights are, or nothing any more. */
-static void keep(const es_ops *ops, es_backend *backend, const call *c,
-                 bool keeps)
-{
-    if (ops->keep)
-        assert_int_equal(
-            ops->keep(backend, c->linear.weight, keeps ? c->n_kept : 0), ES_OK);
-}
-
-static void call_linear(const es_ops *ops, es_backend *backend, void *context)
-{
-    const call *c = context;
-    keep(ops, backend, c, true);
-    ops->linear(backend, c->out, c->residual, c->x, &c->linear, c->n);
-    keep(ops, backend, c, false);
-}
-
-static void call_input(const es_ops *ops, es_backend *backend, void *context)
-{
-    const call *c = context;
-    keep(ops, backend, c, true);
-    ops->linear_backward_input(backend, c->out, c->y, &c->linear, c->n, false);
-    keep(ops, backend, c, false);
-}
-
-static void call_weight(const es_ops *ops, es_backend *backend, void *context)
-{
-    const call *c = context;
-    ops->linear_backward_weight(backend, c->out, c->dbias, c->x, c->y,
-                                &c->linear, c->n);
-}
 
 /* Weights (N_IN,width), as laid out, that every precision holds. */
 static float *draw_weights(const es_bench *bench, const rows *r)
@@ -150,14 +103,15 @@ static call call_of(es_bench *bench, const rows *r, const float *weights,
     const size_t n = (size_t)(N_IN * r->width);
     const es_mem *weight =
         weights ? es_bench_put_floats(bench, ES_READ, weights, n) : NULL;
+    if (weight)
+        es_bench_keep(bench, weight, n);
     return (call){.linear = {.weight = weight,
                              .n_in = N_IN,
                              .n_out = r->width,
                              .n_bias_trained = r->width,
                              .transposed = transposed,
                              .y_stride = r->stride},
-                  .n = r->n,
-                  .n_kept = n};
+                  .n = r->n};
 }
 
 /* `kind` 0: y = x W, 1: + b, 2: y = y + x W + b. A bias is not kept, so that
@@ -185,29 +139,18 @@ static void check_linear_of(es_bench *bench, const rows *r, int kind,
                   transposed);
     for (size_t i = 0; kind == 2 && i < n_y; i++)
         want[i] += (double)y[i];
-    es_bench_run(bench, call_linear, &c);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear(on, c.out, c.residual, c.x, &c.linear, c.n);
     expect_rows(bench, "linear", c.out, r, want);
     es_bench_clear(bench);
-    free(x), free(y), free(w), free(b), free(want);
-}
-
-static void check_linear_rows(es_bench *bench, const rows *r)
-{
-    for (int kind = 0; kind < 3; kind++) {
-        check_linear_of(bench, r, kind, false);
-        check_linear_of(bench, r, kind, true);
-    }
-}
-
-static void check_linear(es_bench *bench)
-{
-    each_rows(bench, check_linear_rows);
 }
 
 static void test_cuda_stride__linear(void **state)
 {
     (void)state;
-    es_bench_each(check_linear, &of_rows);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows))
+        for (size_t i = 0; i < 6 * N_ROWS; i++)
+            check_linear_of(bench, &all_rows[i / 6], (int)i % 3, i / 3 % 2);
 }
 
 static void check_input_of(es_bench *bench, const rows *r, bool transposed)
@@ -219,11 +162,11 @@ static void check_input_of(es_bench *bench, const rows *r, bool transposed)
     c.y = put_rows(bench, ES_READ, r, dy);
     c.out = es_bench_put_acts(bench, ES_WRITE, NULL, n_x);
     es_ref_linear(want, dy, w, NULL, r->n, r->width, N_IN, !transposed);
-    es_bench_run(bench, call_input, &c);
-    es_bench_expect(bench, "dx", es_bench_get_acts(bench, c.out), want, n_x,
-                    true);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_input(on, c.out, c.y, &c.linear, c.n,
+                                          false);
+    es_bench_expect_acts(bench, "dx", c.out, want, n_x);
     es_bench_clear(bench);
-    free(dy), free(w), free(want);
 }
 
 static void check_weight_of(es_bench *bench, const rows *r, bool transposed)
@@ -246,59 +189,44 @@ static void check_weight_of(es_bench *bench, const rows *r, bool transposed)
                 want[transposed ? j * N_IN + k : k * r->width + j] +=
                     (double)x[i * N_IN + k] * d;
         }
-    es_bench_run(bench, call_weight, &c);
-    es_bench_expect(bench, "dw", es_bench_get(bench, c.out), want, n_w, false);
-    es_bench_expect(bench, "db", es_bench_get(bench, c.dbias), sums, width,
-                    false);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->linear_backward_weight(on, c.out, c.dbias, c.x, c.y,
+                                           &c.linear, c.n);
+    es_bench_expect_floats(bench, "dw", c.out, want, n_w);
+    es_bench_expect_floats(bench, "db", c.dbias, sums, width);
     es_bench_clear(bench);
-    free(dy), free(x), free(dw), free(db), free(want), free(sums);
-}
-
-static void check_back_rows(es_bench *bench, const rows *r)
-{
-    for (int transposed = 0; transposed < 2; transposed++) {
-        check_input_of(bench, r, transposed);
-        check_weight_of(bench, r, transposed);
-    }
-}
-
-static void check_back(es_bench *bench)
-{
-    each_rows(bench, check_back_rows);
 }
 
 static void test_cuda_stride__linear_backward(void **state)
 {
     (void)state;
-    es_bench_each(check_back, &of_rows);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows))
+        for (size_t i = 0; i < 2 * N_ROWS; i++) {
+            check_input_of(bench, &all_rows[i / 2], i % 2);
+            check_weight_of(bench, &all_rows[i / 2], i % 2);
+        }
 }
 
 /* --- loss ----------------------------------------------------------------- */
 
-typedef struct loss {
-    const rows *rows;
-    es_mem *row_loss, *lse, *logits;
-    const es_mem *targets;
-} loss;
-
-/* There and back. */
-static void call_loss(const es_ops *ops, es_backend *backend, void *context)
+static void check_loss(es_bench *bench, const rows *r)
 {
-    const loss *l = context;
-    const rows *r = l->rows;
-    ops->cross_entropy(backend, l->row_loss, l->lse, l->logits, l->targets,
-                       r->n, r->width, r->stride);
-    ops->cross_entropy_backward(backend, l->logits, l->lse, l->targets, 0.5f,
-                                NULL, r->n, r->width, r->stride);
-}
-
-static void expect_loss(es_bench *bench, const loss *l, const float *x,
-                        const int32_t *targets)
-{
-    const rows *r = l->rows;
-    const size_t n = (size_t)r->n;
-    double *want = es_bench_doubles(n);
-    double *gradient = es_bench_doubles(n * (size_t)r->width);
+    const size_t n = (size_t)r->n, n_x = n * (size_t)r->width;
+    float *x = es_bench_draw(n_x, 5);
+    int32_t *targets = es_bench_tokens(n, r->width);
+    double *want = es_bench_doubles(n), *gradient = es_bench_doubles(n_x);
+    for (int i = 0; i < r->n; i++)
+        targets[i] = (i * 7 + r->width - 1) % r->width;
+    es_mem *row_loss = es_bench_put_floats(bench, ES_WRITE, NULL, n);
+    es_mem *logits = put_rows(bench, ES_CHANGE, r, x);
+    es_mem *lse = es_bench_put_floats(bench, ES_WRITE, NULL, n);
+    es_mem *of_targets = es_bench_put(bench, ES_READ, targets, n, 4);
+    for (ES_EACH_RUN(on, bench)) { /* there and back */
+        bench->ops->cross_entropy(on, row_loss, lse, logits, of_targets, r->n,
+                                  r->width, r->stride);
+        bench->ops->cross_entropy_backward(on, logits, lse, of_targets, 0.5f,
+                                           NULL, r->n, r->width, r->stride);
+    }
     for (int i = 0; i < r->n; i++) {
         const float *row = x + i * r->width;
         want[i] = es_ref_cross_entropy(row, targets[i], r->width);
@@ -310,41 +238,20 @@ static void expect_loss(es_bench *bench, const loss *l, const float *x,
                 0.5 * (exp(-of_j) - (j == targets[i] ? 1 : 0));
         }
     }
-    es_bench_expect(bench, "loss", es_bench_get(bench, l->row_loss), want, n,
-                    false);
-    expect_rows(bench, "dlogits", l->logits, r, gradient);
-    free(want), free(gradient);
-}
-
-static void check_loss_rows(es_bench *bench, const rows *r)
-{
-    const size_t n = (size_t)r->n;
-    float *x = es_bench_draw(n * (size_t)r->width, 5);
-    int32_t *targets = malloc(n * sizeof *targets);
-    assert_non_null(targets);
-    for (int i = 0; i < r->n; i++)
-        targets[i] = (i * 7 + r->width - 1) % r->width;
-    loss l = {.rows = r};
-    l.row_loss = es_bench_put_floats(bench, ES_WRITE, NULL, n);
-    l.logits = put_rows(bench, ES_CHANGE, r, x);
-    l.lse = es_bench_put_floats(bench, ES_WRITE, NULL, n);
-    l.targets = es_bench_put(bench, ES_READ, targets, n, sizeof *targets);
-    es_bench_run(bench, call_loss, &l);
-    expect_loss(bench, &l, x, targets);
-    free(x), free(targets);
-}
-
-static void check_loss(es_bench *bench)
-{
-    static const rows large = {3, 50257, 50304};
-    each_rows(bench, check_loss_rows);
-    check_loss_rows(bench, &large);
+    es_bench_expect_floats(bench, "loss", row_loss, want, n);
+    expect_rows(bench, "dlogits", logits, r, gradient);
+    es_bench_clear(bench);
 }
 
 static void test_cuda_stride__cross_entropy(void **state)
 {
+    static const rows large = {3, 50257, 50304};
     (void)state;
-    es_bench_each(check_loss, &of_rows);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
+        for (size_t i = 0; i < N_ROWS; i++)
+            check_loss(bench, &all_rows[i]);
+        check_loss(bench, &large);
+    }
 }
 
 int main(void)

@@ -6,7 +6,6 @@
 #include "tests/support/cuda_bench.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const es_extents small = {
     .n_rows = 600, .width = 300, .n_ctx = 300, .n_head = 5, .head_width = 300};
@@ -17,26 +16,6 @@ static const size_t lengths[] = {1, 7, 33, 257, 1000, 70001};
 
 /* --- residuals ------------------------------------------------------------ */
 
-typedef struct residual {
-    es_mem *y, *dx, *df, *dalpha, *dbeta;
-    const es_mem *x, *f, *alpha, *beta, *dy;
-    size_t n;
-} residual;
-
-static void call_combine(const es_ops *ops, es_backend *backend, void *context)
-{
-    const residual *r = context;
-    ops->combine(backend, r->y, r->x, r->f, r->alpha, r->beta, r->n);
-}
-
-static void call_combine_backward(const es_ops *ops, es_backend *backend,
-                                  void *context)
-{
-    const residual *r = context;
-    ops->combine_backward(backend, r->dx, r->df, r->dalpha, r->dbeta, r->dy,
-                          r->x, r->f, r->alpha, r->beta, r->n);
-}
-
 static void check_combine_of(es_bench *bench, size_t n)
 {
     const float alpha = 1.75f, beta = -0.375f;
@@ -44,50 +23,25 @@ static void check_combine_of(es_bench *bench, size_t n)
     double *want = es_bench_doubles(n);
     x[n / 2] = n > 7 ? NAN : x[n / 2];
     f[n / 3] = n > 7 ? -INFINITY : f[n / 3];
-    residual r = {.n = n};
-    r.y = es_bench_put_acts(bench, ES_WRITE, NULL, n);
-    r.x = es_bench_put_acts(bench, ES_READ, x, n);
-    r.f = es_bench_put_acts(bench, ES_READ, f, n);
-    r.alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
-    r.beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
+    es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_f = es_bench_put_acts(bench, ES_READ, f, n);
+    es_mem *of_alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
+    es_mem *of_beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
     for (size_t i = 0; i < n; i++)
         want[i] = (double)beta * (double)x[i] + (double)f[i] / (double)alpha;
-    es_bench_run(bench, call_combine, &r);
-    es_bench_expect(bench, "combine", es_bench_get_acts(bench, r.y), want, n,
-                    true);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->combine(on, of_y, of_x, of_f, of_alpha, of_beta, n);
+    es_bench_expect_acts(bench, "combine", of_y, want, n);
     es_bench_clear(bench);
-    free(x), free(f), free(want);
-}
-
-static void check_combine(es_bench *bench)
-{
-    for (size_t i = 0; i < N_LENGTHS; i++)
-        check_combine_of(bench, lengths[i]);
 }
 
 static void test_cuda_sums__combine(void **state)
 {
     (void)state;
-    es_bench_each(check_combine, &small);
-}
-
-/* What a residual's backward pass should give. */
-typedef struct residual_wanted {
-    double *dx, *df;
-    double dalpha, dbeta;
-} residual_wanted;
-
-static void expect_residual(es_bench *bench, const residual *r,
-                            const residual_wanted *want)
-{
-    es_bench_expect(bench, "combine's dx", es_bench_get_acts(bench, r->dx),
-                    want->dx, r->n, true);
-    es_bench_expect(bench, "combine's df", es_bench_get_acts(bench, r->df),
-                    want->df, r->n, true);
-    es_bench_expect(bench, "dalpha", es_bench_get(bench, r->dalpha),
-                    &want->dalpha, 1, false);
-    es_bench_expect(bench, "dbeta", es_bench_get(bench, r->dbeta), &want->dbeta,
-                    1, false);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (size_t i = 0; i < N_LENGTHS; i++)
+            check_combine_of(bench, lengths[i]);
 }
 
 /* in_place: dx is dy. */
@@ -96,43 +50,43 @@ static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
     const float alpha = 1.75f, beta = -0.375f, dalpha = 3, dbeta = -2;
     float *x = es_bench_draw(n, 2), *f = es_bench_draw(n, 2);
     float *dy = es_bench_draw(n, 1);
-    residual_wanted want = {es_bench_doubles(n), es_bench_doubles(n), 3, -2};
-    residual r = {.n = n};
-    r.dx = in_place ? es_bench_put_acts(bench, ES_CHANGE, dy, n)
-                    : es_bench_put_acts(bench, ES_WRITE, NULL, n);
-    r.dy = in_place ? r.dx : es_bench_put_acts(bench, ES_READ, dy, n);
-    r.df = es_bench_put_acts(bench, ES_WRITE, NULL, n);
-    r.x = es_bench_put_acts(bench, ES_READ, x, n);
-    r.f = es_bench_put_acts(bench, ES_READ, f, n);
-    r.alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
-    r.beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
-    r.dalpha = es_bench_put_floats(bench, ES_CHANGE, &dalpha, 1);
-    r.dbeta = es_bench_put_floats(bench, ES_CHANGE, &dbeta, 1);
+    double *want_dx = es_bench_doubles(n), *want_df = es_bench_doubles(n);
+    double want_alpha = 3, want_beta = -2;
+    es_mem *of_dx = in_place ? es_bench_put_acts(bench, ES_CHANGE, dy, n)
+                             : es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_dy = in_place ? of_dx : es_bench_put_acts(bench, ES_READ, dy, n);
+    es_mem *of_df = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_f = es_bench_put_acts(bench, ES_READ, f, n);
+    es_mem *of_alpha = es_bench_put_floats(bench, ES_READ, &alpha, 1);
+    es_mem *of_beta = es_bench_put_floats(bench, ES_READ, &beta, 1);
+    es_mem *of_dalpha = es_bench_put_floats(bench, ES_CHANGE, &dalpha, 1);
+    es_mem *of_dbeta = es_bench_put_floats(bench, ES_CHANGE, &dbeta, 1);
     for (size_t i = 0; i < n; i++) {
         const double g = (double)dy[i], a = (double)alpha;
-        want.dx[i] = (double)beta * g;
-        want.df[i] = g / a;
-        want.dbeta += g * (double)x[i];
-        want.dalpha -= g * (double)f[i] / (a * a);
+        want_dx[i] = (double)beta * g;
+        want_df[i] = g / a;
+        want_beta += g * (double)x[i];
+        want_alpha -= g * (double)f[i] / (a * a);
     }
-    es_bench_run(bench, call_combine_backward, &r);
-    expect_residual(bench, &r, &want);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->combine_backward(on, of_dx, of_df, of_dalpha, of_dbeta,
+                                     of_dy, of_x, of_f, of_alpha, of_beta, n);
+    es_bench_expect_acts(bench, "combine's dx", of_dx, want_dx, n);
+    es_bench_expect_acts(bench, "combine's df", of_df, want_df, n);
+    es_bench_expect_floats(bench, "dalpha", of_dalpha, &want_alpha, 1);
+    es_bench_expect_floats(bench, "dbeta", of_dbeta, &want_beta, 1);
     es_bench_clear(bench);
-    free(x), free(f), free(dy), free(want.dx), free(want.df);
-}
-
-static void check_combine_backward(es_bench *bench)
-{
-    for (size_t i = 0; i < N_LENGTHS; i++) {
-        check_combine_back_of(bench, lengths[i], false);
-        check_combine_back_of(bench, lengths[i], true);
-    }
 }
 
 static void test_cuda_sums__combine_backward(void **state)
 {
     (void)state;
-    es_bench_each(check_combine_backward, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (size_t i = 0; i < N_LENGTHS; i++) {
+            check_combine_back_of(bench, lengths[i], false);
+            check_combine_back_of(bench, lengths[i], true);
+        }
 }
 
 /* --- rotation ------------------------------------------------------------- */
@@ -142,12 +96,6 @@ typedef struct rotation {
     es_attention attention;
     bool back;
 } rotation;
-
-static void call_rotate(const es_ops *ops, es_backend *backend, void *context)
-{
-    const rotation *r = context;
-    ops->rotate(backend, r->qkv, &r->attention, r->back);
-}
 
 /* The model of analyzer/README.md for one head's q or k at one position. */
 static void turn(double *x, int position, int width, bool back)
@@ -178,28 +126,23 @@ static void check_rotate_of(es_bench *bench, int n_batch, int n_ctx, int n_head,
     for (int row = 0; row < n_batch * n_ctx; row++)
         for (int h = 0; h < 2 * n_head; h++)
             turn(want + row * 3 * d + h * width, row % n_ctx, width, back);
-    es_bench_run(bench, call_rotate, &r);
-    es_bench_expect(bench, "rotate", es_bench_get_acts(bench, r.qkv), want, n,
-                    true);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->rotate(on, r.qkv, &r.attention, r.back);
+    es_bench_expect_acts(bench, "rotate", r.qkv, want, n);
     es_bench_clear(bench);
-    free(qkv), free(want);
-}
-
-static void check_rotate(es_bench *bench)
-{
-    for (int back = 0; back < 2; back++) {
-        check_rotate_of(bench, 1, 1, 1, 2, back);
-        check_rotate_of(bench, 2, 33, 3, 6, back);
-        check_rotate_of(bench, 1, 300, 1, 64, back);
-        check_rotate_of(bench, 3, 5, 2, 257, back);
-        check_rotate_of(bench, 1, 7, 5, 32, back);
-    }
 }
 
 static void test_cuda_sums__rotate(void **state)
 {
     (void)state;
-    es_bench_each(check_rotate, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (int back = 0; back < 2; back++) {
+            check_rotate_of(bench, 1, 1, 1, 2, back);
+            check_rotate_of(bench, 2, 33, 3, 6, back);
+            check_rotate_of(bench, 1, 300, 1, 64, back);
+            check_rotate_of(bench, 3, 5, 2, 257, back);
+            check_rotate_of(bench, 1, 7, 5, 32, back);
+        }
 }
 
 /* --- the regulariser ------------------------------------------------------ */
@@ -210,13 +153,6 @@ typedef struct regulariser {
     es_penalty penalty;
     float scale;
 } regulariser;
-
-static void call_penalty(const es_ops *ops, es_backend *backend, void *context)
-{
-    const regulariser *r = context;
-    ops->entropy_penalty(backend, r->loss, r->dentropy, r->dtheta, r->entropy,
-                         &r->penalty, r->scale, r->control);
-}
 
 /* analyzer/README.md: the penalty of e and its derivative. */
 static double penalise(double *slope, double e, double theta,
@@ -286,40 +222,36 @@ static void check_penalty_of(es_bench *bench, const es_penalty *shape,
                                e + h * shape->n_ctx, (double)theta[h], factor,
                                shape);
     total = 0.25 + total / shape->n_layer / heads;
-    es_bench_run(bench, call_penalty, &r);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->entropy_penalty(on, r.loss, r.dentropy, r.dtheta, r.entropy,
+                                    &r.penalty, r.scale, r.control);
     if (r.loss)
-        es_bench_expect(bench, "penalty", es_bench_get(bench, r.loss), &total,
-                        1, false);
+        es_bench_expect_floats(bench, "penalty", r.loss, &total, 1);
     if (r.dentropy)
-        es_bench_expect(bench, "dentropy", es_bench_get(bench, r.dentropy),
-                        want, n, false);
+        es_bench_expect_floats(bench, "dentropy", r.dentropy, want, n);
     if (r.dtheta)
-        es_bench_expect(bench, "dtheta", es_bench_get(bench, r.dtheta),
-                        want_theta, (size_t)heads, false);
+        es_bench_expect_floats(bench, "dtheta", r.dtheta, want_theta,
+                               (size_t)heads);
     es_bench_clear(bench);
-    free(e), free(theta), free(dtheta), free(want), free(want_theta);
-}
-
-static void check_penalty(es_bench *bench)
-{
-    es_penalty shapes[] = {{.n_batch = 1, .n_ctx = 7, .n_head = 1},
-                           {.n_batch = 3, .n_ctx = 33, .n_head = 2},
-                           {.n_batch = 1, .n_ctx = 1, .n_head = 3},
-                           {.n_batch = 2, .n_ctx = 300, .n_head = 5}};
-    for (int i = 0; i < 16; i++) {
-        es_penalty *shape = &shapes[i % 4];
-        shape->n_layer = 3;
-        shape->gamma = 0.2f;
-        shape->lambda = 0.5f;
-        shape->mean = i / 4 % 2 == 1;
-        check_penalty_of(bench, shape, i / 8 == 1, i % 4);
-    }
 }
 
 static void test_cuda_sums__entropy_penalty(void **state)
 {
     (void)state;
-    es_bench_fp32(check_penalty, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        es_penalty shapes[] = {{.n_batch = 1, .n_ctx = 7, .n_head = 1},
+                               {.n_batch = 3, .n_ctx = 33, .n_head = 2},
+                               {.n_batch = 1, .n_ctx = 1, .n_head = 3},
+                               {.n_batch = 2, .n_ctx = 300, .n_head = 5}};
+        for (int i = 0; i < 16; i++) {
+            es_penalty *shape = &shapes[i % 4];
+            shape->n_layer = 3;
+            shape->gamma = 0.2f;
+            shape->lambda = 0.5f;
+            shape->mean = i / 4 % 2 == 1;
+            check_penalty_of(bench, shape, i / 8 == 1, i % 4);
+        }
+    }
 }
 
 /* --- rows of heads -------------------------------------------------------- */
@@ -329,13 +261,6 @@ typedef struct rows_of_heads {
     es_row_mem rows;
     int n_batch, n_head, n_ctx;
 } rows_of_heads;
-
-static void call_measure(const es_ops *ops, es_backend *backend, void *context)
-{
-    const rows_of_heads *r = context;
-    ops->measure_rows(backend, r->sums, &r->rows, r->n_batch, r->n_head,
-                      r->n_ctx);
-}
 
 static void expect_number(const char *what, double got, double want)
 {
@@ -372,8 +297,8 @@ static void check_measure_of(es_bench *bench, int n_batch, int n_head,
     const size_t heads = (size_t)n_head, n = heads * (size_t)(n_batch * n_ctx);
     rows_of_heads r = {.n_batch = n_batch, .n_head = n_head, .n_ctx = n_ctx};
     float *rows[ES_N_ROW_STATISTICS];
-    es_head_sums *want = calloc(heads, sizeof *want);
-    assert_non_null(want);
+    es_head_sums *want =
+        (void *)es_bench_doubles(heads * sizeof *want / sizeof(double));
     draw_rows(rows, n, n_head, n_ctx, has_missing);
     /* Head 0 begins, as at a step's first batch. */
     for (int h = 0; h < n_head; h++) {
@@ -388,7 +313,9 @@ static void check_measure_of(es_bench *bench, int n_batch, int n_head,
             r.rows.array[k] = es_bench_put_floats(bench, ES_READ, rows[k], n);
     es_head_sums_add_rows(want, (const float *const *)rows, n_batch, n_head,
                           n_ctx);
-    es_bench_run(bench, call_measure, &r);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->measure_rows(on, r.sums, &r.rows, r.n_batch, r.n_head,
+                                 r.n_ctx);
     const es_head_sums *got = es_bench_get(bench, r.sums);
     for (int h = 0; h < n_head; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
@@ -397,51 +324,20 @@ static void check_measure_of(es_bench *bench, int n_batch, int n_head,
                           want[h].values[i]);
     }
     es_bench_clear(bench);
-    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
-        free(rows[k]);
-    free(want);
-}
-
-static void check_measure(es_bench *bench)
-{
-    check_measure_of(bench, 1, 1, 1, true);
-    check_measure_of(bench, 1, 3, 7, false);
-    check_measure_of(bench, 2, 5, 300, true);
-    check_measure_of(bench, 40, 2, 3, false);
 }
 
 static void test_cuda_sums__measure_rows(void **state)
 {
     (void)state;
-    es_bench_fp32(check_measure, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        check_measure_of(bench, 1, 1, 1, true);
+        check_measure_of(bench, 1, 3, 7, false);
+        check_measure_of(bench, 2, 5, 300, true);
+        check_measure_of(bench, 40, 2, 3, false);
+    }
 }
 
 /* --- activations, mean, squares ------------------------------------------- */
-
-typedef struct sums {
-    es_mem *out;
-    const es_mem *x;
-    size_t n;
-} sums;
-
-static void call_activations(const es_ops *ops, es_backend *backend,
-                             void *context)
-{
-    const sums *s = context;
-    ops->activation_stats(backend, s->out, s->x, s->n);
-}
-
-static void call_mean(const es_ops *ops, es_backend *backend, void *context)
-{
-    const sums *s = context;
-    ops->add_mean(backend, s->out, s->x, s->n);
-}
-
-static void call_squares(const es_ops *ops, es_backend *backend, void *context)
-{
-    const sums *s = context;
-    ops->sum_squares(backend, s->out, s->x, s->n);
-}
 
 static void check_activations_of(es_bench *bench, size_t n, int n_bad)
 {
@@ -450,34 +346,30 @@ static void check_activations_of(es_bench *bench, size_t n, int n_bad)
     double squares = 2.5;
     for (int i = 0; i < n_bad; i++)
         x[(size_t)i * n / 3] = i == 1 ? NAN : INFINITY;
-    sums s = {.n = n};
-    s.out = es_bench_put(bench, ES_CHANGE, &before, 2, 8);
-    s.x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_out = es_bench_put(bench, ES_CHANGE, &before, 2, 8);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
     for (size_t i = 0; i < n; i++)
         squares += (double)x[i] * (double)x[i];
-    es_bench_run(bench, call_activations, &s);
-    const es_layer_sums *got = es_bench_get(bench, s.out);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->activation_stats(on, of_out, of_x, n);
+    const es_layer_sums *got = es_bench_get(bench, of_out);
     assert_int_equal(got->nonfinite, 5 + n_bad);
     if (isinf(squares))
         assert_true(isinf(got->squares));
     else
         expect_number("squares", got->squares, squares);
     es_bench_clear(bench);
-    free(x);
-}
-
-static void check_activations(es_bench *bench)
-{
-    for (size_t i = 0; i < N_LENGTHS; i++)
-        check_activations_of(bench, lengths[i], 0);
-    for (int n_bad = 1; n_bad < 4; n_bad++)
-        check_activations_of(bench, 301, n_bad);
 }
 
 static void test_cuda_sums__activation_stats(void **state)
 {
     (void)state;
-    es_bench_each(check_activations, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small)) {
+        for (size_t i = 0; i < N_LENGTHS; i++)
+            check_activations_of(bench, lengths[i], 0);
+        for (int n_bad = 1; n_bad < 4; n_bad++)
+            check_activations_of(bench, 301, n_bad);
+    }
 }
 
 static void check_mean_of(es_bench *bench, size_t n)
@@ -485,16 +377,15 @@ static void check_mean_of(es_bench *bench, size_t n)
     const double before = 1.25;
     float *x = es_bench_draw(n, 3);
     double want = 0, got;
-    sums s = {.n = n};
-    s.out = es_bench_put(bench, ES_CHANGE, &before, 1, 8);
-    s.x = es_bench_put_floats(bench, ES_READ, x, n);
+    es_mem *of_out = es_bench_put(bench, ES_CHANGE, &before, 1, 8);
+    es_mem *of_x = es_bench_put_floats(bench, ES_READ, x, n);
     for (size_t i = 0; i < n; i++)
         want += (double)x[i];
-    es_bench_run(bench, call_mean, &s);
-    memcpy(&got, es_bench_get(bench, s.out), sizeof got);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->add_mean(on, of_out, of_x, n);
+    memcpy(&got, es_bench_get(bench, of_out), sizeof got);
     expect_number("mean", got, before + want / (double)n);
     es_bench_clear(bench);
-    free(x);
 }
 
 /* A gradient's square may be more than a float32 can hold. */
@@ -503,32 +394,28 @@ static void check_squares_of(es_bench *bench, size_t n, float one)
     float *x = es_bench_draw(n, 3);
     double want = 0, got;
     x[n / 2] = one;
-    sums s = {.n = n};
-    s.out = es_bench_put(bench, ES_WRITE, NULL, 1, 8);
-    s.x = es_bench_put_floats(bench, ES_READ, x, n);
+    es_mem *of_out = es_bench_put(bench, ES_WRITE, NULL, 1, 8);
+    es_mem *of_x = es_bench_put_floats(bench, ES_READ, x, n);
     for (size_t i = 0; i < n; i++)
         want += (double)x[i] * (double)x[i];
-    es_bench_run(bench, call_squares, &s);
-    memcpy(&got, es_bench_get(bench, s.out), sizeof got);
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->sum_squares(on, of_out, of_x, n);
+    memcpy(&got, es_bench_get(bench, of_out), sizeof got);
     expect_number("squares", got, want);
     es_bench_clear(bench);
-    free(x);
-}
-
-static void check_sums(es_bench *bench)
-{
-    for (size_t i = 0; i < N_LENGTHS; i++) {
-        check_mean_of(bench, lengths[i]);
-        check_squares_of(bench, lengths[i], 0.5f);
-    }
-    check_squares_of(bench, 100, 1e20f);
-    check_squares_of(bench, 100, NAN);
 }
 
 static void test_cuda_sums__mean_and_squares(void **state)
 {
     (void)state;
-    es_bench_fp32(check_sums, &small);
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        for (size_t i = 0; i < N_LENGTHS; i++) {
+            check_mean_of(bench, lengths[i]);
+            check_squares_of(bench, lengths[i], 0.5f);
+        }
+        check_squares_of(bench, 100, 1e20f);
+        check_squares_of(bench, 100, NAN);
+    }
 }
 
 int main(void)

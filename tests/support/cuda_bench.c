@@ -16,6 +16,11 @@ enum { AROUND = 256, SENTINEL = 0x5a };
 
 /* --- opening -------------------------------------------------------------- */
 
+/* What es_bench_first was given. */
+static const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+static es_bench_kind kind;
+static const es_extents *largest;
+
 /* False: there is nothing to try it on. */
 static bool find_library(void)
 {
@@ -31,8 +36,7 @@ static bool find_library(void)
 }
 
 /* False: no device. */
-static bool open_one(es_backend **out, const es_ops *ops,
-                     const es_extents *largest, const char *emulation)
+static bool open_one(es_backend **out, const es_ops *ops, const char *emulation)
 {
     setenv("ENTROPY_TRAIN_EMULATION", emulation, 1);
     es_status status = ops->open(out, 0);
@@ -41,15 +45,6 @@ static bool open_one(es_backend **out, const es_ops *ops,
         return false;
     assert_int_equal(ops->prepare(*out, largest), ES_OK);
     return true;
-}
-
-static void check_all_lies(es_bench *bench, void (*check)(es_bench *bench))
-{
-    for (int lie = 0; lie < ES_N_LIES; lie++) {
-        bench->lie = (es_bench_lie)lie;
-        check(bench);
-        es_bench_clear(bench);
-    }
 }
 
 /* The emulation has as much memory as is configured. */
@@ -67,21 +62,20 @@ static bool is_emulated(const es_ops *ops)
     return status == ES_ENOMEM;
 }
 
-static void check_precision(es_precision precision,
-                            void (*check)(es_bench *bench),
-                            const es_extents *largest, bool bare)
+static es_bench *open_bench(es_precision precision)
 {
-    static const char *const orders[ES_BENCH_AGAIN] = {"reverse", "random=7"};
-    static const char *const bares[ES_BENCH_AGAIN] = {"reverse,bare",
-                                                      "random=7,bare"};
-    es_bench bench = {.precision = precision, .bare = bare};
+    static es_bench bench;
+    static const char *const orders[][ES_BENCH_AGAIN] = {
+        {"reverse", "random=7"}, {"reverse,bare", "random=7,bare"}};
+    const bool bare = kind == ES_BENCH_BARE;
+    bench = (es_bench){.precision = precision, .bare = bare};
     if (!find_library()) {
         print_message("skipped: built without CUDA\n");
         skip();
     }
     if (es_ops_find(&bench.ops, "cuda", precision) != ES_OK)
         fail_msg("%s", es_message());
-    if (!open_one(&bench.backend, bench.ops, largest, bare ? "bare" : "")) {
+    if (!open_one(&bench.backend, bench.ops, bare ? "bare" : "")) {
         print_message("skipped: no CUDA device: %s\n", es_message());
         skip();
     }
@@ -92,35 +86,37 @@ static void check_precision(es_precision precision,
         skip();
     }
     for (int i = 0; i < ES_BENCH_AGAIN; i++)
-        assert_true(open_one(&bench.again[i], bench.ops, largest,
-                             bare ? bares[i] : orders[i]));
-    check_all_lies(&bench, check);
-    assert_int_equal(bench.ops->status(bench.backend), ES_OK);
-    bench.ops->close(bench.backend);
-    for (int i = 0; i < ES_BENCH_AGAIN; i++) {
-        assert_int_equal(bench.ops->status(bench.again[i]), ES_OK);
-        bench.ops->close(bench.again[i]);
-    }
+        assert_true(open_one(&bench.again[i], bench.ops, orders[bare][i]));
+    return &bench;
 }
 
-void es_bench_each(void (*check)(es_bench *bench), const es_extents *largest)
+es_bench *es_bench_first(es_bench_kind of, const es_extents *extents)
 {
-    check_precision(ES_FP32, check, largest, false);
-    check_precision(ES_BF16, check, largest, false);
-    check_precision(ES_FP16, check, largest, false);
+    kind = of;
+    largest = extents;
+    return open_bench(precisions[0]);
 }
 
-void es_bench_each_bare(void (*check)(es_bench *bench),
-                        const es_extents *largest)
+static void close_one(const es_bench *bench, es_backend *backend)
 {
-    check_precision(ES_FP32, check, largest, true);
-    check_precision(ES_BF16, check, largest, true);
-    check_precision(ES_FP16, check, largest, true);
+    assert_int_equal(bench->ops->status(backend), ES_OK);
+    bench->ops->close(backend);
 }
 
-void es_bench_fp32(void (*check)(es_bench *bench), const es_extents *largest)
+es_bench *es_bench_next(es_bench *bench)
 {
-    check_precision(ES_FP32, check, largest, false);
+    size_t n = 0;
+    es_bench_clear(bench);
+    if (++bench->lie < ES_N_LIES)
+        return bench;
+    close_one(bench, bench->backend);
+    for (int i = 0; i < ES_BENCH_AGAIN; i++)
+        close_one(bench, bench->again[i]);
+    while (precisions[n] != bench->precision)
+        n++;
+    if (kind == ES_BENCH_FP32 || ++n == sizeof precisions / sizeof *precisions)
+        return NULL;
+    return open_bench(precisions[n]);
 }
 
 /* --- precisions ----------------------------------------------------------- */
@@ -197,11 +193,21 @@ static size_t shift_of(const es_bench *bench, size_t size)
     return bench->lie == ES_LIE_SHIFTED ? size : 0;
 }
 
+/* What es_bench_clear frees. */
+static void *drawn[64];
+static int n_drawn;
+
 static void *bytes(size_t n)
 {
     void *out = malloc(n ? n : 1);
     assert_non_null(out);
     return out;
+}
+
+static void *draw_bytes(size_t n)
+{
+    assert_true(n_drawn < (int)(sizeof drawn / sizeof *drawn));
+    return drawn[n_drawn++] = bytes(n);
 }
 
 es_mem *es_bench_put(es_bench *bench, es_bench_role role, const void *values,
@@ -291,7 +297,16 @@ void es_bench_clear(es_bench *bench)
         free(array->after);
         free(array->floats);
     }
+    while (n_drawn > 0)
+        free(drawn[--n_drawn]);
     bench->n_arrays = 0;
+    bench->kept = NULL;
+}
+
+void es_bench_keep(es_bench *bench, const es_mem *weights, size_t n)
+{
+    bench->kept = bench->ops->keep ? weights : NULL;
+    bench->n_kept = n;
 }
 
 /* --- running -------------------------------------------------------------- */
@@ -330,25 +345,38 @@ static void expect_same(es_bench *bench, es_backend *backend, int index)
     free(again);
 }
 
-void es_bench_run(es_bench *bench,
-                  void (*call)(const es_ops *ops, es_backend *backend,
-                               void *context),
-                  void *context)
+static es_backend *start_run(es_bench *bench, es_backend *on)
 {
-    store_all(bench, bench->backend);
-    call(bench->ops, bench->backend, context);
+    store_all(bench, on);
+    if (bench->kept)
+        assert_int_equal(bench->ops->keep(on, bench->kept, bench->n_kept),
+                         ES_OK);
+    return on;
+}
+
+es_backend *es_bench_begin(es_bench *bench)
+{
+    bench->n_runs = 0;
+    return start_run(bench, bench->backend);
+}
+
+es_backend *es_bench_again(es_bench *bench, es_backend *on)
+{
+    if (bench->kept)
+        assert_int_equal(bench->ops->keep(on, bench->kept, 0), ES_OK);
     for (int i = 0; i < bench->n_arrays; i++) {
         es_bench_array *array = &bench->arrays[i];
-        bench->ops->load(bench->backend, array->after, array->whole,
+        if (bench->n_runs > 0) {
+            expect_same(bench, on, i);
+            continue;
+        }
+        bench->ops->load(on, array->after, array->whole,
                          array->bytes + 2 * AROUND);
         expect_kept(array, i);
     }
-    for (int n = 0; n < ES_BENCH_AGAIN; n++) {
-        store_all(bench, bench->again[n]);
-        call(bench->ops, bench->again[n], context);
-        for (int i = 0; i < bench->n_arrays; i++)
-            expect_same(bench, bench->again[n], i);
-    }
+    if (bench->n_runs == ES_BENCH_AGAIN)
+        return NULL;
+    return start_run(bench, bench->again[bench->n_runs++]);
 }
 
 /* --- comparing ------------------------------------------------------------ */
@@ -406,6 +434,19 @@ void es_bench_expect(es_bench *bench, const char *what, const float *got,
     es_bench_expect_within(bench, what, got, want, NULL, n, acts);
 }
 
+void es_bench_expect_acts(es_bench *bench, const char *what,
+                          const es_mem *memory, const double *want, size_t n)
+{
+    es_bench_expect(bench, what, es_bench_get_acts(bench, memory), want, n,
+                    true);
+}
+
+void es_bench_expect_floats(es_bench *bench, const char *what,
+                            const es_mem *memory, const double *want, size_t n)
+{
+    es_bench_expect(bench, what, es_bench_get(bench, memory), want, n, false);
+}
+
 /* --- numbers -------------------------------------------------------------- */
 
 static uint64_t seed = 3;
@@ -417,14 +458,14 @@ double es_bench_random(void)
 
 float *es_bench_draw(size_t n, double scale)
 {
-    float *out = bytes(n * sizeof *out);
+    float *out = draw_bytes(n * sizeof *out);
     es_test_fill(out, n, scale, &seed);
     return out;
 }
 
 double *es_bench_doubles(size_t n)
 {
-    return memset(bytes(n * sizeof(double)), 0, n * sizeof(double));
+    return memset(draw_bytes(n * sizeof(double)), 0, n * sizeof(double));
 }
 
 double *es_bench_widen(const float *from, size_t n)
@@ -432,5 +473,13 @@ double *es_bench_widen(const float *from, size_t n)
     double *out = es_bench_doubles(n);
     for (size_t i = 0; i < n; i++)
         out[i] = (double)from[i];
+    return out;
+}
+
+int32_t *es_bench_tokens(size_t n, int vocab)
+{
+    int32_t *out = draw_bytes(n * sizeof *out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (int32_t)((es_bench_random() + 1) / 2 * vocab) % vocab;
     return out;
 }

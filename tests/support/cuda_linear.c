@@ -4,71 +4,9 @@
 #include "tests/support/cmocka_all.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 const es_extents es_linear_extents = {
     .n_rows = 5000, .width = 600, .n_ctx = 16, .n_head = 1, .head_width = 16};
-
-/* --- calling -------------------------------------------------------------- */
-
-static void begin(const es_ops *ops, es_backend *backend,
-                  const es_linear_call *c)
-{
-    if (ops->keep && c->n_kept > 0)
-        assert_int_equal(ops->keep(backend, c->linear.weight, c->n_kept),
-                         ES_OK);
-}
-
-static void end(const es_ops *ops, es_backend *backend, const es_linear_call *c)
-{
-    if (ops->keep && c->n_kept > 0)
-        assert_int_equal(ops->keep(backend, c->linear.weight, 0), ES_OK);
-}
-
-void es_linear_call_linear(const es_ops *ops, es_backend *backend,
-                           void *context)
-{
-    const es_linear_call *c = context;
-    begin(ops, backend, c);
-    ops->linear(backend, c->y, c->residual, c->x, &c->linear, c->s.n);
-    end(ops, backend, c);
-}
-
-void es_linear_call_act(const es_ops *ops, es_backend *backend, void *context)
-{
-    const es_linear_call *c = context;
-    begin(ops, backend, c);
-    ops->linear_act(backend, c->y, c->post, c->x, &c->linear, c->act, c->s.n);
-    end(ops, backend, c);
-}
-
-void es_linear_call_input(const es_ops *ops, es_backend *backend, void *context)
-{
-    const es_linear_call *c = context;
-    begin(ops, backend, c);
-    ops->linear_backward_input(backend, c->y, c->x, &c->linear, c->s.n, c->add);
-    end(ops, backend, c);
-}
-
-void es_linear_call_act_back(const es_ops *ops, es_backend *backend,
-                             void *context)
-{
-    const es_linear_call *c = context;
-    begin(ops, backend, c);
-    ops->linear_backward_act(backend, c->y, c->post, c->dslope, c->x, c->pre,
-                             &c->linear, c->act, c->s.n);
-    end(ops, backend, c);
-}
-
-void es_linear_call_weight(const es_ops *ops, es_backend *backend,
-                           void *context)
-{
-    const es_linear_call *c = context;
-    ops->linear_backward_weight(backend, c->dweight, c->dbias, c->x, c->pre,
-                                &c->linear, c->s.n);
-}
-
-/* --- numbers -------------------------------------------------------------- */
 
 size_t es_linear_bias_at(const es_linear_sizes *s)
 {
@@ -96,7 +34,7 @@ void es_linear_put(es_bench *bench, es_linear_call *c, const float *weights,
                             c->s.trained,
                             c->s.transposed,
                             0};
-    c->n_kept = n + (keeps_bias ? n_bias : 0);
+    es_bench_keep(bench, memory, n + (keeps_bias ? n_bias : 0));
 }
 
 double es_linear_unit(const es_bench *bench)
@@ -114,7 +52,6 @@ void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,
         slack[i] =
             1.01 * es_linear_unit(bench) * fabs(larger ? larger[i] : want[i]);
     es_bench_expect_within(bench, what, got, want, slack, n, true);
-    free(slack);
 }
 
 void es_linear_spoil(float *x, int n, int width)

@@ -15,38 +15,25 @@ typedef struct es_linear_sizes {
 } es_linear_sizes;
 
 /** One call of any of the operations: weights and biases are one array, as in
- *  a model, of which the first n_kept are kept for products. */
+ *  a model. */
 typedef struct es_linear_call {
     es_linear_sizes s;
     es_linear linear;
     es_mem *y, *post, *dslope, *dweight, *dbias;
     const es_mem *x, *residual, *pre;
     const es_act *act;
-    bool add;
-    size_t n_kept;
 } es_linear_call;
 
 /** What all of them fit into. */
 extern const es_extents es_linear_extents;
 
-/** The operations, for es_bench_run: the context is an es_linear_call. Ways
- *  back take dy as x; that of the weight takes it as pre. */
-void es_linear_call_linear(const es_ops *ops, es_backend *backend,
-                           void *context);
-void es_linear_call_act(const es_ops *ops, es_backend *backend, void *context);
-void es_linear_call_input(const es_ops *ops, es_backend *backend,
-                          void *context);
-void es_linear_call_act_back(const es_ops *ops, es_backend *backend,
-                             void *context);
-void es_linear_call_weight(const es_ops *ops, es_backend *backend,
-                           void *context);
-
 /** Where biases begin behind the weights: aligned as in a model. */
 size_t es_linear_bias_at(const es_linear_sizes *s);
-/** Weights and biases behind them, of numbers that the precision holds; to be
- *  freed. */
+/** Weights and biases behind them, of numbers that the precision holds, as of
+ *  es_bench_draw. */
 float *es_linear_draw(const es_bench *bench, const es_linear_sizes *s);
-/** Puts them and says so in the call; `keeps_bias`: they are kept, too. */
+/** Puts them and says so in the call; products are to keep the weights, with
+ *  `keeps_bias` the biases, too. */
 void es_linear_put(es_bench *bench, es_linear_call *c, const float *weights,
                    bool keeps_bias);
 /** What is not finite in rows 1, 4 and 6, if there are as many. */
