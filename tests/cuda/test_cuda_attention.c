@@ -9,128 +9,119 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- shapes --------------------------------------------------------------- */
+/* --- whole problems --------------------------------------------------------
+ */
+
+enum { BOTH = 2 }; /* without dentropy, and with it */
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width;
 } shape;
 
-/* Heads of every width that has kernels of its own, and between. */
-static const shape general[] = {
-    {1, 1, 1, 1},    {2, 1, 3, 4},    {1, 2, 1, 3},   {3, 5, 2, 1},
-    {1, 31, 1, 17},  {1, 64, 2, 32},  {2, 66, 1, 33}, {1, 130, 1, 64},
-    {1, 71, 1, 100}, {1, 33, 1, 160}, {1, 18, 1, 256}};
+/* A problem whose inputs are all drawn; what is 0 is not there. */
+typedef struct whole_problem {
+    shape shape;
+    es_precision precision;
+    int entropy; /* dentropy: 0, 1, BOTH */
+    int power;
+    double epsilon;
+    float temperature; /* what those that are drawn are multiplied with */
+    float queries;     /* likewise */
+} whole_problem;
 
-/* As tensor cores like them: a warp has 16 or 32 rows, a block 64 or 128. */
-static const shape tensor[] = {
-    {1, 1, 1, 16},   {2, 15, 3, 16}, {1, 64, 1, 24},   {1, 129, 1, 32},
-    {1, 200, 1, 64}, {2, 66, 2, 48}, {1, 131, 1, 128}, {1, 70, 1, 104}};
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static attention_problem open_shape(shape s)
+static attention_problem open_whole(const whole_problem *w)
 {
-    return attention_open(s.n_batch, s.n_ctx, s.n_head, s.width);
+    const shape *s = &w->shape;
+    attention_problem p =
+        attention_open(s->n_batch, s->n_ctx, s->n_head, s->width);
+    p.power = w->power;
+    p.epsilon = (float)w->epsilon;
+    if (w->temperature > 0)
+        attention_add_temperatures(&p);
+    for (int i = 0; w->temperature > 0 && i < s->n_head * s->n_ctx; i++)
+        p.temperature[i] *= w->temperature;
+    if (w->queries > 0)
+        attention_scale_queries(&p, w->queries);
+    return p;
 }
 
-static void check_shapes(const shape *shapes, size_t n, es_precision precision)
+static void check(whole_problem w)
 {
     EACH_PLACE(place)
-    for (size_t i = 0; i < n; i++) {
-        attention_problem p = open_shape(shapes[i]);
-        const bool entropy = i % 2;
+    for (int entropy = w.entropy % BOTH; entropy <= (w.entropy > 0);
+         entropy++) {
+        attention_problem p = open_whole(&w);
         cuda_attention_run(&p, place,
-                           (cuda_run){precision, .entropy = entropy});
+                           (cuda_run){w.precision, .entropy = entropy});
         attention_check(&p, entropy);
         attention_close(&p);
     }
 }
 
+static const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
+static const es_precision both[] = {ES_FP32, ES_BF16};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* Heads of every width that has kernels of its own, and between. */
 static void test_cuda_attention__fp32(void **state)
 {
+    static const shape shapes[] = {
+        {1, 1, 1, 1},    {2, 1, 3, 4},    {1, 2, 1, 3},   {3, 5, 2, 1},
+        {1, 31, 1, 17},  {1, 64, 2, 32},  {2, 66, 1, 33}, {1, 130, 1, 64},
+        {1, 71, 1, 100}, {1, 33, 1, 160}, {1, 18, 1, 256}};
     (void)state;
-    check_shapes(general, COUNT(general), ES_FP32);
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        check((whole_problem){shapes[i], ES_FP32, .entropy = i % 2});
 }
 
-static void test_cuda_attention__bf16(void **state)
+/* As tensor cores like them: a warp has 16 or 32 rows, a block 64 or 128. */
+static void test_cuda_attention__tensor_cores(void **state)
 {
+    static const shape shapes[] = {
+        {1, 1, 1, 16},   {2, 15, 3, 16}, {1, 64, 1, 24},   {1, 129, 1, 32},
+        {1, 200, 1, 64}, {2, 66, 2, 48}, {1, 131, 1, 128}, {1, 70, 1, 104}};
     (void)state;
-    check_shapes(tensor, COUNT(tensor), ES_BF16);
-}
-
-static void test_cuda_attention__fp16(void **state)
-{
-    (void)state;
-    check_shapes(tensor, COUNT(tensor), ES_FP16);
+    for (size_t i = 0; i < 2 * COUNT(shapes); i++)
+        check((whole_problem){shapes[i / 2], precisions[1 + i % 2],
+                              .entropy = i / 2 % 2});
 }
 
 /* Widths that no tensor core takes. */
 static void test_cuda_attention__odd_widths_of_16_bits(void **state)
 {
-    const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
+    static const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
     (void)state;
-    check_shapes(odd, COUNT(odd), ES_BF16);
-    check_shapes(odd, COUNT(odd), ES_FP16);
+    for (size_t i = 0; i < 2 * COUNT(odd); i++)
+        check((whole_problem){odd[i / 2], precisions[1 + i % 2],
+                              .entropy = i / 2 % 2});
 }
-
-static const es_precision both[] = {ES_FP32, ES_BF16};
 
 /* Many tiles of others, and a rest of 7 at the end. */
 static void test_cuda_attention__long_context(void **state)
 {
     (void)state;
-    EACH_PLACE(place)
-    for (int n = 0; n < 2; n++) {
-        attention_problem p = attention_open(1, 1031, 1, 64);
-        cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
-        attention_check(&p, true);
-        attention_close(&p);
-    }
+    for (int n = 0; n < 2; n++)
+        check((whole_problem){{1, 1031, 1, 64}, both[n], .entropy = true});
 }
 
 /* --- temperatures --------------------------------------------------------- */
 
-static void check_temperatures(shape s, es_precision precision, bool entropy)
-{
-    EACH_PLACE(place)
-    {
-        attention_problem p = open_shape(s);
-        attention_add_temperatures(&p);
-        cuda_attention_run(&p, place,
-                           (cuda_run){precision, .entropy = entropy});
-        attention_check(&p, entropy);
-        attention_close(&p);
-    }
-}
-
 static void test_cuda_attention__temperatures(void **state)
 {
+    static const whole_problem problems[] = {
+        {{3, 7, 2, 2}, ES_FP32, BOTH, .temperature = 1},
+        {{1, 71, 1, 16}, ES_FP32, BOTH, .temperature = 1},
+        {{2, 67, 1, 16}, ES_BF16, BOTH, .temperature = 1},
+        {{1, 70, 1, 64}, ES_FP16, BOTH, .temperature = 1},
+        /* Rows that are nearly one weight of 1, whose gradients are small: they
+         * are exact to the rounding of their own size, not to that of g. */
+        {{1, 75, 2, 16}, ES_FP32, true, .temperature = 0.1f},
+        {{1, 75, 2, 16}, ES_BF16, true, .temperature = 0.1f},
+        {{1, 75, 2, 16}, ES_FP16, true, .temperature = 0.1f}};
     (void)state;
-    for (int entropy = 0; entropy < 2; entropy++) {
-        check_temperatures((shape){3, 7, 2, 2}, ES_FP32, entropy);
-        check_temperatures((shape){1, 71, 1, 16}, ES_FP32, entropy);
-        check_temperatures((shape){2, 67, 1, 16}, ES_BF16, entropy);
-        check_temperatures((shape){1, 70, 1, 64}, ES_FP16, entropy);
-    }
-}
-
-/* Rows that are nearly one weight of 1, whose gradients are small: they are
- * exact to the rounding of their own size, not to that of g. */
-static void test_cuda_attention__peaked_by_temperature(void **state)
-{
-    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
-    (void)state;
-    EACH_PLACE(place)
-    for (int n = 0; n < 3; n++) {
-        attention_problem p = attention_open(1, 75, 2, 16);
-        attention_add_temperatures(&p);
-        for (int i = 0; i < 2 * p.n_ctx; i++)
-            p.temperature[i] *= 0.1f;
-        cuda_attention_run(&p, place,
-                           (cuda_run){precisions[n], .entropy = true});
-        attention_check(&p, true);
-        attention_close(&p);
-    }
+    for (size_t i = 0; i < COUNT(problems); i++)
+        check(problems[i]);
 }
 
 /* As if they were 1e-4, and nothing pulls at them. */
@@ -148,24 +139,26 @@ static void test_cuda_attention__temperature_below_the_floor(void **state)
 }
 
 /* Rows that are one weight of 1: nothing pulls at q, k or t, to the last bit,
- * although 1/t is 10^4. */
-static void check_one_weight(es_precision precision, int width, float t)
+ * although 1/t may be 10^4; t 0: without temperatures. */
+static void check_one_weight(es_precision precision, shape s, float t,
+                             float factor)
 {
     EACH_PLACE(place)
     {
-        attention_problem p = attention_open(1, 70, 1, width);
-        attention_add_temperatures(&p);
+        attention_problem p = open_whole(&(whole_problem){s, .temperature = t});
         for (int i = 0; i < p.n_ctx; i++) {
-            p.temperature[i] = t;
-            for (int c = 0; c < 2 * width; c++)
-                p.qkv[i * 3 * width + c] *= 100;
+            if (t > 0)
+                p.temperature[i] = t;
+            for (int c = 0; c < 2 * s.width; c++)
+                p.qkv[i * 3 * s.width + c] *= factor;
         }
         cuda_attention_run(&p, place, (cuda_run){precision, .entropy = true});
-        for (int i = 0; i < p.n_ctx; i++)
-            for (int c = 0; c < 2 * width; c++)
-                assert_true(p.dqkv[i * 3 * width + c] == 0);
-        for (int i = 0; i < p.n_ctx; i++)
-            assert_true(p.dt[i] == 0 && p.rows[i] == 0);
+        for (int i = 0; i < p.n_ctx; i++) {
+            for (int c = 0; c < 2 * s.width; c++)
+                assert_true(p.dqkv[i * 3 * s.width + c] == 0);
+            if (t > 0)
+                assert_true(p.dt[i] == 0 && p.rows[i] == 0);
+        }
         attention_close(&p);
     }
 }
@@ -173,76 +166,39 @@ static void check_one_weight(es_precision precision, int width, float t)
 static void test_cuda_attention__one_weight(void **state)
 {
     (void)state;
-    check_one_weight(ES_FP32, 7, 1e-4f);
-    check_one_weight(ES_BF16, 16, 1e-4f);
-    check_one_weight(ES_FP16, 64, 1e-4f);
-    check_one_weight(ES_FP32, 32, 1e-2f);
-}
-
-/* The same without temperatures. */
-static void test_cuda_attention__one_weight_of_plain_softmax(void **state)
-{
-    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
-    (void)state;
-    EACH_PLACE(place)
-    for (size_t n = 0; n < 3; n++) {
-        attention_problem p = attention_open(1, 90, 1, 32);
-        for (int i = 0; i < p.n_ctx; i++)
-            for (int c = 0; c < 64; c++)
-                p.qkv[i * 96 + c] *= 1000;
-        cuda_attention_run(&p, place, (cuda_run){precisions[n], .entropy = 1});
-        for (int i = 0; i < p.n_ctx; i++)
-            for (int c = 0; c < 64; c++)
-                assert_true(p.dqkv[i * 96 + c] == 0);
-        attention_close(&p);
-    }
+    check_one_weight(ES_FP32, (shape){1, 70, 1, 7}, 1e-4f, 100);
+    check_one_weight(ES_BF16, (shape){1, 70, 1, 16}, 1e-4f, 100);
+    check_one_weight(ES_FP16, (shape){1, 70, 1, 64}, 1e-4f, 100);
+    check_one_weight(ES_FP32, (shape){1, 70, 1, 32}, 1e-2f, 100);
+    for (size_t n = 0; n < 3; n++)
+        check_one_weight(precisions[n], (shape){1, 90, 1, 32}, 0, 1000);
 }
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-static void check_power(shape s, int power, double epsilon,
-                        es_precision precision)
-{
-    EACH_PLACE(place)
-    for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p = open_shape(s);
-        p.power = power;
-        p.epsilon = (float)epsilon;
-        cuda_attention_run(&p, place,
-                           (cuda_run){precision, .entropy = entropy});
-        attention_check(&p, entropy);
-        attention_close(&p);
-    }
-}
-
 static void test_cuda_attention__power(void **state)
 {
+    static const whole_problem problems[] = {
+        {{1, 1, 1, 1}, ES_FP32, BOTH, .power = 2, .epsilon = 1e-3},
+        {{2, 66, 1, 5}, ES_FP32, BOTH, .power = 4, .epsilon = 0},
+        {{1, 71, 2, 2}, ES_FP32, BOTH, .power = 6, .epsilon = 1e-3},
+        {{1, 40, 1, 64}, ES_FP32, BOTH, .power = 2, .epsilon = 20},
+        {{1, 37, 2, 8}, ES_FP32, BOTH, .power = ES_POWER_MAX, .epsilon = 1e-3},
+        {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
+        {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
+        {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};
+    /* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
+    static const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     (void)state;
-    check_power((shape){1, 1, 1, 1}, 2, 1e-3, ES_FP32);
-    check_power((shape){2, 66, 1, 5}, 4, 0, ES_FP32);
-    check_power((shape){1, 71, 2, 2}, 6, 1e-3, ES_FP32);
-    check_power((shape){1, 40, 1, 64}, 2, 20, ES_FP32);
-    check_power((shape){1, 37, 2, 8}, ES_POWER_MAX, 1e-3, ES_FP32);
-    check_power((shape){1, 131, 1, 16}, 2, 1e-3, ES_BF16);
-    check_power((shape){1, 70, 2, 64}, 4, 0, ES_BF16);
-    check_power((shape){1, 67, 1, 128}, 6, 1e-3, ES_FP16);
-}
-
-/* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
-static void test_cuda_attention__power_of_any_size(void **state)
-{
-    const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
-    (void)state;
-    EACH_PLACE(place)
-    for (int n = 0; n < 12; n++) {
-        attention_problem p = attention_open(1, 35, 2, 3);
-        p.power = n % 2 ? 2 : 16;
-        p.epsilon = n % 3 ? 1e-3f : 0;
-        attention_scale_queries(&p, factors[n / 2]);
-        cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = true});
-        attention_check(&p, true);
-        attention_close(&p);
-    }
+    for (size_t i = 0; i < COUNT(problems); i++)
+        check(problems[i]);
+    for (int n = 0; n < 12; n++)
+        check((whole_problem){{1, 35, 2, 3},
+                              ES_FP32,
+                              true,
+                              n % 2 ? 2 : 16,
+                              n % 3 ? 1e-3 : 0,
+                              .queries = factors[n / 2]});
 }
 
 /* c = 1e-6, and nothing has weight. */
@@ -284,7 +240,6 @@ static void test_cuda_attention__power_without_divisor(void **state)
 /* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
 static void test_cuda_attention__peaked(void **state)
 {
-    const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
     (void)state;
     EACH_PLACE(place)
     for (size_t n = 0; n < 3; n++) {
@@ -328,31 +283,22 @@ static attention_problem run_spoilt(const cuda_place *place, int power,
     return p;
 }
 
-static void test_cuda_attention__nan_key(void **state)
+/* A NaN in a key spoils its row and all after it; one among the values reaches
+ * the outputs, and no statistic. */
+static void test_cuda_attention__nan_key_or_value(void **state)
 {
     (void)state;
     EACH_PLACE(place)
-    for (int n = 0; n < 4; n++) {
-        attention_problem p =
-            run_spoilt(place, n / 2 * 4, both[n % 2], 16 + 2, NAN);
-        attention_expect_nan_from(&p, 37);
+    for (int n = 0; n < 8; n++) {
+        const bool of_key = n / 4;
+        attention_problem p = run_spoilt(place, n / 2 % 2 * 4, both[n % 2],
+                                         (of_key ? 16 : 32) + 2, NAN);
+        if (of_key)
+            attention_expect_nan_from(&p, 37);
+        else
+            attention_expect_nan_value(&p, 37, 2);
         for (int i = 0; i < p.n_ctx; i++)
             assert_int_equal(isnan(p.dqkv[i * 48 + 1]) != 0, i >= 37);
-        attention_close(&p);
-    }
-}
-
-/* A NaN among the values reaches the outputs, and no statistic. */
-static void test_cuda_attention__nan_value(void **state)
-{
-    (void)state;
-    EACH_PLACE(place)
-    for (int n = 0; n < 4; n++) {
-        attention_problem p =
-            run_spoilt(place, n / 2 * 4, both[n % 2], 32 + 2, NAN);
-        attention_expect_nan_value(&p, 37, 2);
-        for (int row = 0; row < p.n_ctx; row++)
-            assert_int_equal(isnan(p.dqkv[row * 48 + 1]) != 0, row >= 37);
         attention_close(&p);
     }
 }
@@ -453,20 +399,25 @@ static void test_cuda_attention__same_bits(void **state)
 
 /* Threads in the opposite order, and in orders of chance. A device has its own,
  * and the same bits every time. */
-static void check_orders(shape s, int power, bool temperatures)
+static void test_cuda_attention__any_order_of_threads(void **state)
 {
     static const char *const orders[] = {"", "reverse", "random=1", "random=2"};
+    static const whole_problem problems[] = {
+        {{1, 135, 2, 32}, ES_BF16, .temperature = 1},
+        {{1, 260, 1, 64}, ES_BF16, .power = 0},
+        {{1, 131, 1, 128}, ES_BF16, .power = 4},
+        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* on no tensor cores */
+    };
+    (void)state;
     EACH_PLACE(place)
-    {
+    for (size_t n = 0; n < COUNT(problems); n++) {
         attention_problem p[4];
         for (size_t i = 0; i < 4; i++) {
-            p[i] = open_shape(s);
-            p[i].power = power;
-            if (temperatures)
-                attention_add_temperatures(&p[i]);
+            p[i] = open_whole(&problems[n]);
             setenv("ENTROPY_TRAIN_EMULATION", orders[i], 1);
-            cuda_attention_run(&p[i], place,
-                               (cuda_run){ES_BF16, .entropy = true});
+            cuda_attention_run(
+                &p[i], place,
+                (cuda_run){problems[n].precision, .entropy = true});
             expect_same(&p[0], &p[i]);
             assert_memory_equal(p[0].rows, p[i].rows,
                                 ES_N_ROW_STATISTICS * p[0].n_rows *
@@ -476,15 +427,6 @@ static void check_orders(shape s, int power, bool temperatures)
         for (size_t i = 0; i < 4; i++)
             attention_close(&p[i]);
     }
-}
-
-static void test_cuda_attention__any_order_of_threads(void **state)
-{
-    (void)state;
-    check_orders((shape){1, 135, 2, 32}, 0, true);
-    check_orders((shape){1, 260, 1, 64}, 0, false);
-    check_orders((shape){1, 131, 1, 128}, 4, false);
-    check_orders((shape){1, 70, 1, 20}, 0, false); /* on no tensor cores */
 }
 
 /* The longest context there is; a shorter one where kernels are emulated, once
@@ -497,10 +439,11 @@ static int longest(const cuda_place *place, int power)
     return sanitizers && *sanitizers ? 777 : power ? 2049 : 4097;
 }
 
-static void check_longest(int power)
+static void test_cuda_attention__longest_context(void **state)
 {
+    (void)state;
     EACH_PLACE(place)
-    {
+    for (int power = 0; power <= 4; power += 4) {
         attention_problem p = attention_open(1, longest(place, power), 1, 16);
         p.power = power;
         cuda_attention_run(&p, place, (cuda_run){ES_BF16, .entropy = true});
@@ -509,34 +452,22 @@ static void check_longest(int power)
     }
 }
 
-static void test_cuda_attention__longest_context(void **state)
-{
-    (void)state;
-    check_longest(0);
-    check_longest(4);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_attention__fp32),
-        cmocka_unit_test(test_cuda_attention__bf16),
-        cmocka_unit_test(test_cuda_attention__fp16),
+        cmocka_unit_test(test_cuda_attention__tensor_cores),
         cmocka_unit_test(test_cuda_attention__odd_widths_of_16_bits),
         cmocka_unit_test(test_cuda_attention__long_context),
         cmocka_unit_test(test_cuda_attention__temperatures),
-        cmocka_unit_test(test_cuda_attention__peaked_by_temperature),
         cmocka_unit_test(test_cuda_attention__temperature_below_the_floor),
         cmocka_unit_test(test_cuda_attention__one_weight),
-        cmocka_unit_test(test_cuda_attention__one_weight_of_plain_softmax),
         cmocka_unit_test(test_cuda_attention__power),
-        cmocka_unit_test(test_cuda_attention__power_of_any_size),
         cmocka_unit_test(test_cuda_attention__power_of_zero),
         cmocka_unit_test(test_cuda_attention__power_without_divisor),
         cmocka_unit_test(test_cuda_attention__peaked),
         cmocka_unit_test(test_cuda_attention__flat),
-        cmocka_unit_test(test_cuda_attention__nan_key),
-        cmocka_unit_test(test_cuda_attention__nan_value),
+        cmocka_unit_test(test_cuda_attention__nan_key_or_value),
         cmocka_unit_test(test_cuda_attention__infinite_query),
         cmocka_unit_test(test_cuda_attention__one_minus_infinity),
         cmocka_unit_test(test_cuda_attention__nan_temperature),
