@@ -237,8 +237,8 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
     const size_t n_packs = es_packs_fit(out, weights) ? n / es_lanes<A> : 0;
     const size_t n_items = n_packs > 0 ? n_packs : n;
     es_launch(backend->device, "convert", convert_kernel<A>,
-              dim3(es_blocks(backend, n_items, ES_THREADS, 8)), ES_THREADS, 0,
-              out, es_at<float>(weights), n_packs, n);
+              es_blocks(backend, n_items, ES_THREADS, 8), ES_THREADS, 0, out,
+              es_at<float>(weights), n_packs, n);
 }
 
 /* The copy of what begins there, if there is one. */

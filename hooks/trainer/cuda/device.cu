@@ -1,6 +1,6 @@
 /* The device by the CUDA runtime: one stream, page-locked buffers that copies
  * go through, and captured graphs. */
-#include "hooks/trainer/cuda/device_internal.h"
+#include "hooks/trainer/cuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

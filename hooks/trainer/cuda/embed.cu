@@ -28,14 +28,6 @@ static __global__ void embed_kernel(A *x, embedding e)
     }
 }
 
-template <class A, int W>
-static void launch_embed(es_backend *backend, A *x, const embedding *e)
-{
-    es_launch(backend->device, "embed", embed_kernel<A, W>,
-              dim3(es_blocks(backend, (size_t)e->n_rows, 1, 16)),
-              es_row_threads(e->width, W, ES_THREADS), 0, x, *e);
-}
-
 template <class A>
 static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
@@ -47,10 +39,13 @@ static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
                          n_batch * n_ctx,
                          n_ctx,
                          width};
-    if (width % es_lanes<A> == 0 && es_packs_fit(x, wte, wpe))
-        launch_embed<A, es_lanes<A>>(backend, es_at<A>(x), &e);
-    else
-        launch_embed<A, 1>(backend, es_at<A>(x), &e);
+    constexpr int lanes = es_lanes<A>;
+    const bool fits = width % lanes == 0 && es_packs_fit(x, wte, wpe);
+    es_launch(backend->device, "embed",
+              fits ? embed_kernel<A, lanes> : embed_kernel<A, 1>,
+              es_blocks(backend, (size_t)e.n_rows, 1, 16),
+              es_row_threads(width, fits ? lanes : 1, ES_THREADS), 0,
+              es_at<A>(x), e);
 }
 
 /* --- the order of the tokens ---------------------------------------------- */
@@ -239,33 +234,20 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-static void sort_tokens(es_backend *backend, const int32_t *tokens,
-                        const sort_layout *l, int n_rows)
-{
-    uint64_t *sorted = es_at<uint64_t>(backend->scratch);
-    uint64_t *order = sorted + l->order_at / sizeof(uint64_t);
-    const unsigned n_tiles = (unsigned)l->n_tiles;
-    es_launch(backend->device, "order of tokens", sort_tiles_kernel,
-              dim3(n_tiles), ES_SORT_TILE / 2, ES_SORT_TILE * sizeof(uint64_t),
-              sorted, tokens, n_rows);
-    es_launch(backend->device, "order of tokens", merge_tiles_kernel,
-              dim3(n_tiles * ES_SORT_TILE / ES_THREADS), ES_THREADS, 0, order,
-              (const uint64_t *)sorted, (int)n_tiles);
-}
-
+/* Sums of all chunks, what they carry over, and those of the positions. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)
 {
     const int n_threads = es_row_threads(s->width, W, ES_THREADS);
     es_launch(backend->device, "gradient of tokens", sum_chunks_kernel<A, W>,
-              dim3(n_chunks), n_threads, 0, *s, dx);
+              n_chunks, n_threads, 0, *s, dx);
     es_launch(backend->device, "gradient of tokens", add_carries_kernel<W>,
-              dim3(n_chunks), n_threads, 0, *s);
+              n_chunks, n_threads, 0, *s);
     if (dwpe)
         es_launch(backend->device, "gradient of positions",
-                  sum_places_kernel<A, W>, dim3((unsigned)n_ctx), n_threads, 0,
-                  dwpe, dx, s->n_rows / n_ctx, n_ctx, s->width);
+                  sum_places_kernel<A, W>, (unsigned)n_ctx, n_threads, 0, dwpe,
+                  dx, s->n_rows / n_ctx, n_ctx, s->width);
 }
 
 template <class A>
@@ -275,19 +257,23 @@ static void embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
 {
     const int n_rows = n_batch * n_ctx;
     const sort_layout l = lay_out((size_t)n_rows, (size_t)width);
+    const unsigned n_tiles = (unsigned)l.n_tiles;
+    uint64_t *sorted = es_at<uint64_t>(backend->scratch);
+    uint64_t *order = sorted + l.order_at / sizeof(uint64_t);
     const token_sums s = {
         es_at<float>(dwte),
-        es_at<float>(es_mem_at(backend->scratch, l.carries_at)),
-        es_at<uint64_t>(es_mem_at(backend->scratch, l.order_at)), n_rows,
+        es_at<float>(es_mem_at(backend->scratch, l.carries_at)), order, n_rows,
         width};
-    const unsigned n_chunks = (unsigned)l.n_chunks;
-    sort_tokens(backend, es_at<int32_t>(tokens), &l, n_rows);
-    if (width % es_lanes<A> == 0 && es_packs_fit(dwte, dwpe, dx))
-        sum_rows<A, es_lanes<A>>(backend, es_at<float>(dwpe), es_at<A>(dx), &s,
-                                 n_chunks, n_ctx);
-    else
-        sum_rows<A, 1>(backend, es_at<float>(dwpe), es_at<A>(dx), &s, n_chunks,
-                       n_ctx);
+    const bool fits = width % es_lanes<A> == 0 && es_packs_fit(dwte, dwpe, dx);
+    es_launch(backend->device, "order of tokens", sort_tiles_kernel, n_tiles,
+              ES_SORT_TILE / 2, ES_SORT_TILE * sizeof(uint64_t), sorted,
+              es_at<int32_t>(tokens), n_rows);
+    es_launch(backend->device, "order of tokens", merge_tiles_kernel,
+              n_tiles * ES_SORT_TILE / ES_THREADS, ES_THREADS, 0, order,
+              (const uint64_t *)sorted, (int)n_tiles);
+    (fits ? sum_rows<A, es_lanes<A>>
+          : sum_rows<A, 1>)(backend, es_at<float>(dwpe), es_at<A>(dx), &s,
+                            (unsigned)l.n_chunks, n_ctx);
 }
 
 template <class A>

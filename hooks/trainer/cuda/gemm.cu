@@ -1,6 +1,5 @@
 /* Matrix products by cuBLASLt. It is made for column order: there a row-major
  * matrix is its transpose, and d^T = b^T a^T, so that a and b change places. */
-#include "hooks/trainer/cuda/device_internal.h"
 #include "hooks/trainer/cuda/gemm.h"
 
 #include <cublasLt.h>
@@ -151,10 +150,10 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
         (uint64_t)(transposed ? columns : rows), stride);
 }
 
-static cublasStatus_t set(plan *p, cublasLtMatmulDescAttributes_t what,
-                          const void *value, size_t bytes)
+template <class T>
+static cublasStatus_t set(plan *p, cublasLtMatmulDescAttributes_t what, T value)
 {
-    return cublasLtMatmulDescSetAttribute(p->how, what, value, bytes);
+    return cublasLtMatmulDescSetAttribute(p->how, what, &value, sizeof value);
 }
 
 static cublasLtEpilogue_t epilogue_of(const shape *s)
@@ -168,37 +167,32 @@ static cublasLtEpilogue_t epilogue_of(const shape *s)
     return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+static cublasStatus_t point(plan *p, const es_gemm *product)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (p->key.align_bias)
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product->bias);
+    if (!status && p->key.align_aux)
+        status =
+            set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product->aux);
+    return status;
+}
+
 /* What is done to the sum. The pointers are the caller's: they differ from one
  * product of this shape to the next. */
 static cublasStatus_t describe_epilogue(plan *p)
 {
     const shape *s = &p->key;
-    const cublasLtEpilogue_t epilogue = epilogue_of(s);
     const cudaDataType_t type = output_type(s);
     const int64_t stride = s->ldd; /* in elements */
     cublasStatus_t status =
-        set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (status == CUBLAS_STATUS_SUCCESS && s->align_bias)
-        status =
-            set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
-    if (status == CUBLAS_STATUS_SUCCESS && s->align_aux)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &type,
-                     sizeof type);
-    if (status == CUBLAS_STATUS_SUCCESS && s->align_aux)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride,
-                     sizeof stride);
-    return status;
-}
-
-static cublasStatus_t point(plan *p, const es_gemm *product)
-{
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (p->key.align_bias)
-        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias,
-                     sizeof product->bias);
-    if (status == CUBLAS_STATUS_SUCCESS && p->key.align_aux)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-                     &product->aux, sizeof product->aux);
+        set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
+    if (!status && s->align_bias)
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    if (!status && s->align_aux)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type);
+    if (!status && s->align_aux)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, stride);
     return status;
 }
 
@@ -213,22 +207,16 @@ static cublasStatus_t describe(plan *p)
     const cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second =
         s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasStatus_t status =
-        cublasLtMatmulDescCreate(&p->how, compute, CUDA_R_32F);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = describe_epilogue(p);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status =
-            lay_out(&p->a, input_type(s), s->k, s->n, s->b_transposed, s->ldb);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status =
-            lay_out(&p->b, input_type(s), s->m, s->k, s->a_transposed, s->lda);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lay_out(&p->d, output_type(s), s->m, s->n, false, s->ldd);
+    cublasStatus_t status;
+    (status = cublasLtMatmulDescCreate(&p->how, compute, CUDA_R_32F)) ||
+        (status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, first)) ||
+        (status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, second)) ||
+        (status = describe_epilogue(p)) ||
+        (status = lay_out(&p->a, input_type(s), s->k, s->n, s->b_transposed,
+                          s->ldb)) ||
+        (status = lay_out(&p->b, input_type(s), s->m, s->k, s->a_transposed,
+                          s->lda)) ||
+        (status = lay_out(&p->d, output_type(s), s->m, s->n, false, s->ldd));
     return status;
 }
 
@@ -253,11 +241,11 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
         sizeof workspace);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulPreferenceSetAttribute(
             preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
             sizeof reductions);
-    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < 4; i++)
+    for (int i = 0; !status && i < 4; i++)
         status = cublasLtMatmulPreferenceSetAttribute(
             preference, alignments[i].what, &alignments[i].bytes,
             sizeof alignments[i].bytes);
@@ -284,13 +272,12 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found = {};
     int n_found = 0;
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = prefer(preference, &p->key);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulAlgoGetHeuristic(plans->handle, p->how, p->a,
-                                                p->b, p->d, p->d, preference, 1,
-                                                &found, &n_found);
+    cublasStatus_t status;
+    (status = cublasLtMatmulPreferenceCreate(&preference)) ||
+        (status = prefer(preference, &p->key)) ||
+        (status = cublasLtMatmulAlgoGetHeuristic(plans->handle, p->how, p->a,
+                                                 p->b, p->d, p->d, preference,
+                                                 1, &found, &n_found));
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
     p->can_run = status == CUBLAS_STATUS_SUCCESS && n_found > 0 &&
@@ -303,29 +290,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     return status;
 }
 
-static plan *add_plan(es_device *device, es_gemm_plans *plans, const shape *s,
-                      const es_gemm *product)
-{
-    plan *added = (plan *)calloc(1, sizeof *added);
-    if (!added) {
-        es_device_trouble_text(device, "a matrix product", "out of memory");
-        return NULL;
-    }
-    added->key = *s;
-    cublasStatus_t status = describe(added);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = point(added, product); /* their alignment is looked at */
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = choose(plans, added);
-    if (!check(device, status)) {
-        free_plan(added);
-        return NULL;
-    }
-    added->next = plans->first;
-    plans->first = added;
-    return added;
-}
-
+/* The plan for products like this one; NULL after trouble. */
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {
@@ -333,7 +298,23 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     for (plan *p = plans->first; p; p = p->next)
         if (memcmp(&p->key, &s, sizeof s) == 0)
             return p;
-    return add_plan(device, plans, &s, product);
+    plan *added = (plan *)calloc(1, sizeof *added);
+    if (!added) {
+        es_device_trouble_text(device, "a matrix product", "out of memory");
+        return NULL;
+    }
+    added->key = s;
+    cublasStatus_t status;
+    (status = describe(added)) ||
+        (status = point(added, product)) || /* their alignment is looked at */
+        (status = choose(plans, added));
+    if (!check(device, status)) {
+        free_plan(added);
+        return NULL;
+    }
+    added->next = plans->first;
+    plans->first = added;
+    return added;
 }
 
 /* --- products ------------------------------------------------------------- */
@@ -356,18 +337,14 @@ static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
     return true;
 }
 
-/* Whether to ask for an activation within the product at all. On 9.x that is
+/* Activations are within the product on 9.x alone, where that is
  * one kernel; on 8.x and on 12.x users of it report one that is slower than a
  * product and a pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
-static bool has_activations(const es_device *device)
-{
-    return es_device_facts_of(device)->major == 9;
-}
-
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
+    const bool has_activations = es_device_facts_of(device)->major == 9;
     if (!es_gemm_is_offered(product) ||
-        (product->epilogue != ES_GEMM_PLAIN && !has_activations(device)))
+        (product->epilogue != ES_GEMM_PLAIN && !has_activations))
         return false;
     if (es_device_is_in_trouble(device))
         return true;

@@ -1,14 +1,11 @@
 /* Matrix products, and what goes elementwise with them. */
-#include "hooks/trainer/cuda/cuda.h"
 #include "hooks/trainer/cuda/gemm.h"
+#include "hooks/trainer/cuda/reduce.h"
 
 enum {
-    THREADS = 256,
-    N_WARPS = THREADS / 32,
-    MAX_BLOCKS = 1024, /* that sum the gradient of a slope */
-    MAX_CHUNKS = 64,   /* of rows that columns are summed in */
-    MIN_CHUNK_ROWS = 64,
-    BYTES_PER_THREAD = 16 /* of a read, where memory allows */
+    N_WARPS = ES_THREADS / 32,
+    MAX_CHUNKS = 64, /* of rows that columns are summed in */
+    MIN_CHUNK_ROWS = 64
 };
 
 /* W activations that are read and written at once. */
@@ -17,14 +14,9 @@ struct alignas(W * sizeof(A)) pack {
     A at[W];
 };
 
-static bool is_aligned(const void *memory, size_t bytes)
-{
-    return (uintptr_t)memory % bytes == 0;
-}
-
 static unsigned n_blocks(size_t n, size_t per_block)
 {
-    return (unsigned)((n + per_block - 1) / per_block);
+    return (unsigned)es_ceil_div(n, per_block);
 }
 
 /* --- products ------------------------------------------------------------- */
@@ -93,7 +85,7 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
 {
     const size_t n = (size_t)product->m * (size_t)product->n;
     es_launch(backend->device, "start_rows", start_rows_kernel<A>,
-              dim3(n_blocks(n, THREADS)), THREADS, 0, (A *)product->d,
+              n_blocks(n, ES_THREADS), ES_THREADS, 0, (A *)product->d,
               (const A *)product->c, bias, n, product->n, product->ldd);
     product->bias = NULL;
     product->c = product->d;
@@ -231,26 +223,17 @@ __global__ void act_kernel(A *post, const A *pre, size_t n, act how)
     *(pack<A, W> *)(void *)(post + first) = values;
 }
 
-template <class A, int W>
-static void launch_act(es_device *device, A *post, const A *pre, size_t n,
-                       act how)
-{
-    es_launch(device, "act", act_kernel<A, W>,
-              dim3(n_blocks(n, (size_t)THREADS * W)), THREADS, 0, post, pre, n,
-              how);
-}
-
 /* post (n) = act(pre) */
 template <class A>
 static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
                   size_t n, const es_act *how)
 {
-    const int wide = BYTES_PER_THREAD / sizeof(A);
-    bool fits = n % wide == 0 && is_aligned(pre, BYTES_PER_THREAD) &&
-                is_aligned(post, BYTES_PER_THREAD);
-    (fits ? launch_act<A, wide>
-          : launch_act<A, 1>)(backend->device, es_at<A>(post), es_at<A>(pre), n,
-                              act_of(how));
+    constexpr int lanes = es_lanes<A>;
+    const bool fits = n % lanes == 0 && es_packs_fit(pre, post);
+    es_launch(backend->device, "act",
+              fits ? act_kernel<A, lanes> : act_kernel<A, 1>,
+              n_blocks(n, ES_THREADS * (fits ? lanes : 1)), ES_THREADS, 0,
+              es_at<A>(post), es_at<A>(pre), n, act_of(how));
 }
 
 /* Activations that products apply: none but GELU's tanh form. What cuBLASLt
@@ -289,19 +272,6 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
-/* The sum of the block's values, in thread 0; `shared` (N_WARPS). */
-static __device__ double block_sum(double *shared, double value)
-{
-    for (int across = 16; across > 0; across /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, across);
-    if (threadIdx.x % 32 == 0)
-        shared[threadIdx.x / 32] = value;
-    __syncthreads();
-    for (int i = 1; threadIdx.x == 0 && i < N_WARPS; i++)
-        value += shared[i];
-    return value;
-}
-
 /* d (n) is the gradient of post and becomes that of pre; post is written.
  * slopes (blocks): each block's share of the gradient of the slope. */
 template <class A, int W>
@@ -328,7 +298,7 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
     }
     if (!slopes)
         return;
-    dslope = block_sum(shared, dslope);
+    dslope = es_block_sum(dslope, shared);
     if (threadIdx.x == 0)
         slopes[blockIdx.x] = dslope;
 }
@@ -343,19 +313,6 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
     for (int i = 0; i < n; i++)
         sum += slopes[i];
     dslope[0] += (float)sum;
-}
-
-/* Returns how many slopes there are. */
-template <class A, int W>
-static int launch_act_backward(es_device *device, A *d, A *post, double *slopes,
-                               const A *pre, size_t n, act how)
-{
-    const unsigned most = MAX_BLOCKS,
-                   fitting = n_blocks(n, (size_t)THREADS * W);
-    const unsigned blocks = fitting < most ? fitting : most;
-    es_launch(device, "act_backward", act_backward_kernel<A, W>, dim3(blocks),
-              THREADS, N_WARPS * sizeof(double), d, post, slopes, pre, n, how);
-    return (int)blocks;
 }
 
 /* dpre (n,in) = (dy W^T) gelu'(pre); false: nothing has been done. */
@@ -376,20 +333,19 @@ static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
                            es_mem *dslope, const es_mem *pre, size_t n,
                            const es_act *how)
 {
-    const int wide = BYTES_PER_THREAD / sizeof(A);
-    bool sums = dslope && how->kind == ES_ACT_LEAKY;
+    constexpr int lanes = es_lanes<A>;
+    const bool sums = dslope && how->kind == ES_ACT_LEAKY;
+    const bool fits = n % lanes == 0 && es_packs_fit(d, pre, post);
     double *slopes = sums ? es_at<double>(backend->scratch) : NULL;
-    bool fits = n % wide == 0 && is_aligned(d, BYTES_PER_THREAD) &&
-                is_aligned(pre, BYTES_PER_THREAD) &&
-                is_aligned(post, BYTES_PER_THREAD);
-    int n_slopes =
-        (fits ? launch_act_backward<A, wide>
-              : launch_act_backward<A, 1>)(backend->device, es_at<A>(d),
-                                           es_at<A>(post), slopes,
-                                           es_at<A>(pre), n, act_of(how));
+    const unsigned fitting = n_blocks(n, ES_THREADS * (fits ? lanes : 1));
+    const unsigned blocks = fitting < ES_MAX_PIECES ? fitting : ES_MAX_PIECES;
+    es_launch(backend->device, "act_backward",
+              fits ? act_backward_kernel<A, lanes> : act_backward_kernel<A, 1>,
+              blocks, ES_THREADS, N_WARPS * sizeof(double), es_at<A>(d),
+              es_at<A>(post), slopes, es_at<A>(pre), n, act_of(how));
     if (sums)
-        es_launch(backend->device, "add_slopes", add_slopes_kernel, dim3(1), 32,
-                  0, es_at<float>(dslope), (const double *)slopes, n_slopes);
+        es_launch(backend->device, "add_slopes", add_slopes_kernel, 1, 32, 0,
+                  es_at<float>(dslope), (const double *)slopes, (int)blocks);
 }
 
 template <class A>
@@ -409,18 +365,6 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 }
 
 /* --- gradients of weights and biases -------------------------------------- */
-
-/* Rows that one block sums, and how many such chunks there are. */
-typedef struct chunks {
-    int n, n_rows;
-} chunks;
-
-static chunks chunks_of(int n_rows)
-{
-    int rows = (n_rows + MAX_CHUNKS - 1) / MAX_CHUNKS;
-    rows = rows > MIN_CHUNK_ROWS ? rows : MIN_CHUNK_ROWS;
-    return {(n_rows + rows - 1) / rows, rows};
-}
 
 /* partial (chunks,width) = sums of the first `width` columns of chunks of x
  * (n,stride). A block has 32 W columns of a chunk, a warp every eighth row. */
@@ -464,31 +408,27 @@ static __global__ void add_partial_kernel(float *out, const float *partial,
     out[column] += sum;
 }
 
-template <class A, int W>
-static void launch_column_sums(es_backend *backend, const A *x, int n_rows,
-                               int width, int stride)
-{
-    chunks all = chunks_of(n_rows);
-    es_launch(backend->device, "column_sums", column_sums_kernel<A, W>,
-              dim3(n_blocks((size_t)width, 32 * W), (unsigned)all.n), THREADS,
-              N_WARPS * W * 32 * sizeof(float), es_at<float>(backend->scratch),
-              x, n_rows, all.n_rows, width, stride);
-}
-
 /* out (width) f32 += sums of the first `width` columns of x (n,stride). */
 template <class A>
 static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
                             int n_rows, int width, int stride)
 {
-    const int wide = 4;
-    bool fits = stride % wide == 0 && is_aligned(x, wide * sizeof(A));
-    (fits ? launch_column_sums<A, wide>
-          : launch_column_sums<A, 1>)(backend, es_at<A>(x), n_rows, width,
-                                      stride);
+    constexpr int wide = 4;
+    const bool fits =
+        stride % wide == 0 && (uintptr_t)x % (wide * sizeof(A)) == 0;
+    const int lanes = fits ? wide : 1;
+    const int most = (int)es_ceil_div((size_t)n_rows, MAX_CHUNKS);
+    const int chunk_rows = most > MIN_CHUNK_ROWS ? most : MIN_CHUNK_ROWS;
+    const unsigned n_chunks = n_blocks((size_t)n_rows, (size_t)chunk_rows);
+    float *partial = es_at<float>(backend->scratch);
+    es_launch(backend->device, "column_sums",
+              fits ? column_sums_kernel<A, wide> : column_sums_kernel<A, 1>,
+              dim3(n_blocks((size_t)width, 32 * (size_t)lanes), n_chunks),
+              ES_THREADS, (size_t)(N_WARPS * lanes * 32) * sizeof(float),
+              partial, es_at<A>(x), n_rows, chunk_rows, width, stride);
     es_launch(backend->device, "add_partial", add_partial_kernel,
-              dim3(n_blocks((size_t)width, THREADS)), THREADS, 0,
-              es_at<float>(out), (const float *)es_at<float>(backend->scratch),
-              chunks_of(n_rows).n, width);
+              n_blocks((size_t)width, ES_THREADS), ES_THREADS, 0,
+              es_at<float>(out), (const float *)partial, (int)n_chunks, width);
 }
 
 /* x^T dy as it is laid out, or dy^T x of a transposed one. The product could
@@ -523,8 +463,7 @@ static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
 size_t es_cuda_linear_scratch(const es_extents *largest)
 {
     size_t columns = (size_t)largest->width * MAX_CHUNKS * sizeof(float);
-    size_t slopes = MAX_BLOCKS * sizeof(double);
-    return columns > slopes ? columns : slopes;
+    return columns > es_pieces_bytes(1) ? columns : es_pieces_bytes(1);
 }
 
 template <class A>

@@ -119,7 +119,7 @@ static void cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
                     vocab,
                     stride};
     es_launch(backend->device, "cross entropy", cross_entropy_kernel<A>,
-              dim3(es_blocks(backend, (size_t)n_rows, 1, 16)),
+              es_blocks(backend, (size_t)n_rows, 1, 16),
               es_row_threads(vocab, es_lanes<A>, MOST_THREADS),
               ES_MAX_WARPS * sizeof(online), l, es_at<A>(logits));
 }
@@ -182,7 +182,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
                     stride};
     es_launch(backend->device, "cross entropy's gradient",
               cross_entropy_backward_kernel<A>,
-              dim3(es_blocks(backend, (size_t)n_rows, 1, 16)),
+              es_blocks(backend, (size_t)n_rows, 1, 16),
               es_row_threads(vocab, es_lanes<A>, MOST_THREADS), 0,
               es_at<A>(logits), l, scale, es_at<es_control>(control));
 }

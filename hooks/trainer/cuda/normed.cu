@@ -346,7 +346,7 @@ static void multiply_rows(const spectral *s)
 {
     const es_columns *c = s->columns;
     es_launch(s->backend->device, "weights by u", rows_along_kernel,
-              dim3(es_blocks(s->backend, (size_t)c->n_in, ES_THREADS / 32, 8)),
+              es_blocks(s->backend, (size_t)c->n_in, ES_THREADS / 32, 8),
               ES_THREADS, 0, s->at.sums, s->m, (const float *)s->u, *c);
 }
 
@@ -363,7 +363,7 @@ static void iterate(const spectral *s)
               (const double *)s->at.sums, *c);
     es_launch(device, "weights by v", add_slabs_kernel, column_grid(c, 1, 1),
               N_THREADS, 0, columns_along, (const double *)s->at.slabs, c->n);
-    es_launch(device, "power iteration", unit_vectors_kernel, dim3(1), 1024,
+    es_launch(device, "power iteration", unit_vectors_kernel, 1, 1024,
               ES_MAX_WARPS * sizeof(double), s->u, s->v, s->sigma,
               (float *)(void *)s->at.one, (const double *)s->at.sums,
               (const double *)columns_along, *c);
@@ -372,7 +372,7 @@ static void iterate(const spectral *s)
 static void find_sigma(const spectral *s)
 {
     multiply_rows(s);
-    es_launch(s->backend->device, "sigma", sigma_kernel, dim3(1), ES_THREADS,
+    es_launch(s->backend->device, "sigma", sigma_kernel, 1, ES_THREADS,
               ES_MAX_WARPS * sizeof(double), s->sigma,
               (float *)(void *)s->at.one, (const double *)s->at.sums,
               (const float *)s->v, s->columns->n_in);
@@ -456,10 +456,10 @@ static void spectral_norm_backward(es_backend *backend, es_mem *dm,
         es_pieces(backend, (size_t)columns->n_in, ES_THREADS / 32, 4);
     float *factors = (float *)(void *)l.one;
     es_launch(backend->device, "spectral norm's gradient", product_kernel,
-              dim3(blocks), ES_THREADS, shared, l.one + 1, es_at<float>(dw),
+              blocks, ES_THREADS, shared, l.one + 1, es_at<float>(dw),
               es_at<float>(w), *columns);
     es_launch(backend->device, "spectral norm's gradient",
-              spectral_factors_kernel, dim3(1), ES_THREADS, shared, factors,
+              spectral_factors_kernel, 1, ES_THREADS, shared, factors,
               (const double *)(l.one + 1), (int)blocks, es_at<float>(sigma));
     const int lanes = choose_lanes(columns, dm, dw);
     es_launch(backend->device, "spectral norm's gradient",

@@ -48,8 +48,8 @@ static void combine(es_backend *backend, es_mem *y, const es_mem *x,
         es_at<float>(beta),
         es_split_of(n, es_at<A>(x), es_at<A>(f), es_at<A>(y))};
     const unsigned blocks = es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8);
-    es_launch(backend->device, "combine", combine_kernel<A>, dim3(blocks),
-              ES_THREADS, 0, a);
+    es_launch(backend->device, "combine", combine_kernel<A>, blocks, ES_THREADS,
+              0, a);
 }
 
 /* --- the backward pass ---------------------------------------------------- */
@@ -144,11 +144,10 @@ static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
     const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     es_launch(backend->device, "combine's gradient", combine_backward_kernel<A>,
-              dim3(blocks), ES_THREADS, shared, g);
-    es_launch(backend->device, "combine's gradient", add_scalars_kernel,
-              dim3(1), ES_THREADS, shared, es_at<float>(dalpha),
-              es_at<float>(dbeta), (const double *)g.pieces, (int)blocks,
-              g.alpha);
+              blocks, ES_THREADS, shared, g);
+    es_launch(backend->device, "combine's gradient", add_scalars_kernel, 1,
+              ES_THREADS, shared, es_at<float>(dalpha), es_at<float>(dbeta),
+              (const double *)g.pieces, (int)blocks, g.alpha);
 }
 
 template <class A>

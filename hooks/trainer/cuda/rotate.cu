@@ -87,15 +87,6 @@ static __global__ void rotate_kernel(A *qkv, rotation r)
     }
 }
 
-template <class A, int W>
-static void launch_rotate(es_backend *backend, es_mem *qkv, const rotation *r)
-{
-    const unsigned blocks = es_blocks(backend, (size_t)r->n_rows, N_ROWS, 16);
-    es_launch(backend->device, "rotate", rotate_kernel<A, W>, dim3(blocks),
-              ES_THREADS / 2, 2 * N_ROWS * (size_t)r->n_pairs * sizeof(float),
-              es_at<A>(qkv), *r);
-}
-
 template <class A>
 static void rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
                    bool back)
@@ -105,10 +96,12 @@ static void rotate(es_backend *backend, es_mem *qkv, const es_attention *a,
     const rotation r = {
         a->n_batch * a->n_ctx,    a->n_ctx, a->n_head, a->d_model,
         count_rotated(width) / 2, back};
-    if (r.n_pairs % lanes == 0 && width % lanes == 0 && es_packs_fit(qkv))
-        launch_rotate<A, lanes>(backend, qkv, &r);
-    else
-        launch_rotate<A, 1>(backend, qkv, &r);
+    const bool fits =
+        r.n_pairs % lanes == 0 && width % lanes == 0 && es_packs_fit(qkv);
+    es_launch(backend->device, "rotate",
+              fits ? rotate_kernel<A, lanes> : rotate_kernel<A, 1>,
+              es_blocks(backend, (size_t)r.n_rows, N_ROWS, 16), ES_THREADS / 2,
+              2 * N_ROWS * (size_t)r.n_pairs * sizeof(float), es_at<A>(qkv), r);
 }
 
 template <class A>

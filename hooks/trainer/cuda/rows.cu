@@ -68,16 +68,6 @@ static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
     }
 }
 
-template <class A, int W>
-static void launch_norm(es_backend *backend, es_mem *y, const es_mem *x,
-                        const norm_forward *n)
-{
-    const unsigned blocks =
-        es_blocks(backend, (size_t)n->n_rows, ES_THREADS / 32, 8);
-    es_launch(backend->device, "layer norm", layer_norm_kernel<A, W>,
-              dim3(blocks), ES_THREADS, 0, es_at<A>(y), es_at<A>(x), *n);
-}
-
 template <class A>
 static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, const es_mem *x, const es_mem *weight,
@@ -89,10 +79,13 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
                             es_at<float>(bias),
                             n_rows,
                             width};
-    if (width % es_lanes<A> == 0 && es_packs_fit(y, x, weight, bias))
-        launch_norm<A, es_lanes<A>>(backend, y, x, &n);
-    else
-        launch_norm<A, 1>(backend, y, x, &n);
+    const bool fits =
+        width % es_lanes<A> == 0 && es_packs_fit(y, x, weight, bias);
+    es_launch(backend->device, "layer norm",
+              fits ? layer_norm_kernel<A, es_lanes<A>>
+                   : layer_norm_kernel<A, 1>,
+              es_blocks(backend, (size_t)n_rows, ES_THREADS / 32, 8),
+              ES_THREADS, 0, es_at<A>(y), es_at<A>(x), n);
 }
 
 /* --- the backward pass -----------------------------------------------------
@@ -266,15 +259,6 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
     to[0] += sum;
 }
 
-static void add_columns(es_backend *backend, float *dweight, float *dbias,
-                        const float *partial, unsigned n_pieces, int n)
-{
-    const dim3 grid((unsigned)es_ceil_div(2 * (size_t)n, N_COLUMNS));
-    es_launch(backend->device, "column sums", add_columns_kernel, grid,
-              N_COLUMNS * N_SHARES, N_COLUMNS * N_SHARES * sizeof(float),
-              dweight, dbias, partial, (int)n_pieces, n);
-}
-
 /* Warps whose sums fit into 48 KiB, of which several blocks share a
  * processor; 1 warp if none does. */
 static int count_warps(int n_slots)
@@ -284,40 +268,25 @@ static int count_warps(int n_slots)
     return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
 }
 
-/* The number of blocks, each of which has left its sums. */
-template <class A, int W, int N>
-static unsigned launch_norm_backward(es_backend *backend, es_mem *dx,
-                                     const es_mem *dy, const es_mem *x,
-                                     const norm_backward *n)
-{
-    const int n_slots = es_n_slots(n->width, W), n_warps = count_warps(n_slots);
-    const unsigned blocks =
-        es_pieces(backend, (size_t)n->n_rows, (size_t)n_warps, 2);
-    es_launch(backend->device, "layer norm's gradient",
-              layer_norm_backward_kernel<A, W, N>, dim3(blocks), 32 * n_warps,
-              (size_t)n_warps * 2 * (size_t)n_slots * sizeof(float),
-              es_at<A>(dx), es_at<A>(dy), es_at<A>(x), *n);
-    return blocks;
-}
-
 /* Rows of up to 4 packs a lane stay in registers. */
 template <class A>
-static unsigned launch_norm_packs(es_backend *backend, es_mem *dx,
-                                  const es_mem *dy, const es_mem *x,
-                                  const norm_backward *n)
+static void (*norm_backward_of(int width, bool fits))(A *, const A *, const A *,
+                                                      norm_backward)
 {
     constexpr int W = es_lanes<A>;
-    switch (es_ceil_div((size_t)n->width, 32 * W)) {
+    if (!fits)
+        return layer_norm_backward_kernel<A, 1, 0>;
+    switch (es_ceil_div((size_t)width, 32 * W)) {
     case 1:
-        return launch_norm_backward<A, W, 1>(backend, dx, dy, x, n);
+        return layer_norm_backward_kernel<A, W, 1>;
     case 2:
-        return launch_norm_backward<A, W, 2>(backend, dx, dy, x, n);
+        return layer_norm_backward_kernel<A, W, 2>;
     case 3:
-        return launch_norm_backward<A, W, 3>(backend, dx, dy, x, n);
+        return layer_norm_backward_kernel<A, W, 3>;
     case 4:
-        return launch_norm_backward<A, W, 4>(backend, dx, dy, x, n);
+        return layer_norm_backward_kernel<A, W, 4>;
     default:
-        return launch_norm_backward<A, W, 0>(backend, dx, dy, x, n);
+        return layer_norm_backward_kernel<A, W, 0>;
     }
 }
 
@@ -334,13 +303,21 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
                              es_at<float>(weight),
                              n_rows,
                              width};
-    unsigned blocks;
-    if (width % es_lanes<A> == 0 && es_packs_fit(dx, dy, x, weight))
-        blocks = launch_norm_packs<A>(backend, dx, dy, x, &n);
-    else
-        blocks = launch_norm_backward<A, 1, 0>(backend, dx, dy, x, &n);
-    add_columns(backend, es_at<float>(dweight), es_at<float>(dbias), n.partial,
-                blocks, width);
+    const bool fits =
+        width % es_lanes<A> == 0 && es_packs_fit(dx, dy, x, weight);
+    const int n_slots = es_n_slots(width, fits ? es_lanes<A> : 1);
+    const int n_warps = count_warps(n_slots);
+    const unsigned blocks =
+        es_pieces(backend, (size_t)n_rows, (size_t)n_warps, 2);
+    es_launch(backend->device, "layer norm's gradient",
+              norm_backward_of<A>(width, fits), blocks, 32 * n_warps,
+              (size_t)n_warps * 2 * (size_t)n_slots * sizeof(float),
+              es_at<A>(dx), es_at<A>(dy), es_at<A>(x), n);
+    es_launch(backend->device, "column sums", add_columns_kernel,
+              (unsigned)es_ceil_div(2 * (size_t)width, N_COLUMNS),
+              N_COLUMNS * N_SHARES, N_COLUMNS * N_SHARES * sizeof(float),
+              es_at<float>(dweight), es_at<float>(dbias),
+              (const float *)n.partial, (int)blocks, width);
 }
 
 /* Of everything in the files beside this one that works on rows or sums up. */

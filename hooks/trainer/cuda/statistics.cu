@@ -137,11 +137,11 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
     const int n_threads =
         es_row_threads(penalty->n_batch * penalty->n_ctx, 1, 1024);
     es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
-              dim3((unsigned)penalty->n_head), n_threads, shared, a);
+              (unsigned)penalty->n_head, n_threads, shared, a);
     if (loss)
-        es_launch(backend->device, "entropy penalty", add_penalties_kernel,
-                  dim3(1), 32, shared, es_at<float>(loss),
-                  (const double *)a.sums, penalty->n_head, penalty->n_layer);
+        es_launch(backend->device, "entropy penalty", add_penalties_kernel, 1,
+                  32, shared, es_at<float>(loss), (const double *)a.sums,
+                  penalty->n_head, penalty->n_layer);
 }
 
 /* --- rows of heads: a block takes a sequence, then a warp a head ---------- */
@@ -249,10 +249,10 @@ static void measure_rows(es_backend *backend, es_mem *sums,
     es_head_sums *sequences = es_at<es_head_sums>(backend->scratch);
     const int n_threads = es_row_threads(n_ctx, 1, ES_THREADS);
     es_launch(backend->device, "rows of heads", measure_sequences_kernel,
-              dim3((unsigned)(n_batch * n_head)), n_threads,
+              (unsigned)(n_batch * n_head), n_threads,
               ES_MAX_WARPS * sizeof(es_head_sums), sequences, m, n_ctx);
     es_launch(backend->device, "rows of heads", add_sequences_kernel,
-              dim3((unsigned)n_head), 32, 0, es_at<es_head_sums>(sums),
+              (unsigned)n_head, 32, 0, es_at<es_head_sums>(sums),
               (const es_head_sums *)sequences, n_batch);
 }
 
@@ -323,11 +323,11 @@ static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     es_layer_sums *pieces = es_at<es_layer_sums>(backend->scratch);
     es_launch(backend->device, "activations", activation_stats_kernel<A>,
-              dim3(blocks), ES_THREADS, shared, pieces, es_at<A>(x),
+              blocks, ES_THREADS, shared, pieces, es_at<A>(x),
               es_split_of(n, es_at<A>(x)));
-    es_launch(backend->device, "activations", add_layer_kernel, dim3(1),
-              ES_THREADS, shared, es_at<es_layer_sums>(sums),
-              (const es_layer_sums *)pieces, (int)blocks);
+    es_launch(backend->device, "activations", add_layer_kernel, 1, ES_THREADS,
+              shared, es_at<es_layer_sums>(sums), (const es_layer_sums *)pieces,
+              (int)blocks);
 }
 
 /* --- the mean loss -------------------------------------------------------- */
@@ -346,7 +346,7 @@ static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
 static void add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n)
 {
-    es_launch(backend->device, "mean", add_mean_kernel, dim3(1), 1024,
+    es_launch(backend->device, "mean", add_mean_kernel, 1, 1024,
               ES_MAX_WARPS * sizeof(double), es_at<double>(sum),
               es_at<float>(x), n);
 }

@@ -50,10 +50,10 @@ static void sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
         es_pieces(backend, n, ES_THREADS * es_lanes<float>, 4);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     double *pieces = es_at<double>(backend->scratch);
-    es_launch(backend->device, "sum of squares", sum_squares_kernel,
-              dim3(blocks), ES_THREADS, shared, pieces, es_at<float>(x),
+    es_launch(backend->device, "sum of squares", sum_squares_kernel, blocks,
+              ES_THREADS, shared, pieces, es_at<float>(x),
               es_split_of(n, es_at<float>(x)));
-    es_launch(backend->device, "sum of squares", add_pieces_kernel, dim3(1),
+    es_launch(backend->device, "sum of squares", add_pieces_kernel, 1,
               ES_THREADS, shared, es_at<double>(out), (const double *)pieces,
               (int)blocks);
 }
@@ -80,7 +80,7 @@ static __global__ void clip_kernel(es_control *control, const double *squares,
 static void clip(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip)
 {
-    es_launch(backend->device, "clip", clip_kernel, dim3(1), 32, 0,
+    es_launch(backend->device, "clip", clip_kernel, 1, 32, 0,
               es_at<es_control>(control), es_at<double>(squares),
               es_at<double>(loss), max_norm, may_skip);
 }
@@ -155,8 +155,7 @@ static void adamw(es_backend *backend, es_mem *param, es_mem *moment1,
                     es_at<float>(moment1), es_at<float>(moment2))};
     const unsigned blocks =
         es_blocks(backend, n, ES_THREADS * es_lanes<float>, 8);
-    es_launch(backend->device, "AdamW", adamw_kernel, dim3(blocks), ES_THREADS,
-              0, a);
+    es_launch(backend->device, "AdamW", adamw_kernel, blocks, ES_THREADS, 0, a);
 }
 
 void es_cuda_update_ops(es_ops *ops)
