@@ -288,7 +288,4 @@ ES_TEST(test_checkpoint__a_lost_model_replaces_no_good_one)
     es_small_close(&s);
 }
 
-int main(void)
-{
-    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
-}
+ES_TEST_MAIN(es_scratch_open, es_scratch_close)

@@ -317,7 +317,4 @@ ES_TEST(test_model_weights__training_is_reproducible)
     }
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

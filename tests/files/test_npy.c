@@ -234,7 +234,4 @@ ES_TEST(test_npy__another_type_or_shape_is_refused)
     es_npy_free(&array);
 }
 
-int main(void)
-{
-    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
-}
+ES_TEST_MAIN(es_scratch_open, es_scratch_close)

@@ -313,7 +313,4 @@ ES_TEST(test_pythia__small_sizes_work)
     check_gradients(&config);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

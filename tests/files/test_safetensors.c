@@ -396,7 +396,4 @@ ES_TEST(test_safetensors__what_is_no_file_is_refused)
     es_scratch_no_file(expect_refusal);
 }
 
-int main(void)
-{
-    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
-}
+ES_TEST_MAIN(es_scratch_open, es_scratch_close)

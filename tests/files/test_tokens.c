@@ -296,7 +296,4 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-int main(void)
-{
-    return es_test_main(set_up, tear_down, NULL, NULL);
-}
+ES_TEST_MAIN(set_up, tear_down)

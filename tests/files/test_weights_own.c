@@ -174,7 +174,4 @@ ES_TEST(test_weights_own__what_changes_something_is_refused)
     }
 }
 
-int main(void)
-{
-    return es_test_main(es_scratch_open, es_scratch_close, NULL, NULL);
-}
+ES_TEST_MAIN(es_scratch_open, es_scratch_close)

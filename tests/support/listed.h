@@ -4,6 +4,8 @@
  *     ES_TEST(test_x__a_run_without_samples_is_refused) { ... state ... }
  *
  *     int main(void) { return es_test_main(NULL, NULL, make, remove); }
+ *
+ * or, with a folder for all of them, ES_TEST_MAIN(make, remove).
  */
 #ifndef ES_TESTS_LISTED_H
 #define ES_TESTS_LISTED_H
@@ -25,5 +27,12 @@ void es_test_list(const char *name, CMUnitTestFunction function);
 int es_test_main(CMFixtureFunction group_setup,
                  CMFixtureFunction group_teardown, CMFixtureFunction setup,
                  CMFixtureFunction teardown);
+
+/** main, of a file whose fixtures are the group's. */
+#define ES_TEST_MAIN(group_setup, group_teardown)                              \
+    int main(void)                                                             \
+    {                                                                          \
+        return es_test_main(group_setup, group_teardown, NULL, NULL);          \
+    }
 
 #endif

@@ -1,7 +1,7 @@
 /* The fused attention against plain loops in double, every variant of the
  * kernels that this machine can run. */
 #include "tests/support/attention_problem.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,9 +18,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width,
     }
 }
 
-static void test_attention__shapes(void **state)
+ES_TEST(test_attention__shapes)
 {
-    (void)state;
     check_shape(1, 1, 1, 1, false);
     check_shape(2, 1, 3, 4, true);
     check_shape(1, 2, 1, 3, true);
@@ -33,9 +32,8 @@ static void test_attention__shapes(void **state)
 }
 
 /* y and the gradients with no statistics requested: the same bits. */
-static void test_attention__measuring_changes_nothing(void **state)
+ES_TEST(test_attention__measuring_changes_nothing)
 {
-    (void)state;
     const es_ops *ops = &es_cpu_ops;
     attention_problem p = attention_open(2, 37, 3, 7);
     const es_attention shape = attention_shape(&p);
@@ -53,9 +51,8 @@ static void test_attention__measuring_changes_nothing(void **state)
 }
 
 /* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
-static void test_attention__peaked(void **state)
+ES_TEST(test_attention__peaked)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 40, 1, 8);
@@ -67,9 +64,8 @@ static void test_attention__peaked(void **state)
     }
 }
 
-static void test_attention__reference_by_differences(void **state)
+ES_TEST(test_attention__reference_by_differences)
 {
-    (void)state;
     attention_check_reference(0, 0, true);
 }
 
@@ -83,9 +79,8 @@ static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
     attention_run(p, kernels, 1, false);
 }
 
-static void test_attention__nan_key(void **state)
+ES_TEST(test_attention__nan_key)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 45, 1, 5);
@@ -96,9 +91,8 @@ static void test_attention__nan_key(void **state)
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
-static void test_attention__nan_value(void **state)
+ES_TEST(test_attention__nan_value)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 45, 1, 5);
@@ -114,9 +108,8 @@ static void test_attention__nan_value(void **state)
 }
 
 /* A query with an infinity: its scores are infinite or NaN, no other row's. */
-static void test_attention__infinite_query(void **state)
+ES_TEST(test_attention__infinite_query)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 20, 1, 4);
@@ -131,9 +124,8 @@ static void test_attention__infinite_query(void **state)
 }
 
 /* One score of -inf: a weight of 0 like any other, but the row is marked. */
-static void test_attention__one_minus_infinity(void **state)
+ES_TEST(test_attention__one_minus_infinity)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 6, 1, 1);
@@ -152,9 +144,8 @@ static void test_attention__one_minus_infinity(void **state)
 }
 
 /* Queries of 0: every key has the same weight. */
-static void test_attention__a_flat_row_looks_halfway_back(void **state)
+ES_TEST(test_attention__a_flat_row_looks_halfway_back)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(2, 41, 3, 5);
@@ -173,9 +164,8 @@ static void test_attention__a_flat_row_looks_halfway_back(void **state)
 }
 
 /* Values that distinguish the keys: the output is the distance itself. */
-static void test_attention__outputs_of_positions_are_distances(void **state)
+ES_TEST(test_attention__outputs_of_positions_are_distances)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = attention_open(1, 300, 1, 4);
@@ -191,19 +181,4 @@ static void test_attention__outputs_of_positions_are_distances(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention__reference_by_differences),
-        cmocka_unit_test(test_attention__shapes),
-        cmocka_unit_test(test_attention__measuring_changes_nothing),
-        cmocka_unit_test(test_attention__peaked),
-        cmocka_unit_test(test_attention__nan_key),
-        cmocka_unit_test(test_attention__nan_value),
-        cmocka_unit_test(test_attention__infinite_query),
-        cmocka_unit_test(test_attention__one_minus_infinity),
-        cmocka_unit_test(test_attention__a_flat_row_looks_halfway_back),
-        cmocka_unit_test(test_attention__outputs_of_positions_are_distances),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -2,7 +2,7 @@
  * that this machine can run. */
 #include "analyzer/base/value.h"
 #include "tests/support/attention_problem.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,9 +16,8 @@ static attention_problem open_power(int n_batch, int n_ctx, int n_head,
     return p;
 }
 
-static void test_attention_power__reference_by_differences(void **state)
+ES_TEST(test_attention_power__reference_by_differences)
 {
-    (void)state;
     attention_check_reference(2, 1e-3, false);
     attention_check_reference(4, 0, false);
     attention_check_reference(6, 0.3, false);
@@ -39,9 +38,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width,
     }
 }
 
-static void test_attention_power__shapes(void **state)
+ES_TEST(test_attention_power__shapes)
 {
-    (void)state;
     check_shape(1, 1, 1, 1, 2, 1e-3);
     check_shape(2, 1, 3, 4, 8, 0);
     check_shape(1, 2, 1, 3, 4, 0.5);
@@ -77,9 +75,8 @@ static void expect_entropy(const attention_problem *p, int i)
                 1e-9 * (i + 1) + 1e-6 * p->power * (1 + want));
 }
 
-static void test_attention_power__entropy_by_definition(void **state)
+ES_TEST(test_attention_power__entropy_by_definition)
 {
-    (void)state;
     const int powers[] = {2, 4, 8, 16};
     for (size_t n = 0; n < 4; n++)
         EACH_VARIANT(kernels)
@@ -94,9 +91,8 @@ static void test_attention_power__entropy_by_definition(void **state)
 }
 
 /* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
-static void test_attention_power__any_size_of_scores(void **state)
+ES_TEST(test_attention_power__any_size_of_scores)
 {
-    (void)state;
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     const int powers[] = {2, 16};
     for (int n = 0; n < 24; n++)
@@ -111,9 +107,8 @@ static void test_attention_power__any_size_of_scores(void **state)
         }
 }
 
-static void test_attention_power__same_bits_on_threads(void **state)
+ES_TEST(test_attention_power__same_bits_on_threads)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(2, 45, 3, 5, 4, 1e-3);
@@ -136,9 +131,8 @@ static void test_attention_power__same_bits_on_threads(void **state)
 /* --- rows without scores -------------------------------------------------- */
 
 /* c = 1e-6, and nothing has weight. */
-static void test_attention_power__all_scores_zero(void **state)
+ES_TEST(test_attention_power__all_scores_zero)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(1, 37, 1, 3, 2, 1e-3);
@@ -150,9 +144,8 @@ static void test_attention_power__all_scores_zero(void **state)
 }
 
 /* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
-static void test_attention_power__nothing_to_divide_by(void **state)
+ES_TEST(test_attention_power__nothing_to_divide_by)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(1, 7, 1, 2, 4, 0);
@@ -167,9 +160,8 @@ static void test_attention_power__nothing_to_divide_by(void **state)
 
 /* --- what is not finite --------------------------------------------------- */
 
-static void test_attention_power__nan_key(void **state)
+ES_TEST(test_attention_power__nan_key)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(1, 45, 1, 5, 4, 1e-3);
@@ -181,9 +173,8 @@ static void test_attention_power__nan_key(void **state)
 }
 
 /* Infinite scores of row 11: c is infinite, and all of its weights NaN. */
-static void test_attention_power__infinite_query(void **state)
+ES_TEST(test_attention_power__infinite_query)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     for (int sign = -1; sign <= 1; sign += 2) {
         attention_problem p = open_power(1, 20, 1, 4, 2, 1e-3);
@@ -196,9 +187,8 @@ static void test_attention_power__infinite_query(void **state)
 
 /* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
  * of row 5, where softmax would give a key of -inf no weight. */
-static void test_attention_power__fp16_overflow(void **state)
+ES_TEST(test_attention_power__fp16_overflow)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     for (int sign = -1; sign <= 1; sign += 2) {
         attention_problem p = open_power(1, 7, 1, 2, 4, 1e-3);
@@ -220,9 +210,8 @@ static void test_attention_power__fp16_overflow(void **state)
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
-static void test_attention_power__nan_value(void **state)
+ES_TEST(test_attention_power__nan_value)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(1, 45, 1, 5, 8, 1e-3);
@@ -236,9 +225,8 @@ static void test_attention_power__nan_value(void **state)
 }
 
 /* q, k, v of one head full of NaN: every other head has the bits of before. */
-static void test_attention_power__a_broken_head_is_alone(void **state)
+ES_TEST(test_attention_power__a_broken_head_is_alone)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_power(2, 19, 3, 5, 4, 1e-3);
@@ -261,21 +249,4 @@ static void test_attention_power__a_broken_head_is_alone(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_power__reference_by_differences),
-        cmocka_unit_test(test_attention_power__shapes),
-        cmocka_unit_test(test_attention_power__entropy_by_definition),
-        cmocka_unit_test(test_attention_power__any_size_of_scores),
-        cmocka_unit_test(test_attention_power__same_bits_on_threads),
-        cmocka_unit_test(test_attention_power__all_scores_zero),
-        cmocka_unit_test(test_attention_power__nothing_to_divide_by),
-        cmocka_unit_test(test_attention_power__nan_key),
-        cmocka_unit_test(test_attention_power__infinite_query),
-        cmocka_unit_test(test_attention_power__fp16_overflow),
-        cmocka_unit_test(test_attention_power__nan_value),
-        cmocka_unit_test(test_attention_power__a_broken_head_is_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -1,7 +1,7 @@
 /* Softmax under temperatures, every variant of the kernels that this machine
  * can run. */
 #include "tests/support/attention_problem.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,9 +25,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
     }
 }
 
-static void test_attention_temperature__shapes(void **state)
+ES_TEST(test_attention_temperature__shapes)
 {
-    (void)state;
     check_shape(1, 1, 1, 1);
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
@@ -35,9 +34,8 @@ static void test_attention_temperature__shapes(void **state)
 }
 
 /* As if they were 1e-4, and nothing pulls at them. */
-static void test_attention_temperature__below_the_floor(void **state)
+ES_TEST(test_attention_temperature__below_the_floor)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     for (int entropy = 0; entropy < 2; entropy++) {
         attention_problem p = attention_open_below_floor();
@@ -50,9 +48,8 @@ static void test_attention_temperature__below_the_floor(void **state)
 
 /* That of query 3 of head 1: its rows in both sequences, and what its weights
  * reach in the backward pass, but no other row and no other head. */
-static void test_attention_temperature__nan(void **state)
+ES_TEST(test_attention_temperature__nan)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_tempered(2, 7, 3, 2);
@@ -71,9 +68,8 @@ static void test_attention_temperature__nan(void **state)
 }
 
 /* Every score is 0: a flat row, and no gradient. */
-static void test_attention_temperature__infinite(void **state)
+ES_TEST(test_attention_temperature__infinite)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         attention_problem p = open_tempered(1, 20, 1, 4);
@@ -87,13 +83,4 @@ static void test_attention_temperature__infinite(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_temperature__shapes),
-        cmocka_unit_test(test_attention_temperature__below_the_floor),
-        cmocka_unit_test(test_attention_temperature__nan),
-        cmocka_unit_test(test_attention_temperature__infinite),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

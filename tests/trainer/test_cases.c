@@ -2,7 +2,7 @@
  * has none of: `entropy-train verify` passes them, and sees each wrong number
  * in them. */
 #include "hooks/trainer/files/npy.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/random_models.h"
 
 #include <ftw.h>
@@ -136,9 +136,8 @@ static const wanted cases[] = {
      ALL, ON},
 };
 
-static void test_cases__pass(void **state)
+ES_TEST(test_cases__pass)
 {
-    (void)state;
     char dir[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_case(dir, sizeof dir, &cases[i], i + 1);
@@ -188,9 +187,8 @@ static void spoil(const char *path, int more)
 }
 
 /* One number of each file in turn. */
-static void test_cases__a_wrong_number_fails(void **state)
+ES_TEST(test_cases__a_wrong_number_fails)
 {
-    (void)state;
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",
                       PYTHIA,
                       2,
@@ -232,11 +230,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases__pass),
-        cmocka_unit_test(test_cases__a_wrong_number_fails),
-    };
-    return cmocka_run_group_tests_name("cases", tests, set_up, tear_down);
-}
+ES_TEST_MAIN(set_up, tear_down)

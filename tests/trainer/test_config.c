@@ -1,5 +1,5 @@
 /* Configurations that are refused, and why. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include "hooks/trainer/model/config.h"
 
@@ -13,9 +13,8 @@ static void expect_refusal(const es_model_config *config, const char *named)
         fail_msg("'%s' does not name %s", es_message(), named);
 }
 
-static void test_config__defaults_are_fine(void **state)
+ES_TEST(test_config__defaults_are_fine)
 {
-    (void)state;
     es_model_config model;
     es_train_config train;
     char text[ES_ARCH_TEXT_MAX];
@@ -40,9 +39,8 @@ static void test_config__defaults_are_fine(void **state)
         expect_refusal(&config, named);                                        \
     } while (0)
 
-static void test_config__refuses(void **state)
+ES_TEST(test_config__refuses)
 {
-    (void)state;
     REFUSE(n_layer, 0, "--n-layer");
     REFUSE(n_layer, 1000000, "--n-layer");
     REFUSE(n_head, 0, "--n-head");
@@ -62,9 +60,8 @@ static void test_config__refuses(void **state)
 }
 
 /* Each in its range, their product too large to be counted in an int. */
-static void test_config__micro_batch(void **state)
+ES_TEST(test_config__micro_batch)
 {
-    (void)state;
     es_model_config config;
     es_model_config_default(&config);
     config.ctx = 1 << 20;
@@ -74,9 +71,8 @@ static void test_config__micro_batch(void **state)
     expect_refusal(&config, "--batch 4096");
 }
 
-static void test_config__pythia_head_width(void **state)
+ES_TEST(test_config__pythia_head_width)
 {
-    (void)state;
     es_model_config config;
     es_model_config_default(&config);
     config.family = ES_FAMILY_PYTHIA;
@@ -98,9 +94,8 @@ static void test_config__pythia_head_width(void **state)
             fail_msg("'%s' does not name %s", es_message(), named);            \
     } while (0)
 
-static void test_config__refuses_train(void **state)
+ES_TEST(test_config__refuses_train)
 {
-    (void)state;
     REFUSE_TRAIN(steps, 0, "--steps");
     REFUSE_TRAIN(accumulate, 0, "--accumulate");
     REFUSE_TRAIN(lr, -1, "--lr");
@@ -113,9 +108,8 @@ static void test_config__refuses_train(void **state)
     REFUSE_TRAIN(warm_up, 1.5, "--warm-up");
 }
 
-static void test_config__schedule(void **state)
+ES_TEST(test_config__schedule)
 {
-    (void)state;
     es_train_config config;
     es_train_config_default(&config);
     config.steps = 200;
@@ -131,9 +125,8 @@ static void test_config__schedule(void **state)
     assert_true(es_schedule(&config, 5000) == 0);
 }
 
-static void test_config__schedule_edges(void **state)
+ES_TEST(test_config__schedule_edges)
 {
-    (void)state;
     es_train_config config;
     es_train_config_default(&config);
     config.lr = 3;
@@ -148,16 +141,4 @@ static void test_config__schedule_edges(void **state)
     assert_true(fabs(es_schedule(&config, 3) - 0.75) <= 1e-12);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config__defaults_are_fine),
-        cmocka_unit_test(test_config__refuses),
-        cmocka_unit_test(test_config__micro_batch),
-        cmocka_unit_test(test_config__pythia_head_width),
-        cmocka_unit_test(test_config__refuses_train),
-        cmocka_unit_test(test_config__schedule),
-        cmocka_unit_test(test_config__schedule_edges),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

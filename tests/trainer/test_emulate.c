@@ -1,7 +1,7 @@
 /* --emulate fp16: the rounding itself, and attention with rounded logits. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
@@ -55,9 +55,8 @@ static float after_overflow(double value)
 
 /* Every number of fp16, and every boundary between two of them, which belongs
  * to the even one. */
-static void test_emulate__every_boundary(void **state)
+ES_TEST(test_emulate__every_boundary)
 {
-    (void)state;
     for (int n = 0; n < 0x7c00; n++) {
         double here = half_number(n), next = half_number(n + 1);
         float middle = (float)((here + next) / 2);
@@ -68,9 +67,8 @@ static void test_emulate__every_boundary(void **state)
     }
 }
 
-static void test_emulate__extremes(void **state)
+ES_TEST(test_emulate__extremes)
 {
-    (void)state;
     assert_true(half_number(0x7bff) == 65504);
     expect_rounded(nextafterf(65520, 0), 65504);
     expect_rounded(65520, INFINITY);
@@ -103,9 +101,8 @@ static void flushing(float *x, size_t n)
         x[i] = fabsf(x[i]) < 0x1p-14f ? 0 : x[i];
 }
 
-static void test_emulate__first_use_sees_a_wrong_rounding(void **state)
+ES_TEST(test_emulate__first_use_sees_a_wrong_rounding)
 {
-    (void)state;
     es_cpu_kernels wrong = es_cpu_kernels_plain;
     assert_true(es_cpu_kernels_agree(&wrong));
     wrong.round_half = flushing;
@@ -245,9 +242,8 @@ static bool is_close(const float *got, const double *want, size_t n)
     return sqrt(off) <= 2e-5 * sqrt(size);
 }
 
-static void test_emulate__attention(void **state)
+ES_TEST(test_emulate__attention)
 {
-    (void)state;
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
     draw_head(c);
@@ -296,9 +292,8 @@ static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
             assert_true(isfinite(c->dqkv[i]));
 }
 
-static void test_emulate__overflowing_logits(void **state)
+ES_TEST(test_emulate__overflowing_logits)
 {
-    (void)state;
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
     EACH_VARIANT(kernels)
@@ -311,14 +306,4 @@ static void test_emulate__overflowing_logits(void **state)
     free(c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_emulate__every_boundary),
-        cmocka_unit_test(test_emulate__extremes),
-        cmocka_unit_test(test_emulate__first_use_sees_a_wrong_rounding),
-        cmocka_unit_test(test_emulate__attention),
-        cmocka_unit_test(test_emulate__overflowing_logits),
-    };
-    return cmocka_run_group_tests_name("emulate", tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

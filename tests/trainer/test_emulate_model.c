@@ -2,7 +2,7 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/model/model_internal.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/small_model.h"
 #include "tests/support/training.h"
 
@@ -87,9 +87,8 @@ static void check_activations(const char *arch, es_family family)
     es_small_close(&s);
 }
 
-static void test_emulate_model__every_activation_is_rounded(void **state)
+ES_TEST(test_emulate_model__every_activation_is_rounded)
 {
-    (void)state;
     for (size_t i = 0; i < N_ARCHS; i++) {
         check_activations(archs[i], ES_FAMILY_GPT2);
         check_activations(archs[i], ES_FAMILY_PYTHIA);
@@ -142,9 +141,8 @@ static void check_straight_through(const char *arch, es_family family)
     es_small_close(&full);
 }
 
-static void test_emulate_model__gradients_go_straight_through(void **state)
+ES_TEST(test_emulate_model__gradients_go_straight_through)
 {
-    (void)state;
     static const char *const smooth[] = {"SM+LN+G", "SM+LN+GT", "SM+LN",
                                          "SM+LN+ScFFN",
                                          "EReg(SM(t)+LN+ScFuFFNi1)"};
@@ -170,9 +168,8 @@ static es_small_model with_big_weights(es_emulation emulate)
     return s;
 }
 
-static void test_emulate_model__big_weights_break_it(void **state)
+ES_TEST(test_emulate_model__big_weights_break_it)
 {
-    (void)state;
     es_small_model half = with_big_weights(ES_EMULATE_FP16);
     es_small_model full = with_big_weights(ES_EMULATE_NONE);
     const int per_layer = half.n * 3;
@@ -199,9 +196,8 @@ static void test_emulate_model__big_weights_break_it(void **state)
 
 /* --- training ------------------------------------------------------------- */
 
-static void test_emulate_model__trains_like_fp32(void **state)
+ES_TEST(test_emulate_model__trains_like_fp32)
 {
-    (void)state;
     static training_seen half, full;
     es_settings settings = training_small();
     settings.train.steps = 120;
@@ -228,9 +224,8 @@ static es_settings growing(es_emulation emulate)
     return s;
 }
 
-static void test_emulate_model__failure_names_the_layer(void **state)
+ES_TEST(test_emulate_model__failure_names_the_layer)
 {
-    (void)state;
     training_seen half = {0}, full = {0};
     es_train_result result = training_record(&half, growing(ES_EMULATE_FP16));
     assert_int_equal(result.status, ES_RUN_FAILED);
@@ -261,9 +256,8 @@ static es_status parse(es_settings *out, es_verb verb, char *value)
     return es_settings_parse(out, 3, words);
 }
 
-static void test_emulate_model__option(void **state)
+ES_TEST(test_emulate_model__option)
 {
-    (void)state;
     es_settings s;
     es_settings_default(&s, ES_VERB_TRAIN);
     assert_int_equal(s.model.emulate, ES_EMULATE_NONE);
@@ -278,16 +272,4 @@ static void test_emulate_model__option(void **state)
     assert_non_null(strstr(es_message(), "--emulate"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_emulate_model__every_activation_is_rounded),
-        cmocka_unit_test(test_emulate_model__gradients_go_straight_through),
-        cmocka_unit_test(test_emulate_model__big_weights_break_it),
-        cmocka_unit_test(test_emulate_model__trains_like_fp32),
-        cmocka_unit_test(test_emulate_model__failure_names_the_layer),
-        cmocka_unit_test(test_emulate_model__option),
-    };
-    return cmocka_run_group_tests_name("emulate_model", tests, training_set_up,
-                                       training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

@@ -1,7 +1,7 @@
 /* Whole models against the double model: outputs, and gradients by central
  * differences. */
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
@@ -92,9 +92,8 @@ static const char *const built[] = {"SM",
                                     "PSM(8,0)+R",
                                     "PSM(6,0.3)+ScFuFFN"};
 
-static void test_gradients__architectures(void **state)
+ES_TEST(test_gradients__architectures)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
         es_model_config config = es_small_config(built[i]);
         config.d_model = 6;
@@ -102,9 +101,8 @@ static void test_gradients__architectures(void **state)
     }
 }
 
-static void test_gradients__entropy_regularisation(void **state)
+ES_TEST(test_gradients__entropy_regularisation)
 {
-    (void)state;
     static const char *const archs[] = {
         "EReg(SM+LN+G)", "EReg(SM(t)+ScFuFFN)", "EReg(SM(t)+LR(layer))",
         "EReg(PSM(4)+LN+G)", "EReg(PSM(2,0.2)+ScFFN)"};
@@ -118,9 +116,8 @@ static void test_gradients__entropy_regularisation(void **state)
     }
 }
 
-static void test_gradients__biases_and_final_norm(void **state)
+ES_TEST(test_gradients__biases_and_final_norm)
 {
-    (void)state;
     const es_bias biases[] = {ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE};
     for (size_t i = 0; i < 3; i++) {
         es_model_config config = es_small_config("SM+LN+G");
@@ -136,9 +133,8 @@ static void test_gradients__biases_and_final_norm(void **state)
     }
 }
 
-static void test_gradients__sizes(void **state)
+ES_TEST(test_gradients__sizes)
 {
-    (void)state;
     const int sizes[][7] = {/* L, H, d, T, V, B, m */
                             {1, 1, 1, 1, 1, 1, 1},  {3, 1, 5, 1, 2, 3, 4},
                             {1, 5, 5, 7, 3, 1, 1},  {2, 1, 7, 11, 5, 1, 3},
@@ -157,9 +153,8 @@ static void test_gradients__sizes(void **state)
 }
 
 /* Every reference case that can be built passes, these among them. */
-static void test_gradients__reference_cases(void **state)
+ES_TEST(test_gradients__reference_cases)
 {
-    (void)state;
     static const char *const cases[] = {"g01_sm_ln_g",
                                         "g02_sm_ln_gt",
                                         "g03_sm_ln_r",
@@ -206,14 +201,4 @@ static void test_gradients__reference_cases(void **state)
     fclose(out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients__architectures),
-        cmocka_unit_test(test_gradients__entropy_regularisation),
-        cmocka_unit_test(test_gradients__biases_and_final_norm),
-        cmocka_unit_test(test_gradients__sizes),
-        cmocka_unit_test(test_gradients__reference_cases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -1,6 +1,7 @@
 /* Dynamic scaling of the loss, on a CPU back-end that scales it and whose
  * gradients overflow early. */
 #include "hooks/trainer/train_record.h"
+#include "tests/support/listed.h"
 #include "tests/support/training.h"
 
 #include <math.h>
@@ -67,9 +68,8 @@ static void expect_same(es_model *a, es_model *b)
     }
 }
 
-static void test_loss_scale__policy(void **state)
+ES_TEST(test_loss_scale__policy)
 {
-    (void)state;
     es_loss_scale now = {ES_LOSS_SCALE_START, 1234};
     now = es_loss_scale_next(now, false);
     assert_true(now.scale == 32768 && now.good_steps == 0);
@@ -123,18 +123,16 @@ static void check_steps(const char *arch)
     es_trainer_free(plain);
 }
 
-static void test_loss_scale__steps(void **state)
+ES_TEST(test_loss_scale__steps)
 {
-    (void)state;
     check_steps("SM+LN+G");
     check_steps("EReg(SM(t)+ScFuFFNi1)");
     check_steps("SM+R+WNorm(QK)");
 }
 
 /* Gradients are reported without the scale. */
-static void test_loss_scale__gradients(void **state)
+ES_TEST(test_loss_scale__gradients)
 {
-    (void)state;
     es_settings s = training_small();
     es_trainer *scaled = open_on(&s, &scaling);
     es_trainer *plain = open_on(&s, &es_cpu_ops);
@@ -155,9 +153,8 @@ static void test_loss_scale__gradients(void **state)
 
 /* No scale mends a loss that is not finite: it is measured the first time, and
  * the parameters stay. */
-static void test_loss_scale__nan(void **state)
+ES_TEST(test_loss_scale__nan)
 {
-    (void)state;
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
     float bias[12] = {[3] = NAN};
@@ -175,9 +172,8 @@ static void test_loss_scale__nan(void **state)
 }
 
 /* The scale at its least: what overflows even so is accepted, and reported. */
-static void test_loss_scale__least(void **state)
+ES_TEST(test_loss_scale__least)
 {
-    (void)state;
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
     largest = 1e-6f;
@@ -194,9 +190,8 @@ static void test_loss_scale__least(void **state)
     es_trainer_free(trainer);
 }
 
-static void test_loss_scale__is_kept(void **state)
+ES_TEST(test_loss_scale__is_kept)
 {
-    (void)state;
     es_settings s = training_small();
     es_trainer *from = open_on(&s, &scaling), *to = open_on(&s, &scaling);
     char path[128];
@@ -226,9 +221,8 @@ static void test_loss_scale__is_kept(void **state)
     es_trainer_free(to);
 }
 
-static void test_loss_scale__is_recorded(void **state)
+ES_TEST(test_loss_scale__is_recorded)
 {
-    (void)state;
     es_settings s = training_small();
     es_run_info info;
     es_train_record *record = NULL;
@@ -253,16 +247,4 @@ static void test_loss_scale__is_recorded(void **state)
     es_reader_close(reader);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loss_scale__policy),
-        cmocka_unit_test(test_loss_scale__steps),
-        cmocka_unit_test(test_loss_scale__gradients),
-        cmocka_unit_test(test_loss_scale__nan),
-        cmocka_unit_test(test_loss_scale__least),
-        cmocka_unit_test(test_loss_scale__is_kept),
-        cmocka_unit_test(test_loss_scale__is_recorded),
-    };
-    return cmocka_run_group_tests(tests, set_up, training_tear_down);
-}
+ES_TEST_MAIN(set_up, training_tear_down)

@@ -1,13 +1,12 @@
 /* A model's parameters, passes and steps; trouble stays where it is. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static void test_model__gradients_add_up(void **state)
+ES_TEST(test_model__gradients_add_up)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     es_small_model s = es_small_open(&config);
     float once[11 * 12], twice[11 * 12];
@@ -66,9 +65,8 @@ static uint32_t train_bits(double losses[6], int n_threads, bool measure)
     return hash;
 }
 
-static void test_model__same_bits(void **state)
+ES_TEST(test_model__same_bits)
 {
-    (void)state;
     double first[6], again[6], other[6];
     uint32_t bits = train_bits(first, 2, false);
     assert_int_equal(train_bits(again, 2, true), bits);
@@ -92,9 +90,8 @@ static float value_of(const es_small_model *s, const char *name)
 }
 
 /* With no gradient only the decay is left, and only of matrices. */
-static void test_model__decay(void **state)
+ES_TEST(test_model__decay)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     es_train_config train;
     es_train_config_default(&train);
@@ -122,9 +119,8 @@ static void test_model__decay(void **state)
 }
 
 /* A slope decays only on request. */
-static void test_model__slope_decay(void **state)
+ES_TEST(test_model__slope_decay)
 {
-    (void)state;
     static const char *const names[] = {"h.1.mlp.slope", "slope"};
     for (int i = 0; i < 4; i++) {
         es_model_config config =
@@ -164,9 +160,8 @@ static double movement(double clip, double *norm)
     return moved;
 }
 
-static void test_model__clip(void **state)
+ES_TEST(test_model__clip)
 {
-    (void)state;
     double norm, same;
     double free_step = movement(0, &norm);
     assert_true(norm > 0.5 && fabs(free_step) > 1e-3);
@@ -178,9 +173,8 @@ static void test_model__clip(void **state)
 }
 
 /* The v part of the bias stays what it was under --bias qk. */
-static void test_model__frozen_bias(void **state)
+ES_TEST(test_model__frozen_bias)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+R");
     es_train_config train;
     es_train_config_default(&train);
@@ -200,9 +194,8 @@ static void test_model__frozen_bias(void **state)
     es_small_close(&s);
 }
 
-static void test_model__counts_trainable(void **state)
+ES_TEST(test_model__counts_trainable)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     const size_t d = 12, per_layer = 4 * d + 3 * d * d + 3 * d + d * d + d +
                                      2 * (2 * d * d) + 2 * d + d;
@@ -219,9 +212,8 @@ static void test_model__counts_trainable(void **state)
 }
 
 /* A sequence that repeats is learnt. */
-static void test_model__learns(void **state)
+ES_TEST(test_model__learns)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     es_train_config train;
     es_train_config_default(&train);
@@ -262,9 +254,8 @@ static void test_model__learns(void **state)
 /* --- trouble -------------------------------------------------------------- */
 
 /* One NaN in the q columns of head 1, layer 1. */
-static void test_model__nan_weight(void **state)
+ES_TEST(test_model__nan_weight)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     config.n_layer = 3;
     es_small_model s = es_small_open(&config);
@@ -295,9 +286,8 @@ static void test_model__nan_weight(void **state)
 }
 
 /* Nothing is clipped, and the step takes the parameters along. */
-static void test_model__nan_gradient(void **state)
+ES_TEST(test_model__nan_gradient)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+G");
     es_train_config train;
     es_train_config_default(&train);
@@ -320,9 +310,8 @@ static void test_model__nan_gradient(void **state)
     es_small_close(&s);
 }
 
-static void test_model__refuses(void **state)
+ES_TEST(test_model__refuses)
 {
-    (void)state;
     es_model *model = (es_model *)&model;
     es_model_config config = es_small_config("SM");
     config.n_head = 5;
@@ -330,9 +319,8 @@ static void test_model__refuses(void **state)
     assert_null(model);
 }
 
-static void test_model__too_large(void **state)
+ES_TEST(test_model__too_large)
 {
-    (void)state;
     es_model_config config = es_small_config("SM");
     es_model *model;
     config.n_layer = 1024;
@@ -345,9 +333,8 @@ static void test_model__too_large(void **state)
     assert_null(model);
 }
 
-static void test_model__wrong_calls(void **state)
+ES_TEST(test_model__wrong_calls)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     es_small_model s = es_small_open(&config);
     float few[3];
@@ -371,9 +358,8 @@ static void test_model__wrong_calls(void **state)
     es_small_close(&s);
 }
 
-static void test_model__without_targets(void **state)
+ES_TEST(test_model__without_targets)
 {
-    (void)state;
     es_model_config config = es_small_config("SM+LN+G");
     es_small_model s = es_small_open(&config);
     es_small_forward(&s);
@@ -388,9 +374,8 @@ static void test_model__without_targets(void **state)
 }
 
 /* Of a model that is only looked at. */
-static void test_model__forward_only(void **state)
+ES_TEST(test_model__forward_only)
 {
-    (void)state;
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
     es_small_model both = es_small_open(&config);
     config.forward_only = true;
@@ -418,24 +403,4 @@ static void test_model__forward_only(void **state)
     es_small_close(&both);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model__forward_only),
-        cmocka_unit_test(test_model__gradients_add_up),
-        cmocka_unit_test(test_model__same_bits),
-        cmocka_unit_test(test_model__decay),
-        cmocka_unit_test(test_model__slope_decay),
-        cmocka_unit_test(test_model__clip),
-        cmocka_unit_test(test_model__frozen_bias),
-        cmocka_unit_test(test_model__counts_trainable),
-        cmocka_unit_test(test_model__learns),
-        cmocka_unit_test(test_model__nan_weight),
-        cmocka_unit_test(test_model__nan_gradient),
-        cmocka_unit_test(test_model__refuses),
-        cmocka_unit_test(test_model__too_large),
-        cmocka_unit_test(test_model__wrong_calls),
-        cmocka_unit_test(test_model__without_targets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -1,7 +1,7 @@
 /* WNorm's and SNorm's weights and gradients against plain loops in double,
  * with every variant of the kernels that this machine can run. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
@@ -130,9 +130,8 @@ static void check_weight_norm(int n_in, int n)
     free(from), free(scale), free(want);
 }
 
-static void test_normed__weight_norm(void **state)
+ES_TEST(test_normed__weight_norm)
 {
-    (void)state;
     with_all_variants(check_weight_norm);
 }
 
@@ -208,9 +207,8 @@ static void check_weight_norm_backward(int n_in, int n)
     free(dv_before), free(dg_before), free(m), free(scale), free(along);
 }
 
-static void test_normed__weight_norm_backward(void **state)
+ES_TEST(test_normed__weight_norm_backward)
 {
-    (void)state;
     with_all_variants(check_weight_norm_backward);
 }
 
@@ -238,9 +236,8 @@ static void check_spectral_norm(int n_in, int n)
     }
 }
 
-static void test_normed__spectral_norm(void **state)
+ES_TEST(test_normed__spectral_norm)
 {
-    (void)state;
     with_all_variants(check_spectral_norm);
 }
 
@@ -257,9 +254,8 @@ static void check_singular_value(int n_in, int n)
     es_test_expect_close("v", v, unit, 3);
 }
 
-static void test_normed__largest_singular_value(void **state)
+ES_TEST(test_normed__largest_singular_value)
 {
-    (void)state;
     with_all_variants(check_singular_value);
 }
 
@@ -280,9 +276,8 @@ static void check_spectral_norm_backward(int n_in, int n)
     free(from), free(along), free(ref_u), free(ref_v);
 }
 
-static void test_normed__spectral_norm_backward(void **state)
+ES_TEST(test_normed__spectral_norm_backward)
 {
-    (void)state;
     with_all_variants(check_spectral_norm_backward);
 }
 
@@ -303,9 +298,8 @@ static void check_copy(int n_in, int n)
     free(x), free(y), free(before), free(want);
 }
 
-static void test_normed__copy_columns(void **state)
+ES_TEST(test_normed__copy_columns)
 {
-    (void)state;
     with_all_variants(check_copy);
 }
 
@@ -338,9 +332,8 @@ static void check_bad_columns(int n_in, int n)
     free(v), free(g), free(dw);
 }
 
-static void test_normed__bad_columns(void **state)
+ES_TEST(test_normed__bad_columns)
 {
-    (void)state;
     with_all_variants(check_bad_columns);
 }
 
@@ -364,9 +357,8 @@ static void check_bad_matrix(int n_in, int n)
     }
 }
 
-static void test_normed__bad_matrix(void **state)
+ES_TEST(test_normed__bad_matrix)
 {
-    (void)state;
     with_all_variants(check_bad_matrix);
 }
 
@@ -396,9 +388,8 @@ static outputs *run_all(uint64_t from_seed)
     return out;
 }
 
-static void test_normed__same_bits(void **state)
+ES_TEST(test_normed__same_bits)
 {
-    (void)state;
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         open_cpu(n_threads, NULL);
         outputs *once = run_all(77), *again = run_all(77);
@@ -410,18 +401,4 @@ static void test_normed__same_bits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_normed__weight_norm),
-        cmocka_unit_test(test_normed__weight_norm_backward),
-        cmocka_unit_test(test_normed__spectral_norm),
-        cmocka_unit_test(test_normed__largest_singular_value),
-        cmocka_unit_test(test_normed__spectral_norm_backward),
-        cmocka_unit_test(test_normed__copy_columns),
-        cmocka_unit_test(test_normed__bad_columns),
-        cmocka_unit_test(test_normed__bad_matrix),
-        cmocka_unit_test(test_normed__same_bits),
-    };
-    return cmocka_run_group_tests_name("normed", tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

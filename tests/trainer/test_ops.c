@@ -1,7 +1,7 @@
 /* The operations of the CPU back-end but attention, each against plain loops
  * in double, with every variant of the kernels that this machine can run. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
@@ -146,9 +146,8 @@ static void check_products(void)
         }
 }
 
-static void test_ops__products(void **state)
+ES_TEST(test_ops__products)
 {
-    (void)state;
     with_all_variants(check_products);
 }
 
@@ -216,9 +215,8 @@ static void check_acts(void)
     }
 }
 
-static void test_ops__activations(void **state)
+ES_TEST(test_ops__activations)
 {
-    (void)state;
     with_all_variants(check_acts);
 }
 
@@ -253,9 +251,8 @@ static void check_act_ends(void)
     }
 }
 
-static void test_ops__activation_ends(void **state)
+ES_TEST(test_ops__activation_ends)
 {
-    (void)state;
     with_all_variants(check_act_ends);
 }
 
@@ -332,9 +329,8 @@ static void check_norms(void)
     check_norm(1, 1); /* variance 0: eps alone */
 }
 
-static void test_ops__layer_norm(void **state)
+ES_TEST(test_ops__layer_norm)
 {
-    (void)state;
     with_all_variants(check_norms);
 }
 
@@ -375,9 +371,8 @@ static void check_losses(void)
     check_loss(3, 33, 60);
 }
 
-static void test_ops__cross_entropy(void **state)
+ES_TEST(test_ops__cross_entropy)
 {
-    (void)state;
     with_all_variants(check_losses);
 }
 
@@ -393,9 +388,8 @@ static void check_loss_nan(void)
     assert_true(!isfinite(loss[2]));
 }
 
-static void test_ops__cross_entropy_nan(void **state)
+ES_TEST(test_ops__cross_entropy_nan)
 {
-    (void)state;
     with_all_variants(check_loss_nan);
 }
 
@@ -431,9 +425,8 @@ static void check_embed(void)
     free(want), free(token), free(position);
 }
 
-static void test_ops__embedding(void **state)
+ES_TEST(test_ops__embedding)
 {
-    (void)state;
     with_all_variants(check_embed);
 }
 
@@ -468,9 +461,8 @@ static void wrong_power(const es_cpu_head *head)
         head->dk[head->stride] += 0.01f;
 }
 
-static void test_ops__kernels_are_checked(void **state)
+ES_TEST(test_ops__kernels_are_checked)
 {
-    (void)state;
     EACH_VARIANT(kernels)
     {
         assert_true(es_cpu_kernels_agree(*kernels));
@@ -489,9 +481,8 @@ static void test_ops__kernels_are_checked(void **state)
     assert_false(es_cpu_kernels_agree(&wrong));
 }
 
-static void test_ops__unknown_backend(void **state)
+ES_TEST(test_ops__unknown_backend)
 {
-    (void)state;
     const es_ops *found = &es_cpu_ops;
     assert_int_equal(es_ops_find(&found, "abacus", ES_FP32), ES_EUSAGE);
     assert_null(found);
@@ -502,18 +493,4 @@ static void test_ops__unknown_backend(void **state)
     assert_ptr_equal(found, &es_cpu_ops);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops__products),
-        cmocka_unit_test(test_ops__activations),
-        cmocka_unit_test(test_ops__activation_ends),
-        cmocka_unit_test(test_ops__layer_norm),
-        cmocka_unit_test(test_ops__cross_entropy),
-        cmocka_unit_test(test_ops__cross_entropy_nan),
-        cmocka_unit_test(test_ops__embedding),
-        cmocka_unit_test(test_ops__kernels_are_checked),
-        cmocka_unit_test(test_ops__unknown_backend),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

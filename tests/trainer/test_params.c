@@ -2,7 +2,7 @@
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/model/random.h"
 #include "hooks/trainer/verify_internal.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -67,9 +67,8 @@ static void check_case(const char *dir)
     es_verify_case_free(&it);
 }
 
-static void test_params__reference_cases(void **state)
+ES_TEST(test_params__reference_cases)
 {
-    (void)state;
     const char *shared = getenv("ES_SHARED");
     char base[512], dir[1024];
     int n = 0;
@@ -100,9 +99,8 @@ static const es_param *get(const es_params *params, const char *name)
     return NULL;
 }
 
-static void test_params__order_and_places(void **state)
+ES_TEST(test_params__order_and_places)
 {
-    (void)state;
     es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
     es_params params;
     assert_int_equal(es_params_list(&params, &config), ES_OK);
@@ -127,9 +125,8 @@ static void test_params__order_and_places(void **state)
     es_params_free(&params);
 }
 
-static void test_params__groups_and_frozen_parts(void **state)
+ES_TEST(test_params__groups_and_frozen_parts)
 {
-    (void)state;
     es_model_config config =
         config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
     es_params p;
@@ -149,9 +146,8 @@ static void test_params__groups_and_frozen_parts(void **state)
     es_params_free(&p);
 }
 
-static void test_params__removed_ffns(void **state)
+ES_TEST(test_params__removed_ffns)
 {
-    (void)state;
     es_model_config config = config_of("SM+LN+ScFuFFNi2");
     es_params params;
     assert_int_equal(es_params_list(&params, &config), ES_OK);
@@ -169,9 +165,8 @@ static void draw(float *out, const es_params *params,
     es_param_draw(out, get(params, name), config, 2);
 }
 
-static void test_params__start(void **state)
+ES_TEST(test_params__start)
 {
-    (void)state;
     es_model_config config =
         config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
     es_params params;
@@ -198,9 +193,8 @@ static void test_params__start(void **state)
 
 /* Architectures that share an array start from the same one; another seed or
  * another array is another draw. */
-static void test_params__start_belongs_to_the_name(void **state)
+ES_TEST(test_params__start_belongs_to_the_name)
 {
-    (void)state;
     es_model_config one = config_of("SM"), two = config_of("SM+LN+G");
     es_params a, b;
     float first[432], second[432];
@@ -222,9 +216,8 @@ static void test_params__start_belongs_to_the_name(void **state)
 /* --- random numbers ------------------------------------------------------- */
 
 /* The published known answers of Philox-4x32-10. */
-static void test_params__philox(void **state)
+ES_TEST(test_params__philox)
 {
-    (void)state;
     uint32_t out[4];
     es_random_block(out, (uint32_t[4]){0, 0, 0, 0}, (uint32_t[2]){0, 0});
     assert_int_equal(out[0], 0x6627e8d5);
@@ -240,9 +233,8 @@ static void test_params__philox(void **state)
     assert_int_equal(out[3], 0x6d5451fd);
 }
 
-static void test_params__normal(void **state)
+ES_TEST(test_params__normal)
 {
-    (void)state;
     enum { N = 200001 };
     float *out = malloc(N * sizeof *out), few[7];
     double sum[5] = {0};
@@ -258,17 +250,4 @@ static void test_params__normal(void **state)
     free(out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params__reference_cases),
-        cmocka_unit_test(test_params__order_and_places),
-        cmocka_unit_test(test_params__groups_and_frozen_parts),
-        cmocka_unit_test(test_params__removed_ffns),
-        cmocka_unit_test(test_params__start),
-        cmocka_unit_test(test_params__start_belongs_to_the_name),
-        cmocka_unit_test(test_params__philox),
-        cmocka_unit_test(test_params__normal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

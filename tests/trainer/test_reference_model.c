@@ -1,6 +1,6 @@
 /* The double model against the reference cases: who judges the trainer has
  * been judged. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
 
 #include <dirent.h>
@@ -113,9 +113,8 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-static void test_reference_model__reference_cases(void **state)
+ES_TEST(test_reference_model__reference_cases)
 {
-    (void)state;
     const char *shared = getenv("ES_SHARED");
     char folder[512], dir[1024];
     struct dirent **entries;
@@ -136,10 +135,4 @@ static void test_reference_model__reference_cases(void **state)
     print_message("# %d reference cases\n", n);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_model__reference_cases),
-    };
-    return cmocka_run_group_tests_name("reference_model", tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

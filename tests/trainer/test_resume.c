@@ -1,5 +1,6 @@
 /* A training that was stopped and resumed is the one that was not. */
 #include "hooks/trainer/resume.h"
+#include "tests/support/listed.h"
 #include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
 #include "tests/support/training.h"
@@ -187,9 +188,8 @@ static void assert_resumes(const char *arch, es_family family, int stop)
                         checkpoint_file("part", STEPS));
 }
 
-static void test_resume__goes_on_with_the_same_bits(void **state)
+ES_TEST(test_resume__goes_on_with_the_same_bits)
 {
-    (void)state;
     assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
     assert_resumes("EReg(SM(t)+LN+LR(layer,0.2))", ES_FAMILY_PYTHIA, STOP);
@@ -200,9 +200,8 @@ static void test_resume__goes_on_with_the_same_bits(void **state)
     clean("part");
 }
 
-static void test_resume__two_runs_record_the_same_bits(void **state)
+ES_TEST(test_resume__two_runs_record_the_same_bits)
 {
-    (void)state;
     es_settings one = settings_of("one"), two = settings_of("two");
     two.threads = one.threads = 2;
     training_seen x = {0}, y = {0};
@@ -230,9 +229,8 @@ static const es_event *the_event(const es_event *events, size_t n,
     return only;
 }
 
-static void test_resume__the_run_goes_on_in_its_file(void **state)
+ES_TEST(test_resume__the_run_goes_on_in_its_file)
 {
-    (void)state;
     es_settings s = settings_of("part");
     training_seen out = {0};
     es_run_info before, after;
@@ -261,9 +259,8 @@ static void test_resume__the_run_goes_on_in_its_file(void **state)
     clean("part");
 }
 
-static void test_resume__a_later_record_is_replaced(void **state)
+ES_TEST(test_resume__a_later_record_is_replaced)
 {
-    (void)state;
     es_settings whole = settings_of("whole"), part = settings_of("part");
     training_seen x = {0}, y = {0};
     training_run(&x, &whole);
@@ -281,9 +278,8 @@ static void test_resume__a_later_record_is_replaced(void **state)
     clean("part");
 }
 
-static void test_resume__what_was_recorded_later_is_removed(void **state)
+ES_TEST(test_resume__what_was_recorded_later_is_removed)
 {
-    (void)state;
     es_settings s = settings_of("part");
     training_seen out = {0};
     s.record_every = 1;
@@ -301,9 +297,8 @@ static void test_resume__what_was_recorded_later_is_removed(void **state)
     clean("part");
 }
 
-static void test_resume__under_another_name_it_is_another_run(void **state)
+ES_TEST(test_resume__under_another_name_it_is_another_run)
 {
-    (void)state;
     es_settings s = settings_of("part");
     training_seen out = {0};
     s.checkpoint_every = 10;
@@ -326,9 +321,8 @@ static void test_resume__under_another_name_it_is_another_run(void **state)
     clean("part");
 }
 
-static void test_resume__other_threads_are_a_warning(void **state)
+ES_TEST(test_resume__other_threads_are_a_warning)
 {
-    (void)state;
     es_settings s = settings_of("part");
     training_seen out = {.stop_after = STOP};
     training_run(&out, &s);
@@ -341,9 +335,8 @@ static void test_resume__other_threads_are_a_warning(void **state)
 
 /* --- which are kept ------------------------------------------------------ */
 
-static void test_resume__the_last_ones_are_kept(void **state)
+ES_TEST(test_resume__the_last_ones_are_kept)
 {
-    (void)state;
     es_settings s = settings_of("part");
     s.checkpoint_every = 8;
     s.keep = 2;
@@ -363,9 +356,8 @@ static void test_resume__the_last_ones_are_kept(void **state)
     clean("part");
 }
 
-static void test_resume__none_after_a_nan(void **state)
+ES_TEST(test_resume__none_after_a_nan)
 {
-    (void)state;
     es_settings s = settings_of("part");
     assert_int_equal(es_arch_parse(&s.model.arch, "SM"), ES_OK);
     s.train.lr = 1e12;
@@ -385,9 +377,8 @@ static void test_resume__none_after_a_nan(void **state)
     clean("part");
 }
 
-static void test_resume__a_failed_checkpoint_is_a_warning(void **state)
+ES_TEST(test_resume__a_failed_checkpoint_is_a_warning)
 {
-    (void)state;
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
     s.keep = 0;
@@ -425,9 +416,8 @@ static void damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_resume__a_damaged_one_gives_way_to_the_one_before(void **state)
+ES_TEST(test_resume__a_damaged_one_gives_way_to_the_one_before)
 {
-    (void)state;
     es_settings s = settings_of("part");
     es_checkpoint *from;
     int n_warnings = 0;
@@ -455,9 +445,8 @@ static void test_resume__a_damaged_one_gives_way_to_the_one_before(void **state)
     clean("part");
 }
 
-static void test_resume__a_folder_must_say_which(void **state)
+ES_TEST(test_resume__a_folder_must_say_which)
 {
-    (void)state;
     es_settings s = settings_of("part");
     es_checkpoint *from;
     es_assert_status(ES_EIO, "No such file",
@@ -490,9 +479,8 @@ static void expect_refusal(es_status code, const char *words,
     es_assert_status(code, words, es_train(&result, settings, from, NULL));
 }
 
-static void test_resume__mixing_runs_up_is_refused(void **state)
+ES_TEST(test_resume__mixing_runs_up_is_refused)
 {
-    (void)state;
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
     training_seen out = {0};
@@ -518,9 +506,8 @@ static void test_resume__mixing_runs_up_is_refused(void **state)
     clean("part");
 }
 
-static void test_resume__one_training_writes_into_a_folder(void **state)
+ES_TEST(test_resume__one_training_writes_into_a_folder)
 {
-    (void)state;
     es_settings s = settings_of("part");
     es_checkpoint_folder *first, *second;
     const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
@@ -538,9 +525,8 @@ static void test_resume__one_training_writes_into_a_folder(void **state)
     clean("part");
 }
 
-static void test_resume__left_overs_are_removed_and_nothing_else(void **state)
+ES_TEST(test_resume__left_overs_are_removed_and_nothing_else)
 {
-    (void)state;
     es_settings s = settings_of("part");
     es_checkpoint_folder *folder;
     static const char begun[] = "\x50\0\0\0\0\0\0\0{\"__metadata__\":{";
@@ -562,25 +548,4 @@ static void test_resume__left_overs_are_removed_and_nothing_else(void **state)
     clean("part");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume__goes_on_with_the_same_bits),
-        cmocka_unit_test(test_resume__two_runs_record_the_same_bits),
-        cmocka_unit_test(test_resume__the_run_goes_on_in_its_file),
-        cmocka_unit_test(test_resume__a_later_record_is_replaced),
-        cmocka_unit_test(test_resume__what_was_recorded_later_is_removed),
-        cmocka_unit_test(test_resume__under_another_name_it_is_another_run),
-        cmocka_unit_test(test_resume__other_threads_are_a_warning),
-        cmocka_unit_test(test_resume__the_last_ones_are_kept),
-        cmocka_unit_test(test_resume__none_after_a_nan),
-        cmocka_unit_test(test_resume__a_failed_checkpoint_is_a_warning),
-        cmocka_unit_test(
-            test_resume__a_damaged_one_gives_way_to_the_one_before),
-        cmocka_unit_test(test_resume__a_folder_must_say_which),
-        cmocka_unit_test(test_resume__mixing_runs_up_is_refused),
-        cmocka_unit_test(test_resume__one_training_writes_into_a_folder),
-        cmocka_unit_test(test_resume__left_overs_are_removed_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

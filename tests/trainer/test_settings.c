@@ -1,6 +1,6 @@
 /* Options of the trainer: command line, configuration file, JSON. */
 #include "hooks/trainer/settings/settings.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/scratch.h"
 
 #include <jansson.h>
@@ -31,9 +31,8 @@ static void assert_said(const char *one, const char *other)
         fail_msg("'%s' and '%s' not in: %s", one, other, es_message());
 }
 
-static void test_settings__every_kind_is_read(void **state)
+ES_TEST(test_settings__every_kind_is_read)
 {
-    (void)state;
     es_settings s;
     assert_int_equal(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr",
                            "2e-4", "--seed", "9007199254740991", "--bias",
@@ -52,7 +51,7 @@ static void test_settings__every_kind_is_read(void **state)
     assert_true(s.train.slope_decay && s.quiet && !s.no_record);
 }
 
-static void test_settings__wrong_values_name_the_option(void **state)
+ES_TEST(test_settings__wrong_values_name_the_option)
 {
     static char *const cases[][3] = {
         {"--n-layer", "0", "0"},        {"--n-layer", "3.5", "3.5"},
@@ -70,9 +69,8 @@ static void test_settings__wrong_values_name_the_option(void **state)
     }
 }
 
-static void test_settings__a_text_that_is_too_long_is_refused(void **state)
+ES_TEST(test_settings__a_text_that_is_too_long_is_refused)
 {
-    (void)state;
     es_settings s;
     char name[ES_RUN_NAME_SIZE + 1];
     memset(name, 'n', sizeof name);
@@ -83,9 +81,8 @@ static void test_settings__a_text_that_is_too_long_is_refused(void **state)
     assert_string_equal(s.name, name);
 }
 
-static void test_settings__later_options_override(void **state)
+ES_TEST(test_settings__later_options_override)
 {
-    (void)state;
     es_settings s;
     config("# a comment\n\n n-layer = 5   # of course\nd_model=60\r\n"
            "name = two words \nslope-decay = true\nlr=1e-2");
@@ -100,9 +97,8 @@ static void test_settings__later_options_override(void **state)
 }
 
 /** Other readers of such files join, cut or end these. */
-static void test_settings__a_line_is_read_as_it_stands(void **state)
+ES_TEST(test_settings__a_line_is_read_as_it_stands)
 {
-    (void)state;
     char text[512], path[301] = "";
     es_settings s;
     memset(path, 'p', sizeof path - 1);
@@ -120,9 +116,8 @@ static void test_settings__a_line_is_read_as_it_stands(void **state)
     assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
 }
 
-static void test_settings__a_wrong_line_is_named(void **state)
+ES_TEST(test_settings__a_wrong_line_is_named)
 {
-    (void)state;
     const struct {
         const char *text, *line, *what;
     } cases[] = {{"lr = 1\n\nn-layer = x\n", ":3:", "n-layer"},
@@ -147,7 +142,7 @@ static void test_settings__a_wrong_line_is_named(void **state)
     assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
 }
 
-static void test_settings__what_train_lacks_is_reported(void **state)
+ES_TEST(test_settings__what_train_lacks_is_reported)
 {
     static const struct {
         char *words[6];
@@ -171,9 +166,8 @@ static void test_settings__what_train_lacks_is_reported(void **state)
     }
 }
 
-static void test_settings__json_holds_what_was_resolved(void **state)
+ES_TEST(test_settings__json_holds_what_was_resolved)
 {
-    (void)state;
     es_settings s;
     assert_int_equal(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123",
                            "--lr", "3e-3", "--data", "a\"b\\\n", "--bias",
@@ -214,9 +208,8 @@ static void assert_slurm_job(const es_settings *settings, const char *want)
     free(text);
 }
 
-static void test_settings__json_of_a_run_names_the_job_of_slurm(void **state)
+ES_TEST(test_settings__json_of_a_run_names_the_job_of_slurm)
 {
-    (void)state;
     es_settings s;
     assert_int_equal(PARSE(&s, "--arch", "SM"), ES_OK);
     unsetenv("SLURM_ARRAY_JOB_ID");
@@ -237,9 +230,8 @@ static void test_settings__json_of_a_run_names_the_job_of_slurm(void **state)
     free(text);
 }
 
-static void test_settings__json_reads_back_as_a_configuration(void **state)
+ES_TEST(test_settings__json_reads_back_as_a_configuration)
 {
-    (void)state;
     es_settings s, again;
     assert_int_equal(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
                            "x", "--warm-up", "0.0625"),
@@ -268,9 +260,8 @@ static void test_settings__json_reads_back_as_a_configuration(void **state)
     json_decref(json);
 }
 
-static void test_settings__what_is_written_reads_back(void **state)
+ES_TEST(test_settings__what_is_written_reads_back)
 {
-    (void)state;
     es_settings s, again;
     assert_int_equal(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
                            "--family", "pythia", "--slope-decay", "--seed",
@@ -286,20 +277,4 @@ static void test_settings__what_is_written_reads_back(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings__every_kind_is_read),
-        cmocka_unit_test(test_settings__wrong_values_name_the_option),
-        cmocka_unit_test(test_settings__a_text_that_is_too_long_is_refused),
-        cmocka_unit_test(test_settings__later_options_override),
-        cmocka_unit_test(test_settings__a_line_is_read_as_it_stands),
-        cmocka_unit_test(test_settings__a_wrong_line_is_named),
-        cmocka_unit_test(test_settings__what_train_lacks_is_reported),
-        cmocka_unit_test(test_settings__json_holds_what_was_resolved),
-        cmocka_unit_test(test_settings__json_of_a_run_names_the_job_of_slurm),
-        cmocka_unit_test(test_settings__json_reads_back_as_a_configuration),
-        cmocka_unit_test(test_settings__what_is_written_reads_back),
-    };
-    return cmocka_run_group_tests(tests, es_scratch_open, es_scratch_close);
-}
+ES_TEST_MAIN(es_scratch_open, es_scratch_close)

@@ -2,7 +2,7 @@
  * models. */
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/tensor_file.h"
 
 #include <math.h>
@@ -102,21 +102,18 @@ static void assert_entropies(const char *name, char *ctx)
     es_verify_case_free(&it);
 }
 
-static void test_start__gpt2_has_the_reference_entropies(void **state)
+ES_TEST(test_start__gpt2_has_the_reference_entropies)
 {
-    (void)state;
     assert_entropies("g02_sm_ln_gt", "13");
 }
 
-static void test_start__neox_has_the_reference_entropies(void **state)
+ES_TEST(test_start__neox_has_the_reference_entropies)
 {
-    (void)state;
     assert_entropies("p01_sm_ln_g", "5");
 }
 
-static void test_start__settings_come_from_the_file(void **state)
+ES_TEST(test_start__settings_come_from_the_file)
 {
-    (void)state;
     es_verify_case it = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
     assert_int_equal(es_start_settings(&s), ES_OK);
@@ -145,9 +142,8 @@ static void test_start__settings_come_from_the_file(void **state)
     es_verify_case_free(&it);
 }
 
-static void test_start__a_rotary_model_takes_any_context(void **state)
+ES_TEST(test_start__a_rotary_model_takes_any_context)
 {
-    (void)state;
     es_verify_case it = write_case("p01_sm_ln_g");
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
     assert_int_equal(es_start_settings(&s), ES_OK);
@@ -165,9 +161,8 @@ static void test_start__a_rotary_model_takes_any_context(void **state)
 }
 
 /* What was taken from one file does not bind the next. */
-static void test_start__another_file_determines_anew(void **state)
+ES_TEST(test_start__another_file_determines_anew)
 {
-    (void)state;
     es_verify_case first = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
     assert_int_equal(es_start_settings(&s), ES_OK);
@@ -202,14 +197,4 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start__gpt2_has_the_reference_entropies),
-        cmocka_unit_test(test_start__neox_has_the_reference_entropies),
-        cmocka_unit_test(test_start__settings_come_from_the_file),
-        cmocka_unit_test(test_start__a_rotary_model_takes_any_context),
-        cmocka_unit_test(test_start__another_file_determines_anew),
-    };
-    return cmocka_run_group_tests_name("start", tests, set_up, tear_down);
-}
+ES_TEST_MAIN(set_up, tear_down)

@@ -1,6 +1,6 @@
 /* The threads of the CPU back-end. */
 #include "hooks/trainer/cpu/team.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <time.h>
 
@@ -45,9 +45,8 @@ static void check_team(int n_threads, int n_rounds)
     }
 }
 
-static void test_team__rounds(void **state)
+ES_TEST(test_team__rounds)
 {
-    (void)state;
     check_team(1, 1000);
     check_team(2, 5000);
     check_team(3, 1000);
@@ -55,9 +54,8 @@ static void test_team__rounds(void **state)
 }
 
 /* Threads that have gone to sleep come back. */
-static void test_team__after_sleep(void **state)
+ES_TEST(test_team__after_sleep)
 {
-    (void)state;
     static rounds r;
     es_team *team;
     r = (rounds){.n_threads = 3};
@@ -71,21 +69,12 @@ static void test_team__after_sleep(void **state)
     es_team_free(team);
 }
 
-static void test_team__unused(void **state)
+ES_TEST(test_team__unused)
 {
-    (void)state;
     es_team *team;
     assert_int_equal(es_team_new(&team, 4), ES_OK);
     es_team_free(team);
     es_team_free(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_team__rounds),
-        cmocka_unit_test(test_team__after_sleep),
-        cmocka_unit_test(test_team__unused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -1,14 +1,14 @@
 /* The training loop: its numbers and its record. */
 #include "analyzer/flags/bands.h"
+#include "tests/support/listed.h"
 #include "tests/support/training.h"
 
 #include <math.h>
 
 /* --- the numbers --------------------------------------------------------- */
 
-static void test_train__same_seed_same_bits(void **state)
+ES_TEST(test_train__same_seed_same_bits)
 {
-    (void)state;
     es_settings s = training_small();
     s.threads = 2;
     training_seen first = {0}, again = {0}, other = {0};
@@ -22,9 +22,8 @@ static void test_train__same_seed_same_bits(void **state)
     assert_memory_not_equal(first.loss, other.loss, sizeof first.loss);
 }
 
-static void test_train__recording_changes_no_bit(void **state)
+ES_TEST(test_train__recording_changes_no_bit)
 {
-    (void)state;
     es_settings s = training_small();
     s.threads = 2;
     s.record_every = 1;
@@ -39,9 +38,8 @@ static void test_train__recording_changes_no_bit(void **state)
     assert_memory_equal(without.eval, with.eval, sizeof with.eval);
 }
 
-static void test_train__learns_what_can_be_learnt(void **state)
+ES_TEST(test_train__learns_what_can_be_learnt)
 {
-    (void)state;
     es_settings s = training_small();
     s.train.steps = 300;
     s.train.lr = 1e-2;
@@ -58,9 +56,8 @@ static void test_train__learns_what_can_be_learnt(void **state)
     assert_true(out.eval[3] == result.eval.ce);
 }
 
-static void test_train__held_out_data_is_held_out(void **state)
+ES_TEST(test_train__held_out_data_is_held_out)
 {
-    (void)state;
     es_settings s = training_small();
     s.train.steps = 100;
     s.train.lr = 1e-2;
@@ -73,9 +70,8 @@ static void test_train__held_out_data_is_held_out(void **state)
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
 }
 
-static void test_train__a_step_is_the_mean_of_its_micro_batches(void **state)
+ES_TEST(test_train__a_step_is_the_mean_of_its_micro_batches)
 {
-    (void)state;
     es_settings s = training_small();
     s.train.lr = 0; /* every batch meets the same parameters */
     s.train.steps = 12;
@@ -101,9 +97,8 @@ static void test_train__a_step_is_the_mean_of_its_micro_batches(void **state)
     assert_true(single.eval[0] == single.eval[12]);
 }
 
-static void test_train__the_schedule_is_followed(void **state)
+ES_TEST(test_train__the_schedule_is_followed)
 {
-    (void)state;
     es_settings s = training_small();
     training_seen out = {0};
     training_run(&out, &s);
@@ -114,9 +109,8 @@ static void test_train__the_schedule_is_followed(void **state)
 
 /* --- the record ---------------------------------------------------------- */
 
-static void test_train__records_the_steps_it_promises(void **state)
+ES_TEST(test_train__records_the_steps_it_promises)
 {
-    (void)state;
     const int64_t train_steps[] = {0, 4, 8, 12, 16, 20, 22};
     const int64_t eval_steps[] = {0, 10, 20, 23};
     static const char *const both[] = {"entropy",
@@ -148,9 +142,8 @@ static void test_train__records_the_steps_it_promises(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__records_what_was_computed(void **state)
+ES_TEST(test_train__records_what_was_computed)
 {
-    (void)state;
     training_seen out = {0};
     training_record(&out, training_small());
     es_run_info info;
@@ -177,9 +170,8 @@ static void test_train__records_what_was_computed(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__entropies_lie_where_they_must(void **state)
+ES_TEST(test_train__entropies_lie_where_they_must)
 {
-    (void)state;
     enum { LH = 6, L = 2 };
     training_seen out = {0};
     training_record(&out, training_small());
@@ -209,9 +201,8 @@ static void test_train__entropies_lie_where_they_must(void **state)
 }
 
 /* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
-static void test_train__missing_mass(void **state)
+ES_TEST(test_train__missing_mass)
 {
-    (void)state;
     enum { LH = 6 };
     const int64_t eval_steps[] = {0, 10, 20, 23};
     training_seen out = {0};
@@ -234,9 +225,8 @@ static void test_train__missing_mass(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__the_run_says_what_it_is(void **state)
+ES_TEST(test_train__the_run_says_what_it_is)
 {
-    (void)state;
     training_seen out = {0};
     training_record(&out, training_small());
     es_run_info info;
@@ -259,9 +249,8 @@ static void test_train__the_run_says_what_it_is(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__measures_over_all_micro_batches(void **state)
+ES_TEST(test_train__measures_over_all_micro_batches)
 {
-    (void)state;
     enum { LH = 6 };
     es_settings s = training_small();
     s.train.lr = 0;
@@ -292,21 +281,4 @@ static void test_train__measures_over_all_micro_batches(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train__same_seed_same_bits),
-        cmocka_unit_test(test_train__recording_changes_no_bit),
-        cmocka_unit_test(test_train__learns_what_can_be_learnt),
-        cmocka_unit_test(test_train__held_out_data_is_held_out),
-        cmocka_unit_test(test_train__a_step_is_the_mean_of_its_micro_batches),
-        cmocka_unit_test(test_train__the_schedule_is_followed),
-        cmocka_unit_test(test_train__records_the_steps_it_promises),
-        cmocka_unit_test(test_train__records_what_was_computed),
-        cmocka_unit_test(test_train__entropies_lie_where_they_must),
-        cmocka_unit_test(test_train__missing_mass),
-        cmocka_unit_test(test_train__the_run_says_what_it_is),
-        cmocka_unit_test(test_train__measures_over_all_micro_batches),
-    };
-    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

@@ -1,5 +1,6 @@
 /* How a training ends: NaN, stop, refusal. And the middle that bench takes. */
 #include "hooks/trainer/bench.h"
+#include "tests/support/listed.h"
 #include "tests/support/training.h"
 
 #include <math.h>
@@ -16,9 +17,8 @@ static es_settings exploding(void)
     return s;
 }
 
-static void test_train__a_nan_is_recorded_and_ends_the_run(void **state)
+ES_TEST(test_train__a_nan_is_recorded_and_ends_the_run)
 {
-    (void)state;
     training_seen out = {0};
     es_train_result result = training_record(&out, exploding());
     assert_int_equal(result.status, ES_RUN_FAILED);
@@ -51,9 +51,8 @@ static void test_train__a_nan_is_recorded_and_ends_the_run(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__a_nan_comes_at_the_same_step_unrecorded(void **state)
+ES_TEST(test_train__a_nan_comes_at_the_same_step_unrecorded)
 {
-    (void)state;
     es_settings s = exploding();
     s.record_every = 1000;
     training_seen with = {0}, without = {0};
@@ -64,9 +63,8 @@ static void test_train__a_nan_comes_at_the_same_step_unrecorded(void **state)
     assert_memory_equal(with.loss, without.loss, sizeof with.loss);
 }
 
-static void test_train__nothing_after_a_nan_on_request(void **state)
+ES_TEST(test_train__nothing_after_a_nan_on_request)
 {
-    (void)state;
     es_settings s = exploding();
     s.after_nan = 0;
     training_seen out = {0};
@@ -74,9 +72,8 @@ static void test_train__nothing_after_a_nan_on_request(void **state)
     assert_int_equal(result.n_steps, result.nan_step + 1);
 }
 
-static void test_train__a_nan_is_described(void **state)
+ES_TEST(test_train__a_nan_is_described)
 {
-    (void)state;
     char text[256];
     es_train_result r = {.nan_step = -1};
     assert_string_equal(es_train_describe_nan(text, sizeof text, &r), "");
@@ -97,9 +94,8 @@ static void test_train__a_nan_is_described(void **state)
                            "gradient was not at step 56 already in layer 3"));
 }
 
-static void test_train__stops_when_told_to(void **state)
+ES_TEST(test_train__stops_when_told_to)
 {
-    (void)state;
     training_seen out = {.stop_after = 9};
     es_train_result result = training_record(&out, training_small());
     assert_int_equal(result.status, ES_RUN_STOPPED);
@@ -113,9 +109,8 @@ static void test_train__stops_when_told_to(void **state)
     es_reader_close(reader);
 }
 
-static void test_train__what_does_not_go_together_is_refused(void **state)
+ES_TEST(test_train__what_does_not_go_together_is_refused)
 {
-    (void)state;
     es_train_result result;
     es_settings s = training_small();
     s.model.vocab = TRAINING_VOCAB + 1;
@@ -142,9 +137,8 @@ static void test_train__what_does_not_go_together_is_refused(void **state)
 
 /* --- the bench's middle -------------------------------------------------- */
 
-static void test_bench__middle_is_the_middle(void **state)
+ES_TEST(test_bench__middle_is_the_middle)
 {
-    (void)state;
     double x[100];
     for (int i = 0; i < 100; i++)
         x[i] = (i * 37) % 100 + 1;
@@ -158,16 +152,4 @@ static void test_bench__middle_is_the_middle(void **state)
     assert_true(m.median == 1 && m.low == 1 && m.high == 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train__a_nan_is_recorded_and_ends_the_run),
-        cmocka_unit_test(test_train__a_nan_comes_at_the_same_step_unrecorded),
-        cmocka_unit_test(test_train__nothing_after_a_nan_on_request),
-        cmocka_unit_test(test_train__a_nan_is_described),
-        cmocka_unit_test(test_train__stops_when_told_to),
-        cmocka_unit_test(test_train__what_does_not_go_together_is_refused),
-        cmocka_unit_test(test_bench__middle_is_the_middle),
-    };
-    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

@@ -1,5 +1,6 @@
 /* The peak memory of a training step, as the kernel counts it, in a process
  * of its own: it grows with T, not with T^2. */
+#include "tests/support/listed.h"
 #include "tests/support/training.h"
 
 #include <spawn.h>
@@ -63,18 +64,16 @@ static void expect_linear(const char *arch)
         fail_msg("%s: %ld, %ld, %ld KiB", arch, t512, t1024, t2048);
 }
 
-static void test_train_memory__grows_linearly(void **state)
+ES_TEST(test_train_memory__grows_linearly)
 {
-    (void)state;
     if (SANITIZED)
         skip();
     expect_linear("EReg(SM(t)+LN+G)");
     expect_linear("EReg(PSM(4)+R)");
 }
 
-static void test_train_memory__2048_tokens_in_2_gib(void **state)
+ES_TEST(test_train_memory__2048_tokens_in_2_gib)
 {
-    (void)state;
     const sizes named = {"6", "8", "256"};
     if (SANITIZED)
         skip();
@@ -83,11 +82,4 @@ static void test_train_memory__2048_tokens_in_2_gib(void **state)
         fail_msg("%ld KiB", kib);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train_memory__grows_linearly),
-        cmocka_unit_test(test_train_memory__2048_tokens_in_2_gib),
-    };
-    return cmocka_run_group_tests(tests, training_set_up, training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

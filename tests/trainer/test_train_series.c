@@ -1,6 +1,7 @@
 /* Which series a run has, and those that are parameters of the model. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/trainer.h"
+#include "tests/support/listed.h"
 #include "tests/support/small_model.h"
 #include "tests/support/training.h"
 
@@ -72,9 +73,8 @@ static void check_series(const char *arch, es_family family, const char *own)
     es_reader_close(reader);
 }
 
-static void test_train_series__of_each_architecture(void **state)
+ES_TEST(test_train_series__of_each_architecture)
 {
-    (void)state;
     static const struct {
         const char *arch;
         es_family family;
@@ -212,9 +212,8 @@ static void check_values(const char *arch, int accumulate)
     es_reader_close(reader);
 }
 
-static void test_train_series__are_the_parameters_of_the_step(void **state)
+ES_TEST(test_train_series__are_the_parameters_of_the_step)
 {
-    (void)state;
     check_values("EReg(SM(t)+ScFuFFNi1)", 1);
     check_values("EReg(SM(t)+ScFFN)", 2);
     check_values("SM+LN+LR(layer)", 1);
@@ -231,9 +230,8 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
     es_parameter_series_read(out, s->model, of);
 }
 
-static void test_train_series__temperatures_below_the_floor(void **state)
+ES_TEST(test_train_series__temperatures_below_the_floor)
 {
-    (void)state;
     es_model_config config = es_small_config("SM(t)");
     es_small_model s = es_small_open(&config);
     float t[15], out[LH];
@@ -252,9 +250,8 @@ static void test_train_series__temperatures_below_the_floor(void **state)
     es_small_close(&s);
 }
 
-static void test_train_series__nan_is_not_missing(void **state)
+ES_TEST(test_train_series__nan_is_not_missing)
 {
-    (void)state;
     es_model_config config = es_small_config("EReg(SM(t)+ScFuFFNi1)");
     es_small_model s = es_small_open(&config);
     float t[15], out[LH];
@@ -279,14 +276,4 @@ static void test_train_series__nan_is_not_missing(void **state)
     es_small_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train_series__of_each_architecture),
-        cmocka_unit_test(test_train_series__are_the_parameters_of_the_step),
-        cmocka_unit_test(test_train_series__temperatures_below_the_floor),
-        cmocka_unit_test(test_train_series__nan_is_not_missing),
-    };
-    return cmocka_run_group_tests_name("train_series", tests, training_set_up,
-                                       training_tear_down);
-}
+ES_TEST_MAIN(training_set_up, training_tear_down)

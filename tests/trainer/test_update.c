@@ -1,7 +1,7 @@
 /* The statistics and the update of the CPU back-end, against plain loops in
  * double, with every variant of the kernels that this machine can run. */
 #include "tests/support/attention_problem.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
 
 #include <math.h>
@@ -61,9 +61,8 @@ static void check_statistics(void)
     free(x);
 }
 
-static void test_update__statistics(void **state)
+ES_TEST(test_update__statistics)
 {
-    (void)state;
     with_all_variants(check_statistics);
 }
 
@@ -82,9 +81,8 @@ static void check_mean(void)
     free(x);
 }
 
-static void test_update__mean(void **state)
+ES_TEST(test_update__mean)
 {
-    (void)state;
     with_all_variants(check_mean);
 }
 
@@ -153,9 +151,8 @@ static void check_rows(void)
                   4);
 }
 
-static void test_update__rows(void **state)
+ES_TEST(test_update__rows)
 {
-    (void)state;
     with_all_variants(check_rows);
 }
 
@@ -190,9 +187,8 @@ static void check_clip(void)
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
 }
 
-static void test_update__clip(void **state)
+ES_TEST(test_update__clip)
 {
-    (void)state;
     with_all_variants(check_clip);
 }
 
@@ -230,20 +226,9 @@ static void check_adamw(void)
     free(p), free(m), free(v), free(g), free(want);
 }
 
-static void test_update__adamw(void **state)
+ES_TEST(test_update__adamw)
 {
-    (void)state;
     with_all_variants(check_adamw);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update__statistics),
-        cmocka_unit_test(test_update__mean),
-        cmocka_unit_test(test_update__rows),
-        cmocka_unit_test(test_update__clip),
-        cmocka_unit_test(test_update__adamw),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)

@@ -1,6 +1,6 @@
 /* The judge of the trainer: it must see every kind of difference. */
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/listed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,9 +16,8 @@ static bool is_close(const double *got, double *want, size_t n)
     return es_verify_close(&error, got, &array, &within);
 }
 
-static void test_verify__tolerance(void **state)
+ES_TEST(test_verify__tolerance)
 {
-    (void)state;
     double want[3] = {3, -4, 0};
     assert_true(is_close((double[]){3, -4, 0}, want, 3));
     assert_true(is_close((double[]){3, -4, 4.9e-4}, want, 3));
@@ -28,9 +27,8 @@ static void test_verify__tolerance(void **state)
     assert_false(is_close((double[]){1.1e-6}, zero, 1));
 }
 
-static void test_verify__nonfinite(void **state)
+ES_TEST(test_verify__nonfinite)
 {
-    (void)state;
     double want[3] = {NAN, INFINITY, 1};
     assert_true(is_close((double[]){NAN, INFINITY, 1}, want, 3));
     assert_false(is_close((double[]){0, INFINITY, 1}, want, 3));
@@ -39,9 +37,8 @@ static void test_verify__nonfinite(void **state)
     assert_false(is_close((double[]){NAN, INFINITY, NAN}, want, 3));
 }
 
-static void test_verify__integers_are_equal(void **state)
+ES_TEST(test_verify__integers_are_equal)
 {
-    (void)state;
     int32_t want[2] = {100000, 7};
     es_npy array = {.type = ES_NPY_I4, .n_dims = 1, .n = 2, .data = want};
     double error;
@@ -77,9 +74,8 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     return counts;
 }
 
-static void test_verify__sees_damage(void **state)
+ES_TEST(test_verify__sees_damage)
 {
-    (void)state;
     es_verify_counts whole = verify_damaged("g05_sm", "true");
     if (!whole.passed && !whole.failed && !whole.not_built)
         skip(); /* the reference is not here */
@@ -112,9 +108,8 @@ static void test_verify__sees_damage(void **state)
 }
 
 /* The vectors of SNorm are read before the step and compared after it. */
-static void test_verify__sees_damaged_state(void **state)
+ES_TEST(test_verify__sees_damaged_state)
 {
-    (void)state;
     const char *name = "g12_sm_snorm_qk_ffn";
     es_verify_counts whole = verify_damaged(name, "true");
     if (!whole.passed && !whole.failed && !whole.not_built)
@@ -134,9 +129,8 @@ static void test_verify__sees_damaged_state(void **state)
 
 /* In bf16 an array may be off by a quarter of its norm; one with a wrong sign
  * or a part missing is off by more, and counts have to be right in all. */
-static void test_verify__precisions(void **state)
+ES_TEST(test_verify__precisions)
 {
-    (void)state;
     double want[2] = {3, -4}, error;
     int32_t count = 5;
     es_npy array = {.type = ES_NPY_F8, .n_dims = 1, .n = 2, .data = want};
@@ -155,15 +149,4 @@ static void test_verify__precisions(void **state)
     assert_true(es_verify_tolerance(ES_FP16).relative == 0.03125);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_verify__tolerance),
-        cmocka_unit_test(test_verify__nonfinite),
-        cmocka_unit_test(test_verify__integers_are_equal),
-        cmocka_unit_test(test_verify__sees_damage),
-        cmocka_unit_test(test_verify__precisions),
-        cmocka_unit_test(test_verify__sees_damaged_state),
-    };
-    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
-}
+ES_TEST_MAIN(NULL, NULL)
