@@ -1,6 +1,5 @@
 /* Names, shapes and starts of parameters. */
 #include "hooks/trainer/model/params.h"
-#include "hooks/trainer/model/random.h"
 #include "hooks/trainer/verify_internal.h"
 #include "tests/support/listed.h"
 

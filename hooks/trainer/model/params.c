@@ -2,7 +2,6 @@
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/model/random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,154 +10,66 @@
 /* Floats in 64 bytes: a cache line and the widest vector. */
 #define ALIGNMENT 16
 
-typedef bool condition(const es_model_config *config, int layer);
-
 /* --- when there is such an array ------------------------------------------ */
 
-static bool always(const es_model_config *config, int layer)
-{
-    (void)config;
-    (void)layer;
-    return true;
-}
+/* What a configuration has in one layer; outside the layers an FFN. */
+enum {
+    GPT2 = 1 << 0,
+    PYTHIA = 1 << 1,
+    NORM = 1 << 2,
+    FINAL_NORM = 1 << 3,
+    QK_BIAS = 1 << 4,
+    BIAS = 1 << 5, /* all of them */
+    TEMPERATURE = 1 << 6,
+    THETA = 1 << 7,
+    FFN = 1 << 8,
+    TWO = 1 << 9, /* matrices of an FFN */
+    FUSED = 1 << 10,
+    SCALES = 1 << 11,
+    SLOPE = 1 << 12,
+    GLOBAL_SLOPE = 1 << 13,
+    WNORM_QK = 1 << 14,
+    WNORM_O = 1 << 15,
+    WNORM_FFN = 1 << 16,
+    SNORM_QK = 1 << 17,
+    SNORM_O = 1 << 18,
+    SNORM_FFN = 1 << 19
+};
 
-static bool is_gpt2(const es_model_config *config, int layer)
+static unsigned facts_of(const es_model_config *config, int layer)
 {
-    (void)layer;
-    return config->family == ES_FAMILY_GPT2;
-}
-
-static bool is_pythia(const es_model_config *config, int layer)
-{
-    return !is_gpt2(config, layer);
-}
-
-static bool has_norm(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.layer_norm;
-}
-
-static bool has_ffn(const es_model_config *config, int layer)
-{
-    return layer < config->n_layer - config->arch.n_removed;
-}
-
-static bool has_ffn_norm(const es_model_config *config, int layer)
-{
-    return has_norm(config, layer) && has_ffn(config, layer);
-}
-
-static bool has_final_norm(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return es_model_config_final_norm(config);
-}
-
-static bool has_qk_bias(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->bias != ES_BIAS_NONE;
-}
-
-static bool has_all_biases(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->bias == ES_BIAS_ALL;
-}
-
-static bool has_t(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.temperature;
-}
-
-static bool has_theta(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.entropy_reg;
-}
-
-static bool has_two(const es_model_config *config, int layer)
-{
-    return config->arch.ffn != ES_FFN_FUSED && has_ffn(config, layer);
-}
-
-static bool has_two_biases(const es_model_config *config, int layer)
-{
-    return has_two(config, layer) && has_all_biases(config, layer);
-}
-
-static bool has_fused(const es_model_config *config, int layer)
-{
-    return config->arch.ffn == ES_FFN_FUSED && has_ffn(config, layer);
-}
-
-static bool has_scales(const es_model_config *config, int layer)
-{
-    return config->arch.ffn != ES_FFN_TWO && has_ffn(config, layer);
-}
-
-static bool has_slope(const es_model_config *config, es_slope_kind kind)
-{
-    return config->arch.activation == ES_ACT_LEAKY &&
-           config->arch.slope_kind == kind;
-}
-
-static bool has_layer_slope(const es_model_config *config, int layer)
-{
-    return has_slope(config, ES_SLOPE_LAYER) && has_ffn(config, layer);
-}
-
-static bool has_global_slope(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return has_slope(config, ES_SLOPE_GLOBAL);
-}
-
-static bool has_attn_g(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.weight_norm & ES_NORM_QK;
-}
-
-static bool has_proj_g(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.weight_norm & ES_NORM_O;
-}
-
-static bool has_two_g(const es_model_config *config, int layer)
-{
-    return (config->arch.weight_norm & ES_NORM_FFN) && has_two(config, layer);
-}
-
-static bool has_fused_g(const es_model_config *config, int layer)
-{
-    return (config->arch.weight_norm & ES_NORM_FFN) && has_fused(config, layer);
-}
-
-static bool has_attn_u(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.spectral_norm & ES_NORM_QK;
-}
-
-static bool has_proj_u(const es_model_config *config, int layer)
-{
-    (void)layer;
-    return config->arch.spectral_norm & ES_NORM_O;
-}
-
-static bool has_two_u(const es_model_config *config, int layer)
-{
-    return (config->arch.spectral_norm & ES_NORM_FFN) && has_two(config, layer);
-}
-
-static bool has_fused_u(const es_model_config *config, int layer)
-{
-    return (config->arch.spectral_norm & ES_NORM_FFN) &&
-           has_fused(config, layer);
+    const es_arch *arch = &config->arch;
+    const bool has_ffn = layer < config->n_layer - arch->n_removed;
+    const bool leaky = arch->activation == ES_ACT_LEAKY;
+    const struct {
+        bool is_so;
+        unsigned fact;
+    } all[] = {
+        {config->family == ES_FAMILY_GPT2, GPT2},
+        {config->family == ES_FAMILY_PYTHIA, PYTHIA},
+        {arch->layer_norm, NORM},
+        {es_model_config_final_norm(config), FINAL_NORM},
+        {config->bias != ES_BIAS_NONE, QK_BIAS},
+        {config->bias == ES_BIAS_ALL, BIAS},
+        {arch->temperature, TEMPERATURE},
+        {arch->entropy_reg, THETA},
+        {has_ffn, FFN},
+        {has_ffn && arch->ffn != ES_FFN_FUSED, TWO},
+        {has_ffn && arch->ffn == ES_FFN_FUSED, FUSED},
+        {has_ffn && arch->ffn != ES_FFN_TWO, SCALES},
+        {has_ffn && leaky && arch->slope_kind == ES_SLOPE_LAYER, SLOPE},
+        {leaky && arch->slope_kind == ES_SLOPE_GLOBAL, GLOBAL_SLOPE},
+        {arch->weight_norm & ES_NORM_QK, WNORM_QK},
+        {arch->weight_norm & ES_NORM_O, WNORM_O},
+        {arch->weight_norm & ES_NORM_FFN, WNORM_FFN},
+        {arch->spectral_norm & ES_NORM_QK, SNORM_QK},
+        {arch->spectral_norm & ES_NORM_O, SNORM_O},
+        {arch->spectral_norm & ES_NORM_FFN, SNORM_FFN},
+    };
+    unsigned facts = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        facts |= all[i].is_so ? all[i].fact : 0;
+    return facts;
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -168,55 +79,55 @@ static bool has_fused_u(const es_model_config *config, int layer)
 typedef struct row {
     const char *name; /* inside a layer: what follows "h.L." */
     const char *shape;
-    condition *when;
+    unsigned when; /* there are all of these facts */
     es_init init;
 } row;
 
 static const row rows[ES_N_ROLES] = {
-    [ES_ROLE_WTE] = {"wte", "Vd", always, ES_INIT_NORMAL},
-    [ES_ROLE_WPE] = {"wpe", "Td", is_gpt2, ES_INIT_NORMAL},
-    [ES_ROLE_LN_1_WEIGHT] = {"ln_1.weight", "d", has_norm, ES_INIT_ONE},
-    [ES_ROLE_LN_1_BIAS] = {"ln_1.bias", "d", has_norm, ES_INIT_ZERO},
-    [ES_ROLE_LN_2_WEIGHT] = {"ln_2.weight", "d", has_ffn_norm, ES_INIT_ONE},
-    [ES_ROLE_LN_2_BIAS] = {"ln_2.bias", "d", has_ffn_norm, ES_INIT_ZERO},
-    [ES_ROLE_ATTN_WEIGHT] = {"attn.c_attn.weight", "d3", always,
-                             ES_INIT_NORMAL},
-    [ES_ROLE_ATTN_BIAS] = {"attn.c_attn.bias", "3", has_qk_bias, ES_INIT_ZERO},
-    [ES_ROLE_PROJ_WEIGHT] = {"attn.c_proj.weight", "dd", always,
-                             ES_INIT_NORMAL},
-    [ES_ROLE_PROJ_BIAS] = {"attn.c_proj.bias", "d", has_all_biases,
-                           ES_INIT_ZERO},
-    [ES_ROLE_T] = {"attn.t", "HT", has_t, ES_INIT_T},
-    [ES_ROLE_THETA] = {"attn.theta", "H", has_theta, ES_INIT_THETA},
-    [ES_ROLE_FC_WEIGHT] = {"mlp.c_fc.weight", "dm", has_two, ES_INIT_NORMAL},
-    [ES_ROLE_FC_BIAS] = {"mlp.c_fc.bias", "m", has_two_biases, ES_INIT_ZERO},
-    [ES_ROLE_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", "md", has_two,
+    [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_WPE] = {"wpe", "Td", GPT2, ES_INIT_NORMAL},
+    [ES_ROLE_LN_1_WEIGHT] = {"ln_1.weight", "d", NORM, ES_INIT_ONE},
+    [ES_ROLE_LN_1_BIAS] = {"ln_1.bias", "d", NORM, ES_INIT_ZERO},
+    [ES_ROLE_LN_2_WEIGHT] = {"ln_2.weight", "d", NORM | FFN, ES_INIT_ONE},
+    [ES_ROLE_LN_2_BIAS] = {"ln_2.bias", "d", NORM | FFN, ES_INIT_ZERO},
+    [ES_ROLE_ATTN_WEIGHT] = {"attn.c_attn.weight", "d3", 0, ES_INIT_NORMAL},
+    [ES_ROLE_ATTN_BIAS] = {"attn.c_attn.bias", "3", QK_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_PROJ_WEIGHT] = {"attn.c_proj.weight", "dd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_PROJ_BIAS] = {"attn.c_proj.bias", "d", BIAS, ES_INIT_ZERO},
+    [ES_ROLE_T] = {"attn.t", "HT", TEMPERATURE, ES_INIT_T},
+    [ES_ROLE_THETA] = {"attn.theta", "H", THETA, ES_INIT_THETA},
+    [ES_ROLE_FC_WEIGHT] = {"mlp.c_fc.weight", "dm", TWO, ES_INIT_NORMAL},
+    [ES_ROLE_FC_BIAS] = {"mlp.c_fc.bias", "m", TWO | BIAS, ES_INIT_ZERO},
+    [ES_ROLE_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", "md", TWO,
                                  ES_INIT_NORMAL},
-    [ES_ROLE_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", "d", has_two_biases,
+    [ES_ROLE_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", "d", TWO | BIAS,
                                ES_INIT_ZERO},
-    [ES_ROLE_FUSED_WEIGHT] = {"mlp.w.weight", "dd", has_fused, ES_INIT_NORMAL},
-    [ES_ROLE_ALPHA] = {"mlp.alpha", "1", has_scales, ES_INIT_ONE},
-    [ES_ROLE_BETA] = {"mlp.beta", "1", has_scales, ES_INIT_ONE},
-    [ES_ROLE_SLOPE] = {"mlp.slope", "1", has_layer_slope, ES_INIT_SLOPE},
-    [ES_ROLE_ATTN_G] = {"attn.c_attn.g", "3", has_attn_g, ES_INIT_NORMS},
-    [ES_ROLE_PROJ_G] = {"attn.c_proj.g", "d", has_proj_g, ES_INIT_NORMS},
-    [ES_ROLE_FC_G] = {"mlp.c_fc.g", "m", has_two_g, ES_INIT_NORMS},
-    [ES_ROLE_MLP_PROJ_G] = {"mlp.c_proj.g", "d", has_two_g, ES_INIT_NORMS},
-    [ES_ROLE_FUSED_G] = {"mlp.w.g", "d", has_fused_g, ES_INIT_NORMS},
-    [ES_ROLE_ATTN_U] = {"attn.c_attn.u", "kd", has_attn_u, ES_INIT_POWER},
-    [ES_ROLE_ATTN_V] = {"attn.c_attn.v", "kd", has_attn_u, ES_INIT_POWER},
-    [ES_ROLE_PROJ_U] = {"attn.c_proj.u", "d", has_proj_u, ES_INIT_POWER},
-    [ES_ROLE_PROJ_V] = {"attn.c_proj.v", "d", has_proj_u, ES_INIT_POWER},
-    [ES_ROLE_FC_U] = {"mlp.c_fc.u", "m", has_two_u, ES_INIT_POWER},
-    [ES_ROLE_FC_V] = {"mlp.c_fc.v", "d", has_two_u, ES_INIT_POWER},
-    [ES_ROLE_MLP_PROJ_U] = {"mlp.c_proj.u", "d", has_two_u, ES_INIT_POWER},
-    [ES_ROLE_MLP_PROJ_V] = {"mlp.c_proj.v", "m", has_two_u, ES_INIT_POWER},
-    [ES_ROLE_FUSED_U] = {"mlp.w.u", "d", has_fused_u, ES_INIT_POWER},
-    [ES_ROLE_FUSED_V] = {"mlp.w.v", "d", has_fused_u, ES_INIT_POWER},
-    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", has_global_slope, ES_INIT_SLOPE},
-    [ES_ROLE_EMBED_OUT] = {"embed_out", "Vd", is_pythia, ES_INIT_NORMAL},
-    [ES_ROLE_LN_F_WEIGHT] = {"ln_f.weight", "d", has_final_norm, ES_INIT_ONE},
-    [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", has_final_norm, ES_INIT_ZERO},
+    [ES_ROLE_FUSED_WEIGHT] = {"mlp.w.weight", "dd", FUSED, ES_INIT_NORMAL},
+    [ES_ROLE_ALPHA] = {"mlp.alpha", "1", SCALES, ES_INIT_ONE},
+    [ES_ROLE_BETA] = {"mlp.beta", "1", SCALES, ES_INIT_ONE},
+    [ES_ROLE_SLOPE] = {"mlp.slope", "1", SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_ATTN_G] = {"attn.c_attn.g", "3", WNORM_QK, ES_INIT_NORMS},
+    [ES_ROLE_PROJ_G] = {"attn.c_proj.g", "d", WNORM_O, ES_INIT_NORMS},
+    [ES_ROLE_FC_G] = {"mlp.c_fc.g", "m", TWO | WNORM_FFN, ES_INIT_NORMS},
+    [ES_ROLE_MLP_PROJ_G] = {"mlp.c_proj.g", "d", TWO | WNORM_FFN,
+                            ES_INIT_NORMS},
+    [ES_ROLE_FUSED_G] = {"mlp.w.g", "d", FUSED | WNORM_FFN, ES_INIT_NORMS},
+    [ES_ROLE_ATTN_U] = {"attn.c_attn.u", "kd", SNORM_QK, ES_INIT_POWER},
+    [ES_ROLE_ATTN_V] = {"attn.c_attn.v", "kd", SNORM_QK, ES_INIT_POWER},
+    [ES_ROLE_PROJ_U] = {"attn.c_proj.u", "d", SNORM_O, ES_INIT_POWER},
+    [ES_ROLE_PROJ_V] = {"attn.c_proj.v", "d", SNORM_O, ES_INIT_POWER},
+    [ES_ROLE_FC_U] = {"mlp.c_fc.u", "m", TWO | SNORM_FFN, ES_INIT_POWER},
+    [ES_ROLE_FC_V] = {"mlp.c_fc.v", "d", TWO | SNORM_FFN, ES_INIT_POWER},
+    [ES_ROLE_MLP_PROJ_U] = {"mlp.c_proj.u", "d", TWO | SNORM_FFN,
+                            ES_INIT_POWER},
+    [ES_ROLE_MLP_PROJ_V] = {"mlp.c_proj.v", "m", TWO | SNORM_FFN,
+                            ES_INIT_POWER},
+    [ES_ROLE_FUSED_U] = {"mlp.w.u", "d", FUSED | SNORM_FFN, ES_INIT_POWER},
+    [ES_ROLE_FUSED_V] = {"mlp.w.v", "d", FUSED | SNORM_FFN, ES_INIT_POWER},
+    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", GLOBAL_SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_EMBED_OUT] = {"embed_out", "Vd", PYTHIA, ES_INIT_NORMAL},
+    [ES_ROLE_LN_F_WEIGHT] = {"ln_f.weight", "d", FINAL_NORM, ES_INIT_ONE},
+    [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM, ES_INIT_ZERO},
 };
 
 bool es_model_config_final_norm(const es_model_config *config)
@@ -304,8 +215,9 @@ static void add(es_params *params, const es_model_config *config, es_role role,
 static void add_range(es_params *params, const es_model_config *config,
                       es_role first, es_role last, int layer)
 {
+    const unsigned facts = facts_of(config, layer);
     for (int role = (int)first; role <= (int)last; role++)
-        if (rows[role].when(config, layer))
+        if ((rows[role].when & facts) == rows[role].when)
             add(params, config, (es_role)role, layer);
 }
 
@@ -362,6 +274,71 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
     return index < 0 ? NULL : &params->table[index];
 }
 
+/* --- random numbers ------------------------------------------------------- */
+
+static void philox_round(uint32_t c[4], const uint32_t key[2])
+{
+    uint64_t first = UINT64_C(0xd2511f53) * c[0];
+    uint64_t second = UINT64_C(0xcd9e8d57) * c[2];
+    uint32_t next[4] = {
+        (uint32_t)(second >> 32) ^ c[1] ^ key[0], (uint32_t)second,
+        (uint32_t)(first >> 32) ^ c[3] ^ key[1], (uint32_t)first};
+    for (int i = 0; i < 4; i++)
+        c[i] = next[i];
+}
+
+void es_random_block(uint32_t out[4], const uint32_t counter[4],
+                     const uint32_t key[2])
+{
+    uint32_t k[2] = {key[0], key[1]};
+    for (int i = 0; i < 4; i++)
+        out[i] = counter[i];
+    for (int i = 0; i < 10; i++) {
+        philox_round(out, k);
+        k[0] += UINT32_C(0x9e3779b9);
+        k[1] += UINT32_C(0xbb67ae85);
+    }
+}
+
+/* The stream that belongs to a name: FNV-1a, 64 bits. */
+static uint64_t stream_of(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Two independent normal numbers from two uniform words; neither uniform is
+ * ever 0. */
+static void box_muller(double out[2], uint32_t a, uint32_t b)
+{
+    const double pi = 3.14159265358979323846;
+    double radius = sqrt(-2 * log(((double)a + 0.5) * 0x1p-32));
+    double angle = 2 * pi * (((double)b + 0.5) * 0x1p-32);
+    out[0] = radius * cos(angle);
+    out[1] = radius * sin(angle);
+}
+
+void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
+                      uint64_t stream, int n_threads)
+{
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (size_t block = 0; block < (n + 3) / 4; block++) {
+        uint32_t word[4];
+        const uint32_t counter[4] = {
+            (uint32_t)block, (uint32_t)((uint64_t)block >> 32),
+            (uint32_t)stream, (uint32_t)(stream >> 32)};
+        double normal[4];
+        es_random_block(word, counter, key);
+        box_muller(normal, word[0], word[1]);
+        box_muller(normal + 2, word[2], word[3]);
+        for (size_t i = 0; i < 4 && 4 * block + i < n; i++)
+            out[4 * block + i] = (float)(sigma * normal[i]);
+    }
+}
+
 /* --- the start ------------------------------------------------------------ */
 
 static void fill(float *out, size_t n, double value)
@@ -385,7 +362,7 @@ static void normalise_rows(float *out, size_t n, size_t width)
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads)
 {
-    uint64_t stream = es_random_stream(param->name);
+    uint64_t stream = stream_of(param->name);
     switch (param->init) {
     case ES_INIT_ZERO:
         fill(out, param->n, 0);

@@ -125,4 +125,21 @@ bool es_model_config_final_norm(const es_model_config *config);
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads);
 
+/**
+ * Counter-based random numbers: number i of a stream depends on the key, the
+ * stream and i alone, so any part can be drawn in any order, on any machine.
+ * Philox-4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011. Four words from a 128-bit counter and a 64-bit key.
+ */
+void es_random_block(uint32_t out[4], const uint32_t counter[4],
+                     const uint32_t key[2]);
+
+/**
+ * Normal numbers with mean 0 and standard deviation sigma: out[i] f32, i < n,
+ * is number i of the stream. Box-Muller in double, rounded once. O(n), any
+ * thread; the same result for any n_threads.
+ */
+void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
+                      uint64_t stream, int n_threads);
+
 #endif
