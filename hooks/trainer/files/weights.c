@@ -330,11 +330,6 @@ void es_weights_close(es_weights *weights)
     free(weights);
 }
 
-const char *es_weights_path(const es_weights *weights)
-{
-    return weights->path;
-}
-
 const char *es_weights_maker(const es_weights *weights)
 {
     return weights->format ? weights->format->maker : "entropy-train";

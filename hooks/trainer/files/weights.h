@@ -36,8 +36,6 @@ es_status es_weights_open(es_weights **out, const char *path,
                           int n_head) ES_MUST_USE;
 void es_weights_close(es_weights *weights); /* NULL is fine */
 
-const char *es_weights_path(const es_weights *weights);
-
 /** "entropy-train", "GPT-2" or "GPT-NeoX". */
 const char *es_weights_maker(const es_weights *weights);
 

@@ -253,11 +253,6 @@ void es_model_set_n_updates(es_model *model, int64_t n)
     model->n_updates = n;
 }
 
-double es_model_loss_scale(const es_model *model)
-{
-    return (double)model->loss_scale;
-}
-
 bool es_model_scales_loss(const es_model *model)
 {
     return model->ops->scales_loss;

@@ -145,7 +145,6 @@ es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
  *  scales it at all. Takes effect with the next es_model_begin. Gradients are
  *  reported without it. */
 bool es_model_scales_loss(const es_model *model);
-double es_model_loss_scale(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
 /* --- a step of training ----------------------------------------------------

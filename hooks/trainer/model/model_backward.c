@@ -23,49 +23,44 @@ static void norm_backward(const es_model *model, const es_mem *dy,
         model->config.d_model);
 }
 
-/* From the gradient dy of x W + b: adds that of x to dx, through LayerNorm
- * where there is one (mean is not NULL). */
-static void input_gradient(const es_model *model, const es_mem *dy,
-                           const es_linear *linear, const es_mem *x,
-                           const es_mem *mean, const es_mem *rstd, int layer,
-                           es_role norm_weight)
+/* From the gradient dy of y = u W + b: those of the parameters; and adds that
+ * of x to dx, where u is x, or its LayerNorm (mean is not NULL). */
+static void product_backward(const es_model *model, const es_mem *dy, int layer,
+                             es_matrix matrix, const es_mem *u, const es_mem *x,
+                             const es_mem *mean, const es_mem *rstd,
+                             es_role norm_weight)
 {
+    const es_linear linear = es_model_linear(model, layer, matrix);
     const int n = es_model_n_rows(model);
     es_mem *to = mean ? model->du : model->dx;
-    model->ops->linear_backward_input(model->backend, to, dy, linear, n, !mean);
+    es_model_weight_gradient(model, layer, matrix, u, dy);
+    model->ops->linear_backward_input(model->backend, to, dy, &linear, n,
+                                      !mean);
     if (mean)
         norm_backward(model, to, x, mean, rstd, layer, norm_weight);
 }
 
 /* From the gradient df of FFN(u2). */
-static void feed_backward(const es_model *model, int layer, const es_mem *df)
+static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
-    const es_linear fc = es_model_fc(model, layer);
-    const es_linear proj = es_model_mlp_proj(model, layer);
-    const es_act act = es_model_act(model, layer);
-    es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
-    es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
-    es_mem *post = model->wide ? model->wide : at->pre;
-    model->ops->linear_backward_act(model->backend, model->dwide, post,
-                                    own ? own : shared, df, at->pre, &proj,
-                                    &act, es_model_n_rows(model));
-    es_model_weight_gradient(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
-                             ES_ROLE_MLP_PROJ_BIAS, post, df, &proj);
-    es_model_weight_gradient(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS,
-                             at->u2, model->dwide, &fc);
-    input_gradient(model, model->dwide, &fc, at->x2, at->mean2, at->rstd2,
-                   layer, ES_ROLE_LN_2_WEIGHT);
-}
-
-static void fused_backward(const es_model *model, int layer, const es_mem *df)
-{
-    const es_layer_memory *at = &model->layers[layer];
-    const es_linear fused = es_model_fused(model, layer);
-    es_model_weight_gradient(model, layer, ES_ROLE_FUSED_WEIGHT, ES_N_ROLES,
-                             at->u2, df, &fused);
-    input_gradient(model, df, &fused, at->x2, at->mean2, at->rstd2, layer,
-                   ES_ROLE_LN_2_WEIGHT);
+    es_matrix first = ES_MATRIX_FUSED;
+    if (model->config.arch.ffn != ES_FFN_FUSED) {
+        const es_linear proj =
+            es_model_linear(model, layer, ES_MATRIX_MLP_PROJ);
+        const es_act act = es_model_act(model, layer);
+        es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
+        es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
+        es_mem *post = model->wide ? model->wide : at->pre;
+        model->ops->linear_backward_act(model->backend, model->dwide, post,
+                                        own ? own : shared, df, at->pre, &proj,
+                                        &act, es_model_n_rows(model));
+        es_model_weight_gradient(model, layer, ES_MATRIX_MLP_PROJ, post, df);
+        df = model->dwide;
+        first = ES_MATRIX_FC;
+    }
+    product_backward(model, df, layer, first, at->u2, at->x2, at->mean2,
+                     at->rstd2, ES_ROLE_LN_2_WEIGHT);
 }
 
 /* The gradient of the block's output becomes that of middle, in dx, and of the
@@ -83,14 +78,6 @@ static const es_mem *split_gradient(const es_model *model, int layer)
         es_model_value(model, layer, ES_ROLE_BETA),
         (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
     return model->df;
-}
-
-static void backward_ffn(const es_model *model, int layer, const es_mem *df)
-{
-    if (model->config.arch.ffn == ES_FFN_FUSED)
-        fused_backward(model, layer, df);
-    else
-        feed_backward(model, layer, df);
 }
 
 /* Where the scale of the loss lies. */
@@ -118,9 +105,9 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
 static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    const es_linear proj = es_model_proj(model, layer);
-    es_model_weight_gradient(model, layer, ES_ROLE_PROJ_WEIGHT,
-                             ES_ROLE_PROJ_BIAS, at->heads, model->dx, &proj);
+    const es_linear proj = es_model_linear(model, layer, ES_MATRIX_PROJ);
+    es_model_weight_gradient(model, layer, ES_MATRIX_PROJ, at->heads,
+                             model->dx);
     model->ops->linear_backward_input(model->backend, model->dheads, model->dx,
                                       &proj, es_model_n_rows(model), false);
 }
@@ -128,7 +115,6 @@ static void backward_projection(const es_model *model, int layer)
 static void backward_attention(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
-    const es_linear attn = es_model_attn(model, layer);
     const es_attention attention = es_model_attention(model, layer);
     model->ops->attention_backward(
         model->backend, model->dwide,
@@ -136,10 +122,8 @@ static void backward_attention(const es_model *model, int layer, double scale)
         entropy_gradient(model, layer, scale), at->qkv, at->saved, &attention);
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, model->dwide, &attention, true);
-    es_model_weight_gradient(model, layer, ES_ROLE_ATTN_WEIGHT,
-                             ES_ROLE_ATTN_BIAS, at->u1, model->dwide, &attn);
-    input_gradient(model, model->dwide, &attn, at->x, at->mean1, at->rstd1,
-                   layer, ES_ROLE_LN_1_WEIGHT);
+    product_backward(model, model->dwide, layer, ES_MATRIX_ATTN, at->u1, at->x,
+                     at->mean1, at->rstd1, ES_ROLE_LN_1_WEIGHT);
 }
 
 static void backward_block(const es_model *model, int layer, double scale)

@@ -8,47 +8,8 @@ es_mem *es_model_value(const es_model *model, int layer, es_role role)
                  : NULL;
 }
 
-/* --- the products and what goes between them ------------------------------ */
-
-static es_linear linear_of(const es_model *model, int layer, es_role weight,
-                           es_role bias)
-{
-    const es_param *w = es_params_find(&model->params, layer, weight);
-    const es_param *b = NULL;
-    if (bias != ES_N_ROLES)
-        b = es_params_find(&model->params, layer, bias);
-    return (es_linear){.weight = es_model_weight(model, layer, weight),
-                       .bias = b ? es_model_value(model, layer, bias) : NULL,
-                       .n_in = w->dims[0],
-                       .n_out = w->dims[1],
-                       .n_bias_trained = b ? (int)b->n_trainable : 0};
-}
-
-es_linear es_model_attn(const es_model *model, int layer)
-{
-    return linear_of(model, layer, ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS);
-}
-
-es_linear es_model_proj(const es_model *model, int layer)
-{
-    return linear_of(model, layer, ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS);
-}
-
-es_linear es_model_fc(const es_model *model, int layer)
-{
-    return linear_of(model, layer, ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS);
-}
-
-es_linear es_model_mlp_proj(const es_model *model, int layer)
-{
-    return linear_of(model, layer, ES_ROLE_MLP_PROJ_WEIGHT,
-                     ES_ROLE_MLP_PROJ_BIAS);
-}
-
-es_linear es_model_fused(const es_model *model, int layer)
-{
-    return linear_of(model, layer, ES_ROLE_FUSED_WEIGHT, ES_N_ROLES);
-}
+/* --- what operations are given ---------------------------------------------
+ */
 
 es_linear es_model_head(const es_model *model)
 {
@@ -98,6 +59,14 @@ es_penalty es_model_penalty(const es_model *model, int layer)
 
 /* --- forward -------------------------------------------------------------- */
 
+static void multiply(const es_model *model, es_mem *y, const es_mem *residual,
+                     const es_mem *x, int layer, es_matrix matrix)
+{
+    const es_linear linear = es_model_linear(model, layer, matrix);
+    model->ops->linear(model->backend, y, residual, x, &linear,
+                       es_model_n_rows(model));
+}
+
 static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
                  const es_mem *x, int layer, es_role weight)
 {
@@ -143,15 +112,12 @@ static void attend(const es_model *model, int layer, bool measure)
 static void forward_attention(const es_model *model, int layer, bool measure)
 {
     const es_layer_memory *at = &model->layers[layer];
-    const es_linear attn = es_model_attn(model, layer);
-    const es_linear proj = es_model_proj(model, layer);
-    const int n = es_model_n_rows(model);
     if (at->u1 != at->x)
         norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
              ES_ROLE_LN_1_WEIGHT);
-    model->ops->linear(model->backend, at->qkv, NULL, at->u1, &attn, n);
+    multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
     attend(model, layer, measure);
-    model->ops->linear(model->backend, at->middle, at->x, at->heads, &proj, n);
+    multiply(model, at->middle, at->x, at->heads, layer, ES_MATRIX_PROJ);
 }
 
 /* out = FFN(u2), or residual + FFN(u2). */
@@ -159,18 +125,16 @@ static void feed(const es_model *model, int layer, es_mem *out,
                  const es_mem *residual)
 {
     const es_layer_memory *at = &model->layers[layer];
-    const int n = es_model_n_rows(model);
     if (model->config.arch.ffn == ES_FFN_FUSED) {
-        const es_linear fused = es_model_fused(model, layer);
-        model->ops->linear(model->backend, out, residual, at->u2, &fused, n);
+        multiply(model, out, residual, at->u2, layer, ES_MATRIX_FUSED);
         return;
     }
-    const es_linear fc = es_model_fc(model, layer);
-    const es_linear proj = es_model_mlp_proj(model, layer);
+    const es_linear fc = es_model_linear(model, layer, ES_MATRIX_FC);
     const es_act act = es_model_act(model, layer);
     es_mem *post = model->wide ? model->wide : at->pre;
-    model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act, n);
-    model->ops->linear(model->backend, out, residual, post, &proj, n);
+    model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
+                           es_model_n_rows(model));
+    multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
 }
 
 static void forward_ffn(const es_model *model, int layer)

@@ -6,15 +6,15 @@
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/model/params.h"
 
-/** Matrices of a layer that WNorm and SNorm can name. */
-enum {
+/** The matrices of a layer, which WNorm and SNorm can name. */
+typedef enum es_matrix {
     ES_MATRIX_ATTN,
     ES_MATRIX_PROJ,
     ES_MATRIX_FC,
     ES_MATRIX_MLP_PROJ,
     ES_MATRIX_FUSED,
     ES_N_MATRICES
-};
+} es_matrix;
 
 /** What one layer keeps for the backward pass; N = B T rows. */
 typedef struct es_layer_memory {
@@ -145,12 +145,7 @@ static inline size_t es_model_n_row_floats(const es_model *model)
 es_mem *es_model_value(const es_model *model, int layer, es_role role);
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
 
-/** The products of the model. */
-es_linear es_model_attn(const es_model *model, int layer);
-es_linear es_model_proj(const es_model *model, int layer);
-es_linear es_model_fc(const es_model *model, int layer);
-es_linear es_model_mlp_proj(const es_model *model, int layer);
-es_linear es_model_fused(const es_model *model, int layer);
+/** What operations are given. */
 es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
 es_attention es_model_attention(const es_model *model, int layer);
@@ -212,22 +207,21 @@ bool es_model_captures_scale(es_model *model, double scale);
 
 /** Floats of the weight that stands for a parameter matrix of a layer; 0 where
  *  the parameter itself does. */
-size_t es_model_normed_size(const es_model *model, int layer, int matrix);
+size_t es_model_normed_size(const es_model *model, int layer, es_matrix matrix);
 
-/** What products use in place of the parameter of this role: its normalised
- *  weight, or itself. */
-const es_mem *es_model_weight(const es_model *model, int layer, es_role role);
+/** The product with a matrix, or with the normalised weight that stands for
+ *  it. */
+es_linear es_model_linear(const es_model *model, int layer, es_matrix matrix);
 
 /** Makes the normalised weights of this forward pass, if any has changed; the
  *  first training pass after a step takes SNorm's power iteration. */
 void es_model_make_weights(es_model *model, bool training);
 
 /** Adds to the gradients of a product's parameters, those of the
- *  normalisation included; y = x W + b, dy its gradient. bias ES_N_ROLES: it
- *  has none. */
-void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
-                              es_role bias, const es_mem *x, const es_mem *dy,
-                              const es_linear *linear);
+ *  normalisation included; y = x W + b, dy its gradient. */
+void es_model_weight_gradient(const es_model *model, int layer,
+                              es_matrix matrix, const es_mem *x,
+                              const es_mem *dy);
 
 /** Has the back-end keep the weights that products read. ES_OK, ES_ENOMEM. */
 es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;

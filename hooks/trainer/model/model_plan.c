@@ -5,36 +5,25 @@
 
 #define ALIGNMENT 64
 
-/* A pointer to set, and the bytes that it will point to. */
-typedef struct slot {
-    es_mem **at;
-    size_t bytes;
-} slot;
-
+/* Where the next array goes. Without memory a walk only adds up the bytes. */
 typedef struct plan {
-    slot *slots;
-    size_t n, capacity;
+    es_mem *memory;
+    size_t at;
     bool overflow;
 } plan;
 
 /* `count` elements of `size` bytes in each of n_rows rows. */
-static void take(plan *to, es_mem **at, size_t n_rows, size_t count,
+static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
                  size_t size)
 {
-    slot next = {.at = at};
-    if (to->n == to->capacity || !es_size_mul(&next.bytes, n_rows, count) ||
-        !es_size_mul(&next.bytes, next.bytes, size) ||
-        !es_size_add(&next.bytes, next.bytes, ALIGNMENT - 1)) {
+    size_t bytes;
+    *out = to->memory ? es_mem_at(to->memory, to->at) : NULL;
+    if (!es_size_mul(&bytes, n_rows, count) ||
+        !es_size_mul(&bytes, bytes, size) ||
+        !es_size_add(&bytes, bytes, ALIGNMENT - 1) ||
+        !es_size_add(&to->at, to->at, bytes / ALIGNMENT * ALIGNMENT))
         to->overflow = true;
-        return;
-    }
-    next.bytes = next.bytes / ALIGNMENT * ALIGNMENT;
-    to->slots[to->n++] = next;
 }
-
-/* Slots of one layer, at most. */
-#define LAYER_SLOTS 18
-#define MODEL_SLOTS (18 + ES_N_ROW_STATISTICS)
 
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
 {
@@ -100,17 +89,6 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
-static void plan_rows(plan *to, es_model *model)
-{
-    const es_model_config *config = &model->config;
-    const size_t n = (size_t)es_model_n_rows(model);
-    const size_t heads = (size_t)config->n_layer * (size_t)config->n_head;
-    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
-        if (es_row_statistic_exists((es_row_statistic)i,
-                                    config->arch.attention))
-            take(to, &model->rows.array[i], n, heads, sizeof(float));
-}
-
 static void plan_shared(plan *to, es_model *model)
 {
     const es_model_config *config = &model->config;
@@ -139,26 +117,19 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take(to, &model->ereg, 1, 1, f4);
     take(to, &model->dwide, n, md > 3 * d ? md : 3 * d, act);
-    plan_rows(to, model);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i,
+                                    config->arch.attention))
+            take(to, &model->rows.array[i], n,
+                 (size_t)config->n_layer * (size_t)config->n_head, f4);
 }
 
-static es_status carve(es_model *model, const plan *from)
+static void plan_all(plan *to, es_model *model)
 {
-    size_t total = 0;
-    for (size_t i = 0; i < from->n; i++)
-        if (!es_size_add(&total, total, from->slots[i].bytes))
-            return es_fail(ES_ENOMEM, "the activations' size overflows: make "
-                                      "--batch or --ctx smaller");
-    es_status status =
-        model->ops->reserve(model->backend, &model->activations, total);
-    if (status != ES_OK)
-        return status;
-    size_t at = 0;
-    for (size_t i = 0; i < from->n; i++) {
-        *from->slots[i].at = es_mem_at(model->activations, at);
-        at += from->slots[i].bytes;
-    }
-    return ES_OK;
+    for (int i = 0; i <= model->config.n_layer; i++)
+        plan_layer(to, model, i);
+    plan_weights(to, model);
+    plan_shared(to, model);
 }
 
 /* Where there is no LayerNorm its output is its input; where x + attention has
@@ -194,28 +165,20 @@ static es_status prepare(es_model *model)
 
 es_status es_model_plan(es_model *model)
 {
-    const size_t n_layers = (size_t)model->config.n_layer + 1;
-    plan all = {.capacity = n_layers * LAYER_SLOTS + MODEL_SLOTS};
-    model->layers = calloc(n_layers, sizeof *model->layers);
-    all.slots = es_resize(NULL, all.capacity, sizeof *all.slots);
-    es_status status = ES_OK;
-    if (!model->layers || !all.slots) {
-        status = es_fail(ES_ENOMEM, "out of memory for the model's plan");
-        goto done;
-    }
-    for (int i = 0; i <= model->config.n_layer; i++)
-        plan_layer(&all, model, i);
-    plan_weights(&all, model);
-    plan_shared(&all, model);
-    status = all.overflow
-                 ? es_fail(ES_ENOMEM, "the activations' size overflows: make "
-                                      "--batch or --ctx smaller")
-                 : carve(model, &all);
-    if (status == ES_OK)
-        alias_identities(model);
-    if (status == ES_OK)
-        status = prepare(model);
-done:
-    free(all.slots);
-    return status;
+    plan sizes = {0};
+    es_status status =
+        es_alloc(&model->layers, (size_t)model->config.n_layer + 1,
+                 sizeof *model->layers, "the model's plan");
+    if (status < 0)
+        return status;
+    plan_all(&sizes, model);
+    if (sizes.overflow)
+        return es_fail(ES_ENOMEM, "the activations' size overflows: make "
+                                  "--batch or --ctx smaller");
+    if ((status = model->ops->reserve(model->backend, &model->activations,
+                                      sizes.at)) < 0)
+        return status;
+    plan_all(&(plan){.memory = model->activations}, model);
+    alias_identities(model);
+    return prepare(model);
 }

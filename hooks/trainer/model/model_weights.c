@@ -14,22 +14,23 @@
 /* The arrays that belong to a matrix, and who names it; the v columns of
  * c_attn are named by ES_NORM_V. */
 typedef struct matrix {
-    es_role weight, g, u, v;
+    es_role weight, bias, g, u, v;
     unsigned named_by;
 } matrix;
 
+/* A model with a fused FFN has no bias of another. */
 static const matrix matrices[ES_N_MATRICES] = {
-    [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_G, ES_ROLE_ATTN_U,
-                        ES_ROLE_ATTN_V, ES_NORM_QK},
-    [ES_MATRIX_PROJ] = {ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_G, ES_ROLE_PROJ_U,
-                        ES_ROLE_PROJ_V, ES_NORM_O},
-    [ES_MATRIX_FC] = {ES_ROLE_FC_WEIGHT, ES_ROLE_FC_G, ES_ROLE_FC_U,
-                      ES_ROLE_FC_V, ES_NORM_FFN},
-    [ES_MATRIX_MLP_PROJ] = {ES_ROLE_MLP_PROJ_WEIGHT, ES_ROLE_MLP_PROJ_G,
-                            ES_ROLE_MLP_PROJ_U, ES_ROLE_MLP_PROJ_V,
-                            ES_NORM_FFN},
-    [ES_MATRIX_FUSED] = {ES_ROLE_FUSED_WEIGHT, ES_ROLE_FUSED_G, ES_ROLE_FUSED_U,
-                         ES_ROLE_FUSED_V, ES_NORM_FFN},
+    [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
+                        ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
+    [ES_MATRIX_PROJ] = {ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS, ES_ROLE_PROJ_G,
+                        ES_ROLE_PROJ_U, ES_ROLE_PROJ_V, ES_NORM_O},
+    [ES_MATRIX_FC] = {ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS, ES_ROLE_FC_G,
+                      ES_ROLE_FC_U, ES_ROLE_FC_V, ES_NORM_FFN},
+    [ES_MATRIX_MLP_PROJ] = {ES_ROLE_MLP_PROJ_WEIGHT, ES_ROLE_MLP_PROJ_BIAS,
+                            ES_ROLE_MLP_PROJ_G, ES_ROLE_MLP_PROJ_U,
+                            ES_ROLE_MLP_PROJ_V, ES_NORM_FFN},
+    [ES_MATRIX_FUSED] = {ES_ROLE_FUSED_WEIGHT, ES_ROLE_FC_BIAS, ES_ROLE_FUSED_G,
+                         ES_ROLE_FUSED_U, ES_ROLE_FUSED_V, ES_NORM_FFN},
 };
 
 /* Columns that are normalised as one matrix, and how: c_attn has three such
@@ -69,7 +70,7 @@ static es_mem *at(es_mem *array, size_t floats)
     return es_mem_at(array, floats * sizeof(float));
 }
 
-size_t es_model_normed_size(const es_model *model, int layer, int index)
+size_t es_model_normed_size(const es_model *model, int layer, es_matrix index)
 {
     const es_arch *arch = &model->config.arch;
     const es_param *weight =
@@ -80,20 +81,19 @@ size_t es_model_normed_size(const es_model *model, int layer, int index)
     return weight && named ? weight->n : 0;
 }
 
-/* The number of the matrix whose weight is not its parameter; -1: it is. */
-static int find_normed(const es_model *model, int layer, es_role role)
+es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
 {
-    for (int i = 0; i < ES_N_MATRICES; i++)
-        if (matrices[i].weight == role && model->layers[layer].weights[i])
-            return i;
-    return -1;
-}
-
-const es_mem *es_model_weight(const es_model *model, int layer, es_role role)
-{
-    const int index = find_normed(model, layer, role);
-    return index < 0 ? es_model_value(model, layer, role)
-                     : model->layers[layer].weights[index];
+    const matrix *roles = &matrices[index];
+    const es_param *weight =
+        es_params_find(&model->params, layer, roles->weight);
+    const es_param *bias = es_params_find(&model->params, layer, roles->bias);
+    const es_mem *made = model->layers[layer].weights[index];
+    return (es_linear){
+        .weight = made ? made : es_model_value(model, layer, roles->weight),
+        .bias = es_model_value(model, layer, roles->bias),
+        .n_in = weight->dims[0],
+        .n_out = weight->dims[1],
+        .n_bias_trained = bias ? (int)bias->n_trainable : 0};
 }
 
 /* --- forward -------------------------------------------------------------- */
@@ -215,23 +215,23 @@ static void group_backward(const es_model *model, int layer, int index,
                                  &part->columns, true);
 }
 
-void es_model_weight_gradient(const es_model *model, int layer, es_role weight,
-                              es_role bias, const es_mem *x, const es_mem *dy,
-                              const es_linear *linear)
+void es_model_weight_gradient(const es_model *model, int layer, es_matrix index,
+                              const es_mem *x, const es_mem *dy)
 {
-    const int index = find_normed(model, layer, weight);
-    es_mem *to = es_model_gradient(model, layer, weight);
-    es_mem *dbias =
-        bias == ES_N_ROLES ? NULL : es_model_gradient(model, layer, bias);
-    if (index >= 0) {
-        to = model->dweight;
+    const es_linear linear = es_model_linear(model, layer, index);
+    const bool is_made = model->layers[layer].weights[index];
+    es_mem *to = is_made
+                     ? model->dweight
+                     : es_model_gradient(model, layer, matrices[index].weight);
+    if (is_made)
         model->ops->zero(model->backend, to,
                          es_model_normed_size(model, layer, index) *
                              sizeof(float));
-    }
-    model->ops->linear_backward_weight(model->backend, to, dbias, x, dy, linear,
-                                       es_model_n_rows(model));
-    for (int k = 0; index >= 0 && k < count_groups(index); k++) {
+    model->ops->linear_backward_weight(
+        model->backend, to,
+        es_model_gradient(model, layer, matrices[index].bias), x, dy, &linear,
+        es_model_n_rows(model));
+    for (int k = 0; is_made && k < count_groups(index); k++) {
         const group part = find_group(model, layer, index, k);
         group_backward(model, layer, index, &part);
     }

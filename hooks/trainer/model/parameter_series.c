@@ -19,23 +19,17 @@ bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series)
 {
     const es_arch *arch = &config->arch;
-    switch (series) {
-    case ES_PARAMETER_THETA:
-        return arch->entropy_reg;
-    case ES_PARAMETER_T_MEAN:
-    case ES_PARAMETER_T_MIN:
-    case ES_PARAMETER_T_MAX:
-        return arch->temperature;
-    case ES_PARAMETER_ALPHA:
-    case ES_PARAMETER_BETA:
-        return arch->ffn != ES_FFN_TWO;
-    case ES_PARAMETER_SLOPE:
-        return arch->activation == ES_ACT_LEAKY &&
-               arch->slope_kind != ES_SLOPE_FIXED;
-    case ES_N_PARAMETER_SERIES:
-        break;
-    }
-    return false;
+    const bool scaled = arch->ffn != ES_FFN_TWO;
+    const bool exists[ES_N_PARAMETER_SERIES] = {
+        [ES_PARAMETER_THETA] = arch->entropy_reg,
+        [ES_PARAMETER_T_MEAN] = arch->temperature,
+        [ES_PARAMETER_T_MIN] = arch->temperature,
+        [ES_PARAMETER_T_MAX] = arch->temperature,
+        [ES_PARAMETER_ALPHA] = scaled,
+        [ES_PARAMETER_BETA] = scaled,
+        [ES_PARAMETER_SLOPE] = arch->activation == ES_ACT_LEAKY &&
+                               arch->slope_kind != ES_SLOPE_FIXED};
+    return exists[series];
 }
 
 size_t es_parameter_series_length(const es_model_config *config,
@@ -49,19 +43,17 @@ size_t es_parameter_series_length(const es_model_config *config,
 static es_role role_of(const es_model_config *config,
                        es_parameter_series series)
 {
-    switch (series) {
-    case ES_PARAMETER_THETA:
-        return ES_ROLE_THETA;
-    case ES_PARAMETER_ALPHA:
-        return ES_ROLE_ALPHA;
-    case ES_PARAMETER_BETA:
-        return ES_ROLE_BETA;
-    case ES_PARAMETER_SLOPE:
-        return config->arch.slope_kind == ES_SLOPE_GLOBAL ? ES_ROLE_GLOBAL_SLOPE
-                                                          : ES_ROLE_SLOPE;
-    default:
-        return ES_ROLE_T;
-    }
+    static const es_role roles[ES_N_PARAMETER_SERIES] = {
+        [ES_PARAMETER_THETA] = ES_ROLE_THETA,
+        [ES_PARAMETER_T_MEAN] = ES_ROLE_T,
+        [ES_PARAMETER_T_MIN] = ES_ROLE_T,
+        [ES_PARAMETER_T_MAX] = ES_ROLE_T,
+        [ES_PARAMETER_ALPHA] = ES_ROLE_ALPHA,
+        [ES_PARAMETER_BETA] = ES_ROLE_BETA,
+        [ES_PARAMETER_SLOPE] = ES_ROLE_SLOPE};
+    const bool is_shared = config->arch.slope_kind == ES_SLOPE_GLOBAL;
+    return series == ES_PARAMETER_SLOPE && is_shared ? ES_ROLE_GLOBAL_SLOPE
+                                                     : roles[series];
 }
 
 /* What training made of it must not read as "not measured". */
@@ -138,32 +130,29 @@ size_t es_model_n_reported(const es_model *model)
     return source_at(&model->config, N_SOURCES);
 }
 
-static void copy_source(const es_model *model, size_t i)
-{
-    const es_model_config *config = &model->config;
-    const es_role role = role_of(config, sources[i]);
-    const size_t each = source_size(config, role);
-    const int rows = role == ES_ROLE_T ? config->n_head : 1;
-    const es_columns all = {
-        .n_in = rows, .stride = (int)each / rows, .n = (int)each / rows};
-    const float *to = model->report.parameters + source_at(config, i);
-    for (int layer = 0; layer < config->n_layer; layer++, to += each) {
-        const es_mem *from = value_of(model, layer, role);
-        if (from)
-            model->ops->copy_columns(model->backend,
-                                     es_model_reported(model, to), from, &all,
-                                     false);
-    }
-}
-
 void es_model_report_parameters(const es_model *model)
 {
+    const es_model_config *config = &model->config;
     if (es_model_n_reported(model) == 0 ||
         es_model_replays(model, ES_SEQUENCE_PARAMETERS))
         return;
-    for (size_t i = 0; i < N_SOURCES; i++)
-        if (es_parameter_series_exists(&model->config, sources[i]))
-            copy_source(model, i);
+    for (size_t i = 0; i < N_SOURCES; i++) {
+        const es_role role = role_of(config, sources[i]);
+        const size_t each = source_size(config, role);
+        const int rows = role == ES_ROLE_T ? config->n_head : 1;
+        const es_columns all = {
+            .n_in = rows, .stride = (int)each / rows, .n = (int)each / rows};
+        const float *to = model->report.parameters + source_at(config, i);
+        if (!es_parameter_series_exists(config, sources[i]))
+            continue;
+        for (int layer = 0; layer < config->n_layer; layer++, to += each) {
+            const es_mem *from = value_of(model, layer, role);
+            if (from)
+                model->ops->copy_columns(model->backend,
+                                         es_model_reported(model, to), from,
+                                         &all, false);
+        }
+    }
     es_model_launch(model);
 }
 
