@@ -2,7 +2,7 @@
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/progress.h"
-#include "hooks/trainer/resume.h"
+#include "hooks/trainer/start.h"
 #include "hooks/trainer/train.h"
 #include "hooks/trainer/verify.h"
 #include <inttypes.h>
@@ -152,9 +152,9 @@ static void print_warning(void *user, const char *message)
 static void print_resumed(const es_settings *settings,
                           const es_checkpoint *from)
 {
-    const int64_t step = es_checkpoint_state_of(from)->step;
-    fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
-            es_checkpoint_path(from), step,
+    const int64_t step = from->state.step;
+    fprintf(stderr, "resuming %s at step %" PRId64 "%s\n", from->file->path,
+            step,
             step == settings->train.steps
                 ? ", its last: nothing left to do (--steps N goes on)"
                 : "");

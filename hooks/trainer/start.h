@@ -1,7 +1,9 @@
-/** A training or a probe that starts from existing weights: --init FILE. */
+/** A training or a probe that starts from existing weights, --init FILE, or
+ * goes on with a checkpoint, --resume. */
 #ifndef ES_START_H
 #define ES_START_H
 
+#include "hooks/trainer/files/checkpoint_folder.h"
 #include "hooks/trainer/trainer.h"
 
 /**
@@ -27,5 +29,26 @@ typedef struct es_start {
  * Returns as es_weights_open and es_weights_load do.
  */
 es_status es_start_load(es_start *out, es_trainer *trainer) ES_MUST_USE;
+
+/**
+ * The settings of a resumed training: the checkpoint's, then what the command
+ * line says. What the model is (es_model_config) cannot change. Checkpoints
+ * go on where this one lies, unless --checkpoint names another folder.
+ *
+ *   settings  as parsed without the checkpoint; replaced
+ *   argv      parsed once more, over the checkpoint's settings
+ *
+ * ES_OK; ES_EUSAGE naming the first difference, or what es_settings_parse
+ * said.
+ */
+es_status es_resume_settings(es_settings *settings,
+                             const es_checkpoint *checkpoint, int argc,
+                             char **argv) ES_MUST_USE;
+
+/** What was resumed and which settings have changed since, as one line that
+ *  an event can hold. Returns out. */
+char *es_resume_describe(char *out, size_t size,
+                         const es_checkpoint *checkpoint,
+                         const es_settings *settings);
 
 #endif

@@ -5,7 +5,6 @@
  */
 #include "hooks/trainer/train.h"
 
-#include "hooks/trainer/resume.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
@@ -114,8 +113,7 @@ static void save(loop *l)
         es_model_status(trainer->model) != ES_OK)
         return;
     es_checkpoint_state state = {.step = result->n_steps,
-                                 .tokens_checksum =
-                                     es_tokens_checksum(trainer->tokens),
+                                 .tokens_checksum = trainer->tokens->checksum,
                                  .loss_scale = trainer->loss_scale,
                                  .last = result->last,
                                  .eval = result->eval};
@@ -282,7 +280,7 @@ static es_status begin(loop *l, const es_settings *settings,
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];
-    const es_checkpoint_state *state = es_checkpoint_state_of(from);
+    const es_checkpoint_state *state = &from->state;
     l->result->n_steps = state->step;
     l->result->last = state->last;
     l->result->eval = state->eval;

@@ -54,7 +54,7 @@ typedef struct es_train_result {
  * goes on.
  *
  *   from  the checkpoint to go on with, whose settings `settings` are but for
- *         what may change (resume.h); NULL: from the beginning
+ *         what may change (start.h); NULL: from the beginning
  *
  * ES_OK: training took place, see the result. Otherwise it could not start,
  * or the token file or the device failed on the way; the run is closed as

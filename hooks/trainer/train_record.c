@@ -108,8 +108,8 @@ static es_status open_recorder(es_train_record *record,
     es_arch_print(arch, sizeof arch, &config->arch);
     es_settings_run_name(name, &trainer->settings);
     gethostname(host, sizeof host - 1);
-    char *json = es_settings_json_of_run(&trainer->settings,
-                                         es_tokens_checksum(trainer->tokens));
+    char *json =
+        es_settings_json_of_run(&trainer->settings, trainer->tokens->checksum);
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
     es_run_info info = {

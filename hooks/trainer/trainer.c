@@ -13,7 +13,7 @@
 static es_status resolve_vocab(es_trainer *trainer)
 {
     int *vocab = &trainer->settings.model.vocab;
-    int have = es_tokens_vocab(trainer->tokens);
+    int have = (int)trainer->tokens->vocab;
     if (*vocab != 0 && *vocab != have && trainer->settings.init[0])
         return es_fail(ES_EUSAGE,
                        "%s: its vocabulary is %d, that of the weights %s is "
@@ -129,21 +129,21 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
 es_status es_trainer_resume(es_trainer *trainer,
                             const es_checkpoint *checkpoint)
 {
-    const es_checkpoint_state *state = es_checkpoint_state_of(checkpoint);
+    const es_checkpoint_state *state = &checkpoint->state;
     const es_settings *settings = &trainer->settings;
     char name[ES_RUN_NAME_SIZE];
-    uint64_t have = es_tokens_checksum(trainer->tokens);
+    uint64_t have = trainer->tokens->checksum;
     if (have != state->tokens_checksum)
         return es_fail(ES_EUSAGE,
                        "%s: its checksum is %016" PRIx64 ", the checkpoint %s"
                        " was trained on %016" PRIx64,
-                       settings->data, have, es_checkpoint_path(checkpoint),
+                       settings->data, have, checkpoint->file->path,
                        state->tokens_checksum);
     if (state->step > settings->train.steps)
         return es_fail(ES_EUSAGE,
                        "%s: has done %" PRId64 " steps of %" PRId64
                        ": give more --steps to go on",
-                       es_checkpoint_path(checkpoint), state->step,
+                       checkpoint->file->path, state->step,
                        settings->train.steps);
     es_settings_run_name(name, settings);
     if (strcmp(name, state->name) == 0)

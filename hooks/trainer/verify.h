@@ -9,6 +9,7 @@
 
 #include "analyzer/base/status.h"
 #include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 #include <stdbool.h>
 #include <stdio.h>
@@ -71,5 +72,29 @@ typedef struct es_verify_counts {
 es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
                     const es_ops *ops, es_precision precision, int n_threads,
                     es_verify_counts *counts) ES_MUST_USE;
+
+/** One case in memory. */
+typedef struct es_verify_case {
+    const char *dir; /* borrowed */
+    es_model_config config;
+    es_npy tokens, targets; /* (B,T) int32 */
+} es_verify_case;
+
+/**
+ * Reads case.json, tokens.npy and targets.npy of a folder.
+ * ES_OK; ES_EIO, ES_EFORMAT, ES_EUSAGE (an architecture or a size that no
+ * model can have). Free it in every case.
+ */
+es_status es_verify_case_read(es_verify_case *out, const char *dir) ES_MUST_USE;
+void es_verify_case_free(es_verify_case *it);
+
+/** Reads DIR/FOLDER/NAME.npy. Returns as es_npy_read, or ES_ENOMEM. */
+es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
+                               const char *folder,
+                               const char *name) ES_MUST_USE;
+
+/** Is there such a file? */
+bool es_verify_array_exists(const es_verify_case *it, const char *folder,
+                            const char *name);
 
 #endif

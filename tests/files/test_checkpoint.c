@@ -133,8 +133,8 @@ ES_TEST(test_checkpoint__its_texts_come_back)
     es_small_model s = write_trained(&settings);
     es_checkpoint *opened = open_file();
     es_checkpoint_state want = state_after(3);
-    const es_checkpoint_state *got = es_checkpoint_state_of(opened);
-    assert_string_equal(es_checkpoint_path(opened), es_scratch_file);
+    const es_checkpoint_state *got = &opened->state;
+    assert_string_equal(opened->file->path, es_scratch_file);
     assert_int_equal(got->step, 3);
     assert_string_equal(got->uuid, want.uuid);
     assert_string_equal(got->name, want.name);
@@ -143,9 +143,9 @@ ES_TEST(test_checkpoint__its_texts_come_back)
     assert_memory_equal(&got->last, &want.last, sizeof want.last);
     assert_true(isnan(got->eval.loss) && isnan(got->eval.ereg));
     char *written = es_settings_json(&settings, 1);
-    char *read = es_settings_json(es_checkpoint_settings(opened), 1);
+    char *read = es_settings_json(&opened->settings, 1);
     assert_string_equal(written, read);
-    assert_string_equal(es_checkpoint_settings(opened)->name, want.name);
+    assert_string_equal(opened->settings.name, want.name);
     free(written);
     free(read);
     es_checkpoint_close(opened);
@@ -230,8 +230,8 @@ ES_TEST(test_checkpoint__a_file_cut_short_is_refused)
 
 ES_TEST(test_checkpoint__files_of_others_are_refused)
 {
-    const es_tensor_note newer = {ES_CHECKPOINT_KEY, "2"};
-    const es_tensor_note odd = {ES_CHECKPOINT_KEY, "1"};
+    const es_tensor_note newer = {"entropy_train_checkpoint", "2"};
+    const es_tensor_note odd = {"entropy_train_checkpoint", "1"};
     es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0));
     expect_refusal(ES_EFORMAT, "not a checkpoint of entropy-train");
     es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1));
@@ -283,7 +283,7 @@ ES_TEST(test_checkpoint__a_lost_model_replaces_no_good_one)
         ES_EFORMAT, "number 17 of wte is not finite",
         es_checkpoint_write(es_scratch_file, s.model, &settings, &now));
     es_checkpoint *opened = open_file();
-    assert_int_equal(es_checkpoint_state_of(opened)->step, 3);
+    assert_int_equal(opened->state.step, 3);
     es_checkpoint_close(opened);
     es_small_close(&s);
 }

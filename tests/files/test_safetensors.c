@@ -96,8 +96,8 @@ ES_TEST(test_safetensors__what_is_written_comes_back)
     float values[2100];
     write_ours();
     es_safetensors *opened = open_file();
-    assert_string_equal(es_safetensors_path(opened), es_scratch_file);
-    assert_int_equal(es_safetensors_count(opened), N_OURS);
+    assert_string_equal(opened->path, es_scratch_file);
+    assert_int_equal(opened->n, N_OURS);
     for (size_t k = 0; k < N_OURS; k++) {
         const es_tensor *tensor = es_safetensors_find(opened, ours[k].name);
         assert_non_null(tensor);
@@ -122,10 +122,9 @@ ES_TEST(test_safetensors__data_are_aligned)
 {
     write_ours();
     es_safetensors *opened = open_file();
-    assert_int_equal(es_safetensors_at(opened, 0)->offset % 8, 0);
+    assert_int_equal(opened->tensors[0].offset % 8, 0);
     for (size_t i = 1; i < N_OURS; i++)
-        assert_true(es_safetensors_at(opened, i)->offset >=
-                    es_safetensors_at(opened, i - 1)->offset);
+        assert_true(opened->tensors[i].offset >= opened->tensors[i - 1].offset);
     es_safetensors_close(opened);
 }
 
@@ -195,14 +194,14 @@ ES_TEST(test_safetensors__order_is_that_of_the_data)
         twelve, 12);
     es_safetensors *opened = open_file();
     float value;
-    assert_int_equal(es_safetensors_count(opened), 2);
-    assert_string_equal(es_safetensors_at(opened, 0)->name, "a");
-    assert_int_equal(es_safetensors_at(opened, 0)->type, ES_TENSOR_OTHER);
+    assert_int_equal(opened->n, 2);
+    assert_string_equal(opened->tensors[0].name, "a");
+    assert_int_equal(opened->tensors[0].type, ES_TENSOR_OTHER);
     assert_int_equal(
-        es_safetensors_read(opened, es_safetensors_at(opened, 0), &value, 0, 1),
+        es_safetensors_read(opened, &opened->tensors[0], &value, 0, 1),
         ES_EFORMAT);
-    es_assert_ok(es_safetensors_read(opened, es_safetensors_at(opened, 1),
-                                     &value, 1, 1));
+    es_assert_ok(
+        es_safetensors_read(opened, &opened->tensors[1], &value, 1, 1));
     assert_memory_equal(&value, "ijkl", 4);
     assert_string_equal(es_safetensors_metadata(opened, "format"), "pt");
     es_safetensors_close(opened);
@@ -212,7 +211,7 @@ ES_TEST(test_safetensors__no_tensors_are_fine)
 {
     write_file("{}", "", 0);
     es_safetensors *opened = open_file();
-    assert_int_equal(es_safetensors_count(opened), 0);
+    assert_int_equal(opened->n, 0);
     assert_null(es_safetensors_find(opened, "a"));
     assert_null(es_safetensors_metadata(opened, "a"));
     es_safetensors_close(opened);
@@ -228,8 +227,7 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
              type, n, n * size);
     write_file(header, data, n * size);
     es_safetensors *opened = open_file();
-    es_assert_ok(
-        es_safetensors_read(opened, es_safetensors_at(opened, 0), out, 0, n));
+    es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
     es_safetensors_close(opened);
 }
 

@@ -88,11 +88,10 @@ ES_TEST(test_tokens__every_width_reads_back)
     for (int k = 0; k < 3; k++) {
         write_file(vocabs[k], widths[k]);
         es_tokens *tokens = open_file();
-        assert_int_equal(es_tokens_vocab(tokens), vocabs[k]);
-        assert_int_equal(es_tokens_count(tokens, ES_SPLIT_TRAIN), N_TRAIN);
-        assert_int_equal(es_tokens_count(tokens, ES_SPLIT_HELD_OUT),
-                         N_HELD_OUT);
-        assert_string_equal(es_tokens_tokenizer(tokens), "bytes");
+        assert_int_equal((int)tokens->vocab, vocabs[k]);
+        assert_int_equal(tokens->n[ES_SPLIT_TRAIN], N_TRAIN);
+        assert_int_equal(tokens->n[ES_SPLIT_HELD_OUT], N_HELD_OUT);
+        assert_string_equal(tokens->tokenizer, "bytes");
         int32_t x[N_TRAIN - 1], y[N_TRAIN - 1];
         es_assert_ok(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_TRAIN, 0, 1,
                                            N_TRAIN - 1));

@@ -95,7 +95,7 @@ static float *run(const es_weights *weights, const es_model_config *config,
 
 static es_model_config config_for(const fixture *f, const es_weights *weights)
 {
-    es_model_config config = *es_weights_config(weights);
+    es_model_config config = weights->config;
     config.ctx = f->it.config.ctx;
     config.batch = f->it.config.batch;
     return config;
@@ -128,7 +128,7 @@ static void assert_config(const fixture *f, const char *arch)
 {
     char text[ES_ARCH_TEXT_MAX];
     es_weights *weights = open_weights(f);
-    const es_model_config *have = es_weights_config(weights);
+    const es_model_config *have = &weights->config;
     const es_model_config *want = &f->it.config;
     es_arch_print(text, sizeof text, &have->arch);
     assert_string_equal(text, arch);
@@ -156,8 +156,8 @@ ES_TEST(test_weights__gpt2_is_the_same_function)
     es_test_tensor_remove(&f->list, "h.0.attn.bias");
     assert_same_function(f);
     es_weights *weights = open_weights(f);
-    assert_int_equal(es_weights_config(weights)->ctx, f->it.config.ctx);
-    assert_string_equal(es_weights_maker(weights), "GPT-2");
+    assert_int_equal(weights->config.ctx, f->it.config.ctx);
+    assert_string_equal(weights->maker, "GPT-2");
     es_weights_close(weights);
     close_case(f);
 }
@@ -171,8 +171,8 @@ ES_TEST(test_weights__neox_is_the_same_function)
     f = open_case("p01_sm_ln_g", "");
     assert_same_function(f);
     es_weights *weights = open_weights(f);
-    assert_int_equal(es_weights_config(weights)->ctx, 0);
-    assert_string_equal(es_weights_maker(weights), "GPT-NeoX");
+    assert_int_equal(weights->config.ctx, 0);
+    assert_string_equal(weights->maker, "GPT-NeoX");
     es_weights_close(weights);
     close_case(f);
 }
@@ -470,7 +470,7 @@ ES_TEST(test_weights__heads_must_be_known)
     assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
     es_weights *weights = NULL;
     es_assert_ok(es_weights_open(&weights, path, 0));
-    assert_int_equal(es_weights_config(weights)->n_head, 3);
+    assert_int_equal(weights->config.n_head, 3);
     es_weights_close(weights);
     close_case(f);
 }
@@ -488,7 +488,7 @@ ES_TEST(test_weights__a_configuration_of_neox_is_read)
     assert_config(f, "SM+LN+G");
     assert_same_function(f);
     es_weights *weights = open_weights(f);
-    assert_int_equal(es_weights_config(weights)->ctx, 2048);
+    assert_int_equal(weights->config.ctx, 2048);
     es_model_config config = config_for(f, weights);
     config.ctx = 5000; /* rotary positions have no end */
     es_assert_ok(es_weights_check(weights, &config));

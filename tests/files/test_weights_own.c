@@ -75,9 +75,9 @@ ES_TEST(test_weights_own__every_architecture_comes_back)
             config.bias = i % 2 ? ES_BIAS_QK : ES_BIAS_NONE;
             es_small_model s = save_model(config);
             es_weights *weights = open_weights();
-            assert_int_equal(es_weights_step(weights), 41);
-            assert_string_equal(es_weights_maker(weights), "entropy-train");
-            config = *es_weights_config(weights);
+            assert_int_equal(weights->step, 41);
+            assert_string_equal(weights->maker, "entropy-train");
+            config = weights->config;
             assert_int_equal(config.batch, 2);
             config.seed = 99;
             es_model *model = load(weights, &config, "");

@@ -39,8 +39,8 @@ static void check_batch(const es_tokens *tokens, es_token_split split, int ctx,
                                              index, index, 3, ctx);
     fuzz_require(fuzz_succeeded(status) == fuzz_succeeded(drawn));
     for (int i = 0; drawn == ES_OK && i < 3 * ctx; i++)
-        fuzz_require(inputs[i] >= 0 && inputs[i] < es_tokens_vocab(tokens) &&
-                     targets[i] >= 0 && targets[i] < es_tokens_vocab(tokens));
+        fuzz_require(inputs[i] >= 0 && inputs[i] < (int)tokens->vocab &&
+                     targets[i] >= 0 && targets[i] < (int)tokens->vocab);
     drawn =
         es_tokens_fixed_batch(tokens, inputs, targets, split, index, 3, ctx);
     fuzz_require(fuzz_succeeded(status) == fuzz_succeeded(drawn));
@@ -59,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         fuzz_require(!tokens);
         return 0;
     }
-    fuzz_require(es_tokens_vocab(tokens) >= 1);
-    fuzz_require(strlen(es_tokens_tokenizer(tokens)) <= 32);
+    fuzz_require((int)tokens->vocab >= 1);
+    fuzz_require(strlen(tokens->tokenizer) <= 32);
     uint64_t index;
     memcpy(&index, bytes + HEADER - sizeof index, sizeof index);
     check_batch(tokens, ES_SPLIT_TRAIN, 1 + bytes[0] % 8, index);

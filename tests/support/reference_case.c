@@ -2,7 +2,7 @@
 #include "tests/support/reference_case.h"
 
 #include "hooks/trainer/files/npy.h"
-#include "hooks/trainer/verify_internal.h"
+#include "hooks/trainer/verify.h"
 #include "tests/support/cmocka_all.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #define ES_TESTS_TENSOR_FILE_H
 
 #include "hooks/trainer/model/model.h"
-#include "hooks/trainer/verify_internal.h"
+#include "hooks/trainer/verify.h"
 #include <stdio.h>
 
 typedef struct es_test_tensor {

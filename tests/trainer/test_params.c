@@ -1,6 +1,6 @@
 /* Names, shapes and starts of parameters. */
 #include "hooks/trainer/model/params.h"
-#include "hooks/trainer/verify_internal.h"
+#include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
 
 #include <dirent.h>

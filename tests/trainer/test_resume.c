@@ -1,5 +1,5 @@
 /* A training that was stopped and resumed is the one that was not. */
-#include "hooks/trainer/resume.h"
+#include "hooks/trainer/start.h"
 #include "tests/support/listed.h"
 #include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
@@ -72,7 +72,7 @@ static es_checkpoint *find(const char *path)
 static es_train_result resume(training_seen *out, const es_settings *settings)
 {
     es_checkpoint *from = find(settings->checkpoint);
-    out->n_steps = (int)es_checkpoint_state_of(from)->step;
+    out->n_steps = (int)from->state.step;
     out->stop_after = 0;
     es_train_result result = training_resume(out, settings, from);
     es_checkpoint_close(from);
@@ -138,12 +138,11 @@ static void assert_same_tensors(const char *a, const char *b)
     es_safetensors *x, *y;
     es_assert_ok(es_safetensors_open(&x, a));
     es_assert_ok(es_safetensors_open(&y, b));
-    assert_true(es_safetensors_count(x) > 20);
-    assert_int_equal(es_safetensors_count(x), es_safetensors_count(y));
-    for (size_t i = 0; i < es_safetensors_count(x); i++) {
+    assert_true(x->n > 20);
+    assert_int_equal(x->n, y->n);
+    for (size_t i = 0; i < x->n; i++) {
         float p[4096], q[4096];
-        const es_tensor *t = es_safetensors_at(x, i),
-                        *u = es_safetensors_at(y, i);
+        const es_tensor *t = &x->tensors[i], *u = &y->tensors[i];
         assert_string_equal(t->name, u->name);
         assert_true(t->n == u->n && t->n <= 4096);
         es_assert_ok(es_safetensors_read(x, t, p, 0, t->n));
@@ -370,7 +369,7 @@ ES_TEST(test_resume__none_after_a_nan)
     assert_int_equal(result.saved, ES_OK);
     assert_true(result.nan_step > 0 && result.n_steps > result.nan_step + 1);
     es_checkpoint *newest = find(s.checkpoint);
-    int64_t step = es_checkpoint_state_of(newest)->step;
+    int64_t step = newest->state.step;
     assert_true(step >= 1 && step <= result.nan_step);
     assert_int_equal(step, result.saved_step);
     es_checkpoint_close(newest);
@@ -427,14 +426,14 @@ ES_TEST(test_resume__a_damaged_one_gives_way_to_the_one_before)
     damage(checkpoint_file("part", 31));
     es_assert_ok(es_checkpoint_find(&from, s.checkpoint, ignore, &n_warnings));
     assert_int_equal(n_warnings, 1);
-    assert_int_equal(es_checkpoint_state_of(from)->step, 30);
-    assert_string_equal(es_checkpoint_path(from), checkpoint_file("part", 30));
+    assert_int_equal(from->state.step, 30);
+    assert_string_equal(from->file->path, checkpoint_file("part", 30));
     /* The damaged one is no obstacle, and is replaced. */
     out.n_steps = 30;
     training_resume(&out, &s, from);
     es_checkpoint_close(from);
     from = find(s.checkpoint);
-    assert_int_equal(es_checkpoint_state_of(from)->step, 31);
+    assert_int_equal(from->state.step, 31);
     es_checkpoint_close(from);
     damage(checkpoint_file("part", 31));
     damage(checkpoint_file("part", 30));
@@ -464,7 +463,7 @@ ES_TEST(test_resume__a_folder_must_say_which)
     es_assert_status(ES_EUSAGE, "several runs, part and a_b",
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     from = find(in_folder("part/a_b-00000001.safetensors"));
-    assert_string_equal(es_checkpoint_settings(from)->name, "a/b");
+    assert_string_equal(from->settings.name, "a/b");
     es_checkpoint_close(from);
     clean("part");
 }

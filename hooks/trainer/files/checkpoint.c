@@ -1,61 +1,305 @@
-/* Reading a checkpoint: a safetensors file whose metadata hold the settings,
-   the state of the training and a checksum over all, which is compared before
-   anything else but the version is believed. For --resume and --init. */
-#include "hooks/trainer/files/checkpoint_internal.h"
+/* Checkpoints, written and read: a safetensors file whose metadata hold the
+   settings, the state of the training and a checksum over all, which is
+   compared before anything else but the version is believed. It comes before
+   the numbers in the file, so these are fetched from the model twice. */
+#include "hooks/trainer/files/checkpoint.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/files/tokens.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct es_checkpoint {
-    es_safetensors *file;
-    es_settings settings;
-    es_checkpoint_state state;
-    int64_t n_updates;
-};
+/** The texts of __metadata__, in the order of the checksum. */
+typedef enum text_entry {
+    VERSION,
+    PROGRAM,
+    CONFIG,
+    STEP,
+    UPDATES,
+    RUN,
+    NAME,
+    THREADS,
+    LOSSES, /* the first of six numbers, es_losses twice */
+    LOSS_SCALE = LOSSES + 6,
+    GOOD_STEPS,
+    CHECKSUM,
+    N_TEXTS
+} text_entry;
 
-const char *es_checkpoint_path(const es_checkpoint *checkpoint)
+static const char *const keys[N_TEXTS] = {"entropy_train_checkpoint",
+                                          "program",
+                                          "config",
+                                          "step",
+                                          "updates",
+                                          "run",
+                                          "name",
+                                          "threads",
+                                          "loss",
+                                          "ce",
+                                          "ereg",
+                                          "eval_loss",
+                                          "eval_ce",
+                                          "eval_ereg",
+                                          "loss_scale",
+                                          "good_steps",
+                                          "checksum"};
+
+/** What is kept of a parameter: itself, and the moments if it trains. */
+typedef enum tensor_part {
+    VALUE,
+    MOMENT_FIRST,
+    MOMENT_SECOND,
+    N_PARTS
+} tensor_part;
+
+static const char *const prefixes[N_PARTS] = {"", "optimizer.m.",
+                                              "optimizer.v."};
+
+#define TENSOR_NAME_MAX 64
+
+bool es_checkpoint_is_moment(const char *name)
 {
-    return es_safetensors_path(checkpoint->file);
+    for (int part = MOMENT_FIRST; part < N_PARTS; part++)
+        if (strncmp(name, prefixes[part], strlen(prefixes[part])) == 0)
+            return true;
+    return false;
 }
 
-const es_checkpoint_state *
-es_checkpoint_state_of(const es_checkpoint *checkpoint)
+static void tensor_name(char out[TENSOR_NAME_MAX], tensor_part part,
+                        const char *parameter)
 {
-    return &checkpoint->state;
+    snprintf(out, TENSOR_NAME_MAX, "%s%s", prefixes[part], parameter);
 }
 
-const es_settings *es_checkpoint_settings(const es_checkpoint *checkpoint)
+/* --- checksum ------------------------------------------------------------ */
+
+static uint64_t add_part(uint64_t sum, const void *bytes, size_t n)
 {
-    return &checkpoint->settings;
+    const uint64_t both[2] = {sum, es_tokens_hash(bytes, n)};
+    return es_tokens_hash(both, sizeof both);
+}
+
+static uint64_t sum_text(uint64_t sum, text_entry entry, const char *text)
+{
+    const char *key = keys[entry];
+    if (!text)
+        return sum;
+    sum = add_part(sum, key, strlen(key));
+    return add_part(sum, text, strlen(text));
+}
+
+static uint64_t sum_tensor(uint64_t sum, const char *name, int n_dims,
+                           const int64_t *dims, const float *values, size_t n)
+{
+    sum = add_part(sum, name, strlen(name));
+    sum = add_part(sum, dims, (size_t)n_dims * sizeof *dims);
+    return add_part(sum, values, n * sizeof *values);
+}
+
+static es_status check_finite(const char *path, const char *name,
+                              const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return es_fail(ES_EFORMAT, "%s: number %zu of %s is not finite",
+                           path, i, name);
+    return ES_OK;
+}
+
+static es_moment moment_of(tensor_part part)
+{
+    return part == MOMENT_FIRST ? ES_MOMENT_FIRST : ES_MOMENT_SECOND;
+}
+
+/* --- writing: tensors
+ * ------------------------------------------------------------- */
+
+/** What is about to be written. */
+typedef struct writing {
+    const char *path;
+    es_model *model;
+    es_tensor_source *tensors;
+    char (*names)[TENSOR_NAME_MAX];
+    size_t n;
+} writing;
+
+/** `index` numbers part p of array a as a * N_PARTS + p. */
+static es_status fill(void *user, size_t index, float *out, size_t n)
+{
+    const writing *w = user;
+    size_t array = index / N_PARTS;
+    tensor_part part = (tensor_part)(index % N_PARTS);
+    es_status status =
+        part == VALUE
+            ? es_model_get(w->model, array, out, n)
+            : es_model_get_moment(w->model, moment_of(part), array, out, n);
+    if (status < 0)
+        return status;
+    return check_finite(w->path, es_model_parameter(w->model, array).name, out,
+                        n);
+}
+
+static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
+                       tensor_part part)
+{
+    es_tensor_source *tensor = &w->tensors[w->n];
+    *tensor = (es_tensor_source){.name = w->names[w->n],
+                                 .n_dims = parameter->n_dims,
+                                 .fill = fill,
+                                 .user = w,
+                                 .index = array * N_PARTS + part};
+    for (int i = 0; i < parameter->n_dims; i++)
+        tensor->dims[i] = parameter->dims[i];
+    tensor_name(w->names[w->n], part, parameter->name);
+    w->n++;
+}
+
+/** All arrays, then all moments: who wants the model alone reads the first
+ *  third of the file. */
+static es_status list_tensors(writing *w)
+{
+    size_t n = es_model_n_arrays(w->model);
+    es_status status;
+    if ((status = es_alloc(&w->tensors, n * N_PARTS, sizeof *w->tensors,
+                           "a checkpoint's tensors")) < 0 ||
+        (status = es_alloc(&w->names, n * N_PARTS, sizeof *w->names,
+                           "a checkpoint's names")) < 0)
+        return status;
+    for (int part = 0; part < N_PARTS; part++)
+        for (size_t i = 0; i < n; i++) {
+            es_parameter parameter = es_model_parameter(w->model, i);
+            if (part == VALUE || parameter.trainable)
+                add_tensor(w, &parameter, i, (tensor_part)part);
+        }
+    return ES_OK;
+}
+
+/** The checksum comes before the numbers in the file, so they are fetched
+ *  twice: that costs far less than writing them. */
+static es_status sum_model(const writing *w, uint64_t *sum)
+{
+    float *values = NULL;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < w->n; i++) {
+        const es_tensor_source *tensor = &w->tensors[i];
+        size_t n = es_model_parameter(w->model, tensor->index / N_PARTS).n;
+        if ((status = es_grow(&values, n, sizeof *values, "a tensor")) < 0 ||
+            (status = fill(tensor->user, tensor->index, values, n)) < 0)
+            break;
+        *sum = sum_tensor(*sum, tensor->name, tensor->n_dims, tensor->dims,
+                          values, n);
+    }
+    free(values);
+    return status;
+}
+
+/* --- writing: texts
+ * --------------------------------------------------------------- */
+
+typedef struct texts {
+    char *config;
+    char numbers[N_TEXTS][ES_FLOAT_TEXT_MAX];
+    const char *all[N_TEXTS]; /* NULL: left out */
+} texts;
+
+static void print_whole(texts *out, text_entry entry, int64_t number)
+{
+    snprintf(out->numbers[entry], ES_FLOAT_TEXT_MAX, "%" PRId64, number);
+    out->all[entry] = out->numbers[entry];
+}
+
+static void print_losses(texts *out, int first, const es_losses *losses)
+{
+    const double numbers[] = {losses->loss, losses->ce, losses->ereg};
+    for (int i = 0; i < 3; i++)
+        if (isfinite(numbers[i]))
+            out->all[first + i] =
+                es_double_print(out->numbers[first + i], numbers[i]);
+}
+
+static es_status print_texts(texts *out, const writing *w,
+                             const es_settings *settings,
+                             const es_checkpoint_state *state)
+{
+    out->config = es_settings_json(settings, state->tokens_checksum);
+    if (!out->config)
+        return es_fail(ES_ENOMEM, "%s: out of memory", w->path);
+    print_whole(out, VERSION, ES_CHECKPOINT_VERSION);
+    out->all[PROGRAM] = "entropy-train " ES_VERSION;
+    out->all[CONFIG] = out->config;
+    print_whole(out, STEP, state->step);
+    print_whole(out, UPDATES, es_model_n_updates(w->model));
+    out->all[RUN] = state->uuid;
+    out->all[NAME] = state->name;
+    print_whole(out, THREADS, es_model_n_threads(w->model));
+    print_losses(out, LOSSES, &state->last);
+    print_losses(out, LOSSES + 3, &state->eval);
+    if (es_model_scales_loss(w->model)) {
+        print_whole(out, LOSS_SCALE, (int64_t)state->loss_scale.scale);
+        print_whole(out, GOOD_STEPS, state->loss_scale.good_steps);
+    }
+    return ES_OK;
+}
+
+static es_status write_file(const writing *w, texts *from, uint64_t sum)
+{
+    es_tensor_note notes[N_TEXTS];
+    size_t n = 0;
+    snprintf(from->numbers[CHECKSUM], ES_FLOAT_TEXT_MAX, "%016" PRIx64, sum);
+    from->all[CHECKSUM] = from->numbers[CHECKSUM];
+    for (int i = 0; i < N_TEXTS; i++)
+        if (from->all[i])
+            notes[n++] = (es_tensor_note){keys[i], from->all[i]};
+    return es_safetensors_write(w->path, w->tensors, w->n, notes, n);
+}
+
+es_status es_checkpoint_write(const char *path, es_model *model,
+                              const es_settings *settings,
+                              const es_checkpoint_state *state)
+{
+    writing w = {.path = path, .model = model};
+    texts from = {0};
+    uint64_t sum = 0;
+    es_status status;
+    if ((status = list_tensors(&w)) < 0 ||
+        (status = print_texts(&from, &w, settings, state)) < 0)
+        goto done;
+    for (int i = 0; i < CHECKSUM; i++)
+        sum = sum_text(sum, (text_entry)i, from.all[i]);
+    if ((status = sum_model(&w, &sum)) == ES_OK)
+        status = write_file(&w, &from, sum);
+done:
+    free(from.config);
+    free(w.tensors);
+    free(w.names);
+    return status;
 }
 
 bool es_checkpoint_is_ours(const es_safetensors *file)
 {
-    return es_safetensors_metadata(file, ES_CHECKPOINT_KEY) != NULL;
+    return es_safetensors_metadata(file, keys[VERSION]) != NULL;
 }
 
-/* --- texts --------------------------------------------------------------- */
+/* --- reading: texts
+ * --------------------------------------------------------------- */
 
-static const char *text_of(const es_checkpoint *checkpoint,
-                           es_checkpoint_text entry)
+static const char *text_of(const es_checkpoint *checkpoint, text_entry entry)
 {
-    return es_safetensors_metadata(checkpoint->file, es_checkpoint_keys[entry]);
+    return es_safetensors_metadata(checkpoint->file, keys[entry]);
 }
 
-static es_status wrong_text(const es_checkpoint *checkpoint,
-                            es_checkpoint_text entry)
+static es_status wrong_text(const es_checkpoint *checkpoint, text_entry entry)
 {
     return es_fail(ES_EFORMAT, "%s: damaged: no usable '%s' in its header",
-                   es_checkpoint_path(checkpoint), es_checkpoint_keys[entry]);
+                   checkpoint->file->path, keys[entry]);
 }
 
 static es_status take_whole(int64_t *out, const es_checkpoint *checkpoint,
-                            es_checkpoint_text entry, int64_t low, int64_t high)
+                            text_entry entry, int64_t low, int64_t high)
 {
     const char *text = text_of(checkpoint, entry);
     if (!text || es_int_parse(out, text, low, high) != ES_OK)
@@ -68,7 +312,7 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
 {
     double *const numbers[] = {&out->loss, &out->ce, &out->ereg};
     for (int i = 0; i < 3; i++) {
-        es_checkpoint_text entry = (es_checkpoint_text)(first + i);
+        text_entry entry = (text_entry)(first + i);
         const char *text = text_of(checkpoint, entry);
         *numbers[i] = (double)NAN;
         if (text && es_double_parse(numbers[i], text) != ES_OK)
@@ -83,21 +327,19 @@ static es_status take_loss_scale(es_loss_scale *out,
 {
     int64_t scale = 0;
     *out = (es_loss_scale){0};
-    if (!text_of(checkpoint, ES_CHECKPOINT_LOSS_SCALE))
+    if (!text_of(checkpoint, LOSS_SCALE))
         return ES_OK;
-    es_status status = take_whole(&scale, checkpoint, ES_CHECKPOINT_LOSS_SCALE,
-                                  (int64_t)ES_LOSS_SCALE_LEAST,
-                                  (int64_t)ES_LOSS_SCALE_LARGEST);
+    es_status status =
+        take_whole(&scale, checkpoint, LOSS_SCALE, (int64_t)ES_LOSS_SCALE_LEAST,
+                   (int64_t)ES_LOSS_SCALE_LARGEST);
     out->scale = (double)scale;
     return status < 0 ? status
-                      : take_whole(&out->good_steps, checkpoint,
-                                   ES_CHECKPOINT_GOOD_STEPS, 0,
+                      : take_whole(&out->good_steps, checkpoint, GOOD_STEPS, 0,
                                    ES_LOSS_SCALE_PATIENCE);
 }
 
 static es_status take_text(char *out, size_t size,
-                           const es_checkpoint *checkpoint,
-                           es_checkpoint_text entry)
+                           const es_checkpoint *checkpoint, text_entry entry)
 {
     const char *text = text_of(checkpoint, entry);
     if (!text || strlen(text) >= size)
@@ -108,7 +350,7 @@ static es_status take_text(char *out, size_t size,
 
 static es_status check_version(const es_checkpoint *checkpoint)
 {
-    const char *path = es_checkpoint_path(checkpoint);
+    const char *path = checkpoint->file->path;
     int64_t version = 0;
     if (!es_checkpoint_is_ours(checkpoint->file))
         return es_fail(ES_EFORMAT,
@@ -116,8 +358,7 @@ static es_status check_version(const es_checkpoint *checkpoint)
                        " can be resumed",
                        path);
     es_status status;
-    if ((status = take_whole(&version, checkpoint, ES_CHECKPOINT_VERSION_TEXT,
-                             1, INT_MAX)) < 0)
+    if ((status = take_whole(&version, checkpoint, VERSION, 1, INT_MAX)) < 0)
         return status;
     if (version > ES_CHECKPOINT_VERSION)
         return es_fail(ES_EVERSION,
@@ -129,13 +370,13 @@ static es_status check_version(const es_checkpoint *checkpoint)
 
 static es_status take_config(es_checkpoint *checkpoint)
 {
-    const char *config = text_of(checkpoint, ES_CHECKPOINT_CONFIG);
+    const char *config = text_of(checkpoint, CONFIG);
     if (!config)
-        return wrong_text(checkpoint, ES_CHECKPOINT_CONFIG);
+        return wrong_text(checkpoint, CONFIG);
     es_settings_default(&checkpoint->settings, ES_VERB_TRAIN);
-    es_status status = es_settings_read_json(
-        &checkpoint->settings, &checkpoint->state.tokens_checksum, config,
-        es_checkpoint_path(checkpoint));
+    es_status status = es_settings_read_json(&checkpoint->settings,
+                                             &checkpoint->state.tokens_checksum,
+                                             config, checkpoint->file->path);
     snprintf(checkpoint->settings.name, sizeof checkpoint->settings.name, "%s",
              checkpoint->state.name);
     return status;
@@ -146,24 +387,21 @@ static es_status take_texts(es_checkpoint *checkpoint)
     es_checkpoint_state *state = &checkpoint->state;
     int64_t threads = 0;
     es_status status;
-    if ((status = take_whole(&state->step, checkpoint, ES_CHECKPOINT_STEP, 0,
+    if ((status = take_whole(&state->step, checkpoint, STEP, 0, ES_MAX_STEP)) <
+            0 ||
+        (status = take_whole(&checkpoint->n_updates, checkpoint, UPDATES, 0,
                              ES_MAX_STEP)) < 0 ||
-        (status = take_whole(&checkpoint->n_updates, checkpoint,
-                             ES_CHECKPOINT_UPDATES, 0, ES_MAX_STEP)) < 0 ||
-        (status = take_whole(&threads, checkpoint, ES_CHECKPOINT_THREADS, 1,
-                             INT_MAX)) < 0 ||
-        (status = take_text(state->uuid, sizeof state->uuid, checkpoint,
-                            ES_CHECKPOINT_RUN)) < 0)
+        (status = take_whole(&threads, checkpoint, THREADS, 1, INT_MAX)) < 0 ||
+        (status = take_text(state->uuid, sizeof state->uuid, checkpoint, RUN)) <
+            0)
         return status;
     state->threads = (int)threads;
     if (!es_uuid_is(state->uuid))
-        return wrong_text(checkpoint, ES_CHECKPOINT_RUN);
+        return wrong_text(checkpoint, RUN);
     if ((status = take_text(state->name, sizeof state->name, checkpoint,
-                            ES_CHECKPOINT_NAME)) < 0 ||
-        (status = take_losses(&state->last, checkpoint, ES_CHECKPOINT_LOSSES)) <
-            0 ||
-        (status = take_losses(&state->eval, checkpoint,
-                              ES_CHECKPOINT_LOSSES + 3)) < 0 ||
+                            NAME)) < 0 ||
+        (status = take_losses(&state->last, checkpoint, LOSSES)) < 0 ||
+        (status = take_losses(&state->eval, checkpoint, LOSSES + 3)) < 0 ||
         (status = take_loss_scale(&state->loss_scale, checkpoint)) < 0)
         return status;
     return take_config(checkpoint);
@@ -184,13 +422,13 @@ static es_status sum_tensors(const es_checkpoint *checkpoint, uint64_t *sum)
 {
     float *values = NULL;
     es_status status = ES_OK;
-    size_t n = es_safetensors_count(checkpoint->file);
+    size_t n = checkpoint->file->n;
     for (size_t i = 0; i < n; i++) {
-        const es_tensor *tensor = es_safetensors_at(checkpoint->file, i);
+        const es_tensor *tensor = &checkpoint->file->tensors[i];
         if ((status = read_tensor(&values, checkpoint, tensor)) < 0)
             break;
-        *sum = es_checkpoint_sum_tensor(*sum, tensor->name, tensor->n_dims,
-                                        tensor->dims, values, tensor->n);
+        *sum = sum_tensor(*sum, tensor->name, tensor->n_dims, tensor->dims,
+                          values, tensor->n);
     }
     free(values);
     return status;
@@ -201,17 +439,15 @@ static es_status check_sum(const es_checkpoint *checkpoint)
 {
     char want[17];
     uint64_t sum = 0;
-    for (int i = 0; i < ES_CHECKPOINT_CHECKSUM; i++)
-        sum =
-            es_checkpoint_sum_text(sum, (es_checkpoint_text)i,
-                                   text_of(checkpoint, (es_checkpoint_text)i));
+    for (int i = 0; i < CHECKSUM; i++)
+        sum = sum_text(sum, (text_entry)i, text_of(checkpoint, (text_entry)i));
     es_status status = sum_tensors(checkpoint, &sum);
-    const char *have = text_of(checkpoint, ES_CHECKPOINT_CHECKSUM);
+    const char *have = text_of(checkpoint, CHECKSUM);
     snprintf(want, sizeof want, "%016" PRIx64, sum);
     if (status == ES_OK && (!have || strcmp(have, want) != 0))
         status =
             es_fail(ES_EFORMAT, "%s: damaged: its checksum is not what it says",
-                    es_checkpoint_path(checkpoint));
+                    checkpoint->file->path);
     return status;
 }
 
@@ -245,44 +481,40 @@ void es_checkpoint_close(es_checkpoint *checkpoint)
 /** The tensor of a parameter's part, of the parameter's shape. */
 static es_status find_tensor(const es_tensor **out,
                              const es_checkpoint *checkpoint,
-                             const es_parameter *parameter,
-                             es_checkpoint_part part)
+                             const es_parameter *parameter, tensor_part part)
 {
-    char name[ES_CHECKPOINT_NAME_MAX];
-    es_checkpoint_tensor_name(name, part, parameter->name);
+    char name[TENSOR_NAME_MAX];
+    tensor_name(name, part, parameter->name);
     const es_tensor *tensor = es_safetensors_find(checkpoint->file, name);
     if (!tensor)
         return es_fail(ES_EFORMAT, "%s: has no tensor %s",
-                       es_checkpoint_path(checkpoint), name);
+                       checkpoint->file->path, name);
     bool same = tensor->n_dims == parameter->n_dims;
     for (int i = 0; same && i < tensor->n_dims; i++)
         same = tensor->dims[i] == parameter->dims[i];
     if (!same)
         return es_fail(ES_EFORMAT, "%s: tensor %s has another shape",
-                       es_checkpoint_path(checkpoint), name);
+                       checkpoint->file->path, name);
     *out = tensor;
     return ES_OK;
 }
 
 static es_status load_part(es_model *model, float **values,
                            const es_checkpoint *checkpoint, size_t array,
-                           es_checkpoint_part part)
+                           tensor_part part)
 {
     es_parameter parameter = es_model_parameter(model, array);
     const es_tensor *tensor = NULL;
     es_status status;
     if ((status = find_tensor(&tensor, checkpoint, &parameter, part)) < 0 ||
         (status = read_tensor(values, checkpoint, tensor)) < 0 ||
-        (status =
-             es_checkpoint_check_finite(es_checkpoint_path(checkpoint),
-                                        tensor->name, *values, tensor->n)) < 0)
+        (status = check_finite(checkpoint->file->path, tensor->name, *values,
+                               tensor->n)) < 0)
         return status;
-    if (part == ES_PART_VALUE)
+    if (part == VALUE)
         return es_model_set(model, array, *values, tensor->n);
-    return es_model_set_moment(model,
-                               part == ES_PART_MOMENT_FIRST ? ES_MOMENT_FIRST
-                                                            : ES_MOMENT_SECOND,
-                               array, *values, tensor->n);
+    return es_model_set_moment(model, moment_of(part), array, *values,
+                               tensor->n);
 }
 
 es_status es_checkpoint_load(es_model *model, const es_checkpoint *checkpoint)
@@ -291,18 +523,18 @@ es_status es_checkpoint_load(es_model *model, const es_checkpoint *checkpoint)
     size_t n_tensors = 0;
     es_status status = ES_OK;
     for (size_t i = 0; status == ES_OK && i < es_model_n_arrays(model); i++) {
-        int n_parts = es_model_parameter(model, i).trainable ? ES_N_PARTS : 1;
+        int n_parts = es_model_parameter(model, i).trainable ? N_PARTS : 1;
         for (int part = 0; status == ES_OK && part < n_parts; part++) {
-            status = load_part(model, &values, checkpoint, i,
-                               (es_checkpoint_part)part);
+            status =
+                load_part(model, &values, checkpoint, i, (tensor_part)part);
             n_tensors++;
         }
     }
     free(values);
-    size_t have = es_safetensors_count(checkpoint->file);
+    size_t have = checkpoint->file->n;
     if (status == ES_OK && n_tensors != have)
         status = es_fail(ES_EFORMAT, "%s: has %zu tensors, the model has %zu",
-                         es_checkpoint_path(checkpoint), have, n_tensors);
+                         checkpoint->file->path, have, n_tensors);
     if (status == ES_OK)
         es_model_set_n_updates(model, checkpoint->n_updates);
     return status;

@@ -40,7 +40,6 @@
 #include "store/run.h"
 #include <stdbool.h>
 
-#define ES_CHECKPOINT_KEY "entropy_train_checkpoint"
 #define ES_CHECKPOINT_VERSION 1
 
 /** How far a training has come. */
@@ -55,7 +54,13 @@ typedef struct es_checkpoint_state {
     es_losses eval;           /* of the last evaluation; NaN likewise */
 } es_checkpoint_state;
 
-typedef struct es_checkpoint es_checkpoint;
+/** A checkpoint that is open; to be read alone. */
+typedef struct es_checkpoint {
+    es_safetensors *file;
+    es_settings settings; /* the run's, its name included */
+    es_checkpoint_state state;
+    int64_t n_updates; /* of the optimiser */
+} es_checkpoint;
 
 /** True if a safetensors file says that it is a checkpoint of ours. */
 bool es_checkpoint_is_ours(const es_safetensors *file);
@@ -82,13 +87,6 @@ es_status es_checkpoint_write(const char *path, es_model *model,
  */
 es_status es_checkpoint_open(es_checkpoint **out, const char *path) ES_MUST_USE;
 void es_checkpoint_close(es_checkpoint *checkpoint); /* NULL is fine */
-
-const char *es_checkpoint_path(const es_checkpoint *checkpoint);
-const es_checkpoint_state *
-es_checkpoint_state_of(const es_checkpoint *checkpoint);
-
-/** The run's settings, its name included; borrowed. */
-const es_settings *es_checkpoint_settings(const es_checkpoint *checkpoint);
 
 /**
  * Fills a model of the same configuration: arrays, moments, number of

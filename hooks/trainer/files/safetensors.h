@@ -38,7 +38,16 @@ typedef struct es_tensor {
     uint64_t offset; /* of the first byte, from the start of the file */
 } es_tensor;
 
-typedef struct es_safetensors es_safetensors;
+/** A file that is open; to be read alone. */
+typedef struct es_safetensors {
+    char *path;         /* as it was given to open */
+    es_tensor *tensors; /* (n), in the order of their data */
+    size_t n;
+    const es_tensor **by_name; /* (n) */
+    struct json_t *header;     /* owns names and metadata */
+    int fd;
+    uint64_t size; /* of the file, when it was opened */
+} es_safetensors;
 
 /**
  * Opens a file (read-only, regular files alone) and reads its header.
@@ -49,12 +58,7 @@ es_status es_safetensors_open(es_safetensors **out,
                               const char *path) ES_MUST_USE;
 void es_safetensors_close(es_safetensors *file); /* NULL is fine */
 
-/** The path as it was given to open; borrowed. */
-const char *es_safetensors_path(const es_safetensors *file);
-
-/** Tensors in the order of their data, and one by name (NULL: none). */
-size_t es_safetensors_count(const es_safetensors *file);
-const es_tensor *es_safetensors_at(const es_safetensors *file, size_t index);
+/** The tensor of a name; NULL: none. */
 const es_tensor *es_safetensors_find(const es_safetensors *file,
                                      const char *name);
 

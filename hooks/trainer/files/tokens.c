@@ -16,16 +16,6 @@
 #define MAGIC "ESTOKENS"
 #define HASHED_HEADER 88
 #define HEADER 96
-#define TOKENIZER_MAX 32
-
-struct es_tokens {
-    char *path;
-    int fd;
-    uint32_t vocab, token_bytes;
-    uint64_t n_train, n_held_out;
-    uint64_t checksum;
-    char tokenizer[TOKENIZER_MAX + 1];
-};
 
 /* --- checksum ------------------------------------------------------------ */
 
@@ -118,7 +108,7 @@ es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
 {
     size_t n;
     if (!token_bytes_fit(content->token_bytes, content->vocab) ||
-        strlen(content->tokenizer) >= TOKENIZER_MAX ||
+        strlen(content->tokenizer) >= ES_TOKENIZER_MAX ||
         !payload_bytes(&n, content->n_train, content->n_held_out,
                        content->token_bytes))
         return es_fail(ES_EARGUMENT, "token file: vocabulary, bytes a token "
@@ -146,9 +136,9 @@ static es_status header_read(es_tokens *tokens, const unsigned char *header)
                        tokens->path, get32(header + 8));
     tokens->vocab = get32(header + 12);
     tokens->token_bytes = get32(header + 16);
-    tokens->n_train = get64(header + 24);
-    tokens->n_held_out = get64(header + 32);
-    memcpy(tokens->tokenizer, header + 56, TOKENIZER_MAX);
+    tokens->n[ES_SPLIT_TRAIN] = get64(header + 24);
+    tokens->n[ES_SPLIT_HELD_OUT] = get64(header + 32);
+    memcpy(tokens->tokenizer, header + 56, ES_TOKENIZER_MAX);
     tokens->checksum = get64(header + HASHED_HEADER);
     if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
         return es_fail(ES_EFORMAT,
@@ -162,8 +152,8 @@ static es_status header_read(es_tokens *tokens, const unsigned char *header)
 static es_status check_size(const es_tokens *tokens, size_t size)
 {
     size_t payload;
-    if (!payload_bytes(&payload, tokens->n_train, tokens->n_held_out,
-                       tokens->token_bytes))
+    if (!payload_bytes(&payload, tokens->n[ES_SPLIT_TRAIN],
+                       tokens->n[ES_SPLIT_HELD_OUT], tokens->token_bytes))
         return es_fail(ES_EFORMAT, "%s: damaged: impossible token counts",
                        tokens->path);
     if (size < HEADER + payload)
@@ -276,32 +266,12 @@ void es_tokens_close(es_tokens *tokens)
     free(tokens);
 }
 
-int es_tokens_vocab(const es_tokens *tokens)
-{
-    return (int)tokens->vocab;
-}
-
-uint64_t es_tokens_count(const es_tokens *tokens, es_token_split split)
-{
-    return split == ES_SPLIT_TRAIN ? tokens->n_train : tokens->n_held_out;
-}
-
-uint64_t es_tokens_checksum(const es_tokens *tokens)
-{
-    return tokens->checksum;
-}
-
-const char *es_tokens_tokenizer(const es_tokens *tokens)
-{
-    return tokens->tokenizer;
-}
-
 /* --- batches ------------------------------------------------------------- */
 
 es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                               int ctx)
 {
-    uint64_t n = es_tokens_count(tokens, split);
+    uint64_t n = tokens->n[split];
     if (ctx >= 1 && n > (uint64_t)ctx)
         return ES_OK;
     return es_fail(ES_EUSAGE,
@@ -315,7 +285,8 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
                                int32_t *targets, es_token_split split,
                                uint64_t place, int ctx)
 {
-    uint64_t at = place + (split == ES_SPLIT_TRAIN ? 0 : tokens->n_train);
+    uint64_t at =
+        place + (split == ES_SPLIT_TRAIN ? 0 : tokens->n[ES_SPLIT_TRAIN]);
     size_t left = (size_t)ctx + 1, done = 0;
     unsigned char bytes[4096];
     while (left > 0) {
@@ -355,7 +326,7 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
 {
     es_status status = es_tokens_check_ctx(tokens, split, ctx);
     for (int b = 0; b < n_batch && status == ES_OK; b++) {
-        uint64_t n_places = es_tokens_count(tokens, split) - (uint64_t)ctx;
+        uint64_t n_places = tokens->n[split] - (uint64_t)ctx;
         uint64_t place = draw(seed, index, (uint64_t)b) % n_places;
         ptrdiff_t at = (ptrdiff_t)b * ctx;
         status =
@@ -371,7 +342,7 @@ es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
     es_status status = es_tokens_check_ctx(tokens, split, ctx);
     for (int b = 0; b < n_batch && status == ES_OK; b++) {
         uint64_t length = (uint64_t)ctx + 1;
-        uint64_t n_sequences = es_tokens_count(tokens, split) / length;
+        uint64_t n_sequences = tokens->n[split] / length;
         uint64_t number = index * (uint64_t)n_batch + (uint64_t)b;
         ptrdiff_t at = (ptrdiff_t)b * ctx;
         status = read_sequence(tokens, inputs + at, targets + at, split,

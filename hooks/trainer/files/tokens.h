@@ -25,7 +25,22 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct es_tokens es_tokens;
+typedef enum es_token_split {
+    ES_SPLIT_TRAIN,
+    ES_SPLIT_HELD_OUT
+} es_token_split;
+
+#define ES_TOKENIZER_MAX 32
+
+/** A token file that is open; to be read alone. */
+typedef struct es_tokens {
+    char *path;
+    int fd;
+    uint32_t vocab, token_bytes;
+    uint64_t n[2]; /* tokens, by es_token_split */
+    uint64_t checksum;
+    char tokenizer[ES_TOKENIZER_MAX + 1]; /* "bytes", ... */
+} es_tokens;
 
 /**
  * Opens a token file and reads all of it once, to check it.
@@ -39,18 +54,6 @@ typedef struct es_tokens es_tokens;
  */
 es_status es_tokens_open(es_tokens **out, const char *path) ES_MUST_USE;
 void es_tokens_close(es_tokens *tokens); /* NULL is fine */
-
-typedef enum es_token_split {
-    ES_SPLIT_TRAIN,
-    ES_SPLIT_HELD_OUT
-} es_token_split;
-
-int es_tokens_vocab(const es_tokens *tokens);
-uint64_t es_tokens_count(const es_tokens *tokens, es_token_split split);
-uint64_t es_tokens_checksum(const es_tokens *tokens);
-
-/** "bytes", ...; borrowed. */
-const char *es_tokens_tokenizer(const es_tokens *tokens);
 
 /** ES_OK, or ES_EUSAGE if the split has fewer than ctx + 1 tokens. */
 es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,

@@ -14,14 +14,163 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- what others call our arrays, and how they lay them out -------------- */
+
+#define MAX_LAYER 1023
+#define TENSOR_NAME_MAX 128
+
+/** The tensor of one of our arrays; name NULL: such a model has none. */
+typedef struct tensor_place {
+    const char *name; /* in a layer: what follows the layer's prefix */
+    es_tensor_layout layout;
+    bool bare; /* stands outside what `prefix` names */
+} tensor_place;
+
+/** One maker's way to save a model. */
+struct es_weights_format {
+    const char *maker;
+    const char *prefix; /* that all names may have */
+    const char *layer;  /* what stands before a layer's number */
+    es_family family;
+    es_activation activation;        /* where no config.json says it */
+    tensor_place places[ES_N_ROLES]; /* of our arrays */
+    const char *const *ignored;      /* no weights; of layers; ends NULL */
+    const char *const *ignored_bare; /* outside the layers; ends NULL */
+};
+
+static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
+                                           NULL};
+/* The output matrix is wte itself; es_weights_load sees that it is. */
+static const char *const gpt2_ignored_bare[] = {"lm_head.weight", NULL};
+
+/* Radford et al. 2019; names of the published checkpoints. */
+static const struct es_weights_format gpt2 = {
+    .maker = "GPT-2",
+    .prefix = "transformer.",
+    .layer = "h.",
+    .family = ES_FAMILY_GPT2,
+    .activation = ES_ACT_GELU_TANH,
+    .places = {[ES_ROLE_WTE] = {.name = "wte.weight"},
+               [ES_ROLE_WPE] = {.name = "wpe.weight"},
+               [ES_ROLE_LN_1_WEIGHT] = {.name = "ln_1.weight"},
+               [ES_ROLE_LN_1_BIAS] = {.name = "ln_1.bias"},
+               [ES_ROLE_LN_2_WEIGHT] = {.name = "ln_2.weight"},
+               [ES_ROLE_LN_2_BIAS] = {.name = "ln_2.bias"},
+               [ES_ROLE_ATTN_WEIGHT] = {.name = "attn.c_attn.weight"},
+               [ES_ROLE_ATTN_BIAS] = {.name = "attn.c_attn.bias"},
+               [ES_ROLE_PROJ_WEIGHT] = {.name = "attn.c_proj.weight"},
+               [ES_ROLE_PROJ_BIAS] = {.name = "attn.c_proj.bias"},
+               [ES_ROLE_FC_WEIGHT] = {.name = "mlp.c_fc.weight"},
+               [ES_ROLE_FC_BIAS] = {.name = "mlp.c_fc.bias"},
+               [ES_ROLE_MLP_PROJ_WEIGHT] = {.name = "mlp.c_proj.weight"},
+               [ES_ROLE_MLP_PROJ_BIAS] = {.name = "mlp.c_proj.bias"},
+               [ES_ROLE_LN_F_WEIGHT] = {.name = "ln_f.weight"},
+               [ES_ROLE_LN_F_BIAS] = {.name = "ln_f.bias"}},
+    .ignored = gpt2_ignored,
+    .ignored_bare = gpt2_ignored_bare,
+};
+
+static const char *const neox_ignored[] = {
+    "attention.bias", "attention.masked_bias", "attention.rotary_emb.inv_freq",
+    NULL};
+static const char *const neox_ignored_bare[] = {NULL};
+
+#define ATTENTION(what) "attention." what
+#define TRANSPOSED(what)                                                       \
+    {                                                                          \
+        .name = what, .layout = ES_LAYOUT_TRANSPOSED                           \
+    }
+#define BY_HEAD(what)                                                          \
+    {                                                                          \
+        .name = what, .layout = ES_LAYOUT_BY_HEAD                              \
+    }
+
+/* Black et al. 2022; Biderman et al. 2023 (Pythia). */
+static const struct es_weights_format neox = {
+    .maker = "GPT-NeoX",
+    .prefix = "gpt_neox.",
+    .layer = "layers.",
+    .family = ES_FAMILY_PYTHIA,
+    .activation = ES_ACT_GELU,
+    .places =
+        {[ES_ROLE_WTE] = {.name = "embed_in.weight"},
+         [ES_ROLE_LN_1_WEIGHT] = {.name = "input_layernorm.weight"},
+         [ES_ROLE_LN_1_BIAS] = {.name = "input_layernorm.bias"},
+         [ES_ROLE_LN_2_WEIGHT] = {.name = "post_attention_layernorm.weight"},
+         [ES_ROLE_LN_2_BIAS] = {.name = "post_attention_layernorm.bias"},
+         [ES_ROLE_ATTN_WEIGHT] = BY_HEAD(ATTENTION("query_key_value.weight")),
+         [ES_ROLE_ATTN_BIAS] = BY_HEAD(ATTENTION("query_key_value.bias")),
+         [ES_ROLE_PROJ_WEIGHT] = TRANSPOSED(ATTENTION("dense.weight")),
+         [ES_ROLE_PROJ_BIAS] = {.name = ATTENTION("dense.bias")},
+         [ES_ROLE_FC_WEIGHT] = TRANSPOSED("mlp.dense_h_to_4h.weight"),
+         [ES_ROLE_FC_BIAS] = {.name = "mlp.dense_h_to_4h.bias"},
+         [ES_ROLE_MLP_PROJ_WEIGHT] = TRANSPOSED("mlp.dense_4h_to_h.weight"),
+         [ES_ROLE_MLP_PROJ_BIAS] = {.name = "mlp.dense_4h_to_h.bias"},
+         [ES_ROLE_EMBED_OUT] = {.name = "embed_out.weight", .bare = true},
+         [ES_ROLE_LN_F_WEIGHT] = {.name = "final_layer_norm.weight"},
+         [ES_ROLE_LN_F_BIAS] = {.name = "final_layer_norm.bias"}},
+    .ignored = neox_ignored,
+    .ignored_bare = neox_ignored_bare,
+};
+
+/** Writes the name in the file of one of our arrays; empty if that format has
+ *  none of the role. */
+static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
+                         int layer, es_role role)
+{
+    if (!weights->format) {
+        const es_param *param = es_params_find(&weights->params, layer, role);
+        snprintf(out, TENSOR_NAME_MAX, "%s", param ? param->name : "");
+        return;
+    }
+    const tensor_place *place = &weights->format->places[role];
+    const char *prefix = place->bare ? "" : weights->prefix;
+    if (!place->name)
+        out[0] = 0;
+    else if (layer < 0)
+        snprintf(out, TENSOR_NAME_MAX, "%s%s", prefix, place->name);
+    else
+        snprintf(out, TENSOR_NAME_MAX, "%s%s%d.%s", prefix,
+                 weights->format->layer, layer, place->name);
+}
+
+/** What follows `prefix` in `text`, or NULL. */
+static const char *after(const char *text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) == 0 ? text + n : NULL;
+}
+
+/** What follows a layer's prefix in a tensor's name, or NULL; its number, 0 to
+ *  MAX_LAYER. */
+static const char *in_layer(int *layer, const es_weights *weights,
+                            const char *name)
+{
+    const char *at = after(name, weights->prefix);
+    at = at ? after(at, weights->format->layer) : NULL;
+    if (!at || *at < '0' || *at > '9' || (*at == '0' && at[1] != '.'))
+        return NULL;
+    *layer = 0;
+    for (; *at >= '0' && *at <= '9' && *layer <= MAX_LAYER; at++)
+        *layer = 10 * *layer + (*at - '0');
+    return *at == '.' && *layer <= MAX_LAYER ? at + 1 : NULL;
+}
+
+es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
+{
+    return weights->format ? weights->format->places[role].layout
+                           : ES_LAYOUT_SAME;
+}
+
 /* --- whose file it is ------------------------------------------------------
  */
 
 /** True if the file has the format's embedding; finds the prefix in use. */
-static bool is_format(es_weights *weights, const es_weights_format *format)
+static bool is_format(es_weights *weights,
+                      const struct es_weights_format *format)
 {
     const char *const prefixes[] = {"", format->prefix};
-    char name[ES_TENSOR_NAME_MAX];
+    char name[TENSOR_NAME_MAX];
     weights->format = format;
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i],
@@ -35,14 +184,13 @@ static bool is_format(es_weights *weights, const es_weights_format *format)
 
 static es_status find_format(es_weights *weights)
 {
-    if (is_format(weights, &es_weights_gpt2) ||
-        is_format(weights, &es_weights_neox))
+    if (is_format(weights, &gpt2) || is_format(weights, &neox))
         return ES_OK;
     return es_fail(ES_EFORMAT,
                    "%s: neither a checkpoint of entropy-train nor weights of "
                    "GPT-2 (%s) or GPT-NeoX (%s)",
-                   weights->path, es_weights_gpt2.places[ES_ROLE_WTE].name,
-                   es_weights_neox.places[ES_ROLE_WTE].name);
+                   weights->path, gpt2.places[ES_ROLE_WTE].name,
+                   neox.places[ES_ROLE_WTE].name);
 }
 
 /* --- sizes -----------------------------------------------------------------
@@ -57,8 +205,8 @@ static es_status missing(const es_weights *weights, const char *name)
 static es_status find_extent(int *out, const es_weights *weights, int layer,
                              es_role role, int dim)
 {
-    char name[ES_TENSOR_NAME_MAX];
-    es_weights_name(name, weights, layer, role);
+    char name[TENSOR_NAME_MAX];
+    name_in_file(name, weights, layer, role);
     const es_tensor *tensor = es_safetensors_find(weights->file, name);
     if (!tensor)
         return missing(weights, name);
@@ -76,9 +224,9 @@ static es_status find_extent(int *out, const es_weights *weights, int layer,
 static int count_layers(const es_weights *weights)
 {
     int n = 0, layer;
-    for (size_t i = 0; i < es_safetensors_count(weights->file); i++) {
-        const es_tensor *tensor = es_safetensors_at(weights->file, i);
-        if (es_weights_in_layer(&layer, weights, tensor->name) && layer >= n)
+    for (size_t i = 0; i < weights->file->n; i++) {
+        const es_tensor *tensor = &weights->file->tensors[i];
+        if (in_layer(&layer, weights, tensor->name) && layer >= n)
             n = layer + 1;
     }
     return n;
@@ -182,8 +330,8 @@ static es_status find_tensors(es_weights *weights)
         return status;
     for (size_t i = 0; i < weights->params.n; i++) {
         const es_param *param = &weights->params.table[i];
-        char name[ES_TENSOR_NAME_MAX];
-        es_weights_name(name, weights, param->layer, param->role);
+        char name[TENSOR_NAME_MAX];
+        name_in_file(name, weights, param->layer, param->role);
         const es_tensor *tensor = es_safetensors_find(weights->file, name);
         status = tensor ? check_tensor(weights, param, tensor)
                         : missing(weights, name);
@@ -206,7 +354,7 @@ static bool is_ignored(const es_weights *weights, const char *name)
     int layer;
     if (!weights->format)
         return es_checkpoint_is_moment(name);
-    const char *rest = es_weights_in_layer(&layer, weights, name);
+    const char *rest = in_layer(&layer, weights, name);
     if (rest)
         return is_among(rest, weights->format->ignored);
     return is_among(name, weights->format->ignored_bare);
@@ -224,17 +372,15 @@ static bool is_used(const es_weights *weights, const es_tensor *tensor)
  *  computes. */
 static es_status refuse_others(const es_weights *weights)
 {
-    size_t n = es_safetensors_count(weights->file);
+    size_t n = weights->file->n;
     size_t expected = weights->params.n;
     for (size_t i = 0; i < n; i++)
-        expected +=
-            is_ignored(weights, es_safetensors_at(weights->file, i)->name);
+        expected += is_ignored(weights, weights->file->tensors[i].name);
     for (size_t i = 0; i < n && expected != n; i++) {
-        const es_tensor *tensor = es_safetensors_at(weights->file, i);
+        const es_tensor *tensor = &weights->file->tensors[i];
         if (!is_ignored(weights, tensor->name) && !is_used(weights, tensor))
             return es_fail(ES_EFORMAT, "%s: tensor %s: a %s model has none",
-                           weights->path, tensor->name,
-                           es_weights_maker(weights));
+                           weights->path, tensor->name, weights->maker);
     }
     return ES_OK;
 }
@@ -268,6 +414,7 @@ static es_status take_foreign(es_weights *weights, int n_head)
     if ((status = find_format(weights)) < 0 ||
         (status = find_sizes(weights)) < 0)
         return status;
+    weights->maker = weights->format->maker;
     weights->config.n_head = n_head;
     status = es_weights_read_config(weights, n_head);
     return status < 0 ? status : need_heads(weights);
@@ -280,8 +427,9 @@ static es_status take_own(es_weights *weights)
     if (status < 0)
         return status;
     weights->prefix = "";
-    weights->config = es_checkpoint_settings(checkpoint)->model;
-    weights->step = es_checkpoint_state_of(checkpoint)->step;
+    weights->maker = "entropy-train";
+    weights->config = checkpoint->settings.model;
+    weights->step = checkpoint->state.step;
     es_checkpoint_close(checkpoint);
     return ES_OK;
 }
@@ -328,19 +476,4 @@ void es_weights_close(es_weights *weights)
     free(weights->tensors);
     free(weights->path);
     free(weights);
-}
-
-const char *es_weights_maker(const es_weights *weights)
-{
-    return weights->format ? weights->format->maker : "entropy-train";
-}
-
-const es_model_config *es_weights_config(const es_weights *weights)
-{
-    return &weights->config;
-}
-
-int64_t es_weights_step(const es_weights *weights)
-{
-    return weights->step;
 }

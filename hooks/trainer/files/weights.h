@@ -10,9 +10,27 @@
 #ifndef ES_WEIGHTS_H
 #define ES_WEIGHTS_H
 
+#include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/model/model.h"
+#include "hooks/trainer/model/params.h"
 
-typedef struct es_weights es_weights;
+/** A file of weights that is open; to be read alone. */
+typedef struct es_weights {
+    char *path;
+    const char *maker; /* "entropy-train", "GPT-2" or "GPT-NeoX" */
+    /* The model: arch, family, sizes, bias, final norm; ctx is the longest
+       that the weights have positions for, or, where they have none, the one
+       that config.json or the checkpoint names, 0 if neither does. Of a
+       checkpoint everything else too (gamma, lambda, batch, seed, ...); of the
+       others that is as es_model_config_default has it. */
+    es_model_config config;
+    int64_t step; /* steps a checkpoint's model was trained for; or 0 */
+    es_safetensors *file;
+    const struct es_weights_format *format; /* NULL: a checkpoint of our own */
+    const char *prefix;                     /* the one in use, or "" */
+    es_params params;                       /* arrays of config */
+    const es_tensor **tensors; /* (params.n): where they are in the file */
+} es_weights;
 
 /**
  * Opens a file, finds out what model it holds, and checks that all of it is
@@ -35,21 +53,6 @@ typedef struct es_weights es_weights;
 es_status es_weights_open(es_weights **out, const char *path,
                           int n_head) ES_MUST_USE;
 void es_weights_close(es_weights *weights); /* NULL is fine */
-
-/** "entropy-train", "GPT-2" or "GPT-NeoX". */
-const char *es_weights_maker(const es_weights *weights);
-
-/**
- * The model: arch, family, sizes, bias, final norm; ctx is the longest that
- * the weights have positions for, or, where they have none, the one that
- * config.json or the checkpoint names, 0 if neither does. Of a checkpoint
- * everything else too (gamma, lambda, batch, seed, ...); of the others that is
- * as es_model_config_default has it.
- */
-const es_model_config *es_weights_config(const es_weights *weights);
-
-/** Steps a checkpoint's model was trained for; 0 of the others. */
-int64_t es_weights_step(const es_weights *weights);
 
 /**
  * Compares a model that is to start from the weights with what they are of.

@@ -46,7 +46,7 @@ static const rule neox_rules[] = {
 
 static bool is_neox(const es_weights *weights)
 {
-    return weights->format == &es_weights_neox;
+    return weights->config.family == ES_FAMILY_PYTHIA;
 }
 
 static const char *name_of(const es_weights *weights, size_names names)

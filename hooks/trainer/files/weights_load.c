@@ -245,7 +245,7 @@ static es_status check_tied(const es_weights *weights)
     const es_tensor *head =
         es_safetensors_find(weights->file, "lm_head.weight");
     const es_tensor *wte = weights->tensors[0];
-    if (weights->format != &es_weights_gpt2 || !head)
+    if (!weights->format || weights->config.family != ES_FAMILY_GPT2 || !head)
         return ES_OK;
     bool same = head->n == wte->n;
     for (size_t at = 0; same && at < wte->n; at += CHUNK) {

@@ -6,8 +6,8 @@
  * with a blank to the one before, ends values at " ;", takes "name: value", and
  * cuts lines at 200 bytes, fewer than a path may have.
  */
+#include "hooks/trainer/settings/settings.h"
 #include "analyzer/base/text.h"
-#include "hooks/trainer/settings/settings_internal.h"
 #include "store/infile.h"
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * The options of entropy-train: one row each serves the command line, the
  * configuration file, --help and the configuration that a run keeps.
  */
-#include "hooks/trainer/settings/settings_internal.h"
+#include "hooks/trainer/settings/settings.h"
 
 #include <limits.h>
 #include <string.h>
