@@ -1,6 +1,10 @@
 /* The CPU's kernels that this processor can run. */
 #include "tests/support/variants.h"
 
+#include "tests/support/arrays.h"
+
+es_backend *the_cpu;
+
 const es_cpu_kernels *const *es_variants(void)
 {
     static const es_cpu_kernels *variants[4];
@@ -12,4 +16,22 @@ const es_cpu_kernels *const *es_variants(void)
         __builtin_cpu_supports("avx512vl"))
         variants[n++] = &es_cpu_kernels_avx512;
     return variants;
+}
+
+void es_with_variants(void (*check)(void))
+{
+    const es_extents largest = {.n_rows = 300,
+                                .width = 1300,
+                                .n_ctx = 16,
+                                .n_head = 2,
+                                .head_width = 16};
+    EACH_VARIANT(kernels)
+    {
+        assert_int_equal(es_cpu_ops.open(&the_cpu, 3), ES_OK);
+        the_cpu->kernels = *kernels;
+        assert_int_equal(es_cpu_ops.prepare(the_cpu, &largest), ES_OK);
+        check();
+        es_cpu_ops.close(the_cpu);
+        es_test_release();
+    }
 }

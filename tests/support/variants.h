@@ -3,6 +3,7 @@
 #define ES_TESTS_VARIANTS_H
 
 #include "hooks/trainer/cpu/cpu.h"
+#include "tests/support/listed.h"
 
 /** Each variant that this machine can run, the plain one first, NULL at the
  *  end. */
@@ -11,5 +12,22 @@ const es_cpu_kernels *const *es_variants(void);
 #define EACH_VARIANT(kernels)                                                  \
     for (const es_cpu_kernels *const *kernels = es_variants(); *kernels;       \
          kernels++)
+
+/** A back-end of three threads with the kernels of one variant, for operations
+ *  of up to 300 rows, two heads of 16 x 16, and a width of 1300. */
+extern es_backend *the_cpu;
+
+/** Calls the check with each variant as the_cpu; the arrays of a test are freed
+ *  after each. */
+void es_with_variants(void (*check)(void));
+
+/** ES_TEST, of each variant in turn. */
+#define ES_VARIANT_TEST(name)                                                  \
+    static void name##_once(void);                                             \
+    ES_TEST(name)                                                              \
+    {                                                                          \
+        es_with_variants(name##_once);                                         \
+    }                                                                          \
+    static void name##_once(void)
 
 #endif

@@ -1,7 +1,7 @@
 /* WNorm's and SNorm's weights and gradients against plain loops in double,
  * with every variant of the kernels that this machine can run. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "tests/support/listed.h"
+#include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/variants.h"
 
@@ -36,38 +36,17 @@ static void with_all_variants(void (*check)(int n_in, int n))
         for (size_t k = 0; k < N_SIZES; k++)
             check(sizes[k][0], sizes[k][1]);
         ops->close(cpu);
+        es_test_release();
     }
 }
 
-static es_mem *mem(void *floats_of_cpu)
-{
-    return (es_mem *)floats_of_cpu;
-}
-
-static uint64_t seed = 5;
-
-static float *array(int n)
-{
-    float *out = malloc((size_t)n * sizeof *out);
-    assert_non_null(out);
-    es_test_fill(out, (size_t)n, 1, &seed);
-    return out;
-}
-
-static double *doubles(int n)
-{
-    double *out = calloc((size_t)n, sizeof *out);
-    assert_non_null(out);
-    return out;
-}
-
-static double *widen(const float *from, int n)
-{
-    double *out = doubles(n);
-    for (int i = 0; i < n; i++)
-        out[i] = (double)from[i];
-    return out;
-}
+#define NORMED_TEST(name)                                                      \
+    static void name##_of(int n_in, int n);                                    \
+    ES_TEST(name)                                                              \
+    {                                                                          \
+        with_all_variants(name##_of);                                          \
+    }                                                                          \
+    static void name##_of(int n_in, int n)
 
 /* --- columns inside a wider matrix ---------------------------------------- */
 
@@ -96,7 +75,7 @@ static void expect_columns(const char *what, const float *got,
                            const double *want, const float *before,
                            const es_columns *c)
 {
-    float *inside = malloc((size_t)(c->n_in * c->n) * sizeof *inside);
+    float *inside = array(c->n_in * c->n, 0);
     for (int i = 0; i < whole(c); i++) {
         const int j = i % c->stride - c->first;
         if (j >= 0 && j < c->n)
@@ -105,34 +84,19 @@ static void expect_columns(const char *what, const float *got,
             fail_msg("%s: touches column %d", what, j);
     }
     es_test_expect_close(what, inside, want, (size_t)(c->n_in * c->n));
-    free(inside);
-}
-
-static float *copy(const float *from, int n)
-{
-    float *out = malloc((size_t)n * sizeof *out);
-    memcpy(out, from, (size_t)n * sizeof *out);
-    return out;
 }
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-static void check_weight_norm(int n_in, int n)
+NORMED_TEST(test_normed__weight_norm)
 {
     const es_columns c = columns_of(n_in, n);
-    float *v = array(whole(&c)), *g = array(n), *w = array(whole(&c));
+    float *v = array(whole(&c), 1), *g = array(n, 1), *w = array(whole(&c), 1);
     float *before = copy(w, whole(&c));
     double *from = cut(v, &c), *scale = widen(g, n), *want = doubles(n_in * n);
     ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
     es_ref_weight_norm(want, from, scale, n_in, n);
     expect_columns("weight norm", w, want, before, &c);
-    free(v), free(g), free(w), free(before);
-    free(from), free(scale), free(want);
-}
-
-ES_TEST(test_normed__weight_norm)
-{
-    with_all_variants(check_weight_norm);
 }
 
 /* What the gradients are of: sum over i of dw_i w_i. */
@@ -150,7 +114,6 @@ static double evaluate(const objective *o)
         es_ref_spectral_norm(w, o->m, o->u, o->v, o->n_in, o->n);
     for (int i = 0; i < o->n_in * o->n; i++)
         sum += o->dw[i] * w[i];
-    free(w);
     return sum;
 }
 
@@ -185,14 +148,13 @@ static void expect_gradient(const char *what, const float *got,
     for (int i = 0; i < n; i++)
         want[i] += was[i];
     expect_columns(what, got, want, before, c);
-    free(was), free(is), free(want);
 }
 
-static void check_weight_norm_backward(int n_in, int n)
+NORMED_TEST(test_normed__weight_norm_backward)
 {
     const es_columns c = columns_of(n_in, n), row = {1, n, 0, n};
-    float *v = array(whole(&c)), *g = array(n), *dw = array(whole(&c));
-    float *dv = array(whole(&c)), *dg = array(n);
+    float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
+    float *dv = array(whole(&c), 1), *dg = array(n, 1);
     float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
     /* A single row leaves dv = 0, a difference of terms as 1 / |v|. */
     for (int i = 0; i < whole(&c); i++)
@@ -203,23 +165,17 @@ static void check_weight_norm_backward(int n_in, int n)
                               &c);
     expect_gradient("dv", dv, dv_before, &c, m, &o);
     expect_gradient("dg", dg, dg_before, &row, scale, &o);
-    free(v), free(g), free(dw), free(dv), free(dg);
-    free(dv_before), free(dg_before), free(m), free(scale), free(along);
-}
-
-ES_TEST(test_normed__weight_norm_backward)
-{
-    with_all_variants(check_weight_norm_backward);
 }
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-static void check_spectral_norm(int n_in, int n)
+NORMED_TEST(test_normed__spectral_norm)
 {
     for (int n_iterations = 0; n_iterations < 4; n_iterations++) {
         const es_columns c = columns_of(n_in, n);
-        float *m = array(whole(&c)), *w = array(whole(&c)), sigma;
-        float *u = array(n), *v = array(n_in), *before = copy(w, whole(&c));
+        float *m = array(whole(&c), 1), *w = array(whole(&c), 1), sigma;
+        float *u = array(n, 1), *v = array(n_in, 1),
+              *before = copy(w, whole(&c));
         double *from = cut(m, &c), *want = doubles(n_in * n);
         double *ref_u = widen(u, n), *ref_v = widen(v, n_in);
         for (int i = 0; i < n_iterations; i++)
@@ -231,18 +187,11 @@ static void check_spectral_norm(int n_in, int n)
         es_test_expect_close("u", u, ref_u, (size_t)n);
         es_test_expect_close("v", v, ref_v, (size_t)n_in);
         expect_columns("spectral norm", w, want, before, &c);
-        free(m), free(w), free(u), free(v), free(before);
-        free(from), free(want), free(ref_u), free(ref_v);
     }
 }
 
-ES_TEST(test_normed__spectral_norm)
-{
-    with_all_variants(check_spectral_norm);
-}
-
 /* The columns (3,0,4) and (8,0,-6) are orthogonal, of length 5 and 10. */
-static void check_singular_value(int n_in, int n)
+NORMED_TEST(test_normed__largest_singular_value)
 {
     (void)n_in, (void)n;
     const es_columns c = {3, 2, 0, 2};
@@ -254,17 +203,12 @@ static void check_singular_value(int n_in, int n)
     es_test_expect_close("v", v, unit, 3);
 }
 
-ES_TEST(test_normed__largest_singular_value)
-{
-    with_all_variants(check_singular_value);
-}
-
-static void check_spectral_norm_backward(int n_in, int n)
+NORMED_TEST(test_normed__spectral_norm_backward)
 {
     const es_columns c = columns_of(n_in, n);
-    float *m = array(whole(&c)), *w = array(whole(&c)), sigma;
-    float *u = array(n), *v = array(n_in), *dw = array(whole(&c));
-    float *dm = array(whole(&c)), *before = copy(dm, whole(&c));
+    float *m = array(whole(&c), 1), *w = array(whole(&c), 1), sigma;
+    float *u = array(n, 1), *v = array(n_in, 1), *dw = array(whole(&c), 1);
+    float *dm = array(whole(&c), 1), *before = copy(dm, whole(&c));
     ops->spectral_norm(cpu, mem(w), mem(&sigma), mem(u), mem(v), mem(m), &c, 2);
     double *from = cut(m, &c), *along = cut(dw, &c);
     double *ref_u = widen(u, n), *ref_v = widen(v, n_in);
@@ -272,21 +216,14 @@ static void check_spectral_norm_backward(int n_in, int n)
     ops->spectral_norm_backward(cpu, mem(dm), mem(dw), mem(w), mem(&sigma),
                                 mem(u), mem(v), &c);
     expect_gradient("dm", dm, before, &c, from, &o);
-    free(m), free(w), free(u), free(v), free(dw), free(dm), free(before);
-    free(from), free(along), free(ref_u), free(ref_v);
-}
-
-ES_TEST(test_normed__spectral_norm_backward)
-{
-    with_all_variants(check_spectral_norm_backward);
 }
 
 /* --- neither -------------------------------------------------------------- */
 
-static void check_copy(int n_in, int n)
+NORMED_TEST(test_normed__copy_columns)
 {
     const es_columns c = columns_of(n_in, n);
-    float *x = array(whole(&c)), *y = array(whole(&c));
+    float *x = array(whole(&c), 1), *y = array(whole(&c), 1);
     float *before = copy(y, whole(&c));
     double *want = cut(x, &c);
     ops->copy_columns(cpu, mem(y), mem(x), &c, false);
@@ -295,12 +232,6 @@ static void check_copy(int n_in, int n)
         want[i] *= 2;
     ops->copy_columns(cpu, mem(y), mem(x), &c, true);
     expect_columns("copy, added", y, want, before, &c);
-    free(x), free(y), free(before), free(want);
-}
-
-ES_TEST(test_normed__copy_columns)
-{
-    with_all_variants(check_copy);
 }
 
 /* --- zeros and NaN -------------------------------------------------------- */
@@ -308,11 +239,12 @@ ES_TEST(test_normed__copy_columns)
 enum { ROWS = 9, WIDE = 40 };
 
 /* Column 4 is zeros, column 21 has a NaN; all others are as they should be. */
-static void check_bad_columns(int n_in, int n)
+NORMED_TEST(test_normed__bad_columns)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
-    float *v = array(ROWS * WIDE), *g = array(WIDE), *dw = array(ROWS * WIDE);
+    float *v = array(ROWS * WIDE, 1), *g = array(WIDE, 1),
+          *dw = array(ROWS * WIDE, 1);
     float w[ROWS * WIDE], dv[ROWS * WIDE] = {0}, dg[WIDE] = {0};
     for (int i = 0; i < ROWS; i++)
         v[i * WIDE + 4] = 0;
@@ -329,21 +261,16 @@ static void check_bad_columns(int n_in, int n)
         assert_int_equal(isnan(dg[j]) != 0, bad);
         assert_int_equal(w[i] == 0, j == 7);
     }
-    free(v), free(g), free(dw);
-}
-
-ES_TEST(test_normed__bad_columns)
-{
-    with_all_variants(check_bad_columns);
 }
 
 /* Of a matrix of zeros, or one with a NaN, nothing is left. */
-static void check_bad_matrix(int n_in, int n)
+NORMED_TEST(test_normed__bad_matrix)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
     for (int with_nan = 0; with_nan < 2; with_nan++) {
-        float *m = array(ROWS * WIDE), *u = array(WIDE), *v = array(ROWS);
+        float *m = array(ROWS * WIDE, 1), *u = array(WIDE, 1),
+              *v = array(ROWS, 1);
         float w[ROWS * WIDE], sigma = 1;
         memset(m, 0, with_nan ? 0 : ROWS * WIDE * sizeof *m);
         m[3] = with_nan ? NAN : 0;
@@ -353,13 +280,7 @@ static void check_bad_matrix(int n_in, int n)
         for (int i = 0; i < ROWS * WIDE; i++)
             assert_true(isnan(w[i]) && isnan(u[i % WIDE]) &&
                         isnan(v[i / WIDE]));
-        free(m), free(u), free(v);
     }
-}
-
-ES_TEST(test_normed__bad_matrix)
-{
-    with_all_variants(check_bad_matrix);
 }
 
 /* --- the same bits -------------------------------------------------------- */
@@ -373,10 +294,10 @@ typedef struct outputs {
 static outputs *run_all(uint64_t from_seed)
 {
     const es_columns c = {BITS_IN, BITS_N, 0, BITS_N};
-    seed = from_seed;
-    float *m = array(BITS), *dw = array(BITS), *g = array(BITS_N);
-    outputs *out = calloc(1, sizeof *out);
-    es_test_fill(out->u, BITS_N, 1, &seed);
+    es_test_seed(from_seed);
+    float *m = array(BITS, 1), *dw = array(BITS, 1), *g = array(BITS_N, 1);
+    outputs *out = (outputs *)doubles(sizeof *out / sizeof(double) + 1);
+    memcpy(out->u, array(BITS_N, 1), sizeof out->u);
     ops->weight_norm(cpu, mem(out->w[0]), mem(m), mem(g), &c);
     ops->weight_norm_backward(cpu, mem(out->dm[0]), mem(out->dg), mem(dw),
                               mem(m), mem(g), &c);
@@ -384,7 +305,6 @@ static outputs *run_all(uint64_t from_seed)
                        mem(out->v), mem(m), &c, 2);
     ops->spectral_norm_backward(cpu, mem(out->dm[1]), mem(dw), mem(out->w[1]),
                                 mem(&out->sigma), mem(out->u), mem(out->v), &c);
-    free(m), free(dw), free(g);
     return out;
 }
 
@@ -396,8 +316,8 @@ ES_TEST(test_normed__same_bits)
         outputs *other = run_all(78);
         assert_memory_equal(once, again, sizeof *once);
         assert_memory_not_equal(once, other, sizeof *once);
-        free(once), free(again), free(other);
         ops->close(cpu);
+        es_test_release();
     }
 }
 

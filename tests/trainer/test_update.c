@@ -1,42 +1,14 @@
 /* The statistics and the update of the CPU back-end, against plain loops in
  * double, with every variant of the kernels that this machine can run. */
-#include "tests/support/attention_problem.h"
-#include "tests/support/listed.h"
+#include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/variants.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const es_ops *const ops = &es_cpu_ops;
-static es_backend *cpu; /* three threads, variant by variant */
-
-static void with_all_variants(void (*check)(void))
-{
-    const attention_problem p = {
-        .n_batch = 2, .n_ctx = 16, .n_head = 2, .width = 16};
-    EACH_VARIANT(kernels)
-    {
-        cpu = attention_backend(*kernels, &p, 3);
-        check();
-        ops->close(cpu);
-    }
-}
-
-/* A random array; freed by the caller. */
-static float *array(size_t n, double scale)
-{
-    static uint64_t seed = 11;
-    float *out = attention_floats(n);
-    es_test_fill(out, n, scale, &seed);
-    return out;
-}
-
-static es_mem *mem(void *numbers_of_cpu)
-{
-    return attention_mem(numbers_of_cpu);
-}
-
-static void check_statistics(void)
+ES_VARIANT_TEST(test_update__statistics)
 {
     enum { N = 100003 };
     float *x = array(N, 3);
@@ -44,46 +16,34 @@ static void check_statistics(void)
     es_layer_sums sums = {.nonfinite = 9, .squares = 5};
     for (int i = 0; i < N; i++)
         want += (double)x[i] * (double)x[i];
-    ops->sum_squares(cpu, mem(&squares), mem(x), N);
+    ops->sum_squares(the_cpu, mem(&squares), mem(x), N);
     assert_true(fabs(squares - want) <= 1e-6 * want);
-    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 5 - want) <= 1e-6 * want);
     x[7] = 1e30f; /* its square is infinite in float, it is not */
-    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 1e60) <= 1e-6 * 1e60);
     x[0] = -INFINITY;
     x[N - 1] = x[50000] = NAN;
-    ops->activation_stats(cpu, mem(&sums), mem(x), N);
+    ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 12);
     assert_true(isnan(sums.squares));
-    free(x);
 }
 
-ES_TEST(test_update__statistics)
-{
-    with_all_variants(check_statistics);
-}
-
-static void check_mean(void)
+ES_VARIANT_TEST(test_update__mean)
 {
     enum { N = 1001 };
     float *x = array(N, 3);
     double want = 2, sum = 2;
     for (int i = 0; i < N; i++)
         want += (double)x[i] / N;
-    ops->add_mean(cpu, mem(&sum), mem(x), N);
+    ops->add_mean(the_cpu, mem(&sum), mem(x), N);
     assert_true(fabs(sum - want) <= 1e-12);
     x[N - 1] = NAN;
-    ops->add_mean(cpu, mem(&sum), mem(x), N);
+    ops->add_mean(the_cpu, mem(&sum), mem(x), N);
     assert_true(isnan(sum));
-    free(x);
-}
-
-ES_TEST(test_update__mean)
-{
-    with_all_variants(check_mean);
 }
 
 typedef struct expected {
@@ -100,7 +60,7 @@ static void expect_values(const es_head_sums *sums, const expected *want,
 
 /* Two passes of two heads, the second of which has a row that is not finite,
  * and, in the second pass, no other. */
-static void check_rows(void)
+ES_VARIANT_TEST(test_update__rows)
 {
     enum { B = 2, H = 2, T = 3 };
     float entropy[B][H][T] = {{{1, 2, 3}, {4, NAN, 6}}, {{5, 6, 7}, {1, 1, 1}}};
@@ -119,7 +79,7 @@ static void check_rows(void)
                                        [ES_ROW_SINK] = mem(sink),
                                        [ES_ROW_NONFINITE] = mem(nonfinite),
                                        [ES_ROW_MISSING] = mem(missing)}};
-    ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
+    ops->measure_rows(the_cpu, mem(sums), &rows, B, H, T);
     expect_values(&sums[0],
                   (const expected[]){{ES_HEAD_ENTROPY, 4},
                                      {ES_HEAD_ENTROPY_MIN, 2},
@@ -140,7 +100,7 @@ static void check_rows(void)
     for (int b = 0; b < B; b++)
         for (int i = 0; i < T; i++)
             entropy[b][1][i] = INFINITY;
-    ops->measure_rows(cpu, mem(sums), &rows, B, H, T);
+    ops->measure_rows(the_cpu, mem(sums), &rows, B, H, T);
     assert_true(sums[0].finite_rows == 12 && sums[1].finite_rows == 5);
     expect_values(&sums[0], (const expected[]){{ES_HEAD_ENTROPY, 4}}, 1);
     expect_values(&sums[1],
@@ -151,20 +111,16 @@ static void check_rows(void)
                   4);
 }
 
-ES_TEST(test_update__rows)
-{
-    with_all_variants(check_rows);
-}
-
 static es_control clipped(double squares, double loss, float scale, float most,
                           bool may_skip)
 {
     es_control control = {.loss_scale = scale, .grad_scale = 7, .skips = 7};
-    ops->clip(cpu, mem(&control), mem(&squares), mem(&loss), most, may_skip);
+    ops->clip(the_cpu, mem(&control), mem(&squares), mem(&loss), most,
+              may_skip);
     return control;
 }
 
-static void check_clip(void)
+ES_VARIANT_TEST(test_update__clip)
 {
     assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* no clipping */
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
@@ -183,22 +139,16 @@ static void check_clip(void)
     }
     es_control control = {.loss_scale = 1};
     double squares = 16;
-    ops->clip(cpu, mem(&control), mem(&squares), NULL, 2, true);
+    ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
 }
 
-ES_TEST(test_update__clip)
-{
-    with_all_variants(check_clip);
-}
-
-static void check_adamw(void)
+ES_VARIANT_TEST(test_update__adamw)
 {
     enum { N = 10007 };
     float *p = array(N, 1), *m = array(N, 1), *v = array(N, 1);
     float *g = array(N, 1);
-    double *want = calloc(3 * N, sizeof *want);
-    assert_non_null(want);
+    double *want = doubles(3 * N);
     const es_adamw s = {0.9f, 0.99f, 1e-3f, 0.1f};
     es_control control = {.lr = 0.01f,
                           .correction1 = 0.4f,
@@ -217,18 +167,13 @@ static void check_adamw(void)
         want[2 * N + i] = m2;
     }
     for (int step = 0; step < 2; step++) { /* the second one is skipped */
-        ops->adamw(cpu, mem(p), mem(m), mem(v), mem(g), N, &s, mem(&control));
+        ops->adamw(the_cpu, mem(p), mem(m), mem(v), mem(g), N, &s,
+                   mem(&control));
         es_test_expect_close("param", p, want, N);
         es_test_expect_close("moment 1", m, want + N, N);
         es_test_expect_close("moment 2", v, want + 2 * N, N);
         control.skips = 1;
     }
-    free(p), free(m), free(v), free(g), free(want);
-}
-
-ES_TEST(test_update__adamw)
-{
-    with_all_variants(check_adamw);
 }
 
 ES_TEST_MAIN(NULL, NULL)
