@@ -2,6 +2,7 @@
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -113,9 +114,9 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
                                 .n_head = p->n_head,
                                 .head_width = p->width};
     es_backend *cpu;
-    assert_int_equal(ops->open(&cpu, n_threads), ES_OK);
+    es_assert_ok(ops->open(&cpu, n_threads));
     cpu->kernels = kernels;
-    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    es_assert_ok(ops->prepare(cpu, &largest));
     return cpu;
 }
 

@@ -4,6 +4,7 @@
 #include "analyzer/base/text.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -154,8 +155,7 @@ static void draw_config(es_model_config *out, char *arch, uint64_t *state)
         out->n_head = pick(state, 1, 3);
     while (out->n_head == out->n_layer);
     draw_arch(arch, out->n_layer, state);
-    if (es_arch_parse(&out->arch, arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&out->arch, arch));
     out->family = happens(state, 40) ? ES_FAMILY_PYTHIA : ES_FAMILY_GPT2;
     out->d_model = out->n_head * draw_head_width(out, state);
     out->ctx = pick(state, 1, 9);

@@ -1,6 +1,7 @@
 /* Which arrays there are, in the order of a checkpoint. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/reference_internal.h"
+#include "tests/support/run_files.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -166,7 +167,7 @@ static void copy_array(es_ref_model *ref, es_model *model, size_t i)
         parameter.n != ref->sizes[i])
         fail_msg("array %zu is %s with %zu numbers, not %s with %zu", i,
                  parameter.name, parameter.n, ref->names[i], ref->sizes[i]);
-    assert_int_equal(es_model_get(model, i, from, parameter.n), ES_OK);
+    es_assert_ok(es_model_get(model, i, from, parameter.n));
     for (size_t j = 0; j < parameter.n; j++)
         ref->values[i][j] = (double)from[j];
     free(from);

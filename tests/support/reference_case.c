@@ -4,6 +4,7 @@
 #include "hooks/trainer/files/npy.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,7 @@ double *es_ref_case_array(const char *dir, const char *folder, const char *name,
 {
     const es_verify_case it = {.dir = dir};
     es_npy array = {0};
-    if (es_verify_array_read(&array, &it, folder, name) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_verify_array_read(&array, &it, folder, name));
     if (array.n != n)
         fail_msg("%s/%s/%s: %zu values, not %zu", dir, folder, name, array.n,
                  n);
@@ -39,8 +39,7 @@ es_ref_case es_ref_case_read(const char *dir)
 {
     es_verify_case from;
     es_ref_case it;
-    if (es_verify_case_read(&from, dir) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_verify_case_read(&from, dir));
     it.model = es_ref_model_new(&from.config);
     it.tokens = whole_numbers(&from.tokens);
     it.targets = whole_numbers(&from.targets);

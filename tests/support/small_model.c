@@ -3,6 +3,7 @@
 
 #include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 
 #include <stdlib.h>
 
@@ -10,8 +11,7 @@ es_model_config es_small_config(const char *arch)
 {
     es_model_config config;
     es_model_config_default(&config);
-    if (es_arch_parse(&config.arch, arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&config.arch, arch));
     config.n_layer = 2;
     config.n_head = 3;
     config.d_model = 12;
@@ -45,11 +45,10 @@ es_small_model es_small_open(const es_model_config *config)
     es_small_model s = {.n = config->batch * config->ctx};
     uint64_t seed = 3;
     assert_true(s.n <= ES_SMALL_TOKENS);
-    if (es_model_new(&s.model, config, &es_cpu_ops, 2) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_model_new(&s.model, config, &es_cpu_ops, 2));
     s.config = es_model_config_of(s.model);
     for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
-        assert_int_equal(set_random(s.model, i, &seed), ES_OK);
+        es_assert_ok(set_random(s.model, i, &seed));
     for (int i = 0; i < s.n; i++) {
         s.tokens[i] = (i * 7 + 3) % config->vocab;
         s.targets[i] = (i * 5 + 1) % config->vocab;
@@ -64,9 +63,8 @@ void es_small_close(es_small_model *s)
 
 void es_small_forward(es_small_model *s)
 {
-    assert_int_equal(es_model_forward(s->model, &s->losses, s->tokens,
-                                      s->targets, true, true),
-                     ES_OK);
+    es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
+                                  true, true));
 }
 
 size_t es_small_find(const es_small_model *s, const char *name)

@@ -3,6 +3,7 @@
 #include "tests/support/tensor_file.h"
 
 #include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,8 +145,7 @@ static void add(const writing *w, const char *ours, const char *theirs,
 {
     es_npy array;
     char name[128];
-    if (es_verify_array_read(&array, w->from, "params", ours) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_verify_array_read(&array, w->from, "params", ours));
     snprintf(name, sizeof name, "%s%s", w->prefix, theirs);
     int n_dims = array.n_dims;
     int64_t rows = (int64_t)array.dims[0];

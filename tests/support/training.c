@@ -1,5 +1,6 @@
 /* Whole trainings in a folder of their own, and what they recorded. */
 #include "tests/support/training.h"
+#include "tests/support/run_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ void training_write_data(unsigned shift)
         "bytes",        bytes};
     FILE *file = fopen(data, "w");
     assert_non_null(file);
-    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    es_assert_ok(es_tokens_write(file, &content));
     assert_int_equal(fclose(file), 0);
 }
 
@@ -85,8 +86,7 @@ es_train_result training_resume(training_seen *out, const es_settings *settings,
 {
     es_train_result result;
     es_train_watch watch = {on_step, on_eval, on_warning, should_stop, out};
-    if (es_train(&result, settings, from, &watch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_train(&result, settings, from, &watch));
     return result;
 }
 
@@ -114,8 +114,7 @@ es_reader *training_open(es_run_info *info)
 es_series training_find(es_reader *reader, const char *name, es_phase phase)
 {
     es_series series;
-    if (es_reader_find(reader, 0, name, phase, &series) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_reader_find(reader, 0, name, phase, &series));
     return series;
 }
 
@@ -125,9 +124,8 @@ int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
     es_cursor *cursor = NULL;
     const float *values;
     int n = 0;
-    assert_int_equal(
-        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST),
-        ES_OK);
+    es_assert_ok(
+        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST));
     while (es_cursor_next(cursor, &steps[n], &values) == ES_OK) {
         first_values[n++] = values[0];
         assert_true(n < TRAINING_MAX_STEPS);
@@ -152,8 +150,7 @@ void training_sample(float *out, es_reader *reader, const char *name,
 {
     int64_t found;
     es_series series = training_find(reader, name, phase);
-    if (es_reader_sample(reader, &series, step, out, n, &found) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_reader_sample(reader, &series, step, out, n, &found));
 }
 
 int training_set_up(void **state)

@@ -2,6 +2,7 @@
 #include "tests/support/variants.h"
 
 #include "tests/support/arrays.h"
+#include "tests/support/run_files.h"
 
 es_backend *the_cpu;
 
@@ -27,9 +28,9 @@ void es_with_variants(void (*check)(void))
                                 .head_width = 16};
     EACH_VARIANT(kernels)
     {
-        assert_int_equal(es_cpu_ops.open(&the_cpu, 3), ES_OK);
+        es_assert_ok(es_cpu_ops.open(&the_cpu, 3));
         the_cpu->kernels = *kernels;
-        assert_int_equal(es_cpu_ops.prepare(the_cpu, &largest), ES_OK);
+        es_assert_ok(es_cpu_ops.prepare(the_cpu, &largest));
         check();
         es_cpu_ops.close(the_cpu);
         es_test_release();

@@ -4,6 +4,7 @@
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/listed.h"
 #include "tests/support/random_models.h"
+#include "tests/support/run_files.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -69,8 +70,7 @@ static es_model_config config_of(const wanted *w)
 {
     es_model_config config;
     es_model_config_default(&config);
-    if (es_arch_parse(&config.arch, w->arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&config.arch, w->arch));
     config.family = w->family;
     config.n_layer = w->n_layer;
     config.n_head = w->n_head;
@@ -168,8 +168,7 @@ static int collect(const char *path, const struct stat *about, int type,
 static void spoil(const char *path, int more)
 {
     es_npy array = {0};
-    if (es_npy_read(&array, path) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_npy_read(&array, path));
     const double number = es_npy_at(&array, array.n - 1) + more;
     const float single = (float)number;
     const int32_t whole = (int32_t)number;

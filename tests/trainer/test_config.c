@@ -1,5 +1,6 @@
 /* Configurations that are refused, and why. */
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include "hooks/trainer/model/config.h"
 
@@ -20,8 +21,8 @@ ES_TEST(test_config__defaults_are_fine)
     char text[ES_ARCH_TEXT_MAX];
     es_model_config_default(&model);
     es_train_config_default(&train);
-    assert_int_equal(es_model_config_check(&model), ES_OK);
-    assert_int_equal(es_train_config_check(&train), ES_OK);
+    es_assert_ok(es_model_config_check(&model));
+    es_assert_ok(es_train_config_check(&train));
     es_arch_print(text, sizeof text, &model.arch);
     assert_string_equal(text, "SM+LN+G");
     assert_true(train.lr == 1e-3 && train.clip == 1 && train.warm_up == 0.05);
@@ -66,7 +67,7 @@ ES_TEST(test_config__micro_batch)
     es_model_config_default(&config);
     config.ctx = 1 << 20;
     config.batch = 1 << 6;
-    assert_int_equal(es_model_config_check(&config), ES_OK);
+    es_assert_ok(es_model_config_check(&config));
     config.batch = 1 << 12;
     expect_refusal(&config, "--batch 4096");
 }
@@ -77,11 +78,11 @@ ES_TEST(test_config__pythia_head_width)
     es_model_config_default(&config);
     config.family = ES_FAMILY_PYTHIA;
     config.n_head = config.d_model / 2;
-    assert_int_equal(es_model_config_check(&config), ES_OK);
+    es_assert_ok(es_model_config_check(&config));
     config.n_head = config.d_model;
     expect_refusal(&config, "pythia");
     config.family = ES_FAMILY_GPT2;
-    assert_int_equal(es_model_config_check(&config), ES_OK);
+    es_assert_ok(es_model_config_check(&config));
 }
 
 #define REFUSE_TRAIN(field, value, named)                                      \

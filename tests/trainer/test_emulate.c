@@ -3,6 +3,7 @@
 #include "hooks/trainer/cpu/half.h"
 #include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 #include "tests/support/variants.h"
 
 #include <float.h>
@@ -201,9 +202,9 @@ static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
                                 .temperature = mem(c->t)};
     const es_row_mem rows = {.array = {[ES_ROW_ENTROPY] = mem(c->entropy)}};
     es_backend *cpu;
-    assert_int_equal(ops->open(&cpu, 2), ES_OK);
+    es_assert_ok(ops->open(&cpu, 2));
     cpu->kernels = kernels;
-    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    es_assert_ok(ops->prepare(cpu, &largest));
     ops->emulate_fp16(cpu);
     memset(c->dt, 0, sizeof c->dt);
     ops->attention(cpu, mem(c->y), mem(c->saved), &rows, mem(c->qkv), &shape);

@@ -3,6 +3,7 @@
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/model/model_internal.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 #include "tests/support/training.h"
 
@@ -78,7 +79,7 @@ static void check_activations(const char *arch, es_family family)
     const int n = s.n * config.d_model;
     es_small_forward(&s);
     expect_rounded_activations(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
     /* Computed once more in the backward pass, of layer 0. */
     expect_halves("wide", s.model->wide, n * config.mlp_mult);
     expect_full_precision("dx", s.model->dx, n);
@@ -99,7 +100,7 @@ static float *gradient_of(es_small_model *s, size_t index, size_t n)
 {
     float *out = malloc(n * sizeof *out);
     assert_non_null(out);
-    assert_int_equal(es_model_get_gradient(s->model, index, out, n), ES_OK);
+    es_assert_ok(es_model_get_gradient(s->model, index, out, n));
     return out;
 }
 
@@ -125,8 +126,8 @@ static void check_straight_through(const char *arch, es_family family)
     es_small_forward(&full);
     assert_true(half.losses.loss != full.losses.loss);
     assert_true(fabs(half.losses.loss / full.losses.loss - 1) <= 2e-3);
-    assert_int_equal(es_model_backward(half.model, 1), ES_OK);
-    assert_int_equal(es_model_backward(full.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(half.model, 1));
+    es_assert_ok(es_model_backward(full.model, 1));
     for (size_t i = 0; i < es_model_n_arrays(full.model); i++) {
         const es_parameter p = es_model_parameter(full.model, i);
         float *a = gradient_of(&half, i, p.n), *b = gradient_of(&full, i, p.n);
@@ -160,10 +161,10 @@ static es_small_model with_big_weights(es_emulation emulate)
     config.emulate = emulate;
     es_small_model s = es_small_open(&config);
     size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
-    assert_int_equal(es_model_get(s.model, index, weight, 12 * 36), ES_OK);
+    es_assert_ok(es_model_get(s.model, index, weight, 12 * 36));
     for (int i = 0; i < 12 * 36; i++)
         weight[i] *= i % 36 < 24 ? 600 : 1; /* of q and k */
-    assert_int_equal(es_model_set(s.model, index, weight, 12 * 36), ES_OK);
+    es_assert_ok(es_model_set(s.model, index, weight, 12 * 36));
     es_small_forward(&s);
     return s;
 }
@@ -215,8 +216,7 @@ ES_TEST(test_emulate_model__trains_like_fp32)
 static es_settings growing(es_emulation emulate)
 {
     es_settings s = training_small();
-    if (es_arch_parse(&s.model.arch, "SM+R") != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&s.model.arch, "SM+R"));
     s.model.emulate = emulate;
     s.train.lr = 3;
     s.train.weight_decay = 0;
@@ -261,15 +261,15 @@ ES_TEST(test_emulate_model__option)
     es_settings s;
     es_settings_default(&s, ES_VERB_TRAIN);
     assert_int_equal(s.model.emulate, ES_EMULATE_NONE);
-    assert_int_equal(parse(&s, ES_VERB_TRAIN, "fp16"), ES_OK);
+    es_assert_ok(parse(&s, ES_VERB_TRAIN, "fp16"));
     assert_int_equal(s.model.emulate, ES_EMULATE_FP16);
-    assert_int_equal(parse(&s, ES_VERB_TRAIN, "none"), ES_OK);
+    es_assert_ok(parse(&s, ES_VERB_TRAIN, "none"));
     assert_int_equal(s.model.emulate, ES_EMULATE_NONE);
-    assert_int_equal(parse(&s, ES_VERB_TRAIN, "fp8"), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--emulate: 'fp8' is none of none, "
-                                         "fp16"));
-    assert_int_equal(parse(&s, ES_VERB_BENCH, "fp16"), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--emulate"));
+    es_assert_status(ES_EUSAGE,
+                     "--emulate: 'fp8' is none of none, "
+                     "fp16",
+                     parse(&s, ES_VERB_TRAIN, "fp8"));
+    es_assert_status(ES_EUSAGE, "--emulate", parse(&s, ES_VERB_BENCH, "fp16"));
 }
 
 ES_TEST_MAIN(training_set_up, training_tear_down)

@@ -4,6 +4,7 @@
 #include "tests/support/listed.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
@@ -39,8 +40,7 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
     float *got = calloc(parameter.n, sizeof *got);
     double *want = calloc(parameter.n, sizeof *want);
     size_t n = 0;
-    assert_int_equal(es_model_get_gradient(s->model, index, got, parameter.n),
-                     ES_OK);
+    es_assert_ok(es_model_get_gradient(s->model, index, got, parameter.n));
     for (size_t i = 0; i < parameter.n; i += stride, n++) {
         got[n] = got[i];
         want[n] =
@@ -61,7 +61,7 @@ static void check_model(const es_model_config *config)
     es_ref_model_run(ref, result, s.tokens, s.targets);
     check_outputs(&s, result);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
     for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
         check_array(&s, ref, result, i);
     es_ref_result_free(result);
@@ -193,9 +193,8 @@ ES_TEST(test_gradients__reference_cases)
         skip();
     FILE *out = tmpfile();
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
-        assert_int_equal(
-            es_verify(out, dirs, N, &es_cpu_ops, ES_FP32, n_threads, &counts),
-            ES_OK);
+        es_assert_ok(
+            es_verify(out, dirs, N, &es_cpu_ops, ES_FP32, n_threads, &counts));
         assert_int_equal(counts.passed, N);
     }
     fclose(out);

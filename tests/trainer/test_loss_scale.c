@@ -2,6 +2,7 @@
  * gradients overflow early. */
 #include "hooks/trainer/train_record.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/training.h"
 
 #include <math.h>
@@ -36,15 +37,14 @@ static int set_up(void **state)
 static es_trainer *open_on(const es_settings *settings, const es_ops *ops)
 {
     es_trainer *trainer = NULL;
-    if (es_trainer_new_on(&trainer, settings, ops) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_trainer_new_on(&trainer, settings, ops));
     return trainer;
 }
 
 static es_step take(es_trainer *trainer, int64_t step)
 {
     es_step done;
-    assert_int_equal(es_trainer_step(trainer, &done, step, false), ES_OK);
+    es_assert_ok(es_trainer_step(trainer, &done, step, false));
     return done;
 }
 
@@ -55,13 +55,11 @@ static void expect_same(es_model *a, es_model *b)
         const size_t n = es_model_parameter(a, i).n, bytes = n * sizeof(float);
         float *x = malloc(bytes), *y = malloc(bytes);
         assert_true(x && y);
-        assert_int_equal(es_model_get(a, i, x, n), ES_OK);
-        assert_int_equal(es_model_get(b, i, y, n), ES_OK);
+        es_assert_ok(es_model_get(a, i, x, n));
+        es_assert_ok(es_model_get(b, i, y, n));
         assert_memory_equal(x, y, bytes);
-        assert_int_equal(es_model_get_moment(a, ES_MOMENT_SECOND, i, x, n),
-                         ES_OK);
-        assert_int_equal(es_model_get_moment(b, ES_MOMENT_SECOND, i, y, n),
-                         ES_OK);
+        es_assert_ok(es_model_get_moment(a, ES_MOMENT_SECOND, i, x, n));
+        es_assert_ok(es_model_get_moment(b, ES_MOMENT_SECOND, i, y, n));
         assert_memory_equal(x, y, bytes);
         free(x);
         free(y);
@@ -91,7 +89,7 @@ ES_TEST(test_loss_scale__policy)
 static void check_steps(const char *arch)
 {
     es_settings s = training_small();
-    assert_int_equal(es_arch_parse(&s.model.arch, arch), ES_OK);
+    es_assert_ok(es_arch_parse(&s.model.arch, arch));
     s.model.lambda = 0.1;
     s.train.clip = 0.25;
     es_trainer *scaled = open_on(&s, &scaling), *fresh = open_on(&s, &scaling);
@@ -143,8 +141,8 @@ ES_TEST(test_loss_scale__gradients)
     for (size_t i = 0; i < es_model_n_arrays(plain->model); i++) {
         if (es_model_parameter(plain->model, i).n != 12)
             continue;
-        assert_int_equal(es_model_get_gradient(scaled->model, i, x, 12), ES_OK);
-        assert_int_equal(es_model_get_gradient(plain->model, i, y, 12), ES_OK);
+        es_assert_ok(es_model_get_gradient(scaled->model, i, x, 12));
+        es_assert_ok(es_model_get_gradient(plain->model, i, y, 12));
         assert_memory_equal(x, y, sizeof x);
     }
     es_trainer_free(scaled);
@@ -162,7 +160,7 @@ ES_TEST(test_loss_scale__nan)
     while (strcmp(es_model_parameter(trainer->model, i).name,
                   "h.1.ln_1.bias") != 0)
         i++;
-    assert_int_equal(es_model_set(trainer->model, i, bias, 12), ES_OK);
+    es_assert_ok(es_model_set(trainer->model, i, bias, 12));
     const es_step first = take(trainer, 0), second = take(trainer, 1);
     assert_true(isnan(first.losses.loss) && first.measured && first.skipped);
     assert_true(isnan(second.losses.loss) && !second.measured);
@@ -204,10 +202,10 @@ ES_TEST(test_loss_scale__is_kept)
     snprintf(kept.uuid, sizeof kept.uuid, "%s", from->uuid);
     es_settings_run_name(kept.name, &s);
     snprintf(path, sizeof path, "%s/scaled.safetensors", training_folder);
-    if (es_checkpoint_write(path, from->model, &from->settings, &kept) != ES_OK)
-        fail_msg("%s", es_message());
-    assert_int_equal(es_checkpoint_open(&checkpoint, path), ES_OK);
-    assert_int_equal(es_trainer_resume(to, checkpoint), ES_OK);
+    es_assert_ok(
+        es_checkpoint_write(path, from->model, &from->settings, &kept));
+    es_assert_ok(es_checkpoint_open(&checkpoint, path));
+    es_assert_ok(es_trainer_resume(to, checkpoint));
     assert_true(to->loss_scale.scale == from->loss_scale.scale);
     assert_true(to->loss_scale.good_steps == from->loss_scale.good_steps);
     assert_true(to->loss_scale.scale < ES_LOSS_SCALE_START);
@@ -230,13 +228,12 @@ ES_TEST(test_loss_scale__is_recorded)
     snprintf(path, sizeof path, "%s/run.db", training_folder);
     remove(path);
     es_trainer *trainer = open_on(&s, &scaling);
-    if (es_train_record_open(&record, trainer, path) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_train_record_open(&record, trainer, path));
     for (int64_t step = 0; step < 6; step++) {
         const es_step done = take(trainer, step);
         es_train_record_step(record, &done, trainer->measure, 1);
     }
-    assert_int_equal(es_train_record_close(record, ES_RUN_FINISHED), ES_OK);
+    es_assert_ok(es_train_record_close(record, ES_RUN_FINISHED));
     es_trainer_free(trainer);
     es_reader *reader = training_open(&info);
     training_sample(&value, reader, "loss_scale", ES_PHASE_TRAIN, 0, 1);

@@ -1,5 +1,6 @@
 /* A model's parameters, passes and steps; trouble stays where it is. */
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
@@ -12,14 +13,14 @@ ES_TEST(test_model__gradients_add_up)
     float once[11 * 12], twice[11 * 12];
     es_small_forward(&s);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
-    assert_int_equal(es_model_get_gradient(s.model, 0, once, 132), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
+    es_assert_ok(es_model_get_gradient(s.model, 0, once, 132));
     es_model_zero_gradients(s.model);
     for (int i = 0; i < 2; i++) {
         es_small_forward(&s);
-        assert_int_equal(es_model_backward(s.model, 0.5), ES_OK);
+        es_assert_ok(es_model_backward(s.model, 0.5));
     }
-    assert_int_equal(es_model_get_gradient(s.model, 0, twice, 132), ES_OK);
+    es_assert_ok(es_model_get_gradient(s.model, 0, twice, 132));
     for (int i = 0; i < 132; i++)
         assert_true(fabsf(once[i] - twice[i]) <= 1e-6f);
     es_small_close(&s);
@@ -35,8 +36,7 @@ static uint32_t train_bits(double losses[6], int n_threads, bool measure)
     es_model *model;
     uint32_t hash = 2166136261u;
     es_train_config_default(&train);
-    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, n_threads),
-                     ES_OK);
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, n_threads));
     for (int step = 0; step < 6; step++) {
         int32_t tokens[10], targets[10];
         es_losses out;
@@ -46,17 +46,16 @@ static uint32_t train_bits(double losses[6], int n_threads, bool measure)
             targets[i] = (i + 2 * step) % 11;
         }
         es_model_zero_gradients(model);
-        assert_int_equal(
-            es_model_forward(model, &out, tokens, targets, true, measure),
-            ES_OK);
-        assert_int_equal(es_model_backward(model, 1), ES_OK);
-        assert_int_equal(es_model_update(model, &train, 1e-2, &norm), ES_OK);
+        es_assert_ok(
+            es_model_forward(model, &out, tokens, targets, true, measure));
+        es_assert_ok(es_model_backward(model, 1));
+        es_assert_ok(es_model_update(model, &train, 1e-2, &norm));
         losses[step] = out.loss;
     }
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
         size_t n = es_model_parameter(model, i).n;
         float *values = malloc(n * sizeof *values);
-        assert_int_equal(es_model_get(model, i, values, n), ES_OK);
+        es_assert_ok(es_model_get(model, i, values, n));
         for (size_t j = 0; j < n * sizeof *values; j++)
             hash = (hash ^ ((unsigned char *)values)[j]) * 16777619u;
         free(values);
@@ -85,7 +84,7 @@ static float value_of(const es_small_model *s, const char *name)
     float values[512];
     size_t n = es_model_parameter(s->model, index).n;
     assert_true(n <= 512);
-    assert_int_equal(es_model_get(s->model, index, values, n), ES_OK);
+    es_assert_ok(es_model_get(s->model, index, values, n));
     return values[n - 1];
 }
 
@@ -108,7 +107,7 @@ ES_TEST(test_model__decay)
     for (size_t i = 0; i < 5; i++)
         kept[i] = value_of(&s, others[i]);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_update(s.model, &train, 0.5, &norm), ES_OK);
+    es_assert_ok(es_model_update(s.model, &train, 0.5, &norm));
     assert_true(norm == 0);
     for (size_t i = 0; i < 4; i++)
         assert_true(fabsf(value_of(&s, decaying[i]) - 0.95f * before[i]) <
@@ -132,7 +131,7 @@ ES_TEST(test_model__slope_decay)
         double norm;
         float before = value_of(&s, names[i % 2]);
         es_model_zero_gradients(s.model);
-        assert_int_equal(es_model_update(s.model, &train, 0.5, &norm), ES_OK);
+        es_assert_ok(es_model_update(s.model, &train, 0.5, &norm));
         float want = i / 2 ? 0.95f * before : before;
         assert_true(fabsf(value_of(&s, names[i % 2]) - want) < 1e-7f);
         es_small_close(&s);
@@ -153,8 +152,8 @@ static double movement(double clip, double *norm)
     double before = (double)value_of(&s, "ln_f.bias");
     es_small_forward(&s);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
-    assert_int_equal(es_model_update(s.model, &train, 1e6, norm), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
+    es_assert_ok(es_model_update(s.model, &train, 1e6, norm));
     double moved = before - (double)value_of(&s, "ln_f.bias");
     es_small_close(&s);
     return moved;
@@ -183,12 +182,12 @@ ES_TEST(test_model__frozen_bias)
     double norm;
     float before[36], after[36];
     size_t index = es_small_find(&s, "h.1.attn.c_attn.bias");
-    assert_int_equal(es_model_get(s.model, index, before, 36), ES_OK);
+    es_assert_ok(es_model_get(s.model, index, before, 36));
     es_small_forward(&s);
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
-    assert_int_equal(es_model_update(s.model, &train, 1e-2, &norm), ES_OK);
-    assert_int_equal(es_model_get(s.model, index, after, 36), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
+    es_assert_ok(es_model_update(s.model, &train, 1e-2, &norm));
+    es_assert_ok(es_model_get(s.model, index, after, 36));
     for (int i = 0; i < 36; i++)
         assert_int_equal(after[i] == before[i], i >= 24);
     es_small_close(&s);
@@ -223,7 +222,7 @@ ES_TEST(test_model__learns)
     config.batch = 4;
     es_model *model;
     es_losses losses = {0}, first = {0};
-    assert_int_equal(es_model_new(&model, &config, &es_cpu_ops, 2), ES_OK);
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 2));
     for (int step = 0; step < 150; step++) {
         int32_t tokens[64], targets[64];
         double norm;
@@ -234,13 +233,11 @@ ES_TEST(test_model__learns)
             targets[i] = song[(at + 1) % 7];
         }
         es_model_zero_gradients(model);
-        assert_int_equal(
-            es_model_forward(model, &losses, tokens, targets, true, false),
-            ES_OK);
-        assert_int_equal(es_model_backward(model, 1), ES_OK);
-        assert_int_equal(
-            es_model_update(model, &train, es_schedule(&train, step), &norm),
-            ES_OK);
+        es_assert_ok(
+            es_model_forward(model, &losses, tokens, targets, true, false));
+        es_assert_ok(es_model_backward(model, 1));
+        es_assert_ok(
+            es_model_update(model, &train, es_schedule(&train, step), &norm));
         if (step == 0)
             first = losses;
     }
@@ -263,9 +260,9 @@ ES_TEST(test_model__nan_weight)
     float *weights = malloc(12 * 36 * sizeof *weights);
     double rows[9], weights_of[9], entropy[9];
     float count[3], rms[3];
-    assert_int_equal(es_model_get(s.model, index, weights, 12 * 36), ES_OK);
+    es_assert_ok(es_model_get(s.model, index, weights, 12 * 36));
     weights[5 * 36 + 4] = NAN;
-    assert_int_equal(es_model_set(s.model, index, weights, 12 * 36), ES_OK);
+    es_assert_ok(es_model_set(s.model, index, weights, 12 * 36));
     es_small_forward(&s);
     assert_true(isnan(s.losses.loss));
     es_model_heads(rows, s.model, ES_HEAD_NONFINITE_ROWS);
@@ -294,16 +291,16 @@ ES_TEST(test_model__nan_gradient)
     es_small_model s = es_small_open(&config);
     double norm = 0;
     float wte[132];
-    assert_int_equal(es_model_get(s.model, 0, wte, 132), ES_OK);
+    es_assert_ok(es_model_get(s.model, 0, wte, 132));
     wte[3 * 12] = INFINITY; /* token 3 is the first of the micro-batch */
-    assert_int_equal(es_model_set(s.model, 0, wte, 132), ES_OK);
+    es_assert_ok(es_model_set(s.model, 0, wte, 132));
     es_small_forward(&s);
     assert_true(!isfinite(s.losses.loss));
     es_model_zero_gradients(s.model);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
-    assert_int_equal(es_model_update(s.model, &train, 1e-3, &norm), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
+    es_assert_ok(es_model_update(s.model, &train, 1e-3, &norm));
     assert_true(!isfinite(norm));
-    assert_int_equal(es_model_get(s.model, 0, wte, 132), ES_OK);
+    es_assert_ok(es_model_get(s.model, 0, wte, 132));
     assert_true(isnan(wte[3 * 12]));
     es_small_forward(&s);
     assert_true(isnan(s.losses.loss));
@@ -340,21 +337,19 @@ ES_TEST(test_model__wrong_calls)
     float few[3];
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
     es_small_forward(&s);
-    assert_int_equal(es_model_backward(s.model, 1), ES_OK);
+    es_assert_ok(es_model_backward(s.model, 1));
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
     assert_int_equal(es_model_get(s.model, 0, few, 3), ES_EARGUMENT);
     assert_int_equal(es_model_get(s.model, 1000, few, 3), ES_EARGUMENT);
     s.tokens[4] = 11;
-    assert_int_equal(
-        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false),
-        ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "token 4"));
+    es_assert_status(
+        ES_EFORMAT, "token 4",
+        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false));
     s.tokens[4] = 0;
     s.targets[9] = -1;
-    assert_int_equal(
-        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false),
-        ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "target 9"));
+    es_assert_status(
+        ES_EFORMAT, "target 9",
+        es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false));
     es_small_close(&s);
 }
 
@@ -364,9 +359,8 @@ ES_TEST(test_model__without_targets)
     es_small_model s = es_small_open(&config);
     es_small_forward(&s);
     float first = es_model_logits(s.model)[100];
-    assert_int_equal(
-        es_model_forward(s.model, &s.losses, s.tokens, NULL, false, false),
-        ES_OK);
+    es_assert_ok(
+        es_model_forward(s.model, &s.losses, s.tokens, NULL, false, false));
     assert_true(isnan(s.losses.loss) && isnan(s.losses.ce));
     assert_true(es_model_logits(s.model)[100] == first);
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);

@@ -3,6 +3,7 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 #include "tests/support/variants.h"
 
 #include <math.h>
@@ -23,9 +24,9 @@ static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
     const es_extents largest = {
         .n_rows = 1, .width = 1300, .n_ctx = 1, .n_head = 1, .head_width = 1};
     ops = &es_cpu_ops;
-    assert_int_equal(ops->open(&cpu, n_threads), ES_OK);
+    es_assert_ok(ops->open(&cpu, n_threads));
     cpu->kernels = kernels ? kernels : cpu->kernels;
-    assert_int_equal(ops->prepare(cpu, &largest), ES_OK);
+    es_assert_ok(ops->prepare(cpu, &largest));
 }
 
 static void with_all_variants(void (*check)(int n_in, int n))

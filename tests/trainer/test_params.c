@@ -2,6 +2,7 @@
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -12,8 +13,7 @@ static es_model_config config_of(const char *arch)
 {
     es_model_config config;
     es_model_config_default(&config);
-    if (es_arch_parse(&config.arch, arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&config.arch, arch));
     config.n_layer = 2;
     config.n_head = 4;
     config.d_model = 12;
@@ -43,9 +43,8 @@ static void check_case(const char *dir)
     es_verify_case it;
     es_params params;
     int n_state = 0;
-    if (es_verify_case_read(&it, dir) != ES_OK)
-        fail_msg("%s", es_message());
-    assert_int_equal(es_params_list(&params, &it.config), ES_OK);
+    es_assert_ok(es_verify_case_read(&it, dir));
+    es_assert_ok(es_params_list(&params, &it.config));
     for (size_t i = 0; i < params.n; i++) {
         const es_param *param = &params.table[i];
         const bool state = param->group == ES_GROUP_STATE;
@@ -102,7 +101,7 @@ ES_TEST(test_params__order_and_places)
 {
     es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
     es_params params;
-    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    es_assert_ok(es_params_list(&params, &config));
     assert_string_equal(params.table[0].name, "wte");
     assert_string_equal(params.table[1].name, "wpe");
     assert_string_equal(params.table[2].name, "h.0.ln_1.weight");
@@ -130,7 +129,7 @@ ES_TEST(test_params__groups_and_frozen_parts)
         config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
     es_params p;
     config.bias = ES_BIAS_QK;
-    assert_int_equal(es_params_list(&p, &config), ES_OK);
+    es_assert_ok(es_params_list(&p, &config));
     assert_int_equal(get(&p, "wte")->group, ES_GROUP_DECAY);
     assert_int_equal(get(&p, "h.1.mlp.c_fc.weight")->group, ES_GROUP_DECAY);
     assert_int_equal(get(&p, "slope")->group, ES_GROUP_SLOPE);
@@ -149,7 +148,7 @@ ES_TEST(test_params__removed_ffns)
 {
     es_model_config config = config_of("SM+LN+ScFuFFNi2");
     es_params params;
-    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    es_assert_ok(es_params_list(&params, &config));
     for (size_t i = 0; i < params.n; i++)
         assert_true(!strstr(params.table[i].name, "mlp") &&
                     !strstr(params.table[i].name, "ln_2"));
@@ -171,7 +170,7 @@ ES_TEST(test_params__start)
     es_params params;
     float out[1024];
     config.t_init = 0.125;
-    assert_int_equal(es_params_list(&params, &config), ES_OK);
+    es_assert_ok(es_params_list(&params, &config));
     draw(out, &params, &config, "h.1.attn.t");
     assert_true(out[0] == 0.125f && out[19] == 0.125f);
     draw(out, &params, &config, "h.1.attn.theta");
@@ -198,8 +197,8 @@ ES_TEST(test_params__start_belongs_to_the_name)
     es_params a, b;
     float first[432], second[432];
     two.n_layer = 5;
-    assert_int_equal(es_params_list(&a, &one), ES_OK);
-    assert_int_equal(es_params_list(&b, &two), ES_OK);
+    es_assert_ok(es_params_list(&a, &one));
+    es_assert_ok(es_params_list(&b, &two));
     draw(first, &a, &one, "h.1.attn.c_attn.weight");
     draw(second, &b, &two, "h.1.attn.c_attn.weight");
     assert_memory_equal(first, second, sizeof first);

@@ -7,6 +7,7 @@
 #include "tests/support/cmocka_all.h"
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/run_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -88,8 +89,7 @@ static void set_parameters(draw *d)
         float *values = calloc(ref->sizes[i], sizeof *values);
         for (size_t j = 0; j < ref->sizes[i]; j++)
             values[j] = (float)ref->values[i][j];
-        if (es_model_set(d->model, i, values, ref->sizes[i]) != ES_OK)
-            fail_msg("%s", es_message());
+        es_assert_ok(es_model_set(d->model, i, values, ref->sizes[i]));
         free(values);
     }
     /* Also that the names and sizes of both are the same. */
@@ -103,9 +103,8 @@ static void check_outputs(draw *d)
     const size_t n = (size_t)(config->batch * config->ctx);
     const size_t n_rows = n * (size_t)(config->n_head * config->n_layer);
     es_losses got;
-    if (es_model_forward(d->model, &got, d->it.tokens, d->it.targets, true,
-                         true) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_model_forward(d->model, &got, d->it.tokens, d->it.targets,
+                                  true, true));
     expect_number(d, "loss", got.loss, want->loss);
     expect_number(d, "ce", got.ce, want->ce);
     expect_number(d, "ereg", got.ereg, want->ereg);
@@ -129,7 +128,7 @@ static void check_state(draw *d)
         if (!es_ref_is_state(ref->names[i]))
             continue;
         float *got = calloc(ref->sizes[i], sizeof *got);
-        assert_int_equal(es_model_get(d->model, i, got, ref->sizes[i]), ES_OK);
+        es_assert_ok(es_model_get(d->model, i, got, ref->sizes[i]));
         expect_array(d, ref->names[i], got, ref->values[i], ref->sizes[i]);
         free(got);
     }
@@ -187,7 +186,7 @@ static float *gradient_of(const draw *d, size_t index)
 {
     const size_t n = d->it.model->sizes[index];
     float *got = calloc(n, sizeof *got);
-    assert_int_equal(es_model_get_gradient(d->model, index, got, n), ES_OK);
+    es_assert_ok(es_model_get_gradient(d->model, index, got, n));
     return got;
 }
 

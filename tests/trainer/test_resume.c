@@ -64,8 +64,7 @@ static void ignore(void *user, const char *message)
 static es_checkpoint *find(const char *path)
 {
     es_checkpoint *found;
-    if (es_checkpoint_find(&found, path, NULL, NULL) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_checkpoint_find(&found, path, NULL, NULL));
     return found;
 }
 
@@ -162,8 +161,7 @@ static void assert_same_losses(const es_losses *a, const es_losses *b)
 static void assert_resumes(const char *arch, es_family family, int stop)
 {
     es_settings whole = settings_of("whole"), part = settings_of("part");
-    if (es_arch_parse(&whole.model.arch, arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&whole.model.arch, arch));
     part.model.arch = whole.model.arch;
     part.model.family = whole.model.family = family;
     part.model.gamma = whole.model.gamma = 0.02;
@@ -358,7 +356,7 @@ ES_TEST(test_resume__the_last_ones_are_kept)
 ES_TEST(test_resume__none_after_a_nan)
 {
     es_settings s = settings_of("part");
-    assert_int_equal(es_arch_parse(&s.model.arch, "SM"), ES_OK);
+    es_assert_ok(es_arch_parse(&s.model.arch, "SM"));
     s.train.lr = 1e12;
     s.train.clip = 0;
     s.checkpoint_every = 1;

@@ -1,6 +1,7 @@
 /* Options of the trainer: command line, configuration file, JSON. */
 #include "hooks/trainer/settings/settings.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 
 #include <jansson.h>
@@ -34,11 +35,9 @@ static void assert_said(const char *one, const char *other)
 ES_TEST(test_settings__every_kind_is_read)
 {
     es_settings s;
-    assert_int_equal(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr",
-                           "2e-4", "--seed", "9007199254740991", "--bias",
-                           "none", "--data", "a file", "-o", "run.db",
-                           "--slope-decay", "-q"),
-                     ES_OK);
+    es_assert_ok(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr", "2e-4",
+                       "--seed", "9007199254740991", "--bias", "none", "--data",
+                       "a file", "-o", "run.db", "--slope-decay", "-q"));
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &s.model.arch);
     assert_string_equal(arch, "SM+R");
@@ -77,7 +76,7 @@ ES_TEST(test_settings__a_text_that_is_too_long_is_refused)
     name[ES_RUN_NAME_SIZE] = 0;
     assert_int_equal(PARSE(&s, "--name", name), ES_EUSAGE);
     name[ES_RUN_NAME_SIZE - 1] = 0;
-    assert_int_equal(PARSE(&s, "--name", name), ES_OK);
+    es_assert_ok(PARSE(&s, "--name", name));
     assert_string_equal(s.name, name);
 }
 
@@ -86,9 +85,8 @@ ES_TEST(test_settings__later_options_override)
     es_settings s;
     config("# a comment\n\n n-layer = 5   # of course\nd_model=60\r\n"
            "name = two words \nslope-decay = true\nlr=1e-2");
-    assert_int_equal(PARSE(&s, "--d-model", "24", "--config", es_scratch_file,
-                           "--n-layer", "7"),
-                     ES_OK);
+    es_assert_ok(PARSE(&s, "--d-model", "24", "--config", es_scratch_file,
+                       "--n-layer", "7"));
     assert_int_equal(s.model.n_layer, 7);
     assert_int_equal(s.model.d_model, 60);
     assert_string_equal(s.name, "two words");
@@ -107,7 +105,7 @@ ES_TEST(test_settings__a_line_is_read_as_it_stands)
              "data = %s\n",
              path);
     config(text);
-    assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_OK);
+    es_assert_ok(PARSE(&s, "--config", es_scratch_file));
     assert_int_equal(s.model.n_layer, 5);
     assert_int_equal(s.model.n_head, 3);
     assert_string_equal(s.name, "a ;b");
@@ -158,7 +156,7 @@ ES_TEST(test_settings__what_train_lacks_is_reported)
     es_settings s;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(parse(&s, (char **)cases[i].words), ES_OK);
+        es_assert_ok(parse(&s, (char **)cases[i].words));
         assert_int_equal(es_settings_check(&s),
                          cases[i].one ? ES_EUSAGE : ES_OK);
         if (cases[i].one)
@@ -169,10 +167,9 @@ ES_TEST(test_settings__what_train_lacks_is_reported)
 ES_TEST(test_settings__json_holds_what_was_resolved)
 {
     es_settings s;
-    assert_int_equal(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123",
-                           "--lr", "3e-3", "--data", "a\"b\\\n", "--bias",
-                           "all", "--slope-decay"),
-                     ES_OK);
+    es_assert_ok(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123", "--lr",
+                       "3e-3", "--data", "a\"b\\\n", "--bias", "all",
+                       "--slope-decay"));
     char *text = es_settings_json(&s, UINT64_C(0x0123456789abcdef));
     assert_non_null(text);
     json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -211,7 +208,7 @@ static void assert_slurm_job(const es_settings *settings, const char *want)
 ES_TEST(test_settings__json_of_a_run_names_the_job_of_slurm)
 {
     es_settings s;
-    assert_int_equal(PARSE(&s, "--arch", "SM"), ES_OK);
+    es_assert_ok(PARSE(&s, "--arch", "SM"));
     unsetenv("SLURM_ARRAY_JOB_ID");
     unsetenv("SLURM_ARRAY_TASK_ID");
     unsetenv("SLURM_JOB_ID");
@@ -233,9 +230,8 @@ ES_TEST(test_settings__json_of_a_run_names_the_job_of_slurm)
 ES_TEST(test_settings__json_reads_back_as_a_configuration)
 {
     es_settings s, again;
-    assert_int_equal(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
-                           "x", "--warm-up", "0.0625"),
-                     ES_OK);
+    es_assert_ok(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
+                       "x", "--warm-up", "0.0625"));
     char *text = es_settings_json(&s, 7);
     json_t *json = json_loads(text, 0, NULL);
     json_object_del(json, "tokens_checksum");
@@ -252,7 +248,7 @@ ES_TEST(test_settings__json_reads_back_as_a_configuration)
         free(printed);
     }
     fclose(file);
-    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
+    es_assert_ok(PARSE(&again, "--config", es_scratch_file));
     char *twice = es_settings_json(&again, 7);
     assert_string_equal(text, twice);
     free(twice);
@@ -263,14 +259,13 @@ ES_TEST(test_settings__json_reads_back_as_a_configuration)
 ES_TEST(test_settings__what_is_written_reads_back)
 {
     es_settings s, again;
-    assert_int_equal(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
-                           "--family", "pythia", "--slope-decay", "--seed",
-                           "9007199254740991", "--clip", "0"),
-                     ES_OK);
+    es_assert_ok(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
+                       "--family", "pythia", "--slope-decay", "--seed",
+                       "9007199254740991", "--clip", "0"));
     FILE *file = fopen(es_scratch_file, "w");
     es_settings_write(file, &s);
     fclose(file);
-    assert_int_equal(PARSE(&again, "--config", es_scratch_file), ES_OK);
+    es_assert_ok(PARSE(&again, "--config", es_scratch_file));
     char *text = es_settings_json(&s, 7), *twice = es_settings_json(&again, 7);
     assert_string_equal(text, twice);
     free(twice);

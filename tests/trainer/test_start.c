@@ -3,6 +3,7 @@
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
 
 #include <math.h>
@@ -23,8 +24,7 @@ static es_verify_case write_case(const char *name)
              shared ? shared : "../shared", name);
     if (access(dir, R_OK) != 0)
         skip();
-    if (es_verify_case_read(&it, dir) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_verify_case_read(&it, dir));
     es_test_tensors_of_case(&list, &it, "");
     es_test_tensors_write(&list, weights);
     es_test_tensors_free(&list);
@@ -40,7 +40,7 @@ static es_verify_case write_case(const char *name)
         (uint32_t)model->vocab, 1, 0, n, 0, 1, "test", bytes};
     FILE *file = fopen(tokens, "w");
     assert_non_null(file);
-    assert_int_equal(es_tokens_write(file, &content), ES_OK);
+    es_assert_ok(es_tokens_write(file, &content));
     assert_int_equal(fclose(file), 0);
     unlink(config);
     return it;
@@ -53,8 +53,7 @@ static es_settings parse(const char *n_head, char *option, char *value)
                     "--threads", "1",      option, value};
     es_settings s;
     es_settings_default(&s, ES_VERB_PROBE);
-    if (es_settings_parse(&s, option ? 8 : 6, argv) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_settings_parse(&s, option ? 8 : 6, argv));
     snprintf(s.init, sizeof s.init, "%s", weights);
     FILE *file = fopen(config, "w");
     assert_non_null(file);
@@ -78,8 +77,7 @@ static void assert_entropies(const char *name, char *ctx)
     es_settings s = parse(text, "--ctx", ctx);
     s.model.batch = 1;
     s.eval_batches = 1;
-    if (es_probe(&result, &s, NULL) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_probe(&result, &s, NULL));
     assert_int_equal(es_verify_array_read(&want, &it, "out", "entropy"), 0);
     assert_int_equal(result.n_layers, it.config.n_layer);
     size_t n_head = (size_t)it.config.n_head;
@@ -116,7 +114,7 @@ ES_TEST(test_start__settings_come_from_the_file)
 {
     es_verify_case it = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &s.model.arch);
     assert_string_equal(arch, "SM+LN+GT");
@@ -129,16 +127,14 @@ ES_TEST(test_start__settings_come_from_the_file)
     assert_int_equal(s.model.bias, ES_BIAS_ALL);
     assert_int_equal(s.model.batch, 8);
     s = parse("\"n_head\": 3", "--ctx", "4");
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.ctx, 4);
     s = parse("\"n_head\": 3", "--n-head", "2");
-    assert_int_equal(es_start_settings(&s), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "--n-head 2: "));
+    es_assert_status(ES_EUSAGE, "--n-head 2: ", es_start_settings(&s));
     s = parse("", "--n-head", "3");
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     s = parse("", NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "give --n-head"));
+    es_assert_status(ES_EUSAGE, "give --n-head", es_start_settings(&s));
     es_verify_case_free(&it);
 }
 
@@ -146,16 +142,16 @@ ES_TEST(test_start__a_rotary_model_takes_any_context)
 {
     es_verify_case it = write_case("p01_sm_ln_g");
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
     assert_int_equal(s.model.ctx, 128); /* nobody says: the default */
     s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
               NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.ctx, 2048);
     s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
               "--ctx", "4096");
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.ctx, 4096);
     es_verify_case_free(&it);
 }
@@ -165,11 +161,11 @@ ES_TEST(test_start__another_file_determines_anew)
 {
     es_verify_case first = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_OK);
+    es_assert_ok(es_start_settings(&s));
     es_verify_case second = write_case("p01_sm_ln_g");
     es_settings other = parse("\"num_attention_heads\": 2", NULL, NULL);
-    assert_int_equal(es_start_settings(&s), ES_OK);
-    assert_int_equal(es_start_settings(&other), ES_OK);
+    es_assert_ok(es_start_settings(&s));
+    es_assert_ok(es_start_settings(&other));
     assert_int_equal(s.model.n_layer, other.model.n_layer);
     assert_int_equal(s.model.d_model, 32);
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);

@@ -1,6 +1,7 @@
 /* The threads of the CPU back-end. */
 #include "hooks/trainer/cpu/team.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include <time.h>
 
@@ -32,7 +33,7 @@ static void check_team(int n_threads, int n_rounds)
     static rounds r;
     es_team *team;
     r = (rounds){.n_threads = n_threads};
-    assert_int_equal(es_team_new(&team, n_threads), ES_OK);
+    es_assert_ok(es_team_new(&team, n_threads));
     assert_int_equal(es_team_n_threads(team), n_threads);
     for (r.round = 1; r.round <= n_rounds; r.round++) {
         es_team_run(team, mark, &r);
@@ -59,7 +60,7 @@ ES_TEST(test_team__after_sleep)
     static rounds r;
     es_team *team;
     r = (rounds){.n_threads = 3};
-    assert_int_equal(es_team_new(&team, 3), ES_OK);
+    es_assert_ok(es_team_new(&team, 3));
     for (r.round = 1; r.round <= 5; r.round++) {
         es_team_run(team, mark, &r);
         nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
@@ -72,7 +73,7 @@ ES_TEST(test_team__after_sleep)
 ES_TEST(test_team__unused)
 {
     es_team *team;
-    assert_int_equal(es_team_new(&team, 4), ES_OK);
+    es_assert_ok(es_team_new(&team, 4));
     es_team_free(team);
     es_team_free(NULL);
 }

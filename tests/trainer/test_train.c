@@ -1,6 +1,7 @@
 /* The training loop: its numbers and its record. */
 #include "analyzer/flags/bands.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/training.h"
 
 #include <math.h>
@@ -207,7 +208,7 @@ ES_TEST(test_train__missing_mass)
     const int64_t eval_steps[] = {0, 10, 20, 23};
     training_seen out = {0};
     es_settings s = training_small();
-    assert_int_equal(es_arch_parse(&s.model.arch, "PSM(2,3)+LN+G"), ES_OK);
+    es_assert_ok(es_arch_parse(&s.model.arch, "PSM(2,3)+LN+G"));
     training_record(&out, s);
     es_run_info info;
     es_reader *reader = training_open(&info);
@@ -243,7 +244,7 @@ ES_TEST(test_train__the_run_says_what_it_is)
     assert_int_equal(info.batch, 5);
     assert_int_equal(info.seed, 7);
     assert_int_equal(info.status, ES_RUN_FINISHED);
-    assert_int_equal(es_reader_planned_steps(reader, 0, &planned), ES_OK);
+    es_assert_ok(es_reader_planned_steps(reader, 0, &planned));
     assert_int_equal(planned, 23);
     assert_non_null(strstr(info.config, "\"vocab\":17"));
     es_reader_close(reader);

@@ -2,6 +2,7 @@
 #include "analyzer/base/value.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 #include "tests/support/training.h"
 
@@ -13,8 +14,7 @@ enum { L = 2, H = 3, LH = L * H, T = 9, STEPS = 5 };
 static es_settings settings_of(const char *arch, es_family family)
 {
     es_settings s = training_small();
-    if (es_arch_parse(&s.model.arch, arch) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arch_parse(&s.model.arch, arch));
     s.model.family = family;
     s.train.steps = STEPS;
     s.train.lr = 0.03;
@@ -111,7 +111,7 @@ static void read_parameter(float *out, es_model *model, const char *name,
         out[i] = es_missing();
     for (size_t i = 0; i < es_model_n_arrays(model); i++)
         if (strcmp(es_model_parameter(model, i).name, name) == 0)
-            assert_int_equal(es_model_get(model, i, out, n), ES_OK);
+            es_assert_ok(es_model_get(model, i, out, n));
 }
 
 static void read_layers(float *out, es_model *model, const char *name, size_t n)
@@ -160,8 +160,7 @@ static void expect_temperatures(es_reader *reader, es_model *model,
 static es_trainer *open_trainer(const es_settings *settings)
 {
     es_trainer *trainer = NULL;
-    if (es_trainer_new(&trainer, settings) != ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(es_trainer_new(&trainer, settings));
     return trainer;
 }
 
@@ -206,7 +205,7 @@ static void check_values(const char *arch, int accumulate)
     for (int64_t step = 0; step < STEPS; step++) {
         if (step % 2 == 0)
             expect_step(reader, trainer->model, step);
-        assert_int_equal(es_trainer_step(trainer, &done, step, false), ES_OK);
+        es_assert_ok(es_trainer_step(trainer, &done, step, false));
     }
     es_trainer_free(trainer);
     es_reader_close(reader);
@@ -226,7 +225,7 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
 {
     es_outcome outcome;
     es_model_begin(s->model, true, NULL, 0);
-    assert_int_equal(es_model_end(s->model, &outcome), ES_OK);
+    es_assert_ok(es_model_end(s->model, &outcome));
     es_parameter_series_read(out, s->model, of);
 }
 
@@ -239,8 +238,7 @@ ES_TEST(test_train_series__temperatures_below_the_floor)
         t[i] = 1 + 0.25f * (float)(i % 5);
     t[5] = 2e-5f;
     t[6] = -3;
-    assert_int_equal(
-        es_model_set(s.model, es_small_find(&s, "h.1.attn.t"), t, 15), ES_OK);
+    es_assert_ok(es_model_set(s.model, es_small_find(&s, "h.1.attn.t"), t, 15));
     read_series(out, &s, ES_PARAMETER_T_MIN);
     assert_true(out[3] == 1 && out[4] == 1e-4f && out[5] == 1);
     read_series(out, &s, ES_PARAMETER_T_MEAN);

@@ -1,6 +1,7 @@
 /* The judge of the trainer: it must see every kind of difference. */
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/run_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,8 +66,7 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     if (system(command) == 0) {
         FILE *out = tmpfile();
         const char *dirs[] = {dir};
-        assert_int_equal(
-            es_verify(out, dirs, 1, &es_cpu_ops, ES_FP32, 1, &counts), ES_OK);
+        es_assert_ok(es_verify(out, dirs, 1, &es_cpu_ops, ES_FP32, 1, &counts));
         fclose(out);
     }
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
