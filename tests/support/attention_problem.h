@@ -28,6 +28,12 @@ attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width);
 void attention_add_temperatures(attention_problem *p);
 void attention_close(attention_problem *p);
 
+/** With each variant of the kernels once, on a problem of its own. */
+#define EACH_ATTENTION(p, kernels, opened)                                     \
+    EACH_VARIANT(kernels)                                                      \
+    for (attention_problem p = opened, *once = &p; once;                       \
+         attention_close(&p), once = NULL)
+
 void attention_scale_queries(attention_problem *p, float factor);
 
 /** Two heads of nine temperatures, six of the second at the floor of 1e-4 and

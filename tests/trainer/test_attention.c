@@ -9,12 +9,10 @@
 static void check_shape(int n_batch, int n_ctx, int n_head, int width,
                         bool entropy)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(n_batch, n_ctx, n_head, width))
     {
-        attention_problem p = attention_open(n_batch, n_ctx, n_head, width);
         attention_run(&p, *kernels, 2, entropy);
         attention_check(&p, entropy);
-        attention_close(&p);
     }
 }
 
@@ -53,14 +51,12 @@ ES_TEST(test_attention__measuring_changes_nothing)
 /* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
 ES_TEST(test_attention__peaked)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))
     {
-        attention_problem p = attention_open(1, 40, 1, 8);
         for (size_t j = 0; j < 3 * p.n_values; j++)
             p.qkv[j] = roundf(p.qkv[j] * 8);
         attention_run(&p, *kernels, 1, false);
         attention_check(&p, false);
-        attention_close(&p);
     }
 }
 
@@ -81,21 +77,18 @@ static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
 
 ES_TEST(test_attention__nan_key)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
-        attention_problem p = attention_open(1, 45, 1, 5);
         run_spoilt(&p, *kernels, 5 + 2, 37, NAN); /* k */
         attention_expect_nan_from(&p, 37);
-        attention_close(&p);
     }
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
 ES_TEST(test_attention__nan_value)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
-        attention_problem p = attention_open(1, 45, 1, 5);
         run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* v */
         attention_expect_nan_value(&p, 37, 2);
         /* Nor does it reach gradients of what never met it. */
@@ -103,32 +96,28 @@ ES_TEST(test_attention__nan_value)
             assert_true(isnan(p.dqkv[j * 15 + 1]));
         for (int j = 0; j < 37; j++)
             assert_true(isfinite(p.dqkv[j * 15 + 1]));
-        attention_close(&p);
     }
 }
 
 /* A query with an infinity: its scores are infinite or NaN, no other row's. */
 ES_TEST(test_attention__infinite_query)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
     {
-        attention_problem p = attention_open(1, 20, 1, 4);
         run_spoilt(&p, *kernels, 1, 11, INFINITY);
         for (int row = 0; row < p.n_ctx; row++) {
             assert_int_equal(isnan(p.rows[row]) != 0, row == 11);
             assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[row] > 0,
                              row == 11);
         }
-        attention_close(&p);
     }
 }
 
 /* One score of -inf: a weight of 0 like any other, but the row is marked. */
 ES_TEST(test_attention__one_minus_infinity)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 6, 1, 1))
     {
-        attention_problem p = attention_open(1, 6, 1, 1);
         for (int j = 0; j < 6; j++) {
             p.qkv[3 * j] = 2;
             p.qkv[3 * j + 1] = j == 3 ? -INFINITY : 1;
@@ -139,16 +128,14 @@ ES_TEST(test_attention__one_minus_infinity)
             assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[row], 0);
             assert_true(isfinite(p.y[row]));
         }
-        attention_close(&p);
     }
 }
 
 /* Queries of 0: every key has the same weight. */
 ES_TEST(test_attention__a_flat_row_looks_halfway_back)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(2, 41, 3, 5))
     {
-        attention_problem p = attention_open(2, 41, 3, 5);
         attention_scale_queries(&p, 0);
         attention_run(&p, *kernels, 1, false);
         for (size_t row = 0; row < p.n_rows; row++) {
@@ -159,16 +146,14 @@ ES_TEST(test_attention__a_flat_row_looks_halfway_back)
             assert_true(fabs(away - i / 2) <= 1e-6 * (1 + i));
             assert_true(fabs(top - 1 / (i + 1)) <= 1e-6);
         }
-        attention_close(&p);
     }
 }
 
 /* Values that distinguish the keys: the output is the distance itself. */
 ES_TEST(test_attention__outputs_of_positions_are_distances)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, attention_open(1, 300, 1, 4))
     {
-        attention_problem p = attention_open(1, 300, 1, 4);
         for (int j = 0; j < 300; j++)
             p.qkv[12 * j + 8] = (float)j;
         attention_run(&p, *kernels, 1, false);
@@ -177,7 +162,6 @@ ES_TEST(test_attention__outputs_of_positions_are_distances)
             const double got = (double)attention_rows(&p, ES_ROW_DISTANCE)[i];
             assert_true(fabs(got - want) <= 2e-6 * (1 + i));
         }
-        attention_close(&p);
     }
 }
 

@@ -28,14 +28,14 @@ ES_TEST(test_attention_power__reference_by_differences)
 static void check_shape(int n_batch, int n_ctx, int n_head, int width,
                         int power, double epsilon)
 {
-    EACH_VARIANT(kernels)
-    for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p =
-            open_power(n_batch, n_ctx, n_head, width, power, epsilon);
-        attention_run(&p, *kernels, 2, entropy);
-        attention_check(&p, entropy);
-        attention_close(&p);
-    }
+    for (int entropy = 0; entropy < 2; entropy++)
+        EACH_ATTENTION(
+            p, kernels,
+            open_power(n_batch, n_ctx, n_head, width, power, epsilon))
+        {
+            attention_run(&p, *kernels, 2, entropy);
+            attention_check(&p, entropy);
+        }
 }
 
 ES_TEST(test_attention_power__shapes)
@@ -79,14 +79,12 @@ ES_TEST(test_attention_power__entropy_by_definition)
 {
     const int powers[] = {2, 4, 8, 16};
     for (size_t n = 0; n < 4; n++)
-        EACH_VARIANT(kernels)
+        EACH_ATTENTION(p, kernels,
+                       open_power(1, 101, 1, 7, powers[n], n % 2 ? 0 : 1e-3))
         {
-            attention_problem p =
-                open_power(1, 101, 1, 7, powers[n], n % 2 ? 0 : 1e-3);
             attention_run(&p, *kernels, 1, false);
             for (int i = 0; i < p.n_ctx; i++)
                 expect_entropy(&p, i);
-            attention_close(&p);
         }
 }
 
@@ -96,22 +94,20 @@ ES_TEST(test_attention_power__any_size_of_scores)
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     const int powers[] = {2, 16};
     for (int n = 0; n < 24; n++)
-        EACH_VARIANT(kernels)
+        EACH_ATTENTION(
+            p, kernels,
+            open_power(1, 35, 2, 3, powers[n % 2], n / 2 % 2 ? 1e-3 : 0))
         {
-            attention_problem p =
-                open_power(1, 35, 2, 3, powers[n % 2], n / 2 % 2 ? 1e-3 : 0);
             attention_scale_queries(&p, factors[n / 4]);
             attention_run(&p, *kernels, 1, true);
             attention_check(&p, true);
-            attention_close(&p);
         }
 }
 
 ES_TEST(test_attention_power__same_bits_on_threads)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_power(2, 45, 3, 5, 4, 1e-3))
     {
-        attention_problem p = open_power(2, 45, 3, 5, 4, 1e-3);
         attention_run(&p, *kernels, 1, true);
         float *y = attention_floats(p.n_values);
         float *dqkv = attention_floats(3 * p.n_values);
@@ -124,7 +120,6 @@ ES_TEST(test_attention_power__same_bits_on_threads)
         }
         free(y);
         free(dqkv);
-        attention_close(&p);
     }
 }
 
@@ -133,28 +128,24 @@ ES_TEST(test_attention_power__same_bits_on_threads)
 /* c = 1e-6, and nothing has weight. */
 ES_TEST(test_attention_power__all_scores_zero)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
     {
-        attention_problem p = open_power(1, 37, 1, 3, 2, 1e-3);
         attention_scale_queries(&p, 0);
         attention_run(&p, *kernels, 1, true);
         attention_expect_no_weight(&p);
-        attention_close(&p);
     }
 }
 
 /* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
 ES_TEST(test_attention_power__nothing_to_divide_by)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 0))
     {
-        attention_problem p = open_power(1, 7, 1, 2, 4, 0);
         p.qkv[5 * 6] = p.qkv[5 * 6 + 1] = 0;
         attention_run(&p, *kernels, 1, false);
         attention_expect_nan_at(&p, 5);
         for (int i = 0; i < 7; i++)
             assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
-        attention_close(&p);
     }
 }
 
@@ -162,65 +153,59 @@ ES_TEST(test_attention_power__nothing_to_divide_by)
 
 ES_TEST(test_attention_power__nan_key)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 4, 1e-3))
     {
-        attention_problem p = open_power(1, 45, 1, 5, 4, 1e-3);
         p.qkv[37 * 15 + 5 + 2] = NAN;
         attention_run(&p, *kernels, 1, true);
         attention_expect_nan_from(&p, 37);
-        attention_close(&p);
     }
 }
 
 /* Infinite scores of row 11: c is infinite, and all of its weights NaN. */
 ES_TEST(test_attention_power__infinite_query)
 {
-    EACH_VARIANT(kernels)
-    for (int sign = -1; sign <= 1; sign += 2) {
-        attention_problem p = open_power(1, 20, 1, 4, 2, 1e-3);
-        p.qkv[11 * 12 + 1] = (float)sign * INFINITY;
-        attention_run(&p, *kernels, 1, false);
-        attention_expect_nan_at(&p, 11);
-        attention_close(&p);
-    }
+    for (int sign = -1; sign <= 1; sign += 2)
+        EACH_ATTENTION(p, kernels, open_power(1, 20, 1, 4, 2, 1e-3))
+        {
+            p.qkv[11 * 12 + 1] = (float)sign * INFINITY;
+            attention_run(&p, *kernels, 1, false);
+            attention_expect_nan_at(&p, 11);
+        }
 }
 
 /* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
  * of row 5, where softmax would give a key of -inf no weight. */
 ES_TEST(test_attention_power__fp16_overflow)
 {
-    EACH_VARIANT(kernels)
-    for (int sign = -1; sign <= 1; sign += 2) {
-        attention_problem p = open_power(1, 7, 1, 2, 4, 1e-3);
-        p.half = true;
-        for (int j = 0; j < 7; j++)
-            p.qkv[j * 6 + 2] = p.qkv[j * 6 + 3] = (float)(sign * (j + 1));
-        p.qkv[5 * 6] = 12000;
-        p.qkv[5 * 6 + 1] = 0;
-        attention_run(&p, *kernels, 1, false);
-        for (int i = 0; i < 7; i++) {
-            assert_int_equal(isnan(p.rows[i]) != 0, i == 5);
-            assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[i],
-                             i == 5 ? 6 : 0);
-            assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
-            assert_int_equal(isnan(p.dqkv[6 * i]) != 0, i == 5);
+    for (int sign = -1; sign <= 1; sign += 2)
+        EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 1e-3))
+        {
+            p.half = true;
+            for (int j = 0; j < 7; j++)
+                p.qkv[j * 6 + 2] = p.qkv[j * 6 + 3] = (float)(sign * (j + 1));
+            p.qkv[5 * 6] = 12000;
+            p.qkv[5 * 6 + 1] = 0;
+            attention_run(&p, *kernels, 1, false);
+            for (int i = 0; i < 7; i++) {
+                assert_int_equal(isnan(p.rows[i]) != 0, i == 5);
+                assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[i],
+                                 i == 5 ? 6 : 0);
+                assert_int_equal(isnan(p.y[2 * i]) != 0, i == 5);
+                assert_int_equal(isnan(p.dqkv[6 * i]) != 0, i == 5);
+            }
         }
-        attention_close(&p);
-    }
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
 ES_TEST(test_attention_power__nan_value)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 8, 1e-3))
     {
-        attention_problem p = open_power(1, 45, 1, 5, 8, 1e-3);
         p.qkv[37 * 15 + 10 + 2] = NAN;
         attention_run(&p, *kernels, 1, false);
         attention_expect_nan_value(&p, 37, 2);
         for (int j = 0; j < 37; j++)
             assert_true(isfinite(p.dqkv[j * 15 + 1]));
-        attention_close(&p);
     }
 }
 

@@ -16,13 +16,12 @@ static attention_problem open_tempered(int n_batch, int n_ctx, int n_head,
 
 static void check_shape(int n_batch, int n_ctx, int n_head, int width)
 {
-    EACH_VARIANT(kernels)
-    for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p = open_tempered(n_batch, n_ctx, n_head, width);
-        attention_run(&p, *kernels, 2, entropy);
-        attention_check(&p, entropy);
-        attention_close(&p);
-    }
+    for (int entropy = 0; entropy < 2; entropy++)
+        EACH_ATTENTION(p, kernels, open_tempered(n_batch, n_ctx, n_head, width))
+        {
+            attention_run(&p, *kernels, 2, entropy);
+            attention_check(&p, entropy);
+        }
 }
 
 ES_TEST(test_attention_temperature__shapes)
@@ -36,23 +35,21 @@ ES_TEST(test_attention_temperature__shapes)
 /* As if they were 1e-4, and nothing pulls at them. */
 ES_TEST(test_attention_temperature__below_the_floor)
 {
-    EACH_VARIANT(kernels)
-    for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p = attention_open_below_floor();
-        attention_run(&p, *kernels, 1, entropy);
-        attention_check(&p, entropy);
-        attention_expect_below_floor(&p);
-        attention_close(&p);
-    }
+    for (int entropy = 0; entropy < 2; entropy++)
+        EACH_ATTENTION(p, kernels, attention_open_below_floor())
+        {
+            attention_run(&p, *kernels, 1, entropy);
+            attention_check(&p, entropy);
+            attention_expect_below_floor(&p);
+        }
 }
 
 /* That of query 3 of head 1: its rows in both sequences, and what its weights
  * reach in the backward pass, but no other row and no other head. */
 ES_TEST(test_attention_temperature__nan)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
     {
-        attention_problem p = open_tempered(2, 7, 3, 2);
         attention_problem spoilt = open_tempered(2, 7, 3, 2);
         spoilt.temperature[7 + 3] = NAN;
         attention_run(&p, *kernels, 1, true);
@@ -62,7 +59,6 @@ ES_TEST(test_attention_temperature__nan)
             assert_true(i == 10 || spoilt.dt[i] == p.dt[i]);
         for (int i = 0; i < 2 * 7 * 18; i++)
             assert_true(isnan(spoilt.dqkv[i]) || spoilt.dqkv[i] == p.dqkv[i]);
-        attention_close(&p);
         attention_close(&spoilt);
     }
 }
@@ -70,16 +66,14 @@ ES_TEST(test_attention_temperature__nan)
 /* Every score is 0: a flat row, and no gradient. */
 ES_TEST(test_attention_temperature__infinite)
 {
-    EACH_VARIANT(kernels)
+    EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))
     {
-        attention_problem p = open_tempered(1, 20, 1, 4);
         p.temperature[16] = INFINITY;
         attention_run(&p, *kernels, 1, true);
         assert_true(fabs((double)p.rows[16] - log(17)) <= 1e-6);
         assert_true(p.dt[16] == 0 && p.dt[15] != 0);
         for (int c = 0; c < 4; c++)
             assert_true(p.dqkv[16 * 12 + c] == 0);
-        attention_close(&p);
     }
 }
 
