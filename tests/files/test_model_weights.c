@@ -122,8 +122,7 @@ ES_TEST(test_model_weights__lengths_do_not_matter)
         "h.0.attn.c_attn.weight", "h.1.attn.c_proj.weight",
         "h.1.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"};
     for (int i = 0; i < 6; i++) {
-        es_model_config config = es_small_config(archs[i / 2]);
-        es_small_model s = es_small_open(&config);
+        es_small_model s = es_small_open_arch(archs[i / 2]);
         loss_of(&s, true);
         const double before = loss_of(&s, i % 2);
         for (size_t k = 0; k < 4; k++) {
@@ -141,8 +140,7 @@ ES_TEST(test_model_weights__only_the_named_parts_are_normed)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
-        es_model_config config = es_small_config(archs[i]);
-        es_small_model s = es_small_open(&config);
+        es_small_model s = es_small_open_arch(archs[i]);
         float m[CAPACITY];
         const size_t n = get(&s, "h.1.attn.c_attn.weight", m);
         const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
@@ -172,8 +170,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
 /* One iteration a step: in its first training pass. */
 ES_TEST(test_model_weights__one_iteration_a_step)
 {
-    es_model_config config = es_small_config("SM+G+SNorm(FFN)");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+G+SNorm(FFN)");
     float u[CAPACITY];
     get(&s, "h.0.mlp.c_fc.u", u);
     for (int step = 0; step < 3; step++) {
@@ -221,8 +218,7 @@ ES_TEST(test_model_weights__gradients_add_up)
                                         "SM+G+SNorm(QKVO,FFN)",
                                         "SM+ScFuFFN+WNorm(FFN)+SNorm(QK)"};
     for (size_t i = 0; i < 3; i++) {
-        es_model_config config = es_small_config(archs[i]);
-        es_small_model s = es_small_open(&config);
+        es_small_model s = es_small_open_arch(archs[i]);
         float sum[CAPACITY], part[CAPACITY];
         const size_t index = es_small_find(&s, "h.0.attn.c_attn.weight");
         const size_t n = es_model_parameter(s.model, index).n;
@@ -249,9 +245,8 @@ ES_TEST(test_model_weights__gradients_add_up)
 
 ES_TEST(test_model_weights__start_norms)
 {
-    es_model_config config = es_small_config("SM+R+WNorm(QKVO)+SNorm(FFN)");
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+R+WNorm(QKVO)+SNorm(FFN)");
     es_small_model plain = es_small_open(&plain_config);
     float values[CAPACITY];
     for (size_t i = 0; i < es_model_n_arrays(plain.model); i++) {

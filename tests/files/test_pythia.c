@@ -1,16 +1,13 @@
-/* Family pythia: the rotation against plain loops in double, whole models
- * against the reference cases and against differences of their own loss. */
+/* Family pythia: the rotation against plain loops in double, and the output
+ * matrix; test_gradients has whole models. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* --- the rotation --------------------------------------------------------- */
 
@@ -156,38 +153,8 @@ ES_TEST(test_pythia__only_distance_counts)
     with_all_shapes(check_relative);
 }
 
-/* --- whole models --------------------------------------------------------- */
-
-static es_model_config pythia(const char *arch)
-{
-    es_model_config config = es_small_config(arch);
-    config.family = ES_FAMILY_PYTHIA;
-    config.d_model = 15; /* heads of 5 */
-    return config;
-}
-
-ES_TEST(test_pythia__reference_cases_are_met)
-{
-    static const char *const cases[] = {"p01_sm_ln_g", "p02_sm_r",
-                                        "p03_ereg_smt_scfuffn"};
-    const char *shared = getenv("ES_SHARED"), *dirs[3];
-    char paths[3][512];
-    for (int i = 0; i < 3; i++) {
-        snprintf(paths[i], sizeof paths[i], "%s/reference/train/%s",
-                 shared ? shared : "../shared", cases[i]);
-        dirs[i] = paths[i];
-    }
-    if (access(dirs[0], R_OK) != 0)
-        skip();
-    FILE *out = tmpfile();
-    for (int n_threads = 1; n_threads <= 3; n_threads++) {
-        es_verify_counts counts;
-        es_assert_ok(
-            es_verify(out, dirs, 3, &es_cpu_ops, ES_FP32, n_threads, &counts));
-        assert_int_equal(counts.passed, 3);
-    }
-    fclose(out);
-}
+/* --- a model ---------------------------------------------------------------
+ */
 
 static bool has_array(const es_small_model *s, const char *name)
 {
@@ -199,13 +166,13 @@ static bool has_array(const es_small_model *s, const char *name)
 
 ES_TEST(test_pythia__output_is_untied)
 {
-    es_model_config config = pythia("SM+LN+G");
+    es_model_config config = es_small_config("SM+LN+G");
+    config.family = ES_FAMILY_PYTHIA;
+    config.d_model = 15; /* heads of 5 */
     es_small_model s = es_small_open(&config);
     assert_true(has_array(&s, "embed_out"));
     assert_false(has_array(&s, "wpe"));
-    es_small_forward(&s);
-    es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_backward(s.model, 1));
+    es_small_gradients(&s);
     /* Token 7 is not in the micro-batch: its embedding has no gradient, but
      * its logit has one. */
     for (int i = 0; i < s.n; i++)
@@ -221,96 +188,6 @@ ES_TEST(test_pythia__output_is_untied)
         assert_true(out[7 * 15 + c] != 0);
     }
     es_small_close(&s);
-}
-
-/* An array, and a direction in which it is moved. */
-typedef struct line {
-    size_t index, n;
-    float *values, *along, *moved;
-} line;
-
-static double loss_at(es_small_model *s, const line *l, double step)
-{
-    for (size_t i = 0; i < l->n; i++)
-        l->moved[i] =
-            (float)((double)l->values[i] + step * (double)l->along[i]);
-    es_assert_ok(es_model_set(s->model, l->index, l->moved, l->n));
-    es_small_forward(s);
-    return s->losses.loss;
-}
-
-/* By differences of fourth order. */
-static double slope_along(es_small_model *s, const line *l)
-{
-    const double h = 0.01;
-    double near = loss_at(s, l, h) - loss_at(s, l, -h);
-    double far = loss_at(s, l, 2 * h) - loss_at(s, l, -2 * h);
-    return (8 * near - far) / (12 * h);
-}
-
-/* Of a smooth architecture: a kink within the differences spoils them.
- *
- * Along its own gradient, made a unit vector, the loss rises by its norm. The
- * loss is known to about 1e-6, the slope therefore to 1e-4. */
-static void check_array(es_small_model *s, size_t index)
-{
-    const es_parameter parameter = es_model_parameter(s->model, index);
-    const size_t n = parameter.n;
-    line l = {index, n, malloc(n * sizeof(float)), malloc(n * sizeof(float)),
-              malloc(n * sizeof(float))};
-    es_assert_ok(es_model_get(s->model, index, l.values, n));
-    es_assert_ok(es_model_get_gradient(s->model, index, l.along, n));
-    double norm = sqrt(inner_product(l.along, l.along, n));
-    for (size_t i = 0; i < n; i++)
-        l.along[i] = (float)((double)l.along[i] / fmax(norm, 1e-30));
-    double slope = slope_along(s, &l);
-    if (!(fabs(slope - norm) <= 1e-3 * norm + 2e-4))
-        fail_msg("%s: the loss rises by %g, its gradient says %g",
-                 parameter.name, slope, norm);
-    es_assert_ok(es_model_set(s->model, index, l.values, n));
-    free(l.values), free(l.along), free(l.moved);
-}
-
-static void check_gradients(const es_model_config *config)
-{
-    es_small_model s = es_small_open(config);
-    es_small_forward(&s);
-    es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_backward(s.model, 1));
-    for (size_t i = 0; i < es_model_n_arrays(s.model); i++)
-        check_array(&s, i);
-    es_small_close(&s);
-}
-
-ES_TEST(test_pythia__gradients_match_differences)
-{
-    static const char *const archs[] = {"SM",         "SM+LN",
-                                        "SM+LN+G",    "SM+LN+GT",
-                                        "SM+ScFFN",   "SM+LN+ScFFN",
-                                        "SM+ScFuFFN", "SM+LN+ScFuFFNi1",
-                                        "SM(t)+LN+G", "EReg(SM(t)+ScFuFFNi2)"};
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        es_model_config config = pythia(archs[i]);
-        config.lambda = 0.1;
-        config.gamma = 0; /* else the penalty jumps */
-        check_gradients(&config);
-    }
-}
-
-/* One token, heads of 2, one head; a last block without FFN is x + a. */
-ES_TEST(test_pythia__small_sizes_work)
-{
-    es_model_config config = pythia("SM+LN+G");
-    config.ctx = 1;
-    check_gradients(&config);
-    config.n_head = 1;
-    config.d_model = 2;
-    config.ctx = 7;
-    check_gradients(&config);
-    config = pythia("SM+ScFuFFNi2");
-    config.batch = 1;
-    config.d_model = 6;
-    check_gradients(&config);
 }
 
 ES_TEST_MAIN(NULL, NULL)

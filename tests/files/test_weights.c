@@ -2,6 +2,7 @@
 #include "hooks/trainer/files/weights.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/reference_case.h"
 #include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
 
@@ -22,15 +23,9 @@ typedef struct fixture {
 /** Reads a reference case as others would save it; skips without one. */
 static fixture *open_case(const char *name, const char *prefix)
 {
-    const char *shared = getenv("ES_SHARED");
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    snprintf(f->dir, sizeof f->dir, "%s/reference/train/%s",
-             shared ? shared : "../shared", name);
-    if (access(f->dir, R_OK) != 0) {
-        free(f);
-        skip();
-    }
+    snprintf(f->dir, sizeof f->dir, "%s", es_ref_case_dir(name));
     es_assert_ok(es_verify_case_read(&f->it, f->dir));
     es_test_tensors_of_case(&f->list, &f->it, prefix);
     unlink(config_path);

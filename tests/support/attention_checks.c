@@ -268,6 +268,7 @@ void attention_check_reference(int power, double epsilon, bool temperatures)
                               .power = power,
                               .epsilon = epsilon,
                               .c = c,
+                              .c_is_given = true,
                               .q = in,
                               .k = in + N,
                               .v = in + 2 * N,

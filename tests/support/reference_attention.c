@@ -1,9 +1,11 @@
 /* Rows of attention and what is made of their entropies: analyzer/README.md,
  * sections 2 (rotation), 3 and 4. */
 #include "tests/support/reference_internal.h"
+#include "tests/support/reference_ops.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- rotation ------------------------------------------------------------- */
 
@@ -34,89 +36,45 @@ void es_ref_rotate(double *qkv, const es_ref_model *ref)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* One row: query i of one head. */
-typedef struct row {
-    const es_model_config *config;
-    es_ref_result *result;
-    const double *q, *k, *v; /* of the head; v and k of key 0 */
-    double t;
-    int i;
-    int at; /* its place in (L,B,H,T) */
-} row;
-
-static void find_scores(double *s, const row *r)
+/* What is made of head h of sequence b: its rows, and y (B,T,d). */
+static void attend_head(double *y, es_ref_result *result, const double *qkv,
+                        const es_ref_model *ref, int layer, int b, int h)
 {
-    const int d = r->config->d_model, width = d / r->config->n_head;
-    r->result->rows[ES_ROW_MAX_LOGIT][r->at] = -INFINITY;
-    for (int j = 0; j <= r->i; j++) {
-        s[j] = 0;
-        for (int c = 0; c < width; c++)
-            s[j] += r->q[c] * r->k[j * 3 * d + c];
-        s[j] /= r->t * sqrt(width);
-        r->result->rows[ES_ROW_MAX_LOGIT][r->at] =
-            fmax(r->result->rows[ES_ROW_MAX_LOGIT][r->at], s[j]);
-    }
-}
-
-static void softmax(double *a, const double *s, const row *r)
-{
-    const double largest = r->result->rows[ES_ROW_MAX_LOGIT][r->at];
-    double sum = 0, second = -INFINITY;
-    for (int j = 0; j <= r->i; j++)
-        sum += a[j] = exp(s[j] - largest);
-    for (int j = 0; j <= r->i; j++) {
-        a[j] /= sum;
-        if (s[j] < largest)
-            second = fmax(second, s[j]);
-    }
+    const es_model_config *config = &ref->config;
+    const int T = config->ctx, d = config->d_model, width = d / config->n_head;
+    const int n = T * width;
+    const int row = ((layer * config->batch + b) * config->n_head + h) * T;
+    const double *t = es_ref_of_layer(ref, layer, "attn.t");
+    double *in = es_ref_doubles(4 * n + (ES_N_ROW_STATISTICS + 1) * T);
+    double *rows = in + 4 * n, *gap = rows + ES_N_ROW_STATISTICS * T;
+    const bool is_power = config->arch.attention == ES_POWER_SOFTMAX;
+    const es_ref_head head = {.n_ctx = T,
+                              .width = width,
+                              .power = is_power ? config->arch.power : 0,
+                              .epsilon = config->arch.power_epsilon,
+                              .c = result->c + row,
+                              .c_is_given = result->c_is_given,
+                              .in_log = 1e-9,
+                              .gap = gap,
+                              .q = in,
+                              .k = in + n,
+                              .v = in + 2 * n,
+                              .t = t ? t + h * T : NULL,
+                              .y = in + 3 * n,
+                              .rows = rows};
+    for (int i = 0; i < 3 * n; i++)
+        in[i] = qkv[(b * T + i % n / width) * 3 * d + i / n * d + h * width +
+                    i % width];
+    es_ref_attention(&head);
+    for (int i = 0; i < n; i++)
+        y[(b * T + i / width) * d + h * width + i % width] = head.y[i];
+    for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+        memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
     /* In float32 a sharp row may not be torn between two keys. */
-    if (r->t < 1e-2)
-        es_ref_note(r->result, (largest - second) / 2e5);
-}
-
-static void power_softmax(double *a, const double *s, const row *r)
-{
-    const es_arch *arch = &r->config->arch;
-    double *c = &r->result->c[r->at], sum = 0;
-    if (!r->result->c_is_given) {
-        *c = 0;
-        for (int j = 0; j <= r->i; j++)
-            *c = fmax(*c, fabs(s[j]));
-        *c += 1e-6;
-    }
-    for (int j = 0; j <= r->i; j++)
-        sum += a[j] = pow(s[j] / *c, arch->power);
-    for (int j = 0; j <= r->i; j++)
-        a[j] /= arch->power_epsilon + sum;
-}
-
-/* y (d_k) = the row's weighted values; notes what is recorded of it. */
-static void attend_row(double *y, double *s, double *a, const row *r)
-{
-    const int d = r->config->d_model, width = d / r->config->n_head;
-    es_ref_result *result = r->result;
-    find_scores(s, r);
-    if (r->config->arch.attention == ES_SOFTMAX)
-        softmax(a, s, r);
-    else
-        power_softmax(a, s, r);
-    result->rows[ES_ROW_SINK][r->at] = a[0];
-    result->rows[ES_ROW_MISSING][r->at] = 1;
-    result->rows[ES_ROW_ENTROPY][r->at] = 0;
-    result->rows[ES_ROW_DISTANCE][r->at] = 0;
-    result->rows[ES_ROW_TOP][r->at] = 0;
-    for (int j = 0; j <= r->i; j++) {
-        result->rows[ES_ROW_MISSING][r->at] -= a[j];
-        result->rows[ES_ROW_ENTROPY][r->at] -= a[j] * log(a[j] + 1e-9);
-        result->rows[ES_ROW_DISTANCE][r->at] += a[j] * (r->i - j);
-        result->rows[ES_ROW_TOP][r->at] =
-            fmax(result->rows[ES_ROW_TOP][r->at], a[j]);
-    }
-    for (int c = 0; c < width; c++) {
-        y[c] = 0;
-        for (int j = 0; j <= r->i; j++)
-            y[c] += a[j] * r->v[j * 3 * d + c];
-    }
+    for (int i = 0; t && !is_power && i < T; i++)
+        if (t[h * T + i] < 1e-2)
+            es_ref_note(result, gap[i] / 2e5);
+    free(in);
 }
 
 /* Where a row's scores are small beside |q||k| their terms cancel: float32
@@ -144,28 +102,11 @@ static void note_cancellation(es_ref_result *result, const double *qkv,
 void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
                    const es_ref_model *ref, int layer)
 {
-    const es_model_config *config = &ref->config;
-    const int B = config->batch, H = config->n_head, T = config->ctx;
-    const int d = config->d_model, width = d / H;
-    const double *t = es_ref_of_layer(ref, layer, "attn.t");
-    double *s = es_ref_doubles(2 * T);
-    for (int b = 0; b < B; b++)
-        for (int h = 0; h < H; h++)
-            for (int i = 0; i < T; i++) {
-                const double *first = qkv + b * T * 3 * d + h * width;
-                const row r = {.config = config,
-                               .result = result,
-                               .q = first + i * 3 * d,
-                               .k = first + d,
-                               .v = first + 2 * d,
-                               .t = t ? fmax(t[h * T + i], 1e-4) : 1,
-                               .i = i,
-                               .at = ((layer * B + b) * H + h) * T + i};
-                attend_row(y + (b * T + i) * d + h * width, s, s + T, &r);
-            }
-    if (config->arch.attention == ES_POWER_SOFTMAX)
-        note_cancellation(result, qkv, config, layer);
-    free(s);
+    for (int b = 0; b < ref->config.batch; b++)
+        for (int h = 0; h < ref->config.n_head; h++)
+            attend_head(y, result, qkv, ref, layer, b, h);
+    if (ref->config.arch.attention == ES_POWER_SOFTMAX)
+        note_cancellation(result, qkv, &ref->config, layer);
 }
 
 /* --- regularisation ------------------------------------------------------- */

@@ -6,9 +6,45 @@
 #include "tests/support/cmocka_all.h"
 #include "tests/support/run_files.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* --- where they are ------------------------------------------------------- */
+
+const char *es_ref_case_dir(const char *name)
+{
+    static char dir[512];
+    const char *shared = getenv("ES_SHARED");
+    snprintf(dir, sizeof dir, "%s/reference/train/%s",
+             shared ? shared : "../shared", name);
+    if (access(dir, R_OK) != 0) {
+        print_message("# no %s: set ES_SHARED\n", dir);
+        skip();
+    }
+    return dir;
+}
+
+static int is_case(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+int es_ref_each_case(void (*check)(const char *dir))
+{
+    struct dirent **entries = NULL;
+    const int n = scandir(es_ref_case_dir(""), &entries, is_case, alphasort);
+    for (int i = 0; i < n; i++) {
+        char dir[512];
+        snprintf(dir, sizeof dir, "%s", es_ref_case_dir(entries[i]->d_name));
+        check(dir);
+        free(entries[i]);
+    }
+    free(entries);
+    return n;
+}
 
 /* --- reading -------------------------------------------------------------- */
 

@@ -5,6 +5,13 @@
 
 #include "tests/support/reference_model.h"
 
+/** The folder of a case of the reference, "" for that of all of them; skips the
+ *  test where there is none. Borrowed until the next call. */
+const char *es_ref_case_dir(const char *name);
+
+/** Calls the check with the folder of each; how many there are. */
+int es_ref_each_case(void (*check)(const char *dir));
+
 typedef struct es_ref_case {
     es_ref_model *model; /* u and v as before the step */
     int32_t *tokens, *targets;

@@ -1,5 +1,6 @@
 /* The forward pass in doubles, written from analyzer/README.md. */
 #include "tests/support/reference_internal.h"
+#include "tests/support/reference_ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -135,22 +136,9 @@ static double slope_of(const es_ref_model *ref, int layer)
 static double activate(double u, const es_arch *arch, double slope,
                        es_ref_result *result)
 {
-    const double pi = acos(-1.0);
-    switch (arch->activation) {
-    case ES_ACT_GELU:
-        return u * 0.5 * erfc(-u / sqrt(2));
-    case ES_ACT_GELU_TANH:
-        return 0.5 * u * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 * u * u * u)));
-    case ES_ACT_RELU:
+    if (arch->activation == ES_ACT_RELU || arch->activation == ES_ACT_LEAKY)
         es_ref_note(result, fabs(u));
-        return u <= 0 ? 0 : u;
-    case ES_ACT_LEAKY:
-        es_ref_note(result, fabs(u));
-        return u >= 0 ? u : slope * u;
-    case ES_ACT_LINEAR:
-        break;
-    }
-    return u;
+    return es_ref_act(u, arch->activation, slope);
 }
 
 /* f (N,d) = FFN(N2(x)). */

@@ -226,9 +226,11 @@ static void softmax(ref_row *row, int i)
 
 static void power_softmax(ref_row *row, const es_ref_head *head, int i)
 {
-    const double c = head->c ? head->c[i] : row->size + 1e-6;
+    const double c = head->c_is_given ? head->c[i] : row->size + 1e-6;
     const int p = head->power;
     double sum = head->epsilon;
+    if (head->c)
+        head->c[i] = c;
     for (int j = 0; j <= i; j++)
         sum += row->a[j] = pow(row->z[j] / c, p);
     for (int j = 0; j <= i; j++) {
@@ -238,7 +240,7 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
     row->lse = NAN;
 }
 
-/* Room for the rows of a head; free its z. */
+/* Memory for the rows of a head; free its z. */
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
@@ -257,6 +259,12 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
         row->largest = fmax(row->z[j], row->largest);
         row->size = fmax(fabs(row->z[j]), row->size);
     }
+    if (head->gap) {
+        head->gap[i] = INFINITY;
+        for (int j = 0; j <= i; j++)
+            if (row->z[j] < row->largest)
+                head->gap[i] = fmin(head->gap[i], row->largest - row->z[j]);
+    }
     if (head->power)
         power_softmax(row, head, i);
     else
@@ -272,7 +280,7 @@ static void write_row(const es_ref_head *head, const ref_row *row, int i)
     for (int j = 0; j <= i; j++) {
         const double a = row->a[j];
         values[ES_ROW_MISSING] -= a;
-        values[ES_ROW_ENTROPY] -= a > 0 ? a * log(a) : 0;
+        values[ES_ROW_ENTROPY] -= a > 0 ? a * log(a + head->in_log) : 0;
         values[ES_ROW_NONFINITE] += !isfinite(a);
         values[ES_ROW_DISTANCE] += a * (i - j);
         values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);

@@ -65,7 +65,10 @@ typedef struct es_ref_head {
     int n_ctx, width;
     int power; /* of PowerSoftmax; 0: softmax */
     double epsilon;
-    const double *c; /* (T) given, as differences need it, or NULL */
+    double *c;       /* (T) of PowerSoftmax, or NULL: written, */
+    bool c_is_given; /* or read instead, as differences need it */
+    double in_log;   /* what is added to a weight in the entropy's logarithm */
+    double *gap;     /* (T) or NULL: from the largest score to the next one */
     const double *q, *k, *v, *t;
     double *y, *rows;
     /* the backward pass: dy (T,D), dentropy (T) or NULL */

@@ -1,5 +1,6 @@
 /* Weight and spectral normalisation in doubles. */
 #include "tests/support/reference_internal.h"
+#include "tests/support/reference_ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,28 +71,26 @@ static block block_of(const es_ref_model *ref, int layer, const char *module,
     return b;
 }
 
-/* W[:,j] = g_j V[:,j] / |V[:,j]|. */
-static void normalise_columns(const block *b)
+/* The block alone, (in,out); the caller frees it. */
+static double *cut(const block *b)
 {
-    for (int j = 0; j < b->n_out; j++) {
-        double squares = 0;
-        for (int i = 0; i < b->n_in; i++)
-            squares += b->w[i * b->stride + j] * b->w[i * b->stride + j];
-        for (int i = 0; i < b->n_in; i++)
-            b->w[i * b->stride + j] *= b->g[j] / sqrt(squares);
-    }
+    double *out = es_ref_doubles(b->n_in * b->n_out);
+    for (int i = 0; i < b->n_in * b->n_out; i++)
+        out[i] = b->w[i / b->n_out * b->stride + i % b->n_out];
+    return out;
 }
 
-/* W / (v^T W u). */
-static void divide_by_sigma(const block *b)
+static void normalise(const block *b)
 {
-    double sigma = 0;
-    for (int i = 0; i < b->n_in; i++)
-        for (int j = 0; j < b->n_out; j++)
-            sigma += b->v[i] * b->w[i * b->stride + j] * b->u[j];
-    for (int i = 0; i < b->n_in; i++)
-        for (int j = 0; j < b->n_out; j++)
-            b->w[i * b->stride + j] /= sigma;
+    double *m = cut(b), *made = es_ref_doubles(b->n_in * b->n_out);
+    if (b->is_weight)
+        es_ref_weight_norm(made, m, b->g, b->n_in, b->n_out);
+    else
+        es_ref_spectral_norm(made, m, b->u, b->v, b->n_in, b->n_out);
+    for (int i = 0; i < b->n_in * b->n_out; i++)
+        b->w[i / b->n_out * b->stride + i % b->n_out] = made[i];
+    free(m);
+    free(made);
 }
 
 double *es_ref_weight(const es_ref_model *ref, int layer, const char *module)
@@ -102,38 +101,10 @@ double *es_ref_weight(const es_ref_model *ref, int layer, const char *module)
     memcpy(w, raw, (size_t)(dims[0] * dims[1]) * sizeof *w);
     for (int which = 0; which < n_blocks(module); which++) {
         const block b = block_of(ref, layer, module, w, dims, which);
-        if (b.is_weight)
-            normalise_columns(&b);
-        if (b.is_power)
-            divide_by_sigma(&b);
+        if (b.is_weight || b.is_power)
+            normalise(&b);
     }
     return w;
-}
-
-static void make_unit(double *x, int n)
-{
-    double squares = 0;
-    for (int i = 0; i < n; i++)
-        squares += x[i] * x[i];
-    for (int i = 0; i < n; i++)
-        x[i] /= sqrt(squares);
-}
-
-/* v = W u / |W u|, u = W^T v / |W^T v|. */
-static void iterate(const block *b)
-{
-    for (int i = 0; i < b->n_in; i++) {
-        b->v[i] = 0;
-        for (int j = 0; j < b->n_out; j++)
-            b->v[i] += b->w[i * b->stride + j] * b->u[j];
-    }
-    make_unit(b->v, b->n_in);
-    for (int j = 0; j < b->n_out; j++) {
-        b->u[j] = 0;
-        for (int i = 0; i < b->n_in; i++)
-            b->u[j] += b->w[i * b->stride + j] * b->v[i];
-    }
-    make_unit(b->u, b->n_out);
 }
 
 void es_ref_model_iterate(es_ref_model *ref)
@@ -147,8 +118,10 @@ void es_ref_model_iterate(es_ref_model *ref)
             for (int which = 0; w && which < n_blocks(modules[m]); which++) {
                 const block b =
                     block_of(ref, layer, modules[m], w, dims, which);
+                double *columns = cut(&b);
                 if (b.is_power)
-                    iterate(&b);
+                    es_ref_power_iteration(b.u, b.v, columns, b.n_in, b.n_out);
+                free(columns);
             }
         }
 }

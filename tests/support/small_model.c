@@ -56,6 +56,12 @@ es_small_model es_small_open(const es_model_config *config)
     return s;
 }
 
+es_small_model es_small_open_arch(const char *arch)
+{
+    const es_model_config config = es_small_config(arch);
+    return es_small_open(&config);
+}
+
 void es_small_close(es_small_model *s)
 {
     es_model_free(s->model);
@@ -65,6 +71,24 @@ void es_small_forward(es_small_model *s)
 {
     es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
                                   true, true));
+}
+
+void es_small_gradients(es_small_model *s)
+{
+    es_small_forward(s);
+    es_model_zero_gradients(s->model);
+    es_assert_ok(es_model_backward(s->model, 1));
+}
+
+double es_small_update(es_small_model *s, const es_train_config *train,
+                       double lr)
+{
+    es_train_config defaults;
+    double norm = 0;
+    es_train_config_default(&defaults);
+    es_assert_ok(
+        es_model_update(s->model, train ? train : &defaults, lr, &norm));
+    return norm;
 }
 
 size_t es_small_find(const es_small_model *s, const char *name)

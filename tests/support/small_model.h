@@ -19,10 +19,20 @@ es_model_config es_small_config(const char *arch);
 
 /** Builds it with parameters that are not too small. */
 es_small_model es_small_open(const es_model_config *config);
+/** The same of es_small_config(arch). */
+es_small_model es_small_open_arch(const char *arch);
 void es_small_close(es_small_model *s);
 
 /** A measured forward pass over the micro-batch; fills in the losses. */
 void es_small_forward(es_small_model *s);
+
+/** es_small_forward, and the gradients of that pass alone. */
+void es_small_gradients(es_small_model *s);
+
+/** A step with these settings, NULL: the defaults. Returns the norm of the
+ *  gradients. */
+double es_small_update(es_small_model *s, const es_train_config *train,
+                       double lr);
 
 /** The number of an array; fails the test if there is none of the name. */
 size_t es_small_find(const es_small_model *s, const char *name);

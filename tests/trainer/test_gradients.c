@@ -2,7 +2,7 @@
  * differences. */
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
-#include "tests/support/reference_model.h"
+#include "tests/support/reference_case.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* --- against the double model --------------------------------------------- */
 
@@ -152,52 +151,48 @@ ES_TEST(test_gradients__sizes)
     }
 }
 
-/* Every reference case that can be built passes, these among them. */
-ES_TEST(test_gradients__reference_cases)
+/* Rotated, with an output matrix of its own, sub-blocks side by side. */
+ES_TEST(test_gradients__family_pythia)
 {
-    static const char *const cases[] = {"g01_sm_ln_g",
-                                        "g02_sm_ln_gt",
-                                        "g03_sm_ln_r",
-                                        "g04_sm_r",
-                                        "g05_sm",
-                                        "g06_sm_lr_fixed",
-                                        "g07_sm_lr_layer",
-                                        "g08_sm_lr_global",
-                                        "g09_sm_wnorm_ffn",
-                                        "g10_sm_wnorm_qk",
-                                        "g11_sm_wnorm_qkvo_ffn",
-                                        "g12_sm_snorm_qk_ffn",
-                                        "g13_sm_snorm_qkv_ffn",
-                                        "g14_sm_scffn",
-                                        "g15_sm_scfuffn_t1",
-                                        "g16_smt_scfuffn",
-                                        "g17_ereg_smt_scfuffn",
-                                        "g18_ereg_smt_scfuffni6",
-                                        "g19_ereg_sm_ln_r_mean",
-                                        "g20_ereg_sm_ln_r_token",
-                                        "g21_psm2",
-                                        "g22_psm4_ln_g",
-                                        "g23_psm8_r",
-                                        "g24_sm_r_final",
-                                        "g25_sm_scfuffn_wnorm_ffn"};
-    enum { N = sizeof cases / sizeof *cases };
-    const char *shared = getenv("ES_SHARED"), *dirs[N];
-    char paths[N][512];
-    es_verify_counts counts;
-    for (size_t i = 0; i < N; i++) {
-        snprintf(paths[i], sizeof paths[i], "%s/reference/train/%s",
-                 shared ? shared : "../shared", cases[i]);
-        dirs[i] = paths[i];
+    static const char *const archs[] = {"SM",         "SM+LN",
+                                        "SM+LN+G",    "SM+LN+GT",
+                                        "SM+ScFFN",   "SM+LN+ScFFN",
+                                        "SM+ScFuFFN", "SM+LN+ScFuFFNi1",
+                                        "SM(t)+LN+G", "EReg(SM(t)+ScFuFFNi2)"};
+    const int sizes[][3] = {{1, 3, 15}, {7, 1, 2}, {5, 3, 6}}; /* T, H, d */
+    for (size_t i = 0; i < sizeof archs / sizeof *archs + 3; i++) {
+        const bool sized = i < 3;
+        es_model_config config =
+            es_small_config(sized ? "SM+LN+G" : archs[i - 3]);
+        config.family = ES_FAMILY_PYTHIA;
+        config.ctx = sized ? sizes[i][0] : config.ctx;
+        config.n_head = sized ? sizes[i][1] : config.n_head;
+        config.d_model = sized ? sizes[i][2] : 15; /* heads of 5 */
+        config.lambda = 0.1;
+        config.gamma = 0.1;
+        check_model(&config);
     }
-    if (access(dirs[0], R_OK) != 0)
-        skip();
-    FILE *out = tmpfile();
+}
+
+static FILE *output;
+
+static void verify_on_threads(const char *dir)
+{
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
-        es_assert_ok(
-            es_verify(out, dirs, N, &es_cpu_ops, ES_FP32, n_threads, &counts));
-        assert_int_equal(counts.passed, N);
+        es_verify_counts counts;
+        es_assert_ok(es_verify(output, &dir, 1, &es_cpu_ops, ES_FP32, n_threads,
+                               &counts));
+        if (counts.passed != 1)
+            fail_msg("%s on %d threads", dir, n_threads);
     }
-    fclose(out);
+}
+
+ES_TEST(test_gradients__every_reference_case_passes)
+{
+    output = tmpfile();
+    assert_non_null(output);
+    assert_true(es_ref_each_case(verify_on_threads) >= 28);
+    fclose(output);
 }
 
 ES_TEST_MAIN(NULL, NULL)

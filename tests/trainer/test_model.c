@@ -8,12 +8,9 @@
 
 ES_TEST(test_model__gradients_add_up)
 {
-    es_model_config config = es_small_config("SM+LN+G");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+LN+G");
     float once[11 * 12], twice[11 * 12];
-    es_small_forward(&s);
-    es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_backward(s.model, 1));
+    es_small_gradients(&s);
     es_assert_ok(es_model_get_gradient(s.model, 0, once, 132));
     es_model_zero_gradients(s.model);
     for (int i = 0; i < 2; i++) {
@@ -91,10 +88,7 @@ static float value_of(const es_small_model *s, const char *name)
 /* With no gradient only the decay is left, and only of matrices. */
 ES_TEST(test_model__decay)
 {
-    es_model_config config = es_small_config("SM+LN+G");
-    es_train_config train;
-    es_train_config_default(&train);
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+LN+G");
     double norm = 9;
     static const char *const decaying[] = {
         "wte", "wpe", "h.0.attn.c_attn.weight", "h.1.mlp.c_proj.weight"};
@@ -107,7 +101,7 @@ ES_TEST(test_model__decay)
     for (size_t i = 0; i < 5; i++)
         kept[i] = value_of(&s, others[i]);
     es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_update(s.model, &train, 0.5, &norm));
+    norm = es_small_update(&s, NULL, 0.5);
     assert_true(norm == 0);
     for (size_t i = 0; i < 4; i++)
         assert_true(fabsf(value_of(&s, decaying[i]) - 0.95f * before[i]) <
@@ -128,10 +122,9 @@ ES_TEST(test_model__slope_decay)
         es_train_config_default(&train);
         train.slope_decay = i / 2;
         es_small_model s = es_small_open(&config);
-        double norm;
         float before = value_of(&s, names[i % 2]);
         es_model_zero_gradients(s.model);
-        es_assert_ok(es_model_update(s.model, &train, 0.5, &norm));
+        es_small_update(&s, &train, 0.5);
         float want = i / 2 ? 0.95f * before : before;
         assert_true(fabsf(value_of(&s, names[i % 2]) - want) < 1e-7f);
         es_small_close(&s);
@@ -142,17 +135,14 @@ ES_TEST(test_model__slope_decay)
  * the movement of one weight. */
 static double movement(double clip, double *norm)
 {
-    es_model_config config = es_small_config("SM+LN+G");
     es_train_config train;
     es_train_config_default(&train);
     train.clip = clip;
     train.beta1 = train.beta2 = train.weight_decay = 0;
     train.eps = 1e6;
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+LN+G");
     double before = (double)value_of(&s, "ln_f.bias");
-    es_small_forward(&s);
-    es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_backward(s.model, 1));
+    es_small_gradients(&s);
     es_assert_ok(es_model_update(s.model, &train, 1e6, norm));
     double moved = before - (double)value_of(&s, "ln_f.bias");
     es_small_close(&s);
@@ -175,18 +165,13 @@ ES_TEST(test_model__clip)
 ES_TEST(test_model__frozen_bias)
 {
     es_model_config config = es_small_config("SM+R");
-    es_train_config train;
-    es_train_config_default(&train);
     config.bias = ES_BIAS_QK;
     es_small_model s = es_small_open(&config);
-    double norm;
     float before[36], after[36];
     size_t index = es_small_find(&s, "h.1.attn.c_attn.bias");
     es_assert_ok(es_model_get(s.model, index, before, 36));
-    es_small_forward(&s);
-    es_model_zero_gradients(s.model);
-    es_assert_ok(es_model_backward(s.model, 1));
-    es_assert_ok(es_model_update(s.model, &train, 1e-2, &norm));
+    es_small_gradients(&s);
+    es_small_update(&s, NULL, 1e-2);
     es_assert_ok(es_model_get(s.model, index, after, 36));
     for (int i = 0; i < 36; i++)
         assert_int_equal(after[i] == before[i], i >= 24);
@@ -285,10 +270,7 @@ ES_TEST(test_model__nan_weight)
 /* Nothing is clipped, and the step takes the parameters along. */
 ES_TEST(test_model__nan_gradient)
 {
-    es_model_config config = es_small_config("SM+G");
-    es_train_config train;
-    es_train_config_default(&train);
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
     float wte[132];
     es_assert_ok(es_model_get(s.model, 0, wte, 132));
@@ -298,7 +280,7 @@ ES_TEST(test_model__nan_gradient)
     assert_true(!isfinite(s.losses.loss));
     es_model_zero_gradients(s.model);
     es_assert_ok(es_model_backward(s.model, 1));
-    es_assert_ok(es_model_update(s.model, &train, 1e-3, &norm));
+    norm = es_small_update(&s, NULL, 1e-3);
     assert_true(!isfinite(norm));
     es_assert_ok(es_model_get(s.model, 0, wte, 132));
     assert_true(isnan(wte[3 * 12]));
@@ -332,8 +314,7 @@ ES_TEST(test_model__too_large)
 
 ES_TEST(test_model__wrong_calls)
 {
-    es_model_config config = es_small_config("SM+LN+G");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+LN+G");
     float few[3];
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
     es_small_forward(&s);
@@ -355,8 +336,7 @@ ES_TEST(test_model__wrong_calls)
 
 ES_TEST(test_model__without_targets)
 {
-    es_model_config config = es_small_config("SM+LN+G");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM+LN+G");
     es_small_forward(&s);
     float first = es_model_logits(s.model)[100];
     es_assert_ok(

@@ -2,6 +2,7 @@
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/reference_case.h"
 #include "tests/support/run_files.h"
 
 #include <dirent.h>
@@ -65,25 +66,9 @@ static void check_case(const char *dir)
     es_verify_case_free(&it);
 }
 
-ES_TEST(test_params__reference_cases)
+ES_TEST(test_params__are_those_of_the_reference_cases)
 {
-    const char *shared = getenv("ES_SHARED");
-    char base[512], dir[1024];
-    int n = 0;
-    snprintf(base, sizeof base, "%s/reference/train",
-             shared ? shared : "../shared");
-    DIR *cases = opendir(base);
-    if (!cases)
-        skip();
-    for (struct dirent *at; (at = readdir(cases));) {
-        if (at->d_name[0] == '.')
-            continue;
-        snprintf(dir, sizeof dir, "%s/%s", base, at->d_name);
-        check_case(dir);
-        n++;
-    }
-    closedir(cases);
-    assert_true(n >= 28);
+    assert_true(es_ref_each_case(check_case) >= 28);
 }
 
 /* --- the table ------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/listed.h"
+#include "tests/support/reference_case.h"
 #include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
 
@@ -16,15 +17,9 @@ static char weights[64], tokens[64], config[64];
 /** The weights of a reference case; held-out data that are its sequences. */
 static es_verify_case write_case(const char *name)
 {
-    static char dir[512];
-    const char *shared = getenv("ES_SHARED");
     es_test_tensors list = {.n = 0};
     es_verify_case it;
-    snprintf(dir, sizeof dir, "%s/reference/train/%s",
-             shared ? shared : "../shared", name);
-    if (access(dir, R_OK) != 0)
-        skip();
-    es_assert_ok(es_verify_case_read(&it, dir));
+    es_assert_ok(es_verify_case_read(&it, es_ref_case_dir(name)));
     es_test_tensors_of_case(&list, &it, "");
     es_test_tensors_write(&list, weights);
     es_test_tensors_free(&list);

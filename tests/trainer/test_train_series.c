@@ -231,8 +231,7 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
 
 ES_TEST(test_train_series__temperatures_below_the_floor)
 {
-    es_model_config config = es_small_config("SM(t)");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("SM(t)");
     float t[15], out[LH];
     for (int i = 0; i < 15; i++)
         t[i] = 1 + 0.25f * (float)(i % 5);
@@ -250,8 +249,7 @@ ES_TEST(test_train_series__temperatures_below_the_floor)
 
 ES_TEST(test_train_series__nan_is_not_missing)
 {
-    es_model_config config = es_small_config("EReg(SM(t)+ScFuFFNi1)");
-    es_small_model s = es_small_open(&config);
+    es_small_model s = es_small_open_arch("EReg(SM(t)+ScFuFFNi1)");
     float t[15], out[LH];
     for (int i = 0; i < 15; i++)
         t[i] = 1;
