@@ -310,14 +310,13 @@ ES_TEST(test_weights__another_model_is_refused)
             fail_msg("'%s' not in: %s", changes[i].said, es_message());
         *changes[i].field = before;
     }
-    config.bias = ES_BIAS_QK;
-    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
-    config.bias = ES_BIAS_ALL;
-    config.family = ES_FAMILY_PYTHIA;
-    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
-    config.family = ES_FAMILY_GPT2;
-    config.final_norm = ES_FINAL_OFF;
-    assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
+    for (int i = 0; i < 3; i++) {
+        es_model_config other = config;
+        other.bias = i == 0 ? ES_BIAS_QK : ES_BIAS_ALL;
+        other.family = i == 1 ? ES_FAMILY_PYTHIA : ES_FAMILY_GPT2;
+        other.final_norm = i == 2 ? ES_FINAL_OFF : ES_FINAL_AUTO;
+        assert_int_equal(es_weights_check(weights, &other), ES_EUSAGE);
+    }
     es_weights_close(weights);
     close_case(f);
 }
@@ -346,73 +345,75 @@ static void assert_spoilt(fixture *f, const char *said)
 
 ES_TEST(test_weights__a_missing_tensor_is_named)
 {
-    fixture *f = open_gpt2();
-    es_test_tensor_remove(&f->list, "transformer.h.0.mlp.c_proj.bias");
-    assert_spoilt(f, "transformer.h.0.mlp.c_proj.bias is missing");
-    f = open_gpt2();
-    es_test_tensor_remove(&f->list, "transformer.wpe.weight");
-    assert_spoilt(f, "transformer.wpe.weight is missing");
-    f = open_neox();
-    es_test_tensor_remove(&f->list, "embed_out.weight");
-    assert_spoilt(f, "embed_out.weight is missing");
-    f = open_neox();
-    es_test_tensor_remove(&f->list,
-                          "gpt_neox.layers.0.attention.query_key_value.bias");
-    assert_spoilt(f, "layers.0.attention.query_key_value.bias is missing");
-    f = open_neox();
-    es_test_tensor_remove(&f->list, "gpt_neox.embed_in.weight");
-    assert_spoilt(f, "neither a checkpoint");
+    static const struct {
+        fixture *(*open)(void);
+        const char *name, *said;
+    } cases[] = {
+        {open_gpt2, "transformer.h.0.mlp.c_proj.bias",
+         "transformer.h.0.mlp.c_proj.bias is missing"},
+        {open_gpt2, "transformer.wpe.weight",
+         "transformer.wpe.weight is missing"},
+        {open_neox, "embed_out.weight", "embed_out.weight is missing"},
+        {open_neox, "gpt_neox.layers.0.attention.query_key_value.bias",
+         "layers.0.attention.query_key_value.bias is missing"},
+        {open_neox, "gpt_neox.embed_in.weight", "neither a checkpoint"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture *f = cases[i].open();
+        es_test_tensor_remove(&f->list, cases[i].name);
+        assert_spoilt(f, cases[i].said);
+    }
 }
 
 ES_TEST(test_weights__one_tensor_too_many_is_refused)
 {
     const int64_t dims[1] = {3};
-    const char *const names[] = {"transformer.h.0.attn.c_attn.lora",
-                                 "h.0.attn.bias", "transformer.h.00.attn.bias",
-                                 "transformer.lm_head.weight", "wte.bias"};
+    const char *const names[][2] = {
+        {"transformer.h.0.attn.c_attn.lora"},
+        {"h.0.attn.bias"},
+        {"transformer.h.00.attn.bias"},
+        {"transformer.lm_head.weight"},
+        {"wte.bias"},
+        {"transformer.h.1.attn.bias", "transformer.h.1.ln_1.weight is missing"},
+        {"transformer.h.1024.attn.bias"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fixture *f = open_gpt2();
-        es_test_tensor_add(&f->list, names[i], NULL, 1, dims);
-        assert_spoilt(f, names[i]);
+        es_test_tensor_add(&f->list, names[i][0], NULL, 1, dims);
+        assert_spoilt(f, names[i][1] ? names[i][1] : names[i][0]);
     }
-    fixture *f = open_gpt2();
-    es_test_tensor_add(&f->list, "transformer.h.1.attn.bias", NULL, 1, dims);
-    assert_spoilt(f, "transformer.h.1.ln_1.weight is missing");
-    f = open_gpt2();
-    es_test_tensor_add(&f->list, "transformer.h.1024.attn.bias", NULL, 1, dims);
-    assert_spoilt(f, "transformer.h.1024.attn.bias");
-}
-
-static void reshape(fixture *f, const char *name, int64_t rows, int64_t columns)
-{
-    es_test_tensor *tensor = es_test_tensor_find(&f->list, name);
-    tensor->n_dims = columns > 0 ? 2 : 1;
-    tensor->dims[0] = rows;
-    tensor->dims[1] = columns;
 }
 
 ES_TEST(test_weights__wrong_shapes_are_refused)
 {
-    fixture *f = open_gpt2(); /* as a linear layer would have it */
-    reshape(f, "transformer.h.0.attn.c_attn.weight", 36, 12);
-    assert_spoilt(f, "c_attn.weight has the shape (36,12), not (12,36)");
-    f = open_neox();
-    reshape(f, "gpt_neox.layers.1.attention.query_key_value.weight", 32, 96);
-    assert_spoilt(f, "layers.1.attention.query_key_value.weight has the shape "
-                     "(32,96), not (96,32)");
-    f = open_gpt2();
-    reshape(f, "transformer.ln_f.weight", 12, 1);
-    assert_spoilt(f, "ln_f.weight has the shape (12,1), not (12)");
-    f = open_gpt2();
-    reshape(f, "transformer.wte.weight", 84, 0);
-    assert_spoilt(f, "wte.weight has 1 dimensions, not 2");
-    f = open_gpt2();
-    reshape(f, "transformer.h.0.mlp.c_fc.weight", 24, 12);
-    assert_spoilt(f, "c_fc.weight has the shape (24,12), not (12,12)");
-    f = open_gpt2();
-    reshape(f, "transformer.h.0.mlp.c_fc.weight", 18, 16);
-    assert_spoilt(f, "the feed-forward width 16 is no multiple of the model's");
-    f = open_gpt2();
+    static const struct {
+        fixture *(*open)(void);
+        const char *name;
+        int64_t rows, columns; /* columns 0: a vector */
+        const char *said;
+    } cases[] = {
+        /* as a linear layer would have it */
+        {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
+         "c_attn.weight has the shape (36,12), not (12,36)"},
+        {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,
+         96,
+         "layers.1.attention.query_key_value.weight has the shape (32,96), not "
+         "(96,32)"},
+        {open_gpt2, "transformer.ln_f.weight", 12, 1,
+         "ln_f.weight has the shape (12,1), not (12)"},
+        {open_gpt2, "transformer.wte.weight", 84, 0,
+         "wte.weight has 1 dimensions, not 2"},
+        {open_gpt2, "transformer.h.0.mlp.c_fc.weight", 24, 12,
+         "c_fc.weight has the shape (24,12), not (12,12)"},
+        {open_gpt2, "transformer.h.0.mlp.c_fc.weight", 18, 16,
+         "the feed-forward width 16 is no multiple of the model's"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture *f = cases[i].open();
+        es_test_tensor *tensor = es_test_tensor_find(&f->list, cases[i].name);
+        tensor->n_dims = cases[i].columns > 0 ? 2 : 1;
+        tensor->dims[0] = cases[i].rows;
+        tensor->dims[1] = cases[i].columns;
+        assert_spoilt(f, cases[i].said);
+    }
+    fixture *f = open_gpt2();
     strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")->type,
            "BOOL");
     assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
@@ -519,20 +520,17 @@ ES_TEST(test_weights__a_wrong_configuration_is_refused)
         {"{\"rotary_emb_base\": 500000}", "rotary_emb_base is not 10000"},
         {"{\"max_position_embeddings\": 0}", "max_position_embeddings"},
     };
-    fixture *f = open_gpt2();
-    es_test_tensors_write(&f->list, path);
-    for (size_t i = 0; i < sizeof gpt2 / sizeof *gpt2; i++) {
-        write_config(gpt2[i][0]);
-        assert_refused(ES_EFORMAT, 3, gpt2[i][1]);
+    for (int family = 0; family < 2; family++) {
+        fixture *f = family ? open_neox() : open_gpt2();
+        const char *const(*table)[2] = family ? neox : gpt2;
+        size_t n = family ? sizeof neox : sizeof gpt2;
+        es_test_tensors_write(&f->list, path);
+        for (size_t i = 0; i < n / sizeof *table; i++) {
+            write_config(table[i][0]);
+            assert_refused(ES_EFORMAT, f->it.config.n_head, table[i][1]);
+        }
+        close_case(f);
     }
-    close_case(f);
-    f = open_neox();
-    es_test_tensors_write(&f->list, path);
-    for (size_t i = 0; i < sizeof neox / sizeof *neox; i++) {
-        write_config(neox[i][0]);
-        assert_refused(ES_EFORMAT, 2, neox[i][1]);
-    }
-    close_case(f);
 }
 
 static int set_up(void **state)
