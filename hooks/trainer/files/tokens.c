@@ -6,27 +6,41 @@
 #include "analyzer/base/checked.h"
 #include "store/infile.h"
 
-#include <endian.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "headers and tokens are read as they lie in the file");
+
 #define MAGIC "ESTOKENS"
-#define HASHED_HEADER 88
-#define HEADER 96
+
+/** The file's first bytes: tokens.h. */
+typedef struct file_header {
+    char magic[8];
+    uint32_t version, vocab, token_bytes, reserved;
+    uint64_t n[2], n_documents[2];
+    char tokenizer[ES_TOKENIZER_MAX];
+    uint64_t checksum;
+} file_header;
+
+#define HEADER sizeof(file_header)
+#define HASHED_HEADER offsetof(file_header, checksum)
 
 /* --- checksum ------------------------------------------------------------ */
 
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
-static uint64_t hash_words(uint64_t hash, const unsigned char *bytes, size_t n)
+static uint64_t hash_words(uint64_t hash, const void *data, size_t n)
 {
+    const unsigned char *bytes = data;
     for (size_t i = 0; i < n; i += 8) {
         uint64_t word = 0;
         memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
-        hash = (hash ^ le64toh(word)) * UINT64_C(0x100000001b3);
+        hash = (hash ^ word) * UINT64_C(0x100000001b3);
         hash ^= hash >> 32;
     }
     return hash;
@@ -46,32 +60,6 @@ uint64_t es_tokens_hash(const void *bytes, size_t n)
 
 /* --- header -------------------------------------------------------------- */
 
-static void put32(unsigned char *at, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static void put64(unsigned char *at, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static uint32_t get32(const unsigned char *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return le32toh(value);
-}
-
-static uint64_t get64(const unsigned char *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return le64toh(value);
-}
-
 static bool token_bytes_fit(uint32_t bytes, uint32_t vocab)
 {
     if (bytes != 1 && bytes != 2 && bytes != 4)
@@ -89,21 +77,6 @@ static bool payload_bytes(size_t *out, uint64_t n_train, uint64_t n_held_out,
            es_size_mul(out, n, token_bytes) && *out < INT64_MAX - HEADER;
 }
 
-static void header_write(unsigned char *header,
-                         const es_tokens_content *content)
-{
-    memset(header, 0, HEADER);
-    memcpy(header, MAGIC, 8);
-    put32(header + 8, 1);
-    put32(header + 12, content->vocab);
-    put32(header + 16, content->token_bytes);
-    put64(header + 24, content->n_train);
-    put64(header + 32, content->n_held_out);
-    put64(header + 40, content->n_train_documents);
-    put64(header + 48, content->n_held_out_documents);
-    memcpy(header + 56, content->tokenizer, strlen(content->tokenizer));
-}
-
 es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
 {
     size_t n;
@@ -113,33 +86,38 @@ es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
                        content->token_bytes))
         return es_fail(ES_EARGUMENT, "token file: vocabulary, bytes a token "
                                      "and counts do not go together");
-    unsigned char header[HEADER];
-    header_write(header, content);
-    uint64_t hash = hash_words(HASH_START, header, HASHED_HEADER);
+    file_header header = {.magic = MAGIC,
+                          .version = 1,
+                          .vocab = content->vocab,
+                          .token_bytes = content->token_bytes,
+                          .n = {content->n_train, content->n_held_out},
+                          .n_documents = {content->n_train_documents,
+                                          content->n_held_out_documents}};
+    memcpy(header.tokenizer, content->tokenizer, strlen(content->tokenizer));
+    uint64_t hash = hash_words(HASH_START, &header, HASHED_HEADER);
     hash = hash_words(hash, content->tokens, n);
-    put64(header + HASHED_HEADER, hash_mix(hash ^ (HASHED_HEADER + n)));
-    if (fwrite(header, 1, HEADER, stream) != HEADER ||
+    header.checksum = hash_mix(hash ^ (HASHED_HEADER + n));
+    if (fwrite(&header, 1, HEADER, stream) != HEADER ||
         fwrite(content->tokens, 1, n, stream) != n)
         return es_fail(ES_EIO, "token file: cannot write: %s", strerror(errno));
     return ES_OK;
 }
 
-static es_status header_read(es_tokens *tokens, const unsigned char *header)
+static es_status header_read(es_tokens *tokens, const file_header *header)
 {
-    if (memcmp(header, MAGIC, 8) != 0)
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
         return es_fail(ES_EFORMAT,
                        "%s: not a token file: make one with entropy-corpus",
                        tokens->path);
-    if (get32(header + 8) != 1)
+    if (header->version != 1)
         return es_fail(ES_EVERSION,
                        "%s: token file version %u is not this program's 1",
-                       tokens->path, get32(header + 8));
-    tokens->vocab = get32(header + 12);
-    tokens->token_bytes = get32(header + 16);
-    tokens->n[ES_SPLIT_TRAIN] = get64(header + 24);
-    tokens->n[ES_SPLIT_HELD_OUT] = get64(header + 32);
-    memcpy(tokens->tokenizer, header + 56, ES_TOKENIZER_MAX);
-    tokens->checksum = get64(header + HASHED_HEADER);
+                       tokens->path, header->version);
+    tokens->vocab = header->vocab;
+    tokens->token_bytes = header->token_bytes;
+    memcpy(tokens->n, header->n, sizeof tokens->n);
+    memcpy(tokens->tokenizer, header->tokenizer, sizeof header->tokenizer);
+    tokens->checksum = header->checksum;
     if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
         return es_fail(ES_EFORMAT,
                        "%s: damaged: vocabulary %u in %u bytes a token",
@@ -168,31 +146,20 @@ static es_status check_size(const es_tokens *tokens, size_t size)
 
 static uint32_t token_at(const unsigned char *bytes, size_t i, uint32_t width)
 {
+    uint32_t token = 0;
     if (width == 1)
-        return bytes[i];
-    if (width == 4)
-        return get32(bytes + 4 * i);
-    uint16_t value;
-    memcpy(&value, bytes + 2 * i, sizeof value);
-    return le16toh(value);
-}
-
-/** The largest of n tokens; 0 for none. */
-static uint32_t largest_token(const unsigned char *bytes, size_t n,
-                              uint32_t width)
-{
-    uint32_t largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t token = token_at(bytes, i, width);
-        largest = token > largest ? token : largest;
-    }
-    return largest;
+        token = bytes[i];
+    else if (width == 2)
+        memcpy(&token, bytes + 2 * i, 2);
+    else
+        memcpy(&token, bytes + 4 * i, 4);
+    return token;
 }
 
 #define CHUNK ((size_t)1 << 18) /* a multiple of the word and of a token */
 
 static es_status check_tokens(const es_tokens *tokens,
-                              const unsigned char *header, size_t payload)
+                              const file_header *header, size_t payload)
 {
     unsigned char *chunk;
     es_status status = es_alloc(&chunk, CHUNK, 1, "a part of the tokens");
@@ -206,9 +173,10 @@ static es_status check_tokens(const es_tokens *tokens,
                                      tokens->path)) < 0)
             break;
         hash = hash_words(hash, chunk, n);
-        uint32_t seen =
-            largest_token(chunk, n / tokens->token_bytes, tokens->token_bytes);
-        largest = seen > largest ? seen : largest;
+        for (size_t i = 0; i < n / tokens->token_bytes; i++) {
+            uint32_t token = token_at(chunk, i, tokens->token_bytes);
+            largest = token > largest ? token : largest;
+        }
     }
     free(chunk);
     if (status < 0)
@@ -227,7 +195,7 @@ static es_status check_tokens(const es_tokens *tokens,
 static es_status open_checked(es_tokens *tokens)
 {
     uint64_t bytes = 0;
-    unsigned char header[HEADER];
+    file_header header;
     es_status status = es_infile_open(&tokens->fd, &bytes, tokens->path);
     size_t size = (size_t)bytes;
     if (status < 0)
@@ -235,11 +203,11 @@ static es_status open_checked(es_tokens *tokens)
     if (size < HEADER)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
-    status = es_infile_read(tokens->fd, header, HEADER, 0, tokens->path);
-    if (status < 0 || (status = header_read(tokens, header)) < 0 ||
+    status = es_infile_read(tokens->fd, &header, HEADER, 0, tokens->path);
+    if (status < 0 || (status = header_read(tokens, &header)) < 0 ||
         (status = check_size(tokens, size)) < 0)
         return status;
-    return check_tokens(tokens, header, size - HEADER);
+    return check_tokens(tokens, &header, size - HEADER);
 }
 
 es_status es_tokens_open(es_tokens **out, const char *path)
