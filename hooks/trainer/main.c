@@ -68,22 +68,17 @@ static bool print_information(const es_settings *settings,
 
 /* --- train --------------------------------------------------------------- */
 
-static const char *status_word(es_run_status status)
-{
-    if (status == ES_RUN_FAILED)
-        return "failed";
-    return status == ES_RUN_STOPPED ? "stopped" : "finished";
-}
-
 /** The result, one line on standard output. */
 static void print_result(const es_settings *settings,
                          const es_train_result *result)
 {
+    const char *ended = result->status == ES_RUN_FAILED    ? "failed"
+                        : result->status == ES_RUN_STOPPED ? "stopped"
+                                                           : "finished";
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &settings->model.arch);
-    printf("%s %s after %" PRId64 " steps, loss %.9g", arch,
-           status_word(result->status), result->n_steps,
-           es_progress_number(result->last.loss));
+    printf("%s %s after %" PRId64 " steps, loss %.9g", arch, ended,
+           result->n_steps, es_progress_number(result->last.loss));
     if (settings->eval_every > 0)
         printf(", held-out %.9g, perplexity %.6g",
                es_progress_number(result->eval.ce),
@@ -149,17 +144,6 @@ static void print_warning(void *user, const char *message)
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
-static void print_resumed(const es_settings *settings,
-                          const es_checkpoint *from)
-{
-    const int64_t step = from->state.step;
-    fprintf(stderr, "resuming %s at step %" PRId64 "%s\n", from->file->path,
-            step,
-            step == settings->train.steps
-                ? ", its last: nothing left to do (--steps N goes on)"
-                : "");
-}
-
 /** Settings of the command line, over those of the checkpoint it may name. */
 static es_status read_settings(es_settings *settings, es_checkpoint **from,
                                int argc, char **argv)
@@ -176,7 +160,11 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
         if (status == ES_OK)
             status = es_resume_settings(settings, *from, argc, argv);
         if (status == ES_OK && !settings->quiet)
-            print_resumed(settings, *from);
+            fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
+                    (*from)->file->path, (*from)->state.step,
+                    (*from)->state.step == settings->train.steps
+                        ? ", its last: nothing left to do (--steps N goes on)"
+                        : "");
     }
     if (status == ES_OK)
         status = es_settings_check(settings);

@@ -84,21 +84,18 @@ static es_status make_sums(probe *p)
     p->n_layers = (size_t)config->n_layer;
     p->n_heads = p->n_layers * (size_t)config->n_head;
     p->result->n_layers = config->n_layer;
-    const struct {
-        void *pointer;
-        size_t n, size;
-    } blocks[] = {
-        {&p->entropies, p->n_heads, sizeof *p->entropies},
-        {&p->heads, p->n_heads, sizeof *p->heads},
-        {&p->layers, p->n_layers + 1, sizeof *p->layers},
-        {&p->deviations, p->n_heads, sizeof *p->deviations},
-        {&p->result->layers, p->n_layers + 1, sizeof *p->result->layers}};
-    es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < sizeof blocks / sizeof *blocks;
-         i++)
-        status = es_alloc(blocks[i].pointer, blocks[i].n, blocks[i].size,
-                          "the heads");
-    return status;
+    es_status status;
+    if ((status = es_alloc(&p->entropies, p->n_heads, sizeof *p->entropies,
+                           "the heads")) < 0 ||
+        (status = es_alloc(&p->heads, p->n_heads, sizeof *p->heads,
+                           "the heads")) < 0 ||
+        (status = es_alloc(&p->layers, p->n_layers + 1, sizeof *p->layers,
+                           "the layers")) < 0 ||
+        (status = es_alloc(&p->deviations, p->n_heads, sizeof *p->deviations,
+                           "the heads")) < 0)
+        return status;
+    return es_alloc(&p->result->layers, p->n_layers + 1,
+                    sizeof *p->result->layers, "the layers");
 }
 
 static void warn(const es_train_watch *watch, const char *message)
@@ -281,19 +278,14 @@ void es_probe_free(es_probe_result *result)
 
 /* --- for people ---------------------------------------------------------- */
 
-static void print_deviation(FILE *out, const char *format, double deviation)
-{
-    if (isnan(deviation))
-        fprintf(out, "%9s", "-");
-    else
-        fprintf(out, format, deviation);
-}
-
 static void print_layer(FILE *out, const char *name,
                         const es_probe_layer *layer)
 {
     fprintf(out, "%-6s%9.4f", name, es_progress_number(layer->entropy.mean));
-    print_deviation(out, "%9.2g", layer->entropy.deviation);
+    if (isnan(layer->entropy.deviation))
+        fprintf(out, "%9s", "-");
+    else
+        fprintf(out, "%9.2g", layer->entropy.deviation);
     fprintf(out, "%9.4f%9.4f%11.4g%8.4f%11d\n",
             es_progress_number(layer->lowest),
             es_progress_number(layer->highest),

@@ -54,15 +54,6 @@ static void print_bar(char *out, const es_bands *bands)
     out[column] = 0;
 }
 
-static void keep_bands(es_progress *progress, es_measure *measure)
-{
-    es_bands bands;
-    es_bands_count(&bands, es_measure_heads(measure, ES_HEAD_ENTROPY),
-                   (size_t)progress->n_heads, es_ceiling(progress->ctx));
-    if (bands.n_heads > 0)
-        print_bar(progress->bands, &bands);
-}
-
 double es_progress_number(double number)
 {
     return isnan(number) ? (double)NAN : number;
@@ -121,15 +112,16 @@ void es_progress_step(void *user, const es_step *step, es_measure *measure,
         return;
     if (progress->first_step < 0)
         progress->first_step = step->step;
-    if (measure)
-        keep_bands(progress, measure);
-    int64_t done = step->step + 1;
-    bool due = done == progress->n_steps;
-    if (progress->terminal && now() - progress->shown >= REFRESH)
-        due = true;
-    if (!progress->terminal && step->step % progress->log_every == 0)
-        due = true;
-    if (!due)
+    if (measure) {
+        es_bands bands;
+        es_bands_count(&bands, es_measure_heads(measure, ES_HEAD_ENTROPY),
+                       (size_t)progress->n_heads, es_ceiling(progress->ctx));
+        if (bands.n_heads > 0)
+            print_bar(progress->bands, &bands);
+    }
+    if (step->step + 1 != progress->n_steps &&
+        (progress->terminal ? now() - progress->shown < REFRESH
+                            : step->step % progress->log_every != 0))
         return;
     progress->shown = now();
     print_line(progress, step, tokens_per_s);

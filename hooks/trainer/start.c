@@ -25,19 +25,6 @@ static bool is_given(const es_settings *settings, const char *name)
     return setting && settings->given[setting - es_settings_table];
 }
 
-/** Copies a setting, as text: that serves every kind of it. */
-static es_status copy_setting(es_settings *settings, const es_settings *from,
-                              const char *name)
-{
-    char value[ES_SETTING_TEXT_MAX];
-    const es_option *setting = es_setting_find(name);
-    if (!setting)
-        return es_fail(ES_EINTERNAL, "--%s: not in the table of settings",
-                       name);
-    es_option_print(value, sizeof value, from, setting);
-    return es_option_set(settings, setting, value, from->init);
-}
-
 static es_status settle(es_settings *settings, const es_weights *weights)
 {
     const es_model_config *model = &weights->config;
@@ -49,7 +36,11 @@ static es_status settle(es_settings *settings, const es_weights *weights)
         bool is_open = strcmp(name, "vocab") == 0 && settings->model.vocab == 0;
         if (is_unknown || (!is_open && is_given(settings, name)))
             continue;
-        es_status status = copy_setting(settings, &from, name);
+        /* Copied as text: that serves every kind of setting. */
+        char value[ES_SETTING_TEXT_MAX];
+        const es_option *setting = es_setting_find(name);
+        es_option_print(value, sizeof value, &from, setting);
+        es_status status = es_option_set(settings, setting, value, from.init);
         if (status != ES_OK)
             return status;
     }
@@ -117,17 +108,6 @@ static es_status check_model(const es_settings *settings,
     return ES_OK;
 }
 
-/** The folder that a file lies in. */
-static void folder_of(char out[ES_PATH_SIZE], const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        snprintf(out, ES_PATH_SIZE, ".");
-    else
-        snprintf(out, ES_PATH_SIZE, "%.*s",
-                 (int)(slash > path ? slash - path : 1), path);
-}
-
 es_status es_resume_settings(es_settings *settings,
                              const es_checkpoint *checkpoint, int argc,
                              char **argv)
@@ -136,8 +116,11 @@ es_status es_resume_settings(es_settings *settings,
     es_status status = es_settings_parse(settings, argc, argv);
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
-    if (status == ES_OK && !settings->checkpoint[0])
-        folder_of(settings->checkpoint, checkpoint->file->path);
+    const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
+    if (status == ES_OK && !settings->checkpoint[0]) /* where the file lies */
+        snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
+                 slash ? (int)(slash > path ? slash - path : 1) : 1,
+                 slash ? path : ".");
     return status;
 }
 

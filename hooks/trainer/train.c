@@ -43,20 +43,11 @@ static void warn(const loop *l, const char *message)
         l->watch->on_warning(l->watch->user, message);
 }
 
-/** Says once that recording has failed. */
-static void warn_of_recorder(loop *l)
-{
-    const char *trouble = es_train_record_trouble(l->record);
-    if (!trouble || l->warned)
-        return;
-    l->warned = true;
-    warn(l, trouble);
-}
-
 char *es_train_describe_nan(char *out, size_t size,
                             const es_train_result *result)
 {
     char gradient[128] = "", layer[32] = "";
+    char place[64] = ": every layer was finite, the logits overflowed";
     if (result->bad_gradient_layer >= 0)
         snprintf(layer, sizeof layer, " in layer %d",
                  result->bad_gradient_layer);
@@ -65,20 +56,14 @@ char *es_train_describe_nan(char *out, size_t size,
         snprintf(gradient, sizeof gradient,
                  "; the gradient was not at step %" PRId64 " already%s",
                  result->bad_gradient_step, layer);
+    if (result->nan_layer >= 0)
+        snprintf(place, sizeof place, ", first in the output of layer %d",
+                 result->nan_layer);
     if (size > 0)
         out[0] = 0;
-    if (result->nan_step < 0)
-        return out;
-    if (result->nan_layer < 0)
-        snprintf(out, size,
-                 "loss is not finite from step %" PRId64
-                 " on: every layer was finite, the logits overflowed%s",
-                 result->nan_step, gradient);
-    else
-        snprintf(out, size,
-                 "loss is not finite from step %" PRId64
-                 " on, first in the output of layer %d%s",
-                 result->nan_step, result->nan_layer, gradient);
+    if (result->nan_step >= 0)
+        snprintf(out, size, "loss is not finite from step %" PRId64 " on%s%s",
+                 result->nan_step, place, gradient);
     return out;
 }
 
@@ -183,7 +168,10 @@ static es_status train_step(loop *l, int64_t step)
         l->seconds = 0;
         l->timed_steps = 0;
     }
-    warn_of_recorder(l);
+    const char *trouble = es_train_record_trouble(l->record);
+    if (trouble && !l->warned)
+        warn(l, trouble);
+    l->warned = l->warned || trouble;
     if (l->watch->on_step)
         l->watch->on_step(l->watch->user, &done,
                           done.measured ? l->trainer->measure : NULL, speed);
@@ -199,18 +187,15 @@ static bool should_stop(const loop *l)
            es_train_record_stop_requested(l->record);
 }
 
-static bool nan_is_over(const loop *l, int64_t step)
-{
-    int64_t first = l->result->nan_step;
-    return first >= 0 && step > first + l->trainer->settings.after_nan;
-}
-
 static es_status run_steps(loop *l)
 {
     const es_settings *settings = &l->trainer->settings;
+    const int64_t *nan = &l->result->nan_step;
     es_status status;
-    for (int64_t step = l->trainer->first_step;
-         step < settings->train.steps && !nan_is_over(l, step); step++) {
+    for (int64_t step = l->trainer->first_step; step < settings->train.steps;
+         step++) {
+        if (*nan >= 0 && step > *nan + settings->after_nan)
+            break;
         if (should_stop(l)) {
             l->result->status = ES_RUN_STOPPED;
             return ES_OK;
@@ -237,30 +222,23 @@ static void end_result(loop *l, es_status status)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
-/** Weights that are there already. */
-static es_status load_start(loop *l)
-{
-    es_start start;
-    es_status status = es_start_load(&start, l->trainer);
-    if (status == ES_OK && start.note[0])
-        warn(l, start.note);
-    return status;
-}
-
 /** What the training needs, in the order in which a mistake costs least. */
 static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
 {
     char name[ES_RUN_NAME_SIZE];
+    es_start start = {.step = 0};
     es_status status = es_trainer_new(&l->trainer, settings);
     if (status != ES_OK)
         return status;
     if (from)
         status = es_trainer_resume(l->trainer, from);
     else if (settings->init[0])
-        status = load_start(l);
+        status = es_start_load(&start, l->trainer);
     if (status != ES_OK)
         return status;
+    if (start.note[0])
+        warn(l, start.note);
     if (l->trainer->note[0])
         warn(l, l->trainer->note);
     es_settings_run_name(name, settings);

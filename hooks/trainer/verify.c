@@ -217,36 +217,27 @@ static es_status set_parameters(run *r)
     return ES_OK;
 }
 
-static es_status compare_scalars(run *r)
+/* out/NAME.npy of the losses, and of the series of heads. */
+static es_status compare_numbers(run *r)
 {
+    const double losses[] = {r->losses.loss, r->losses.ce, r->losses.ereg};
     const struct {
         const char *name;
-        double value;
-    } scalars[] = {{"loss", r->losses.loss},
-                   {"ce", r->losses.ce},
-                   {"ereg", r->losses.ereg}};
-    es_status status = ES_OK;
-    for (size_t i = 0; !status && i < 3; i++) {
-        r->values[0] = scalars[i].value;
-        status = compare(r, "out", scalars[i].name, 1);
-    }
-    return status;
-}
-
-/* Of the series of heads, as out/NAME.npy. */
-static es_status compare_heads(run *r)
-{
-    static const struct {
-        const char *name;
         es_head_series series;
-    } arrays[] = {{"entropy", ES_HEAD_ENTROPY},
-                  {"nonfinite", ES_HEAD_NONFINITE_WEIGHTS}};
-    const es_model_config *config = &r->it.config;
-    const size_t n = (size_t)config->n_layer * (size_t)config->n_head;
+    } all[] = {{"loss", 0},
+               {"ce", 0},
+               {"ereg", 0},
+               {"entropy", ES_HEAD_ENTROPY},
+               {"nonfinite", ES_HEAD_NONFINITE_WEIGHTS}};
+    const size_t n_heads =
+        (size_t)r->it.config.n_layer * (size_t)r->it.config.n_head;
     es_status status = ES_OK;
-    for (size_t i = 0; !status && i < sizeof arrays / sizeof *arrays; i++) {
-        es_model_heads(r->values, r->model, arrays[i].series);
-        status = compare(r, "out", arrays[i].name, n);
+    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++) {
+        if (i < 3)
+            r->values[0] = losses[i];
+        else
+            es_model_heads(r->values, r->model, all[i].series);
+        status = compare(r, "out", all[i].name, i < 3 ? 1 : n_heads);
     }
     return status;
 }
@@ -288,18 +279,6 @@ static es_status compare_rows(run *r)
     return ES_OK;
 }
 
-static es_status compare_outputs(run *r)
-{
-    const es_model_config *config = &r->it.config;
-    es_status status;
-    if ((status = compare_scalars(r)) != ES_OK ||
-        (status = compare_heads(r)) != ES_OK ||
-        (status = compare_floats(r, "out", "logits", es_model_logits(r->model),
-                                 n_logits(config))) != ES_OK)
-        return status;
-    return compare_rows(r);
-}
-
 /* Gradients; or, of arrays that are not trained, the vectors of SNorm after the
    one power iteration. */
 static es_status compare_arrays(run *r, const char *folder, bool trainable)
@@ -320,34 +299,32 @@ static es_status compare_arrays(run *r, const char *folder, bool trainable)
     return status;
 }
 
-/* For the largest array. */
-static es_status make_buffers(run *r)
-{
-    size_t n = n_logits(&r->it.config) + n_rows(&r->it.config);
-    for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
-        if (es_model_parameter(r->model, i).n > n)
-            n = es_model_parameter(r->model, i).n;
-    es_status status = es_alloc(&r->floats, n, sizeof *r->floats, r->it.dir);
-    return status != ES_OK
-               ? status
-               : es_alloc(&r->values, n, sizeof *r->values, r->it.dir);
-}
-
 /* Far from what fp16 can hold, for gradients as small as these cases'. */
 static const double loss_scale = 1024;
 
 static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
-    es_status status = es_model_new(&r->model, &r->it.config, ops, n_threads);
+    const es_model_config *config = &r->it.config;
+    es_status status = es_model_new(&r->model, config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
-    if (status != ES_OK || (status = make_buffers(r)) != ES_OK ||
-        (status = set_parameters(r)) != ES_OK)
+    if (status != ES_OK)
+        return status;
+    size_t n = n_logits(config) + n_rows(config); /* of the largest array */
+    for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
+        if (es_model_parameter(r->model, i).n > n)
+            n = es_model_parameter(r->model, i).n;
+    if ((status = es_alloc(&r->floats, n, sizeof *r->floats, r->it.dir)) < 0 ||
+        (status = es_alloc(&r->values, n, sizeof *r->values, r->it.dir)) < 0 ||
+        (status = set_parameters(r)) < 0)
         return status;
     es_model_set_loss_scale(r->model, loss_scale);
     if ((status = es_model_forward(r->model, &r->losses, r->it.tokens.data,
                                    r->it.targets.data, true, true)) != ES_OK ||
-        (status = compare_outputs(r)) != ES_OK ||
+        (status = compare_numbers(r)) != ES_OK ||
+        (status = compare_floats(r, "out", "logits", es_model_logits(r->model),
+                                 n_logits(config))) != ES_OK ||
+        (status = compare_rows(r)) != ES_OK ||
         (status = compare_arrays(r, "state_after", false)) != ES_OK)
         return status;
     es_model_zero_gradients(r->model);
