@@ -51,45 +51,39 @@ void es_train_config_default(es_train_config *out)
     };
 }
 
-static es_status check_size(const char *option, int value, int high)
+/* A size and its largest. */
+typedef struct size_rule {
+    const char *option;
+    int value, high;
+} size_rule;
+
+static es_status check_sizes(const size_rule *sizes, size_t n)
 {
-    if (value < 1 || value > high)
-        return es_fail(ES_EUSAGE, "%s %d: has to be 1 to %d", option, value,
-                       high);
+    for (size_t i = 0; i < n; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
+            return es_fail(ES_EUSAGE, "%s %d: has to be 1 to %d",
+                           sizes[i].option, sizes[i].value, sizes[i].high);
     return ES_OK;
 }
 
-static es_status check_sizes(const es_model_config *config)
+/* A number, and what it has to be; `right` alone lets a NaN pass. */
+typedef struct number_rule {
+    const char *option;
+    double value;
+    bool right;
+    const char *rule;
+} number_rule;
+
+static es_status check_numbers(const number_rule *rules, size_t n)
 {
-    const struct {
-        const char *option;
-        int value, high;
-    } sizes[] = {
-        {"--n-layer", config->n_layer, MAX_LAYERS},
-        {"--n-head", config->n_head, MAX_WIDTH},
-        {"--d-model", config->d_model, MAX_WIDTH},
-        {"--ctx", config->ctx, MAX_CTX},
-        {"--vocab", config->vocab, MAX_VOCAB},
-        {"--batch", config->batch, MAX_BATCH},
-        {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT},
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        es_status status =
-            check_size(sizes[i].option, sizes[i].value, sizes[i].high);
-        if (status != ES_OK)
-            return status;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(rules[i].value) || !rules[i].right)
+            return es_fail(ES_EUSAGE, "%s %g: has to be %s", rules[i].option,
+                           rules[i].value, rules[i].rule);
     return ES_OK;
 }
 
-/* True is right: a NaN has to fail. */
-static es_status check_number(const char *option, double value, bool right,
-                              const char *rule)
-{
-    if (!isfinite(value) || !right)
-        return es_fail(ES_EUSAGE, "%s %g: has to be %s", option, value, rule);
-    return ES_OK;
-}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The shape of the model: what depends on more than one option. */
 static es_status check_shape(const es_model_config *config)
@@ -117,32 +111,30 @@ static es_status check_shape(const es_model_config *config)
 
 es_status es_model_config_check(const es_model_config *config)
 {
-    es_status status = check_sizes(config);
-    if (status == ES_OK)
-        status = check_shape(config);
-    if (status == ES_OK)
-        status = check_number("--gamma", config->gamma, config->gamma >= 0,
-                              "a number, 0 or more");
-    if (status == ES_OK)
-        status = check_number("--lambda", config->lambda, config->lambda >= 0,
-                              "a number, 0 or more");
-    if (status == ES_OK)
-        status = check_number("--t-init", config->t_init, config->t_init > 0,
-                              "a number above 0");
-    if (status == ES_OK)
-        status =
-            check_number("--theta-init", config->theta_init, true, "a number");
-    return status;
+    const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
+                               {"--n-head", config->n_head, MAX_WIDTH},
+                               {"--d-model", config->d_model, MAX_WIDTH},
+                               {"--ctx", config->ctx, MAX_CTX},
+                               {"--vocab", config->vocab, MAX_VOCAB},
+                               {"--batch", config->batch, MAX_BATCH},
+                               {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
+    const number_rule rules[] = {
+        {"--gamma", config->gamma, config->gamma >= 0, "a number, 0 or more"},
+        {"--lambda", config->lambda, config->lambda >= 0,
+         "a number, 0 or more"},
+        {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
+        {"--theta-init", config->theta_init, true, "a number"}};
+    es_status status;
+    if ((status = check_sizes(sizes, COUNT(sizes))) < 0 ||
+        (status = check_shape(config)) < 0)
+        return status;
+    return check_numbers(rules, COUNT(rules));
 }
 
 es_status es_train_config_check(const es_train_config *config)
 {
-    const struct {
-        const char *option;
-        double value;
-        bool right;
-        const char *rule;
-    } rules[] = {
+    const size_rule sizes[] = {{"--accumulate", config->accumulate, MAX_BATCH}};
+    const number_rule rules[] = {
         {"--lr", config->lr, config->lr >= 0, "a number, 0 or more"},
         {"--beta1", config->beta1, config->beta1 >= 0 && config->beta1 < 1,
          "at least 0 and below 1"},
@@ -160,12 +152,8 @@ es_status es_train_config_check(const es_train_config *config)
     if (config->steps < 1)
         return es_fail(ES_EUSAGE, "--steps %lld: has to be 1 or more",
                        (long long)config->steps);
-    es_status status =
-        check_size("--accumulate", config->accumulate, MAX_BATCH);
-    for (size_t i = 0; status == ES_OK && i < sizeof rules / sizeof *rules; i++)
-        status = check_number(rules[i].option, rules[i].value, rules[i].right,
-                              rules[i].rule);
-    return status;
+    es_status status = check_sizes(sizes, COUNT(sizes));
+    return status < 0 ? status : check_numbers(rules, COUNT(rules));
 }
 
 double es_schedule(const es_train_config *config, int64_t step)

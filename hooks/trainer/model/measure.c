@@ -72,21 +72,17 @@ void es_measure_reset(es_measure *measure)
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
 }
 
-static void keep_parameters(es_measure *measure, const es_model *model)
-{
-    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
-        if (es_parameter_series_exists(&measure->config,
-                                       (es_parameter_series)i))
-            es_parameter_series_read(measure->parameters +
-                                         (size_t)i * measure->n_heads,
-                                     model, (es_parameter_series)i);
-}
-
 void es_measure_add(es_measure *measure, const es_model *model)
 {
     const es_report *report = &model->report;
-    if (measure->n_batches == 0)
-        keep_parameters(measure, model);
+    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
+        const es_parameter_series series = (es_parameter_series)i;
+        if (measure->n_batches == 0 &&
+            es_parameter_series_exists(&measure->config, series))
+            es_parameter_series_read(measure->parameters +
+                                         (size_t)i * measure->n_heads,
+                                     model, series);
+    }
     for (size_t h = 0; h < measure->n_heads; h++)
         es_head_sums_add(&measure->heads[h], &report->heads[h]);
     for (size_t l = 0; l < measure->n_layers; l++) {

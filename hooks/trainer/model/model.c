@@ -45,17 +45,13 @@ static es_status reserve_parameters(es_model *model)
     return ES_OK;
 }
 
-/* The numbers do not depend on how many threads draw them. A device leaves all
- * of the host to that. */
-static int drawing_threads(const es_model *model)
-{
-    return model->ops->device_name ? omp_get_num_procs()
-                                   : model->ops->n_threads(model->backend);
-}
-
 static es_status draw_parameters(es_model *model)
 {
-    const int n_threads = drawing_threads(model);
+    /* The numbers do not depend on how many threads draw them. A device leaves
+     * all of the host to that. */
+    const int n_threads = model->ops->device_name
+                              ? omp_get_num_procs()
+                              : model->ops->n_threads(model->backend);
     for (size_t i = 0; i < model->params.n; i++) {
         const es_param *param = &model->params.table[i];
         float *values = NULL;
@@ -178,19 +174,16 @@ static es_status check_access(const es_model *model, const es_mem *in,
     return ES_OK;
 }
 
-static es_mem *array(const es_model *model, es_mem *in, size_t index)
-{
-    return es_mem_at(in, model->params.table[index].offset * sizeof(float));
-}
-
-/** Copies an array out of one of the four allocations. */
+/** Copies an array out of one of the four allocations, or into it. */
 static es_status load(es_model *model, es_mem *from, size_t index,
                       float *values, size_t n)
 {
     es_status status = check_access(model, from, index, n);
     if (status == ES_OK)
-        model->ops->load(model->backend, values, array(model, from, index),
-                         n * sizeof *values);
+        model->ops->load(
+            model->backend, values,
+            es_mem_at(from, model->params.table[index].offset * sizeof *values),
+            n * sizeof *values);
     return status;
 }
 
@@ -199,8 +192,10 @@ static es_status store(es_model *model, es_mem *into, size_t index,
 {
     es_status status = check_access(model, into, index, n);
     if (status == ES_OK)
-        model->ops->store(model->backend, array(model, into, index), values,
-                          n * sizeof *values);
+        model->ops->store(
+            model->backend,
+            es_mem_at(into, model->params.table[index].offset * sizeof *values),
+            values, n * sizeof *values);
     return status;
 }
 
@@ -226,21 +221,20 @@ es_status es_model_get_gradient(es_model *model, size_t index, float *values,
     return status;
 }
 
-static es_mem *moments(const es_model *model, es_moment moment)
-{
-    return moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2;
-}
-
 es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
                               float *values, size_t n)
 {
-    return load(model, moments(model, moment), index, values, n);
+    return load(model,
+                moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
+                index, values, n);
 }
 
 es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
                               const float *values, size_t n)
 {
-    return store(model, moments(model, moment), index, values, n);
+    return store(model,
+                 moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
+                 index, values, n);
 }
 
 int64_t es_model_n_updates(const es_model *model)

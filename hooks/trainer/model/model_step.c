@@ -7,56 +7,49 @@
 
 /* --- update --------------------------------------------------------------- */
 
-static void update_group(const es_model *model, es_param_group group,
-                         const es_adamw *how)
-{
-    size_t first = model->params.group[group];
-    size_t n = model->params.group[group + 1] - first;
-    if (n > 0)
-        model->ops->adamw(
-            model->backend, es_mem_at(model->values, first * sizeof(float)),
-            es_mem_at(model->moment1, first * sizeof(float)),
-            es_mem_at(model->moment2, first * sizeof(float)),
-            es_mem_at(model->gradients, first * sizeof(float)), n, how,
-            es_model_reported(model, &model->report.tally->control));
-}
-
 static void update(const es_model *model, const es_train_config *train,
                    bool may_skip)
 {
     const es_tally *tally = model->report.tally;
-    es_adamw how = {.beta1 = (float)train->beta1,
-                    .beta2 = (float)train->beta2,
-                    .eps = (float)train->eps};
     const double decays[] = {train->weight_decay,
                              train->slope_decay ? train->weight_decay : 0, 0};
     es_mem *squares = es_model_reported(model, &tally->squares);
+    es_mem *control = es_model_reported(model, &tally->control);
     model->ops->sum_squares(model->backend, squares, model->gradients,
                             model->params.group[ES_GROUP_STATE]);
-    model->ops->clip(model->backend, es_model_reported(model, &tally->control),
-                     squares, es_model_reported(model, &tally->ce),
-                     (float)train->clip, may_skip);
+    model->ops->clip(model->backend, control, squares,
+                     es_model_reported(model, &tally->ce), (float)train->clip,
+                     may_skip);
     for (int group = 0; group < ES_GROUP_STATE; group++) {
-        how.decay = (float)decays[group];
-        update_group(model, (es_param_group)group, &how);
+        const size_t at = model->params.group[group] * sizeof(float);
+        const size_t n =
+            model->params.group[group + 1] - model->params.group[group];
+        const es_adamw how = {.beta1 = (float)train->beta1,
+                              .beta2 = (float)train->beta2,
+                              .eps = (float)train->eps,
+                              .decay = (float)decays[group]};
+        if (n > 0)
+            model->ops->adamw(
+                model->backend, es_mem_at(model->values, at),
+                es_mem_at(model->moment1, at), es_mem_at(model->moment2, at),
+                es_mem_at(model->gradients, at), n, &how, control);
     }
-}
-
-static bool same_optimiser(const es_train_config *a, const es_train_config *b)
-{
-    const double x[] = {a->beta1, a->beta2, a->eps, a->weight_decay, a->clip};
-    const double y[] = {b->beta1, b->beta2, b->eps, b->weight_decay, b->clip};
-    return memcmp(x, y, sizeof x) == 0 && a->slope_decay == b->slope_decay;
 }
 
 /* True if sequences are captured with these settings of the optimiser: the
  * first ones that there were. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
+    const es_train_config *first = &model->captured_config;
     if (!model->has_captured_config)
         model->captured_config = *train;
     model->has_captured_config = true;
-    return same_optimiser(train, &model->captured_config);
+    const double x[] = {first->beta1, first->beta2, first->eps,
+                        first->weight_decay, first->clip};
+    const double y[] = {train->beta1, train->beta2, train->eps,
+                        train->weight_decay, train->clip};
+    return memcmp(x, y, sizeof x) == 0 &&
+           first->slope_decay == train->slope_decay;
 }
 
 static es_status check_trains(const es_model *model)
@@ -119,57 +112,34 @@ static es_status reserve_host_inputs(es_model *model, int n)
     return status;
 }
 
-/* In the back-end's memory only once: captured operations read there. */
-static es_status reserve_inputs(es_model *model, int n)
-{
-    const size_t bytes = 2 * (size_t)es_model_n_rows(model) * sizeof(int32_t);
-    es_status status = reserve_host_inputs(model, n);
-    if (status != ES_OK || model->n_unrolled == n)
-        return status;
-    status = model->ops->reserve(model->backend, &model->step_inputs,
-                                 (size_t)n * bytes);
-    if (status == ES_OK)
-        model->n_unrolled = n;
-    return status;
-}
-
-/* Micro-batch i on the host, its tokens and targets. */
-static int32_t *host_input(const es_model *model, int i)
-{
-    return model->host_inputs + (size_t)i * 2 * (size_t)es_model_n_rows(model);
-}
-
 /* All of them, in one copy to the back-end. */
 static es_status draw_all(es_model *model, const es_step_plan *plan)
 {
     const size_t n = (size_t)es_model_n_rows(model);
-    es_status status = reserve_inputs(model, plan->n_batches);
+    const size_t bytes = (size_t)plan->n_batches * 2 * n * sizeof(int32_t);
+    es_status status = reserve_host_inputs(model, plan->n_batches);
     if (status < 0)
         return status;
+    /* In the back-end's memory only once: captured operations read there. */
+    if (model->n_unrolled != plan->n_batches) {
+        status =
+            model->ops->reserve(model->backend, &model->step_inputs, bytes);
+        if (status < 0)
+            return status;
+        model->n_unrolled = plan->n_batches;
+    }
     for (int i = 0; i < plan->n_batches; i++) {
-        int32_t *tokens = host_input(model, i);
+        int32_t *tokens = model->host_inputs + (size_t)i * 2 * n;
         if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
             (status = es_model_check_tokens(model, tokens, tokens + n)) < 0)
             return status;
     }
     model->ops->store(model->backend, model->step_inputs, model->host_inputs,
-                      (size_t)plan->n_batches * 2 * n * sizeof(int32_t));
+                      bytes);
     return ES_OK;
 }
 
 /* --- a step as one sequence ----------------------------------------------- */
-
-/* What operations are given as a number has to be what it was when they were
- * captured: the optimiser's settings, and the scale, which says how many
- * micro-batches there are. SNorm's iteration is not due after passes that no
- * update followed. */
-static bool is_one_sequence(es_model *model, const es_step_plan *plan,
-                            const es_train_config *train)
-{
-    return plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
-           es_model_captures_scale(model, 1.0 / plan->n_batches) &&
-           captures_config(model, train);
-}
 
 static void run_operations(es_model *model, const es_step_plan *plan,
                            const es_train_config *train)
@@ -189,16 +159,6 @@ static void run_operations(es_model *model, const es_step_plan *plan,
     model->is_in_step = false;
 }
 
-/* What run_operations leaves behind on the host, also when nobody calls it. */
-static void count_operations(es_model *model, const es_step_plan *plan)
-{
-    model->report.n_passes = plan->n_batches;
-    model->can_go_back = false;
-    model->weights_are_stale = true;
-    model->iteration_is_due = true;
-    model->is_updating = true;
-}
-
 static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
                                   const es_train_config *train)
 {
@@ -214,7 +174,12 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
         run_operations(model, plan, train);
         es_model_launch(model);
     }
-    count_operations(model, plan);
+    /* What they leave behind on the host, also when they were replayed. */
+    model->report.n_passes = plan->n_batches;
+    model->can_go_back = false;
+    model->weights_are_stale = true;
+    model->iteration_is_due = true;
+    model->is_updating = true;
     return ES_OK;
 }
 
@@ -227,7 +192,7 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     es_status status = reserve_host_inputs(model, 1);
     if (status != ES_OK)
         return status;
-    int32_t *tokens = host_input(model, 0);
+    int32_t *tokens = model->host_inputs;
     es_model_zero_gradients(model);
     es_model_begin(model, plan->measure, train, plan->lr);
     for (int i = 0; i < plan->n_batches; i++) {
@@ -247,9 +212,16 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
     es_status status = check_trains(model);
     if (status != ES_OK)
         return status;
-    status = is_one_sequence(model, plan, train)
-                 ? run_one_sequence(model, plan, train)
-                 : run_passes(model, plan, train);
+    /* What operations are given as a number has to be what it was when they
+     * were captured: the optimiser's settings, and the scale, which says how
+     * many micro-batches there are. SNorm's iteration is not due after passes
+     * that no update followed. */
+    const bool is_one_sequence =
+        plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
+        es_model_captures_scale(model, 1.0 / plan->n_batches) &&
+        captures_config(model, train);
+    status = is_one_sequence ? run_one_sequence(model, plan, train)
+                             : run_passes(model, plan, train);
     if (status != ES_OK)
         return status;
     if (plan->meanwhile)
