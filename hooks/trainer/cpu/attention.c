@@ -1,5 +1,6 @@
 /* Attention as operations: heads shared out among threads, the gradient of the
- * temperatures, and rows that are not finite, again by their definition. */
+ * temperatures, rows that are not finite, again by their definition, and
+ * rotary positions. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -53,20 +54,15 @@ static row_sums sum_row(const es_cpu_head *head, int i)
     return row;
 }
 
-static int count_nonfinite(const es_cpu_head *head, int i, const row_sums *row)
-{
-    int n = 0;
-    for (int j = 0; !row->finite && j <= i; j++)
-        n += !isfinite(exp(score(head, i, j) - row->largest) / row->sum);
-    return n;
-}
-
 static void measure_softmax(double values[ES_N_ROW_STATISTICS],
                             const es_cpu_head *head, int i)
 {
     const row_sums row = sum_row(head, i);
     const double log_sum = log(row.sum);
-    values[ES_ROW_NONFINITE] = count_nonfinite(head, i, &row);
+    values[ES_ROW_NONFINITE] = 0;
+    for (int j = 0; !row.finite && j <= i; j++)
+        values[ES_ROW_NONFINITE] +=
+            !isfinite(exp(score(head, i, j) - row.largest) / row.sum);
     if (!row.finite)
         return;
     values[ES_ROW_ENTROPY] = log_sum - row.moment / row.sum;
@@ -133,22 +129,6 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     };
 }
 
-static void add_statistics(es_cpu_head *head, const es_row_mem *rows,
-                           es_attention_kind kind, size_t first)
-{
-    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
-        if (rows->array[i] &&
-            es_row_statistic_exists((es_row_statistic)i, kind))
-            head->rows[i] = es_cpu_floats(rows->array[i]) + first;
-}
-
-static void round_output(const es_backend *backend, const es_cpu_head *head)
-{
-    for (int i = 0; backend->half && i < head->n_ctx; i++)
-        es_cpu_round(backend, head->y + (size_t)i * head->y_stride,
-                     (size_t)head->width);
-}
-
 static void attention_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -156,17 +136,16 @@ static void attention_part(void *argument, es_share share)
     es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, 1);
     for (int index = slab.first; index < slab.first + slab.n; index++) {
         es_cpu_head head = head_of(j, share, index);
-        if (j->rows)
-            add_statistics(&head, j->rows, a->kind,
-                           (size_t)index * (size_t)a->n_ctx);
+        for (int i = 0; j->rows && i < ES_N_ROW_STATISTICS; i++)
+            if (j->rows->array[i] &&
+                es_row_statistic_exists((es_row_statistic)i, a->kind))
+                head.rows[i] = es_cpu_floats(j->rows->array[i]) +
+                               (size_t)index * (size_t)a->n_ctx;
         j->backend->kernels->attention(&head);
-        round_output(j->backend, &head);
+        for (int i = 0; j->backend->half && i < head.n_ctx; i++)
+            es_cpu_round(j->backend, head.y + (size_t)i * head.y_stride,
+                         (size_t)head.width);
     }
-}
-
-static const float *read_or_null(const es_mem *array)
-{
-    return array ? es_cpu_read(array) : NULL;
 }
 
 void es_cpu_attention(es_backend *backend, es_mem *y, es_mem *saved,
@@ -177,7 +156,7 @@ void es_cpu_attention(es_backend *backend, es_mem *y, es_mem *saved,
              .attention = attention,
              .rows = rows,
              .qkv = es_cpu_read(qkv),
-             .temperature = read_or_null(attention->temperature),
+             .temperature = es_cpu_read(attention->temperature),
              .y = es_cpu_floats(y),
              .saved = es_cpu_floats(saved)};
     es_team_run(backend->team, attention_part, &j);
@@ -226,15 +205,93 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
     job j = {.backend = backend,
              .attention = attention,
              .qkv = es_cpu_read(qkv),
-             .temperature = read_or_null(attention->temperature),
+             .temperature = es_cpu_read(attention->temperature),
              .dy = es_cpu_read(dy),
-             .dentropy = read_or_null(dentropy),
+             .dentropy = es_cpu_read(dentropy),
              .y = (float *)es_cpu_read(y), /* only read in the backward pass */
              .saved = (float *)es_cpu_read(saved),
              .dqkv = es_cpu_floats(dqkv),
              .row_sums = backend->row_sums,
-             .dt = dt ? es_cpu_floats(dt) : NULL};
+             .dt = es_cpu_floats(dt)};
     es_team_run(backend->team, backward_part, &j);
     if (dt)
         es_team_run(backend->team, temperature_part, &j);
+}
+
+/* --- rotation ------------------------------------------------------------- */
+
+/* Pythia's rotary position embedding. Of each head's q and k the first r
+ * dimensions turn, in pairs (c, c + r/2): pair c of position i by the angle
+ * i BASE^(-2c/r). */
+#define BASE 10000.0
+
+int es_cpu_n_rotated(int head_width)
+{
+    int quarter = head_width / 4 / 2 * 2;
+    return quarter > 2 ? quarter : 2;
+}
+
+/* Cosines of a position's angles, then their sines. */
+static void fill_turns(float *turns, int n_ctx, int n_rotated)
+{
+    const int n_pairs = n_rotated / 2;
+    for (int i = 0; i < n_ctx; i++, turns += n_rotated)
+        for (int c = 0; c < n_pairs; c++) {
+            double angle = i * pow(BASE, -2.0 * c / n_rotated);
+            turns[c] = (float)cos(angle);
+            turns[n_pairs + c] = (float)sin(angle);
+        }
+}
+
+/* One head's q or k at one position. */
+static void turn(float *x, const float *turns, int n_rotated, bool back)
+{
+    const int n_pairs = n_rotated / 2;
+    const float *cosine = turns, *sine = turns + n_pairs;
+    for (int c = 0; c < n_pairs; c++) {
+        float a = x[c], b = x[n_pairs + c];
+        float s = back ? -sine[c] : sine[c];
+        x[c] = a * cosine[c] - b * s;
+        x[n_pairs + c] = b * cosine[c] + a * s;
+    }
+}
+
+typedef struct rotation {
+    const es_backend *backend;
+    const es_attention *attention;
+    float *qkv;
+    bool back;
+} rotation;
+
+static void rotate_part(void *argument, es_share share)
+{
+    const rotation *j = argument;
+    const es_attention *a = j->attention;
+    const int width = a->d_model / a->n_head;
+    const int n_rotated = j->backend->n_rotated;
+    es_slab slab = es_cpu_slab(share, a->n_batch * a->n_ctx, 1);
+    for (int row = slab.first; row < slab.first + slab.n; row++) {
+        const int position = row % a->n_ctx;
+        const float *turns =
+            j->backend->turns + (ptrdiff_t)position * n_rotated;
+        float *qk = j->qkv + (size_t)row * 3 * (size_t)a->d_model;
+        /* The heads of k follow those of q. */
+        for (int h = 0; h < 2 * a->n_head; h++)
+            turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
+        if (!j->back)
+            es_cpu_round(j->backend, qk, 2 * (size_t)a->d_model);
+    }
+}
+
+void es_cpu_rotate(es_backend *backend, es_mem *qkv,
+                   const es_attention *attention, bool back)
+{
+    const int n_rotated =
+        es_cpu_n_rotated(attention->d_model / attention->n_head);
+    /* A model has one width, so this is done once. */
+    if (backend->n_rotated != n_rotated)
+        fill_turns(backend->turns, backend->n_turns, n_rotated);
+    backend->n_rotated = n_rotated;
+    rotation j = {backend, attention, es_cpu_floats(qkv), back};
+    es_team_run(backend->team, rotate_part, &j);
 }

@@ -146,13 +146,10 @@ typedef struct zeroing {
 static void zero_part(void *argument, es_share share)
 {
     const zeroing *z = argument;
-    size_t lines = z->bytes / ALIGNMENT, thread = (size_t)share.thread;
-    size_t n_threads = (size_t)share.n_threads;
-    size_t first = lines * thread / n_threads * ALIGNMENT;
-    size_t end = lines * (thread + 1) / n_threads * ALIGNMENT;
-    if (thread + 1 == n_threads)
-        end = z->bytes;
-    memset(z->out + first, 0, end - first);
+    size_t first, end;
+    es_cpu_span(&first, &end, share, z->bytes, ALIGNMENT);
+    if (first < end)
+        memset(z->out + first, 0, end - first);
 }
 
 static void zero(es_backend *backend, es_mem *out, size_t bytes)

@@ -14,12 +14,12 @@ struct es_backend {
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     float *row_sums; /* one for each attention row */
-    float *turns;    /* (n_turns, n_rotated) of rotate.c */
+    float *turns;    /* (n_turns, n_rotated) of rotary positions */
     int n_turns;     /* positions that it has capacity for */
     int n_rotated;   /* 0: nothing in turns yet */
 };
 
-/** On this back-end memory is plain floats. */
+/** On this back-end memory is plain floats; NULL stays NULL. */
 static inline float *es_cpu_floats(es_mem *memory)
 {
     return (float *)(void *)memory;
@@ -54,14 +54,26 @@ static inline es_slab es_cpu_slab(es_share share, int n, int unit)
     return (es_slab){first, end > first ? end - first : 0};
 }
 
+/** The same of a count that no int holds: first .. end - 1. */
+static inline void es_cpu_span(size_t *first, size_t *end, es_share share,
+                               size_t n, size_t unit)
+{
+    const size_t n_units = (n + unit - 1) / unit;
+    const size_t thread = (size_t)share.thread;
+    const size_t n_threads = (size_t)share.n_threads;
+    *first = n_units * thread / n_threads * unit;
+    *end = n_units * (thread + 1) / n_threads * unit;
+    *end = *end < n ? *end : n;
+}
+
 /** A thread's working memory: scratch_size floats. */
 static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
 {
     return backend->scratch + (size_t)share.thread * backend->scratch_size;
 }
 
-/** The operations of ops.h: of linear.c, attention.c and rotate.c, rows.c,
- *  residual.c, normed.c, update.c. */
+/** The operations of ops.h: of linear.c, attention.c, rows.c, residual.c,
+ *  normed.c, update.c. */
 #define ES_CPU_OPERATIONS(OPERATION)                                           \
     OPERATION(linear)                                                          \
     OPERATION(linear_act)                                                      \

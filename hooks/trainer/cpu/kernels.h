@@ -21,7 +21,7 @@ typedef struct es_cpu_head {
     const float *temperature; /* (T) or NULL */
     bool half; /* q . k takes the precision of fp16 before it is scaled */
     float *y;
-    float *saved; /* (T,2): m and D of weights.inc.h */
+    float *saved; /* (T,2): m and D of attention.inc.h */
     int power;    /* of PowerSoftmax; 0: softmax */
     float epsilon;
 

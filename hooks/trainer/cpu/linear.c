@@ -46,7 +46,7 @@ static void multiply(float *y, const job *j, es_slab slab)
     const size_t first = (size_t)slab.first;
     assert(is_dense(linear));
     const size_t n_in = (size_t)linear->n_in, n_out = (size_t)linear->n_out;
-    const float *bias = linear->bias ? es_cpu_read(linear->bias) : NULL;
+    const float *bias = es_cpu_read(linear->bias);
     const float *residual = j->residual ? j->residual + first * n_out : NULL;
     if (residual || bias)
         j->backend->kernels->start_rows(y + first * n_out, residual, bias,
@@ -76,7 +76,7 @@ void es_cpu_linear(es_backend *backend, es_mem *y, const es_mem *residual,
              .n_rows = n_rows,
              .y = es_cpu_floats(y),
              .x = es_cpu_read(x),
-             .residual = residual ? es_cpu_read(residual) : NULL};
+             .residual = es_cpu_read(residual)};
     es_team_run(backend->team, linear_part, &j);
 }
 
@@ -230,6 +230,6 @@ void es_cpu_linear_backward_weight(es_backend *backend, es_mem *dweight,
              .x = es_cpu_read(x),
              .dy = es_cpu_read(dy),
              .dweight = es_cpu_floats(dweight),
-             .dbias = dbias ? es_cpu_floats(dbias) : NULL};
+             .dbias = es_cpu_floats(dbias)};
     es_team_run(backend->team, weight_part, &j);
 }

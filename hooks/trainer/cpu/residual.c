@@ -17,11 +17,8 @@ typedef struct job {
 static void combine_part(void *argument, es_share share)
 {
     const job *j = argument;
-    size_t thread = (size_t)share.thread, n_threads = (size_t)share.n_threads;
-    size_t lines = (j->n + 15) / 16;
-    size_t first = lines * thread / n_threads * 16;
-    size_t end = lines * (thread + 1) / n_threads * 16;
-    end = end < j->n ? end : j->n;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, 16);
     if (first >= end)
         return;
     j->backend->kernels->combine(j->y + first, j->x + first, j->f + first, j->a,
@@ -49,12 +46,7 @@ void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
 static void scale(es_backend *backend, es_mem *y, const float *x, float a,
                   size_t n)
 {
-    job j = {.backend = backend,
-             .y = es_cpu_floats(y),
-             .x = x,
-             .f = x,
-             .a = a,
-             .n = n};
+    job j = {backend, es_cpu_floats(y), .x = x, .f = x, .a = a, .n = n};
     es_team_run(backend->team, combine_part, &j);
 }
 

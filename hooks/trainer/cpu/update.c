@@ -12,28 +12,13 @@
 
 typedef struct job {
     const es_backend *backend;
-    size_t n, n_pieces;
+    size_t n;
     const float *x, *y;
     double *sums;
     float *param, *moment1, *moment2;
     const es_adamw *how;
     const es_control *control;
 } job;
-
-/* The calling thread's share of the pieces, in floats. */
-static void share_pieces(size_t *first, size_t *end, const job *j,
-                         es_share share)
-{
-    size_t thread = (size_t)share.thread, n_threads = (size_t)share.n_threads;
-    *first = j->n_pieces * thread / n_threads * PIECE;
-    *end = j->n_pieces * (thread + 1) / n_threads * PIECE;
-    *end = *end < j->n ? *end : j->n;
-}
-
-static size_t count_pieces(size_t n)
-{
-    return (n + PIECE - 1) / PIECE;
-}
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -44,7 +29,7 @@ static void dot_part(void *argument, es_share share)
 {
     const job *j = argument;
     size_t first, end;
-    share_pieces(&first, &end, j, share);
+    es_cpu_span(&first, &end, share, j->n, PIECE);
     for (; first < end; first += PIECE)
         j->sums[first / PIECE] = j->backend->kernels->dot(
             j->x + first, j->y + first, smaller(end - first, PIECE));
@@ -59,9 +44,8 @@ double es_cpu_dot(es_backend *backend, const float *x, const float *y, size_t n)
                  .x = x + first,
                  .y = y + first,
                  .sums = sums};
-        j.n_pieces = count_pieces(j.n);
         es_team_run(backend->team, dot_part, &j);
-        for (size_t i = 0; i < j.n_pieces; i++)
+        for (size_t i = 0; i * PIECE < j.n; i++)
             total += sums[i];
     }
     return total;
@@ -133,7 +117,7 @@ static void adamw_part(void *argument, es_share share)
 {
     const job *j = argument;
     size_t first, end;
-    share_pieces(&first, &end, j, share);
+    es_cpu_span(&first, &end, share, j->n, PIECE);
     if (first < end)
         j->backend->kernels->adamw(j->param + first, j->moment1 + first,
                                    j->moment2 + first, j->x + first,
@@ -146,7 +130,6 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
 {
     job j = {.backend = backend,
              .n = n,
-             .n_pieces = count_pieces(n),
              .x = es_cpu_read(grad),
              .param = es_cpu_floats(param),
              .moment1 = es_cpu_floats(moment1),
