@@ -62,12 +62,9 @@ static bool take_word(text_cursor *text, const char *word)
 /** A quoted string without escapes into out[0..size), terminated. */
 static bool take_string(text_cursor *text, char *out, size_t size)
 {
-    char quote = '\'';
-    if (!take(text, '\'')) {
-        quote = '"';
-        if (!take(text, '"'))
-            return false;
-    }
+    const char quote = take(text, '\'') ? '\'' : '"';
+    if (quote == '"' && !take(text, '"'))
+        return false;
     const char *start = text->at;
     const char *end = memchr(start, quote, (size_t)(text->end - start));
     if (!end || (size_t)(end - start) >= size)
@@ -111,11 +108,6 @@ static bool take_shape(text_cursor *text, es_npy *out)
     return out->n_dims != 1 || comma;
 }
 
-/** What the header has said so far: each key exactly once. */
-typedef struct header_keys {
-    bool descr, order, shape;
-} header_keys;
-
 static es_status malformed(const char *path)
 {
     return es_fail(ES_EFORMAT, "%s: malformed .npy header", path);
@@ -127,54 +119,47 @@ static es_status take_type(text_cursor *text, es_npy *out, const char *path)
     if (!take_string(text, descr, sizeof descr))
         return es_fail(ES_EFORMAT, "%s: element type is not a plain number",
                        path);
-    for (size_t i = 0; i < N_TYPES; i++) {
+    for (size_t i = 0; i < N_TYPES; i++)
         if (strcmp(descr, types[i].descr) == 0) {
             out->type = (es_npy_type)i;
             return ES_OK;
         }
-    }
     return es_fail(ES_EFORMAT,
-                   "%s: element type %s: only <f4, <f8 and <i4"
-                   " are read",
-                   path, descr);
+                   "%s: element type %s: only <f4, <f8 and <i4 are read", path,
+                   descr);
 }
 
-static es_status take_order(text_cursor *text, const char *path)
-{
-    if (take_word(text, "False"))
-        return ES_OK;
-    if (take_word(text, "True"))
-        return es_fail(ES_EFORMAT,
-                       "%s: array is in Fortran order: save"
-                       " numpy.ascontiguousarray of it",
-                       path);
-    return malformed(path);
-}
+/** The keys of the header, each of which it has once. */
+enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
 
-static es_status take_entry(text_cursor *text, es_npy *out, header_keys *seen,
+static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
                             const char *path)
 {
     char key[32];
     if (!take_string(text, key, sizeof key) || !take(text, ':'))
         return malformed(path);
-    if (strcmp(key, "descr") == 0 && !seen->descr) {
-        seen->descr = true;
+    const int this = strcmp(key, "descr") == 0           ? DESCR
+                     : strcmp(key, "fortran_order") == 0 ? ORDER
+                     : strcmp(key, "shape") == 0         ? SHAPE
+                                                         : 0;
+    if (!this || (*seen & this))
+        return malformed(path);
+    *seen |= this;
+    if (this == DESCR)
         return take_type(text, out, path);
-    }
-    if (strcmp(key, "fortran_order") == 0 && !seen->order) {
-        seen->order = true;
-        return take_order(text, path);
-    }
-    if (strcmp(key, "shape") == 0 && !seen->shape) {
-        seen->shape = true;
-        return take_shape(text, out) ? ES_OK : malformed(path);
-    }
-    return malformed(path);
+    if (this == ORDER && take_word(text, "True"))
+        return es_fail(ES_EFORMAT,
+                       "%s: array is in Fortran order: save"
+                       " numpy.ascontiguousarray of it",
+                       path);
+    return (this == ORDER ? take_word(text, "False") : take_shape(text, out))
+               ? ES_OK
+               : malformed(path);
 }
 
 static es_status parse_header(es_npy *out, text_cursor text, const char *path)
 {
-    header_keys seen = {0};
+    int seen = 0;
     if (!take(&text, '{'))
         return malformed(path);
     bool comma = true;
@@ -187,7 +172,7 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
         comma = take(&text, ',');
     }
     skip_blanks(&text);
-    if (text.at != text.end || !seen.descr || !seen.order || !seen.shape)
+    if (text.at != text.end || seen != ALL)
         return malformed(path);
     return ES_OK;
 }
@@ -251,10 +236,10 @@ static es_status read_data(source *from, es_npy *out)
 {
     size_t bytes = types[out->type].size;
     out->n = 1;
+    bool fits = true;
     for (int i = 0; i < out->n_dims; i++)
-        if (!es_size_mul(&out->n, out->n, out->dims[i]))
-            return es_fail(ES_EFORMAT, "%s: shape is too large", from->path);
-    if (!es_size_mul(&bytes, bytes, out->n))
+        fits = fits && es_size_mul(&out->n, out->n, out->dims[i]);
+    if (!fits || !es_size_mul(&bytes, bytes, out->n))
         return es_fail(ES_EFORMAT, "%s: shape is too large", from->path);
     if (bytes < from->left)
         return es_fail(ES_EFORMAT, "%s: %zu bytes too many after the array",

@@ -466,14 +466,6 @@ static es_status count_numbers(size_t *n, const es_tensor_source *tensor,
     return ES_OK;
 }
 
-static json_t *shape_of(const es_tensor_source *tensor)
-{
-    json_t *shape = json_array();
-    for (int i = 0; i < tensor->n_dims; i++)
-        json_array_append_new(shape, json_integer(tensor->dims[i]));
-    return shape;
-}
-
 static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
                              size_t n_tensors, const char *path)
 {
@@ -485,30 +477,18 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
         size_t end = begin;
         if (!es_size_add(&end, begin, n * sizeof(float)) || end > INT64_MAX)
             return es_fail(ES_EARGUMENT, "%s: too large", path);
+        json_t *shape = json_array();
+        for (int k = 0; k < tensors[i].n_dims; k++)
+            json_array_append_new(shape, json_integer(tensors[i].dims[k]));
         json_t *entry =
-            json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape",
-                      shape_of(&tensors[i]), "data_offsets", (json_int_t)begin,
-                      (json_int_t)end);
+            json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
+                      "data_offsets", (json_int_t)begin, (json_int_t)end);
         status = add(header, tensors[i].name, entry, path);
         if (status < 0)
             return status;
         begin = end;
     }
     return ES_OK;
-}
-
-/** The length, then the header with blanks up to a multiple of 8, so that
- *  numbers lie where a program may map them. */
-static void write_header(FILE *out, const char *text)
-{
-    size_t n = strlen(text), padding = (8 - n % 8) % 8;
-    uint64_t length = n + padding;
-    unsigned char bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(length >> 8 * i);
-    fwrite(bytes, 1, sizeof bytes, out);
-    fwrite(text, 1, n, out);
-    fwrite("        ", 1, padding, out);
 }
 
 static es_status write_tensors(FILE *out, const es_tensor_source *tensors,
@@ -544,7 +524,12 @@ static es_status write_file(const char *path, const char *header,
     es_status status = es_outfile_open(&file, &out, path);
     if (status < 0)
         return status;
-    write_header(out, header);
+    /* The length, then the header with blanks up to a multiple of 8, so that
+       numbers lie where a program may map them. */
+    const size_t n = strlen(header);
+    const uint64_t length = (n + 7) / 8 * 8;
+    fwrite(&length, 1, sizeof length, out);
+    fprintf(out, "%-*s", (int)length, header);
     status = write_tensors(out, tensors, n_tensors, path);
     return es_outfile_finish(file, status);
 }

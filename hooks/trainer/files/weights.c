@@ -388,26 +388,6 @@ static es_status refuse_others(const es_weights *weights)
 /* --- open and close --------------------------------------------------------
  */
 
-static es_status need_heads(const es_weights *weights)
-{
-    if (weights->config.n_head > 0)
-        return ES_OK;
-    return es_fail(ES_EUSAGE,
-                   "%s: weights do not say how many heads they have, and no "
-                   "config.json is beside them: give --n-head",
-                   weights->path);
-}
-
-/** Rotary models have no longest context; any one does to list the arrays. */
-static es_status check_config(const es_weights *weights)
-{
-    es_model_config config = weights->config;
-    if (config.ctx == 0)
-        config.ctx = 1;
-    config.batch = 1;
-    return es_model_config_check(&config);
-}
-
 static es_status take_foreign(es_weights *weights, int n_head)
 {
     es_status status;
@@ -417,7 +397,12 @@ static es_status take_foreign(es_weights *weights, int n_head)
     weights->maker = weights->format->maker;
     weights->config.n_head = n_head;
     status = es_weights_read_config(weights, n_head);
-    return status < 0 ? status : need_heads(weights);
+    if (status == ES_OK && weights->config.n_head <= 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: weights do not say how many heads they have, and "
+                       "no config.json is beside them: give --n-head",
+                       weights->path);
+    return status;
 }
 
 static es_status take_own(es_weights *weights)
@@ -439,7 +424,13 @@ static es_status take_model(es_weights *weights, int n_head)
     es_status status = es_checkpoint_is_ours(weights->file)
                            ? take_own(weights)
                            : take_foreign(weights, n_head);
-    if (status < 0 || (status = check_config(weights)) < 0 ||
+    if (status < 0)
+        return status;
+    /* Rotary models have no longest context; any one does to list arrays. */
+    es_model_config config = weights->config;
+    config.ctx = config.ctx == 0 ? 1 : config.ctx;
+    config.batch = 1;
+    if ((status = es_model_config_check(&config)) < 0 ||
         (status = es_params_list(&weights->params, &weights->config)) < 0 ||
         (status = find_tensors(weights)) < 0)
         return status;

@@ -2,6 +2,7 @@
 #include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,13 +70,6 @@ static es_status check_sizes(const es_weights *weights,
     return ES_OK;
 }
 
-/** Arrays with a row or a column for each position. */
-static bool has_positions(const es_weights *weights)
-{
-    return weights->config.family == ES_FAMILY_GPT2 ||
-           weights->config.arch.temperature;
-}
-
 es_status es_weights_check(const es_weights *weights,
                            const es_model_config *config)
 {
@@ -91,7 +85,9 @@ es_status es_weights_check(const es_weights *weights,
                        have->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia");
     if ((status = check_sizes(weights, config)) < 0)
         return status;
-    if (config->ctx > have->ctx && has_positions(weights))
+    const bool has_positions =
+        have->family == ES_FAMILY_GPT2 || have->arch.temperature;
+    if (config->ctx > have->ctx && has_positions)
         return es_fail(ES_EUSAGE,
                        "%s: --ctx %d: it has weights for %d positions alone",
                        path, config->ctx, have->ctx);
@@ -174,16 +170,6 @@ static es_status read_array(buffers *array, const es_weights *weights,
     return ES_OK;
 }
 
-static es_status allocate(buffers *array, const es_params *params)
-{
-    size_t n = 1;
-    for (size_t i = 0; i < params->n; i++)
-        n = params->table[i].n > n ? params->table[i].n : n;
-    es_status status = es_alloc(&array->file, n, sizeof(float), "an array");
-    return status < 0 ? status
-                      : es_alloc(&array->ours, n, sizeof(float), "an array");
-}
-
 /* --- all of them -----------------------------------------------------------
  */
 
@@ -208,22 +194,22 @@ static bool may_be_new(es_role role)
     }
 }
 
-static const es_tensor *find_tensor(const es_weights *weights,
-                                    const es_param *param)
-{
-    const es_params *params = &weights->params;
-    const es_param *here = es_params_find(params, param->layer, param->role);
-    return here ? weights->tensors[here - params->table] : NULL;
-}
-
 static es_status load_arrays(es_model *model, const es_weights *weights,
                              const es_params *params, bool is_new[ES_N_ROLES])
 {
     buffers array = {0};
-    es_status status = allocate(&array, params);
+    size_t n = 1; /* of the largest array */
+    for (size_t i = 0; i < params->n; i++)
+        n = params->table[i].n > n ? params->table[i].n : n;
+    es_status status = es_alloc(&array.file, n, sizeof(float), "an array");
+    if (status == ES_OK)
+        status = es_alloc(&array.ours, n, sizeof(float), "an array");
     for (size_t i = 0; status == ES_OK && i < params->n; i++) {
         const es_param *param = &params->table[i];
-        const es_tensor *tensor = find_tensor(weights, param);
+        const es_param *here =
+            es_params_find(&weights->params, param->layer, param->role);
+        const es_tensor *tensor =
+            here ? weights->tensors[here - weights->params.table] : NULL;
         if (!tensor && !may_be_new(param->role))
             status = es_fail(ES_EUSAGE, "%s: it has no %s", weights->path,
                              param->name);
@@ -265,31 +251,26 @@ static es_status check_tied(const es_weights *weights)
                    weights->path, wte->name);
 }
 
-static void append(char *text, size_t size, const char *first,
-                   const char *second)
-{
-    size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s%s", first, second);
-}
-
 /** One line; each kind of array once, by its name in the first layer. */
 static void describe(char *note, size_t size, const es_weights *weights,
                      const es_params *params, bool is_new[ES_N_ROLES])
 {
     bool has_theta = weights->config.arch.entropy_reg;
-    note[0] = 0;
+    es_text text = es_text_begin(note, size);
     for (size_t i = 0; i < params->n; i++) {
         const es_param *param = &params->table[i];
         if (is_new[param->role])
-            append(note, size,
-                   note[0] ? ", " : "arrays that the weights lack start anew: ",
-                   param->name);
+            es_text_append(&text, "%s%s",
+                           note[0] ? ", "
+                                   : "arrays that the weights lack start "
+                                     "anew: ",
+                           param->name);
         is_new[param->role] = false;
         has_theta = has_theta && param->role != ES_ROLE_THETA;
     }
     if (has_theta)
-        append(note, size, note[0] ? "; " : "",
-               "the thresholds in them are left out");
+        es_text_append(&text, "%sthe thresholds in them are left out",
+                       note[0] ? "; " : "");
 }
 
 es_status es_weights_load(es_model *model, const es_weights *weights,
