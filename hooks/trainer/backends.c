@@ -25,14 +25,6 @@ static es_status no_precision(const char *name, es_precision precision)
                    es_precision_names[precision]);
 }
 
-/* The folder of the running program; "" if nobody knows. */
-static void find_program(char folder[PATH_MAX])
-{
-    es_process_self(folder);
-    char *slash = strrchr(folder, '/');
-    folder[slash ? slash - folder : 0] = 0;
-}
-
 /* Beside the program, else where it is installed. */
 static void find_library(char path[PATH_MAX])
 {
@@ -43,7 +35,9 @@ static void find_library(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", given);
         return;
     }
-    find_program(folder);
+    es_process_self(folder); /* "" if nobody knows */
+    char *slash = strrchr(folder, '/');
+    folder[slash ? slash - folder : 0] = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         int n = snprintf(path, PATH_MAX, "%s%s/" LIBRARY, folder, places[i]);
         if (n < PATH_MAX && access(path, F_OK) == 0)
@@ -52,33 +46,22 @@ static void find_library(char path[PATH_MAX])
     snprintf(path, PATH_MAX, LIBRARY);
 }
 
-/* dlerror's words begin with the path. */
-static es_status no_library(const char *path)
-{
-    const char *why = dlerror();
-    if (!why || strncmp(why, path, strlen(path)) != 0)
-        return es_fail(ES_EIO, "%s: %s: no back-end cuda", path,
-                       why ? why : "cannot be loaded");
-    return es_fail(ES_EIO, "%s: no back-end cuda", why);
-}
-
-/* A function out of a data pointer, as POSIX means it. */
-static es_ops_getter *getter_of(void *symbol)
-{
-    es_ops_getter *getter;
-    memcpy(&getter, &symbol, sizeof getter);
-    return getter;
-}
-
 static es_status load_library(es_ops_getter **out, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return no_library(path);
+    if (!library) { /* dlerror's words begin with the path */
+        const char *why = dlerror();
+        if (why && strncmp(why, path, strlen(path)) == 0)
+            return es_fail(ES_EIO, "%s: no back-end cuda", why);
+        return es_fail(ES_EIO, "%s: %s: no back-end cuda", path,
+                       why ? why : "cannot be loaded");
+    }
     const unsigned *stamp = dlsym(library, ES_OPS_STAMP_NAME);
     void *symbol = dlsym(library, ES_OPS_GETTER);
     if (stamp && symbol && *stamp == ES_OPS_STAMP) {
-        *out = getter_of(symbol); /* it stays loaded */
+        /* A function out of a data pointer, as POSIX means it; it stays
+         * loaded. */
+        memcpy(out, &symbol, sizeof symbol);
         return ES_OK;
     }
     es_status status =
@@ -92,24 +75,18 @@ static es_status load_library(es_ops_getter **out, const char *path)
     return status;
 }
 
-static es_status find_cuda(const es_ops **out, es_precision precision)
-{
-    static es_ops_getter *getter;
-    char path[PATH_MAX];
-    find_library(path);
-    es_status status = getter ? ES_OK : load_library(&getter, path);
-    if (status != ES_OK)
-        return status;
-    *out = getter(precision);
-    return *out ? ES_OK : no_precision("cuda", precision);
-}
-
 es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision)
 {
     *out = NULL;
-    if (strcmp(name, "cuda") == 0)
-        return find_cuda(out, precision);
+    if (strcmp(name, "cuda") == 0) {
+        static es_ops_getter *getter;
+        char path[PATH_MAX];
+        find_library(path);
+        es_status status = getter ? ES_OK : load_library(&getter, path);
+        *out = status == ES_OK ? getter(precision) : NULL;
+        return status != ES_OK || *out ? status : no_precision(name, precision);
+    }
     if (strcmp(name, es_cpu_ops.name) != 0)
         return es_fail(ES_EUSAGE,
                        "no back-end is called '%s': use cpu, cuda or auto",
@@ -120,26 +97,19 @@ es_status es_ops_find(const es_ops **out, const char *name,
     return ES_OK;
 }
 
-/* Its device may be missing even where the library is not. */
-static es_status try_cuda(const es_ops **out, es_precision precision)
-{
-    es_backend *backend = NULL;
-    es_status status = es_ops_find(out, "cuda", precision);
-    if (status == ES_OK)
-        status = (*out)->open(&backend, 0);
-    if (status == ES_OK)
-        (*out)->close(backend);
-    return status;
-}
-
 es_status es_ops_choose(const es_ops **out, const char *name,
                         es_precision precision, char *note, size_t size)
 {
+    es_backend *backend = NULL;
     snprintf(note, size, "%s", "");
     if (strcmp(name, "auto") != 0)
         return es_ops_find(out, name, precision);
-    if (try_cuda(out, precision) == ES_OK)
+    /* The device may be missing even where the library is not. */
+    if (es_ops_find(out, "cuda", precision) == ES_OK &&
+        (*out)->open(&backend, 0) == ES_OK) {
+        (*out)->close(backend);
         return ES_OK;
+    }
     snprintf(note, size, "the CPU it is: %s", es_message());
     return es_ops_find(out, es_cpu_ops.name, precision);
 }

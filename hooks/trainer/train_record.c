@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/** Series of a step, in one numbering: those of the run, of heads and layers,
+ *  and parameters. */
 typedef enum run_series {
     SERIES_LOSS,
     SERIES_CE,
@@ -18,7 +20,11 @@ typedef enum run_series {
     SERIES_GRAD_NORM,
     SERIES_TOKENS_PER_S,
     SERIES_LOSS_SCALE,
-    N_RUN_SERIES
+    N_RUN_SERIES,
+    HEADS = N_RUN_SERIES,
+    LAYERS = HEADS + ES_N_HEAD_SERIES,
+    PARAMETERS = LAYERS + ES_N_LAYER_SERIES,
+    N_SERIES = PARAMETERS + ES_N_PARAMETER_SERIES
 } run_series;
 
 static const char *const run_series_names[N_RUN_SERIES] = {
@@ -28,14 +34,10 @@ static const char *const run_series_names[N_RUN_SERIES] = {
 
 struct es_train_record {
     es_recorder *recorder;
-    bool ereg, probes, scales;
-    size_t n_layers, n_heads; /* n_heads: of the whole model */
-    int heads[N_PHASES][ES_N_HEAD_SERIES];
-    int layers[N_PHASES][ES_N_LAYER_SERIES];
-    int run[N_PHASES][N_RUN_SERIES];
+    bool probes, scales;
     es_model_config config;
-    int parameters[ES_N_PARAMETER_SERIES]; /* of training, or of a probe */
-    es_status trouble;                     /* the first one */
+    int numbers[N_PHASES][N_SERIES]; /* the recorder's */
+    es_status trouble;               /* the first one */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
 };
@@ -48,56 +50,45 @@ static void note(es_train_record *record, es_status status)
     snprintf(record->message, sizeof record->message, "%s", es_message());
 }
 
-static void declare(es_train_record *record, int *number, const char *name,
-                    es_phase phase)
+/** Learning rate, gradient and speed belong to training alone; parameters to
+ *  training, where evaluations have nothing to add, or to a probe. */
+static bool has_series(const es_train_record *record, es_phase phase, int i)
 {
-    es_shape shape;
-    const char *unit;
-    *number = -1; /* refused by push, should the declaration fail */
-    es_series_standard(&shape, &unit, name);
-    note(record, es_recorder_series(record->recorder, number, name, shape,
-                                    phase, unit));
-}
-
-/** Learning rate, gradient and speed belong to training alone. */
-static bool has_series(const es_train_record *record, es_phase phase,
-                       int series)
-{
-    if (series == SERIES_EREG)
-        return record->ereg;
-    if (series == SERIES_LOSS_SCALE && !record->scales)
+    const es_model_config *config = &record->config;
+    if (i >= PARAMETERS)
+        return (phase == ES_PHASE_EVAL) == record->probes &&
+               es_parameter_series_exists(
+                   config, (es_parameter_series)(i - PARAMETERS));
+    if (i >= LAYERS)
+        return true;
+    if (i >= HEADS)
+        return es_head_series_exists((es_head_series)(i - HEADS),
+                                     config->arch.attention);
+    if (i == SERIES_EREG)
+        return config->arch.entropy_reg;
+    if (i == SERIES_LOSS_SCALE && !record->scales)
         return false;
-    return phase == ES_PHASE_TRAIN || series <= SERIES_CE;
+    return phase == ES_PHASE_TRAIN || i <= SERIES_CE;
 }
 
-static bool has_head_series(const es_train_record *record, int series)
+static void declare(es_train_record *record, es_phase phase, int first, int end)
 {
-    return es_head_series_exists((es_head_series)series,
-                                 record->config.arch.attention);
-}
-
-static void declare_all(es_train_record *record, es_phase phase)
-{
-    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        if (has_head_series(record, i))
-            declare(record, &record->heads[phase][i],
-                    es_head_statistics[i].name, phase);
-    for (int i = 0; i < ES_N_LAYER_SERIES; i++)
-        declare(record, &record->layers[phase][i], es_layer_series_names[i],
-                phase);
-    for (int i = 0; i < N_RUN_SERIES; i++)
-        if (has_series(record, phase, i))
-            declare(record, &record->run[phase][i], run_series_names[i], phase);
-}
-
-/** Evaluations have nothing to add: the same parameters, a step earlier. */
-static void declare_parameters(es_train_record *record)
-{
-    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++)
-        if (es_parameter_series_exists(&record->config, (es_parameter_series)i))
-            declare(record, &record->parameters[i],
-                    es_parameter_series_names[i],
-                    record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+    for (int i = first; i < end; i++) {
+        const char *name = i >= PARAMETERS
+                               ? es_parameter_series_names[i - PARAMETERS]
+                           : i >= LAYERS ? es_layer_series_names[i - LAYERS]
+                           : i >= HEADS  ? es_head_statistics[i - HEADS].name
+                                         : run_series_names[i];
+        int *number = &record->numbers[phase][i];
+        es_shape shape;
+        const char *unit;
+        if (!has_series(record, phase, i))
+            continue;
+        *number = -1; /* refused by push, should the declaration fail */
+        es_series_standard(&shape, &unit, name);
+        note(record, es_recorder_series(record->recorder, number, name, shape,
+                                        phase, unit));
+    }
 }
 
 static es_status open_recorder(es_train_record *record,
@@ -138,28 +129,32 @@ static es_status open_recorder(es_train_record *record,
 es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
                                const char *path)
 {
-    const es_model_config *config = &trainer->settings.model;
     es_train_record *record = NULL;
     es_status status = es_alloc(&record, 1, sizeof *record, path);
     *out = NULL;
     if (status != ES_OK)
         return status;
-    record->ereg = config->arch.entropy_reg;
     record->probes = trainer->settings.verb == ES_VERB_PROBE;
     record->scales = es_model_scales_loss(trainer->model);
-    record->config = *config;
-    record->n_layers = (size_t)config->n_layer;
-    record->n_heads = record->n_layers * (size_t)config->n_head;
+    record->config = trainer->settings.model;
     snprintf(record->path, sizeof record->path, "%s", path);
     if ((status = open_recorder(record, trainer, path)) != ES_OK) {
         free(record);
         return status;
     }
-    if (!record->probes)
-        declare_all(record, ES_PHASE_TRAIN);
-    declare_parameters(record);
-    if (record->probes || trainer->settings.eval_every > 0)
-        declare_all(record, ES_PHASE_EVAL);
+    /* Heads and layers first, then the run's: readers list them so. */
+    for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++) {
+        const bool evaluates =
+            record->probes || trainer->settings.eval_every > 0;
+        if (record->probes && phase == ES_PHASE_EVAL)
+            declare(record, ES_PHASE_EVAL, PARAMETERS, N_SERIES);
+        if (phase == ES_PHASE_TRAIN ? !record->probes : evaluates) {
+            declare(record, (es_phase)phase, HEADS, PARAMETERS);
+            declare(record, (es_phase)phase, 0, HEADS);
+        }
+        if (phase == ES_PHASE_TRAIN)
+            declare(record, ES_PHASE_TRAIN, PARAMETERS, N_SERIES);
+    }
     *out = record;
     return ES_OK;
 }
@@ -170,38 +165,31 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
-/** Those of the values that the phase has. */
-static void push_run(es_train_record *record, es_phase phase, int64_t step,
-                     const double values[N_RUN_SERIES])
+/** Those of the values that the phase has; measure NULL: of the run alone. */
+static void push_all(es_train_record *record, es_phase phase, int64_t step,
+                     const double values[N_RUN_SERIES], es_measure *measure)
 {
-    for (int i = 0; i < N_RUN_SERIES; i++) {
-        float value = (float)values[i];
-        if (has_series(record, phase, i))
-            push(record, record->run[phase][i], step, &value, 1);
-    }
-}
-
-static void push_measure(es_train_record *record, es_phase phase, int64_t step,
-                         es_measure *measure)
-{
-    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        if (has_head_series(record, i))
-            push(record, record->heads[phase][i], step,
-                 es_measure_heads(measure, (es_head_series)i), record->n_heads);
-    for (int i = 0; i < ES_N_LAYER_SERIES; i++)
-        push(record, record->layers[phase][i], step,
-             es_measure_layers(measure, (es_layer_series)i), record->n_layers);
-}
-
-static void push_parameters(es_train_record *record, int64_t step,
-                            const es_measure *measure)
-{
-    for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
-        es_parameter_series series = (es_parameter_series)i;
-        if (es_parameter_series_exists(&record->config, series))
-            push(record, record->parameters[i], step,
-                 es_measure_parameters(measure, series),
-                 es_parameter_series_length(&record->config, series));
+    const size_t n_layers = (size_t)record->config.n_layer;
+    for (int i = 0; i < (measure ? N_SERIES : HEADS); i++) {
+        const es_parameter_series parameter =
+            (es_parameter_series)(i - PARAMETERS);
+        const float value = i < HEADS ? (float)values[i] : 0;
+        if (!has_series(record, phase, i))
+            continue;
+        if (i < HEADS)
+            push(record, record->numbers[phase][i], step, &value, 1);
+        else if (i < LAYERS)
+            push(record, record->numbers[phase][i], step,
+                 es_measure_heads(measure, (es_head_series)(i - HEADS)),
+                 n_layers * (size_t)record->config.n_head);
+        else if (i < PARAMETERS)
+            push(record, record->numbers[phase][i], step,
+                 es_measure_layers(measure, (es_layer_series)(i - LAYERS)),
+                 n_layers);
+        else
+            push(record, record->numbers[phase][i], step,
+                 es_measure_parameters(measure, parameter),
+                 es_parameter_series_length(&record->config, parameter));
     }
 }
 
@@ -216,13 +204,9 @@ void es_train_record_step(es_train_record *record, const es_step *step,
         [SERIES_GRAD_NORM] = step->grad_norm,
         [SERIES_TOKENS_PER_S] = tokens_per_s,
         [SERIES_LOSS_SCALE] = step->loss_scale};
-    if (!record)
-        return;
-    push_run(record, ES_PHASE_TRAIN, step->step, values);
-    if (!step->measured)
-        return;
-    push_measure(record, ES_PHASE_TRAIN, step->step, measure);
-    push_parameters(record, step->step, measure);
+    if (record)
+        push_all(record, ES_PHASE_TRAIN, step->step, values,
+                 step->measured ? measure : NULL);
 }
 
 void es_train_record_eval(es_train_record *record, int64_t step,
@@ -231,12 +215,8 @@ void es_train_record_eval(es_train_record *record, int64_t step,
     const double values[N_RUN_SERIES] = {[SERIES_LOSS] = losses->loss,
                                          [SERIES_CE] = losses->ce,
                                          [SERIES_EREG] = losses->ereg};
-    if (!record)
-        return;
-    push_run(record, ES_PHASE_EVAL, step, values);
-    push_measure(record, ES_PHASE_EVAL, step, measure);
-    if (record->probes)
-        push_parameters(record, step, measure);
+    if (record)
+        push_all(record, ES_PHASE_EVAL, step, values, measure);
 }
 
 void es_train_record_other(es_train_record *record, const char *name,

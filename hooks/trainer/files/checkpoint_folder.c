@@ -201,14 +201,6 @@ static bool read_uuid(char out[ES_UUID_SIZE], const char *path)
     return ours;
 }
 
-static bool is_good(const char *path)
-{
-    es_checkpoint *checkpoint = NULL;
-    bool good = es_checkpoint_open(&checkpoint, path) == ES_OK;
-    es_checkpoint_close(checkpoint);
-    return good;
-}
-
 /** Nothing that is there may be taken for, or removed as, one of ours. */
 static es_status check_entry(const es_checkpoint_folder *folder,
                              const entry *item, const char *uuid,
@@ -223,24 +215,17 @@ static es_status check_entry(const es_checkpoint_folder *folder,
                        "%s: is of another run: resume that one, or give"
                        " another --checkpoint folder or --name",
                        path);
-    if (item->step > first_step && is_good(path))
+    es_checkpoint *checkpoint = NULL;
+    const bool is_further = item->step > first_step &&
+                            es_checkpoint_open(&checkpoint, path) == ES_OK;
+    es_checkpoint_close(checkpoint);
+    if (is_further)
         return es_fail(ES_EUSAGE,
                        "%s: is further than step %" PRId64
                        ": resume that one, remove it, or give another"
                        " --checkpoint folder",
                        path, first_step);
     return ES_OK;
-}
-
-static es_status check_entries(const es_checkpoint_folder *folder,
-                               const char *uuid, int64_t first_step)
-{
-    listing all;
-    es_status status = list_files(&all, folder->path, folder->name);
-    for (size_t i = 0; status == ES_OK && i < all.n; i++)
-        status = check_entry(folder, &all.items[i], uuid, first_step);
-    free(all.items);
-    return status;
 }
 
 es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
@@ -250,6 +235,7 @@ es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
 {
     *out = NULL;
     es_checkpoint_folder *folder;
+    listing all = {0};
     es_status status =
         es_alloc(&folder, 1, sizeof *folder, "a folder of checkpoints");
     if (status < 0)
@@ -259,14 +245,20 @@ es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
     file_name(folder->name, name);
     if ((status = join(folder->path, path, "")) < 0 ||
         (status = lock(folder)) < 0 ||
-        (status = check_entries(folder, uuid, first_step)) < 0 ||
-        (status = check_writable(folder)) < 0) {
-        es_checkpoint_folder_close(folder);
-        return status;
-    }
+        (status = list_files(&all, folder->path, folder->name)) < 0)
+        goto done;
+    for (size_t i = 0; i < all.n; i++)
+        if ((status = check_entry(folder, &all.items[i], uuid, first_step)) < 0)
+            goto done;
+    if ((status = check_writable(folder)) < 0)
+        goto done;
     remove_left_overs(folder);
     *out = folder;
-    return ES_OK;
+done:
+    free(all.items);
+    if (status < 0)
+        es_checkpoint_folder_close(folder);
+    return status;
 }
 
 void es_checkpoint_folder_close(es_checkpoint_folder *folder)

@@ -102,12 +102,6 @@ es_status es_settings_read_json(es_settings *settings,
 /* --- written ----------------------------------------------------------------
  */
 
-static bool is_text(es_option_type type)
-{
-    return type == ES_OPTION_COPY || type == ES_OPTION_CHOICE ||
-           type == ES_OPTION_CALL;
-}
-
 static void put_member(es_json_writer *json, const es_settings *settings,
                        const es_option *setting)
 {
@@ -119,7 +113,8 @@ static void put_member(es_json_writer *json, const es_settings *settings,
     for (char *c = name; *c; c++)
         if (*c == '-')
             *c = '_';
-    if (is_text(setting->type))
+    if (setting->type == ES_OPTION_COPY || setting->type == ES_OPTION_CHOICE ||
+        setting->type == ES_OPTION_CALL)
         es_json_write_text(json, name, value);
     else
         es_json_write_json(json, name, value);
