@@ -1,7 +1,9 @@
-/* entropy-train: trains, verifies, measures its own speed. */
+/* entropy-train: trains, verifies, measures its own speed. The verbs, signals,
+ * exit codes, and the progress of a training on standard error. */
+#include "analyzer/base/clock.h"
+#include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/probe.h"
-#include "hooks/trainer/progress.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/train.h"
 #include "hooks/trainer/verify.h"
@@ -10,6 +12,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { EXIT_RESULT = 1, EXIT_SIGNAL = 128 };
 
@@ -66,6 +70,152 @@ static bool print_information(const es_settings *settings,
     return settings->help || settings->version;
 }
 
+/* --- progress ------------------------------------------------------------- */
+
+/* One line on a terminal, drawn again and again, or a line now and then in a
+ * file. */
+#define REFRESH 0.2 /* seconds */
+#define BAR 16
+
+typedef struct progress {
+    FILE *out;
+    bool terminal; /* one line, refreshed; otherwise a line now and then */
+    bool quiet;    /* warnings alone */
+    bool line_open;
+    int64_t n_steps, log_every;
+    int64_t first_step; /* the first that was seen; -1 before */
+    int n_heads, ctx;
+    double started, shown;
+    double eval_ce;      /* NaN before the first evaluation */
+    char bands[BAR + 1]; /* bar of the last measured step */
+} progress;
+
+static double now(void)
+{
+    return 1e-3 * (double)es_now_ms();
+}
+
+static void begin_progress(progress *p, FILE *out, const es_settings *settings)
+{
+    int64_t steps = settings->train.steps;
+    *p = (progress){.out = out,
+                    .terminal = isatty(fileno(out)),
+                    .quiet = settings->quiet,
+                    .n_steps = steps,
+                    .first_step = -1,
+                    .log_every = settings->log_every > 0 ? settings->log_every
+                                                         : (steps + 19) / 20,
+                    .n_heads = settings->model.n_layer * settings->model.n_head,
+                    .ctx = settings->model.ctx,
+                    .started = now(),
+                    .eval_ce = NAN};
+}
+
+/**
+ * Shares of the heads as a bar, lowest band first: '_' below a quarter of the
+ * ceiling, '-', '=', '#' above three quarters, '!' not finite.
+ */
+static void print_bar(char *out, const es_bands *bands)
+{
+    const char marks[ES_N_BANDS + 1] = {'_', '-', '=', '#', '!'};
+    double shares = 0;
+    int column = 0;
+    for (int b = 0; b <= ES_N_BANDS; b++) {
+        size_t n = b < ES_N_BANDS ? bands->counts[b] : bands->nonfinite;
+        shares += (double)n / (double)bands->n_heads;
+        while (column < (int)lround(shares * BAR))
+            out[column++] = marks[b];
+    }
+    out[column] = 0;
+}
+
+/** "12s", "3m05s", "2h10m" */
+static void print_time(char *out, size_t size, double seconds)
+{
+    long s = seconds < 3e6 ? lround(seconds) : 3000000;
+    if (s < 60)
+        snprintf(out, size, "%lds", s);
+    else if (s < 3600)
+        snprintf(out, size, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(out, size, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+}
+
+/** Columns of the terminal; a line that is wider would not be refreshed. */
+static int columns(const progress *p)
+{
+    struct winsize size;
+    if (!p->terminal || ioctl(fileno(p->out), TIOCGWINSZ, &size) != 0 ||
+        !size.ws_col)
+        return 200;
+    return size.ws_col;
+}
+
+static void print_line(progress *p, const es_step *step, double tokens_per_s)
+{
+    char left[32], line[256], eval[48] = "";
+    int64_t done = step->step + 1;
+    print_time(left, sizeof left,
+               (now() - p->started) * (double)(p->n_steps - done) /
+                   (double)(done - p->first_step));
+    if (!isnan(p->eval_ce))
+        snprintf(eval, sizeof eval, "  held-out %.4f", p->eval_ce);
+    snprintf(line, sizeof line,
+             "step %" PRId64 "/%" PRId64 "  loss %.4f%s%s%s  %.0f tokens/s"
+             "  %s left%s",
+             done, p->n_steps, es_unsigned_nan(step->losses.loss),
+             p->bands[0] ? "  [" : "", p->bands, p->bands[0] ? "]" : "",
+             tokens_per_s, left, eval);
+    fprintf(p->out, "%s%.*s%s", p->terminal ? "\r" : "", columns(p) - 1, line,
+            p->terminal ? "\x1b[K" : "\n");
+    p->line_open = p->terminal;
+    fflush(p->out);
+}
+
+static void show_step(void *user, const es_step *step, es_measure *measure,
+                      double tokens_per_s)
+{
+    progress *p = user;
+    if (p->quiet)
+        return;
+    if (p->first_step < 0)
+        p->first_step = step->step;
+    if (measure) {
+        es_bands bands;
+        es_bands_count(&bands, es_measure_heads(measure, ES_HEAD_ENTROPY),
+                       (size_t)p->n_heads, es_ceiling(p->ctx));
+        if (bands.n_heads > 0)
+            print_bar(p->bands, &bands);
+    }
+    if (step->step + 1 != p->n_steps &&
+        (p->terminal ? now() - p->shown < REFRESH
+                     : step->step % p->log_every != 0))
+        return;
+    p->shown = now();
+    print_line(p, step, tokens_per_s);
+}
+
+static void show_evaluation(void *user, int64_t step, const es_losses *losses)
+{
+    progress *p = user;
+    (void)step;
+    p->eval_ce = losses->ce;
+}
+
+static void end_progress(progress *p)
+{
+    if (p->line_open)
+        fputc('\n', p->out);
+    p->line_open = false;
+}
+
+static void show_warning(void *user, const char *message)
+{
+    progress *p = user;
+    end_progress(p);
+    fprintf(p->out, "entropy-train: warning: %s\n", message);
+}
+
 /* --- train --------------------------------------------------------------- */
 
 /** The result, one line on standard output. */
@@ -78,11 +228,11 @@ static void print_result(const es_settings *settings,
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &settings->model.arch);
     printf("%s %s after %" PRId64 " steps, loss %.9g", arch, ended,
-           result->n_steps, es_progress_number(result->last.loss));
+           result->n_steps, es_unsigned_nan(result->last.loss));
     if (settings->eval_every > 0)
         printf(", held-out %.9g, perplexity %.6g",
-               es_progress_number(result->eval.ce),
-               es_progress_number(exp(result->eval.ce)));
+               es_unsigned_nan(result->eval.ce),
+               es_unsigned_nan(exp(result->eval.ce)));
     printf(", %.0f tokens/s\n", result->tokens_per_s);
 }
 
@@ -120,13 +270,13 @@ static int report(const es_settings *settings, const es_train_result *result)
 static es_status train(const es_settings *settings, const es_checkpoint *from,
                        es_train_result *result)
 {
-    es_progress progress;
-    es_train_watch watch = {es_progress_step, es_progress_eval,
-                            es_progress_warning, should_stop, &progress};
+    progress p;
+    es_train_watch watch = {show_step, show_evaluation, show_warning,
+                            should_stop, &p};
     catch_signals();
-    es_progress_begin(&progress, stderr, settings);
+    begin_progress(&p, stderr, settings);
     es_status status = es_train(result, settings, from, &watch);
-    es_progress_end(&progress);
+    end_progress(&p);
     return status;
 }
 

@@ -8,7 +8,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/flags/bands.h"
-#include "hooks/trainer/progress.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -281,16 +280,15 @@ void es_probe_free(es_probe_result *result)
 static void print_layer(FILE *out, const char *name,
                         const es_probe_layer *layer)
 {
-    fprintf(out, "%-6s%9.4f", name, es_progress_number(layer->entropy.mean));
+    fprintf(out, "%-6s%9.4f", name, es_unsigned_nan(layer->entropy.mean));
     if (isnan(layer->entropy.deviation))
         fprintf(out, "%9s", "-");
     else
         fprintf(out, "%9.2g", layer->entropy.deviation);
-    fprintf(out, "%9.4f%9.4f%11.4g%8.4f%11d\n",
-            es_progress_number(layer->lowest),
-            es_progress_number(layer->highest),
-            es_progress_number(layer->series[ES_HEAD_MAX_LOGIT]),
-            es_progress_number(layer->series[ES_HEAD_SINK]), layer->nonfinite);
+    fprintf(out, "%9.4f%9.4f%11.4g%8.4f%11d\n", es_unsigned_nan(layer->lowest),
+            es_unsigned_nan(layer->highest),
+            es_unsigned_nan(layer->series[ES_HEAD_MAX_LOGIT]),
+            es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
 static void print_head(FILE *out, const es_probe_result *result)
@@ -313,12 +311,11 @@ void es_probe_print(FILE *out, const es_probe_result *result)
 {
     char name[16];
     print_head(out, result);
-    fprintf(out, "loss (cross-entropy) %.6f",
-            es_progress_number(result->ce.mean));
+    fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(result->ce.mean));
     if (!isnan(result->ce.deviation))
         fprintf(out, " +- %.6f", result->ce.deviation);
     fprintf(out, ", perplexity %.6g\n\n",
-            es_progress_number(exp(result->ce.mean)));
+            es_unsigned_nan(exp(result->ce.mean)));
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
             "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
             es_head_statistics[ES_HEAD_SINK].title, "non-finite");

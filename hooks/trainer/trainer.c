@@ -28,19 +28,14 @@ static es_status resolve_vocab(es_trainer *trainer)
     return ES_OK;
 }
 
-static es_status check_configs(const es_settings *settings)
-{
-    es_status status = es_model_config_check(&settings->model);
-    return status != ES_OK ? status : es_train_config_check(&settings->train);
-}
-
 static es_status open_data(es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;
     es_status status;
     if ((status = es_tokens_open(&trainer->tokens, settings->data)) != ES_OK ||
         (status = resolve_vocab(trainer)) != ES_OK ||
-        (status = check_configs(settings)) != ES_OK)
+        (status = es_model_config_check(&settings->model)) != ES_OK ||
+        (status = es_train_config_check(&settings->train)) != ES_OK)
         return status;
     if (settings->verb != ES_VERB_PROBE &&
         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
@@ -62,7 +57,8 @@ es_status es_trainer_check(es_settings *settings)
     } else {
         if (trainer.settings.model.vocab == 0)
             trainer.settings.model.vocab = 1; /* the data will have one */
-        status = check_configs(&trainer.settings);
+        if ((status = es_model_config_check(&trainer.settings.model)) == ES_OK)
+            status = es_train_config_check(&settings->train);
     }
     es_tokens_close(trainer.tokens);
     return status;
@@ -365,30 +361,21 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
 
 /* --- gradients ------------------------------------------------------------ */
 
-/** True if any gradient of the parameter is not finite. */
-static bool gradient_is_bad(es_model *model, size_t index, size_t n)
-{
-    float *gradient = es_resize(NULL, n, sizeof *gradient);
-    if (!gradient)
-        return false;
-    bool bad = false;
-    if (es_model_get_gradient(model, index, gradient, n) == ES_OK)
-        for (size_t i = 0; i < n && !bad; i++)
-            bad = !isfinite(gradient[i]);
-    free(gradient);
-    return bad;
-}
-
 int es_trainer_bad_gradient_layer(es_trainer *trainer)
 {
     int last = -1;
     for (size_t i = 0; i < es_model_n_arrays(trainer->model); i++) {
         es_parameter parameter = es_model_parameter(trainer->model, i);
         int layer;
-        if (parameter.trainable &&
-            sscanf(parameter.name, "h.%d.", &layer) == 1 && layer > last &&
-            gradient_is_bad(trainer->model, i, parameter.n))
-            last = layer;
+        if (!parameter.trainable ||
+            sscanf(parameter.name, "h.%d.", &layer) != 1 || layer <= last)
+            continue;
+        float *gradient = es_resize(NULL, parameter.n, sizeof *gradient);
+        if (gradient && es_model_get_gradient(trainer->model, i, gradient,
+                                              parameter.n) == ES_OK)
+            for (size_t k = 0; k < parameter.n; k++)
+                last = isfinite(gradient[k]) ? last : layer;
+        free(gradient);
     }
     return last;
 }

@@ -7,6 +7,7 @@
 #include "hooks/trainer/model/loss_scale.h"
 #include "hooks/trainer/model/measure.h"
 #include "hooks/trainer/settings/settings.h"
+#include <math.h>
 
 typedef struct es_trainer {
     es_settings settings; /* resolved: vocab is the token file's */
@@ -89,6 +90,12 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;
+
+/** The same number, but a NaN without a sign: printf knows "-nan" too. */
+static inline double es_unsigned_nan(double number)
+{
+    return isnan(number) ? (double)NAN : number;
+}
 
 /** *sum += weight * *more. */
 void es_losses_add(es_losses *sum, const es_losses *more, double weight);
