@@ -8,6 +8,13 @@
 
 char training_folder[] = "/tmp/es_training_XXXXXX";
 static char data[64], run_file[64];
+static es_reader *reader; /* of run_file; NULL: not open */
+
+static void close_reader(void)
+{
+    es_reader_close(reader);
+    reader = NULL;
+}
 
 void training_write_data(unsigned shift)
 {
@@ -97,35 +104,42 @@ es_train_result training_run(training_seen *out, const es_settings *settings)
 
 es_train_result training_record(training_seen *out, es_settings settings)
 {
+    close_reader();
     unlink(run_file);
     snprintf(settings.out, sizeof settings.out, "%s", run_file);
     return training_run(out, &settings);
 }
 
-es_reader *training_open(es_run_info *info)
+es_reader *training_reader(void)
 {
-    es_reader *reader = NULL;
-    if (es_reader_open(&reader, run_file) != ES_OK ||
-        es_reader_run(reader, 0, info) != ES_OK)
-        fail_msg("%s", es_message());
+    if (!reader)
+        es_assert_ok(es_reader_open(&reader, run_file));
     return reader;
 }
 
-es_series training_find(es_reader *reader, const char *name, es_phase phase)
+es_run_info training_info(void)
+{
+    es_run_info info;
+    es_assert_ok(es_reader_run(training_reader(), 0, &info));
+    return info;
+}
+
+es_series training_find(const char *name, es_phase phase)
 {
     es_series series;
-    es_assert_ok(es_reader_find(reader, 0, name, phase, &series));
+    es_assert_ok(es_reader_find(training_reader(), 0, name, phase, &series));
     return series;
 }
 
-int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
+int training_steps(const char *name, es_phase phase, int64_t *steps,
                    float *first_values)
 {
+    const es_series series = training_find(name, phase);
     es_cursor *cursor = NULL;
     const float *values;
     int n = 0;
     es_assert_ok(
-        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST));
+        es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST, ES_STEP_LAST));
     while (es_cursor_next(cursor, &steps[n], &values) == ES_OK) {
         first_values[n++] = values[0];
         assert_true(n < TRAINING_MAX_STEPS);
@@ -134,22 +148,20 @@ int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
     return n;
 }
 
-void training_assert_steps(es_reader *reader, const char *name, es_phase phase,
+void training_assert_steps(const char *name, es_phase phase,
                            const int64_t *want, int n_want)
 {
     int64_t steps[TRAINING_MAX_STEPS];
     float values[TRAINING_MAX_STEPS];
-    es_series series = training_find(reader, name, phase);
-    int n = training_steps(reader, &series, steps, values);
-    assert_int_equal(n, n_want);
-    assert_memory_equal(steps, want, (size_t)n * sizeof *steps);
+    assert_int_equal(training_steps(name, phase, steps, values), n_want);
+    assert_memory_equal(steps, want, (size_t)n_want * sizeof *steps);
 }
 
-void training_sample(float *out, es_reader *reader, const char *name,
-                     es_phase phase, int64_t step, size_t n)
+void training_sample(float *out, const char *name, es_phase phase, int64_t step,
+                     size_t n)
 {
+    const es_series series = training_find(name, phase);
     int64_t found;
-    es_series series = training_find(reader, name, phase);
     es_assert_ok(es_reader_sample(reader, &series, step, out, n, &found));
 }
 
@@ -171,6 +183,7 @@ int training_set_up(void **state)
 int training_tear_down(void **state)
 {
     (void)state;
+    close_reader();
     unlink(data);
     unlink(run_file);
     return rmdir(training_folder);

@@ -48,18 +48,20 @@ es_train_result training_record(training_seen *out, es_settings settings);
 es_train_result training_resume(training_seen *out, const es_settings *settings,
                                 const es_checkpoint *from);
 
-/** The run that training_record has made. */
-es_reader *training_open(es_run_info *info);
-es_series training_find(es_reader *reader, const char *name, es_phase phase);
+/** The run that training_record has made, open until the next one; and what it
+ *  says of itself. */
+es_reader *training_reader(void);
+es_run_info training_info(void);
+es_series training_find(const char *name, es_phase phase);
 
 /** Steps and first values of all samples of a series; how many. */
-int training_steps(es_reader *reader, const es_series *series, int64_t *steps,
+int training_steps(const char *name, es_phase phase, int64_t *steps,
                    float *first_values);
-void training_assert_steps(es_reader *reader, const char *name, es_phase phase,
+void training_assert_steps(const char *name, es_phase phase,
                            const int64_t *want, int n_want);
 
 /** One sample: out (n). */
-void training_sample(float *out, es_reader *reader, const char *name,
-                     es_phase phase, int64_t step, size_t n);
+void training_sample(float *out, const char *name, es_phase phase, int64_t step,
+                     size_t n);
 
 #endif

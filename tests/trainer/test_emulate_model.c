@@ -230,15 +230,12 @@ ES_TEST(test_emulate_model__failure_names_the_layer)
     es_train_result result = training_record(&half, growing(ES_EMULATE_FP16));
     assert_int_equal(result.status, ES_RUN_FAILED);
     assert_true(result.nan_layer >= 0);
-    es_run_info info;
-    es_reader *reader = training_open(&info);
+    const es_run_info info = training_info();
     assert_non_null(strstr(info.config, "\"emulate\":\"fp16\""));
     float bad[2];
-    training_sample(bad, reader, "nan_activations", ES_PHASE_TRAIN,
-                    result.nan_step, 2);
+    training_sample(bad, "nan_activations", ES_PHASE_TRAIN, result.nan_step, 2);
     for (int l = 0; l < 2; l++)
         assert_int_equal(bad[l] > 0, l >= result.nan_layer);
-    es_reader_close(reader);
     char text[256], layer[32];
     snprintf(layer, sizeof layer, "output of layer %d", result.nan_layer);
     assert_non_null(

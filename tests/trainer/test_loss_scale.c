@@ -221,7 +221,6 @@ ES_TEST(test_loss_scale__is_kept)
 ES_TEST(test_loss_scale__is_recorded)
 {
     es_settings s = training_small();
-    es_run_info info;
     es_train_record *record = NULL;
     char path[128];
     float value;
@@ -235,12 +234,10 @@ ES_TEST(test_loss_scale__is_recorded)
     }
     es_assert_ok(es_train_record_close(record, ES_RUN_FINISHED));
     es_trainer_free(trainer);
-    es_reader *reader = training_open(&info);
-    training_sample(&value, reader, "loss_scale", ES_PHASE_TRAIN, 0, 1);
+    training_sample(&value, "loss_scale", ES_PHASE_TRAIN, 0, 1);
     assert_true(value == 65536);
-    training_sample(&value, reader, "loss_scale", ES_PHASE_TRAIN, 2, 1);
+    training_sample(&value, "loss_scale", ES_PHASE_TRAIN, 2, 1);
     assert_true(value == 16384);
-    es_reader_close(reader);
 }
 
 ES_TEST_MAIN(set_up, training_tear_down)

@@ -130,25 +130,19 @@ ES_TEST(test_train__records_the_steps_it_promises)
     static const char *const train_only[] = {"lr", "grad_norm", "tokens_per_s"};
     training_seen out = {0};
     training_record(&out, training_small());
-    es_run_info info;
-    es_reader *reader = training_open(&info);
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
-        training_assert_steps(reader, both[i], ES_PHASE_TRAIN, train_steps, 7);
-        training_assert_steps(reader, both[i], ES_PHASE_EVAL, eval_steps, 4);
+        training_assert_steps(both[i], ES_PHASE_TRAIN, train_steps, 7);
+        training_assert_steps(both[i], ES_PHASE_EVAL, eval_steps, 4);
     }
     for (size_t i = 0; i < sizeof train_only / sizeof *train_only; i++)
-        training_assert_steps(reader, train_only[i], ES_PHASE_TRAIN,
-                              train_steps, 7);
-    assert_int_equal(es_reader_n_series(reader, 0), 2 * 13 + 3);
-    es_reader_close(reader);
+        training_assert_steps(train_only[i], ES_PHASE_TRAIN, train_steps, 7);
+    assert_int_equal(es_reader_n_series(training_reader(), 0), 2 * 13 + 3);
 }
 
 ES_TEST(test_train__records_what_was_computed)
 {
     training_seen out = {0};
     training_record(&out, training_small());
-    es_run_info info;
-    es_reader *reader = training_open(&info);
     int64_t steps[TRAINING_MAX_STEPS];
     float values[TRAINING_MAX_STEPS];
     const struct {
@@ -159,16 +153,13 @@ ES_TEST(test_train__records_what_was_computed)
                   {"grad_norm", out.norm},
                   {"lr", out.lr}};
     for (int k = 0; k < 4; k++) {
-        es_series s = training_find(reader, series[k].name, ES_PHASE_TRAIN);
-        int n = training_steps(reader, &s, steps, values);
+        int n = training_steps(series[k].name, ES_PHASE_TRAIN, steps, values);
         for (int i = 0; i < n; i++)
             assert_true(values[i] == (float)series[k].want[steps[i]]);
     }
-    es_series eval = training_find(reader, "ce", ES_PHASE_EVAL);
-    int n = training_steps(reader, &eval, steps, values);
+    int n = training_steps("ce", ES_PHASE_EVAL, steps, values);
     for (int i = 0; i < n; i++)
         assert_true(values[i] == (float)out.eval[i]);
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train__entropies_lie_where_they_must)
@@ -176,16 +167,14 @@ ES_TEST(test_train__entropies_lie_where_they_must)
     enum { LH = 6, L = 2 };
     training_seen out = {0};
     training_record(&out, training_small());
-    es_run_info info;
-    es_reader *reader = training_open(&info);
     float mean[LH], min[LH], max[LH], sink[LH], rows[LH], rms[L], bad[L];
-    training_sample(mean, reader, "entropy", ES_PHASE_TRAIN, 0, LH);
-    training_sample(min, reader, "entropy_min", ES_PHASE_TRAIN, 0, LH);
-    training_sample(max, reader, "entropy_max", ES_PHASE_TRAIN, 0, LH);
-    training_sample(sink, reader, "sink", ES_PHASE_TRAIN, 0, LH);
-    training_sample(rows, reader, "nonfinite_rows", ES_PHASE_TRAIN, 0, LH);
-    training_sample(rms, reader, "act_rms", ES_PHASE_TRAIN, 0, L);
-    training_sample(bad, reader, "nan_activations", ES_PHASE_TRAIN, 0, L);
+    training_sample(mean, "entropy", ES_PHASE_TRAIN, 0, LH);
+    training_sample(min, "entropy_min", ES_PHASE_TRAIN, 0, LH);
+    training_sample(max, "entropy_max", ES_PHASE_TRAIN, 0, LH);
+    training_sample(sink, "sink", ES_PHASE_TRAIN, 0, LH);
+    training_sample(rows, "nonfinite_rows", ES_PHASE_TRAIN, 0, LH);
+    training_sample(rms, "act_rms", ES_PHASE_TRAIN, 0, L);
+    training_sample(bad, "nan_activations", ES_PHASE_TRAIN, 0, L);
     for (int h = 0; h < LH; h++) {
         /* Small weights: attention begins all but uniform. */
         assert_true(mean[h] > 0.98 * es_ceiling(9));
@@ -198,7 +187,6 @@ ES_TEST(test_train__entropies_lie_where_they_must)
     }
     for (int l = 0; l < L; l++)
         assert_true(rms[l] > 0 && bad[l] == 0);
-    es_reader_close(reader);
 }
 
 /* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
@@ -210,29 +198,24 @@ ES_TEST(test_train__missing_mass)
     es_settings s = training_small();
     es_assert_ok(es_arch_parse(&s.model.arch, "PSM(2,3)+LN+G"));
     training_record(&out, s);
-    es_run_info info;
-    es_reader *reader = training_open(&info);
-    training_assert_steps(reader, "missing_mass", ES_PHASE_EVAL, eval_steps, 4);
+    training_assert_steps("missing_mass", ES_PHASE_EVAL, eval_steps, 4);
     float missing[LH];
     double least = 0;
     for (int i = 0; i < 9; i++)
         least += 3.0 / (4 + i) / 9;
     for (int step = 0; step <= 20; step += 4) {
-        training_sample(missing, reader, "missing_mass", ES_PHASE_TRAIN, step,
-                        LH);
+        training_sample(missing, "missing_mass", ES_PHASE_TRAIN, step, LH);
         for (int h = 0; h < LH; h++)
             assert_true(missing[h] > least && missing[h] < 0.75 + 0.05);
     }
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train__the_run_says_what_it_is)
 {
     training_seen out = {0};
     training_record(&out, training_small());
-    es_run_info info;
     int64_t planned;
-    es_reader *reader = training_open(&info);
+    const es_run_info info = training_info();
     assert_string_equal(info.name, "run");
     assert_string_equal(info.arch, "SM+LN+G");
     assert_string_equal(info.family, "gpt2");
@@ -244,10 +227,9 @@ ES_TEST(test_train__the_run_says_what_it_is)
     assert_int_equal(info.batch, 5);
     assert_int_equal(info.seed, 7);
     assert_int_equal(info.status, ES_RUN_FINISHED);
-    es_assert_ok(es_reader_planned_steps(reader, 0, &planned));
+    es_assert_ok(es_reader_planned_steps(training_reader(), 0, &planned));
     assert_int_equal(planned, 23);
     assert_non_null(strstr(info.config, "\"vocab\":17"));
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train__measures_over_all_micro_batches)
@@ -259,22 +241,17 @@ ES_TEST(test_train__measures_over_all_micro_batches)
     s.record_every = 1;
     training_seen out = {0};
     float single[2][LH], both[LH], low[2][LH], least[LH];
-    es_run_info info;
     training_record(&out, s);
-    es_reader *reader = training_open(&info);
     for (int i = 0; i < 2; i++) {
-        training_sample(single[i], reader, "entropy", ES_PHASE_TRAIN, i, LH);
-        training_sample(low[i], reader, "entropy_min", ES_PHASE_TRAIN, i, LH);
+        training_sample(single[i], "entropy", ES_PHASE_TRAIN, i, LH);
+        training_sample(low[i], "entropy_min", ES_PHASE_TRAIN, i, LH);
     }
-    es_reader_close(reader);
     s.train.steps = 1;
     s.train.accumulate = 2;
     out = (training_seen){0};
     training_record(&out, s);
-    reader = training_open(&info);
-    training_sample(both, reader, "entropy", ES_PHASE_TRAIN, 0, LH);
-    training_sample(least, reader, "entropy_min", ES_PHASE_TRAIN, 0, LH);
-    es_reader_close(reader);
+    training_sample(both, "entropy", ES_PHASE_TRAIN, 0, LH);
+    training_sample(least, "entropy_min", ES_PHASE_TRAIN, 0, LH);
     for (int h = 0; h < LH; h++) {
         assert_true(single[0][h] != single[1][h]);
         assert_true(fabs(both[h] - 0.5 * (single[0][h] + single[1][h])) < 1e-6);

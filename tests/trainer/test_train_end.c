@@ -27,20 +27,18 @@ ES_TEST(test_train__a_nan_is_recorded_and_ends_the_run)
     assert_true(isfinite(out.loss[result.nan_step - 1]));
     assert_int_equal(result.n_steps, result.nan_step + 1 + 6);
     assert_int_equal(out.n_steps, result.n_steps);
-    es_run_info info;
-    es_reader *reader = training_open(&info);
+    const es_run_info info = training_info();
     assert_int_equal(info.status, ES_RUN_FAILED);
     float loss, bad[2];
-    training_sample(&loss, reader, "loss", ES_PHASE_TRAIN, result.nan_step, 1);
+    training_sample(&loss, "loss", ES_PHASE_TRAIN, result.nan_step, 1);
     assert_true(!isfinite(loss));
-    training_sample(bad, reader, "nan_activations", ES_PHASE_TRAIN,
-                    result.nan_step, 2);
+    training_sample(bad, "nan_activations", ES_PHASE_TRAIN, result.nan_step, 2);
     for (int l = 0; l < 2; l++)
         assert_true((bad[l] > 0) ==
                     (result.nan_layer >= 0 && l >= result.nan_layer));
     const es_event *events;
     size_t n_events;
-    es_assert_ok(es_reader_events(reader, 0, &events, &n_events));
+    es_assert_ok(es_reader_events(training_reader(), 0, &events, &n_events));
     /* The trainer's own, which says where, and the recorder's alert. */
     assert_int_equal(n_events, 2);
     for (size_t i = 0; i < n_events; i++) {
@@ -48,7 +46,6 @@ ES_TEST(test_train__a_nan_is_recorded_and_ends_the_run)
         assert_int_equal(events[i].step, result.nan_step);
         assert_int_equal(events[i].severity, ES_SEVERITY_CRITICAL);
     }
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train__a_nan_comes_at_the_same_step_unrecorded)
@@ -101,12 +98,10 @@ ES_TEST(test_train__stops_when_told_to)
     assert_int_equal(result.status, ES_RUN_STOPPED);
     assert_int_equal(result.n_steps, 9);
     assert_int_equal(result.recorded, ES_OK);
-    es_run_info info;
-    es_reader *reader = training_open(&info);
+    const es_run_info info = training_info();
     assert_int_equal(info.status, ES_RUN_STOPPED);
     const int64_t steps[] = {0, 4, 8};
-    training_assert_steps(reader, "entropy", ES_PHASE_TRAIN, steps, 3);
-    es_reader_close(reader);
+    training_assert_steps("entropy", ES_PHASE_TRAIN, steps, 3);
 }
 
 ES_TEST(test_train__what_does_not_go_together_is_refused)

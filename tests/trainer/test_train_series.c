@@ -41,23 +41,22 @@ static const char *const sometimes[] = {"missing_mass", "theta", "t_mean",
                                         "t_min",        "t_max", "alpha",
                                         "beta",         "slope", "ereg"};
 
-static bool has(es_reader *reader, const char *name, es_phase phase)
+static bool has(const char *name, es_phase phase)
 {
     es_series series;
-    es_status status = es_reader_find(reader, 0, name, phase, &series);
+    es_status status =
+        es_reader_find(training_reader(), 0, name, phase, &series);
     assert_true(status == ES_OK || status == ES_ENOTFOUND);
     return status == ES_OK && series.last_step != ES_UNKNOWN;
 }
 
 static void check_series(const char *arch, es_family family, const char *own)
 {
-    es_run_info info;
     training_seen seen = {0};
     training_record(&seen, settings_of(arch, family));
-    es_reader *reader = training_open(&info);
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++)
-            if (!has(reader, always[i], (es_phase)phase))
+            if (!has(always[i], (es_phase)phase))
                 fail_msg("%s: no %s", arch, always[i]);
     for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++) {
         const char *name = sometimes[i];
@@ -65,12 +64,11 @@ static void check_series(const char *arch, es_family family, const char *own)
         const bool is_parameter =
             strcmp(name, "missing_mass") != 0 && strcmp(name, "ereg") != 0;
         const bool evaluated = wanted && !is_parameter;
-        if (has(reader, name, ES_PHASE_TRAIN) != wanted ||
-            has(reader, name, ES_PHASE_EVAL) != evaluated)
+        if (has(name, ES_PHASE_TRAIN) != wanted ||
+            has(name, ES_PHASE_EVAL) != evaluated)
             fail_msg("%s: %s should %sbe there", arch, name,
                      wanted ? "" : "not ");
     }
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train_series__of_each_architecture)
@@ -125,18 +123,17 @@ static void read_layers(float *out, es_model *model, const char *name, size_t n)
 
 /* What the run has to hold at a step, from a trainer that got there by
  * itself: same seed, same bits. */
-static void expect_series(es_reader *reader, const char *series, int64_t step,
-                          const float *want, size_t n)
+static void expect_series(const char *series, int64_t step, const float *want,
+                          size_t n)
 {
     float got[LH];
-    training_sample(got, reader, series, ES_PHASE_TRAIN, step, n);
+    training_sample(got, series, ES_PHASE_TRAIN, step, n);
     if (memcmp(got, want, n * sizeof *got) != 0)
         fail_msg("%s at step %d: %g, not %g", series, (int)step, (double)got[0],
                  (double)want[0]);
 }
 
-static void expect_temperatures(es_reader *reader, es_model *model,
-                                int64_t step)
+static void expect_temperatures(es_model *model, int64_t step)
 {
     float t[LH][T], mean[LH], low[LH], high[LH];
     read_layers(t[0], model, "attn.t", H * T);
@@ -150,9 +147,9 @@ static void expect_temperatures(es_reader *reader, es_model *model,
         }
         mean[h] = (float)(sum / T);
     }
-    expect_series(reader, "t_mean", step, mean, LH);
-    expect_series(reader, "t_min", step, low, LH);
-    expect_series(reader, "t_max", step, high, LH);
+    expect_series("t_mean", step, mean, LH);
+    expect_series("t_min", step, low, LH);
+    expect_series("t_max", step, high, LH);
     if (step > 0)
         assert_true(low[1] < mean[1] && mean[1] < high[1]);
 }
@@ -164,22 +161,22 @@ static es_trainer *open_trainer(const es_settings *settings)
     return trainer;
 }
 
-static void expect_step(es_reader *reader, es_model *model, int64_t step)
+static void expect_step(es_model *model, int64_t step)
 {
     const es_arch *arch = &es_model_config_of(model)->arch;
     float values[LH];
     if (arch->entropy_reg) {
         read_layers(values, model, "attn.theta", H);
-        expect_series(reader, "theta", step, values, LH);
+        expect_series("theta", step, values, LH);
     }
     if (arch->temperature)
-        expect_temperatures(reader, model, step);
+        expect_temperatures(model, step);
     if (arch->ffn != ES_FFN_TWO) {
         read_layers(values, model, "mlp.alpha", 1);
-        expect_series(reader, "alpha", step, values, L);
+        expect_series("alpha", step, values, L);
         assert_true(es_is_missing(values[1]) == (arch->n_removed > 0));
         read_layers(values, model, "mlp.beta", 1);
-        expect_series(reader, "beta", step, values, L);
+        expect_series("beta", step, values, L);
     }
     if (arch->activation == ES_ACT_LEAKY) {
         read_layers(values, model, "mlp.slope", 1);
@@ -187,28 +184,25 @@ static void expect_step(es_reader *reader, es_model *model, int64_t step)
             read_parameter(values, model, "slope", 1);
             values[1] = values[0];
         }
-        expect_series(reader, "slope", step, values, L);
+        expect_series("slope", step, values, L);
     }
 }
 
 static void check_values(const char *arch, int accumulate)
 {
     es_settings s = settings_of(arch, ES_FAMILY_GPT2);
-    es_run_info info;
     es_step done;
     training_seen seen = {0};
     s.model.lambda = 0.1;
     s.train.accumulate = accumulate;
     training_record(&seen, s);
-    es_reader *reader = training_open(&info);
     es_trainer *trainer = open_trainer(&s);
     for (int64_t step = 0; step < STEPS; step++) {
         if (step % 2 == 0)
-            expect_step(reader, trainer->model, step);
+            expect_step(trainer->model, step);
         es_assert_ok(es_trainer_step(trainer, &done, step, false));
     }
     es_trainer_free(trainer);
-    es_reader_close(reader);
 }
 
 ES_TEST(test_train_series__are_the_parameters_of_the_step)
