@@ -10,41 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static es_status resolve_vocab(es_trainer *trainer)
+static es_status open_data(es_trainer *trainer)
 {
-    int *vocab = &trainer->settings.model.vocab;
-    int have = (int)trainer->tokens->vocab;
-    if (*vocab != 0 && *vocab != have && trainer->settings.init[0])
+    es_settings *settings = &trainer->settings;
+    const int want = settings->model.vocab, ctx = settings->model.ctx;
+    es_status status;
+    if ((status = es_tokens_open(&trainer->tokens, settings->data)) < 0)
+        return status;
+    const int have = (int)trainer->tokens->vocab;
+    if (want != 0 && want != have && settings->init[0])
         return es_fail(ES_EUSAGE,
                        "%s: its vocabulary is %d, that of the weights %s is "
                        "%d: ids of another tokenizer mean nothing to them",
-                       trainer->settings.data, have, trainer->settings.init,
-                       *vocab);
-    if (*vocab != 0 && *vocab != have)
+                       settings->data, have, settings->init, want);
+    if (want != 0 && want != have)
         return es_fail(ES_EUSAGE,
                        "%s: its vocabulary is %d, not the %d of --vocab",
-                       trainer->settings.data, have, *vocab);
-    *vocab = have;
+                       settings->data, have, want);
+    settings->model.vocab = have;
+    if ((status = es_model_config_check(&settings->model)) < 0 ||
+        (status = es_train_config_check(&settings->train)) < 0 ||
+        (settings->verb != ES_VERB_PROBE &&
+         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN, ctx)) <
+             0) ||
+        (settings->eval_every > 0 &&
+         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
+                                       ctx)) < 0))
+        return status;
     return ES_OK;
-}
-
-static es_status open_data(es_trainer *trainer)
-{
-    const es_settings *settings = &trainer->settings;
-    es_status status;
-    if ((status = es_tokens_open(&trainer->tokens, settings->data)) != ES_OK ||
-        (status = resolve_vocab(trainer)) != ES_OK ||
-        (status = es_model_config_check(&settings->model)) != ES_OK ||
-        (status = es_train_config_check(&settings->train)) != ES_OK)
-        return status;
-    if (settings->verb != ES_VERB_PROBE &&
-        (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
-                                      settings->model.ctx)) != ES_OK)
-        return status;
-    return settings->eval_every > 0
-               ? es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
-                                     settings->model.ctx)
-               : ES_OK;
 }
 
 es_status es_trainer_check(es_settings *settings)

@@ -34,7 +34,6 @@ static void check_team(int n_threads, int n_rounds)
     es_team *team;
     r = (rounds){.n_threads = n_threads};
     es_assert_ok(es_team_new(&team, n_threads));
-    assert_int_equal(es_team_n_threads(team), n_threads);
     for (r.round = 1; r.round <= n_rounds; r.round++) {
         es_team_run(team, mark, &r);
         es_team_run(team, step, &r);

@@ -177,24 +177,21 @@ static double iterate(job *j)
     return sqrt(squares);
 }
 
-/* The thread's part of v^T m u. */
-static void sigma_part(void *argument, es_share share)
+/* The thread's part of v^T m u, or of <dw, w>. */
+static void product_part(void *argument, es_share share)
 {
     const job *j = argument;
     const es_columns *columns = j->columns;
     const es_slab slab = share_rows(j, share);
     double sum = 0;
-    for (int i = slab.first; i < slab.first + slab.n; i++)
-        sum += (double)j->v[i] *
-               j->backend->kernels->dot(j->m + row_at(columns, i), j->u,
-                                        (size_t)columns->n);
+    for (int i = slab.first; i < slab.first + slab.n; i++) {
+        const size_t at = row_at(columns, i);
+        const double row = j->backend->kernels->dot(
+            j->m ? j->m + at : j->dw + at, j->m ? j->u : j->w + at,
+            (size_t)columns->n);
+        sum += j->m ? (double)j->v[i] * row : row;
+    }
     results(j->backend, share.thread)[0] = sum;
-}
-
-static double find_sigma(job *j)
-{
-    es_team_run(j->backend->team, sigma_part, j);
-    return sum_results(j->backend, 0);
 }
 
 void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
@@ -207,7 +204,11 @@ void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
              .m = es_cpu_read(m),
              .u = es_cpu_floats(u),
              .v = es_cpu_floats(v)};
-    double value = n_iterations > 0 ? 0 : find_sigma(&j);
+    double value = 0;
+    if (n_iterations == 0) {
+        es_team_run(backend->team, product_part, &j);
+        value = sum_results(backend, 0);
+    }
     for (int i = 0; i < n_iterations; i++)
         value = iterate(&j);
     es_cpu_floats(sigma)[0] = (float)value;
@@ -215,20 +216,6 @@ void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     for (int k = 0; k < columns->n; k++)
         j.of_m[k] = (float)(1 / value);
     es_team_run(backend->team, scale_part, &j);
-}
-
-/* The thread's part of <dw, w>. */
-static void along_part(void *argument, es_share share)
-{
-    const job *j = argument;
-    const es_columns *columns = j->columns;
-    const es_slab slab = share_rows(j, share);
-    double sum = 0;
-    for (int i = slab.first; i < slab.first + slab.n; i++)
-        sum += j->backend->kernels->dot(j->dw + row_at(columns, i),
-                                        j->w + row_at(columns, i),
-                                        (size_t)columns->n);
-    results(j->backend, share.thread)[0] = sum;
 }
 
 static void spectral_norm_backward_part(void *argument, es_share share)
@@ -255,7 +242,7 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
              .u = (float *)es_cpu_read(u), /* only read here */
              .v = (float *)es_cpu_read(v)};
     const double inverse = 1 / (double)es_cpu_read(sigma)[0];
-    es_team_run(backend->team, along_part, &j);
+    es_team_run(backend->team, product_part, &j);
     j.a = (float)inverse;
     j.b = (float)(-inverse * sum_results(backend, 0));
     es_team_run(backend->team, spectral_norm_backward_part, &j);

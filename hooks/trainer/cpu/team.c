@@ -139,11 +139,6 @@ void es_team_free(es_team *team)
     free(team);
 }
 
-int es_team_n_threads(const es_team *team)
-{
-    return team->n_threads;
-}
-
 void es_team_run(es_team *team, es_team_task *task, void *argument)
 {
     team->task = task;

@@ -21,8 +21,6 @@ typedef void es_team_task(void *argument, es_share share);
 es_status es_team_new(es_team **out, int n_threads) ES_MUST_USE;
 void es_team_free(es_team *team); /* NULL is fine */
 
-int es_team_n_threads(const es_team *team);
-
 /**
  * Calls the task once on every thread, the caller's (thread 0) included, and
  * returns when all calls have. One caller at a time; not from a task.

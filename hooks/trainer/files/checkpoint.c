@@ -368,43 +368,43 @@ static es_status check_version(const es_checkpoint *checkpoint)
     return ES_OK;
 }
 
-static es_status take_config(es_checkpoint *checkpoint)
-{
-    const char *config = text_of(checkpoint, CONFIG);
-    if (!config)
-        return wrong_text(checkpoint, CONFIG);
-    es_settings_default(&checkpoint->settings, ES_VERB_TRAIN);
-    es_status status = es_settings_read_json(&checkpoint->settings,
-                                             &checkpoint->state.tokens_checksum,
-                                             config, checkpoint->file->path);
-    snprintf(checkpoint->settings.name, sizeof checkpoint->settings.name, "%s",
-             checkpoint->state.name);
-    return status;
-}
-
 static es_status take_texts(es_checkpoint *checkpoint)
 {
     es_checkpoint_state *state = &checkpoint->state;
     int64_t threads = 0;
-    es_status status;
-    if ((status = take_whole(&state->step, checkpoint, STEP, 0, ES_MAX_STEP)) <
-            0 ||
-        (status = take_whole(&checkpoint->n_updates, checkpoint, UPDATES, 0,
-                             ES_MAX_STEP)) < 0 ||
-        (status = take_whole(&threads, checkpoint, THREADS, 1, INT_MAX)) < 0 ||
-        (status = take_text(state->uuid, sizeof state->uuid, checkpoint, RUN)) <
-            0)
-        return status;
+    const struct {
+        int64_t *number;
+        text_entry entry;
+        int64_t low, high;
+    } wholes[] = {{&state->step, STEP, 0, ES_MAX_STEP},
+                  {&checkpoint->n_updates, UPDATES, 0, ES_MAX_STEP},
+                  {&threads, THREADS, 1, INT_MAX}};
+    es_status status = ES_OK;
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
+        if ((status = take_whole(wholes[i].number, checkpoint, wholes[i].entry,
+                                 wholes[i].low, wholes[i].high)) < 0)
+            return status;
     state->threads = (int)threads;
-    if (!es_uuid_is(state->uuid))
+    status = take_text(state->uuid, sizeof state->uuid, checkpoint, RUN);
+    if (status == ES_OK && !es_uuid_is(state->uuid))
         return wrong_text(checkpoint, RUN);
-    if ((status = take_text(state->name, sizeof state->name, checkpoint,
+    if (status < 0 ||
+        (status = take_text(state->name, sizeof state->name, checkpoint,
                             NAME)) < 0 ||
         (status = take_losses(&state->last, checkpoint, LOSSES)) < 0 ||
         (status = take_losses(&state->eval, checkpoint, LOSSES + 3)) < 0 ||
         (status = take_loss_scale(&state->loss_scale, checkpoint)) < 0)
         return status;
-    return take_config(checkpoint);
+    const char *config = text_of(checkpoint, CONFIG);
+    if (!config)
+        return wrong_text(checkpoint, CONFIG);
+    es_settings_default(&checkpoint->settings, ES_VERB_TRAIN);
+    status =
+        es_settings_read_json(&checkpoint->settings, &state->tokens_checksum,
+                              config, checkpoint->file->path);
+    snprintf(checkpoint->settings.name, sizeof checkpoint->settings.name, "%s",
+             state->name);
+    return status;
 }
 
 /* --- all of it, once ----------------------------------------------------- */

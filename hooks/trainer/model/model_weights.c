@@ -132,43 +132,35 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
-/* What of the parameters products read: all matrices, and their biases. */
-static es_mem *kept_values(const es_model *model, size_t *n)
+/* Has the back-end keep what products read, all matrices and their biases, or
+ * make its copies anew. */
+static es_status copy_weights(const es_model *model, bool is_first)
 {
+    const es_ops *ops = model->ops;
     const size_t *begins = model->params.group;
-    *n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
-    return at(model->values, begins[ES_GROUP_DECAY]);
+    es_mem *values = at(model->values, begins[ES_GROUP_DECAY]);
+    size_t n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
+    es_status status = ES_OK;
+    if (!ops->keep)
+        return ES_OK;
+    /* The parameters, then each normalised weight. */
+    for (int i = -1; i < model->config.n_layer * ES_N_MATRICES; i++) {
+        if (i >= 0) {
+            const int layer = i / ES_N_MATRICES, index = i % ES_N_MATRICES;
+            values = model->layers[layer].weights[index];
+            n = values ? es_model_normed_size(model, layer, index) : 0;
+        }
+        if (values && !is_first)
+            ops->refresh(model->backend, values, n);
+        else if (values && (status = ops->keep(model->backend, values, n)) < 0)
+            break;
+    }
+    return status;
 }
 
 es_status es_model_keep_weights(const es_model *model)
 {
-    size_t n;
-    const es_mem *values = kept_values(model, &n);
-    if (!model->ops->keep)
-        return ES_OK;
-    es_status status = model->ops->keep(model->backend, values, n);
-    for (int layer = 0; layer < model->config.n_layer; layer++)
-        for (int i = 0; status == ES_OK && i < ES_N_MATRICES; i++)
-            if (model->layers[layer].weights[i])
-                status = model->ops->keep(
-                    model->backend, model->layers[layer].weights[i],
-                    es_model_normed_size(model, layer, i));
-    return status;
-}
-
-static void refresh_all(const es_model *model)
-{
-    size_t n;
-    const es_mem *values = kept_values(model, &n);
-    if (!model->ops->refresh)
-        return;
-    model->ops->refresh(model->backend, values, n);
-    for (int layer = 0; layer < model->config.n_layer; layer++)
-        for (int i = 0; i < ES_N_MATRICES; i++)
-            if (model->layers[layer].weights[i])
-                model->ops->refresh(model->backend,
-                                    model->layers[layer].weights[i],
-                                    es_model_normed_size(model, layer, i));
+    return copy_weights(model, true);
 }
 
 void es_model_make_weights(es_model *model, bool training)
@@ -181,7 +173,7 @@ void es_model_make_weights(es_model *model, bool training)
     const bool due = are_made && (model->weights_are_stale || iterates);
     if (due && !es_model_replays(model, ES_SEQUENCE_WEIGHTS + iterates)) {
         make_all(model, iterates ? 1 : 0);
-        refresh_all(model);
+        (void)copy_weights(model, false); /* only the first can fail */
         es_model_launch(model);
     }
     model->weights_are_stale = false;
