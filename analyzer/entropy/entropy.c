@@ -200,10 +200,10 @@ static es_status check_shape(const es_attention_shape *shape, bool from_qk)
         return es_fail(ES_EARGUMENT,
                        "attention entropy: %d queries, %d keys: %d at most",
                        shape->n_queries, shape->n_keys, MOST_LENGTH);
-    if (shape->query_offset < 0 || shape->query_offset > MOST_LENGTH)
+    if (shape->query_offset < -MOST_LENGTH || shape->query_offset > MOST_LENGTH)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: query offset %d: it is 0 to %d",
-                       shape->query_offset, MOST_LENGTH);
+                       "attention entropy: query offset %d: it is -%d to %d",
+                       shape->query_offset, MOST_LENGTH, MOST_LENGTH);
     if (n_kv_heads < 0 || (n_kv_heads && shape->n_heads % n_kv_heads))
         return es_fail(ES_EARGUMENT,
                        "attention entropy: %d heads of keys do not divide %d "
@@ -312,16 +312,76 @@ done:
     return status;
 }
 
+/* A caller's struct, which begins with its size: one of an older header has
+   fewer members, one of a newer header has to leave the additional ones 0. */
+static es_status take_struct(void *out, size_t size, const void *from,
+                             const char *name)
+{
+    size_t given;
+    const unsigned char *bytes = from;
+    memcpy(&given, from, sizeof given);
+    if (given < sizeof given || given > 4096)
+        return es_fail(ES_EARGUMENT, "%s: size is %zu: set it to sizeof (%s)",
+                       name, given, name);
+    for (size_t i = size; i < given; i++)
+        if (bytes[i])
+            return es_fail(ES_EARGUMENT,
+                           "%s: a member is set that this library does not "
+                           "have: it takes a newer libentropyscan",
+                           name);
+    memset(out, 0, size);
+    memcpy(out, from, given < size ? given : size);
+    return ES_OK;
+}
+
 es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
                            const es_attention_shape *shape, int n_threads)
 {
-    return es_entropy_with(kernels(), rows, att, NULL, NULL, shape, n_threads);
+    es_rows out;
+    es_attention_shape taken;
+    es_status status;
+    if ((status = take_struct(&out, sizeof out, rows, "es_rows")) < 0 ||
+        (status = take_struct(&taken, sizeof taken, shape,
+                              "es_attention_shape")) < 0)
+        return status;
+    return es_entropy_with(kernels(), &out, att, NULL, NULL, &taken, n_threads);
 }
 
-es_status es_entropy_qk(const es_rows *rows, const es_entropy_input *q,
-                        const es_entropy_input *k, const float *temperature,
-                        const es_attention_shape *shape, int n_threads)
+/* What es_qk_statistics does not do so far. */
+static const char *unsupported(const es_rows *rows, const es_heads *heads,
+                               const es_entropy_input *q,
+                               const es_entropy_input *k,
+                               const es_attention_shape *shape)
 {
-    return es_entropy_with(kernels(), rows, q, k, temperature, shape,
+    return heads ? "es_heads"
+           : rows->missing || rows->distance || rows->top
+               ? "missing, distance and top"
+           : q->type == ES_ENTROPY_F16 || k->type == ES_ENTROPY_F16 ? "float16"
+           : shape->query_mask || shape->key_lengths || shape->query_offsets
+               ? "query_mask, key_lengths and query_offsets"
+           : shape->query_starts || shape->key_starts ? "packed sequences"
+           : shape->window != 0                       ? "window"
+           : shape->scale != 0 || shape->softcap != 0 ? "scale and softcap"
+           : shape->sink_logits                       ? "sink_logits"
+           : shape->time_limit != 0                   ? "time_limit"
+                                                      : NULL;
+}
+
+es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
+                           const es_entropy_input *q, const es_entropy_input *k,
+                           const es_attention_shape *shape, int n_threads)
+{
+    es_rows out = {.size = sizeof out};
+    es_attention_shape taken;
+    es_status status;
+    if ((rows &&
+         (status = take_struct(&out, sizeof out, rows, "es_rows")) < 0) ||
+        (status = take_struct(&taken, sizeof taken, shape,
+                              "es_attention_shape")) < 0)
+        return status;
+    const char *name = unsupported(&out, heads, q, k, &taken);
+    if (name)
+        return es_fail(ES_EARGUMENT, "attention statistics: %s: not yet", name);
+    return es_entropy_with(kernels(), &out, q, k, taken.temperature, &taken,
                            n_threads);
 }

@@ -6,15 +6,15 @@
  *     #include <entropyscan.h>
  *
  *     float entropy[B * H * T];
- *     es_rows rows = {.entropy = entropy};
- *     es_attention_shape shape = {.n_batch = B, .n_heads = H, .n_queries = T,
- *                                 .n_keys = T, .head_width = D,
- *                                 .causal = true};
+ *     es_rows rows = {.size = sizeof rows, .entropy = entropy};
+ *     es_attention_shape shape = {.size = sizeof shape, .n_batch = B,
+ *                                 .n_heads = H, .n_queries = T, .n_keys = T,
+ *                                 .head_width = D, .causal = true};
  *     es_entropy_input queries = {.data = q, .strides =
  *                                     es_strides_bthd(H, T, D)};
  *     es_entropy_input keys = {.data = k, .strides =
  *                                  es_strides_bthd(H, T, D)};
- *     if (es_entropy_qk(&rows, &queries, &keys, NULL, &shape, 0) < 0)
+ *     if (es_qk_statistics(&rows, NULL, &queries, &keys, &shape, 0) < 0)
  *         fprintf(stderr, "%s\n", es_message());
  *
  * samples/embed/entropy.c is a whole program. Letters: B batch, H heads, T
@@ -54,8 +54,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Zero or NULL for what is not set: it is then as the comment says. */
+/**
+ * What an attention is like. `size` is sizeof (es_attention_shape), which lets
+ * programs that were compiled with an older header live on; zero or NULL for
+ * what is not set: it is then as the comment says.
+ *
+ * Weights (es_entropy_probs) are read by the first group alone: what makes
+ * scores, and rows that are packed or cut, is for es_qk_statistics.
+ */
 typedef struct es_attention_shape {
+    size_t size;
     int n_batch;
     int n_heads;      /* of queries */
     int n_queries;    /* at most 2^30 */
@@ -63,13 +71,30 @@ typedef struct es_attention_shape {
     int head_width;   /* D; unused where only weights are involved */
     bool causal;      /* row i sees keys j <= query_offset + i */
     int n_kv_heads;   /* divides n_heads; 0: as many as n_heads */
-    int query_offset; /* at most 2^30; for causal rows */
+    int query_offset; /* -2^30 to 2^30: the position of query 0 among keys */
     const unsigned char *key_mask; /* (B,S), 0: hidden; NULL: all visible */
+
+    /* Which rows and keys there are. */
+    const unsigned char *query_mask; /* (B,T), 0: the row is es_missing() */
+    const int32_t *key_lengths;      /* (B): keys from there on are hidden */
+    const int32_t *query_offsets;    /* (B), instead of query_offset */
+    const int32_t *query_starts;     /* (B + 1): packed, see below */
+    const int32_t *key_starts;       /* (B + 1); NULL: as query_starts */
+    int window; /* the row at position p sees keys |p - j| < window */
+
+    /* What becomes of a product q.k. */
+    double scale;             /* of scores; 0: 1 / sqrt(D) */
+    double softcap;           /* c: scores are c tanh(score / c); 0: none */
+    const float *temperature; /* (H,T), divides scores; NULL: 1 */
+    const float *sink_logits; /* (H), learnt sinks; NULL: none */
+
+    double time_limit; /* seconds; 0: none */
 } es_attention_shape;
 
 typedef enum es_entropy_type {
     ES_ENTROPY_F32,
-    ES_ENTROPY_BF16
+    ES_ENTROPY_BF16,
+    ES_ENTROPY_F16
 } es_entropy_type;
 
 /** Distances in numbers: element (b,h,i,c) lies at b*batch + h*head + i*row
@@ -80,7 +105,7 @@ typedef struct es_strides {
 
 /** Weights (B,H,T,S), queries (B,H,T,D) or keys (B,n_kv_heads,S,D). */
 typedef struct es_entropy_input {
-    const void *data; /* float, or uint16_t for bfloat16 */
+    const void *data; /* float; uint16_t for bfloat16 and float16 */
     es_entropy_type type;
     es_strides strides;
 } es_entropy_input;
@@ -106,28 +131,59 @@ static inline es_strides es_strides_bthd(int n_heads, int n, int width)
 }
 
 /**
- * What is known of every attention row. Each pointer is (B,H,T) or NULL for an
- * output that is not needed; written whole, in the order b, h, i.
+ * What is known of every attention row. `size` is sizeof (es_rows); each
+ * pointer is (B,H,T), of packed rows (H,T), or NULL for an output that is not
+ * needed; written whole, in the order b, h, i.
  *
  * A row that holds a NaN or an infinity among its visible weights (from
  * weights) or scores (from Q,K; a score of -inf alone counts as a non-finite
- * score) is a non-finite row: its entropy, lse, max_logit and sink are NaN, its
- * nonfinite says how many visible weights are not finite. From Q,K that is
- * every visible one: a softmax cannot distinguish them any more. These NaN are
- * never es_missing(), whatever NaN came in.
+ * score) is a non-finite row: it is NaN in every float, its nonfinite says how
+ * many visible weights are not finite. From Q,K that is every visible one: a
+ * softmax cannot distinguish them any more. These NaN are never es_missing(),
+ * whatever NaN came in.
  *
  * A row that sees no key has no entropy: es_missing() in every float, which is
- * a NaN too, and 0 in nonfinite.
+ * a NaN too, and 0 in nonfinite. So is a row that query_mask hides, a packed
+ * row that belongs to no sequence, and one that time_limit left out.
  *
  * A negative weight is finite; its row's entropy is NaN by the formula.
  */
 typedef struct es_rows {
+    size_t size;
     float *entropy;     /* nats */
     float *lse;         /* log-sum-exp of the row's scores; from Q,K only */
-    float *max_logit;   /* largest score after scaling; from Q,K only */
-    float *sink;        /* weight on key 0, or the first that is not masked */
+    float *max_logit;   /* largest score; from Q,K only */
+    float *sink;        /* weight on key 0, or the first that is not masked; 0
+                           where a window hides it */
     int32_t *nonfinite; /* non-finite visible weights */
+    float *missing;     /* share of the learnt sink, 0 without; from Q,K only */
+    float *distance;    /* mean |p - j| of its keys, tokens; from Q,K only */
+    float *top;         /* largest weight; from Q,K only */
 } es_rows;
+
+/**
+ * What is known of every head, over the whole batch: by the reductions of
+ * analyzer/heads, as the series of a run file. `size` is sizeof (es_heads);
+ * each pointer is (H) or NULL.
+ *
+ * Means and extremes are over finite rows: NaN where a head has rows but no
+ * finite one, es_missing() where all its rows are missing, or time_limit left
+ * one out. Counts are 0 then, or of the rows that were measured.
+ */
+typedef struct es_heads {
+    size_t size;
+    float *entropy;     /* mean, nats */
+    float *entropy_min; /* smallest mean of one sequence's finite rows */
+    float *entropy_max; /* largest */
+    float *max_logit;   /* largest */
+    float *sink;        /* mean */
+    float *missing;     /* mean */
+    float *distance;    /* mean */
+    float *top;         /* mean */
+    int64_t *finite_rows;
+    int64_t *nonfinite_rows;
+    int64_t *nonfinite_weights;
+} es_heads;
 
 /** One head over the whole batch. */
 typedef struct es_head_stats {
@@ -176,39 +232,66 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
                                   int n_threads) ES_MUST_USE;
 
 /**
- * The same from queries and keys: s_ij = q_i . k_j / (t_i sqrt(D)), softmax
- * over the visible keys, no T x S storage.
+ * Statistics of rows and heads straight from queries and keys, without T x S
+ * storage: a_ij = softmax over the visible keys j of the scores s_ij,
  *
- *   q            (B,H,T,D)
- *   k            (B,n_kv_heads,S,D)
- *   temperature  (H,T) or NULL for 1; used as max(t, 1e-4); a NaN makes its
- *                rows non-finite. A model that multiplies by c instead of
- *                1 / sqrt(D) has t = 1 / (c sqrt(D)).
+ *   s_ij = scale q_i . k_j / t_i, with a softcap c tanh(that / c)
+ *   entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
+ *
+ *   rows   outputs of rows, or NULL; what is not requested costs nothing
+ *   heads  outputs of heads, or NULL; they need no rows
+ *   q      (B,H,T,D); packed (T,H,D): strides.batch is not used
+ *   k      (B,n_kv_heads,S,D); packed (S,n_kv_heads,D)
+ *   shape  sizes, and what the model does
+ *
+ * **Position.** Query i stands at p = query_offset + i: of a context that is
+ * split over devices, the place of its first query; S - T for decoding. It
+ * decides what a causal row and a window let through, and distances. Where it
+ * is negative, causal rows see no key.
+ *
+ * **Packed.** With query_starts (cu_seqlens), T and S are totals of tokens;
+ * B sequences follow each other, sequence b has the queries query_starts[b] to
+ * query_starts[b+1] - 1 and sees the keys key_starts[b] to key_starts[b+1] - 1,
+ * positions counted from there. key_mask is (S), query_mask (T), rows (H,T).
+ * Starts begin at 0 and do not decrease; sequences may be empty.
+ *
+ * **temperature** is used as max(t, 1e-4); a NaN makes its rows non-finite.
+ *
+ * **Learnt sink.** The model's softmax has sink_logits[h] as one more score,
+ * which belongs to no key (gpt-oss). Its share is `missing`, 1 / (1 + exp(lse -
+ * logit)). All else is of the distribution over the keys, which that leaves
+ * alone: a head that attends to nothing is no collapsed head, and entropies
+ * remain between 0 and ln n. The model's weights are (1 - missing) a; their
+ * -sum w ln w is (1 - m)(e - ln(1 - m)), the entropy with the sink that plus
+ * -m ln m. A logit of -inf is no sink; NaN and +inf make rows non-finite.
+ *
+ * **Non-finite.** A product q.k that is not finite, or that float32 cannot
+ * hold, makes its row non-finite, with a softcap too.
+ *
+ * e and sink, top agree with double precision to 1e-5 (nats; shares) at every
+ * scale of scores, lse and max_logit to 1e-5 + 2e-7 |s|, distance to 1e-5 of
+ * the largest visible one. bfloat16 and float16 are converted exactly.
  *
  * Blocked products with a running row maximum m: l = sum exp(s - m),
  * c = sum exp(s - m)(s - m); e = ln l - c / l (so never the unshifted
- * lse - sum a s, which loses four digits on peaked rows), lse = m + ln l.
+ * lse - sum a s, which loses four digits on peaked rows), lse = m + ln l. This
+ * is the entropy without the 1e-9 inside the logarithm: n * 1e-9 above the
+ * papers' for a flat row of n keys, by less for others.
  *
- * This is the entropy without the 1e-9 inside the logarithm: n * 1e-9 above
- * the other's for a flat row of n keys, by less for others. Beside that, with
- * R the largest sum_c |q_c k_jc| / (t sqrt(D)) of the row (scores are float32
- * sums: for peaked rows this decides),
+ * n_threads: 0 for as many as there are processors to run on, fewer where there
+ * is little to do.
  *
- *   e, lse            agree with the double-precision form to
- *                     5e-7 (1 + R)(1 + ln n)
- *   max_logit, sink   to 5e-7 (1 + R)
- *
- * typically e to 1e-7 (1 + e). A product that float32 cannot hold is
- * infinite.
- *
- * ES_OK; ES_EARGUMENT as es_entropy_probs; ES_ENOMEM: it takes less than 1 MiB
- * of scratch a thread. D above 2048 is computed in double precision, slowly.
+ * ES_OK; ES_DONE: time_limit passed, what had not begun is missing;
+ * ES_EARGUMENT: a size below 1 or too large, heads that do not divide, starts
+ * that decrease, a scale, softcap, window or limit below 0 or not finite;
+ * ES_ENOMEM: it takes less than 1 MiB of scratch a thread. Outputs are
+ * untouched on errors. D above 2048 is computed in double precision, slowly.
  */
-ES_API es_status es_entropy_qk(const es_rows *rows, const es_entropy_input *q,
-                               const es_entropy_input *k,
-                               const float *temperature,
-                               const es_attention_shape *shape,
-                               int n_threads) ES_MUST_USE;
+ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
+                                  const es_entropy_input *q,
+                                  const es_entropy_input *k,
+                                  const es_attention_shape *shape,
+                                  int n_threads) ES_MUST_USE;
 
 /** "avx512", "avx2" or "plain": what the two use on this machine. */
 ES_API const char *es_entropy_variant(void);

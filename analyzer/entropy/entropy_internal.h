@@ -205,7 +205,8 @@ bool es_entropy_kernels_agree(const es_entropy_kernels *kernels);
 const es_entropy_kernels *
 es_entropy_kernels_choose(const es_entropy_kernels *const *sets, size_t n);
 
-/** es_entropy_probs (where k is NULL) and es_entropy_qk with given kernels. */
+/** es_entropy_probs (where k is NULL) and es_qk_statistics with given
+ *  kernels. */
 es_status es_entropy_with(const es_entropy_kernels *kernels,
                           const es_rows *rows, const es_entropy_input *in,
                           const es_entropy_input *k, const float *temperature,

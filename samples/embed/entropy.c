@@ -40,7 +40,8 @@ int main(int argc, char **argv)
     }
     const size_t n_rows = (size_t)batch * (size_t)heads * (size_t)length;
     const size_t n = n_rows * (size_t)width;
-    const es_attention_shape shape = {.n_batch = batch,
+    const es_attention_shape shape = {.size = sizeof shape,
+                                      .n_batch = batch,
                                       .n_heads = heads,
                                       .n_queries = length,
                                       .n_keys = length,
@@ -52,9 +53,9 @@ int main(int argc, char **argv)
     const es_entropy_input keys = {.data = k, .strides = strides};
     float *entropy = malloc(n_rows * sizeof *entropy);
     es_head_stats *means = malloc((size_t)heads * sizeof *means);
-    es_rows rows = {.entropy = entropy};
+    es_rows rows = {.size = sizeof rows, .entropy = entropy};
     if (!entropy || !means ||
-        es_entropy_qk(&rows, &queries, &keys, NULL, &shape, 0) < 0) {
+        es_qk_statistics(&rows, NULL, &queries, &keys, &shape, 0) < 0) {
         fprintf(stderr, "%s: %s\n", argv[0],
                 entropy && means ? es_message() : "out of memory");
         return 3;

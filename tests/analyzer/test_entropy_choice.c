@@ -182,7 +182,7 @@ static void test_entropy_choice__bad_shapes_are_refused(void **state)
     bad[6].n_kv_heads = 3;
     bad[7].n_kv_heads = -2;
     bad[8].n_kv_heads = 8;
-    bad[9].query_offset = -1;
+    bad[9].query_offset = INT_MIN;
     bad[10].query_offset = INT_MAX;
     bad[11].head_width = 0;
     bad[12].head_width = -1;
@@ -191,8 +191,9 @@ static void test_entropy_choice__bad_shapes_are_refused(void **state)
                          i < 11 ? ES_EARGUMENT : ES_OK);
         if (i < 11)
             assert_same_rows(&got, &untouched);
-        assert_int_equal(es_entropy_qk(&got.rows, &in, &in, NULL, &bad[i], 1),
-                         ES_EARGUMENT);
+        assert_int_equal(
+            es_qk_statistics(&got.rows, NULL, &in, &in, &bad[i], 1),
+            ES_EARGUMENT);
     }
     assert_string_equal(es_message(), "attention entropy: a size is below 1");
     free_rows(&untouched);
@@ -216,8 +217,8 @@ test_entropy_choice__public_functions_use_the_chosen_set(void **state)
         att[i] = fabsf(att[i]);
     assert_int_equal(es_entropy_probs(&got.rows, &weights, &shape, 0), ES_OK);
     assert_probs(&got.rows, att, &shape, 1);
-    assert_int_equal(es_entropy_qk(&got.rows, &queries, &keys, NULL, &shape, 0),
-                     ES_OK);
+    assert_int_equal(
+        es_qk_statistics(&got.rows, NULL, &queries, &keys, &shape, 0), ES_OK);
     assert_qk(&got.rows, q, k, NULL, &shape, 1);
     assert_sentinels(&got);
     free_rows(&got);

@@ -92,7 +92,8 @@ static float *new_floats(size_t n, float scale)
 
 static es_attention_shape shape_of(int n)
 {
-    return (es_attention_shape){.n_batch = n >= 512 ? 1 : B,
+    return (es_attention_shape){.size = sizeof(es_attention_shape),
+                                .n_batch = n >= 512 ? 1 : B,
                                 .n_heads = H,
                                 .n_queries = n,
                                 .n_keys = n,
@@ -202,7 +203,7 @@ static void run(const line *l, const float *att, int way)
     es_entropy_input weights_in = input_of(att, l->n, l->n);
     es_entropy_input q = input_of(queries, l->n, D);
     es_entropy_input k = input_of(keys, l->n, D);
-    if (l->from_qk ? es_entropy_qk(&rows, &q, &k, NULL, &shape, threads[way])
+    if (l->from_qk ? es_qk_statistics(&rows, NULL, &q, &k, &shape, threads[way])
                    : es_entropy_probs(&rows, &weights_in, &shape, threads[way]))
         exit(3);
 }
@@ -306,7 +307,10 @@ static void set_up(void)
     queries = new_floats(n * D, 2);
     keys = new_floats(n * D, 2);
     out = new_floats(n_out > 4 * n ? n_out : 4 * n, 0);
-    rows = (es_rows){.entropy = out, .lse = out + n, .sink = out + 2 * n};
+    rows = (es_rows){.size = sizeof rows,
+                     .entropy = out,
+                     .lse = out + n,
+                     .sink = out + 2 * n};
     for (size_t i = 0; i < n_sets; i++)
         if (strcmp(all[i]->name, es_entropy_variant()) == 0)
             kernels = all[i];

@@ -44,7 +44,8 @@ row_buffers new_rows(size_t n)
     for (size_t i = 0; i < 5 * each; i++)
         block[i] = SENTINEL;
     int32_t *first = block + GUARD;
-    return (row_buffers){.rows = {.entropy = (float *)first,
+    return (row_buffers){.rows = {.size = sizeof(es_rows),
+                                  .entropy = (float *)first,
                                   .lse = (float *)(first + each),
                                   .max_logit = (float *)(first + 2 * each),
                                   .sink = (float *)(first + 3 * each),

@@ -35,8 +35,8 @@ void check_close(double got, double wanted, double tolerance, const char *what,
 /** B, H, T, S, D, causal. */
 #define SHAPE(b, h, t, s, d, is_causal)                                        \
     {                                                                          \
-        .n_batch = b, .n_heads = h, .n_queries = t, .n_keys = s,               \
-        .head_width = d, .causal = is_causal                                   \
+        .size = sizeof(es_attention_shape), .n_batch = b, .n_heads = h,        \
+        .n_queries = t, .n_keys = s, .head_width = d, .causal = is_causal      \
     }
 
 /** Packed float32: (B,H,T,S), (B,H,T,D), (B,n_kv_heads,S,D). */
