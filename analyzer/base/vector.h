@@ -115,6 +115,31 @@ static inline vec load_bf16(const uint16_t *from, int n)
     return (vec)(__builtin_convertvector(bits, uvec) << 16);
 }
 
+/* float16 numbers, as float32, subnormal ones too: the first n lanes from
+   memory, the rest 0. */
+static inline vec load_f16(const uint16_t *from, int n)
+{
+    typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
+    halves bits = {0};
+    if (n == LANES)
+        memcpy(&bits, from, sizeof bits);
+    for (int i = 0; n < LANES && i < n; i++)
+        bits[i] = from[i];
+#if defined(ES_VECTOR_AVX512)
+    return (vec)_mm512_cvtph_ps((__m256i)bits);
+#else
+    const uvec all = __builtin_convertvector(bits, uvec);
+    const uvec size = (all & 0x7fff) << 13, sign = (all & 0x8000) << 16;
+    const ivec mantissa = (ivec)(all & 0x3ff);
+    const vec small = __builtin_convertvector(mantissa, vec) * splat(0x1p-24f);
+    const ivec is_small = (ivec)((all & 0x7c00) == 0);
+    const ivec is_odd = (ivec)((all & 0x7c00) == 0x7c00);
+    vec value = (vec)(size + (112u << 23));
+    value = choose(is_odd, (vec)(size | 0x7f800000u), value);
+    return (vec)((uvec)choose(is_small, small, value) | sign);
+#endif
+}
+
 /* a * b + c, rounded once where the machine can. */
 static inline vec multiply_add(vec a, vec b, vec c)
 {

@@ -2,13 +2,9 @@
    kernels, cuts the rows into parts and gives them to threads. */
 #include "analyzer/entropy/entropy_internal.h"
 
-#include "analyzer/base/checked.h"
 #include <pthread.h>
-#include <stdatomic.h>
 
 #define MOST_LENGTH (1 << 30)
-#define MOST_THREADS 256
-#define THREAD_WORK 1e5 /* multiplications that are worth a thread */
 
 /* --- which kernels ----------------------------------------------------------
  */
@@ -53,264 +49,8 @@ const char *es_entropy_variant(void)
     return kernels()->name;
 }
 
-/* --- which keys -------------------------------------------------------------
+/* --- what a caller gives ----------------------------------------------------
  */
-
-es_entropy_keys es_entropy_keys_all(const es_attention_shape *shape)
-{
-    return (es_entropy_keys){.n = shape->n_keys,
-                             .causal = shape->causal,
-                             .offset = shape->query_offset};
-}
-
-es_entropy_keys es_entropy_keys_masked(const es_attention_shape *shape,
-                                       const unsigned char *mask, int *index,
-                                       int *count)
-{
-    es_entropy_keys keys = es_entropy_keys_all(shape);
-    int n_visible = 0;
-    while (keys.n > 0 && !mask[keys.n - 1])
-        keys.n--;
-    while (keys.first < keys.n && !mask[keys.first])
-        keys.first++;
-    keys.n -= keys.first;
-    keys.offset -= keys.first;
-    for (int j = 0; j < keys.n; j++) {
-        count[j] = n_visible;
-        if (mask[keys.first + j])
-            index[n_visible++] = j;
-    }
-    count[keys.n] = n_visible;
-    if (n_visible < keys.n) {
-        keys.mask = mask + keys.first;
-        keys.index = index;
-        keys.count = count;
-    }
-    return keys;
-}
-
-/* --- parts ------------------------------------------------------------------
- */
-
-/** One call of a public function; what its threads share. */
-typedef struct entropy_call {
-    const es_entropy_kernels *set;
-    const es_rows *rows;
-    const es_entropy_input *in, *k; /* k: NULL for weights */
-    const float *temperature;
-    const es_attention_shape *shape;
-    es_entropy_keys all, *masked; /* masked: (B), or NULL */
-    int *places;                  /* of the keys in `masked` */
-    /* A part is some rows of a head of one sequence. The cut does not depend
-     * on the number of threads. */
-    int parts_per_head;
-    int64_t n_parts;
-    float *scratch; /* (threads,scratch_size) */
-    size_t scratch_size;
-    _Atomic int64_t next_part;
-    _Atomic int next_thread;
-} entropy_call;
-
-static es_rows rows_from(const es_rows *rows, size_t position)
-{
-    return (es_rows){
-        .entropy = rows->entropy ? rows->entropy + position : NULL,
-        .lse = rows->lse ? rows->lse + position : NULL,
-        .max_logit = rows->max_logit ? rows->max_logit + position : NULL,
-        .sink = rows->sink ? rows->sink + position : NULL,
-        .nonfinite = rows->nonfinite ? rows->nonfinite + position : NULL};
-}
-
-static es_entropy_part part_at(const entropy_call *call, int64_t index)
-{
-    const es_attention_shape *shape = call->shape;
-    const es_entropy_input *k = call->k;
-    const int64_t head_index = index / call->parts_per_head;
-    const int b = (int)(head_index / shape->n_heads);
-    const int h = (int)(head_index % shape->n_heads);
-    const size_t n_queries = (size_t)shape->n_queries;
-    /* Long rows first: they are the last of a causal head. */
-    const int first =
-        (call->parts_per_head - 1 - (int)(index % call->parts_per_head)) *
-        ES_QK_ROWS;
-    const int left = shape->n_queries - first;
-    es_entropy_part part = {
-        .rows = rows_from(call->rows, (size_t)head_index * n_queries),
-        .in = es_entropy_head(call->in, b, h),
-        .in_row = call->in->strides.row,
-        .in_head = call->in->strides.head,
-        .keys = call->masked ? &call->masked[b] : &call->all,
-        .n_queries = shape->n_queries,
-        .width = shape->head_width,
-        .first = first,
-        .end = first + (left < ES_QK_ROWS ? left : ES_QK_ROWS)};
-    if (!k) {
-        part.in = es_numbers_from(part.in, part.keys->first);
-        return part;
-    }
-    part.k =
-        es_numbers_from(es_entropy_head(k, b, es_entropy_key_head(shape, h)),
-                        part.keys->first * k->strides.row);
-    part.k_row = k->strides.row;
-    if (call->temperature)
-        part.temperature = call->temperature + (size_t)h * n_queries;
-    return part;
-}
-
-/** A part of heads too wide for the kernels. */
-static void wide_rows(const es_entropy_part *part)
-{
-    for (int i = part->first; i < part->end; i++) {
-        es_ref_row row = es_ref_row_qk(
-            es_numbers_from(part->in, i * part->in_row), part->k, part->k_row,
-            es_key_limit(part->keys, i), part->keys->mask, part->width,
-            es_temperature(part->temperature, (size_t)i));
-        es_rows_store(&part->rows, (size_t)i, &row, true);
-    }
-}
-
-static void *work(void *argument)
-{
-    entropy_call *call = argument;
-    const size_t thread = (size_t)atomic_fetch_add(&call->next_thread, 1);
-    for (;;) {
-        const int64_t index = atomic_fetch_add(&call->next_part, 1);
-        if (index >= call->n_parts)
-            return NULL;
-        es_entropy_part part = part_at(call, index);
-        if (!call->k)
-            call->set->probs(&part);
-        else if (call->scratch)
-            call->set->qk(&part, call->scratch + thread * call->scratch_size);
-        else
-            wide_rows(&part);
-    }
-}
-
-/* --- calls ------------------------------------------------------------------
- */
-
-static es_status check_shape(const es_attention_shape *shape, bool from_qk)
-{
-    const int n_kv_heads = shape->n_kv_heads;
-    if (shape->n_batch < 1 || shape->n_heads < 1 || shape->n_queries < 1 ||
-        shape->n_keys < 1 || (from_qk && shape->head_width < 1))
-        return es_fail(ES_EARGUMENT, "attention entropy: a size is below 1");
-    if (shape->n_queries > MOST_LENGTH || shape->n_keys > MOST_LENGTH)
-        return es_fail(ES_EARGUMENT,
-                       "attention entropy: %d queries, %d keys: %d at most",
-                       shape->n_queries, shape->n_keys, MOST_LENGTH);
-    if (shape->query_offset < -MOST_LENGTH || shape->query_offset > MOST_LENGTH)
-        return es_fail(ES_EARGUMENT,
-                       "attention entropy: query offset %d: it is -%d to %d",
-                       shape->query_offset, MOST_LENGTH, MOST_LENGTH);
-    if (n_kv_heads < 0 || (n_kv_heads && shape->n_heads % n_kv_heads))
-        return es_fail(ES_EARGUMENT,
-                       "attention entropy: %d heads of keys do not divide %d "
-                       "of queries",
-                       n_kv_heads, shape->n_heads);
-    return ES_OK;
-}
-
-static es_status read_masks(entropy_call *call)
-{
-    const es_attention_shape *shape = call->shape;
-    const size_t n_batch = (size_t)shape->n_batch;
-    const size_t n_keys = (size_t)shape->n_keys, each = 2 * n_keys + 1;
-    es_status status;
-    if ((status = es_alloc(&call->masked, n_batch, sizeof *call->masked,
-                           "masks of attention")) < 0 ||
-        (status = es_alloc(&call->places, n_batch, each * sizeof *call->places,
-                           "masks of attention")) < 0)
-        return status;
-    for (size_t b = 0; b < n_batch; b++)
-        call->masked[b] = es_entropy_keys_masked(
-            shape, shape->key_mask + b * n_keys, call->places + b * each,
-            call->places + b * each + n_keys);
-    return ES_OK;
-}
-
-size_t es_qk_scratch(const es_attention_shape *shape)
-{
-    size_t width = (size_t)shape->head_width;
-    size_t keys = (size_t)es_qk_block(shape->n_keys, shape->head_width) * width;
-    size_t queries = 16 * (size_t)es_qk_query_row(shape->head_width);
-    return keys + queries + 16 * ES_QK_CHUNK + 5 * ES_QK_ROWS;
-}
-
-static es_status make_scratch(entropy_call *call, int n_threads)
-{
-    size_t bytes;
-    if (!call->k || call->shape->head_width > ES_QK_WIDTH_MAX)
-        return ES_OK;
-    call->scratch_size = (es_qk_scratch(call->shape) + 15) / 16 * 16;
-    if (!es_size_mul(&bytes, (size_t)n_threads,
-                     call->scratch_size * sizeof *call->scratch) ||
-        !(call->scratch = aligned_alloc(64, bytes)))
-        return es_fail(ES_ENOMEM,
-                       "out of memory: %d x %zu floats for attention entropy",
-                       n_threads, call->scratch_size);
-    return ES_OK;
-}
-
-/** How many threads to use: no more than there are parts, and each with
- *  something to do. */
-static int threads_for(const entropy_call *call, int n_threads)
-{
-    const es_attention_shape *shape = call->shape;
-    const double weights = (double)shape->n_batch * shape->n_heads *
-                           (double)shape->n_queries * shape->n_keys;
-    const double worth =
-        1 + weights * (call->k ? shape->head_width : 1) / THREAD_WORK;
-    int n = n_threads > 0 ? n_threads : es_count_processors();
-    n = n < MOST_THREADS ? n : MOST_THREADS;
-    n = call->n_parts < n ? (int)call->n_parts : n;
-    return worth < n ? (int)worth : n;
-}
-
-/** Works with n_threads threads, this one among them; with fewer where the
- *  system gives no more. */
-static void run_threads(entropy_call *call, int n_threads)
-{
-    pthread_t threads[MOST_THREADS];
-    int n = 0;
-    while (n < n_threads - 1 &&
-           pthread_create(&threads[n], NULL, work, call) == 0)
-        n++;
-    work(call);
-    while (n > 0)
-        pthread_join(threads[--n], NULL);
-}
-
-es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
-                          const es_entropy_input *in, const es_entropy_input *k,
-                          const float *temperature,
-                          const es_attention_shape *shape, int n_threads)
-{
-    entropy_call call = {.set = set,
-                         .rows = rows,
-                         .in = in,
-                         .k = k,
-                         .temperature = temperature,
-                         .shape = shape};
-    es_status status;
-    if ((status = check_shape(shape, k)) < 0)
-        return status;
-    call.all = es_entropy_keys_all(shape);
-    call.parts_per_head = (shape->n_queries - 1) / ES_QK_ROWS + 1;
-    call.n_parts =
-        (int64_t)shape->n_batch * shape->n_heads * call.parts_per_head;
-    n_threads = threads_for(&call, n_threads);
-    if ((shape->key_mask && (status = read_masks(&call)) < 0) ||
-        (status = make_scratch(&call, n_threads)) < 0)
-        goto done;
-    run_threads(&call, n_threads);
-done:
-    free(call.scratch);
-    free(call.places);
-    free(call.masked);
-    return status;
-}
 
 /* A caller's struct, which begins with its size: one of an older header has
    fewer members, one of a newer header has to leave the additional ones 0. */
@@ -334,6 +74,108 @@ static es_status take_struct(void *out, size_t size, const void *from,
     return ES_OK;
 }
 
+static es_status check_starts(const int32_t *starts, int n_batch, int total,
+                              const char *name)
+{
+    bool is_ordered = starts[0] == 0 && starts[n_batch] <= total;
+    for (int b = 0; b < n_batch; b++)
+        is_ordered = is_ordered && starts[b] <= starts[b + 1];
+    return is_ordered
+               ? ES_OK
+               : es_fail(
+                     ES_EARGUMENT,
+                     "attention entropy: %s: not offsets that begin with 0, "
+                     "do not decrease and end at %d or before",
+                     name, total);
+}
+
+static es_status check_sequences(const es_attention_shape *shape)
+{
+    const int32_t *starts = shape->query_starts;
+    const int32_t *key_starts = shape->key_starts ? shape->key_starts : starts;
+    es_status status;
+    if (!starts && shape->key_starts)
+        return es_fail(ES_EARGUMENT, "attention entropy: key_starts without "
+                                     "query_starts: set both");
+    if (starts &&
+        ((status = check_starts(starts, shape->n_batch, shape->n_queries,
+                                "query_starts")) < 0 ||
+         (status = check_starts(key_starts, shape->n_batch, shape->n_keys,
+                                "key_starts")) < 0))
+        return status;
+    for (int b = 0; b < shape->n_batch; b++)
+        if ((shape->key_lengths && shape->key_lengths[b] < 0) ||
+            (shape->query_offsets && (shape->query_offsets[b] < -MOST_LENGTH ||
+                                      shape->query_offsets[b] > MOST_LENGTH)))
+            return es_fail(ES_EARGUMENT,
+                           "attention entropy: sequence %d: its key length or "
+                           "query offset is out of range",
+                           b);
+    return ES_OK;
+}
+
+static es_status check_scores(const es_attention_shape *shape)
+{
+    const double sizes[] = {shape->scale, shape->softcap, shape->time_limit};
+    static const char *const names[] = {"scale", "softcap", "time_limit"};
+    for (int i = 0; i < 3; i++)
+        if (!(sizes[i] >= 0 && sizes[i] <= 1e30))
+            return es_fail(ES_EARGUMENT,
+                           "attention entropy: %s is %g: it is above 0, or 0 "
+                           "where it is not set",
+                           names[i], sizes[i]);
+    if (shape->window < 0)
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: window is %d: it is above 0, or 0 "
+                       "for none",
+                       shape->window);
+    return ES_OK;
+}
+
+/** What concerns scores, and rows that are cut or packed. */
+static bool is_plain(const es_attention_shape *shape)
+{
+    return !shape->query_mask && !shape->key_lengths && !shape->query_offsets &&
+           !shape->query_starts && !shape->key_starts && shape->window == 0 &&
+           shape->scale == 0 && shape->softcap == 0 && !shape->temperature &&
+           !shape->sink_logits && shape->time_limit == 0;
+}
+
+static es_status check_input(const es_entropy_input *input)
+{
+    if ((unsigned)input->type > ES_ENTROPY_F16)
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: type %d: it is float32, bfloat16 or "
+                       "float16",
+                       (int)input->type);
+    return ES_OK;
+}
+
+static es_status check_shape(const es_attention_shape *shape, bool from_qk)
+{
+    const int n_kv_heads = shape->n_kv_heads;
+    if (shape->n_batch < 1 || shape->n_heads < 1 || shape->n_queries < 1 ||
+        shape->n_keys < 1 || (from_qk && shape->head_width < 1))
+        return es_fail(ES_EARGUMENT, "attention entropy: a size is below 1");
+    if (shape->n_queries > MOST_LENGTH || shape->n_keys > MOST_LENGTH)
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: %d queries, %d keys: %d at most",
+                       shape->n_queries, shape->n_keys, MOST_LENGTH);
+    if (shape->query_offset < -MOST_LENGTH || shape->query_offset > MOST_LENGTH)
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: query offset %d: it is -%d to %d",
+                       shape->query_offset, MOST_LENGTH, MOST_LENGTH);
+    if (n_kv_heads < 0 || (n_kv_heads && shape->n_heads % n_kv_heads))
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: %d heads of keys do not divide %d "
+                       "of queries",
+                       n_kv_heads, shape->n_heads);
+    return ES_OK;
+}
+
+/* --- calls ------------------------------------------------------------------
+ */
+
 es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
                            const es_attention_shape *shape, int n_threads)
 {
@@ -342,29 +184,16 @@ es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
     es_status status;
     if ((status = take_struct(&out, sizeof out, rows, "es_rows")) < 0 ||
         (status = take_struct(&taken, sizeof taken, shape,
-                              "es_attention_shape")) < 0)
+                              "es_attention_shape")) < 0 ||
+        (status = check_shape(&taken, false)) < 0 ||
+        (status = check_input(att)) < 0)
         return status;
-    return es_entropy_with(kernels(), &out, att, NULL, NULL, &taken, n_threads);
-}
-
-/* What es_qk_statistics does not do so far. */
-static const char *unsupported(const es_rows *rows, const es_heads *heads,
-                               const es_entropy_input *q,
-                               const es_entropy_input *k,
-                               const es_attention_shape *shape)
-{
-    return heads ? "es_heads"
-           : rows->missing || rows->distance || rows->top
-               ? "missing, distance and top"
-           : q->type == ES_ENTROPY_F16 || k->type == ES_ENTROPY_F16 ? "float16"
-           : shape->query_mask || shape->key_lengths || shape->query_offsets
-               ? "query_mask, key_lengths and query_offsets"
-           : shape->query_starts || shape->key_starts ? "packed sequences"
-           : shape->window != 0                       ? "window"
-           : shape->scale != 0 || shape->softcap != 0 ? "scale and softcap"
-           : shape->sink_logits                       ? "sink_logits"
-           : shape->time_limit != 0                   ? "time_limit"
-                                                      : NULL;
+    if (!is_plain(&taken))
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: from weights there are causal and "
+                       "key masks only: use es_qk_statistics, or leave the "
+                       "other members 0");
+    return es_entropy_with(kernels(), &out, NULL, att, NULL, &taken, n_threads);
 }
 
 es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
@@ -372,16 +201,36 @@ es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                            const es_attention_shape *shape, int n_threads)
 {
     es_rows out = {.size = sizeof out};
+    es_heads means;
     es_attention_shape taken;
     es_status status;
     if ((rows &&
          (status = take_struct(&out, sizeof out, rows, "es_rows")) < 0) ||
+        (heads &&
+         (status = take_struct(&means, sizeof means, heads, "es_heads")) < 0) ||
         (status = take_struct(&taken, sizeof taken, shape,
-                              "es_attention_shape")) < 0)
+                              "es_attention_shape")) < 0 ||
+        (status = check_shape(&taken, true)) < 0 ||
+        (status = check_sequences(&taken)) < 0 ||
+        (status = check_scores(&taken)) < 0 || (status = check_input(q)) < 0 ||
+        (status = check_input(k)) < 0)
         return status;
-    const char *name = unsupported(&out, heads, q, k, &taken);
-    if (name)
-        return es_fail(ES_EARGUMENT, "attention statistics: %s: not yet", name);
-    return es_entropy_with(kernels(), &out, q, k, taken.temperature, &taken,
+    return es_entropy_with(kernels(), &out, heads ? &means : NULL, q, k, &taken,
                            n_threads);
+}
+
+es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
+                         int n_batch, int n_heads, int n_queries)
+{
+    es_heads out;
+    es_rows from;
+    es_status status;
+    if ((status = take_struct(&out, sizeof out, heads, "es_heads")) < 0 ||
+        (status = take_struct(&from, sizeof from, rows, "es_rows")) < 0)
+        return status;
+    if (!from.entropy)
+        return es_fail(ES_EARGUMENT,
+                       "heads of attention: rows without their entropies");
+    es_heads_reduce(&out, &from, n_batch, n_heads, n_queries);
+    return ES_OK;
 }

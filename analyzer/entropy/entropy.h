@@ -168,7 +168,7 @@ typedef struct es_rows {
  *
  * Means and extremes are over finite rows: NaN where a head has rows but no
  * finite one, es_missing() where all its rows are missing, or time_limit left
- * one out. Counts are 0 then, or of the rows that were measured.
+ * one out; counts are 0 then.
  */
 typedef struct es_heads {
     size_t size;
@@ -185,29 +185,21 @@ typedef struct es_heads {
     int64_t *nonfinite_weights;
 } es_heads;
 
-/** One head over the whole batch. */
-typedef struct es_head_stats {
-    double entropy;     /* mean over its finite rows; NaN if it has none */
-    double entropy_min; /* smallest mean of one sequence's finite rows */
-    double entropy_max; /* largest; both NaN if no row is finite */
-    double max_logit;   /* largest over finite rows; NaN if none or unknown */
-    double sink;        /* mean over finite rows; NaN if none or unknown */
-    int64_t nonfinite_rows;
-    int64_t nonfinite_weights;
-} es_head_stats;
-
 /**
- * Means over batch and queries of what es_rows holds, finite rows only.
+ * From rows to heads, for callers that have rows.
  *
- *   out    (H)     written
+ *   heads  (H)     written; what there are no rows of is es_missing(), and 0
+ *                  among counts
  *   rows   (B,H,T) rows->entropy is needed; the others may be NULL
  *
  * A row counts as finite when its entropy is, and does not count at all where
- * that is es_missing(). Without rows->nonfinite the number of weights is 0.
- * Accumulates in double, left to right.
+ * that is es_missing(). Accumulates in double, left to right.
+ *
+ * ES_OK; ES_EARGUMENT: a size is wrong, or rows->entropy NULL.
  */
-ES_API void es_rows_reduce(es_head_stats *out, const es_rows *rows, int n_batch,
-                           int n_heads, int n_queries);
+ES_API es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
+                                int n_batch, int n_heads,
+                                int n_queries) ES_MUST_USE;
 
 /**
  * Shannon entropy of every attention row from its weights:

@@ -1,70 +1,154 @@
 /* From rows to heads, for callers of the library: the reductions are those of
    analyzer/heads, which the trainer's series have, too. */
 #include "analyzer/base/value.h"
-#include "analyzer/entropy/entropy.h"
-#include "analyzer/heads/heads.h"
+#include "analyzer/entropy/entropy_internal.h"
 
-/** The statistic of one row; of an output that there is not, what changes no
+es_rows es_rows_from(const es_rows *rows, size_t position)
+{
+    return (es_rows){
+        .entropy = rows->entropy ? rows->entropy + position : NULL,
+        .lse = rows->lse ? rows->lse + position : NULL,
+        .max_logit = rows->max_logit ? rows->max_logit + position : NULL,
+        .sink = rows->sink ? rows->sink + position : NULL,
+        .nonfinite = rows->nonfinite ? rows->nonfinite + position : NULL,
+        .missing = rows->missing ? rows->missing + position : NULL,
+        .distance = rows->distance ? rows->distance + position : NULL,
+        .top = rows->top ? rows->top + position : NULL};
+}
+
+/** A statistic of rows, by a loop of its own; what there is not changes no
  *  reduction. */
-static double value_at(const es_rows *rows, es_head_series series,
-                       size_t position)
+static inline double add_rows(const float *entropy, const float *x,
+                              const int32_t *counts, size_t n,
+                              es_head_series series)
 {
-    switch (es_head_row(series)) {
-    case ES_ROW_ENTROPY:
-        return (double)rows->entropy[position];
-    case ES_ROW_MAX_LOGIT:
-        return rows->max_logit ? (double)rows->max_logit[position]
-                               : (double)NAN;
-    case ES_ROW_SINK:
-        return rows->sink ? (double)rows->sink[position] : 0;
-    case ES_ROW_NONFINITE:
-        return rows->nonfinite ? rows->nonfinite[position] : 0;
+    const double absent = es_head_share_start(series);
+    double share = absent;
+    for (size_t i = 0; i < n; i++)
+        if (!es_is_missing(entropy[i]))
+            share = es_head_share_add(share, series, isfinite(entropy[i]) != 0,
+                                      counts ? (double)counts[i]
+                                      : x    ? (double)x[i]
+                                             : absent);
+    return share;
+}
+
+static double share_of(const es_rows *rows, size_t n, es_head_series series)
+{
+    const float *const arrays[ES_N_ROW_STATISTICS] = {
+        [ES_ROW_ENTROPY] = rows->entropy,
+        [ES_ROW_MAX_LOGIT] = rows->max_logit,
+        [ES_ROW_SINK] = rows->sink,
+        [ES_ROW_MISSING] = rows->missing,
+        [ES_ROW_DISTANCE] = rows->distance,
+        [ES_ROW_TOP] = rows->top};
+    switch (series) {
+#define SERIES_LOOP(id, name, unit, row, reduction, amount, title)             \
+    case ES_HEAD_##id:                                                         \
+        return add_rows(rows->entropy, arrays[ES_ROW_##row],                   \
+                        ES_ROW_##row == ES_ROW_NONFINITE ? rows->nonfinite     \
+                                                         : NULL,               \
+                        n, ES_HEAD_##id);
+        ES_HEAD_STATISTICS(SERIES_LOOP)
+#undef SERIES_LOOP
+    case ES_N_HEAD_SERIES:
+        break;
+    }
+    return 0;
+}
+
+es_head_sums es_rows_share(const es_rows *rows, size_t n)
+{
+    es_head_sums out = {0};
+    for (size_t i = 0; i < n; i++)
+        out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        out.values[i] = share_of(rows, n, (es_head_series)i);
+    return out;
+}
+
+void es_heads_add(es_head_sums *sums, const es_head_sums *sequence)
+{
+    es_head_sums ended = *sequence;
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        ended.values[i] = es_head_share_end(ended.values[i], (es_head_series)i,
+                                            ended.finite_rows);
+    es_head_sums_add(sums, &ended);
+}
+
+/** The statistics that a caller may want; those without an array are not in
+ *  es_heads. */
+static float *array_of(const es_heads *heads, es_head_series series)
+{
+    switch (series) {
+    case ES_HEAD_ENTROPY:
+        return heads->entropy;
+    case ES_HEAD_ENTROPY_MIN:
+        return heads->entropy_min;
+    case ES_HEAD_ENTROPY_MAX:
+        return heads->entropy_max;
+    case ES_HEAD_MAX_LOGIT:
+        return heads->max_logit;
+    case ES_HEAD_SINK:
+        return heads->sink;
+    case ES_HEAD_MISSING_MASS:
+        return heads->missing;
+    case ES_HEAD_DISTANCE:
+        return heads->distance;
+    case ES_HEAD_TOP:
+        return heads->top;
     default:
-        return 0;
+        return NULL;
     }
 }
 
-static void add_sequence(es_head_sums *sums, const es_rows *rows, size_t first,
-                         int n_queries)
+void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums)
 {
-    es_head_sums sequence = {.finite_rows = 0};
-    for (int s = 0; s < ES_N_HEAD_SERIES; s++)
-        sequence.values[s] = es_head_share_start((es_head_series)s);
-    for (size_t i = first; i < first + (size_t)n_queries; i++) {
-        const bool finite = isfinite(rows->entropy[i]);
-        if (es_is_missing(rows->entropy[i]))
-            continue;
-        sequence.finite_rows += finite;
-        for (int s = 0; s < ES_N_HEAD_SERIES; s++) {
-            const es_head_series series = (es_head_series)s;
-            sequence.values[s] = es_head_share_add(
-                sequence.values[s], series, finite, value_at(rows, series, i));
-        }
+    const double odd = sums->values[ES_HEAD_NONFINITE_ROWS];
+    const bool unseen = sums->finite_rows + odd == 0;
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
+        float *array = array_of(heads, (es_head_series)i);
+        if (array)
+            array[head] = unseen
+                              ? es_missing()
+                              : (float)es_head_value(sums, (es_head_series)i);
     }
-    for (int s = 0; s < ES_N_HEAD_SERIES; s++)
-        sequence.values[s] = es_head_share_end(
-            sequence.values[s], (es_head_series)s, sequence.finite_rows);
-    es_head_sums_add(sums, &sequence);
+    if (heads->finite_rows)
+        heads->finite_rows[head] = (int64_t)sums->finite_rows;
+    if (heads->nonfinite_rows)
+        heads->nonfinite_rows[head] = (int64_t)odd;
+    if (heads->nonfinite_weights)
+        heads->nonfinite_weights[head] =
+            (int64_t)sums->values[ES_HEAD_NONFINITE_WEIGHTS];
 }
 
-void es_rows_reduce(es_head_stats *out, const es_rows *rows, int n_batch,
-                    int n_heads, int n_queries)
+/** Head h of rows: statistics that there are no rows of are missing. */
+static void store_unknown(const es_heads *heads, const es_rows *rows, int h)
+{
+    if (heads->max_logit && !rows->max_logit)
+        heads->max_logit[h] = es_missing();
+    if (heads->sink && !rows->sink)
+        heads->sink[h] = es_missing();
+    if (heads->missing && !rows->missing)
+        heads->missing[h] = es_missing();
+    if (heads->distance && !rows->distance)
+        heads->distance[h] = es_missing();
+    if (heads->top && !rows->top)
+        heads->top[h] = es_missing();
+}
+
+void es_heads_reduce(const es_heads *heads, const es_rows *rows, int n_batch,
+                     int n_heads, int n_queries)
 {
     for (int h = 0; h < n_heads; h++) {
         es_head_sums sums = es_head_sums_start();
         for (int b = 0; b < n_batch; b++) {
             const size_t head = (size_t)b * (size_t)n_heads + (size_t)h;
-            add_sequence(&sums, rows, head * (size_t)n_queries, n_queries);
+            const es_rows part = es_rows_from(rows, head * (size_t)n_queries);
+            const es_head_sums share = es_rows_share(&part, (size_t)n_queries);
+            es_heads_add(&sums, &share);
         }
-        out[h] = (es_head_stats){
-            .entropy = es_head_value(&sums, ES_HEAD_ENTROPY),
-            .entropy_min = es_head_value(&sums, ES_HEAD_ENTROPY_MIN),
-            .entropy_max = es_head_value(&sums, ES_HEAD_ENTROPY_MAX),
-            .max_logit = es_head_value(&sums, ES_HEAD_MAX_LOGIT),
-            .sink = rows->sink ? es_head_value(&sums, ES_HEAD_SINK) : NAN,
-            .nonfinite_rows =
-                (int64_t)es_head_value(&sums, ES_HEAD_NONFINITE_ROWS),
-            .nonfinite_weights =
-                (int64_t)es_head_value(&sums, ES_HEAD_NONFINITE_WEIGHTS)};
+        es_heads_store(heads, h, &sums);
+        store_unknown(heads, rows, h);
     }
 }

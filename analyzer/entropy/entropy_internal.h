@@ -8,7 +8,9 @@
 
 #include "analyzer/base/processor.h"
 #include "analyzer/entropy/entropy.h"
+#include "analyzer/heads/heads.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- a caller's numbers -----------------------------------------------------
@@ -16,72 +18,103 @@
 
 typedef struct es_numbers {
     const void *data;
-    bool bf16; /* else float32 */
+    es_entropy_type type;
 } es_numbers;
 
 static inline es_numbers es_numbers_from(es_numbers numbers, ptrdiff_t position)
 {
-    ptrdiff_t size = numbers.bf16 ? 2 : 4;
+    ptrdiff_t size = numbers.type == ES_ENTROPY_F32 ? 4 : 2;
     return (es_numbers){(const char *)numbers.data + position * size,
-                        numbers.bf16};
+                        numbers.type};
+}
+
+/** A float16, exactly. */
+static inline float es_half(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                        : exponent
+                            ? ldexpf((float)(mantissa | 1024), exponent - 25)
+                            : ldexpf((float)mantissa, -24);
+    return bits & 0x8000 ? -value : value;
 }
 
 static inline float es_number(es_numbers numbers, ptrdiff_t position)
 {
-    if (!numbers.bf16)
+    if (numbers.type == ES_ENTROPY_F32)
         return ((const float *)numbers.data)[position];
-    uint32_t bits = (uint32_t)((const uint16_t *)numbers.data)[position] << 16;
+    const uint16_t half = ((const uint16_t *)numbers.data)[position];
+    if (numbers.type == ES_ENTROPY_F16)
+        return es_half(half);
+    uint32_t bits = (uint32_t)half << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-
-/** Head `head`, counted from 0, of sequence `batch`. */
-es_numbers es_entropy_head(const es_entropy_input *input, int batch, int head);
-
-/** The head of keys that a head of queries looks at. */
-int es_entropy_key_head(const es_attention_shape *shape, int head);
 
 /* --- visible keys -----------------------------------------------------------
  */
 
 /**
  * The keys of one sequence from the first to the last that its mask lets
- * through; positions are counted from that first one. All pointers are NULL if
- * nothing between the two is hidden.
+ * through; positions are counted from that first one. Pointers are NULL if
+ * nothing between the two is hidden. Kernels count visible keys: the first is
+ * number 0, whatever lies between them.
  */
 typedef struct es_entropy_keys {
     int first, n;              /* the first among all keys; how many */
     bool causal;               /* then row i sees none beyond offset + i */
     int offset;                /* can be negative */
+    int window;                /* 0: none */
     const unsigned char *mask; /* (n) */
     const int *index;          /* positions of the visible keys */
     const int *count;          /* (n + 1): visible ones among the first j */
 } es_entropy_keys;
 
-/** Row i sees no key from here on. */
+/** Row i sees no key from this position on. */
 static inline int es_key_limit(const es_entropy_keys *keys, int i)
 {
-    if (!keys->causal || i >= keys->n - 1 - keys->offset)
-        return keys->n;
-    return i < -keys->offset ? 0 : keys->offset + i + 1;
+    int64_t end = keys->n;
+    if (keys->causal)
+        end = (int64_t)keys->offset + i + 1;
+    else if (keys->window)
+        end = (int64_t)keys->offset + i + keys->window;
+    return end < 0 ? 0 : end > keys->n ? keys->n : (int)end;
+}
+
+/** Row i sees no key before this position; at most its limit. */
+static inline int es_key_start(const es_entropy_keys *keys, int i)
+{
+    const int limit = es_key_limit(keys, i);
+    const int64_t start =
+        keys->window ? (int64_t)keys->offset + i + 1 - keys->window : 0;
+    return start < 0 ? 0 : start > limit ? limit : (int)start;
+}
+
+/** Row i sees the visible keys from number es_keys_begin to es_keys_end - 1.
+ *  Neither decreases with i. */
+static inline int es_keys_begin(const es_entropy_keys *keys, int i)
+{
+    const int start = es_key_start(keys, i);
+    return keys->count ? keys->count[start] : start;
+}
+
+static inline int es_keys_end(const es_entropy_keys *keys, int i)
+{
+    const int limit = es_key_limit(keys, i);
+    return keys->count ? keys->count[limit] : limit;
 }
 
 /** Number of keys that row i sees. */
 static inline int es_visible_keys(const es_entropy_keys *keys, int i)
 {
-    int limit = es_key_limit(keys, i);
-    return keys->count ? keys->count[limit] : limit;
+    return es_keys_end(keys, i) - es_keys_begin(keys, i);
 }
 
-/** The keys without a mask. */
-es_entropy_keys es_entropy_keys_all(const es_attention_shape *shape);
-
-/** The keys of one sequence; its mask is (S), `index` takes S and `count`
- *  S + 1 numbers. */
-es_entropy_keys es_entropy_keys_masked(const es_attention_shape *shape,
-                                       const unsigned char *mask, int *index,
-                                       int *count);
+/** Hides of `keys` those whose mask (n) is 0; `index` takes n and `count` n + 1
+ *  numbers. */
+void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
+                          int *index, int *count);
 
 /* --- rows in double precision -----------------------------------------------
  */
@@ -91,6 +124,7 @@ typedef struct es_ref_row {
     double entropy, lse, max_logit, sink;
     int32_t nonfinite;
     bool unseen; /* it sees no key: all are missing */
+    double missing, distance, top;
 } es_ref_row;
 
 /** A row of which `count` visible weights are not finite; 0: it sees none. */
@@ -100,32 +134,29 @@ es_ref_row es_ref_row_nonfinite(int count);
  *  NULL, does not hide; lse and max_logit are NaN. */
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask);
 
-/**
- * One query against keys.
- *
- *   q            (D)
- *   k            (n,D), rows k_row numbers apart
- *   mask         (n), 0 for a key that is hidden; NULL: none is
- *   temperature  as it is stored, before the floor
- */
-es_ref_row es_ref_row_qk(es_numbers q, es_numbers k, ptrdiff_t k_row, int n,
-                         const unsigned char *mask, int head_width,
-                         float temperature);
+/** One query against keys. */
+typedef struct es_ref_query {
+    es_numbers q;              /* (D) */
+    es_numbers k;              /* (n,D), rows k_row numbers apart */
+    ptrdiff_t k_row;           /* numbers */
+    int start, n;              /* it sees keys [start, n) */
+    const unsigned char *mask; /* (n), 0 for a key that is hidden; or NULL */
+    int width;
+    double scale;            /* of products; NaN: the row is not finite */
+    double softcap;          /* 0: none */
+    const float *sink_logit; /* NULL: none */
+    double position;         /* of the query among the keys */
+} es_ref_query;
 
-/** Writes row `position` of those outputs that are not NULL; the two scores
+/** Its row, in double throughout, three passes over the scores. The entropy is
+ *  that with the 1e-9. A product that float32 cannot hold counts as infinite,
+ *  so that the fast form can agree. */
+es_ref_row es_ref_row_qk(const es_ref_query *query);
+
+/** Writes row `position` of those outputs that are not NULL; those of scores
  *  only if `from_qk`. */
 void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
                    bool from_qk);
-
-/**
- * All rows, from weights where k is NULL, else from queries and keys: double
- * throughout, three passes over each row's scores, no storage. A product q.k,
- * or the largest score of a row, that float32 cannot hold counts as infinite,
- * so that the fast form can agree. The shape has to be one.
- */
-void es_ref_entropy(const es_rows *rows, const es_entropy_input *in,
-                    const es_entropy_input *k, const float *temperature,
-                    const es_attention_shape *shape);
 
 /** Temperatures below this count as this. NaN stays NaN. */
 #define ES_TEMPERATURE_FLOOR 1e-4F
@@ -136,7 +167,7 @@ float es_temperature(const float *temperature, size_t position);
 
 /**
  * Some rows of one head, for one call of a kernel. Rows are numbered within
- * the head; `rows` points at the outputs of row 0 of the head.
+ * the head of their sequence; `rows` points at the outputs of row `first`.
  */
 typedef struct es_entropy_part {
     es_rows rows;
@@ -144,14 +175,45 @@ typedef struct es_entropy_part {
     es_numbers k;              /* key keys->first; not for weights */
     ptrdiff_t in_row, in_head; /* distances, in numbers */
     ptrdiff_t k_row;
-    const float *temperature; /* (T) of this head, or NULL */
+    const float *temperature;        /* (T) of this head, or NULL */
+    const float *sink_logit;         /* of this head, or NULL */
+    const unsigned char *query_mask; /* (T) of this sequence, or NULL */
+    double scale, softcap;           /* of products; softcap 0: none */
     const es_entropy_keys *keys;
     int n_queries, width;
     int first, end; /* rows; at most ES_QK_ROWS */
 } es_entropy_part;
 
+/** Is row i one that somebody wants? */
+static inline bool es_is_wanted(const es_entropy_part *part, int i)
+{
+    return !part->query_mask || part->query_mask[i];
+}
+
+/** By what products of row i are multiplied. NaN where its temperature is. */
+static inline double es_scale(const es_entropy_part *part, int i)
+{
+    return part->scale / (double)es_temperature(part->temperature, (size_t)i);
+}
+
+/** The share of a learnt sink in a row whose keys have this lse. */
+static inline double es_sink_share(const es_entropy_part *part, double lse)
+{
+    return part->sink_logit ? 1 / (1 + exp(lse - (double)*part->sink_logit))
+                            : 0;
+}
+
+/** A learnt sink that leaves nothing to any key, or NaN. */
+static inline bool es_sink_is_broken(const es_entropy_part *part)
+{
+    return part->sink_logit && !(*part->sink_logit < INFINITY);
+}
+
 #define ES_QK_ROWS 1024
 #define ES_QK_CHUNK 240 /* keys whose products are kept; whole tiles */
+/* Of the scratch, for each row of a part. */
+#define ES_QK_ROW_FLOATS 8
+#define ES_QK_ROW_DOUBLES 5
 
 /* Above this width the packed blocks would not fit the scratch; the fast form
  * then computes row by row as the reference does. */
@@ -182,7 +244,8 @@ typedef struct es_entropy_kernels {
     const char *name;
     es_vectors needs; /* es_vectors_supported, before any call */
     void (*probs)(const es_entropy_part *part);
-    /* scratch: es_qk_scratch floats, aligned to 64 bytes */
+    /* scratch: es_qk_scratch floats, aligned to 64 bytes; rows that are hidden
+     * are not written */
     void (*qk)(const es_entropy_part *part, float *scratch);
     /* The functions that the kernels are made of, for tests and benchmarks:
      * n a multiple of 16; 2^x for x >= -126, base-2 logarithm of normal
@@ -205,12 +268,43 @@ bool es_entropy_kernels_agree(const es_entropy_kernels *kernels);
 const es_entropy_kernels *
 es_entropy_kernels_choose(const es_entropy_kernels *const *sets, size_t n);
 
-/** es_entropy_probs (where k is NULL) and es_qk_statistics with given
- *  kernels. */
+/** Row by row in double precision: the definition. */
+extern const es_entropy_kernels es_entropy_kernels_reference;
+
+/** es_entropy_probs (where k is NULL) and es_qk_statistics with given kernels;
+ *  the structs are of this header. */
 es_status es_entropy_with(const es_entropy_kernels *kernels,
-                          const es_rows *rows, const es_entropy_input *in,
-                          const es_entropy_input *k, const float *temperature,
+                          const es_rows *rows, const es_heads *heads,
+                          const es_entropy_input *in, const es_entropy_input *k,
                           const es_attention_shape *shape,
                           int n_threads) ES_MUST_USE;
+
+/* --- heads ------------------------------------------------------------------
+ */
+
+/** The outputs from row `position` on. */
+es_rows es_rows_from(const es_rows *rows, size_t position);
+
+/** What n rows of one sequence are for their head: shares, not yet ended.
+ *  rows->entropy is needed; rows that are missing are passed over. */
+es_head_sums es_rows_share(const es_rows *rows, size_t n);
+
+/** Adds the share of all rows of one sequence. */
+void es_heads_add(es_head_sums *sums, const es_head_sums *sequence);
+
+/** es_rows_reduce of structs of this header. */
+void es_heads_reduce(const es_heads *heads, const es_rows *rows, int n_batch,
+                     int n_heads, int n_queries);
+
+/** The reductions of head `head`; missing where no row was added. */
+void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums);
+
+/* --- threads ----------------------------------------------------------------
+ */
+
+/** Calls work(argument) on n_threads threads, this one among them; on fewer
+ *  where the system gives no more. Returns when all have returned. */
+void es_entropy_threads(void (*work)(void *argument), void *argument,
+                        int n_threads);
 
 #endif

@@ -29,7 +29,7 @@ static int count_visible(const unsigned char *mask, int n)
 
 es_ref_row es_ref_row_nonfinite(int count)
 {
-    return (es_ref_row){NAN, NAN, NAN, NAN, count, count == 0};
+    return (es_ref_row){NAN, NAN, NAN, NAN, count, count == 0, NAN, NAN, NAN};
 }
 
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask)
@@ -65,39 +65,61 @@ static double dot(es_numbers a, es_numbers b, int n)
     return sum;
 }
 
-es_ref_row es_ref_row_qk(es_numbers q, es_numbers k, ptrdiff_t k_row, int n,
-                         const unsigned char *mask, int head_width,
-                         float temperature)
+static double score(const es_ref_query *x, int j)
 {
-    double top = -INFINITY, sum = 0;
-    double divisor = (double)temperature * sqrt((double)head_width);
-    bool finite = true, at_first = true;
-    for (int j = 0; j < n; j++) {
-        if (!is_visible(mask, j))
+    const double product =
+        x->scale * dot(x->q, es_numbers_from(x->k, j * x->k_row), x->width);
+    return x->softcap > 0 ? x->softcap * tanh(product / x->softcap) : product;
+}
+
+static bool has_odd_product(const es_ref_query *x)
+{
+    for (int j = x->start; j < x->n; j++)
+        if (is_visible(x->mask, j) &&
+            !fits_float(
+                dot(x->q, es_numbers_from(x->k, j * x->k_row), x->width)))
+            return true;
+    return false;
+}
+
+/** The row's largest score and, relative to it, the sum of its weights. */
+static double top_of(const es_ref_query *x, double *sum)
+{
+    double top = -INFINITY;
+    *sum = 0;
+    for (int j = x->start; j < x->n; j++)
+        if (is_visible(x->mask, j))
+            top = fmax(top, score(x, j));
+    for (int j = x->start; j < x->n; j++)
+        if (is_visible(x->mask, j))
+            *sum += exp(score(x, j) - top);
+    return top;
+}
+
+es_ref_row es_ref_row_qk(const es_ref_query *x)
+{
+    const int n_visible =
+        count_visible(x->mask, x->n) - count_visible(x->mask, x->start);
+    double sum;
+    const double top = top_of(x, &sum);
+    if (has_odd_product(x) || isnan(x->scale) || !fits_float(top) ||
+        (x->sink_logit && !(*x->sink_logit < INFINITY)))
+        return es_ref_row_nonfinite(n_visible);
+    es_ref_row row = {.lse = top + log(sum), .max_logit = top, .top = 1 / sum};
+    int sink = 0;
+    while (!is_visible(x->mask, sink))
+        sink++;
+    for (int j = x->start; j < x->n; j++) {
+        if (!is_visible(x->mask, j))
             continue;
-        double product = dot(q, es_numbers_from(k, j * k_row), head_width);
-        finite = finite && fits_float(product);
-        top = fmax(top, product / divisor);
-    }
-    if (!finite || isnan(divisor) || !fits_float(top))
-        return es_ref_row_nonfinite(count_visible(mask, n));
-    for (int j = 0; j < n; j++)
-        if (is_visible(mask, j))
-            sum += exp(dot(q, es_numbers_from(k, j * k_row), head_width) /
-                           divisor -
-                       top);
-    es_ref_row row = {.lse = top + log(sum), .max_logit = top};
-    for (int j = 0; j < n; j++) {
-        if (!is_visible(mask, j))
-            continue;
-        double score =
-            dot(q, es_numbers_from(k, j * k_row), head_width) / divisor;
-        double weight = exp(score - top) / sum;
+        const double weight = exp(score(x, j) - top) / sum;
         row.entropy += surprise(weight);
-        if (at_first)
+        row.distance += weight * fabs(x->position - j);
+        if (j == sink)
             row.sink = weight;
-        at_first = false;
     }
+    if (x->sink_logit)
+        row.missing = 1 / (1 + exp(row.lse - (double)*x->sink_logit));
     return row;
 }
 
@@ -126,47 +148,46 @@ void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
         return;
     store(rows->lse, position, row->lse, row->unseen);
     store(rows->max_logit, position, row->max_logit, row->unseen);
+    store(rows->missing, position, row->missing, row->unseen);
+    store(rows->distance, position, row->distance, row->unseen);
+    store(rows->top, position, row->top, row->unseen);
 }
 
-es_numbers es_entropy_head(const es_entropy_input *input, int batch, int head)
+/* --- whole parts ------------------------------------------------------------
+ */
+
+static void reference_probs(const es_entropy_part *part)
 {
-    es_numbers all = {input->data, input->type == ES_ENTROPY_BF16};
-    return es_numbers_from(all, batch * input->strides.batch +
-                                    head * input->strides.head);
+    for (int i = part->first; i < part->end; i++) {
+        const es_ref_row row =
+            es_ref_row_probs(es_numbers_from(part->in, i * part->in_row),
+                             es_key_limit(part->keys, i), part->keys->mask);
+        es_rows_store(&part->rows, (size_t)(i - part->first), &row, false);
+    }
 }
 
-int es_entropy_key_head(const es_attention_shape *shape, int head)
+static void reference_qk(const es_entropy_part *part, float *scratch)
 {
-    return shape->n_kv_heads ? head / (shape->n_heads / shape->n_kv_heads)
-                             : head;
+    (void)scratch;
+    for (int i = part->first; i < part->end; i++) {
+        const es_ref_query query = {
+            .q = es_numbers_from(part->in, i * part->in_row),
+            .k = part->k,
+            .k_row = part->k_row,
+            .start = es_key_start(part->keys, i),
+            .n = es_key_limit(part->keys, i),
+            .mask = part->keys->mask,
+            .width = part->width,
+            .scale = es_scale(part, i),
+            .softcap = part->softcap,
+            .sink_logit = part->sink_logit,
+            .position = (double)part->keys->offset + i};
+        if (!es_is_wanted(part, i))
+            continue;
+        const es_ref_row row = es_ref_row_qk(&query);
+        es_rows_store(&part->rows, (size_t)(i - part->first), &row, true);
+    }
 }
 
-void es_ref_entropy(const es_rows *rows, const es_entropy_input *in,
-                    const es_entropy_input *k, const float *temperature,
-                    const es_attention_shape *shape)
-{
-    const int n_queries = shape->n_queries, n_keys = shape->n_keys;
-    size_t position = 0;
-    for (int b = 0; b < shape->n_batch; b++)
-        for (int h = 0; h < shape->n_heads; h++) {
-            const es_numbers head = es_entropy_head(in, b, h);
-            const unsigned char *mask =
-                shape->key_mask ? shape->key_mask + (ptrdiff_t)b * n_keys
-                                : NULL;
-            for (int i = 0; i < n_queries; i++, position++) {
-                const es_numbers x = es_numbers_from(head, i * in->strides.row);
-                const es_entropy_keys all = es_entropy_keys_all(shape);
-                const int n = es_key_limit(&all, i);
-                const size_t in_head = (size_t)h * (size_t)n_queries;
-                es_ref_row row =
-                    k ? es_ref_row_qk(
-                            x,
-                            es_entropy_head(k, b,
-                                            es_entropy_key_head(shape, h)),
-                            k->strides.row, n, mask, shape->head_width,
-                            es_temperature(temperature, in_head + (size_t)i))
-                      : es_ref_row_probs(x, n, mask);
-                es_rows_store(rows, position, &row, k);
-            }
-        }
-}
+const es_entropy_kernels es_entropy_kernels_reference = {
+    .name = "reference", .probs = reference_probs, .qk = reference_qk};

@@ -38,8 +38,8 @@ int main(int argc, char **argv)
                 argv[0]);
         return 2;
     }
-    const size_t n_rows = (size_t)batch * (size_t)heads * (size_t)length;
-    const size_t n = n_rows * (size_t)width;
+    const size_t n =
+        (size_t)batch * (size_t)heads * (size_t)length * (size_t)width;
     const es_attention_shape shape = {.size = sizeof shape,
                                       .n_batch = batch,
                                       .n_heads = heads,
@@ -51,21 +51,21 @@ int main(int argc, char **argv)
     float *q = read_numbers(argv[1], n), *k = read_numbers(argv[2], n);
     const es_entropy_input queries = {.data = q, .strides = strides};
     const es_entropy_input keys = {.data = k, .strides = strides};
-    float *entropy = malloc(n_rows * sizeof *entropy);
-    es_head_stats *means = malloc((size_t)heads * sizeof *means);
-    es_rows rows = {.size = sizeof rows, .entropy = entropy};
-    if (!entropy || !means ||
-        es_qk_statistics(&rows, NULL, &queries, &keys, &shape, 0) < 0) {
+    /* Of rows, nothing is kept. */
+    float *values = malloc(3 * (size_t)heads * sizeof *values);
+    es_heads means = {.size = sizeof means, .entropy = values};
+    means.entropy_min = values + heads;
+    means.entropy_max = values + 2 * (size_t)heads;
+    if (!values ||
+        es_qk_statistics(NULL, &means, &queries, &keys, &shape, 0) < 0) {
         fprintf(stderr, "%s: %s\n", argv[0],
-                entropy && means ? es_message() : "out of memory");
+                values ? es_message() : "out of memory");
         return 3;
     }
-    es_rows_reduce(means, &rows, batch, heads, length);
     for (int h = 0; h < heads; h++)
-        printf("head %d: %.4f nats, %.4f to %.4f\n", h, means[h].entropy,
-               means[h].entropy_min, means[h].entropy_max);
-    free(means);
-    free(entropy);
+        printf("head %d: %.4f nats, %.4f to %.4f\n", h, means.entropy[h],
+               means.entropy_min[h], means.entropy_max[h]);
+    free(values);
     free(k);
     free(q);
     return 0;

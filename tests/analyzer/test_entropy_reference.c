@@ -17,8 +17,14 @@ static double entropy_of(const float *att, int n)
 static es_ref_row row_qk(const float *q, const float *k, ptrdiff_t k_row, int n,
                          int width, float temperature)
 {
-    return es_ref_row_qk((es_numbers){.data = q}, (es_numbers){.data = k},
-                         k_row, n, NULL, width, temperature);
+    const es_ref_query query = {.q = {.data = q},
+                                .k = {.data = k},
+                                .k_row = k_row,
+                                .n = n,
+                                .width = width,
+                                .scale =
+                                    1 / (sqrt(width) * (double)temperature)};
+    return es_ref_row_qk(&query);
 }
 
 static void test_entropy_reference__closed_forms_are_met(void **state)
@@ -74,7 +80,9 @@ static void test_entropy_reference__nan_is_not_missing(void **state)
     es_rows rows = {.entropy = &entropy, .sink = &sink};
     es_attention_shape shape = SHAPE(1, 1, 1, 1, 0, true);
     es_entropy_input in = {.data = &att};
-    es_ref_entropy(&rows, &in, NULL, NULL, &shape);
+    assert_int_equal(es_entropy_with(&es_entropy_kernels_reference, &rows, NULL,
+                                     &in, NULL, &shape, 1),
+                     ES_OK);
     assert_true(isnan(entropy) && !es_is_missing(entropy));
     assert_true(isnan(sink) && !es_is_missing(sink));
 }
@@ -176,10 +184,18 @@ static void check_case(const entropy_case *loaded, void *user)
                                     ? queries_at(loaded->q, shape)
                                     : weights_at(loaded->att, shape);
     row_buffers got = new_rows(n_rows(shape));
-    es_head_stats heads[8];
+    float entropy[8];
+    int64_t odd_weights[8];
+    const es_heads heads = {.size = sizeof heads,
+                            .entropy = entropy,
+                            .nonfinite_weights = odd_weights};
     (void)user;
     assert_true(shape->n_heads <= 8);
-    es_ref_entropy(&got.rows, &in, k, loaded->temperature, shape);
+    es_attention_shape scaled = *shape;
+    scaled.temperature = loaded->temperature;
+    assert_int_equal(es_entropy_with(&es_entropy_kernels_reference, &got.rows,
+                                     &heads, &in, k, &scaled, 2),
+                     ES_OK);
     for (size_t i = 0; i < got.n; i++) {
         es_ref_row row = reference_row(&in, k, loaded->temperature, shape, i);
         check_rounded(row.entropy, loaded->row_entropy[i]);
@@ -188,13 +204,11 @@ static void check_case(const entropy_case *loaded, void *user)
         if (k)
             check_rounded(row.lse, loaded->lse[i]);
     }
-    es_rows_reduce(heads, &got.rows, shape->n_batch, shape->n_heads,
-                   shape->n_queries);
     for (int h = 0; h < shape->n_heads; h++) {
         /* Its rows are rounded, the wanted mean is of unrounded ones. */
-        assert_close(heads[h].entropy, (double)loaded->entropy[h],
-                     2 * HALF_ULP * fabs((double)loaded->entropy[h]) + 1e-13);
-        assert_int_equal(heads[h].nonfinite_weights, loaded->nonfinite[h]);
+        assert_close((double)entropy[h], (double)loaded->entropy[h],
+                     3 * HALF_ULP * fabs((double)loaded->entropy[h]) + 1e-13);
+        assert_int_equal(odd_weights[h], loaded->nonfinite[h]);
     }
     assert_sentinels(&got);
     free_rows(&got);
@@ -220,42 +234,63 @@ static int32_t counts[] = {0, 0, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0};
 static void test_entropy_reference__rows_become_heads(void **state)
 {
     (void)state;
-    es_rows rows = {.entropy = entropies,
-                    .max_logit = logits,
-                    .sink = sinks,
-                    .nonfinite = counts};
-    es_head_stats out[3];
-    es_rows_reduce(out, &rows, 2, 3, 2);
-    assert_close(out[0].entropy, 3, 0);
-    assert_close(out[0].entropy_min, 2, 0);
-    assert_close(out[0].entropy_max, 5, 0);
-    assert_close(out[0].max_logit, 9, 0);
-    assert_close(out[0].sink, 0.5, 0);
-    assert_int_equal(out[0].nonfinite_rows, 1);
-    assert_int_equal(out[0].nonfinite_weights, 1);
-    assert_true(isnan(out[1].entropy) && isnan(out[1].entropy_min));
-    assert_true(isnan(out[1].entropy_max) && isnan(out[1].max_logit));
-    assert_true(isnan(out[1].sink));
-    assert_int_equal(out[1].nonfinite_rows, 4);
-    assert_int_equal(out[1].nonfinite_weights, 8);
-    assert_close(out[2].entropy, 6.5 / 3, 1e-15);
-    assert_close(out[2].entropy_min, 0.5, 0);
-    assert_close(out[2].max_logit, -2, 0);
-    assert_close(out[2].sink, 0.5, 0);
-    assert_int_equal(out[2].nonfinite_rows, 1);
+    const es_rows rows = {.size = sizeof rows,
+                          .entropy = entropies,
+                          .max_logit = logits,
+                          .sink = sinks,
+                          .nonfinite = counts};
+    float mean[3], low[3], high[3], logit[3], sink[3];
+    int64_t finite[3], odd[3], odd_weights[3];
+    const es_heads heads = {.size = sizeof heads,
+                            .entropy = mean,
+                            .entropy_min = low,
+                            .entropy_max = high,
+                            .max_logit = logit,
+                            .sink = sink,
+                            .finite_rows = finite,
+                            .nonfinite_rows = odd,
+                            .nonfinite_weights = odd_weights};
+    assert_int_equal(es_rows_reduce(&heads, &rows, 2, 3, 2), ES_OK);
+    assert_true(mean[0] == 3 && low[0] == 2 && high[0] == 5);
+    assert_true(logit[0] == 9 && sink[0] == 0.5F);
+    assert_true(finite[0] == 3 && odd[0] == 1 && odd_weights[0] == 1);
+    assert_true(isnan(mean[1]) && isnan(low[1]) && isnan(high[1]));
+    assert_true(isnan(logit[1]) && isnan(sink[1]));
+    assert_false(es_is_missing(mean[1]) || es_is_missing(logit[1]));
+    assert_true(finite[1] == 0 && odd[1] == 4 && odd_weights[1] == 8);
+    assert_close((double)mean[2], 6.5 / 3, 1.2e-7);
+    assert_true(low[2] == 0.5F && logit[2] == -2 && sink[2] == 0.5F);
+    assert_true(finite[2] == 3 && odd[2] == 1);
 }
 
+/** Statistics that there are no rows of are missing, not NaN of a training and
+ *  not zero; so is a head without rows. */
 static void
-test_entropy_reference__outputs_that_are_null_reduce_to_nan(void **state)
+test_entropy_reference__outputs_that_are_null_are_missing(void **state)
 {
     (void)state;
-    es_rows rows = {.entropy = entropies};
-    es_head_stats out;
-    es_rows_reduce(&out, &rows, 1, 1, 2);
-    assert_close(out.entropy, 2, 0);
-    assert_close(out.entropy_min, 2, 0);
-    assert_true(isnan(out.max_logit) && isnan(out.sink));
-    assert_int_equal(out.nonfinite_weights, 0);
+    float unseen[] = {es_missing(), es_missing()};
+    float mean, others[5];
+    int64_t odd_weights, finite;
+    es_rows rows = {.size = sizeof rows, .entropy = entropies};
+    const es_heads heads = {.size = sizeof heads,
+                            .entropy = &mean,
+                            .max_logit = &others[0],
+                            .sink = &others[1],
+                            .missing = &others[2],
+                            .distance = &others[3],
+                            .top = &others[4],
+                            .finite_rows = &finite,
+                            .nonfinite_weights = &odd_weights};
+    assert_int_equal(es_rows_reduce(&heads, &rows, 1, 1, 2), ES_OK);
+    assert_true(mean == 2 && finite == 2 && odd_weights == 0);
+    for (int i = 0; i < 5; i++)
+        assert_true(es_is_missing(others[i]));
+    rows.entropy = unseen;
+    assert_int_equal(es_rows_reduce(&heads, &rows, 1, 1, 2), ES_OK);
+    assert_true(es_is_missing(mean) && finite == 0);
+    rows.entropy = NULL;
+    assert_int_equal(es_rows_reduce(&heads, &rows, 1, 1, 2), ES_EARGUMENT);
 }
 
 int main(void)
@@ -274,7 +309,7 @@ int main(void)
         cmocka_unit_test(test_entropy_reference__reference_files_agree),
         cmocka_unit_test(test_entropy_reference__rows_become_heads),
         cmocka_unit_test(
-            test_entropy_reference__outputs_that_are_null_reduce_to_nan),
+            test_entropy_reference__outputs_that_are_null_are_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

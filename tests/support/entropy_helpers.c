@@ -123,6 +123,12 @@ typedef struct row_inputs {
     int width;
 } row_inputs;
 
+static es_numbers head_at(const es_entropy_input *input, int b, int h)
+{
+    return es_numbers_from((es_numbers){input->data, input->type},
+                           b * input->strides.batch + h * input->strides.head);
+}
+
 static row_inputs inputs_of(const es_entropy_input *in,
                             const es_entropy_input *k, const float *temperature,
                             const es_attention_shape *shape, size_t position)
@@ -134,7 +140,7 @@ static row_inputs inputs_of(const es_entropy_input *in,
     const int i = (int)(position % n_queries);
     const int end = shape->query_offset + i + 1;
     row_inputs row = {
-        .in = es_numbers_from(es_entropy_head(in, b, h), i * in->strides.row),
+        .in = es_numbers_from(head_at(in, b, h), i * in->strides.row),
         .n = shape->causal && end < shape->n_keys ? end : shape->n_keys,
         .temperature = es_temperature(
             temperature, position % ((size_t)shape->n_heads * n_queries)),
@@ -142,8 +148,7 @@ static row_inputs inputs_of(const es_entropy_input *in,
     if (shape->key_mask)
         row.mask = shape->key_mask + (ptrdiff_t)b * shape->n_keys;
     if (k) {
-        row.k =
-            es_entropy_head(k, b, h / (shape->n_heads / n_key_heads(shape)));
+        row.k = head_at(k, b, h / (shape->n_heads / n_key_heads(shape)));
         row.k_row = k->strides.row;
     }
     return row;
@@ -154,8 +159,15 @@ es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
                          const es_attention_shape *shape, size_t position)
 {
     row_inputs row = inputs_of(in, k, temperature, shape, position);
-    return k ? es_ref_row_qk(row.in, row.k, row.k_row, row.n, row.mask,
-                             row.width, row.temperature)
+    const es_ref_query query = {
+        .q = row.in,
+        .k = row.k,
+        .k_row = row.k_row,
+        .n = row.n,
+        .mask = row.mask,
+        .width = row.width,
+        .scale = 1 / (sqrt(row.width) * (double)row.temperature)};
+    return k ? es_ref_row_qk(&query)
              : es_ref_row_probs(row.in, row.n, row.mask);
 }
 
@@ -311,7 +323,7 @@ void run_probs(const es_entropy_kernels *set, const es_rows *rows,
 {
     const es_entropy_input in = weights_at(att, shape);
     assert_int_equal(
-        es_entropy_with(set, rows, &in, NULL, NULL, shape, n_threads), ES_OK);
+        es_entropy_with(set, rows, NULL, &in, NULL, shape, n_threads), ES_OK);
 }
 
 void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
@@ -319,8 +331,10 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
             const es_attention_shape *shape, int n_threads)
 {
     const es_entropy_input in = queries_at(q, shape), keys = keys_at(k, shape);
+    es_attention_shape scaled = *shape;
+    scaled.temperature = temperature;
     assert_int_equal(
-        es_entropy_with(set, rows, &in, &keys, temperature, shape, n_threads),
+        es_entropy_with(set, rows, NULL, &in, &keys, &scaled, n_threads),
         ES_OK);
 }
 
