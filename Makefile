@@ -111,7 +111,10 @@ rooms = $(foreach room,$(1),$(call archive,$(room)))
 
 PROGRAMS = $(addprefix $(BUILD)/,entropy-scan entropy-recorder entropy-train \
     entropy-corpus)
-LIBRARY = $(BUILD)/libentropyscan.so.$(SOVERSION)
+LIBRARY_NAMES = libentropyrecord libentropyscan
+LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.so.$(SOVERSION))
+STATIC_LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.a)
+PUBLIC_HEADER = $(BUILD)/include/entropyscan.h
 # The emulation replaces what calls the CUDA runtime and cuBLAS.
 ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
 PROBE_SRC = tests/gpu/probe.cu
@@ -130,16 +133,18 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 .PHONY: all help deps test quick check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
-    uninstall clean programs samples faults fuzz fuzzers fuzzers-here
+    uninstall clean programs libraries samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: programs $(LIBRARY) $(PLUGIN)
+all: programs libraries $(PLUGIN)
 
 programs: $(PROGRAMS)
 
+libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER)
+
 help:
-	@echo 'make            build the programs and libentropyscan into $(BUILD)/'
+	@echo 'make            build the programs and libraries into $(BUILD)/'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
@@ -195,12 +200,49 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< >$@ && chmod 755 $@
 
-# It records, reads and computes attention entropy, with POSIX threads.
-LIBRARY_SRC = $(ANALYZER_SRC) $(STORE_SRC) $(RECORDER_SRC)
-$(LIBRARY): $(call objects,$(LIBRARY_SRC))
-	$(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(notdir $@) \
-	    -o $@ $^ -Wl,--as-needed $(SQLITE_LIBS) -lm
-	$(Q)ln -sf $(notdir $@) $(BUILD)/libentropyscan.so
+# --- libraries -------------------------------------------------------------
+
+# What each exports; what they need beside it comes out of the archive `inner`,
+# hidden. libentropyscan takes errors and runs from libentropyrecord, so that a
+# process has one message a thread. POSIX threads, no OpenMP.
+RECORD_SRC = $(RECORDER_SRC) $(call in,analyzer/entropy) analyzer/base/status.c \
+    store/run.c
+READ_SRC = store/reader.c store/cursor.c store/damage.c
+INNER_SRC = $(filter-out $(RECORD_SRC) $(READ_SRC),$(ANALYZER_SRC) $(STORE_SRC))
+OBJCOPY = objcopy
+
+RECORD_SO = $(BUILD)/libentropyrecord.so.$(SOVERSION)
+READ_SO = $(BUILD)/libentropyscan.so.$(SOVERSION)
+share = $(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared \
+    $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(notdir $@) \
+    -Wl,--version-script=$(filter %.map,$^) -Wl,-rpath,'$$ORIGIN' -o $@ \
+    $(filter %.o,$^) $(filter %.so.$(SOVERSION),$^) $(filter %.a,$^) \
+    -Wl,--as-needed $(1) -lm -ldl
+$(RECORD_SO): $(call objects,$(RECORD_SRC)) $(call archive,inner) \
+    hooks/entropyrecord.map
+	$(call share)
+	$(Q)ln -sf $(notdir $@) $(basename $@)
+$(READ_SO): $(call objects,$(READ_SRC)) $(RECORD_SO) $(call archive,inner) \
+    hooks/entropyscan.map
+	$(call share,$(SQLITE_LIBS))
+	$(Q)ln -sf $(notdir $@) $(basename $@)
+
+# One object each, in which only what is exported has a name.
+$(BUILD)/libentropyrecord.a: $(call objects,$(RECORD_SRC)) $(call archive,inner)
+$(BUILD)/libentropyscan.a: $(call objects,$(READ_SRC)) $(call archive,inner)
+$(STATIC_LIBRARIES):
+	$(call say,AR)$(CC) -r -nostdlib -o $(@:.a=.o) $^
+	$(Q)$(OBJCOPY) --localize-hidden $(@:.a=.o)
+	$(Q)rm -f $@ && ar rcs $@ $(@:.a=.o) && rm $(@:.a=.o)
+
+PUBLIC_HEADERS = hooks/entropyscan.h analyzer/base/status.h \
+    analyzer/base/severity.h analyzer/base/value.h analyzer/entropy/entropy.h \
+    store/run.h store/reader.h hooks/recorder/recorder.h
+$(PUBLIC_HEADER): tests/tools/header.sh $(PUBLIC_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)tests/tools/header.sh >$@
+
+# --- archives and objects --------------------------------------------------
 
 define archive_rule
 $(call archive,$(1)): $(call objects,$(2))
@@ -211,6 +253,7 @@ endef
 $(eval $(call archive_rule,analyzer,$(ANALYZER_SRC)))
 $(eval $(call archive_rule,stats,$(STATS_SRC)))
 $(eval $(call archive_rule,store,$(STORE_SRC)))
+$(eval $(call archive_rule,inner,$(INNER_SRC)))
 $(eval $(call archive_rule,render,$(RENDER_SRC)))
 $(eval $(call archive_rule,recorder,$(RECORDER_SRC)))
 $(eval $(call archive_rule,process,$(PROCESS_SRC)))
@@ -450,22 +493,18 @@ replicate: programs
 
 BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
-INCLUDE = $(DESTDIR)$(PREFIX)/include/entropyscan
+INCLUDE = $(DESTDIR)$(PREFIX)/include
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-PUBLIC_HEADERS = analyzer/base/status.h analyzer/base/value.h \
-    analyzer/entropy/entropy.h analyzer/flags/flags.h store/run.h \
-    store/reader.h hooks/recorder/recorder.h
-
 install: all
 	@BUILD=$(BUILD) VERSION=$(VERSION) PREFIX=$(PREFIX) BIN=$(BIN) LIB=$(LIB) \
 	    INCLUDE=$(INCLUDE) MAN=$(MAN) COMPLETIONS=$(COMPLETIONS) \
-	    HEADERS="$(PUBLIC_HEADERS)" tests/tools/install.sh install
+	    tests/tools/install.sh install
 
 uninstall:
 	@BUILD=$(BUILD) VERSION=$(VERSION) PREFIX=$(PREFIX) BIN=$(BIN) LIB=$(LIB) \
 	    INCLUDE=$(INCLUDE) MAN=$(MAN) COMPLETIONS=$(COMPLETIONS) \
-	    HEADERS="$(PUBLIC_HEADERS)" tests/tools/install.sh uninstall
+	    tests/tools/install.sh uninstall
 
 clean:
 	rm -rf $(BUILD)

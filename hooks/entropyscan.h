@@ -1,8 +1,14 @@
 /**
- * libentropyscan: record attention entropy from any training process, read
- * run files, and compute attention entropy from weights or from queries and
- * keys. Include this one header; link with
- * `pkg-config --cflags --libs entropyscan`.
+ * The public header of two libraries, for C and C++:
+ *
+ *     libentropyrecord   records attention entropy from any training process
+ *                        and computes it from weights or from queries and
+ *                        keys; holds no database
+ *     libentropyscan     reads run files; needs libentropyrecord and SQLite
+ *
+ * Link with `pkg-config --cflags --libs entropyrecord`, or entropyscan for
+ * both. The installed entropyscan.h is one file: what this one includes stands
+ * in it, and nothing but what it declares is exported.
  *
  *     analyzer/entropy/entropy.h   attention entropy
  *     hooks/recorder/recorder.h    recording a run
@@ -17,12 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/base/value.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy.h"
 #include "hooks/recorder/recorder.h"
 #include "store/reader.h"

@@ -26,8 +26,7 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
  * ES_OK; ES_EARGUMENT (within a transaction); what reading or writing says;
  * what the handler returned.
  */
-ES_API es_status es_merge(es_writer *writer, es_reader *reader,
-                          size_t *n_copied, size_t *n_skipped,
-                          es_merge_handler *handler) ES_MUST_USE;
+es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
+                   size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef ES_RUN_H
 #define ES_RUN_H
 
+#include "analyzer/base/severity.h"
 #include "analyzer/base/status.h"
-#include "analyzer/flags/flags.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -34,8 +34,8 @@ typedef enum es_durability {
  * ES_OK; ES_ELOCKED (names the pid of the other writer); ES_EIO; ES_EFORMAT
  * (not a run file: it is left untouched); ES_EVERSION; ES_ENOMEM.
  */
-ES_API es_status es_writer_open(es_writer **out, const char *path,
-                                es_durability durability) ES_MUST_USE;
+es_status es_writer_open(es_writer **out, const char *path,
+                         es_durability durability) ES_MUST_USE;
 
 /**
  * Adds a run, or resumes the one with info->uuid: then L and H must be the
@@ -53,9 +53,9 @@ ES_API es_status es_writer_open(es_writer **out, const char *path,
  * ES_OK; ES_EFORMAT (shape differs); ES_EARGUMENT (bounds, config not JSON);
  * ES_EIO, ES_ELOCKED.
  */
-ES_API es_status es_writer_run(es_writer *writer, int64_t *run_id,
-                               const es_run_info *info,
-                               int64_t resume_step) ES_MUST_USE;
+es_status es_writer_run(es_writer *writer, int64_t *run_id,
+                        const es_run_info *info,
+                        int64_t resume_step) ES_MUST_USE;
 
 /**
  * Finds or makes a series of a run that es_writer_run gave.
@@ -64,10 +64,9 @@ ES_API es_status es_writer_run(es_writer *writer, int64_t *run_id,
  *
  * ES_OK; ES_EFORMAT if it exists with another shape; ES_EARGUMENT; ES_EIO.
  */
-ES_API es_status es_writer_series(es_writer *writer, int64_t *series_id,
-                                  int64_t run_id, const char *name,
-                                  es_shape shape, es_phase phase,
-                                  const char *unit) ES_MUST_USE;
+es_status es_writer_series(es_writer *writer, int64_t *series_id,
+                           int64_t run_id, const char *name, es_shape shape,
+                           es_phase phase, const char *unit) ES_MUST_USE;
 
 /**
  * What is written between begin and commit lands together or not at all: a
@@ -77,9 +76,9 @@ ES_API es_status es_writer_series(es_writer *writer, int64_t *series_id,
  *
  * ES_OK, ES_EARGUMENT (begin twice, commit without begin), ES_EIO, ES_ELOCKED.
  */
-ES_API es_status es_writer_begin(es_writer *writer) ES_MUST_USE;
-ES_API es_status es_writer_commit(es_writer *writer) ES_MUST_USE;
-ES_API void es_writer_rollback(es_writer *writer);
+es_status es_writer_begin(es_writer *writer) ES_MUST_USE;
+es_status es_writer_commit(es_writer *writer) ES_MUST_USE;
+void es_writer_rollback(es_writer *writer);
 
 /**
  * One sample: n float32, exactly the series' number of values, kept bit by
@@ -89,25 +88,24 @@ ES_API void es_writer_rollback(es_writer *writer);
  *
  * ES_OK; ES_EARGUMENT: nothing is changed, the transaction goes on; ES_EIO.
  */
-ES_API es_status es_writer_sample(es_writer *writer, int64_t series_id,
-                                  int64_t step, const float *values,
-                                  size_t n) ES_MUST_USE;
+es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
+                           const float *values, size_t n) ES_MUST_USE;
 
 /** Adds an event. One whose dedupe key the run has already is ignored.
  *  ES_OK, ES_EARGUMENT, ES_EIO. */
-ES_API es_status es_writer_event(es_writer *writer, int64_t run_id,
-                                 const es_event *event) ES_MUST_USE;
+es_status es_writer_event(es_writer *writer, int64_t run_id,
+                          const es_event *event) ES_MUST_USE;
 
 /** Sets status and, unless it is running, ended_at. */
-ES_API es_status es_writer_end_run(es_writer *writer, int64_t run_id,
-                                   es_run_status status) ES_MUST_USE;
+es_status es_writer_end_run(es_writer *writer, int64_t run_id,
+                            es_run_status status) ES_MUST_USE;
 
 /**
  * ES_OK; ES_EIO if the path no longer names the file that is written: somebody
  * removed it, moved it, or put another in its place. Writing goes on into the
  * old one. Two system calls.
  */
-ES_API es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
+es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
 
 /**
  * The write-ahead log, for whoever writes for hours beside readers.
@@ -120,16 +118,16 @@ ES_API es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
  * is_away: its name is gone, or is another file's. What is in it can still be
  * moved into the run file, by es_writer_settle or close. Two system calls.
  */
-ES_API bool es_writer_log_is_broken(es_writer *writer);
-ES_API bool es_writer_log_is_away(const es_writer *writer);
-ES_API int64_t es_writer_log_bytes(const es_writer *writer);
+bool es_writer_log_is_broken(es_writer *writer);
+bool es_writer_log_is_away(const es_writer *writer);
+int64_t es_writer_log_bytes(const es_writer *writer);
 
 /** Whether all that was committed is in the run file itself. */
-ES_API bool es_writer_is_settled(const es_writer *writer);
+bool es_writer_is_settled(const es_writer *writer);
 
 /** Moves the log into the run file. ES_OK; ES_ELOCKED: a reader is in the way;
  *  ES_EIO. */
-ES_API es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
+es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
  * Empties a log that has outgrown 8 MiB because there always is a reader: to
@@ -137,8 +135,8 @@ ES_API es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
  * second at most and only while has_time says so, and tries again later, at
  * widening intervals. A reader that stays cannot be forced.
  */
-ES_API void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
-                               void *user);
+void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
+                        void *user);
 
 /**
  * Commits, checkpoints, switches to journal_mode=DELETE, releases the lock,
@@ -146,10 +144,10 @@ ES_API void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
  * readers hold the file so that it stays in WAL mode that is no failure. NULL
  * is fine.
  */
-ES_API es_status es_writer_close(es_writer *writer) ES_MUST_USE;
+es_status es_writer_close(es_writer *writer) ES_MUST_USE;
 
 /** For error paths: rolls back, closes, frees; removes the file if this writer
  *  made it and committed nothing. Keeps es_message. NULL is fine. */
-ES_API void es_writer_abandon(es_writer *writer);
+void es_writer_abandon(es_writer *writer);
 
 #endif

@@ -1,5 +1,6 @@
-/* Descriptors of libentropyscan and of the processes it starts. A number alone
-   proves nothing in a host program, so device and inode are kept with it. */
+/* Descriptors of libentropyrecord and of the processes it starts. A number
+   alone proves nothing in a host program, so device and inode are kept with it.
+ */
 #include "analyzer/base/held.h"
 
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /**
  * Attention entropy of any program: from the attention weights that it has, or
  * straight from queries and keys without ever forming the weights. Part of
- * libentropyscan; this header is the manual.
+ * libentropyrecord; this header is the manual.
  *
  *     #include <entropyscan.h>
  *

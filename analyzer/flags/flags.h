@@ -7,6 +7,7 @@
 #ifndef ES_FLAGS_H
 #define ES_FLAGS_H
 
+#include "analyzer/base/severity.h"
 #include "analyzer/base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,14 +20,6 @@ typedef enum es_flag_kind {
     ES_FLAG_LOGITS,
     ES_N_FLAG_KINDS
 } es_flag_kind;
-
-typedef enum es_severity {
-    ES_SEVERITY_NONE,
-    ES_SEVERITY_INFO,
-    ES_SEVERITY_WARNING,
-    ES_SEVERITY_ERROR,
-    ES_SEVERITY_CRITICAL
-} es_severity;
 
 const char *es_flag_name(es_flag_kind kind);        /* "collapse" */
 const char *es_severity_name(es_severity severity); /* "critical" */

@@ -1,7 +1,7 @@
 /**
  * Statistics of the finite values of an array, and how far two such samples
  * lie apart. Files named stats*.c are linked into programs only, never into
- * libentropyscan.
+ * libentropyrecord.
  */
 #ifndef ES_STATS_H
 #define ES_STATS_H

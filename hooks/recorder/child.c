@@ -22,7 +22,7 @@ static const char *find_program(char out[PATH_MAX], const char *wanted)
     char self[PATH_MAX];
     if (es_process_self(self) && es_process_beside(out, self, "/" NAME))
         return out;
-    /* Installed, or in the build folder, beside libentropyscan. */
+    /* Installed, or in the build folder, beside libentropyrecord. */
     static const char here;
     Dl_info library;
     if (dladdr(&here, &library) && library.dli_fname &&

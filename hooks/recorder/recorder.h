@@ -31,8 +31,8 @@
 #ifndef ES_RECORDER_H
 #define ES_RECORDER_H
 
+#include "analyzer/base/severity.h"
 #include "analyzer/base/status.h"
-#include "analyzer/flags/flags.h"
 #include "store/run.h"
 #include <stdbool.h>
 

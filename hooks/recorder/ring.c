@@ -149,7 +149,7 @@ es_status es_ring_attach(es_ring *out, int fd)
         words->capacity != capacity) {
         es_fail(ES_EFORMAT,
                 "ring layout %u is not this program's %d: install "
-                "libentropyscan and entropy-recorder of one version",
+                "libentropyrecord and entropy-recorder of one version",
                 words->layout, RING_LAYOUT);
         es_ring_detach(out);
         return ES_EFORMAT;

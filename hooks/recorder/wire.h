@@ -7,7 +7,6 @@
 #define ES_WIRE_H
 
 #include "analyzer/base/status.h"
-#include "analyzer/flags/flags.h"
 #include "store/run.h"
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,12 +2,12 @@
  * Attention entropy of queries and keys that you have, in C: the mean over
  * each head's causal rows, without the weights ever being formed.
  *
- *     cc entropy.c -o entropy $(pkg-config --cflags --libs entropyscan)
+ *     cc entropy.c -o entropy $(pkg-config --cflags --libs entropyrecord)
  *     ./entropy q.f32 k.f32 BATCH LENGTH HEADS WIDTH
  *
  * The files hold float32 numbers (BATCH,LENGTH,HEADS,WIDTH), as
- * numpy.ndarray.tofile writes them. entropyscan/analyzer/entropy/entropy.h is
- * the manual: bfloat16, masks, decoding with a cache, grouped heads.
+ * numpy.ndarray.tofile writes them. entropyscan.h is the manual: bfloat16,
+ * masks, decoding with a cache, grouped heads.
  */
 #include <entropyscan.h>
 

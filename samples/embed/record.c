@@ -1,7 +1,7 @@
 /*
  * Recording from a training loop of your own, in C.
  *
- *     cc record.c -o record $(pkg-config --cflags --libs entropyscan)
+ *     cc record.c -o record $(pkg-config --cflags --libs entropyrecord)
  *     ./record run.db && entropy-scan run.db --heatmap
  *
  * The "model" here is one that does nothing but drift: head h of layer l

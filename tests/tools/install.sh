@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 programs=(entropy-scan entropy-recorder entropy-train entropy-corpus)
-soname=$(cd "$BUILD" && ls libentropyscan.so.* | head -1)
+libraries=(libentropyrecord libentropyscan)
 
 plugin=libentropytrain_cuda.so
 
@@ -16,19 +16,21 @@ manual_page() { # NAME SUMMARY PROGRAM [ARGUMENT...]
     "$@"
 }
 
-pkg_config() {
+pkg_config() { # NAME DESCRIPTION LINE...: the lines say what it needs
+    local name=$1 description=$2
+    shift 2
     cat <<END
 prefix=$PREFIX
 libdir=\${prefix}/lib
 includedir=\${prefix}/include
 
-Name: entropyscan
-Description: per-head attention entropy of training runs, recorded and read
+Name: $name
+Description: $description
 Version: $VERSION
-Requires.private: sqlite3
-Libs: -L\${libdir} -lentropyscan
-Cflags: -I\${includedir} -I\${includedir}/entropyscan
+Libs: -L\${libdir} -l$name
+Cflags: -I\${includedir}
 END
+    printf '%s\n' "$@"
 }
 
 install_all() {
@@ -36,17 +38,22 @@ install_all() {
     for program in "${programs[@]}"; do
         install -m 755 "$BUILD/$program" "$BIN/"
     done
-    install -m 755 "$BUILD/$soname" "$LIB/"
-    ln -sf "$soname" "$LIB/libentropyscan.so"
+    for library in "${libraries[@]}"; do
+        soname=$(basename "$BUILD/$library".so.*)
+        install -m 755 "$BUILD/$soname" "$LIB/"
+        ln -sf "$soname" "$LIB/$library.so"
+        install -m 644 "$BUILD/$library.a" "$LIB/"
+    done
     # Loaded by entropy-train, which looks for it there.
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
     fi
-    pkg_config >"$LIB/pkgconfig/entropyscan.pc"
-    for header in $HEADERS; do
-        install -D -m 644 "$header" "$INCLUDE/$header"
-    done
-    install -m 644 hooks/entropyscan.h "$INCLUDE/../"
+    pkg_config entropyrecord 'attention entropy, recorded from a training' \
+        'Libs.private: -lm -ldl -pthread' >"$LIB/pkgconfig/entropyrecord.pc"
+    pkg_config entropyscan 'recorded attention entropy, read' \
+        'Requires: entropyrecord' 'Requires.private: sqlite3' \
+        >"$LIB/pkgconfig/entropyscan.pc"
+    install -m 644 "$BUILD/include/entropyscan.h" "$INCLUDE/"
     manual_page entropy-scan 'look at attention entropy' \
         "$BUILD/entropy-scan" help --man >"$MAN/entropy-scan.1"
     manual_page entropy-train 'train transformers, attention entropy recorded' \
@@ -60,10 +67,12 @@ uninstall_all() {
     for program in "${programs[@]}"; do
         rm -f "$BIN/$program"
     done
-    rm -f "$LIB/$soname" "$LIB/libentropyscan.so" \
-        "$LIB/pkgconfig/entropyscan.pc" "$MAN"/entropy-{scan,train}.1 \
-        "$COMPLETIONS"/entropy-{scan,train} "$INCLUDE/../entropyscan.h"
-    rm -rf "$INCLUDE" "$LIB/entropyscan"
+    for library in "${libraries[@]}"; do
+        rm -f "$LIB/$library".{a,so,so.*} "$LIB/pkgconfig/${library#lib}.pc"
+    done
+    rm -f "$MAN"/entropy-{scan,train}.1 "$COMPLETIONS"/entropy-{scan,train} \
+        "$INCLUDE/entropyscan.h"
+    rm -rf "$LIB/entropyscan"
 }
 
 "$1_all"

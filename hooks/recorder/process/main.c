@@ -64,7 +64,7 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
     if (pack.failed || !hello->path)
         return es_fail(ES_EFORMAT,
                        "the greeting is not understood: install "
-                       "libentropyscan and entropy-recorder of one version");
+                       "libentropyrecord and entropy-recorder of one version");
     return ES_OK;
 }
 
