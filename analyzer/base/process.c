@@ -5,6 +5,7 @@
 #include "analyzer/base/process.h"
 
 #include "analyzer/base/clock.h"
+#include "analyzer/base/kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +13,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
+#define SLICE_MS 10 /* how often a child without a pidfd is looked at */
+#define ID_PIDFD ((idtype_t)3) /* P_PIDFD, which glibc 2.28 has not */
 
 /* --- starting ------------------------------------------------------------- */
 
@@ -57,7 +60,7 @@ static bool set_descriptors(const es_process_options *options)
         if (lifted[i] >= 0 && dup2(lifted[i], i) < 0)
             return false;
     if (options->n_passed > 0)
-        closefrom(n);
+        es_kernel_close_from(n);
     return true;
 }
 
@@ -84,9 +87,12 @@ static int become(const es_process_options *options, pid_t parent,
 
 static void hold(es_process *out, pid_t pid, es_process_place place)
 {
-    *out = (es_process){
-        .pid = pid, .handle = es_held_take(pidfd_open(pid, 0)), .place = place};
+    *out = (es_process){.pid = pid,
+                        .handle = es_held_take(es_kernel_pidfd(pid)),
+                        .place = place};
     out->watched = out->handle.fd >= 0;
+    if (!out->watched)
+        out->started = es_kernel_start_time(pid);
 }
 
 int es_process_start(es_process *out, const es_process_options *options)
@@ -160,7 +166,7 @@ static int handle_of(es_process *process)
     es_held *handle = &process->handle;
     if (process->watched &&
         (!es_held_is_ours(handle) || !is_handle_of(handle->fd, process->pid)))
-        *handle = es_held_take(pidfd_open(process->pid, 0));
+        *handle = es_held_take(es_kernel_pidfd(process->pid));
     return handle->fd;
 }
 
@@ -173,17 +179,46 @@ void es_process_free(es_process *process)
 
 /* --- ending --------------------------------------------------------------- */
 
+/* Without a pidfd: whether it is no child of ours any more, or has ended. A
+   host may have reaped it, and its number may be another child's since. */
+static bool is_over(const es_process *process)
+{
+    siginfo_t info = {0};
+    int failed =
+        waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    return failed || info.si_pid != 0 ||
+           (process->started &&
+            process->started != es_kernel_start_time(process->pid));
+}
+
+static bool is_over_within(const es_process *process, int64_t ms)
+{
+    int64_t deadline = es_now_ms() + ms;
+    for (;;) {
+        int64_t left = deadline - es_now_ms();
+        if (is_over(process))
+            return true;
+        if (left <= 0)
+            return false;
+        int64_t slice = left < SLICE_MS ? left : SLICE_MS;
+        nanosleep(&(struct timespec){.tv_nsec = slice * 1000000}, NULL);
+    }
+}
+
 void es_process_signal(es_process *process, int number)
 {
     int fd = handle_of(process);
-    if (fd >= 0)
-        pidfd_send_signal(fd, number, NULL, 0);
-    else if (!process->watched)
+    if (fd >= 0 && es_kernel_signal(fd, number) == 0)
+        return;
+    /* A kernel may have one call and not the other, as a filter may. */
+    if ((!process->watched || (fd >= 0 && errno != ESRCH)) && !is_over(process))
         kill(process->pid, number);
 }
 
 bool es_process_has_ended(es_process *process, int64_t ms)
 {
+    if (!process->watched)
+        return is_over_within(process, ms);
     struct pollfd end = {.fd = handle_of(process), .events = POLLIN};
     if (end.fd < 0)
         return true;
@@ -197,19 +232,39 @@ bool es_process_has_ended(es_process *process, int64_t ms)
     }
 }
 
+static int reap(siginfo_t *info, idtype_t type, int id, int options)
+{
+    int failed;
+    do
+        failed = waitid(type, (id_t)id, info, WEXITED | options);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+/* By pidfd: never another child of the host, whatever it reaps itself. Without
+   one (waitid takes it from Linux 5.4 on) its start says whose it is. */
+static int reap_ours(siginfo_t *info, es_process *process, int options)
+{
+    int fd = handle_of(process);
+    if (process->watched && fd < 0)
+        return -1;
+    if (fd >= 0) {
+        int failed = reap(info, ID_PIDFD, fd, options);
+        if (!failed || errno != EINVAL)
+            return failed;
+    }
+    if (process->started &&
+        process->started != es_kernel_start_time(process->pid))
+        return -1;
+    return reap(info, P_PID, process->pid, options);
+}
+
 bool es_process_wait(es_process_end *end, es_process *process, int64_t ms)
 {
     siginfo_t info = {0};
     if (ms > 0 && !es_process_has_ended(process, ms))
         return false;
-    int fd = handle_of(process), failed = -1;
-    /* By pidfd: never another child of the host, whatever it reaps itself. */
-    if (fd >= 0 || !process->watched)
-        while ((failed = waitid(fd >= 0 ? P_PIDFD : P_PID,
-                                (id_t)(fd >= 0 ? fd : process->pid), &info,
-                                WEXITED | (ms == 0 ? WNOHANG : 0))) != 0 &&
-               errno == EINTR)
-            ;
+    int failed = reap_ours(&info, process, ms == 0 ? WNOHANG : 0);
     if (!failed && info.si_pid == 0)
         return false;
     int status = info.si_status;

@@ -2,7 +2,8 @@
  * Processes that entropy-scan starts: the recorder, trainings of a sweep,
  * commands and deliveries of alerts, Slurm's programs. Each is held by its
  * pidfd, so that a signal or a wait never meets another process, and leaves no
- * zombie once es_process_wait has returned true.
+ * zombie once es_process_wait has returned true. Where the kernel gives no
+ * pidfd (before 5.3, or in a container) number and start identify it.
  */
 #ifndef ES_PROCESS_H
 #define ES_PROCESS_H
@@ -28,9 +29,10 @@ typedef enum es_process_place {
 } es_process_place;
 
 typedef struct es_process {
-    pid_t pid;      /* 0: none */
-    es_held handle; /* pidfd */
-    bool watched;   /* false: the kernel gave no pidfd (before 5.3) */
+    pid_t pid;        /* 0: none */
+    es_held handle;   /* pidfd */
+    bool watched;     /* false: the kernel gave no pidfd */
+    uint64_t started; /* then: es_kernel_start_time; 0: not known */
     es_process_place place;
     int error; /* errno of a program that could not be executed, or 0 */
 } es_process;
@@ -41,7 +43,8 @@ typedef struct es_process_options {
     char *const *argv; /* NULL at its end */
     int streams[3];    /* descriptors, or ES_STREAM_... */
     const int *passed; /* (n_passed) they become 3, 4, ...; if there is one,
-                          no other descriptor is inherited */
+                          no other descriptor is inherited; ES_STREAM_NULL is
+                          fine here, too */
     size_t n_passed;
     es_process_place place;
     int death_signal; /* what it gets when the calling thread ends; 0: none */
@@ -78,8 +81,7 @@ void es_process_end_text(char *out, size_t size, const es_process_end *end);
  * Waits for its end and reaps it.
  *
  *   end  written if true
- *   ms   at most, in milliseconds; 0: only looks; -1: without limit, as any
- *        other than 0 if the kernel has no pidfd
+ *   ms   at most, in milliseconds; 0: only looks; -1: without limit
  *
  * False: it runs still.
  */

@@ -4,6 +4,7 @@
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,7 +25,8 @@
 
 bool es_recorder_is_mine(const es_recorder *recorder)
 {
-    return *recorder->mine != 0;
+    return recorder->opener ? getpid() == recorder->opener
+                            : *recorder->mine != 0;
 }
 
 bool es_recorder_hear(es_recorder *recorder, int64_t ms)
@@ -122,8 +123,7 @@ static es_status make_guard(es_recorder *recorder)
         return es_fail(ES_ENOMEM, "out of memory");
     recorder->mine = page;
     if (madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) != 0)
-        return es_fail(ES_EBROKEN, "cannot guard against forks: %s",
-                       strerror(errno));
+        recorder->opener = getpid();
     *recorder->mine = 1;
     return ES_OK;
 }
@@ -203,15 +203,15 @@ static es_status start(es_recorder *recorder,
     status = write_hello(&hello, options);
     if (status < 0)
         goto done;
-    trainer = pidfd_open(getpid(), 0);
-    if (trainer < 0 ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+    trainer = es_kernel_pidfd(getpid());
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
         status = es_fail(ES_EBROKEN, "cannot prepare recording: %s",
                          strerror(errno));
         goto done;
     }
     recorder->control = es_held_take(sockets[0]);
-    const int fds[] = {ring, hello, sockets[1], trainer};
+    const int fds[] = {ring, hello, sockets[1],
+                       trainer < 0 ? ES_STREAM_NULL : trainer};
     status = es_recorder_start(&recorder->child, options->program,
                                options->path, fds);
 done:

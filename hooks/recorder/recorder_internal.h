@@ -41,6 +41,7 @@ struct es_recorder {
     es_ring ring;
     uint32_t owner;      /* what words->owner holds while the recorder lives */
     unsigned char *mine; /* a page with a 1, which a forked child finds as 0 */
+    pid_t opener;        /* 0, unless the kernel cannot wipe that page */
     es_held control;     /* socket; after opening only its end says something */
     es_process child;
     char *path;

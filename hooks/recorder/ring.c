@@ -3,6 +3,8 @@
    without a limit unless the caller says so. */
 #include "hooks/recorder/ring.h"
 
+#include "analyzer/base/kernel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -58,15 +60,10 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
                        "%s of %zu bytes is above the limit on file sizes: "
                        "raise it (ulimit -f) or make the ring smaller",
                        name, bytes);
-    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || ftruncate(file, (off_t)bytes) != 0) {
-        es_fail(ES_EBROKEN, "%s of %zu bytes: %s", name, bytes,
-                strerror(errno));
-        if (file >= 0)
-            close(file);
-        return ES_EBROKEN;
-    }
-    *fd = file;
+    *fd = es_kernel_memory_file(name, (off_t)bytes);
+    if (*fd < 0)
+        return es_fail(ES_EBROKEN, "%s of %zu bytes: %s", name, bytes,
+                       strerror(errno));
     return ES_OK;
 }
 
@@ -97,6 +94,13 @@ static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
     return ES_OK;
 }
 
+/* Not a file of /dev/shm or of a disk, which stands in where there is no memfd.
+   Nobody has its name, and the producer keeps no descriptor of it. */
+static bool can_be_sealed(int seals)
+{
+    return seals >= 0 && !(seals & F_SEAL_SEAL);
+}
+
 es_status es_ring_create(es_ring *out, int *fd, size_t bytes)
 {
     if (bytes > ES_RING_MAX)
@@ -110,7 +114,8 @@ es_status es_ring_create(es_ring *out, int *fd, size_t bytes)
         es_memory_file(&file, "entropy-ring", page_size() + capacity);
     if (status < 0)
         return status;
-    if (fcntl(file, F_ADD_SEALS, RING_SEALS) != 0)
+    if (can_be_sealed(fcntl(file, F_GET_SEALS)) &&
+        fcntl(file, F_ADD_SEALS, RING_SEALS) != 0)
         status =
             es_fail(ES_EBROKEN, "cannot seal the ring: %s", strerror(errno));
     else
@@ -131,14 +136,14 @@ es_status es_ring_attach(es_ring *out, int fd)
 {
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || fstat(fd, &file) != 0)
+    if (fstat(fd, &file) != 0)
         return es_fail(ES_EFORMAT, "this is not a ring: %s", strerror(errno));
     size_t page = page_size();
     size_t capacity = (size_t)file.st_size - page;
     /* Without the seal a shrinking file would kill us with SIGBUS. */
-    if (!(seals & F_SEAL_SHRINK) || file.st_size <= (off_t)page ||
-        capacity > ES_RING_MAX || capacity < page ||
-        (capacity & (capacity - 1)) != 0)
+    if ((can_be_sealed(seals) && !(seals & F_SEAL_SHRINK)) ||
+        file.st_size <= (off_t)page || capacity > ES_RING_MAX ||
+        capacity < page || (capacity & (capacity - 1)) != 0)
         return es_fail(ES_EFORMAT, "this is not a ring: %jd bytes, seals %x",
                        (intmax_t)file.st_size, (unsigned)seals);
     es_status status = map_ring(out, fd, capacity, 0);

@@ -2,7 +2,8 @@
  * A ring of bytes in shared memory: the training process writes frames, the
  * recorder reads them. One producer, one consumer, no lock.
  *
- * The memory is a sealed memfd: a page of words (struct es_ring_words), then
+ * The memory is a sealed memfd, or what es_kernel_memory_file has in its place,
+ * which nobody else can name: a page of words (struct es_ring_words), then
  * `capacity` bytes, which both sides map twice in a row, so that no frame is
  * ever split at the end. Positions count bytes since the beginning and never
  * wrap. The space of a frame is free again only when the consumer releases it:

@@ -17,7 +17,7 @@ enum {
     ES_FD_RING = 3, /* memfd: ring.h */
     ES_FD_HELLO,    /* memfd: a packed es_hello */
     ES_FD_CONTROL,  /* socket for es_reply; its end: perhaps nobody listens */
-    ES_FD_TRAINER,  /* pidfd of the training process */
+    ES_FD_TRAINER,  /* pidfd of the training process; /dev/null: none */
     ES_FD_END
 };
 

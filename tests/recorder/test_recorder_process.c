@@ -324,7 +324,9 @@ ES_TEST(test_recorder_process__idle_recorder_sleeps)
     usleep(200000); /* until it has come to rest */
     unsigned long long before = count_wakes(recorder->child.pid);
     usleep(1500000);
-    assert_int_equal(count_wakes(recorder->child.pid), before);
+    /* Without a pidfd it looks at the trainer once a second. */
+    assert_in_range(count_wakes(recorder->child.pid) - before, 0,
+                    recorder->child.watched ? 0 : 2);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 

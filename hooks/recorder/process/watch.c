@@ -2,6 +2,7 @@
    (pidfd, socket, mapping of the ring) and signals. It only sets marks and
    rings the bell. */
 #include "hooks/recorder/process/watch.h"
+#include "analyzer/base/kernel.h"
 #include "hooks/recorder/wire.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define REVISIT_MS 1000 /* to a trainer without a socket */
@@ -34,10 +36,11 @@ void es_watch_own(es_ring *ring)
     list.futex_offset = (long)((intptr_t)owner - (intptr_t)&entry);
     /* Where this fails a push notices the death only on a full ring. */
     syscall(SYS_set_robust_list, &list, sizeof list);
-    atomic_store(owner, (uint32_t)gettid());
+    atomic_store(owner, (uint32_t)es_kernel_thread());
 }
 
-/* True also where nobody may look: the trainer's pidfd has its death. */
+/* By device and inode: not every kernel's file is a memfd. True also where
+   nobody may look: the trainer's death is noticed otherwise. */
 static bool trainer_maps_ring(pid_t trainer)
 {
     char path[64], line[512];
@@ -48,26 +51,46 @@ static bool trainer_maps_ring(pid_t trainer)
     if (!maps || fstat(ES_FD_RING, &ring) != 0)
         found = true;
     while (!found && fgets(line, sizeof line, maps)) {
+        unsigned major, minor;
         unsigned long inode;
-        found = strstr(line, "/memfd:") &&
-                sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1 &&
-                inode == (unsigned long)ring.st_ino;
+        found = sscanf(line, "%*s %*s %*s %x:%x %lu", &major, &minor, &inode) ==
+                    3 &&
+                inode == (unsigned long)ring.st_ino &&
+                makedev(major, minor) == ring.st_dev;
     }
     if (maps)
         fclose(maps);
     return found;
 }
 
+/* Without a pidfd. A process that dies gives its children away at once, also
+   if nobody reaps it; one that is no parent of ours leaves its number. */
+static bool trainer_is_dead(const es_watch *watch)
+{
+    if (watch->is_child)
+        return getppid() != watch->trainer;
+    return kill(watch->trainer, 0) != 0 && errno == ESRCH;
+}
+
+/* In its place the trainer has passed /dev/null. */
+static bool is_pidfd(int fd)
+{
+    struct stat file;
+    return fstat(fd, &file) == 0 && !S_ISCHR(file.st_mode);
+}
+
 static void *watch_thread(void *argument)
 {
     es_watch *watch = argument;
-    struct pollfd fds[] = {{.fd = ES_FD_TRAINER, .events = POLLIN},
+    bool looks = !is_pidfd(ES_FD_TRAINER);
+    struct pollfd fds[] = {{.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
                            {.fd = ES_FD_CONTROL, .events = 0}, /* its end */
                            {.fd = watch->signals, .events = POLLIN},
                            {.fd = watch->end, .events = POLLIN}};
     bool detached = false;
     for (;;) {
-        int n = poll(fds, sizeof fds / sizeof *fds, detached ? REVISIT_MS : -1);
+        int n = poll(fds, sizeof fds / sizeof *fds,
+                     detached || looks ? REVISIT_MS : -1);
         if (n < 0 && errno != EINTR)
             return NULL;
         if (fds[3].revents)
@@ -80,10 +103,10 @@ static void *watch_thread(void *argument)
             atomic_store(&watch->hurried, true);
             fds[2].fd = -1;
         }
-        if (fds[0].revents ||
+        if (fds[0].revents || (looks && trainer_is_dead(watch)) ||
             (detached && !trainer_maps_ring(watch->trainer))) {
             atomic_store(&watch->orphaned, true);
-            detached = false;
+            detached = looks = false;
             fds[0].fd = fds[1].fd = -1;
         }
         if (n > 0 || atomic_load(&watch->orphaned))
@@ -101,6 +124,7 @@ es_status es_watch_start(es_watch *watch, es_ring *ring, pid_t trainer)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     *watch = (es_watch){.ring = ring,
                         .trainer = trainer,
+                        .is_child = getppid() == trainer,
                         .signals = signalfd(-1, &signals, SFD_CLOEXEC),
                         .end = eventfd(0, EFD_CLOEXEC)};
     int error = watch->signals < 0 || watch->end < 0

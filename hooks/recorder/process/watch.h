@@ -7,6 +7,7 @@
 
 #include "hooks/recorder/ring.h"
 #include <pthread.h>
+#include <stdbool.h>
 
 /**
  * Makes the calling thread the owner of the ring: from now on the kernel
@@ -20,8 +21,9 @@ void es_watch_own(es_ring *ring);
 typedef struct es_watch {
     es_ring *ring; /* whose bell it rings */
     pid_t trainer;
-    int signals; /* signalfd */
-    int end;     /* eventfd: es_watch_stop */
+    bool is_child; /* of the trainer: then a new parent is its death */
+    int signals;   /* signalfd */
+    int end;       /* eventfd: es_watch_stop */
     pthread_t thread;
     _Atomic bool orphaned; /* the trainer is dead, or let go of the ring */
     _Atomic bool hurried;  /* a signal said that time is short */
@@ -34,6 +36,9 @@ typedef struct es_watch {
  * A socket that ends does not mean that the trainer let go of the ring: it may
  * just have closed every descriptor that it did not know. It records on while
  * it lives and maps the ring; another program in its place does not.
+ *
+ * Where ES_FD_TRAINER is no pidfd, the trainer's death is noticed within a
+ * second instead of at once.
  *
  * ES_OK; ES_EIO.
  */
