@@ -27,9 +27,10 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror
 # Sanitizers leave a compiler little to optimise: -O1 saves two fifths of it.
 OPTIMISE = $(if $(SAN),-O1,-O2) -g
+OPENMP = -fopenmp
 CFLAGS = $(OPTIMISE)
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -fPIC \
-    -fvisibility=hidden -fopenmp -pthread -MMD -MP \
+    -fvisibility=hidden $(OPENMP) -pthread -MMD -MP \
     -DES_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE)
 ifneq ($(SAN),)
 # Checks in a loop keep clang from vectorising it, which it warns of.
@@ -133,7 +134,7 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 .PHONY: all help deps test quick check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
-    uninstall clean programs libraries samples faults fuzz fuzzers fuzzers-here
+    uninstall clean programs libraries portable portable-here samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -145,6 +146,7 @@ libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER)
 
 help:
 	@echo 'make            build the programs and libraries into $(BUILD)/'
+	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang)'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
@@ -213,7 +215,7 @@ OBJCOPY = objcopy
 
 RECORD_SO = $(BUILD)/libentropyrecord.so.$(SOVERSION)
 READ_SO = $(BUILD)/libentropyscan.so.$(SOVERSION)
-share = $(call say,LD)$(CC) $(filter-out -fopenmp,$(ALL_CFLAGS)) $(LDFLAGS) -shared \
+share = $(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
     $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(notdir $@) \
     -Wl,--version-script=$(filter %.map,$^) -Wl,-rpath,'$$ORIGIN' -o $@ \
     $(filter %.o,$^) $(filter %.so.$(SOVERSION),$^) $(filter %.a,$^) \
@@ -241,6 +243,26 @@ PUBLIC_HEADERS = hooks/entropyscan.h analyzer/base/status.h \
 $(PUBLIC_HEADER): tests/tools/header.sh $(PUBLIC_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)tests/tools/header.sh >$@
+
+# For other machines than this one: zig (PyPI's ziglang) links for a glibc of
+# one's choice, and SQLite, which clusters may lack, is linked in. PORTABLE_SQLITE
+# is where sqlite3.h and libsqlite3.a of TARGET are.
+ZIG = python3 -m ziglang
+TARGET = x86_64-linux-gnu.2.28
+PORTABLE = build/portable/$(TARGET)
+PORTABLE_SQLITE = $(PORTABLE)/sqlite
+portable: $(PORTABLE)/sqlite/sqlite3.h
+	@$(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' CUDA=0 \
+	    BUILD=$(PORTABLE) OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS)' \
+	    PACKAGE_CFLAGS='-isystem $(PORTABLE_SQLITE)' \
+	    SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' portable-here
+portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
+
+# Debian's, of this machine.
+$(PORTABLE)/sqlite/sqlite3.h:
+	@mkdir -p $(@D)
+	$(Q)ln -sf $(call pkg,--variable=libdir,sqlite3)/libsqlite3.a $(@D)/
+	$(Q)ln -sf $(call pkg,--variable=includedir,sqlite3)/sqlite3.h $(@D)/
 
 # --- archives and objects --------------------------------------------------
 

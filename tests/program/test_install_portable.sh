@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# What clusters need: no function that came after glibc 2.28, and, linked by zig
+# for that glibc, no newer version of any symbol, no SQLite beside it, and a
+# recording that works, on an old kernel too.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+
+newer() { # FILE: the symbols that want a glibc newer than 2.28
+    nm -D --undefined-only "$1" | grep -oE '[A-Za-z_0-9]+@+GLIBC_2\.(29|[3-9][0-9])\b'
+}
+# These are older than 2.28 and got a new version where they moved or changed.
+moved='exp|log|pow|hypot|[fl]?stat|fstatat|mknod|dl[a-z]+|__libc_start_main'
+moved+='|pthread_(create|join|detach|once|sigmask|atfork|setname_np|[gs]etaffinity_np)'
+moved+='|pthread_(mutex|cond|rwlock|attr|key|setspecific|getspecific)[a-z_]*|sem_[a-z]+'
+for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan entropy-train; do
+    [ -e "$BUILD/$file" ] || { fail "$file is built" "make all first"; continue; }
+    same_text "$file calls no function that glibc 2.28 has not" '' \
+        "$(newer "$BUILD/$file" | grep -vE "^($moved)@")"
+done
+
+zig=${ZIG:-python3 -m ziglang}
+if ! $zig version >/dev/null 2>&1; then
+    skip 'linked for glibc 2.28' "no zig: python3 -m pip install ziglang, or ZIG='...'"
+    finish
+    exit
+fi
+target=$(uname -m)-linux-gnu.2.28
+portable=build/portable/$target
+check 'libraries and recorder are built for glibc 2.28' \
+    env -u BUILD -u CC -u SAN make -s portable ZIG="$zig" TARGET="$target"
+for file in libentropyrecord.so libentropyscan.so entropy-recorder; do
+    check "$file is there" test -s "$portable/$file"
+    same_text "$file wants no newer version there" '' "$(newer "$portable/$file")"
+    same_text "$file holds its SQLite, if any" '' \
+        "$(readelf -d "$portable/$file" | grep -i sqlite)"
+done
+same_text 'and does not export it' '' \
+    "$(nm -D --defined-only "$portable/libentropyscan.so" | grep -i sqlite)"
+
+check 'a program is linked with the library' gcc samples/embed/record.c -o "$dir/record" \
+    -I"$portable/include" -L"$portable" -lentropyrecord -lm
+check 'the filter compiles' gcc -o "$dir/old_kernel" tests/recorder/old_kernel.c
+records() { # NAME COMMAND...
+    local name=$1
+    shift
+    output "it records$name" '^200 frames recorded$' env -u ENTROPY_RECORDER \
+        LD_LIBRARY_PATH="$portable" "$@" "$dir/record" "$dir/run.db"
+    output "and the run is whole" '"status":"finished".*"step":199' \
+        "$BUILD/entropy-scan" "$dir/run.db" --json
+    rm -f "$dir/run.db"
+}
+records ''
+records ' on an old kernel' "$dir/old_kernel" ENOSYS
+records ' behind a strict filter' "$dir/old_kernel" EPERM memfd wipe
+finish
