@@ -2,8 +2,8 @@
  * OpenMetrics, replaced as a whole so that a collector never reads half. */
 #include "cli/alerts/watch/watcher.h"
 
-#include "cli/output/display.h"
 #include "cli/output/output.h"
+#include "cli/output/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
