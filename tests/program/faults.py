@@ -26,45 +26,36 @@ PROBLEMS_MOST = 30  # of a command, printed
 PATIENCE = 60  # seconds; SQLite waits five for a lock
 JOBS = os.cpu_count() or 1
 
-# What a call may fail with; calls that are not here are left alone.
-DISK, MEMORY = ["EIO"], ["ENOMEM"]
-REASONS = {
-    "openat": ["EIO", "EMFILE"], "read": DISK, "pread64": DISK,
-    "newfstatat": DISK, "fstat": DISK, "statx": DISK, "statfs": DISK,
-    "fstatfs": DISK, "access": DISK, "faccessat2": DISK, "readlink": DISK,
-    "lseek": DISK, "fcntl": DISK, "getdents64": DISK,
-    "getcwd": MEMORY, "mmap": MEMORY, "mremap": MEMORY, # and no "brk":
-    # after one malloc itself crashes (glibc 2.36)
-    "write": ["EIO", "ENOSPC"], "pwrite64": ["EIO", "ENOSPC"],
-    "writev": ["ENOSPC"], "ftruncate": DISK, "fallocate": ["ENOSPC"],
-    "fsync": DISK, "fdatasync": DISK, "rename": DISK, "unlink": DISK,
-    "mkdir": ["ENOSPC"], "link": DISK, "close": DISK, "getrandom": DISK,
-    "fchmod": ["EPERM"], "fchown": ["EPERM"], "flock": ["ENOLCK"],
-    "clone": ["EAGAIN"], "clone3": ["EAGAIN"], "vfork": ["EAGAIN"],
-    "pipe2": ["EMFILE"], "memfd_create": ["EMFILE"],
-    "inotify_init1": ["EMFILE"], "inotify_add_watch": ["ENOSPC"],
-    "poll": MEMORY, "wait4": ["ECHILD"], "waitid": ["ECHILD"],
-    "socketpair": ["EMFILE"], "dup": ["EMFILE"],
-}
+# What calls may fail with; those that are not here are left alone, and so is
+# brk, after which one malloc itself crashes (glibc 2.36).
+REASONS = collections.defaultdict(list)
+for reason, calls in {
+        "EIO": "openat read pread64 newfstatat fstat statx statfs fstatfs "
+               "access faccessat2 readlink lseek fcntl getdents64 write "
+               "pwrite64 ftruncate fsync fdatasync rename unlink link close "
+               "getrandom",
+        "ENOSPC": "write pwrite64 writev fallocate mkdir inotify_add_watch",
+        "ENOMEM": "getcwd mmap mremap poll",
+        "EMFILE": "openat pipe2 memfd_create inotify_init1 socketpair dup",
+        "EAGAIN": "clone clone3 vfork", "ECHILD": "wait4 waitid",
+        "EPERM": "fchmod fchown", "ENOLCK": "flock"}.items():
+    for call in calls.split():
+        REASONS[call].append(reason)
 
 LASTING = ["EMFILE", "ENOSPC", "ENOMEM"]  # fail once, and from then on
 
-Command = collections.namedtuple("Command", "arguments outputs")
 BOTH = ["runs/a.db", "runs/b.db"]
 COMMANDS = {
-    "table": Command(BOTH, []),
-    "json": Command([*BOTH, "--json"], []),
-    "figures": Command([*BOTH, "--heatmap=h.svg", "--curves=c.png", "-q"],
-                       ["h.svg", "c.png"]),
-    "all figures": Command([*BOTH, "--all=all", "--format=svg", "-q"],
-                           ["all"]),
-    "compare": Command([*BOTH, "--compare"], []),
-    "where": Command(["-r", "runs", "--where=loss<9", "--sort=-loss"], []),
-    "report": Command(["report", *BOTH, "-o", "r.html", "-q"], ["r.html"]),
-    "export": Command(["export", "runs/b.db", "-o", "e.csv"],
-                      ["e.csv"]),
-    "merge": Command(["merge", "-r", "runs", "-o", "m.db", "-q"], ["m.db"]),
-    "watch": Command(["watch", "--once", "runs", "--state=s.state"], []),
+    "table": BOTH,
+    "json": [*BOTH, "--json"],
+    "figures": [*BOTH, "--heatmap=h.svg", "--curves=c.png", "-q"],
+    "all figures": [*BOTH, "--all=all", "--format=svg", "-q"],
+    "compare": [*BOTH, "--compare"],
+    "where": ["-r", "runs", "--where=loss<9", "--sort=-loss"],
+    "report": ["report", *BOTH, "-o", "r.html", "-q"],
+    "export": ["export", "runs/b.db", "-o", "e.csv"],
+    "merge": ["merge", "-r", "runs", "-o", "m.db", "-q"],
+    "watch": ["watch", "--once", "runs", "--state=s.state"],
 }
 SCRATCH = {"watch": ["s.state", "s.state-journal", "s.state-wal",
                      "s.state-shm"]}
@@ -210,10 +201,10 @@ class Reference:
     """A command undisturbed: with both runs, and with each alone."""
 
     def __init__(self, place, name):
-        self.name, self.command = name, COMMANDS[name]
+        self.name, self.arguments = name, COMMANDS[name]
         self.scratch = set(SCRATCH.get(name, []))
-        self.whole = self.of(place, self.command.arguments)
-        again = self.of(place, self.command.arguments)
+        self.whole = self.of(place, self.arguments)
+        again = self.of(place, self.arguments)
         assert self.whole == again, name + " is not the same twice"
         self.outs = shown(self.whole)
         self.files = [self.whole.files]
@@ -221,12 +212,12 @@ class Reference:
             alone = self.of(place, self.with_runs([one]))
             self.outs |= shown(alone)
             self.files.append(alone.files)
-        if self.command.arguments[:2] == BOTH:
+        if self.arguments[:2] == BOTH:
             self.outs |= shown(self.of(place, self.with_runs(["no.db"]), 3))
 
     def with_runs(self, paths):
         """The command line for these instead of both."""
-        given = self.command.arguments
+        given = self.arguments
         places = [i for i, a in enumerate(given) if a in ["runs", *BOTH]]
         rest = [a for i, a in enumerate(given) if i not in places]
         return rest[:places[0]] + paths + rest[places[0]:]
@@ -245,7 +236,7 @@ class Reference:
         """(call, its number), from the first on that names a run. Fonts are
         left alone: without one a picture looks different, and may."""
         with tempfile.NamedTemporaryFile("r") as log:
-            result = place.run(self.command.arguments,
+            result = place.run(self.arguments,
                                ["-y", "-o", log.name, "-e", "trace=all"])
             place.clear(result.files)
             lines = log.read().splitlines()
@@ -316,7 +307,7 @@ def judge(reference, place, result, point):
 
 def rerun(reference, place, result):
     """What a watcher that failed has not reported comes the next time."""
-    again = place.run(reference.command.arguments)
+    again = place.run(reference.arguments)
     reported = shown(result) | shown(again)
     if again.code == 0 and reference.outs <= reported:
         return ""
@@ -344,7 +335,7 @@ def try_point(reference, place, point):
     tracing = ["-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
                "inject=%s:error=%s:when=%d%s" % (call, reason, number,
                                                  "+" * all_on)]
-    result = place.run(reference.command.arguments, tracing)
+    result = place.run(reference.arguments, tracing)
     why = judge(reference, place, result, point)
     if not why and reference.name == "watch" and result.code:
         why = rerun(reference, place, result)

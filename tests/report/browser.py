@@ -59,6 +59,11 @@ class Wanted:
         return [self.fill(run, step, i) for run in (0, 1) for i in range(6)]
 
 
+def step_shown(browser):
+    return browser.js("return document.getElementById('step')"
+                      ".lastChild.textContent")
+
+
 def fills(browser):
     return browser.js("return Array.from(document.querySelectorAll("
                       "'#heatmaps .cell'), (c) => c.getAttribute('fill'))")
@@ -126,8 +131,7 @@ def table_is_json(browser):
 
 
 def slider_moves(browser, wanted):
-    step = lambda: browser.js("return document.getElementById('step')"
-                              ".lastChild.textContent")
+    step = lambda: step_shown(browser)
     check("the page begins at the last step", step() == "40" and
           fills(browser) == wanted.fills(40), step())
     browser.type("#slider", "left")
@@ -194,9 +198,7 @@ def curves_zoom(browser):
     browser.double_click(chart)
     check("a double click shows all again", browser.until(
         lambda: ticks(browser) == all_of_it), ticks(browser))
-    check("and leaves the step alone", browser.js(
-        "return document.getElementById('step').lastChild.textContent")
-        == "40")
+    check("and leaves the step alone", step_shown(browser) == "40")
     browser.type(chart, "+")
     check("a key zooms", browser.until(lambda: ticks(browser) != all_of_it))
     browser.type(chart, "0")
@@ -252,9 +254,8 @@ def flags_jump(browser):
         f["kind"] in row and f["severity"] in row
         for f, row in zip(flags, rows)), rows)
     browser.click("#flags .link")
-    check("and leads to its step", browser.until(lambda: browser.js(
-        "return document.getElementById('step').lastChild.textContent")
-        == str(flags[0]["onset"])))
+    check("and leads to its step", browser.until(
+        lambda: step_shown(browser) == str(flags[0]["onset"])))
 
 
 def themes(browser):

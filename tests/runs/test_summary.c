@@ -327,6 +327,17 @@ static void assert_says(const char *expected)
     assert_int_equal(length, strlen(expected));
 }
 
+static void assert_flag(size_t index, const char *title, int64_t onset,
+                        int64_t last, size_t n_heads)
+{
+    const es_flag *flag = &summary->flags[index];
+    assert_true(index < summary->n_flags);
+    assert_string_equal(es_flag_title(flag), title);
+    assert_int_equal(flag->onset, onset);
+    assert_int_equal(flag->last, last);
+    assert_int_equal(flag->n_heads, n_heads);
+}
+
 ES_TEST(test_summary__published_models_have_their_flags)
 {
     static const struct {
@@ -368,19 +379,12 @@ ES_TEST(test_summary__series_of_other_rhythms_are_judged_together)
     }
     end(&to);
     assert_int_equal(summary->n_flags, 3);
-    const es_flag *flag = summary->flags;
-    assert_int_equal(flag[0].kind, ES_FLAG_COLLAPSE);
-    assert_int_equal(flag[0].onset, 20);
-    assert_int_equal(flag[0].last, 50);
-    assert_false(flag[0].stands);
-    assert_int_equal(flag[0].n_layers, 3);
-    assert_int_equal(flag[0].n_heads, 6);
-    assert_int_equal(flag[0].heads[5], 5);
-    assert_int_equal(flag[1].kind, ES_FLAG_NAN);
-    assert_int_equal(flag[1].onset, 73);
-    assert_int_equal(flag[1].n_heads, 0);
-    assert_int_equal(flag[2].kind, ES_FLAG_LOGITS);
-    assert_int_equal(flag[2].onset, 75);
+    assert_flag(0, "collapse", 20, 50, 6);
+    assert_flag(1, "nan", 73, 73, 0);
+    assert_flag(2, "logits", 75, 75, 6);
+    assert_false(summary->flags[0].stands);
+    assert_int_equal(summary->flags[0].n_layers, 3);
+    assert_int_equal(summary->flags[0].heads[5], 5);
     assert_says("nan (critical); logits L0-2 (warning)");
     assert_int_equal(es_summary_severity(summary), ES_SEVERITY_CRITICAL);
     assert_true(es_summary_alarms(summary));
