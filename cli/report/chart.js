@@ -52,19 +52,15 @@ const Chart = (() => {
         (!isLog(c) || y > 0);
 
     function makeScales(c) {
-        const ys = [...c.range].filter(Number.isFinite);
+        const [low, high] = [...c.range].filter(Number.isFinite);
+        const padded = low === undefined ? [0, 1]
+            : low === high ? [low - 0.5, high + 0.5] : [low, high];
+        const rows = [c.height - MARGIN.bottom, MARGIN.top];
         c.x = d3.scale.linear().domain(span())
             .range([MARGIN.left, c.width - MARGIN.right]);
-        const rows = [c.height - MARGIN.bottom, MARGIN.top];
         c.y = isLog(c)
             ? d3.scale.log().domain(logDomain(c)).range(rows)
-            : d3.scale.linear().domain(padded(ys)).range(rows).nice(5);
-    }
-
-    function padded([low, high]) {
-        if (low === undefined)
-            return [0, 1];
-        return low === high ? [low - 0.5, high + 0.5] : [low, high];
+            : d3.scale.linear().domain(padded).range(rows).nice(5);
     }
 
     function logDomain(c) {
@@ -105,16 +101,13 @@ const Chart = (() => {
                 .attr('y', (t) => c.y(t) + 4).attr('text-anchor', 'end')
                 .text(Dom.thousands);
         });
-        ticksOf(xTicks(c), (g) => {
+        // whole steps, each label with its space
+        const steps = c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
+            .filter((t) => Number.isInteger(t));
+        ticksOf(steps, (g) => {
             g.append('text').attr('x', c.x).attr('y', c.height - 6)
                 .attr('text-anchor', 'middle').text(Dom.thousands);
         });
-    }
-
-    // Whole steps, each label with its space.
-    function xTicks(c) {
-        return c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
-            .filter((t) => Number.isInteger(t));
     }
 
     // The points in sight, and one more on either side.
@@ -223,29 +216,28 @@ const Chart = (() => {
         return best;
     }
 
+    function leave(c) {
+        c.svg.classed('pointing', false);
+        c.dot.classed('shown', false);
+        Tip.hide();
+    }
+
     function hover(c, event) {
         const found = nearest(c, local(c, event));
-        c.svg.classed('pointing', !!found);
-        c.dot.classed('shown', !!found);
         if (!found) {
-            Tip.hide();
+            leave(c);
             return;
         }
         const {line, p} = found;
+        c.svg.classed('pointing', true);
         c.plot.selectAll('path').classed('near', (d) => d.line === line);
-        c.dot.attr('cx', c.x(p.x)).attr('cy', c.y(p.y))
+        c.dot.classed('shown', true).attr('cx', c.x(p.x)).attr('cy', c.y(p.y))
             .attr('fill', line.colour);
         Tip.show([{text: line.label, strong: true},
                   {text: Values.short(p.y) + (c.unit ? ' ' + c.unit : ''),
                    strong: true},
                   {text: `step ${p.x}, ${line.of}`, muted: true}],
                  {x: event.clientX, y: event.clientY});
-    }
-
-    function leave(c) {
-        c.svg.classed('pointing', false);
-        c.dot.classed('shown', false);
-        Tip.hide();
     }
 
     function wheel(c, event) {
@@ -268,15 +260,13 @@ const Chart = (() => {
             if (c.moved)
                 setSpan(from - by * a_pixel, to - by * a_pixel);
         };
-        const release = () => {
-            svg.removeEventListener('pointermove', move);
-            svg.removeEventListener('pointerup', release);
-            svg.removeEventListener('pointercancel', release);
-        };
+        const listeners = {pointermove: move};
+        const release = () => Object.entries(listeners).forEach(
+            ([name, heard]) => svg.removeEventListener(name, heard));
+        listeners.pointerup = listeners.pointercancel = release;
         svg.setPointerCapture(event.pointerId);
-        svg.addEventListener('pointermove', move);
-        svg.addEventListener('pointerup', release);
-        svg.addEventListener('pointercancel', release);
+        Object.entries(listeners).forEach(
+            ([name, heard]) => svg.addEventListener(name, heard));
     }
 
     function click(c, event) {
@@ -285,11 +275,6 @@ const Chart = (() => {
         c.before = State.now.step;
         if (!c.moved)
             Steps.choose(c.x.invert(local(c, event).x));
-    }
-
-    // Its first click chose a step, which was not meant.
-    function doubleClick(c) {
-        State.set({span: null, step: c.before});
     }
 
     function key(event) {
@@ -309,14 +294,16 @@ const Chart = (() => {
     }
 
     function listen(c) {
-        const svg = c.svg.node();
-        svg.addEventListener('pointermove', (e) => hover(c, e));
-        svg.addEventListener('pointerleave', () => leave(c));
-        svg.addEventListener('pointerdown', (e) => press(c, e));
-        svg.addEventListener('wheel', (e) => wheel(c, e), {passive: false});
-        svg.addEventListener('click', (e) => click(c, e));
-        svg.addEventListener('dblclick', () => doubleClick(c));
-        svg.addEventListener('keydown', key);
+        const on = (name, heard, options) =>
+            c.svg.node().addEventListener(name, heard, options);
+        on('pointermove', (e) => hover(c, e));
+        on('pointerleave', () => leave(c));
+        on('pointerdown', (e) => press(c, e));
+        on('wheel', (e) => wheel(c, e), {passive: false});
+        on('click', (e) => click(c, e));
+        // its first click chose a step, which was not meant
+        on('dblclick', () => State.set({span: null, step: c.before}));
+        on('keydown', key);
     }
 
     function addParts(c) {

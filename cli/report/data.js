@@ -4,27 +4,21 @@
 const Data = (() => {
     const read = (element) => JSON.parse(element.textContent);
 
-    // Steps beyond 2^53 come as strings: the label stays exact.
-    function readSteps(steps) {
-        return {at: steps.map(Number), labels: steps.map(String)};
-    }
-
     function readSeries(element) {
-        const series = read(element);
-        const size = series.rows * series.columns;
-        const steps = readSteps(series.steps);
-        const values = Values.decode(series.values);
+        const series = read(element), {rows, columns, steps, curve} = series;
         return Object.assign(series, {
-            size, values, steps: steps.at, labels: steps.labels,
-            thinned: series.samples > steps.at.length,
-            curve: series.curve ? readCurve(series.curve) : null,
+            size: rows * columns, values: Values.decode(series.values),
+            // Those beyond 2^53 come as strings: the label stays exact.
+            steps: steps.map(Number), labels: steps.map(String),
+            thinned: series.samples > steps.length,
+            curve: curve && {steps: curve.steps.map(Number),
+                             values: Values.decode(curve.values)},
         });
     }
 
-    function readCurve(curve) {
-        return {steps: readSteps(curve.steps).at,
-                values: Values.decode(curve.values), n: curve.steps.length};
-    }
+    // As a line takes it: null is missing, NaN not finite.
+    const valueAt = (values, i) =>
+        Values.isMissing(values, i) ? null : values.floats[i];
 
     // Mean of the finite values of a row; missing if all of it is.
     function rowMean(values, from, n) {
@@ -44,37 +38,20 @@ const Data = (() => {
 
     // Lines over the steps: [row] -> {x, y}; y null: missing, NaN: not finite.
     function lines(series) {
+        const {steps, columns, size, values, curve} = series;
         if (!series.lines)
-            series.lines = series.curve ? linesOfCurve(series)
-                                        : linesOfSamples(series);
+            series.lines = d3.range(series.rows).map((row) => curve
+                ? curve.steps.map((x, k) => ({x, y: valueAt(
+                    curve.values, row * curve.steps.length + k)}))
+                : steps.map((x, k) => ({x, y: rowMean(
+                    values, k * size + row * columns, columns)})));
         return series.lines;
     }
 
-    function linesOfSamples(series) {
-        const {steps, columns, size, values} = series;
-        return d3.range(series.rows).map((row) => steps.map((x, k) => ({
-            x, y: rowMean(values, k * size + row * columns, columns),
-        })));
-    }
-
-    function linesOfCurve({curve, rows}) {
-        const {steps, values, n} = curve;
-        return d3.range(rows).map((row) => steps.map((x, k) => {
-            const i = row * n + k;
-            return {x, y: Values.isMissing(values, i) ? null
-                                                      : values.floats[i]};
-        }));
-    }
-
     // One head over the steps that the page has.
-    function headLine(series, row, column) {
-        const {values, size, columns} = series;
-        return series.steps.map((x, k) => {
-            const i = k * size + row * columns + column;
-            return {x, y: Values.isMissing(values, i) ? null
-                                                      : values.floats[i]};
-        });
-    }
+    const headLine = ({steps, values, size, columns}, row, column) =>
+        steps.map((x, k) => ({x, y: valueAt(
+            values, k * size + row * columns + column)}));
 
     // The last sample at or before a step, or the first: an index.
     function sampleAt(series, step) {
@@ -99,10 +76,9 @@ const Data = (() => {
     const colours = about.colours.match(/.{6}/g).map((c) => '#' + c);
 
     // Names of the series that have a value for each head or layer, in order.
-    const grids = Array.from(new Set(
-        series.filter((s) => s.shape !== 'run').map((s) => s.name)));
-    const curves = Array.from(new Set(
-        series.filter((s) => s.shape === 'run').map((s) => s.name)));
+    const names = (isGrid) => Array.from(new Set(series.filter(
+        (s) => (s.shape !== 'run') === isGrid).map((s) => s.name)));
+    const grids = names(true), curves = names(false);
 
     function find(run, name) {
         return run.series.find((s) => s.name === name && s.shape !== 'run');
