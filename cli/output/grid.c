@@ -199,20 +199,16 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->rows);
 }
 
-/* Keeps the first failure; true if there is none. */
-static bool note(es_sheet *sheet, es_status status)
+/* Doubled at powers of two: the capacity needs no member of its own. */
+static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 {
-    sheet->status = sheet->status < 0 ? sheet->status : status;
-    return sheet->status == ES_OK;
+    if (sheet->status == ES_OK && (n & (n - 1)) == 0)
+        sheet->status = es_grow(array, n ? 2 * n : 1, size, "a table");
 }
 
 void es_sheet_begin_row(es_sheet *sheet, const char *colour)
 {
-    /* Doubled at powers of two: the capacity needs no member of its own. */
-    const size_t n = sheet->n_rows;
-    if (sheet->status == ES_OK && (n & (n - 1)) == 0)
-        note(sheet, es_grow(&sheet->rows, n ? 2 * n : 1, sizeof *sheet->rows,
-                            "a table"));
+    reserve(sheet, &sheet->rows, sheet->n_rows, sizeof *sheet->rows);
     if (sheet->status == ES_OK)
         sheet->rows[sheet->n_rows++] = (es_grid_row){.colour = colour};
 }
@@ -220,27 +216,28 @@ void es_sheet_begin_row(es_sheet *sheet, const char *colour)
 /* Where the next cell goes; NULL once something failed. */
 static char **next_cell(es_sheet *sheet, const char *title, bool right)
 {
-    if (sheet->status == ES_OK && sheet->n_rows == 1 &&
-        note(sheet, es_grow(&sheet->columns, sheet->n_columns + 1,
-                            sizeof *sheet->columns, "a table"))) {
-        char *safe = es_display_escape(title, ES_ESCAPE_TERMINAL);
-        if (note(sheet, safe ? ES_OK : ES_ENOMEM))
-            sheet->columns[sheet->n_columns++] = (es_grid_column){
-                .title = safe, .right = right, .shortened = !right};
+    if (sheet->n_rows == 1) {
+        reserve(sheet, &sheet->columns, sheet->n_columns,
+                sizeof *sheet->columns);
+        char *safe = sheet->status < 0
+                         ? NULL
+                         : es_display_escape(title, ES_ESCAPE_TERMINAL);
+        if (!safe) {
+            sheet->status = ES_ENOMEM;
+            return NULL;
+        }
+        sheet->columns[sheet->n_columns++] = (es_grid_column){
+            .title = safe, .right = right, .shortened = !right};
     }
-    if (sheet->status == ES_OK && sheet->n_cells == sheet->capacity) {
-        size_t capacity = sheet->capacity ? 2 * sheet->capacity : 256;
-        if (note(sheet, es_grow(&sheet->cells, capacity, sizeof *sheet->cells,
-                                "a table")))
-            sheet->capacity = capacity;
-    }
+    reserve(sheet, &sheet->cells, sheet->n_cells, sizeof *sheet->cells);
     return sheet->status == ES_OK ? &sheet->cells[sheet->n_cells] : NULL;
 }
 
 /* Counts the cell, once it was made. */
 static void end_cell(es_sheet *sheet, es_status status)
 {
-    sheet->n_cells += note(sheet, status);
+    sheet->status = status;
+    sheet->n_cells += status == ES_OK;
 }
 
 void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...)
@@ -268,13 +265,6 @@ void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name)
     char **cell = next_cell(sheet, title, false);
     if (cell)
         end_cell(sheet, es_cell_name(cell, name));
-}
-
-void es_sheet_put_number(es_sheet *sheet, const char *title, double value)
-{
-    char **cell = next_cell(sheet, title, true);
-    if (cell)
-        end_cell(sheet, es_cell_number(cell, value));
 }
 
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value)

@@ -62,7 +62,7 @@ typedef struct es_sheet {
     es_grid_column *columns; /* (n_columns) their titles are ours */
     es_grid_row *rows;       /* (n_rows) their cells are set for printing */
     char **cells;            /* (n_cells) row by row */
-    size_t n_columns, n_rows, n_cells, capacity;
+    size_t n_columns, n_rows, n_cells;
     es_status status;
 } es_sheet;
 
@@ -85,7 +85,6 @@ ES_PRINTF(3, 4)
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
                        ...);
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
-void es_sheet_put_number(es_sheet *sheet, const char *title, double value);
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
 /** A share of all; "-" of none. */
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,

@@ -51,11 +51,9 @@ static void put_text(es_sheet *to, const es_field *field,
 {
     const char *title = es_field_title(field);
     char *text = NULL;
-    es_status status;
-    if (field->kind == ES_FIELD_FLAGS)
-        status = es_summary_copy_flags(&text, run);
-    else
-        status = es_cell_name(&text, es_field_text(field, run));
+    es_status status = field->kind == ES_FIELD_FLAGS
+                           ? es_summary_copy_flags(&text, run)
+                           : es_cell_name(&text, es_field_text(field, run));
     if (status < 0)
         to->status = status;
     else if (field->kind == ES_FIELD_FILE && run->n_in_file > 1)
@@ -65,41 +63,27 @@ static void put_text(es_sheet *to, const es_field *field,
     free(text);
 }
 
-static void put_integer(es_sheet *to, const es_field *field,
-                        const es_run_summary *run)
-{
-    const char *title = es_field_title(field);
-    const int64_t value = es_field_integer(field, run);
-    const size_t n_heads = run->bands.n_heads;
-    if (field->kind == ES_FIELD_SHARE)
-        es_sheet_put_share(to, title, (size_t)value, n_heads);
-    else if (field->kind == ES_FIELD_HEADS && n_heads == 0)
-        es_sheet_put(to, title, "-");
-    else
-        es_sheet_put_integer(to, title, value);
-}
-
 static void put_field(es_sheet *to, const es_field *field,
                       const es_run_summary *run)
 {
     const char *title = es_field_title(field);
-    switch (field->type) {
-    case ES_FIELD_TEXT:
+    const size_t n_heads = run->bands.n_heads;
+    const double number = es_field_number(field, run);
+    if (field->type == ES_FIELD_TEXT)
         put_text(to, field, run);
-        break;
-    case ES_FIELD_INTEGER:
-        put_integer(to, field, run);
-        break;
-    case ES_FIELD_MEASURED:
+    else if (field->kind == ES_FIELD_SHARE)
+        es_sheet_put_share(to, title, (size_t)es_field_integer(field, run),
+                           n_heads);
+    else if (field->kind == ES_FIELD_HEADS && n_heads == 0)
+        es_sheet_put(to, title, "-");
+    else if (field->type == ES_FIELD_INTEGER)
+        es_sheet_put_integer(to, title, es_field_integer(field, run));
+    else if (field->type == ES_FIELD_MEASURED)
         es_sheet_put_measured(to, title, es_field_measured(field, run));
-        break;
-    case ES_FIELD_COMPUTED:
-        if (isnan(es_field_number(field, run)))
-            es_sheet_put(to, title, "-");
-        else
-            es_sheet_put_number(to, title, es_field_number(field, run));
-        break;
-    }
+    else if (isnan(number))
+        es_sheet_put(to, title, "-");
+    else
+        es_sheet_put(to, title, "%.4g", number);
 }
 
 /* Is the run "a" of the file "runs/a.db"? */
