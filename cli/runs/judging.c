@@ -64,34 +64,33 @@ static es_status allocate(void **out, size_t size)
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
 }
 
-static es_status make_judge(es_judging *j)
-{
-    const es_judging_options *o = &j->options;
-    es_flag_rules flags;
-    es_status status = allocate(&j->judge_space, es_judge_size(&o->run));
-    if (status < 0)
-        return status;
-    es_flag_rules_default(&flags);
-    j->judge = es_judge_init(j->judge_space, &o->run,
-                             o->rules ? &o->rules->flags : &flags,
-                             o->growing ? ignore_flag : o->flag, o->user);
-    if (o->growing)
-        es_judge_announce(j->judge, o->flag, o->user);
-    return ES_OK;
-}
-
-static es_status make_rules(es_judging *j)
+/* Of the judge and of the rules what is wanted. */
+static es_status make_judges(es_judging *j)
 {
     const es_judging_options *o = &j->options;
     const es_rules_file *file = o->rules;
-    es_status status =
-        allocate(&j->rules_space, es_rules_size(file->rules, file->n, &o->run));
-    if (status < 0)
-        return status;
-    j->rules = es_rules_init(j->rules_space, file->rules, file->n, &o->run,
-                             o->growing ? ignore_rule : o->rule, o->user);
-    if (o->growing)
-        es_rules_announce(j->rules, o->rule, o->user);
+    es_flag_rules flags;
+    es_status status;
+    es_flag_rules_default(&flags);
+    if (o->flag) {
+        if ((status = allocate(&j->judge_space, es_judge_size(&o->run))) < 0)
+            return status;
+        j->judge =
+            es_judge_init(j->judge_space, &o->run, file ? &file->flags : &flags,
+                          o->growing ? ignore_flag : o->flag, o->user);
+        if (o->growing)
+            es_judge_announce(j->judge, o->flag, o->user);
+    }
+    if (n_rules(j)) {
+        if ((status = allocate(&j->rules_space,
+                               es_rules_size(file->rules, file->n, &o->run))) <
+            0)
+            return status;
+        j->rules = es_rules_init(j->rules_space, file->rules, file->n, &o->run,
+                                 o->growing ? ignore_rule : o->rule, o->user);
+        if (o->growing)
+            es_rules_announce(j->rules, o->rule, o->user);
+    }
     return ES_OK;
 }
 
@@ -150,9 +149,7 @@ es_status es_judging_open(es_judging **out, const es_judging_options *options)
     if (status < 0)
         return status;
     j->options = *options;
-    if ((options->flag && (status = make_judge(j)) < 0) ||
-        (n_rules(j) && (status = make_rules(j)) < 0) ||
-        (status = make_feeds(j)) < 0) {
+    if ((status = make_judges(j)) < 0 || (status = make_feeds(j)) < 0) {
         es_judging_close(j);
         return status;
     }

@@ -72,11 +72,11 @@ ES_TEST(test_display__shortened_text_fits)
 ES_TEST(test_display__names_are_escaped_whole)
 {
     char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
+    char *none = es_display_escape(NULL, ES_ESCAPE_JSON);
     assert_string_equal(escaped, "a\\x1b[1m");
+    assert_string_equal(none, "");
     free(escaped);
-    escaped = es_display_escape(NULL, ES_ESCAPE_JSON);
-    assert_string_equal(escaped, "");
-    free(escaped);
+    free(none);
 }
 
 ES_TEST(test_display__numbers_are_short)

@@ -151,22 +151,25 @@ ES_TEST(test_summary_rules__mistakes_are_reported)
     es_recorded to = es_record(other, &info);
     es_record_all(&to, "entropy", 10, 1);
     es_record_close(&to);
-    es_rules_file rules = rules_of("[rule a]\nseries=loss\nabove=3\n");
-    es_assert_status(ES_EUSAGE,
-                     "rule a: aggregate head does not fit loss, which has 1",
-                     load(&summary, path, &rules));
-    es_rules_file_free(&rules);
     snprintf(text, sizeof text,
              "[rule a]\nseries=entropy\nabove=3 baseline\n"
              "[baseline]\nrun=%s\n",
              other);
-    rules = rules_of(text);
-    es_assert_status(ES_EUSAGE, "no baseline for this run: its entropy has 5",
-                     load(&summary, path, &rules));
-    es_rules_file_free(&rules);
-    rules = rules_of("[baseline]\nrun=none.db\n");
-    es_assert_status(ES_EIO, "none.db", load(&summary, path, &rules));
-    es_rules_file_free(&rules);
+    const struct {
+        const char *text, *message;
+        es_status status;
+    } cases[] = {
+        {"[rule a]\nseries=loss\nabove=3\n",
+         "rule a: aggregate head does not fit loss, which has 1", ES_EUSAGE},
+        {text, "no baseline for this run: its entropy has 5", ES_EUSAGE},
+        {"[baseline]\nrun=none.db\n", "none.db", ES_EIO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_rules_file rules = rules_of(cases[i].text);
+        es_assert_status(cases[i].status, cases[i].message,
+                         load(&summary, path, &rules));
+        es_rules_file_free(&rules);
+    }
     assert_null(summary);
 }
 

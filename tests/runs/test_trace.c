@@ -9,24 +9,23 @@
 typedef struct seen {
     float low, high;
     size_t n_finite, n_broken, n;
+    int64_t first, last; /* step */
 } seen;
 
-static seen look(const es_trace *trace, size_t line, int64_t *first,
-                 int64_t *last)
+static seen look(const es_trace *trace, size_t line)
 {
-    seen out = {.low = INFINITY, .high = -INFINITY};
-    out.n = es_trace_n_points(trace);
-    int64_t *steps = malloc((out.n + 1) * sizeof *steps);
-    float *values = malloc((out.n + 1) * sizeof *values);
+    const size_t n = es_trace_n_points(trace);
+    seen out = {.low = INFINITY, .high = -INFINITY, .n = n};
+    int64_t *steps = malloc((n + 1) * sizeof *steps);
+    float *values = malloc((n + 1) * sizeof *values);
     assert_true(steps && values);
-    steps[out.n] = -7;
-    values[out.n] = -7;
+    steps[n] = -7;
+    values[n] = -7;
     es_trace_steps(trace, steps);
     es_trace_line(trace, line, values);
-    assert_true(steps[out.n] == -7 && values[out.n] == -7);
-    for (size_t i = 0; i < out.n; i++) {
-        if (i)
-            assert_true(steps[i] > steps[i - 1]);
+    assert_true(steps[n] == -7 && values[n] == -7);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(i == 0 || steps[i] > steps[i - 1]);
         if (isfinite(values[i])) {
             out.n_finite++;
             out.low = fminf(out.low, values[i]);
@@ -34,8 +33,8 @@ static seen look(const es_trace *trace, size_t line, int64_t *first,
         }
         out.n_broken += isnan(values[i]) && !es_is_missing(values[i]);
     }
-    *first = steps[0];
-    *last = steps[out.n - 1];
+    out.first = steps[0];
+    out.last = steps[n - 1];
     free(steps);
     free(values);
     return out;
@@ -74,7 +73,6 @@ ES_TEST(test_trace__a_long_line_keeps_its_extremes)
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         es_trace *trace = NULL;
         int n = lengths[k];
-        int64_t first, last;
         assert_int_equal(es_trace_new(&trace, 3), ES_OK);
         for (int i = 0; i < n; i++) {
             float values[3] = {2, i == 77 ? NAN : 3, es_missing()};
@@ -84,14 +82,14 @@ ES_TEST(test_trace__a_long_line_keeps_its_extremes)
                 values[0] = 9;
             es_trace_push(trace, 10 * (int64_t)i, values);
         }
-        seen a = look(trace, 0, &first, &last);
+        seen a = look(trace, 0);
         assert_true(a.low == -1 && a.high == 9 && a.n_broken == 0);
-        assert_true(first == 0 && last == 10 * (int64_t)(n - 1));
+        assert_true(a.first == 0 && a.last == 10 * (int64_t)(n - 1));
         assert_true(a.n <= 3 * (size_t)ES_TRACE_MOST && a.n_finite > 4000);
-        seen b = look(trace, 1, &first, &last);
+        seen b = look(trace, 1);
         assert_true(b.low == 3 && b.high == 3);
         assert_int_equal(b.n_broken, 1);
-        seen c = look(trace, 2, &first, &last);
+        seen c = look(trace, 2);
         assert_true(c.n_finite == 0 && c.n_broken == 0);
         es_trace_free(trace);
     }
@@ -101,7 +99,6 @@ ES_TEST(test_trace__many_lines_have_fewer_points)
 {
     enum { L = 4096, N = 5000 };
     es_trace *trace = NULL;
-    int64_t first, last;
     static float values[L];
     assert_int_equal(es_trace_new(&trace, L), ES_OK);
     for (int i = 0; i < N; i++) {
@@ -109,7 +106,7 @@ ES_TEST(test_trace__many_lines_have_fewer_points)
             values[l] = (float)(l + i % 2);
         es_trace_push(trace, i, values);
     }
-    seen a = look(trace, L - 1, &first, &last);
+    seen a = look(trace, L - 1);
     assert_true(a.n <= 3 * ES_TRACE_LEAST);
     assert_true(a.low == L - 1 && a.high == L);
     es_trace_free(trace);
@@ -120,7 +117,6 @@ ES_TEST(test_trace__a_bound_on_points_is_kept)
 {
     for (size_t most = 0; most < 40; most += 7) {
         es_trace *trace = NULL;
-        int64_t first, last;
         assert_int_equal(es_trace_new_within(&trace, 2, most), ES_OK);
         for (int64_t step = 0; step < 1000; step++) {
             float values[2] = {1 + (float)step / 1000, 2};
@@ -130,12 +126,12 @@ ES_TEST(test_trace__a_bound_on_points_is_kept)
                 values[1] = NAN;
             es_trace_push(trace, step, values);
         }
-        seen one = look(trace, 0, &first, &last);
-        seen two = look(trace, 1, &first, &last);
+        seen one = look(trace, 0);
+        seen two = look(trace, 1);
         assert_true(one.n <= 3 * (most < 8 ? 8 : most));
         assert_true(one.low == -3.5f && one.high == 1 + 999.0f / 1000);
         assert_true(two.n_broken == 1 && two.low == 2 && two.high == 2);
-        assert_true(first == 0 && last == 999);
+        assert_true(one.first == 0 && one.last == 999);
         es_trace_free(trace);
     }
 }
