@@ -31,10 +31,10 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv)
 {
     bool buffer[ES_MAX_OPTIONS] = {false}, *row = given ? given : buffer;
-    es_status status = es_options_default(target, command);
-    if (status == ES_OK)
-        status = es_options_parse(target, row, command, argc, argv);
-    if (status != ES_DONE)
+    es_status status;
+    if ((status = es_options_default(target, command)) != ES_OK ||
+        (status = es_options_parse(target, row, command, argc, argv)) !=
+            ES_DONE)
         return status;
     if (es_options_has(command, row, "version"))
         puts("entropy-scan " ES_VERSION);

@@ -352,29 +352,30 @@ static bool is_over(const view *v)
 static es_status follow(view *v)
 {
     int64_t next = now() + INTERVAL;
-    bool redraw = true;
-    es_status status = ES_OK;
-    while (status == ES_OK && !is_over(v)) {
+    bool redraw = true, changed;
+    es_status status;
+    while (!is_over(v)) {
         if (es_tty_was_changed()) {
             forget_screen(v);
-            status = es_tty_write("\033[2J", strlen("\033[2J"));
+            if ((status = es_tty_write("\033[2J", strlen("\033[2J"))) < 0)
+                return status;
             redraw = true;
         }
-        if (status == ES_OK && redraw)
-            status = draw(v);
+        if (redraw && (status = draw(v)) < 0)
+            return status;
         redraw = false;
-        if (status == ES_OK)
-            status = take_keys(v, &redraw, next);
+        if ((status = take_keys(v, &redraw, next)) < 0)
+            return status;
         int64_t begin = now();
-        if (status != ES_OK || begin < next)
+        if (begin < next)
             continue;
-        bool changed;
-        status = es_live_read(&changed, &v->live, false);
+        if ((status = es_live_read(&changed, &v->live, false)) < 0)
+            return status;
         redraw = redraw || changed;
         int64_t rest = (now() - begin) * LEAST_REST;
         next = now() + (rest > INTERVAL ? rest : INTERVAL);
     }
-    return status;
+    return ES_OK;
 }
 
 /* What is left on the normal screen: the last drawing, and how runs ended. */
