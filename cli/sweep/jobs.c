@@ -99,19 +99,6 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs)
     *jobs = (es_sweep_jobs){.n = 0};
 }
 
-static int compare_run(const void *run, const void *task)
-{
-    return strcmp(run, ((const es_sweep_task *)task)->run);
-}
-
-const es_sweep_task *es_sweep_jobs_find(const es_sweep_jobs *jobs,
-                                        const char *run)
-{
-    return jobs->n ? bsearch(run, jobs->tasks, jobs->n, sizeof *jobs->tasks,
-                             compare_run)
-                   : NULL;
-}
-
 /* --- what Slurm says ------------------------------------------------------*/
 
 static char *text_of(int fd)
@@ -238,11 +225,21 @@ es_status es_sweep_jobs_query(es_sweep_jobs *jobs)
     return status;
 }
 
-void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task)
+static int compare_run(const void *run, const void *task)
 {
+    return strcmp(run, ((const es_sweep_task *)task)->run);
+}
+
+const es_sweep_task *es_sweep_jobs_amend(const es_sweep_jobs *jobs,
+                                         es_sweep_view *view)
+{
+    const es_sweep_task *task = jobs->n
+                                    ? bsearch(view->name, jobs->tasks, jobs->n,
+                                              sizeof *jobs->tasks, compare_run)
+                                    : NULL;
     if (!task || es_sweep_is_done(view->stage) ||
         view->stage == ES_SWEEP_RUNNING)
-        return;
+        return task;
     bool unknown = task->queue == ES_SWEEP_QUEUE_UNKNOWN;
     if (task->queue == ES_SWEEP_QUEUE_WAITS ||
         (unknown && view->stage == ES_SWEEP_WAITING))
@@ -251,4 +248,5 @@ void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task)
         view->stage = ES_SWEEP_RUNNING;
     if (task->queue == ES_SWEEP_QUEUE_LEFT && view->stage != ES_SWEEP_BROKEN)
         snprintf(view->flags, sizeof view->flags, "left Slurm's queue");
+    return task;
 }

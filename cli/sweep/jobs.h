@@ -64,11 +64,9 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs);
  */
 es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 
-/** The task of a run; NULL: it was not submitted. */
-const es_sweep_task *es_sweep_jobs_find(const es_sweep_jobs *jobs,
-                                        const char *run);
-
-/** Where a run is that its files do not show at work; task may be NULL. */
-void es_sweep_jobs_amend(es_sweep_view *view, const es_sweep_task *task);
+/** Says in a view where the run is, if its files do not show it at work.
+ *  Returns its task; NULL: it was not submitted. */
+const es_sweep_task *es_sweep_jobs_amend(const es_sweep_jobs *jobs,
+                                         es_sweep_view *view);
 
 #endif

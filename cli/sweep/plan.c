@@ -213,9 +213,7 @@ void es_sweep_plan_free(es_sweep_plan *plan)
 {
     for (size_t i = 0; i < plan->n; i++) {
         es_sweep_run *run = &plan->runs[i];
-        for (size_t k = 0; run->argv && run->argv[k]; k++)
-            free(run->argv[k]);
-        free(run->argv);
+        es_words_free(run->argv);
         free(run->name);
     }
     free(plan->runs);

@@ -180,7 +180,7 @@ static es_status choose(choice *selected, const es_sweep_request *given,
             es_sweep_view_read_any(&view, given->folder, name, NULL);
         if (status != ES_OK)
             return status;
-        es_sweep_jobs_amend(&view, es_sweep_jobs_find(jobs, name));
+        es_sweep_jobs_amend(jobs, &view);
         if (es_sweep_is_done(view.stage))
             done++;
         else if (view.stage == ES_SWEEP_RUNNING)

@@ -61,12 +61,11 @@ static es_status fill(table *t, const es_rules_file *rules)
     for (; t->n < n && status == ES_OK; t->n++) {
         line *next = &t->lines[t->n];
         const char *name = t->names.paths[t->n];
-        next->task = es_sweep_jobs_find(&t->jobs, name);
         if (es_sweep_view_read(&next->view, t->folder, name, rules) != ES_OK) {
             es_print_note("%s", es_message());
             t->n_failed++;
         }
-        es_sweep_jobs_amend(&next->view, next->task);
+        next->task = es_sweep_jobs_amend(&t->jobs, &next->view);
         t->rows[t->n].cells = next->cells;
         status = fill_line(next);
     }
