@@ -91,7 +91,7 @@ static es_status look(growing *g, es_follow *known, received *list,
     const es_alert about = {
         .path = g->path, .uuid = uuid, .is_written = written};
     const es_follow_options options = {
-        .rules = &g->rules, .flags = true, .handler = receive, .user = list};
+        .rules = &g->rules, .handler = receive, .user = list};
     es_assert_ok(es_reader_open(&reader, g->path));
     es_status status = es_follow_read(known, reader, 0, &about, &options);
     es_reader_close(reader);

@@ -171,8 +171,7 @@ static verdict judge_file(es_reader *reader, size_t run)
     const es_alert about = {
         .path = es_reader_path(reader), .uuid = info.uuid, .name = info.name};
     es_follow follow = {0};
-    const es_follow_options followed = {
-        .flags = true, .handler = count_alert, .user = &out};
+    const es_follow_options followed = {.handler = count_alert, .user = &out};
     es_assert_ok(es_follow_read(&follow, reader, run, &about, &followed));
     es_follow_end(&follow);
     es_summary_options_default(&options);

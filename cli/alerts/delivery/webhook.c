@@ -54,36 +54,39 @@ static bool load_curl(void)
 
 /* --- where to -------------------------------------------------------------*/
 
-/* `where` is named, the URL is not. */
-static es_status take_url(char **url, const char *text, const char *where)
+static es_status read_line(char line[URL_MOST], const char *path)
 {
-    size_t n = strcspn(text, "\r\n");
-    if (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0)
-        return es_fail(ES_EUSAGE, "%s: no URL: https://...", where);
-    *url = strndup(text, n);
-    return *url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
-}
-
-es_status es_webhook_from_env(char **url, const char *name)
-{
-    const char *text = getenv(name);
-    if (!text)
-        return es_fail(ES_EUSAGE, "%.80s: no such environment variable", name);
-    return take_url(url, text, name);
-}
-
-es_status es_webhook_from_file(char **url, const char *path)
-{
-    char line[URL_MOST] = "";
     FILE *file;
     es_status status = es_infile_stream(&file, path);
     if (status != ES_OK)
         return status;
-    bool read = fgets(line, sizeof line, file) != NULL;
+    bool read = fgets(line, URL_MOST, file) != NULL;
     fclose(file);
-    if (read && strlen(line) + 1 == sizeof line)
+    if (read && strlen(line) + 1 == URL_MOST)
         return es_fail(ES_EUSAGE, "%s: longer than a URL", path);
-    return take_url(url, line, path);
+    return ES_OK;
+}
+
+/* The variable or file is named, the URL is not. */
+es_status es_webhook_read_url(void *field, const es_option *option,
+                              const char *value, const char *where)
+{
+    es_webhook *webhook = field;
+    char line[URL_MOST] = "";
+    bool is_variable = strcmp(option->name, "webhook-env") == 0;
+    const char *text = is_variable ? getenv(value) : line;
+    es_status status = is_variable ? ES_OK : read_line(line, value);
+    (void)where;
+    free(webhook->url);
+    webhook->url = NULL;
+    if (status != ES_OK)
+        return status;
+    if (!text)
+        return es_fail(ES_EUSAGE, "%.80s: no such environment variable", value);
+    if (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0)
+        return es_fail(ES_EUSAGE, "%s: no URL: https://...", value);
+    webhook->url = strndup(text, strcspn(text, "\r\n"));
+    return webhook->url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
 }
 
 /* --- what -----------------------------------------------------------------*/

@@ -2,6 +2,7 @@
 #ifndef ES_WEBHOOK_H
 #define ES_WEBHOOK_H
 
+#include "analyzer/base/options.h"
 #include "cli/alerts/alert.h"
 #include "store/ledger.h"
 
@@ -15,11 +16,10 @@ typedef struct es_webhook {
     double timeout; /* seconds for one try */
 } es_webhook;
 
-/** The URL in the environment variable `name`, or in the first line of a file;
- *  to be freed. ES_OK; ES_EUSAGE: it is not there, or no http(s) URL; ES_EIO;
- *  ES_ENOMEM. */
-es_status es_webhook_from_env(char **url, const char *name) ES_MUST_USE;
-es_status es_webhook_from_file(char **url, const char *path) ES_MUST_USE;
+/** Of the option webhook-env: the URL in that environment variable; of any
+ *  other: in the first line of that file. Into an es_webhook, to be freed.
+ *  ES_OK; ES_EUSAGE: it is not there, or no http(s) URL; ES_EIO; ES_ENOMEM. */
+es_option_reader es_webhook_read_url;
 
 /**
  * Posts one alert, its id in the header X-Entropy-Scan-Id so that a server can

@@ -107,15 +107,16 @@ static es_status begin(es_follow *known, const es_follow_options *options,
                        const es_judge_run *run, es_phase phase,
                        const char *uuid)
 {
+    const es_rules_file *rules = options->rules;
+    const bool flags = !rules || es_rules_file_sets_flags(rules);
     const es_judging_options judged = {.run = *run,
                                        .phase = phase,
-                                       .rules = options->rules,
-                                       .flag =
-                                           options->flags ? receive_flag : NULL,
+                                       .rules = rules,
+                                       .flag = flags ? receive_flag : NULL,
                                        .rule = receive_rule,
                                        .user = known,
                                        .growing = true};
-    const size_t n = options->rules ? options->rules->n : 0;
+    const size_t n = rules ? rules->n : 0;
     reading *during = known->reading;
     es_follow_end(known);
     known->reading = during;

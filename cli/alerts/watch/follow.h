@@ -27,8 +27,9 @@ typedef struct es_follow {
 } es_follow;
 
 typedef struct es_follow_options {
-    const es_rules_file *rules; /* borrowed; NULL: the default thresholds */
-    bool flags;                 /* are judged too */
+    const es_rules_file *rules; /* borrowed; NULL: flags by the default
+                                   thresholds; else flags are judged only if
+                                   it sets one */
     es_alert_handler *handler;
     void *user;
 } es_follow_options;

@@ -142,8 +142,7 @@ static es_status read_alerts(es_watch_files *watch, es_reader *reader,
     if (status != ES_OK || watch->n_alerts || !due)
         return status;
     es_follow once = {.judging = NULL};
-    const es_follow_options options = {
-        .flags = true, .handler = count, .user = watch};
+    const es_follow_options options = {.handler = count, .user = watch};
     status = es_follow_read(&once, reader, run, about, &options);
     es_follow_end(&once);
     return status;
@@ -154,10 +153,7 @@ static es_status follow(es_watch_files *watch, es_watch_file *file,
                         es_reader *reader, size_t run, const es_alert *about)
 {
     const es_follow_options options = {
-        .rules = watch->rules,
-        .flags = es_rules_file_sets_flags(watch->rules),
-        .handler = hand_on,
-        .user = watch};
+        .rules = watch->rules, .handler = hand_on, .user = watch};
     if (run >= file->n_runs) {
         es_status status;
         if ((status = es_grow(&file->runs, run + 1, sizeof *file->runs,

@@ -108,20 +108,14 @@ static es_status check_private(const char *path)
 /* The folder itself, or that of a file, which may come later. */
 static es_status watched_folder(char out[PATH_MAX], const char *root)
 {
-    char *parent = NULL;
-    const char *slash = strrchr(root, '/'), *path = root;
-    if (!es_path_is_folder(root)) {
-        parent = slash ? strndup(root, (size_t)(slash - root) + 1) : NULL;
-        path = slash ? parent : ".";
-    }
-    es_status status = ES_OK;
-    if (!path)
-        status = es_fail(ES_ENOMEM, "out of memory for a path");
-    else if (!realpath(path, out))
-        status =
-            es_fail(ES_EIO, "%s: cannot be read: %s", root, strerror(errno));
-    free(parent);
-    return status;
+    char parent[PATH_MAX + 1]; /* too long a path stays so */
+    const char *slash = strrchr(root, '/');
+    snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - root) + 1 : 1,
+             slash ? root : ".");
+    return realpath(es_path_is_folder(root) ? root : parent, out)
+               ? ES_OK
+               : es_fail(ES_EIO, "%s: cannot be read: %s", root,
+                         strerror(errno));
 }
 
 es_status es_state_choose(char **out, const char *root)

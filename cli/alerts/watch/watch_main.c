@@ -42,18 +42,6 @@ static es_status read_command(void *field, const es_option *option,
     return es_words_split(&deliver->command, value);
 }
 
-static es_status read_url(void *field, const es_option *option,
-                          const char *value, const char *where)
-{
-    es_webhook *webhook = field;
-    (void)where;
-    free(webhook->url);
-    webhook->url = NULL;
-    return strcmp(option->name, "webhook-env") == 0
-               ? es_webhook_from_env(&webhook->url, value)
-               : es_webhook_from_file(&webhook->url, value);
-}
-
 static const char *const formats[] = {"plain", "slack", NULL};
 #define SECONDS(field)                                                         \
     ES_OPT_REAL(arguments, field, 0.1, 86400),                                 \
@@ -88,9 +76,9 @@ static const es_option options[] = {
      SECONDS(watcher.deliver.command_limit), .value = "30"},
     {"webhook-env", 0, "NAME",
      "post each alert to the URL in the environment variable NAME",
-     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url)},
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, es_webhook_read_url)},
     {"webhook-file", 0, "FILE", "the same to the URL in the first line of FILE",
-     ES_OPT_CALL(arguments, watcher.deliver.webhook, read_url)},
+     ES_OPT_CALL(arguments, watcher.deliver.webhook, es_webhook_read_url)},
     {"webhook-format", 0, "FORMAT",
      "plain: the alert as JSON; slack: {\"text\":...}",
      ES_OPT_CHOICE(arguments, watcher.deliver.webhook.format, formats),
