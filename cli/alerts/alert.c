@@ -91,22 +91,14 @@ char *es_alert_line(const es_alert *alert)
 
 /* --- JSON -----------------------------------------------------------------*/
 
-static void put_printed(es_json_writer *json, const char *name,
-                        void (*print)(FILE *, const es_alert *),
-                        const es_alert *alert)
-{
-    char *text = printed(print, alert);
-    es_json_write_text(json, name, text);
-    free(text);
-}
-
 static void print_json(FILE *out, const es_alert *alert)
 {
     es_json_writer json = {.stream = out};
+    char *line = es_alert_line(alert), *id = es_alert_id(alert);
     es_json_write_object(&json, NULL);
-    put_printed(&json, "text", print_line, alert);
+    es_json_write_text(&json, "text", line);
     es_json_write_text(&json, "path", alert->path);
-    put_printed(&json, "id", print_id, alert);
+    es_json_write_text(&json, "id", id);
     es_json_write_text(&json, "run", alert->uuid);
     es_json_write_text(&json, "name", alert->name);
     es_json_write_text(&json, "arch", alert->arch);
@@ -123,6 +115,8 @@ static void print_json(FILE *out, const es_alert *alert)
     for (int i = 0; i < alert->n_layers; i++)
         es_json_write_integer(&json, NULL, alert->layers[i]);
     es_json_write_end(&json, "]}");
+    free(line);
+    free(id);
 }
 
 char *es_alert_json(const es_alert *alert)

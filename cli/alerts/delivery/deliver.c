@@ -292,28 +292,33 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
 
 /* --- all of them ----------------------------------------------------------*/
 
-/* One that fails whenever it is tried does not keep the others back; where two
-   fail in a row, so will the rest. */
-static int deliver_all(es_ledger *ledger, es_action action,
-                       const es_deliver_options *options)
+struct order {
+    es_action action;
+    const es_deliver_options *options;
+};
+
+/* In a session of its own: what a terminal sends to the watcher must not end
+   it between claim and settlement. A delivery that fails whenever it is tried
+   does not keep the others back; where two fail in a row, so will the rest. */
+static int deliver_all(void *argument)
 {
-    es_delivery next;
-    int64_t after = 0;
-    int64_t self = claimant_of(getpid(), start_of(getpid()));
+    const struct order *order = argument;
+    const char *name = es_action_name(order->action);
+    int64_t after = 0, self = claimant_of(getpid(), start_of(getpid()));
     int code = ES_DELIVER_DONE, n_failed = 0;
-    es_status status = ES_OK;
-    while (n_failed < FAILURES_MOST && code != ES_DELIVER_GONE &&
+    es_ledger *ledger = NULL;
+    es_delivery next;
+    signal(SIGPIPE, SIG_IGN);
+    es_status status = es_ledger_open(&ledger, order->options->ledger);
+    while (status >= 0 && n_failed < FAILURES_MOST && code != ES_DELIVER_GONE &&
            (status = es_ledger_next(ledger, after, &next)) == ES_OK) {
         after = next.number;
-        if (strcmp(next.action, es_action_name(action)) != 0 ||
-            !es_deliver_is_free(&next))
+        if (strcmp(next.action, name) != 0 || !es_deliver_is_free(&next))
             continue;
         status = es_ledger_claim(ledger, next.number, next.claimant, self);
-        if (status < 0)
-            break;
-        if (status != ES_OK)
+        if (status != ES_OK) /* failed, or somebody else was first */
             continue;
-        int made = make(ledger, &next, action, options);
+        int made = make(ledger, &next, order->action, order->options);
         n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;
         if (made != ES_DELIVER_DONE)
             code = made;
@@ -322,26 +327,6 @@ static int deliver_all(es_ledger *ledger, es_action action,
         es_print_note("%s", es_message());
         code = ES_DELIVER_AGAIN;
     }
-    return code;
-}
-
-struct order {
-    es_action action;
-    const es_deliver_options *options;
-};
-
-/* In a session of its own: what a terminal sends to the watcher must not end
-   it between claim and settlement. */
-static int be_the_child(void *argument)
-{
-    const struct order *order = argument;
-    es_ledger *ledger = NULL;
-    signal(SIGPIPE, SIG_IGN);
-    if (es_ledger_open(&ledger, order->options->ledger) != ES_OK) {
-        es_print_note("%s", es_message());
-        return ES_DELIVER_AGAIN;
-    }
-    int code = deliver_all(ledger, order->action, order->options);
     es_ledger_close(ledger);
     return code;
 }
@@ -350,5 +335,5 @@ int es_deliver_start(es_process *out, es_action action,
                      const es_deliver_options *options)
 {
     struct order order = {action, options};
-    return es_process_fork(out, be_the_child, &order);
+    return es_process_fork(out, deliver_all, &order);
 }

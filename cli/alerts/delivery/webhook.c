@@ -89,8 +89,6 @@ es_status es_webhook_read_url(void *field, const es_option *option,
     return webhook->url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
 }
 
-/* --- what -----------------------------------------------------------------*/
-
 /* {"text":"run &lt;a&gt;: collapse ..."}, for Slack reads & < > as markup;
    NULL: out of memory. */
 static char *slack_body(const es_alert *alert)

@@ -331,8 +331,7 @@ static bool set_key(es_rule *rule, rule_key key, const char *value)
     }
 }
 
-/* --- all keys
- * ---------------------------------------------------------------*/
+/* --- all keys ------------------------------------------------------------*/
 
 static es_status fail_twice(parser *p, const char *key)
 {

@@ -19,8 +19,6 @@
 #define BEFORE ".entropy-watch.db" /* in the watched folder, up to 0.1.0 */
 #define READABLE 40                /* bytes of a folder's name */
 
-/* --- its name -------------------------------------------------------------*/
-
 /* FNV-1a, stirred; never 0. Names of states are made of it: it stays as it is.
  */
 static uint64_t hash_of(const char *text)
@@ -46,8 +44,6 @@ void es_state_name(char out[ES_STATE_NAME_MAX], const char *host,
     snprintf(out, ES_STATE_NAME_MAX, "%s-%08" PRIx32 "%016" PRIx64 ".state",
              readable, (uint32_t)hash_of(host), hash_of(folder));
 }
-
-/* --- its folder -----------------------------------------------------------*/
 
 static es_status base_folder(char *out, size_t size)
 {
@@ -102,8 +98,6 @@ static es_status check_private(const char *path)
                        path);
     return ES_OK;
 }
-
-/* --- what is watched ------------------------------------------------------*/
 
 /* The folder itself, or that of a file, which may come later. */
 static es_status watched_folder(char out[PATH_MAX], const char *root)
