@@ -119,29 +119,28 @@ static es_status make_command(es_sweep_run *run, const choice *chosen)
 
 /* --- the plan -------------------------------------------------------------*/
 
+/* Some file systems do not distinguish case. */
 static int by_name(const void *a, const void *b)
 {
-    return strcasecmp((*(es_sweep_run *const *)a)->name,
-                      (*(es_sweep_run *const *)b)->name);
+    return strcasecmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Some file systems do not distinguish case. */
 static es_status check_names(const es_sweep_plan *plan, const char *path)
 {
-    const es_sweep_run **runs;
-    es_status status = es_alloc(&runs, plan->n, sizeof *runs, "a sweep");
+    const char **names;
+    es_status status = es_alloc(&names, plan->n, sizeof *names, "a sweep");
     if (status < 0)
         return status;
     for (size_t i = 0; i < plan->n; i++)
-        runs[i] = &plan->runs[i];
-    qsort(runs, plan->n, sizeof *runs, by_name);
+        names[i] = plan->runs[i].name;
+    qsort(names, plan->n, sizeof *names, by_name);
     for (size_t i = 1; i < plan->n && status == ES_OK; i++)
-        if (strcasecmp(runs[i - 1]->name, runs[i]->name) == 0)
+        if (strcasecmp(names[i - 1], names[i]) == 0)
             status = es_fail(ES_EUSAGE,
                              "%s: two runs would be called %s: a value is "
                              "there twice, or two differ in signs alone",
-                             path, runs[i]->name);
-    free(runs);
+                             path, names[i]);
+    free(names);
     return status;
 }
 

@@ -31,8 +31,6 @@ bool es_sweep_is_done(es_sweep_stage stage)
     return stage >= ES_SWEEP_FINISHED;
 }
 
-/* --- one run --------------------------------------------------------------*/
-
 /* Whether there is an event of that kind from a step on. */
 static es_status find_event(bool *found, es_reader *reader, const char *kind,
                             int64_t from)
