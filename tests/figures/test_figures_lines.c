@@ -366,81 +366,56 @@ static void write_losses(const char **paths, void **state)
     finish(&r);
 }
 
+/* Of perplexity, ce where that was recorded; over tokens, 3 x 2 x 16 a step. */
 static void test_lines__loss_has_training_and_evaluation(void **state)
 {
-    const float train[STEPS] = {5, 4, 3.5f, NAN};
-    const float other[STEPS] = {5, INFINITY, es_missing(), 2};
-    const float eval[2] = {4.5f, 3.25f};
-    static const int64_t late[2] = {0, 30};
+    static const int64_t late[2] = {0, 30}, late_tokens[2] = {0, 2880};
+    static const int64_t tokens[STEPS] = {0, 960, 1920, 2880};
     const char *paths[2];
-    es_figured s;
     write_losses(paths, state);
-    es_curve curves[4] = {
-        {.x = steps, .values = train, .n = STEPS, .pen = ES_PEN_THIN},
-        {.label = "train", .x = steps, .values = other, .n = STEPS, .color = 1},
-        {.label = "both",
-         .x = late,
-         .values = eval,
-         .n = 2,
-         .pen = ES_PEN_MARKS},
-        {.pen = ES_PEN_MARKS, .color = 1}};
-    es_curves_panel panel = {.curves = curves, .n_curves = 4};
-    es_curves figure = {.panels = &panel,
-                        .n_panels = 1,
-                        .y_text = "loss (nats)",
-                        .x_text = "step",
-                        .colors = ES_CURVES_BY_CATEGORY,
-                        .reference = NAN,
-                        .note = "thin: training; marks: held-out data"};
-    es_figure(&s, "loss", 2, paths);
-    es_assert_draws(&s, es_draw_loss, picture_of(&figure));
-    es_unfigure(&s);
-}
-
-static void test_lines__perplexity_is_drawn_over_tokens(void **state)
-{
-    float train[STEPS] = {4, 3, 2.5f, NAN}; /* its ce */
-    float other[STEPS] = {5, INFINITY, es_missing(), 2};
-    float eval[2] = {4.5f, 3.25f};                             /* no ce there */
-    static const int64_t tokens[STEPS] = {0, 960, 1920, 2880}; /* 3 x 2 x 16 */
-    static const int64_t late[2] = {0, 2880};
-    const char *paths[2];
-    es_figured s;
-    write_losses(paths, state);
-    for (size_t i = 0; i < STEPS; i++) {
-        train[i] = expf(train[i]);
-        other[i] = i == 2 ? other[i] : expf(other[i]);
+    for (int perplexity = 0; perplexity < 2; perplexity++) {
+        float loss[STEPS] = {5, 4, 3.5f, NAN}, ce[STEPS] = {4, 3, 2.5f, NAN};
+        float other[STEPS] = {5, INFINITY, es_missing(), 2};
+        float eval[2] = {4.5f, 3.25f}; /* no ce there */
+        for (size_t i = 0; perplexity && i < STEPS; i++) {
+            ce[i] = expf(ce[i]);
+            other[i] = i == 2 ? other[i] : expf(other[i]);
+            if (i < 2)
+                eval[i] = expf(eval[i]);
+        }
+        const int64_t *x = perplexity ? tokens : steps;
+        es_curve curves[4] = {{.values = perplexity ? ce : loss},
+                              {.values = other},
+                              {.values = eval},
+                              {.color = 1}};
+        for (size_t i = 0; i < 2; i++) {
+            curves[i].x = x;
+            curves[i].n = STEPS;
+            curves[2 + i].pen = ES_PEN_MARKS;
+        }
+        curves[0].pen = ES_PEN_THIN;
+        curves[1].label = "train";
+        curves[1].color = 1;
+        curves[2].label = "both";
+        curves[2].x = perplexity ? late_tokens : late;
+        curves[2].n = 2;
+        es_curves_panel panel = {.curves = curves, .n_curves = 4};
+        es_figured s;
+        es_figure(&s, "loss", 2, paths);
+        s.options.tokens = s.options.perplexity = perplexity;
+        s.options.logarithmic = perplexity;
+        es_assert_draws(&s, es_draw_loss,
+                        picture_of(&(es_curves){
+                            .panels = &panel,
+                            .n_panels = 1,
+                            .y_text = perplexity ? "perplexity" : "loss (nats)",
+                            .logarithmic = perplexity,
+                            .x_text = perplexity ? "tokens" : "step",
+                            .colors = ES_CURVES_BY_CATEGORY,
+                            .reference = NAN,
+                            .note = "thin: training; marks: held-out data"}));
+        es_unfigure(&s);
     }
-    for (size_t i = 0; i < 2; i++)
-        eval[i] = expf(eval[i]);
-    es_curve curves[4] = {
-        {.x = tokens, .values = train, .n = STEPS, .pen = ES_PEN_THIN},
-        {.label = "train",
-         .x = tokens,
-         .values = other,
-         .n = STEPS,
-         .color = 1},
-        {.label = "both",
-         .x = late,
-         .values = eval,
-         .n = 2,
-         .pen = ES_PEN_MARKS},
-        {.pen = ES_PEN_MARKS, .color = 1}};
-    es_curves_panel panel = {.curves = curves, .n_curves = 4};
-    es_figure(&s, "loss", 2, paths);
-    s.options.tokens = s.options.perplexity = true;
-    s.options.logarithmic = true;
-    es_assert_draws(&s, es_draw_loss,
-                    picture_of(&(es_curves){
-                        .panels = &panel,
-                        .n_panels = 1,
-                        .y_text = "perplexity",
-                        .logarithmic = true,
-                        .x_text = "tokens",
-                        .colors = ES_CURVES_BY_CATEGORY,
-                        .reference = NAN,
-                        .note = "thin: training; marks: held-out data"}));
-    es_unfigure(&s);
 }
 
 /* A few huge losses do not flatten the others, and are named; the first of
@@ -502,44 +477,40 @@ static void test_lines__what_a_run_lacks_is_said(void **state)
     es_unfigure(&s);
 }
 
-static es_status parse(const char *const *words, size_t n)
-{
-    es_scan_options options;
-    char *argv[8] = {(char *)(uintptr_t) "entropy-scan",
-                     (char *)(uintptr_t) "./a.db"};
-    for (size_t i = 0; i < n; i++)
-        argv[2 + i] = (char *)(uintptr_t)words[i];
-    es_status status = es_scan_options_parse(&options, (int)n + 2, argv);
-    es_scan_options_free(&options);
-    return status;
-}
-
-#define PARSE(...)                                                             \
-    parse((const char *[]){__VA_ARGS__},                                       \
-          sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
-
 static void test_lines__options_of_other_figures_are_refused(void **state)
 {
-    (void)state;
-    es_assert_status(ES_EUSAGE, "--tokens is for --figure loss",
-                     PARSE("--heatmap", "--tokens"));
-    es_assert_status(ES_EUSAGE, "--perplexity is for --figure loss",
-                     PARSE("--curves", "--perplexity"));
-    es_assert_status(ES_EUSAGE, "--spread is for --figure curves",
-                     PARSE("--figure=loss", "--spread=range"));
-    es_assert_status(ES_EUSAGE, "--heads is for --figure curves",
-                     PARSE("--nans", "--heads=1"));
-    es_assert_status(ES_EUSAGE, "--log is for --figure curves, nans or loss",
-                     PARSE("--figure=slopes", "--log"));
-    es_assert_status(ES_EUSAGE, "exclude each other",
-                     PARSE("--curves", "--heads=1", "--spread=range"));
-    es_assert_status(ES_EUSAGE, "none, range or quartiles",
-                     PARSE("--curves", "--spread=all"));
-    es_assert_status(ES_EUSAGE, "number of a layer",
-                     PARSE("--curves", "--heads=-1"));
-    es_assert_ok(PARSE("--nans", "--log"));
-    es_assert_ok(PARSE("--figure=curves,loss", "--tokens", "--heads=0"));
-    es_assert_ok(PARSE("--all", "--perplexity", "--spread=quartiles"));
+    static const struct {
+        const char *words[3], *message; /* NULL: they are fine */
+    } cases[] = {
+        {{"--heatmap", "--tokens"}, "--tokens is for --figure loss"},
+        {{"--curves", "--perplexity"}, "--perplexity is for --figure loss"},
+        {{"--figure=loss", "--spread=range"},
+         "--spread is for --figure curves"},
+        {{"--nans", "--heads=1"}, "--heads is for --figure curves"},
+        {{"--figure=slopes", "--log"},
+         "--log is for --figure curves, nans or loss"},
+        {{"--curves", "--heads=1", "--spread=range"}, "exclude each other"},
+        {{"--curves", "--spread=all"}, "none, range or quartiles"},
+        {{"--curves", "--heads=-1"}, "number of a layer"},
+        {{"--nans", "--log"}, NULL},
+        {{"--figure=curves,loss", "--tokens", "--heads=0"}, NULL},
+        {{"--all", "--perplexity", "--spread=quartiles"}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_scan_options options;
+        const char *words[5] = {"entropy-scan", "./a.db"};
+        char *argv[5];
+        int n = 2;
+        while (n < 5 && cases[i].words[n - 2]) {
+            words[n] = cases[i].words[n - 2];
+            n++;
+        }
+        memcpy(argv, words, sizeof argv);
+        es_assert_status(cases[i].message ? ES_EUSAGE : ES_OK,
+                         cases[i].message ? cases[i].message : "",
+                         es_scan_options_parse(&options, n, argv));
+        es_scan_options_free(&options);
+    }
 }
 
 int main(void)
@@ -552,7 +523,6 @@ int main(void)
         cmocka_unit_test(test_lines__scales_are_those_of_the_step),
         cmocka_unit_test(test_lines__slopes_are_one_or_one_a_layer),
         cmocka_unit_test(test_lines__loss_has_training_and_evaluation),
-        cmocka_unit_test(test_lines__perplexity_is_drawn_over_tokens),
         cmocka_unit_test(test_lines__huge_losses_are_cut_and_said),
         cmocka_unit_test(test_lines__tokens_must_be_known),
         cmocka_unit_test(test_lines__what_a_run_lacks_is_said),

@@ -61,7 +61,6 @@ static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
 static void test_bars__every_shape_is_drawn_soundly(void **state)
 {
-    (void)state;
     static const size_t counts[] = {1, 2, 3, 5, 7, 12};
     for (size_t g = 0; g < 6; g++)
         for (size_t s = 0; s < 6; s++)
@@ -80,7 +79,6 @@ static void test_bars__every_shape_is_drawn_soundly(void **state)
 /* From the foot of the plot, which its axis says is 0. */
 static void test_bars__heights_are_the_values(void **state)
 {
-    (void)state;
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
     double foot = 0, each = 0; /* points of a value of 1 */
@@ -131,7 +129,6 @@ static void look_of(double *out, es_theme theme, size_t series)
 /* In grey, no two of twelve series look the same. */
 static void test_bars__series_differ_in_grey(void **state)
 {
-    (void)state;
     static double looks[N_LOOKS][SIDE * SIDE];
     for (size_t theme = 0; theme < 2; theme++)
         for (size_t i = 0; i < N_LOOKS; i++) {
@@ -149,7 +146,6 @@ static void test_bars__series_differ_in_grey(void **state)
 
 static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
 {
-    (void)state;
     static const struct {
         size_t n_series;
         double width;
@@ -182,7 +178,6 @@ static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
 /* A bar that is no number has its text alone; all of them, or all 0, too. */
 static void test_bars__what_is_no_number_has_its_text_alone(void **state)
 {
-    (void)state;
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         for (int stacked = 0; stacked < 2; stacked++) {
@@ -199,7 +194,6 @@ static void test_bars__what_is_no_number_has_its_text_alone(void **state)
 
 static void test_bars__long_names_are_cut(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < 4; k++) {
         bundle *b = bundle_new(5, 12);
         for (size_t i = 0; i < 12; i++) {
@@ -225,7 +219,6 @@ static es_status draw(es_picture **out, const void *figure)
 
 static void test_bars__a_requested_size_is_kept(void **state)
 {
-    (void)state;
     es_picture *picture = NULL;
     bundle *b = bundle_new(4, 3);
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
@@ -237,7 +230,6 @@ static void test_bars__a_requested_size_is_kept(void **state)
 
 static void test_bars__pictures_are_golden(void **state)
 {
-    (void)state;
     bundle *b = bundle_new(4, 12);
     assert_golden(drawn(&b->figure), "bars_grouped");
     b->figure.n_series = 3;

@@ -4,7 +4,7 @@
 #include "render/figures/curves_internal.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/curve_bundles.h"
-#include "tests/support/pictures.h"
+#include "tests/support/drawn.h"
 
 #include <float.h>
 #include <math.h>
@@ -12,7 +12,6 @@
 
 static void test_curves__two_runs_are_golden(void **state)
 {
-    (void)state;
     bundle a = bundle_new(12, 200, 0.05), b = bundle_new(6, 150, 0.05);
     for (size_t i = 90; i < 150; i++)
         row(&b, 5)[i] = NAN;
@@ -25,18 +24,15 @@ static void test_curves__two_runs_are_golden(void **state)
     es_curves figure = figure_of(panels, 2);
     figure.style.title = "Two runs";
     es_picture *picture = drawn(&figure);
-    assert_true(picture_says(picture, "NaN or infinite"));
-    assert_true(picture_says(picture, "11")); /* "layer" is its heading */
-    assert_false(picture_says(picture, "layer 11"));
-    assert_true(picture_is_golden(picture, "curves_two"));
-    es_picture_free(picture);
+    ASSERT_SAYS(picture, "NaN or infinite", "11"); /* "layer" is its heading */
+    ASSERT_SAYS_NOT(picture, "layer 11");
+    assert_golden(picture, "curves_two");
     bundle_free(&a);
     bundle_free(&b);
 }
 
 static void test_curves__deep_and_noisy_runs_are_golden(void **state)
 {
-    (void)state;
     bundle b = bundle_new(48, 3000, 0.2);
     const es_curves_panel panel = {"GPT-2 XL", "step 3K", b.curves, 48};
     es_curves figure = figure_of(&panel, 1);
@@ -44,43 +40,38 @@ static void test_curves__deep_and_noisy_runs_are_golden(void **state)
     es_picture *picture = drawn(&figure);
     assert_int_equal(count_shapes(picture, ES_SHAPE_SPANS), 48);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 0);
-    assert_true(picture_is_golden(picture, "curves_deep"));
-    es_picture_free(picture);
+    assert_golden(picture, "curves_deep");
     bundle_free(&b);
 }
 
 /* The lowest value of one sample in 100,000 has its own full colour. */
-static void check_dip(double scale, size_t at)
-{
-    bundle b = bundle_new(1, 100000, 0.1);
-    for (size_t i = 0; i < b.n; i++)
-        row(&b, 0)[i] += 1;
-    row(&b, 0)[at] = 0.02f;
-    const es_curves_panel panel = {"dip", NULL, b.curves, 1};
-    es_curves figure = figure_of(&panel, 1);
-    shot s = shot_of(&figure, scale);
-    for (double value = 0.1; value < 1.2; value += 0.1) {
-        int dark = 0;
-        for (int d = -1; d <= 1; d++) {
-            double step = (double)at + d / s.sheet.blocks[0].x_scale / scale;
-            dark += pixel(&s, 0, step, value) == color_of(&s, 0);
-        }
-        assert_in_range(dark, 1, 3);
-    }
-    double far = 6 / s.sheet.blocks[0].x_scale / scale;
-    assert_int_equal(pixel(&s, 0, (double)at - far, 0.25), 0xffffff);
-    assert_int_equal(pixel(&s, 0, (double)at + far, 0.25), 0xffffff);
-    shot_clear(&s);
-    bundle_free(&b);
-}
-
 static void test_curves__one_sample_dip_stays(void **state)
 {
-    (void)state;
-    check_dip(2, 50001);
-    check_dip(2, 77777);
-    check_dip(1, 50002);
-    check_dip(0.7, 33333);
+    static const struct {
+        double scale;
+        size_t at;
+    } cases[] = {{2, 50001}, {2, 77777}, {1, 50002}, {0.7, 33333}};
+    for (size_t k = 0; k < 4; k++) {
+        const double scale = cases[k].scale, at = (double)cases[k].at;
+        bundle b = bundle_new(1, 100000, 0.1);
+        for (size_t i = 0; i < b.n; i++)
+            row(&b, 0)[i] += 1;
+        row(&b, 0)[cases[k].at] = 0.02f;
+        const es_curves_panel panel = {"dip", NULL, b.curves, 1};
+        es_curves figure = figure_of(&panel, 1);
+        shot s = shot_of(&figure, scale);
+        double pixels = 1 / s.sheet.blocks[0].x_scale / scale;
+        for (double value = 0.1; value < 1.2; value += 0.1) {
+            int dark = 0;
+            for (int d = -1; d <= 1; d++)
+                dark += pixel(&s, 0, at + d * pixels, value) == color_of(&s, 0);
+            assert_in_range(dark, 1, 3);
+        }
+        assert_int_equal(pixel(&s, 0, at - 6 * pixels, 0.25), 0xffffff);
+        assert_int_equal(pixel(&s, 0, at + 6 * pixels, 0.25), 0xffffff);
+        shot_clear(&s);
+        bundle_free(&b);
+    }
 }
 
 /* Every column's span meets the next one's: the line is not broken. */
@@ -105,7 +96,6 @@ static void check_spans_touch(const es_picture *picture)
 
 static void test_curves__spans_touch(void **state)
 {
-    (void)state;
     /* Fewer samples than columns, about as many, and more. */
     static const size_t counts[] = {300, 700, 3000};
     for (size_t k = 0; k < 3; k++) {
@@ -123,7 +113,6 @@ static void test_curves__spans_touch(void **state)
 
 static void test_curves__gaps_stay_open_and_nan_is_marked(void **state)
 {
-    (void)state;
     bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
         row(&b, 0)[i] = 2;
@@ -135,26 +124,27 @@ static void test_curves__gaps_stay_open_and_nan_is_marked(void **state)
     const es_curves_panel panel = {"gaps", NULL, b.curves, 1};
     es_curves figure = figure_of(&panel, 1);
     shot s = shot_of(&figure, 2);
-    uint32_t line = color_of(&s, 0), alarm = 0xc81e2d;
+    uint32_t line = color_of(&s, 0), alarm = 0xc81e2d, paper = 0xffffff;
     double below = s.sheet.blocks[0].low - 2 / s.sheet.blocks[0].y_scale;
-    assert_int_equal(pixel(&s, 0, 10, 2), line);
-    assert_int_equal(pixel(&s, 0, 40, 2), line);
-    assert_int_equal(pixel(&s, 0, 70, 2), line);
-    assert_int_not_equal(pixel(&s, 0, 25, 2), line);
-    assert_int_not_equal(pixel(&s, 0, 55, 2), line);
-    assert_int_not_equal(pixel(&s, 0, 83, 2), line);
-    assert_int_equal(pixel(&s, 0, 25, below), alarm); /* between samples too */
-    assert_int_equal(pixel(&s, 0, 28.5, below), alarm);
-    assert_int_equal(pixel(&s, 0, 83, below), alarm);
-    assert_int_equal(pixel(&s, 0, 55, below), 0xffffff); /* missing is not */
-    assert_int_equal(pixel(&s, 0, 15, below), 0xffffff);
+    const struct {
+        double step;
+        bool line;
+        uint32_t below;
+    } cases[] = {
+        {15, true, paper},  {45, true, paper},  {72, true, paper},
+        {25, false, alarm}, {83, false, alarm}, {28.5, false, alarm},
+        {55, false, paper}, /* missing is not marked */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(pixel(&s, 0, cases[i].step, 2) == line, cases[i].line);
+        assert_int_equal(pixel(&s, 0, cases[i].step, below), cases[i].below);
+    }
     shot_clear(&s);
     bundle_free(&b);
 }
 
 static void test_curves__single_samples_are_dots(void **state)
 {
-    (void)state;
     bundle one = bundle_new(3, 1, 0), many = bundle_new(1, 9000, 0.1);
     const es_curves_panel panels[] = {{"one", NULL, one.curves, 3},
                                       {"many", NULL, many.curves, 1}};
@@ -175,7 +165,6 @@ static void test_curves__single_samples_are_dots(void **state)
 
 static void test_curves__axes_are_shared(void **state)
 {
-    (void)state;
     bundle a = bundle_new(2, 100, 0), b = bundle_new(2, 60, 0),
            c = bundle_new(2, 20, 0);
     row(&b, 1)[5] = 9;
@@ -203,41 +192,41 @@ static void test_curves__axes_are_shared(void **state)
     bundle_free(&c);
 }
 
-static void check_scale(double first, double second, double reference,
-                        double low, double least_high)
-{
-    bundle b = bundle_new(1, 2, 0);
-    row(&b, 0)[0] = (float)first;
-    row(&b, 0)[1] = (float)second;
-    const es_curves_panel panel = {"x", NULL, b.curves, 1};
-    es_curves figure = figure_of(&panel, 1);
-    figure.reference = reference;
-    es_curves_sheet sheet;
-    assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
-    const es_axis *axis = &sheet.blocks[0].upright;
-    assert_true(fabs(axis->low - low) < 1e-6);
-    assert_true(axis->high >= least_high && axis->low < axis->high);
-    es_curves_sheet_clear(&sheet);
-    bundle_free(&b);
-}
-
 static void test_curves__scale_holds_zero_where_it_is_near(void **state)
 {
-    (void)state;
-    check_scale(1, 3, NAN, 0, 3);
-    check_scale(3.6, 3.7, 3.878, 0, 3.878); /* a ceiling: entropies */
-    check_scale(2.6, 2.8, NAN, 2.586, 2.8); /* a loss */
-    check_scale(-1, 1, NAN, -1.14, 1);
-    check_scale(2.5, 2.5, NAN, 0, 2.5);
-    check_scale(0, 0, NAN, 0, 1);
-    check_scale(-2, -2, NAN, -2.14, 0);
-    check_scale(NAN, NAN, NAN, 0, 1);
-    check_scale(NAN, INFINITY, 3.878, 0, 3.878);
+    static const struct {
+        float values[2];
+        double reference, low, least_high;
+    } cases[] = {
+        {{1, 3}, NAN, 0, 3},
+        {{3.6f, 3.7f}, 3.878, 0, 3.878}, /* a ceiling: entropies */
+        {{2.6f, 2.8f}, NAN, 2.586, 2.8}, /* a loss */
+        {{-1, 1}, NAN, -1.14, 1},
+        {{2.5f, 2.5f}, NAN, 0, 2.5},
+        {{0, 0}, NAN, 0, 1},
+        {{-2, -2}, NAN, -2.14, 0},
+        {{NAN, NAN}, NAN, 0, 1},
+        {{NAN, INFINITY}, 3.878, 0, 3.878},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bundle b = bundle_new(1, 2, 0);
+        memcpy(row(&b, 0), cases[i].values, sizeof cases[i].values);
+        const es_curves_panel panel = {"x", NULL, b.curves, 1};
+        es_curves figure = figure_of(&panel, 1);
+        figure.reference = cases[i].reference;
+        es_curves_sheet sheet;
+        assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+        const es_axis *axis = &sheet.blocks[0].upright;
+        assert_true(fabs(axis->low - cases[i].low) < 1e-6);
+        assert_true(axis->high >= cases[i].least_high - 1e-6);
+        assert_true(axis->low < axis->high);
+        es_curves_sheet_clear(&sheet);
+        bundle_free(&b);
+    }
 }
 
 static void test_curves__a_legend_suits_any_depth(void **state)
 {
-    (void)state;
     static const size_t counts[] = {1, 2, 12, 16, 17, 24, 48, 96, 128};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         bundle b = bundle_new(counts[i], 50, 0.1);
@@ -261,7 +250,6 @@ static void test_curves__a_legend_suits_any_depth(void **state)
 
 static void test_curves__nothing_to_draw_is_said(void **state)
 {
-    (void)state;
     bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);
     for (size_t i = 0; i < 10; i++)
         nan.values[i] = NAN;
@@ -283,7 +271,6 @@ static void test_curves__nothing_to_draw_is_said(void **state)
 static void
 test_curves__hostile_values_and_steps_are_drawn_soundly(void **state)
 {
-    (void)state;
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
                                     -0.0,    1e-45,    FLT_MAX,   -FLT_MAX,
                                     DBL_MAX, -DBL_MAX, 5e-324,    3.8};
@@ -309,7 +296,6 @@ test_curves__hostile_values_and_steps_are_drawn_soundly(void **state)
 
 static void test_curves__wide_step_labels_do_not_touch(void **state)
 {
-    (void)state;
     bundle b = bundle_new(2, 60, 0.1);
     for (size_t i = 0; i < b.n; i++)
         b.steps[i] = 123456700 + 2 * (int64_t)i;
@@ -324,7 +310,6 @@ static void test_curves__wide_step_labels_do_not_touch(void **state)
 
 static void test_curves__a_denormal_range_is_drawn_soundly(void **state)
 {
-    (void)state;
     bundle b = bundle_new(1, 3, 0);
     memset(b.values, 0, 3 * sizeof *b.values);
     const es_curves_panel panel = {"zeros", NULL, b.curves, 1};
@@ -339,44 +324,23 @@ static void test_curves__a_denormal_range_is_drawn_soundly(void **state)
     bundle_free(&b);
 }
 
+static es_status draw(es_picture **out, const void *figure)
+{
+    return es_curves_draw(out, figure);
+}
+
 static void test_curves__a_requested_size_is_kept(void **state)
 {
-    (void)state;
-    static const double sizes[][2] = {
-        {510, 0}, {0, 160}, {300, 300}, {900, 170}, {3000, 2000}};
     bundle b = bundle_new(12, 100, 0.1);
     const es_curves_panel panels[] = {{"a", "first", b.curves, 12},
                                       {"b", "second", b.curves, 12}};
     es_curves figure = figure_of(panels, 2);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        figure.style.width = sizes[i][0];
-        figure.style.height = sizes[i][1];
-        es_picture *picture = NULL;
-        assert_int_equal(es_curves_draw(&picture, &figure), ES_OK);
-        assert_true(picture_texts_are_apart(picture));
-        if (sizes[i][0] > 0)
-            assert_true(picture->width == sizes[i][0]);
-        if (sizes[i][1] > 0)
-            assert_true(picture->height == sizes[i][1]);
-        es_picture_free(picture);
-    }
-    double width = 0, height = 0;
-    figure.style.width = 60;
-    figure.style.height = 40;
-    es_picture *picture = NULL;
-    assert_int_equal(es_curves_draw(&picture, &figure), ES_EUSAGE);
-    const char *least = strstr(es_message(), "at least");
-    assert_non_null(least);
-    assert_int_equal(sscanf(least, "at least %lfx%lf", &width, &height), 2);
-    figure.style.width = width;
-    figure.style.height = height;
-    es_picture_free(drawn(&figure));
+    assert_sizes_are_kept(draw, &figure, &figure.style);
     bundle_free(&b);
 }
 
 static void test_curves__long_texts_are_cut(void **state)
 {
-    (void)state;
     char longest[201];
     memset(longest, 'M', 200);
     longest[200] = '\0';

@@ -28,7 +28,6 @@ static void check_ticks(double low, double high, int most)
 
 static void test_ticks__steps_are_one_two_or_five(void **state)
 {
-    (void)state;
     static const double ranges[][2] = {
         {0, 3.87},  {0, 4},     {-1, 1},       {2.5, 3.1},
         {0, 1e-6},  {0, 32000}, {-3e38, 3e38}, {1e5, 1e5 + 1},
@@ -48,7 +47,6 @@ static void test_ticks__steps_are_one_two_or_five(void **state)
 
 static void test_ticks__hostile_ranges_give_finite_ticks(void **state)
 {
-    (void)state;
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
                                     DBL_MAX, -DBL_MAX, 5e-324,    -5e-324,
                                     1e300,   1,        1 + 1e-16, 1e17};
@@ -90,7 +88,6 @@ static void check_labels(double low, double high, int most,
 
 static void test_labels__values_have_the_decimals_they_need(void **state)
 {
-    (void)state;
     check_labels(0, 1, 5, (const char *[]){"0.0", "0.5", "1.0", NULL});
     check_labels(-2, 2, 5, (const char *[]){"-2", "-1", "0", "1", "2", NULL});
     check_labels(
@@ -103,7 +100,6 @@ static void test_labels__values_have_the_decimals_they_need(void **state)
 
 static void test_labels__steps_are_short(void **state)
 {
-    (void)state;
     static const struct {
         double step;
         const char *text;
@@ -122,29 +118,26 @@ static void test_labels__steps_are_short(void **state)
 
 static void test_fraction__never_leaves_the_numbers(void **state)
 {
-    (void)state;
-    assert_true(es_fraction(1, 0, 4) == 0.25);
-    assert_true(es_fraction(-1, 0, 4) == -0.25);
-    assert_true(es_fraction(0, -DBL_MAX, DBL_MAX) == 0.5);
-    assert_true(es_fraction(DBL_MAX, -DBL_MAX, DBL_MAX) == 1);
-    assert_true(es_fraction(5, 3, 3) == 0);
-    assert_true(es_fraction(5, 4, 3) == 0);
-    assert_true(es_fraction(5, NAN, 3) == 0);
-    assert_true(es_fraction(5, 0, INFINITY) == 0);
-    assert_true(es_fraction(NAN, 0, 1) == 0);
-    assert_true(es_fraction(INFINITY, 0, 1) == 1);
-    assert_true(es_fraction(-INFINITY, 0, 1) == 0);
+    static const double cases[][4] = {
+        /* x, low, high, wanted */
+        {1, 0, 4, 0.25},     {-1, 0, 4, -0.25},
+        {5, 3, 3, 0},        {0, -DBL_MAX, DBL_MAX, 0.5},
+        {5, 4, 3, 0},        {DBL_MAX, -DBL_MAX, DBL_MAX, 1},
+        {5, NAN, 3, 0},      {5, 0, INFINITY, 0},
+        {NAN, 0, 1, 0},      {INFINITY, 0, 1, 1},
+        {-INFINITY, 0, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(es_fraction(cases[i][0], cases[i][1], cases[i][2]) ==
+                    cases[i][3]);
     assert_true(isfinite(es_fraction(1e300, 0, 5e-324)));
 }
 
 static void test_power_step__is_the_next_power_of_two(void **state)
 {
-    (void)state;
-    assert_int_equal(es_power_step(0.1), 1);
-    assert_int_equal(es_power_step(1), 1);
-    assert_int_equal(es_power_step(1.01), 2);
-    assert_int_equal(es_power_step(5), 8);
-    assert_int_equal(es_power_step(NAN), 1);
+    static const double cases[][2] = {
+        {0.1, 1}, {1, 1}, {1.01, 2}, {5, 8}, {NAN, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(es_power_step(cases[i][0]) == cases[i][1]);
     assert_true(es_power_step(INFINITY) > 0);
 }
 

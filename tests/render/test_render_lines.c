@@ -9,7 +9,6 @@
 
 static void test_curves__area_is_a_tint(void **state)
 {
-    (void)state;
     float low[40], high[40];
     bundle b = bundle_new(1, 40, 0);
     for (size_t i = 0; i < 40; i++) {
@@ -23,14 +22,17 @@ static void test_curves__area_is_a_tint(void **state)
     es_curves figure = figure_of(&panel, 1);
     shot s = shot_of(&figure, 2);
     uint32_t tint = pixel(&s, 0, 10, 2.7), line = color_of(&s, 0);
-    assert_int_not_equal(tint, 0xffffff);
-    assert_int_not_equal(tint, line);
-    assert_int_equal(pixel(&s, 0, 10, 1.3), tint);
-    assert_int_equal(pixel(&s, 0, 10, 2), line); /* above the area */
-    assert_int_equal(pixel(&s, 0, 10, 3.3), 0xffffff);
-    assert_int_equal(pixel(&s, 0, 10, 0.7), 0xffffff);
-    assert_int_equal(pixel(&s, 0, 20, 2.7), 0xffffff); /* no upper end */
-    assert_int_equal(pixel(&s, 0, 19.5, 0.55), 0xffffff);
+    assert_true(tint != 0xffffff && tint != line);
+    const struct {
+        double step, value;
+        uint32_t color;
+    } cases[] = {{10, 1.3, tint},       {10, 2, line}, /* above the area */
+                 {10, 3.3, 0xffffff},   {10, 0.7, 0xffffff},
+                 {20, 2.7, 0xffffff}, /* no upper end */
+                 {19.5, 0.55, 0xffffff}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(pixel(&s, 0, cases[i].step, cases[i].value),
+                         cases[i].color);
     /* The scale holds the area, and a NaN of it is no NaN of the line. */
     assert_true(s.sheet.blocks[0].upright.high > 3);
     assert_false(picture_says(s.picture, "NaN or infinite"));
@@ -40,7 +42,6 @@ static void test_curves__area_is_a_tint(void **state)
 
 static void test_curves__logarithm_keeps_zero(void **state)
 {
-    (void)state;
     static const float values[] = {0, 1, 10, 100, 1000, 0};
     bundle b = bundle_new(1, 6, 0);
     memcpy(row(&b, 0), values, sizeof values);
@@ -73,7 +74,6 @@ static void test_curves__logarithm_keeps_zero(void **state)
 static void
 test_curves__what_is_beyond_the_limit_is_cut_and_marked(void **state)
 {
-    (void)state;
     bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
         row(&b, 0)[i] = i == 40 ? 5e7f : 2 + (float)(i % 2);
@@ -98,7 +98,6 @@ test_curves__what_is_beyond_the_limit_is_cut_and_marked(void **state)
 
 static void test_curves__every_mark_is_its_own(void **state)
 {
-    (void)state;
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
     char *svgs[ES_N_MARKS];
     for (size_t i = 0; i < ES_N_MARKS; i++) {
@@ -141,7 +140,6 @@ static es_curves runs_figure(const es_curves_panel *panels, size_t n)
 
 static void test_curves__categories_are_golden(void **state)
 {
-    (void)state;
     bundle b = categories_new(12, 100);
     row(&b, 3)[70] = NAN;
     for (size_t i = 0; i < 12; i++)
@@ -154,15 +152,13 @@ static void test_curves__categories_are_golden(void **state)
     es_curves figure = runs_figure(panels, 2);
     figure.own_scales = true;
     es_picture *picture = drawn(&figure);
-    assert_true(picture_says(picture, "layer 11"));
-    assert_true(picture_is_golden(picture, "curves_categories"));
-    es_picture_free(picture);
+    ASSERT_SAYS(picture, "layer 11");
+    assert_golden(picture, "curves_categories");
     bundle_free(&b);
 }
 
 static void test_curves__panels_may_have_their_own_scales(void **state)
 {
-    (void)state;
     bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
     row(&b, 0)[4] = 1000;
     const es_curves_panel panels[] = {{"a", NULL, a.curves, 1},
@@ -203,7 +199,6 @@ static void check_legend_is_clear(const es_curves *figure)
 
 static void test_curves__legend_is_clear_of_data(void **state)
 {
-    (void)state;
     static const double sizes[][2] = {{0, 0},     {234, 0},   {486, 0},
                                       {480, 270}, {600, 220}, {700, 500}};
     static const size_t counts[] = {1, 2, 6, 12, 20};
@@ -227,7 +222,6 @@ static void test_curves__legend_is_clear_of_data(void **state)
 
 static void test_curves__few_samples_are_dots_at_whole_ticks(void **state)
 {
-    (void)state;
     bundle b = bundle_new(2, 4, 0);
     b.curves[1].pen = ES_PEN_MARKS;
     b.curves[1].color = 1;

@@ -106,7 +106,6 @@ static void check_limits(es_status (*draw)(es_picture **), es_format format)
 
 static void test_memory__too_little_is_an_error(void **state)
 {
-    (void)state;
     if (SANITIZED)
         skip(); /* its shadow memory does not fit under a limit */
     for (int format = ES_FORMAT_PNG; format <= ES_FORMAT_PDF; format++) {

@@ -87,7 +87,6 @@ static void assert_same(const es_picture *picture, const char *name)
 
 static void test_same__every_shape_looks_alike_in_all_formats(void **state)
 {
-    (void)state;
     es_picture *picture = shapes();
     assert_same(picture, "shapes");
     es_picture_free(picture);
@@ -104,7 +103,6 @@ static void remove_shape(es_picture *picture, size_t i)
  * any of its shapes, the clips included. */
 static void test_same__a_lost_shape_is_seen(void **state)
 {
-    (void)state;
     es_picture *whole = shapes();
     size_t n = whole->n_shapes;
     es_image ours;
@@ -154,7 +152,6 @@ static es_picture *heatmap(void)
 
 static void test_same__a_heatmap_looks_alike_in_all_formats(void **state)
 {
-    (void)state;
     es_picture *picture = heatmap();
     assert_same(picture, "heatmap");
     es_picture_free(picture);
@@ -182,7 +179,6 @@ static es_picture *leftward(void)
 /* A viewer turns and joins by itself what we turn and join for PNG. */
 static void test_same__leftward_text_looks_alike_in_all_formats(void **state)
 {
-    (void)state;
     es_picture *picture = leftward();
     assert_same(picture, "leftward text");
     es_picture_free(picture);
@@ -190,7 +186,6 @@ static void test_same__leftward_text_looks_alike_in_all_formats(void **state)
 
 static void test_same__curves_look_alike_in_all_formats(void **state)
 {
-    (void)state;
     enum { N = 4000, FEW = 40 };
     static int64_t steps[N];
     static float many[N], few[FEW];
@@ -253,7 +248,6 @@ static char *pdf_text(const es_picture *picture)
 
 static void test_same__pdf_text_is_found(void **state)
 {
-    (void)state;
     if (!there)
         skip();
     es_picture *pictures[] = {shapes(), heatmap()};
@@ -269,7 +263,6 @@ static void test_same__pdf_text_is_found(void **state)
  * the marks of direction that pdftotext puts in. */
 static void test_same__pdf_leftward_text_is_found(void **state)
 {
-    (void)state;
     static const char *const words[] = {
         "\u05e9\u05dc\u05d5\u05dd", "\u0645\u0631\u062d\u0628\u0627",
         "\u0633\ufefc\u0645", "SM+LN 0.25", "run 3.5 (x"};
@@ -286,7 +279,6 @@ static void test_same__pdf_leftward_text_is_found(void **state)
 /* Columns of pdffonts: name, type, encoding, embedded, subset, Unicode. */
 static void test_same__pdf_fonts_are_embedded(void **state)
 {
-    (void)state;
     if (!there)
         skip();
     es_picture *picture = shapes();
@@ -309,14 +301,12 @@ static void test_same__pdf_fonts_are_embedded(void **state)
 
 static int open_viewers(void **state)
 {
-    (void)state;
     there = viewers_open();
     return 0;
 }
 
 static int close_viewers(void **state)
 {
-    (void)state;
     viewers_close();
     return 0;
 }

@@ -71,7 +71,6 @@ static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
 static void test_scatter__any_number_of_points_is_drawn_soundly(void **state)
 {
-    (void)state;
     static const size_t counts[] = {0, 1, 2, 3, 7, 12, 40};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (size_t k = 0; k < 16; k++) {
@@ -87,7 +86,6 @@ static void test_scatter__any_number_of_points_is_drawn_soundly(void **state)
 /* Every label is somewhere: beside its point, or in the list below. */
 static void test_scatter__all_are_named(void **state)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         bundle *b = bundle_new(40, k ? 1 : 0.001);
         for (size_t i = 0; i < 40; i++)
@@ -103,7 +101,6 @@ static void test_scatter__all_are_named(void **state)
 
 static void test_scatter__the_front_is_what_none_beats(void **state)
 {
-    (void)state;
     static const es_point points[] = {
         {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},          {3, 5, "d"},
         {4, 1, "e"},    {4, 1, "f"},   {5, NAN, "g"},        {NAN, 0, "h"},
@@ -122,7 +119,6 @@ static void test_scatter__the_front_is_what_none_beats(void **state)
 /* Decades are as long as any other. */
 static void test_scatter__points_are_where_their_values_say(void **state)
 {
-    (void)state;
     static const es_point points[] = {
         {10, 1000, "a"}, {100, 10, "b"}, {1000, 100, "c"}, {0, 5, "zero"}};
     es_scatter figure = {
@@ -140,7 +136,6 @@ static void test_scatter__points_are_where_their_values_say(void **state)
 
 static void test_scatter__what_is_not_finite_is_left_out(void **state)
 {
-    (void)state;
     static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         for (int logarithmic = 0; logarithmic < 2; logarithmic++) {
@@ -158,7 +153,6 @@ static void test_scatter__what_is_not_finite_is_left_out(void **state)
 
 static void test_scatter__long_names_are_numbered(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < 4; k++) {
         bundle *b = bundle_new(7, 1);
         for (size_t i = 0; i < 7; i++)
@@ -177,7 +171,6 @@ static es_status draw(es_picture **out, const void *figure)
 
 static void test_scatter__a_requested_size_is_kept(void **state)
 {
-    (void)state;
     bundle *b = bundle_new(5, 1);
     for (size_t i = 0; i < 5; i++) /* which on a small page are a list */
         b->points[i].label = NULL;
@@ -187,7 +180,6 @@ static void test_scatter__a_requested_size_is_kept(void **state)
 
 static void test_scatter__pictures_are_golden(void **state)
 {
-    (void)state;
     bundle *b = bundle_new(30, 1);
     assert_golden(drawn(&b->figure), "scatter_crowded");
     b->figure.n = 5;

@@ -41,15 +41,11 @@ static es_picture *drawn(const es_timeline_panel *panels, size_t n,
     es_picture *picture = NULL;
     figure.style.theme = theme;
     figure.style.width = width;
-    assert_int_equal(es_timeline_draw(&picture, &figure), ES_OK);
-    assert_true(picture_is_finite(picture));
-    assert_true(picture_texts_are_apart(picture));
-    return picture;
+    return sound_picture(es_timeline_draw(&picture, &figure), &picture);
 }
 
 static void test_timeline__a_picture_is_golden(void **state)
 {
-    (void)state;
     int64_t steps[N];
     float entropy[N], logits[N];
     for (int i = 0; i < N; i++) {
@@ -63,14 +59,12 @@ static void test_timeline__a_picture_is_golden(void **state)
     es_timeline_panel panel = panel_of(plots, 2);
     es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
     ASSERT_SAYS(picture, "L0-11", "dropped", "stop");
-    assert_true(picture_is_golden(picture, "timeline"));
-    es_picture_free(picture);
+    assert_golden(picture, "timeline");
 }
 
 /* Whatever the values, steps and sizes: nothing overlaps, nothing is lost. */
 static void test_timeline__hostile_values_are_drawn_soundly(void **state)
 {
-    (void)state;
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
                                   1e-40f, 3e38f,    -INFINITY};
     enum { LONG = 100000 };
@@ -98,7 +92,6 @@ static void test_timeline__hostile_values_are_drawn_soundly(void **state)
 /* A dip of one sample of 100k is drawn, by few points. */
 static void test_timeline__a_dip_of_one_sample_is_kept(void **state)
 {
-    (void)state;
     enum { LONG = 100000 };
     int64_t *steps = malloc(LONG * sizeof *steps);
     float *values = malloc(LONG * sizeof *values);
@@ -126,55 +119,55 @@ static void test_timeline__a_dip_of_one_sample_is_kept(void **state)
     free(values);
 }
 
-/* Of a few steps each has its tick, and no part of one does. */
-static void test_timeline__few_steps_have_whole_ticks(void **state)
+/* Of a few steps each has its tick, and no part of one does; and nothing is
+ * half a NaN. */
+static void test_timeline__what_is_whole_has_whole_ticks(void **state)
 {
-    (void)state;
-    const int64_t steps[] = {27, 29};
-    const float values[] = {1.25f, 1.75f};
-    const es_timeline_plot plot = {"loss", steps, values, 2, false};
-    es_timeline_panel panel = {
-        .title = "SM", .plots = &plot, .n_plots = 1, .first = 27, .last = 29};
-    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
-    ASSERT_SAYS(picture, "27", "28", "29");
-    assert_false(picture_says(picture, "27.5"));
-    es_picture_free(picture);
-}
-
-/* Nothing is half a NaN. */
-static void test_timeline__counts_are_whole(void **state)
-{
-    (void)state;
-    const int64_t steps[] = {100, 200};
-    static const float counts[][2] = {{0, 0}, {0, 1}, {0, 2}, {7, 8}};
-    static const char *const parts[] = {"0.5", "0.5", "0.5", "7.5"};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const es_timeline_plot plot = {"NaN", steps, counts[i], 2, false};
+    static const struct {
+        int64_t steps[2];
+        float values[2];
+        const char *there[2], *not_there;
+    } cases[] = {
+        {{27, 29}, {1.25f, 1.75f}, {"27", "28"}, "27.5"},
+        {{27, 29}, {1.25f, 1.75f}, {"29", "1.4"}, "28.5"},
+        {{100, 200}, {0, 0}, {"0", "100"}, "0.5"},
+        {{100, 200}, {0, 1}, {"0", "1"}, "0.5"},
+        {{100, 200}, {0, 2}, {"0", "2"}, "0.5"},
+        {{100, 200}, {7, 8}, {"7", "8"}, "7.5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t *steps = cases[i].steps;
+        const es_timeline_plot plot = {"loss", steps, cases[i].values, 2,
+                                       false};
         es_timeline_panel panel = {.title = "SM",
                                    .plots = &plot,
                                    .n_plots = 1,
-                                   .first = 100,
-                                   .last = 200};
+                                   .first = (double)steps[0],
+                                   .last = (double)steps[1]};
         es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
-        assert_false(picture_says(picture, parts[i]));
-        assert_true(picture_says(picture, i == 3 ? "8" : "0"));
+        ASSERT_SAYS(picture, cases[i].there[0], cases[i].there[1]);
+        ASSERT_SAYS_NOT(picture, cases[i].not_there);
         es_picture_free(picture);
     }
 }
 
-static void test_timeline__nothing_to_show_is_refused(void **state)
+static es_status draw(es_picture **out, const void *figure)
 {
-    (void)state;
+    return es_timeline_draw(out, figure);
+}
+
+static void test_timeline__a_requested_size_is_kept(void **state)
+{
     es_picture *picture = NULL;
-    es_timeline figure = {.lanes = lanes, .n_lanes = 3};
+    const int64_t steps[] = {0, 79};
+    const float values[] = {1.25f, 1.75f};
+    const es_timeline_plot plot = {"loss", steps, values, 2, false};
+    es_timeline_panel panel = panel_of(&plot, 1);
+    es_timeline figure = {.panels = &panel, .lanes = lanes, .n_lanes = 3};
     assert_int_equal(es_timeline_draw(&picture, &figure), ES_EUSAGE);
-    es_timeline_panel panel = panel_of(NULL, 0);
-    figure.panels = &panel;
-    figure.n_panels = 1;
-    figure.style.width = 40;
-    assert_int_equal(es_timeline_draw(&picture, &figure), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "a timeline of 40x"));
     assert_null(picture);
+    figure.n_panels = 1;
+    assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
 int main(void)
@@ -183,9 +176,8 @@ int main(void)
         cmocka_unit_test(test_timeline__a_picture_is_golden),
         cmocka_unit_test(test_timeline__hostile_values_are_drawn_soundly),
         cmocka_unit_test(test_timeline__a_dip_of_one_sample_is_kept),
-        cmocka_unit_test(test_timeline__few_steps_have_whole_ticks),
-        cmocka_unit_test(test_timeline__counts_are_whole),
-        cmocka_unit_test(test_timeline__nothing_to_show_is_refused),
+        cmocka_unit_test(test_timeline__what_is_whole_has_whole_ticks),
+        cmocka_unit_test(test_timeline__a_requested_size_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,6 @@ static void assert_texts(const char *expected, const char *text, double width)
 
 static void test_title__notation_is_recognised(void **state)
 {
-    (void)state;
     static const char *const notation[] = {
         "SM",
         "SM+LN+G",
@@ -87,7 +86,6 @@ static void test_title__notation_is_recognised(void **state)
 
 static void test_title__notation_is_typeset(void **state)
 {
-    (void)state;
     assert_texts("SM" THIN "+" THIN "LN" THIN "+" THIN "G", "SM+LN + G", 1e3);
     assert_texts("EReg(SM(t)" THIN "+" THIN "ScFuFFN|i|12|)",
                  "EReg(SM(t)+ScFuFFNi12)", 1e3);
@@ -100,7 +98,6 @@ static void test_title__notation_is_typeset(void **state)
 /* Blanks may make it longer than any notation. */
 static void test_title__an_overlong_title_is_drawn_as_it_is(void **state)
 {
-    (void)state;
     char text[400];
     snprintf(text, sizeof text, "SM%*s+R", 250, "");
     assert_texts("SM" THIN "+" THIN "R", text, 1e3);
@@ -111,7 +108,6 @@ static void test_title__an_overlong_title_is_drawn_as_it_is(void **state)
 /* Where the letters are: inside the width given, wherever it is put. */
 static void test_title__letters_lie_within_the_width(void **state)
 {
-    (void)state;
     static const double before[] = {0, 0.5, 1};
     const char *arch = "EReg(SM(t)+ScFuFFNi6)";
     double width = es_title_width(arch, 9, ES_WEIGHT_BOLD);
@@ -134,7 +130,6 @@ static void test_title__letters_lie_within_the_width(void **state)
 
 static void test_title__small_indexes_stay_legible(void **state)
 {
-    (void)state;
     es_picture *picture = page();
     es_draw_fitted(picture, 9, 9, 7, ES_ALIGN_START, ES_WEIGHT_NORMAL, ink,
                    "SM+ScFuFFNi6", 100);
@@ -148,7 +143,6 @@ static void test_title__small_indexes_stay_legible(void **state)
 
 static void test_title__a_wide_title_is_cut(void **state)
 {
-    (void)state;
     const char *arch = "SM+ScFuFFNi6";
     double whole = es_title_width(arch, 9, ES_WEIGHT_BOLD);
     assert_texts("SM" THIN "+" THIN "ScFuFFN|i|6", arch, whole);

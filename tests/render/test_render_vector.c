@@ -53,7 +53,6 @@ static char *written(size_t *n, const es_picture *picture, es_format format)
 
 static void test_vector__the_same_picture_gives_the_same_bytes(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
         size_t n, again;
@@ -69,7 +68,6 @@ static void test_vector__the_same_picture_gives_the_same_bytes(void **state)
 
 static void test_vector__svg_metadata_is_escaped(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     size_t n;
     char *svg = written(&n, picture, ES_FORMAT_SVG);
@@ -90,7 +88,6 @@ static void test_vector__svg_metadata_is_escaped(void **state)
 
 static void test_vector__svg_holds_numbers_only(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     size_t n;
     char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
@@ -107,7 +104,6 @@ static void test_vector__svg_holds_numbers_only(void **state)
 /* Every shape as it is written, and nothing but the text as text. */
 static void test_vector__svg_is_golden(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     size_t n;
     char *svg = written(&n, picture, ES_FORMAT_SVG);
@@ -119,7 +115,6 @@ static void test_vector__svg_is_golden(void **state)
 /* In the order of reading, placed by its left and right as in PNG. */
 static void test_vector__svg_holds_leftward_text_as_it_is_read(void **state)
 {
-    (void)state;
     static const char *const wanted[] = {
         "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"end\""
         " direction=\"rtl\"",
@@ -144,7 +139,6 @@ static void test_vector__svg_holds_leftward_text_as_it_is_read(void **state)
 
 static void test_vector__numbers_are_short(void **state)
 {
-    (void)state;
     static const struct {
         double x;
         const char *text;
@@ -175,7 +169,6 @@ static void test_vector__numbers_are_short(void **state)
 
 static void test_vector__pdf_has_its_metadata(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     size_t n;
     char *pdf = written(&n, picture, ES_FORMAT_PDF);
@@ -196,7 +189,6 @@ static void test_vector__pdf_has_its_metadata(void **state)
 
 static void test_vector__a_full_disk_is_an_error(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
         for (int buffered = 0; buffered < 2; buffered++) {
@@ -217,7 +209,6 @@ static void test_vector__a_full_disk_is_an_error(void **state)
 /* The scale is of pixels: it changes nothing here, whatever it is. */
 static void test_vector__scale_is_ignored(void **state)
 {
-    (void)state;
     es_picture *picture = sample();
     size_t n, m;
     char *a = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
