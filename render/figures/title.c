@@ -97,65 +97,32 @@ static bool typeset(title *out, const char *text)
     return true;
 }
 
-static double part_size(rank r, double size)
+/* Where the letters end that begin at x; draws them unless picture is NULL. */
+static double lay_parts(es_picture *picture, double x, double y, double size,
+                        es_font_weight weight, es_color color, const title *t)
 {
-    return fmax(sizes[r] * size, fmin(size, LEAST_SIZE));
-}
-
-static double part_kern(rank r, double size)
-{
-    return r == ON_LINE ? 0 : KERN * size;
-}
-
-/* Of part i, what is before it included. */
-static double part_width(const title *t, size_t i, double size,
-                         es_font_weight weight)
-{
-    rank r = t->parts[i].rank;
-    return part_kern(r, size) + es_text_width(t->text + t->parts[i].first,
-                                              part_size(r, size), weight);
-}
-
-static double width_of(const title *t, double size, es_font_weight weight)
-{
-    double width = 0;
-    for (size_t i = 0; i < t->n_parts; i++)
-        width += part_width(t, i, size, weight);
-    return width;
+    for (size_t i = 0; i < t->n_parts; i++) {
+        rank r = t->parts[i].rank;
+        const char *letters = t->text + t->parts[i].first;
+        double kern = r == ON_LINE ? 0 : KERN * size;
+        double own = fmax(sizes[r] * size, fmin(size, LEAST_SIZE));
+        if (picture)
+            es_picture_text(picture, x + kern, y + drops[r] * size, own,
+                            ES_ALIGN_START, weight, 0, color, letters);
+        x += kern + es_text_width(letters, own, weight);
+    }
+    return x;
 }
 
 double es_title_width(const char *text, double size, es_font_weight weight)
 {
     title t;
-    return typeset(&t, text) ? width_of(&t, size, weight)
-                             : es_text_width(text, size, weight);
+    return typeset(&t, text)
+               ? lay_parts(NULL, 0, 0, size, weight, (es_color){0}, &t)
+               : es_text_width(text, size, weight);
 }
 
 /* --- drawing --------------------------------------------------------------*/
-
-static void draw_verbatim(es_picture *picture, double x, double y, double size,
-                          es_align align, es_font_weight weight, es_color color,
-                          const char *text, double width)
-{
-    char *fitted = es_text_fit(text, width, size, weight);
-    if (fitted)
-        es_picture_text(picture, x, y, size, align, weight, 0, color, fitted);
-    else
-        picture->failed = true;
-    free(fitted);
-}
-
-static void draw_parts(es_picture *picture, double x, double y, double size,
-                       es_font_weight weight, es_color color, const title *t)
-{
-    for (size_t i = 0; i < t->n_parts; i++) {
-        const part *p = &t->parts[i];
-        es_picture_text(picture, x + part_kern(p->rank, size),
-                        y + drops[p->rank] * size, part_size(p->rank, size),
-                        ES_ALIGN_START, weight, 0, color, t->text + p->first);
-        x += part_width(t, i, size, weight);
-    }
-}
 
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
@@ -165,20 +132,25 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
     title t;
     char cut[sizeof t.text + sizeof ELLIPSIS];
-    if (!typeset(&t, text)) {
-        draw_verbatim(picture, x, y, size, align, weight, color, text, width);
-        return;
+    if (typeset(&t, text)) {
+        double wanted = lay_parts(NULL, 0, 0, size, weight, color, &t);
+        if (wanted <= width) {
+            lay_parts(picture, x - before[align] * wanted, y, size, weight,
+                      color, &t);
+            return;
+        }
+        /* An index that does not fit is left out with what follows it; the
+         * letters before are cut so that the ellipsis fits. */
+        snprintf(cut, sizeof cut, "%s%s", t.text,
+                 t.n_parts == 1 ? "" : ELLIPSIS);
+        text = cut;
     }
-    double wanted = width_of(&t, size, weight);
-    if (wanted <= width) {
-        draw_parts(picture, x - before[align] * wanted, y, size, weight, color,
-                   &t);
-        return;
-    }
-    /* An index that does not fit is left out with what follows it; the letters
-     * before are cut so that the ellipsis fits. */
-    snprintf(cut, sizeof cut, "%s%s", t.text, t.n_parts == 1 ? "" : ELLIPSIS);
-    draw_verbatim(picture, x, y, size, align, weight, color, cut, width);
+    char *fitted = es_text_fit(text, width, size, weight);
+    if (fitted)
+        es_picture_text(picture, x, y, size, align, weight, 0, color, fitted);
+    else
+        picture->failed = true;
+    free(fitted);
 }
 
 void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
