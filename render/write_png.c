@@ -107,18 +107,6 @@ static void name_color(palette *p, es_color color)
         p->named[slot] = true;
 }
 
-static void name_colors(palette *p, const es_picture *picture)
-{
-    name_color(p, picture->background);
-    for (size_t i = 0; i < picture->n_shapes; i++) {
-        const es_picture_shape *shape = &picture->shapes[i];
-        name_color(p, shape->color);
-        name_color(p, shape->stroke);
-        for (size_t k = 0; k < shape->n_colors; k++)
-            name_color(p, es_image_color(picture, shape, k));
-    }
-}
-
 /* An entry for each named colour, or for every one; false if too many. */
 static bool enter_exact(palette *p, bool all)
 {
@@ -185,18 +173,6 @@ static void enter_cells(palette *p, uint32_t pitch)
     }
 }
 
-static bool merge_blends(palette *p)
-{
-    static const uint32_t pitches[] = {2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32};
-    for (size_t i = 0; i < sizeof pitches / sizeof *pitches; i++) {
-        if (fill_cells(p, pitches[i])) {
-            enter_cells(p, pitches[i]);
-            return true;
-        }
-    }
-    return false;
-}
-
 /*
  * Finds at most 256 colours for the pixels; false if they are not enough. Up to
  * 256: each is itself. More: those that the picture names are themselves, the
@@ -206,12 +182,27 @@ static bool merge_blends(palette *p)
 static bool make_palette(palette *p, const es_picture *picture,
                          cairo_surface_t *pixels)
 {
+    static const uint32_t pitches[] = {2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32};
     if (!count_colors(p, pixels))
         return false;
     if (p->n_colors <= PALETTE_MAX)
         return enter_exact(p, true);
-    name_colors(p, picture);
-    return enter_exact(p, false) && merge_blends(p);
+    name_color(p, picture->background);
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *shape = &picture->shapes[i];
+        name_color(p, shape->color);
+        name_color(p, shape->stroke);
+        for (size_t k = 0; k < shape->n_colors; k++)
+            name_color(p, es_image_color(picture, shape, k));
+    }
+    if (!enter_exact(p, false))
+        return false;
+    size_t i = 0, n = sizeof pitches / sizeof *pitches;
+    while (i < n && !fill_cells(p, pitches[i]))
+        i++;
+    if (i < n)
+        enter_cells(p, pitches[i]);
+    return i < n;
 }
 
 /* --- encoding -------------------------------------------------------------*/

@@ -162,27 +162,21 @@ static es_status write_picture(const es_picture *picture, es_drawing *drawing,
 
 /* --- the runs of a picture ------------------------------------------------*/
 
-/* Points of the page, before its zoom. */
-static const struct {
-    double width, height, zoom;
-} media[] = {[ES_MEDIUM_SCREEN] = {0, 0, 0},
-             [ES_MEDIUM_COLUMN] = {234, 0, 0},
-             [ES_MEDIUM_PAGE] = {486, 0, 0},
-             [ES_MEDIUM_SLIDE] = {480, 270, 2}};
-
 static es_figure_style style_of(const es_figure_options *options,
                                 es_format format)
 {
+    static const es_figure_style media[] = {
+        [ES_MEDIUM_SCREEN] = {.width = 0},
+        [ES_MEDIUM_COLUMN] = {.width = 234},
+        [ES_MEDIUM_PAGE] = {.width = 486},
+        [ES_MEDIUM_SLIDE] = {.width = 480, .height = 270, .zoom = 2}};
+    es_figure_style style = media[options->medium];
     double unit = format == ES_FORMAT_PNG ? PIXELS_A_POINT : 1;
-    es_figure_style style = {.title = options->title,
-                             .width = media[options->medium].width,
-                             .height = media[options->medium].height,
-                             .zoom = media[options->medium].zoom,
-                             .colormap = options->colormap,
-                             .theme = options->theme};
-    if (style.zoom > 0)
-        unit *= style.zoom;
-    if (options->width > 0) {
+    unit *= style.zoom > 0 ? style.zoom : 1;
+    style.title = options->title;
+    style.colormap = options->colormap;
+    style.theme = options->theme;
+    if (options->width > 0) { /* of the page, before its zoom */
         style.width = options->width / unit;
         style.height = options->height / unit;
     }
