@@ -166,26 +166,6 @@ static inline T __shfl_sync(unsigned mask, T value, int from,
 }
 
 template <class T>
-static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta,
-                               int width = warpSize, ES_HOST_HERE)
-{
-    int first = es_host_lane() & ~(width - 1);
-    int from = es_host_lane() - (int)delta;
-    return es_host_shuffle("__shfl_up_sync", line, mask, value,
-                           from >= first ? from : -1);
-}
-
-template <class T>
-static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta,
-                                 int width = warpSize, ES_HOST_HERE)
-{
-    int end = (es_host_lane() & ~(width - 1)) + width;
-    int from = es_host_lane() + (int)delta;
-    return es_host_shuffle("__shfl_down_sync", line, mask, value,
-                           from < end ? from : -1);
-}
-
-template <class T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int across,
                                 int width = warpSize, ES_HOST_HERE)
 {
@@ -215,61 +195,8 @@ static inline int __all_sync(unsigned mask, int value, ES_HOST_HERE)
     return es_host_ballot("__all_sync", line, value != 0) == 0xffffffffu;
 }
 
-/* --- atomic operations: threads take turns -------------------------------- */
-
-template <class T>
-static inline T es_host_replace(T *at, T value)
-{
-    T was = *at;
-    *at = value;
-    return was;
-}
-
-#define ES_HOST_ATOMIC(type)                                                   \
-    static inline type atomicAdd(type *at, type value)                         \
-    {                                                                          \
-        return es_host_replace(at, (type)(*at + value));                       \
-    }                                                                          \
-    static inline type atomicExch(type *at, type value)                        \
-    {                                                                          \
-        return es_host_replace(at, value);                                     \
-    }
-#define ES_HOST_ATOMIC_ORDERED(type)                                           \
-    static inline type atomicMax(type *at, type value)                         \
-    {                                                                          \
-        return es_host_replace(at, value > *at ? value : *at);                 \
-    }                                                                          \
-    static inline type atomicMin(type *at, type value)                         \
-    {                                                                          \
-        return es_host_replace(at, value < *at ? value : *at);                 \
-    }                                                                          \
-    static inline type atomicCAS(type *at, type expected, type value)          \
-    {                                                                          \
-        return es_host_replace(at, *at == expected ? value : *at);             \
-    }
-ES_HOST_ATOMIC(int)
-ES_HOST_ATOMIC(unsigned)
-ES_HOST_ATOMIC(unsigned long long)
-ES_HOST_ATOMIC(float)
-static inline double atomicAdd(double *at, double value)
-{
-    return es_host_replace(at, *at + value);
-}
-ES_HOST_ATOMIC_ORDERED(int)
-ES_HOST_ATOMIC_ORDERED(unsigned)
-ES_HOST_ATOMIC_ORDERED(unsigned long long)
-
-static inline void __threadfence(void)
-{
-}
-
 /* --- arithmetic ----------------------------------------------------------- */
 
-template <class T>
-static inline T __ldg(const T *at)
-{
-    return *at;
-}
 template <class T>
 static inline void __stwb(T *at, T value)
 {
@@ -287,110 +214,12 @@ static inline T es_host_bits(U value)
     return result;
 }
 
-#define __float_as_int es_host_bits<int, float>
 #define __float_as_uint es_host_bits<unsigned, float>
-#define __int_as_float es_host_bits<float, int>
-#define __uint_as_float es_host_bits<float, unsigned>
-#define __double_as_longlong es_host_bits<long long, double>
-#define __longlong_as_double es_host_bits<double, long long>
-
-static inline int __popc(unsigned x)
-{
-    return __builtin_popcount(x);
-}
-static inline int __ffs(int x)
-{
-    return __builtin_ffs(x);
-}
-static inline int __clz(int x)
-{
-    return x == 0 ? 32 : __builtin_clz((unsigned)x);
-}
-
-/* The C library declares functions of some of these names. */
-#define __expf(x) expf(x)
-#define __exp10f(x) exp10f(x)
-#define __logf(x) logf(x)
 #define __log2f(x) log2f(x)
-#define __powf(x, y) powf(x, y)
-#define __sinf(x) sinf(x)
-#define __cosf(x) cosf(x)
-static inline float __fdividef(float x, float y)
-{
-    return x / y;
-}
-static inline float __fdiv_rn(float x, float y)
-{
-    return x / y;
-}
-static inline float __frcp_rn(float x)
-{
-    return 1 / x;
-}
-static inline float __fsqrt_rn(float x)
-{
-    return sqrtf(x);
-}
-static inline float __frsqrt_rn(float x)
-{
-    return 1 / sqrtf(x);
-}
-static inline float __fmaf_rn(float x, float y, float z)
-{
-    return fmaf(x, y, z);
-}
-static inline float __fadd_rn(float x, float y)
-{
-    return x + y;
-}
-static inline float __fmul_rn(float x, float y)
-{
-    return x * y;
-}
-static inline float rsqrtf(float x)
-{
-    return 1 / sqrtf(x);
-}
-static inline double rsqrt(double x)
-{
-    return 1 / sqrt(x);
-}
-static inline float __saturatef(float x)
-{
-    return x > 0 ? (x < 1 ? x : 1) : 0;
-}
 
-#define ES_HOST_ORDER(type)                                                    \
-    static inline type max(type a, type b)                                     \
-    {                                                                          \
-        return a > b ? a : b;                                                  \
-    }                                                                          \
-    static inline type min(type a, type b)                                     \
-    {                                                                          \
-        return a < b ? a : b;                                                  \
-    }
-ES_HOST_ORDER(int)
-ES_HOST_ORDER(unsigned)
-ES_HOST_ORDER(long)
-ES_HOST_ORDER(unsigned long)
-ES_HOST_ORDER(long long)
-ES_HOST_ORDER(unsigned long long)
-/* As the device's: the one that is a number. */
-static inline float max(float a, float b)
+static inline int min(int a, int b)
 {
-    return fmaxf(a, b);
-}
-static inline float min(float a, float b)
-{
-    return fminf(a, b);
-}
-static inline double max(double a, double b)
-{
-    return fmax(a, b);
-}
-static inline double min(double a, double b)
-{
-    return fmin(a, b);
+    return a < b ? a : b;
 }
 
 #endif

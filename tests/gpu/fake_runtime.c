@@ -96,6 +96,7 @@ static int begin(const char *name)
             return (cudaError_t)code;                                          \
     } while (0)
 
+/* Ends the process where a capture forbids it. */
 static void outside_captures(const char *what)
 {
     if (captures)
@@ -124,6 +125,30 @@ __attribute__((destructor)) static void report(void)
     if (n_held != 0)
         fprintf(stderr, "fake runtime: %ld things are still held\n", n_held);
 }
+
+/* What is made and what is dropped again, whatever it is; and what the host
+ * waits for or queues. */
+#define MAKES(name, handle, arguments)                                         \
+    cudaError_t name arguments                                                 \
+    {                                                                          \
+        BEGIN();                                                               \
+        *out = (handle)hold(1);                                                \
+        return cudaSuccess;                                                    \
+    }
+#define ENDS(name, handle)                                                     \
+    cudaError_t name(handle old)                                               \
+    {                                                                          \
+        drop(old);                                                             \
+        BEGIN();                                                               \
+        return cudaSuccess;                                                    \
+    }
+#define QUEUES(name, arguments, forbidden)                                     \
+    cudaError_t name arguments                                                 \
+    {                                                                          \
+        BEGIN();                                                               \
+        outside_captures(forbidden);                                           \
+        return cudaSuccess;                                                    \
+    }
 
 /* --- devices -------------------------------------------------------------- */
 
@@ -272,60 +297,26 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
 
 /* --- streams, events, graphs ---------------------------------------------- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
-{
-    (void)flags;
-    BEGIN();
-    *out = (cudaStream_t)hold(1);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    drop(stream);
-    BEGIN();
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    (void)stream;
-    BEGIN();
-    outside_captures("a stream that captures is waited for");
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
-{
-    (void)flags;
-    BEGIN();
-    *out = (cudaEvent_t)hold(1);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    drop(event);
-    BEGIN();
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    (void)event;
-    (void)stream;
-    BEGIN();
-    outside_captures("an event that the host waits for is captured");
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    (void)event;
-    BEGIN();
-    outside_captures("the host waits in a capture");
-    return cudaSuccess;
-}
+MAKES(cudaStreamCreateWithFlags, cudaStream_t,
+      (cudaStream_t * out, unsigned flags __attribute__((unused))))
+MAKES(cudaEventCreateWithFlags, cudaEvent_t,
+      (cudaEvent_t * out, unsigned flags __attribute__((unused))))
+ENDS(cudaStreamDestroy, cudaStream_t)
+ENDS(cudaEventDestroy, cudaEvent_t)
+ENDS(cudaGraphDestroy, cudaGraph_t)
+ENDS(cudaGraphExecDestroy, cudaGraphExec_t)
+QUEUES(cudaStreamSynchronize, (cudaStream_t stream __attribute__((unused))),
+       "a stream that captures is waited for")
+QUEUES(cudaEventSynchronize, (cudaEvent_t event __attribute__((unused))),
+       "the host waits in a capture")
+QUEUES(cudaEventRecord,
+       (cudaEvent_t event __attribute__((unused)),
+        cudaStream_t stream __attribute__((unused))),
+       "an event that the host waits for is captured")
+QUEUES(cudaGraphLaunch,
+       (cudaGraphExec_t graph __attribute__((unused)),
+        cudaStream_t stream __attribute__((unused))),
+       "a graph is launched in a capture")
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode mode)
@@ -347,13 +338,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    drop(graph);
-    BEGIN();
-    return cudaSuccess;
-}
-
 /* A failure leaves something that is no graph. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long flags)
@@ -367,22 +351,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
-{
-    drop(graph);
-    BEGIN();
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
-{
-    (void)graph;
-    (void)stream;
-    BEGIN();
-    outside_captures("a graph is launched in a capture");
-    return cudaSuccess;
-}
-
 /* --- kernels -------------------------------------------------------------- */
 
 static struct {
@@ -392,7 +360,6 @@ static struct {
 } kernels[MAX_KERNELS];
 static int n_kernels;
 
-void **__cudaRegisterFatBinary(void *binary);
 void **__cudaRegisterFatBinary(void *binary)
 {
     static void *handle;
@@ -400,20 +367,16 @@ void **__cudaRegisterFatBinary(void *binary)
     return &handle;
 }
 
-void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaRegisterFatBinaryEnd(void **handle)
 {
     (void)handle;
 }
 
-void __cudaUnregisterFatBinary(void **handle);
 void __cudaUnregisterFatBinary(void **handle)
 {
     (void)handle;
 }
 
-void __cudaRegisterFunction(void **handle, const char *function, char *device,
-                            const char *name);
 void __cudaRegisterFunction(void **handle, const char *function, char *device,
                             const char *name)
 {
@@ -428,7 +391,6 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
 
 /* What only a launch by <<<>>> calls. */
 #define NOT_OURS(name)                                                         \
-    void name(void);                                                           \
     void name(void)                                                            \
     {                                                                          \
         illegal("a launch that nothing checks");                               \
@@ -488,8 +450,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
 
 /* --- products ------------------------------------------------------------- */
 
-#define MAKES(name)                                                            \
-    int name(void **out);                                                      \
+#define LT_MAKES(name)                                                         \
     int name(void **out)                                                       \
     {                                                                          \
         const int code = begin(#name);                                         \
@@ -497,40 +458,34 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
             *out = hold(1);                                                    \
         return code;                                                           \
     }
-#define ENDS(name)                                                             \
-    int name(void *old);                                                       \
+#define LT_ENDS(name)                                                          \
     int name(void *old)                                                        \
     {                                                                          \
         drop(old);                                                             \
         return begin(#name);                                                   \
     }
-#define DOES(name)                                                             \
-    int name(void);                                                            \
+#define LT_DOES(name)                                                          \
     int name(void)                                                             \
     {                                                                          \
         return begin(#name);                                                   \
     }
-MAKES(cublasLtCreate)
-MAKES(cublasLtMatmulDescCreate)
-MAKES(cublasLtMatrixLayoutCreate)
-MAKES(cublasLtMatmulPreferenceCreate)
-ENDS(cublasLtDestroy)
-ENDS(cublasLtMatmulDescDestroy)
-ENDS(cublasLtMatrixLayoutDestroy)
-ENDS(cublasLtMatmulPreferenceDestroy)
-DOES(cublasLtMatmulDescSetAttribute)
-DOES(cublasLtMatmulPreferenceSetAttribute)
+LT_MAKES(cublasLtCreate)
+LT_MAKES(cublasLtMatmulDescCreate)
+LT_MAKES(cublasLtMatrixLayoutCreate)
+LT_MAKES(cublasLtMatmulPreferenceCreate)
+LT_ENDS(cublasLtDestroy)
+LT_ENDS(cublasLtMatmulDescDestroy)
+LT_ENDS(cublasLtMatrixLayoutDestroy)
+LT_ENDS(cublasLtMatmulPreferenceDestroy)
+LT_DOES(cublasLtMatmulDescSetAttribute)
+LT_DOES(cublasLtMatmulPreferenceSetAttribute)
 
-int cublasLtMatmul(void);
 int cublasLtMatmul(void)
 {
     note("cublasLtMatmul", (dim3){1, 1, 1}, (dim3){1, 1, 1}, 0);
     return begin(__func__);
 }
 
-int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
-                                   void *c, void *d, void *preference,
-                                   int n_wanted, void *found, int *n_found);
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
                                    void *c, void *d, void *preference,
                                    int n_wanted, void *found, int *n_found)
@@ -542,7 +497,6 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     return code;
 }
 
-const char *cublasLtGetStatusName(int status);
 const char *cublasLtGetStatusName(int status)
 {
     static char text[32];

@@ -103,16 +103,14 @@ static __global__ void shuffle_kernel(int32_t *out, const int32_t *x)
     const int lane = (int)threadIdx.x;
     int32_t mine = x[lane];
     out[lane] = __shfl_sync(all, mine, 5, 16);
-    out[32 + lane] = __shfl_up_sync(all, mine, 3, 16);
-    out[64 + lane] = __shfl_down_sync(all, mine, 9, 16);
-    out[96 + lane] = __shfl_xor_sync(all, mine, 6, 16);
-    out[128 + lane] = (int32_t)__ballot_sync(all, mine > 0);
+    out[32 + lane] = __shfl_xor_sync(all, mine, 6, 16);
+    out[64 + lane] = (int32_t)__ballot_sync(all, mine > 0);
 }
 
 static void shuffle(es_device *device, int32_t *out, const int32_t *x)
 {
     held on_x = hold(device, x, 32 * sizeof *x);
-    held on_out = hold(device, NULL, 5 * 32 * sizeof *out);
+    held on_out = hold(device, NULL, 3 * 32 * sizeof *out);
     es_launch(device, "shuffle", shuffle_kernel, dim3(1), 32, 0,
               (int32_t *)on_out.memory, (const int32_t *)on_x.memory);
     take(on_out, out);

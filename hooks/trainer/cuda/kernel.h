@@ -1,8 +1,8 @@
 /**
  * The language of the kernels, for the device (nvcc) and for the host
  * (tests/emulation/kernel_host.h): __global__, __device__, threadIdx, blockIdx,
- * blockDim, gridDim, __syncthreads, __syncwarp, __shfl_sync and its relatives,
- * atomicAdd, the intrinsics of mma.h.
+ * blockDim, gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
+ * __ballot_sync, __any_sync, __all_sync, the intrinsics of mma.h.
  *
  * Rules that make both of them right:
  *
