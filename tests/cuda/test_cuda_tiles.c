@@ -180,9 +180,20 @@ static es_tile_spot right_spot(int lane)
 {
     return es_tile_right_spot(lane);
 }
-static es_tile_spot turned_spot(int lane)
+
+/* Row and column of half i of the left operand (16,16), and of the right one
+ * (16,8), by the manual's words on mma. */
+static int left_row(int lane, int i)
 {
-    return es_tile_turned_spot(lane);
+    return lane / 4 + i / 2 % 2 * 8;
+}
+static int left_column(int lane, int i)
+{
+    return lane % 4 * 2 + i % 2 + i / 4 * 8;
+}
+static int right_row(int lane, int i)
+{
+    return lane % 4 * 2 + i % 2 + i / 2 * 8;
 }
 
 static void test_cuda_tiles__operands(void **state)
@@ -193,15 +204,14 @@ static void test_cuda_tiles__operands(void **state)
         for (int i = 0; i < 8; i++) {
             const int second = i / 4; /* of two right operands */
             named(&row, &column, left_spot, lane, i, false);
-            assert_int_equal(row, es_tile_left_row(lane, i));
-            assert_int_equal(column, es_tile_left_column(lane, i));
+            assert_int_equal(row, left_row(lane, i));
+            assert_int_equal(column, left_column(lane, i));
             named(&row, &column, right_spot, lane, i, false);
-            assert_int_equal(row, es_tile_right_column(lane, i) + 8 * second);
-            assert_int_equal(column, es_tile_right_row(lane, i % 4));
-            named(&row, &column, turned_spot, lane, i, true);
-            assert_int_equal(row, es_tile_right_row(lane, i % 4));
-            assert_int_equal(column,
-                             es_tile_right_column(lane, i) + 8 * second);
+            assert_int_equal(row, lane / 4 + 8 * second);
+            assert_int_equal(column, right_row(lane, i % 4));
+            named(&row, &column, left_spot, lane, i, true);
+            assert_int_equal(row, right_row(lane, i % 4));
+            assert_int_equal(column, lane / 4 + 8 * second);
         }
 }
 
@@ -211,11 +221,9 @@ static void test_cuda_tiles__sums_become_an_operand(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            const int tile = i / 4;
-            assert_int_equal(es_tile_left_row(lane, i),
-                             es_tile_sum_row(lane, i % 4));
-            assert_int_equal(es_tile_left_column(lane, i),
-                             8 * tile + es_tile_sum_column(lane, i % 4));
+            assert_int_equal(left_row(lane, i), es_tile_sum_row(lane, i % 4));
+            assert_int_equal(left_column(lane, i),
+                             8 * (i / 4) + es_tile_sum_column(lane, i % 4));
         }
 }
 

@@ -35,9 +35,9 @@ typedef struct es_probe {
     void (*multiply)(es_device *device, float *d, const uint16_t *a,
                      const uint16_t *b, bool bf16, bool b_transposed);
 
-    /** What each of 32 lanes gets from x (32) by __shfl_sync from 5,
-     *  __shfl_up_sync by 3, __shfl_down_sync by 9 and __shfl_xor_sync by 6, in
-     *  halves of 16 lanes, and the ballot of x > 0: out (5,32). */
+    /** What each of 32 lanes gets from x (32) by __shfl_sync from 5
+     *  and __shfl_xor_sync by 6, in halves of 16 lanes, and the ballot of x >
+     *  0: out (3,32). */
     void (*shuffle)(es_device *device, int32_t *out, const int32_t *x);
 
     /** out (n) = x (n) reversed by each of many blocks of 96 threads, through

@@ -3,16 +3,15 @@
 
 /* Raw scores of a row become u, masked ones 0; returns what the row's outputs
  * so far are to be multiplied with. */
-template <class A, int WIDTH, class KIND>
+template <class T, class KIND, class A>
 static ES_DEVICE float weigh_row(const es_attention_call<A> *call,
-                                 float s[es_fma_tile<WIDTH>::R], es_row *row,
-                                 int query, int first_key, float scale2)
+                                 float s[T::R], es_row *row, int query,
+                                 int first_key, float scale2)
 {
-    typedef es_fma_tile<WIDTH> tile;
     const float away = (float)(query - first_key);
     float m = -INFINITY, largest = -INFINITY, anchor, factor;
 #pragma unroll
-    for (int c = 0; c < tile::R; c++)
+    for (int c = 0; c < T::R; c++)
         if (first_key + ES_FMA_SIDE * c <= query) {
             m = fmaxf(m, KIND::BY_SIZE ? fabsf(s[c]) : s[c]);
             largest = fmaxf(largest, s[c]);
@@ -22,7 +21,7 @@ static ES_DEVICE float weigh_row(const es_attention_call<A> *call,
     row->largest = fmaxf(row->largest, largest);
     anchor = KIND::anchor_of(row->m);
 #pragma unroll
-    for (int c = 0; c < tile::R; c++) {
+    for (int c = 0; c < T::R; c++) {
         es_weight w =
             KIND::template weigh<false>(s[c], anchor, scale2, call->power);
         bool visible = first_key + ES_FMA_SIDE * c <= query;
@@ -36,14 +35,12 @@ static ES_DEVICE float weigh_row(const es_attention_call<A> *call,
     return factor;
 }
 
-template <class A, int WIDTH, class KIND>
-static __device__ void
-end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
-         es_row row[es_fma_tile<WIDTH>::R],
-         const float scale[es_fma_tile<WIDTH>::R], es_fma_owned own)
+template <class T, class KIND, class A>
+static __device__ void end_rows(const es_attention_call<A> *call,
+                                float factor[T::R], es_row row[T::R],
+                                const float scale[T::R], es_fma_owned own)
 {
-    typedef es_fma_tile<WIDTH> tile;
-    for (int r = 0; r < tile::R; r++) {
+    for (int r = 0; r < T::R; r++) {
         const int query = own.first + own.ty + ES_FMA_SIDE * r;
         const size_t at =
             (size_t)own.head * (size_t)call->n_ctx + (size_t)query;
@@ -65,12 +62,11 @@ end_rows(const es_attention_call<A> *call, float factor[es_fma_tile<WIDTH>::R],
 }
 
 /* Rows beyond the last query attend like the last and are not written. */
-template <class A, int WIDTH>
+template <class T, class A>
 static ES_DEVICE void row_scales(const es_attention_call<A> *call,
-                                 float scale[es_fma_tile<WIDTH>::R],
-                                 es_fma_owned own)
+                                 float scale[T::R], es_fma_owned own)
 {
-    for (int r = 0; r < es_fma_tile<WIDTH>::R; r++)
+    for (int r = 0; r < T::R; r++)
         scale[r] = es_attention_scale(
             call, own.head,
             min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1));
@@ -80,26 +76,25 @@ template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_kernel(es_attention_call<A> call)
 {
-    typedef es_fma_tile<WIDTH> tile;
+    typedef es_fma<A, WIDTH> tile;
     ES_SHARED(float, q);
     float *other = q + tile::FLOATS, *p = other + tile::FLOATS;
-    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_QUERIES);
+    const es_fma_owned own = tile::find(&call, ES_OWN_QUERIES);
     const es_tile_range keys =
         es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_QUERIES);
     const A *from = call.qkv + es_attention_qkv_at(&call, own.head);
     const int stride = 3 * call.d_model, d = call.d_model;
     float out[tile::R][tile::C], s[tile::R][tile::R], scale[tile::R];
     es_row row[tile::R];
-    es_fma_clear<WIDTH>(out);
-    row_scales<A, WIDTH>(&call, scale, own);
+    tile::clear(out);
+    row_scales<tile>(&call, scale, own);
     for (int r = 0; r < tile::R; r++)
         es_row_open<KIND>(&row[r]);
-    es_fma_load<A, WIDTH>(q, from, stride, own.first, call.n_ctx, call.width);
+    tile::load(q, from, stride, own.first, call.n_ctx, call.width);
     for (int key = keys.begin; key < keys.end; key += tile::N) {
-        es_fma_load<A, WIDTH>(other, from + d, stride, key, call.n_ctx,
-                              call.width);
+        tile::load(other, from + d, stride, key, call.n_ctx, call.width);
         __syncthreads();
-        es_fma_multiply<WIDTH>(s, q, other, own);
+        tile::multiply(s, q, other, own);
 #pragma unroll
         for (int r = 0; r < tile::R; r++) {
             float factor;
@@ -107,24 +102,23 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
                 es_row_keep_first(&call, own.head,
                                   own.first + own.ty + ES_FMA_SIDE * r,
                                   s[r][0]);
-            factor = weigh_row<A, WIDTH, KIND>(
-                &call, s[r], &row[r], own.first + own.ty + ES_FMA_SIDE * r,
-                key + own.tx, scale[r] * ES_LOG2_E);
+            factor = weigh_row<tile, KIND>(&call, s[r], &row[r],
+                                           own.first + own.ty + ES_FMA_SIDE * r,
+                                           key + own.tx, scale[r] * ES_LOG2_E);
 #pragma unroll
             for (int c = 0; c < tile::C; c++)
                 out[r][c] *= factor;
         }
-        es_fma_keep<WIDTH>(p, s, own);
+        tile::keep(p, s, own);
         __syncthreads();
-        es_fma_load<A, WIDTH>(other, from + 2 * d, stride, key, call.n_ctx,
-                              call.width);
+        tile::load(other, from + 2 * d, stride, key, call.n_ctx, call.width);
         __syncthreads();
-        es_fma_gather<WIDTH>(out, p, other, own, key, ES_OWN_QUERIES);
+        tile::gather(out, p, other, own, key, ES_OWN_QUERIES);
         __syncthreads();
     }
-    end_rows<A, WIDTH, KIND>(&call, scale, row, scale, own);
-    es_fma_write<A, WIDTH>(call.y + es_attention_y_at(&call, own.head), out,
-                           scale, d, own, call.n_ctx, call.width);
+    end_rows<tile, KIND>(&call, scale, row, scale, own);
+    tile::write(call.y + es_attention_y_at(&call, own.head), out, scale, d, own,
+                call.n_ctx, call.width);
 }
 
 /* --- launches ------------------------------------------------------------- */
@@ -133,8 +127,8 @@ template <class A, int WIDTH, class KIND>
 static void forward(es_device *device, const es_attention_call<A> *call)
 {
     es_launch(device, "attention", attention_kernel<A, WIDTH, KIND>,
-              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
-              es_fma_shared<WIDTH>(2), *call);
+              es_fma<A, WIDTH>::grid(call), ES_FMA_THREADS,
+              es_fma<A, WIDTH>::shared(2), *call);
 }
 
 template <class A, class KIND>

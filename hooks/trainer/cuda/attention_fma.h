@@ -21,209 +21,11 @@
 
 enum { ES_FMA_THREADS = 256, ES_FMA_SIDE = 16 };
 
-/** Rows of a tile for heads up to WIDTH wide. */
-template <int WIDTH>
-struct es_fma_tile {
-    enum {
-        N = WIDTH <= 64    ? 64
-            : WIDTH <= 128 ? 32
-                           : 16,
-        R = N / ES_FMA_SIDE,     /* rows, or columns, of a thread */
-        C = WIDTH / ES_FMA_SIDE, /* columns of an output, of a thread */
-        STRIDE = WIDTH + 4,      /* floats: rows in different banks */
-        P_STRIDE = N + 4,        /* of a tile of weights */
-        FLOATS = N * STRIDE,
-        P_FLOATS = N * P_STRIDE
-    };
-};
-
 /** Which head, and which of its rows a block owns. */
 typedef struct es_fma_owned {
     int head, first;
     int tx, ty;
 } es_fma_owned;
-
-template <class A, int WIDTH>
-ES_DEVICE es_fma_owned es_fma_find(const es_attention_call<A> *call,
-                                   es_tile_owner owner)
-{
-    es_tile_place place =
-        es_tile_place_of(blockIdx.x, call->n_ctx, es_fma_tile<WIDTH>::N, owner);
-    es_fma_owned own = {place.head, place.first, (int)threadIdx.x % ES_FMA_SIDE,
-                        (int)threadIdx.x / ES_FMA_SIDE};
-    return own;
-}
-
-/* --- tiles ---------------------------------------------------------------- */
-
-/** Rows first .. first + N - 1 of an array whose positions are `stride` apart;
- * zeros beyond its n_ctx rows and `width` columns. */
-template <class A, int WIDTH>
-__device__ void es_fma_load(float *out, const A *from, int stride, int first,
-                            int n_ctx, int width)
-{
-    typedef es_fma_tile<WIDTH> tile;
-    for (int e = (int)threadIdx.x; e < tile::N * WIDTH; e += ES_FMA_THREADS) {
-        int row = e / WIDTH, c = e % WIDTH;
-        bool inside = first + row < n_ctx && c < width;
-        size_t at = (size_t)(first + row) * (size_t)stride + (size_t)c;
-        out[row * tile::STRIDE + c] = inside ? es_float(from[at]) : 0;
-    }
-}
-
-template <int WIDTH>
-ES_DEVICE void
-es_fma_multiply(float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-                const float *x, const float *y, es_fma_owned own)
-{
-    typedef es_fma_tile<WIDTH> tile;
-    for (int r = 0; r < tile::R; r++)
-        for (int c = 0; c < tile::R; c++)
-            s[r][c] = 0;
-#pragma unroll 2
-    for (int k = 0; k < WIDTH; k += 4) {
-        float4 b[tile::R];
-#pragma unroll
-        for (int c = 0; c < tile::R; c++)
-            b[c] =
-                *(const float4 *)(const void *)&y[(own.tx + ES_FMA_SIDE * c) *
-                                                      tile::STRIDE +
-                                                  k];
-#pragma unroll
-        for (int r = 0; r < tile::R; r++) {
-            float4 a =
-                *(const float4 *)(const void *)&x[(own.ty + ES_FMA_SIDE * r) *
-                                                      tile::STRIDE +
-                                                  k];
-#pragma unroll
-            for (int c = 0; c < tile::R; c++) {
-                s[r][c] = fmaf(a.x, b[c].x, s[r][c]);
-                s[r][c] = fmaf(a.y, b[c].y, s[r][c]);
-                s[r][c] = fmaf(a.z, b[c].z, s[r][c]);
-                s[r][c] = fmaf(a.w, b[c].w, s[r][c]);
-            }
-        }
-    }
-}
-
-/** Rows of x with the same rows of y; every thread of a row has it. */
-template <int WIDTH>
-__device__ void es_fma_multiply_rows(float s[es_fma_tile<WIDTH>::R],
-                                     const float *x, const float *y,
-                                     es_fma_owned own)
-{
-    typedef es_fma_tile<WIDTH> tile;
-    for (int r = 0; r < tile::R; r++) {
-        const int row = (own.ty + ES_FMA_SIDE * r) * tile::STRIDE;
-        s[r] = 0;
-        for (int k = 0; k < WIDTH; k++)
-            s[r] = fmaf(x[row + k], y[row + k], s[r]);
-    }
-}
-
-template <int WIDTH>
-ES_DEVICE void
-es_fma_gather_all(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-                  const float *p, const float *y, es_fma_owned own)
-{
-    typedef es_fma_tile<WIDTH> tile;
-#pragma unroll 4
-    for (int j = 0; j < tile::N; j++) {
-        float a[tile::R];
-#pragma unroll
-        for (int r = 0; r < tile::R; r++)
-            a[r] = p[(own.ty + ES_FMA_SIDE * r) * tile::P_STRIDE + j];
-#pragma unroll
-        for (int c = 0; c < tile::C; c++) {
-            float b = y[j * tile::STRIDE + own.tx + ES_FMA_SIDE * c];
-#pragma unroll
-            for (int r = 0; r < tile::R; r++)
-                out[r][c] = fmaf(a[r], b, out[r][c]);
-        }
-    }
-}
-
-/** Leaves out what is masked, where 0 * NaN would be NaN. */
-template <int WIDTH>
-ES_DEVICE void
-es_fma_gather_visible(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-                      const float *p, const float *y, es_fma_owned own,
-                      int other, es_tile_owner owner)
-{
-    typedef es_fma_tile<WIDTH> tile;
-    for (int j = 0; j < tile::N; j++)
-#pragma unroll
-        for (int r = 0; r < tile::R; r++) {
-            const int row = own.ty + ES_FMA_SIDE * r;
-            const float a = p[row * tile::P_STRIDE + j];
-            if (es_tile_visible(own.first + row, other + j, owner))
-#pragma unroll
-                for (int c = 0; c < tile::C; c++)
-                    out[r][c] =
-                        fmaf(a, y[j * tile::STRIDE + own.tx + ES_FMA_SIDE * c],
-                             out[r][c]);
-        }
-}
-
-template <int WIDTH>
-ES_DEVICE void
-es_fma_gather(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-              const float *p, const float *y, es_fma_owned own, int other,
-              es_tile_owner owner)
-{
-    typedef es_fma_tile<WIDTH> tile;
-    if (es_tile_mask_of(own.first, tile::N, other, tile::N, owner) ==
-        ES_TILE_ALL)
-        es_fma_gather_all<WIDTH>(out, p, y, own);
-    else
-        es_fma_gather_visible<WIDTH>(out, p, y, own, other, owner);
-}
-
-template <int WIDTH>
-ES_DEVICE void
-es_fma_keep(float *p,
-            const float a[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-            es_fma_owned own)
-{
-    typedef es_fma_tile<WIDTH> tile;
-#pragma unroll
-    for (int r = 0; r < tile::R; r++)
-#pragma unroll
-        for (int c = 0; c < tile::R; c++)
-            p[(own.ty + ES_FMA_SIDE * r) * tile::P_STRIDE + own.tx +
-              ES_FMA_SIDE * c] = a[r][c];
-}
-
-/** Rows of an output, each times its factor. */
-template <class A, int WIDTH>
-__device__ void
-es_fma_write(A *out,
-             const float from[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-             const float factor[es_fma_tile<WIDTH>::R], int stride,
-             es_fma_owned own, int n_ctx, int width)
-{
-    typedef es_fma_tile<WIDTH> tile;
-#pragma unroll
-    for (int r = 0; r < tile::R; r++) {
-        const int row = own.first + own.ty + ES_FMA_SIDE * r;
-#pragma unroll
-        for (int c = 0; c < tile::C; c++) {
-            const int column = own.tx + ES_FMA_SIDE * c;
-            if (row < n_ctx && column < width)
-                out[(size_t)row * (size_t)stride + (size_t)column] =
-                    es_act_of<A>(from[r][c] * factor[r]);
-        }
-    }
-}
-
-template <int WIDTH>
-ES_DEVICE void
-es_fma_clear(float out[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C])
-{
-    for (int r = 0; r < es_fma_tile<WIDTH>::R; r++)
-        for (int c = 0; c < es_fma_tile<WIDTH>::C; c++)
-            out[r][c] = 0;
-}
 
 /** Over the 16 threads of a row. */
 ES_DEVICE float es_fma_row_sum(float x)
@@ -239,23 +41,184 @@ ES_DEVICE float es_fma_row_largest(float x)
     return x;
 }
 
-/* --- launches ------------------------------------------------------------- */
-
-/** Bytes of n_tiles tiles of rows and one of weights. */
-template <int WIDTH>
-static size_t es_fma_shared(int n_tiles)
-{
-    return (size_t)(n_tiles * es_fma_tile<WIDTH>::FLOATS +
-                    es_fma_tile<WIDTH>::P_FLOATS) *
-           sizeof(float);
-}
-
-/** A block for each tile of each head. */
+/** What the kernels of heads up to WIDTH wide do with their tiles. */
 template <class A, int WIDTH>
-static dim3 es_fma_grid(const es_attention_call<A> *call)
-{
-    return dim3((unsigned)(call->n_batch * call->n_head *
-                           es_tile_count(call->n_ctx, es_fma_tile<WIDTH>::N)));
-}
+struct es_fma {
+    enum {
+        /* Rows of a tile. */
+        N = WIDTH <= 64    ? 64
+            : WIDTH <= 128 ? 32
+                           : 16,
+        R = N / ES_FMA_SIDE,     /* rows, or columns, of a thread */
+        C = WIDTH / ES_FMA_SIDE, /* columns of an output, of a thread */
+        STRIDE = WIDTH + 4,      /* floats: rows in different banks */
+        P_STRIDE = N + 4,        /* of a tile of weights */
+        FLOATS = N * STRIDE,
+        P_FLOATS = N * P_STRIDE
+    };
+
+    static ES_DEVICE es_fma_owned find(const es_attention_call<A> *call,
+                                       es_tile_owner owner)
+    {
+        es_tile_place place =
+            es_tile_place_of(blockIdx.x, call->n_ctx, N, owner);
+        es_fma_owned own = {place.head, place.first,
+                            (int)threadIdx.x % ES_FMA_SIDE,
+                            (int)threadIdx.x / ES_FMA_SIDE};
+        return own;
+    }
+
+    /** Rows first .. first + N - 1 of an array whose positions are `stride`
+     * apart; zeros beyond its n_ctx rows and `width` columns. */
+    static __device__ void load(float *out, const A *from, int stride,
+                                int first, int n_ctx, int width)
+    {
+        for (int e = (int)threadIdx.x; e < N * WIDTH; e += ES_FMA_THREADS) {
+            int row = e / WIDTH, c = e % WIDTH;
+            bool inside = first + row < n_ctx && c < width;
+            size_t at = (size_t)(first + row) * (size_t)stride + (size_t)c;
+            out[row * STRIDE + c] = inside ? es_float(from[at]) : 0;
+        }
+    }
+
+    static ES_DEVICE float4 four_at(const float *x, int row, int k)
+    {
+        return *(const float4 *)(const void *)&x[row * STRIDE + k];
+    }
+
+    static ES_DEVICE void multiply(float s[R][R], const float *x,
+                                   const float *y, es_fma_owned own)
+    {
+        for (int r = 0; r < R; r++)
+            for (int c = 0; c < R; c++)
+                s[r][c] = 0;
+#pragma unroll 2
+        for (int k = 0; k < WIDTH; k += 4) {
+            float4 b[R];
+#pragma unroll
+            for (int c = 0; c < R; c++)
+                b[c] = four_at(y, own.tx + ES_FMA_SIDE * c, k);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                float4 a = four_at(x, own.ty + ES_FMA_SIDE * r, k);
+#pragma unroll
+                for (int c = 0; c < R; c++) {
+                    s[r][c] = fmaf(a.x, b[c].x, s[r][c]);
+                    s[r][c] = fmaf(a.y, b[c].y, s[r][c]);
+                    s[r][c] = fmaf(a.z, b[c].z, s[r][c]);
+                    s[r][c] = fmaf(a.w, b[c].w, s[r][c]);
+                }
+            }
+        }
+    }
+
+    /** Rows of x with the same rows of y; every thread of a row has it. */
+    static __device__ void multiply_rows(float s[R], const float *x,
+                                         const float *y, es_fma_owned own)
+    {
+        for (int r = 0; r < R; r++) {
+            const int row = (own.ty + ES_FMA_SIDE * r) * STRIDE;
+            s[r] = 0;
+            for (int k = 0; k < WIDTH; k++)
+                s[r] = fmaf(x[row + k], y[row + k], s[r]);
+        }
+    }
+
+    static ES_DEVICE void gather_all(float out[R][C], const float *p,
+                                     const float *y, es_fma_owned own)
+    {
+#pragma unroll 4
+        for (int j = 0; j < N; j++) {
+            float a[R];
+#pragma unroll
+            for (int r = 0; r < R; r++)
+                a[r] = p[(own.ty + ES_FMA_SIDE * r) * P_STRIDE + j];
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                float b = y[j * STRIDE + own.tx + ES_FMA_SIDE * c];
+#pragma unroll
+                for (int r = 0; r < R; r++)
+                    out[r][c] = fmaf(a[r], b, out[r][c]);
+            }
+        }
+    }
+
+    /** Leaves out what is masked, where 0 * NaN would be NaN. */
+    static ES_DEVICE void gather_visible(float out[R][C], const float *p,
+                                         const float *y, es_fma_owned own,
+                                         int other, es_tile_owner owner)
+    {
+        for (int j = 0; j < N; j++)
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                const int row = own.ty + ES_FMA_SIDE * r;
+                const float a = p[row * P_STRIDE + j];
+                if (es_tile_visible(own.first + row, other + j, owner))
+#pragma unroll
+                    for (int c = 0; c < C; c++)
+                        out[r][c] =
+                            fmaf(a, y[j * STRIDE + own.tx + ES_FMA_SIDE * c],
+                                 out[r][c]);
+            }
+    }
+
+    static ES_DEVICE void gather(float out[R][C], const float *p,
+                                 const float *y, es_fma_owned own, int other,
+                                 es_tile_owner owner)
+    {
+        if (es_tile_mask_of(own.first, N, other, N, owner) == ES_TILE_ALL)
+            gather_all(out, p, y, own);
+        else
+            gather_visible(out, p, y, own, other, owner);
+    }
+
+    static ES_DEVICE void keep(float *p, const float a[R][R], es_fma_owned own)
+    {
+#pragma unroll
+        for (int r = 0; r < R; r++)
+#pragma unroll
+            for (int c = 0; c < R; c++)
+                p[(own.ty + ES_FMA_SIDE * r) * P_STRIDE + own.tx +
+                  ES_FMA_SIDE * c] = a[r][c];
+    }
+
+    /** Rows of an output, each times its factor. */
+    static __device__ void write(A *out, const float from[R][C],
+                                 const float factor[R], int stride,
+                                 es_fma_owned own, int n_ctx, int width)
+    {
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            const int row = own.first + own.ty + ES_FMA_SIDE * r;
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                const int column = own.tx + ES_FMA_SIDE * c;
+                if (row < n_ctx && column < width)
+                    out[(size_t)row * (size_t)stride + (size_t)column] =
+                        es_act_of<A>(from[r][c] * factor[r]);
+            }
+        }
+    }
+
+    static ES_DEVICE void clear(float out[R][C])
+    {
+        for (int r = 0; r < R; r++)
+            for (int c = 0; c < C; c++)
+                out[r][c] = 0;
+    }
+
+    /** Bytes of n_tiles tiles of rows and one of weights. */
+    static size_t shared(int n_tiles)
+    {
+        return (size_t)(n_tiles * FLOATS + P_FLOATS) * sizeof(float);
+    }
+
+    /** A block for each tile of each head. */
+    static dim3 grid(const es_attention_call<A> *call)
+    {
+        return dim3((unsigned)(call->n_batch * call->n_head *
+                               es_tile_count(call->n_ctx, N)));
+    }
+};
 
 #endif

@@ -9,44 +9,39 @@ typedef struct query_tiles {
 } query_tiles;
 
 /* g into g, raw scores into s; the keys stay in `other`. */
-template <class A, int WIDTH>
-static ES_DEVICE void
-score_keys(const es_attention_call<A> *call,
-           float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-           float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-           const query_tiles *tiles, es_fma_owned own, int key)
+template <class T, class A>
+static ES_DEVICE void score_keys(const es_attention_call<A> *call,
+                                 float s[T::R][T::R], float g[T::R][T::R],
+                                 const query_tiles *tiles, es_fma_owned own,
+                                 int key)
 {
     const A *from = call->qkv + es_attention_qkv_at(call, own.head);
     const int d = call->d_model;
     __syncthreads();
-    es_fma_load<A, WIDTH>(tiles->other, from + 2 * d, 3 * d, key, call->n_ctx,
-                          call->width);
+    T::load(tiles->other, from + 2 * d, 3 * d, key, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_multiply<WIDTH>(g, tiles->dy, tiles->other, own);
+    T::multiply(g, tiles->dy, tiles->other, own);
     __syncthreads();
-    es_fma_load<A, WIDTH>(tiles->other, from + d, 3 * d, key, call->n_ctx,
-                          call->width);
+    T::load(tiles->other, from + d, 3 * d, key, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_multiply<WIDTH>(s, tiles->q, tiles->other, own);
+    T::multiply(s, tiles->q, tiles->other, own);
 }
 
 /* The mean of g - w l anew from the weights. Under a small temperature a row is
  * almost one weight of 1: what rounding makes of its small g - <g> is
  * multiplied with 1/t. */
-template <class A, int WIDTH>
+template <class T, class A>
 static __device__ void
-mean_gradients(const es_attention_call<A> *call,
-               es_row_gradient row[es_fma_tile<WIDTH>::R],
+mean_gradients(const es_attention_call<A> *call, es_row_gradient row[T::R],
                const query_tiles *tiles, es_fma_owned own, es_tile_range keys)
 {
-    typedef es_fma_tile<WIDTH> tile;
-    float s[tile::R][tile::R], g[tile::R][tile::R], mean[tile::R] = {0};
-    for (int key = keys.begin; key < keys.end; key += tile::N) {
-        score_keys<A, WIDTH>(call, s, g, tiles, own, key);
+    float s[T::R][T::R], g[T::R][T::R], mean[T::R] = {0};
+    for (int key = keys.begin; key < keys.end; key += T::N) {
+        score_keys<T>(call, s, g, tiles, own, key);
 #pragma unroll
-        for (int r = 0; r < tile::R; r++)
+        for (int r = 0; r < T::R; r++)
 #pragma unroll
-            for (int c = 0; c < tile::R; c++) {
+            for (int c = 0; c < T::R; c++) {
                 es_weight w = es_softmax::weigh<false>(s[r][c], row[r].anchor,
                                                        row[r].scale2, 0);
                 float reduced = g[r][c] - row[r].weight * w.log;
@@ -55,20 +50,19 @@ mean_gradients(const es_attention_call<A> *call,
                     mean[r] = fmaf(w.u * row[r].inverse, reduced, mean[r]);
             }
     }
-    for (int r = 0; r < tile::R; r++)
+    for (int r = 0; r < T::R; r++)
         row[r].mean = es_fma_row_sum(mean[r]);
 }
 
 /* Scores become their gradients, without the row's factor; returns sum dz l. */
-template <class A, int WIDTH, class KIND>
+template <class T, class KIND, class A>
 static ES_DEVICE float
 gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
-                 float s[es_fma_tile<WIDTH>::R],
-                 const float g[es_fma_tile<WIDTH>::R], int query, int first_key)
+                 float s[T::R], const float g[T::R], int query, int first_key)
 {
     float dot = 0;
 #pragma unroll
-    for (int c = 0; c < es_fma_tile<WIDTH>::R; c++) {
+    for (int c = 0; c < T::R; c++) {
         es_weight w = KIND::template weigh<false>(s[c], row->anchor,
                                                   row->scale2, call->power);
         float ds =
@@ -82,21 +76,18 @@ gradient_of_keys(const es_attention_call<A> *call, const es_row_gradient *row,
 }
 
 /* Gradients of the block's rows, with what g is compared with. */
-template <class A, int WIDTH, class KIND>
+template <class T, class KIND, class A>
 static __device__ void
-open_gradients(const es_attention_call<A> *call,
-               es_row_gradient row[es_fma_tile<WIDTH>::R],
+open_gradients(const es_attention_call<A> *call, es_row_gradient row[T::R],
                const query_tiles *tiles, es_fma_owned own, es_tile_range keys)
 {
-    typedef es_fma_tile<WIDTH> tile;
-    float mean[tile::R];
-    es_fma_load<A, WIDTH>(tiles->other,
-                          call->y + es_attention_y_at(call, own.head),
-                          call->d_model, own.first, call->n_ctx, call->width);
+    float mean[T::R];
+    T::load(tiles->other, call->y + es_attention_y_at(call, own.head),
+            call->d_model, own.first, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_multiply_rows<WIDTH>(mean, tiles->dy, tiles->other, own);
+    T::multiply_rows(mean, tiles->dy, tiles->other, own);
 #pragma unroll
-    for (int r = 0; r < tile::R; r++) {
+    for (int r = 0; r < T::R; r++) {
         es_saved_row saved;
         row[r] = es_row_gradient_open<A, KIND>(
             call, own.head,
@@ -104,17 +95,16 @@ open_gradients(const es_attention_call<A> *call,
         row[r].mean = mean[r] - row[r].weight * saved.center;
     }
     if (KIND::SUMS_TO_ONE && call->temperature)
-        mean_gradients<A, WIDTH>(call, row, tiles, own, keys);
+        mean_gradients<T>(call, row, tiles, own, keys);
 }
 
 /* Of every row what the kernel of dk and dv wants, and sum dz z. */
-template <class A, int WIDTH>
-static __device__ void
-write_means(const es_attention_call<A> *call,
-            const es_row_gradient row[es_fma_tile<WIDTH>::R],
-            const float dot[es_fma_tile<WIDTH>::R], es_fma_owned own)
+template <class T, class A>
+static __device__ void write_means(const es_attention_call<A> *call,
+                                   const es_row_gradient row[T::R],
+                                   const float dot[T::R], es_fma_owned own)
 {
-    for (int r = 0; r < es_fma_tile<WIDTH>::R; r++) {
+    for (int r = 0; r < T::R; r++) {
         const int query = own.first + own.ty + ES_FMA_SIDE * r;
         const size_t at =
             (size_t)own.head * (size_t)call->n_ctx + (size_t)query;
@@ -131,12 +121,12 @@ template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_dq_kernel(es_attention_call<A> call)
 {
-    typedef es_fma_tile<WIDTH> tile;
+    typedef es_fma<A, WIDTH> tile;
     ES_SHARED(float, memory);
     const query_tiles tiles = {memory, memory + tile::FLOATS,
                                memory + 2 * tile::FLOATS,
                                memory + 3 * tile::FLOATS};
-    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_QUERIES);
+    const es_fma_owned own = tile::find(&call, ES_OWN_QUERIES);
     const es_tile_range keys =
         es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_QUERIES);
     const size_t at = es_attention_qkv_at(&call, own.head);
@@ -144,30 +134,28 @@ __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     float out[tile::R][tile::C], s[tile::R][tile::R], g[tile::R][tile::R];
     float dot[tile::R] = {0}, factor[tile::R];
     es_row_gradient row[tile::R];
-    es_fma_clear<WIDTH>(out);
-    es_fma_load<A, WIDTH>(tiles.q, call.qkv + at, 3 * d, own.first, call.n_ctx,
-                          call.width);
-    es_fma_load<A, WIDTH>(tiles.dy,
-                          call.dy + es_attention_y_at(&call, own.head), d,
-                          own.first, call.n_ctx, call.width);
-    open_gradients<A, WIDTH, KIND>(&call, row, &tiles, own, keys);
+    tile::clear(out);
+    tile::load(tiles.q, call.qkv + at, 3 * d, own.first, call.n_ctx,
+               call.width);
+    tile::load(tiles.dy, call.dy + es_attention_y_at(&call, own.head), d,
+               own.first, call.n_ctx, call.width);
+    open_gradients<tile, KIND>(&call, row, &tiles, own, keys);
     for (int key = keys.begin; key < keys.end; key += tile::N) {
-        score_keys<A, WIDTH>(&call, s, g, &tiles, own, key);
+        score_keys<tile>(&call, s, g, &tiles, own, key);
 #pragma unroll
         for (int r = 0; r < tile::R; r++)
-            dot[r] += gradient_of_keys<A, WIDTH, KIND>(
+            dot[r] += gradient_of_keys<tile, KIND>(
                 &call, &row[r], s[r], g[r],
                 own.first + own.ty + ES_FMA_SIDE * r, key + own.tx);
-        es_fma_keep<WIDTH>(tiles.p, s, own);
+        tile::keep(tiles.p, s, own);
         __syncthreads();
-        es_fma_gather<WIDTH>(out, tiles.p, tiles.other, own, key,
-                             ES_OWN_QUERIES);
+        tile::gather(out, tiles.p, tiles.other, own, key, ES_OWN_QUERIES);
     }
     for (int r = 0; r < tile::R; r++)
         factor[r] = row[r].factor;
-    write_means<A, WIDTH>(&call, row, dot, own);
-    es_fma_write<A, WIDTH>(call.dqkv + at, out, factor, 3 * d, own, call.n_ctx,
-                           call.width);
+    write_means<tile>(&call, row, dot, own);
+    tile::write(call.dqkv + at, out, factor, 3 * d, own, call.n_ctx,
+                call.width);
 }
 
 /* --- dk and dv ------------------------------------------------------------ */
@@ -179,16 +167,13 @@ typedef struct key_tiles {
 
 /* Of keys ty + 16 r and queries tx + 16 c: raw scores become gradients, g
  * becomes weights. */
-template <class A, int WIDTH, class KIND>
+template <class T, class KIND, class A>
 static ES_DEVICE void
-gradient_of_queries(const es_attention_call<A> *call,
-                    float s[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-                    float g[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::R],
-                    es_fma_owned own, int first_query)
+gradient_of_queries(const es_attention_call<A> *call, float s[T::R][T::R],
+                    float g[T::R][T::R], es_fma_owned own, int first_query)
 {
-    typedef es_fma_tile<WIDTH> tile;
 #pragma unroll
-    for (int c = 0; c < tile::R; c++) {
+    for (int c = 0; c < T::R; c++) {
         const int query = first_query + own.tx + ES_FMA_SIDE * c;
         const int inside = min(query, call->n_ctx - 1);
         es_saved_row saved;
@@ -197,7 +182,7 @@ gradient_of_queries(const es_attention_call<A> *call,
         row.mean = call->means[(size_t)own.head * (size_t)call->n_ctx +
                                (size_t)inside];
 #pragma unroll
-        for (int r = 0; r < tile::R; r++) {
+        for (int r = 0; r < T::R; r++) {
             es_weight w = KIND::template weigh<false>(s[r][c], row.anchor,
                                                       row.scale2, call->power);
             float ds = w.slope * row.inverse *
@@ -212,69 +197,64 @@ gradient_of_queries(const es_attention_call<A> *call,
 }
 
 /* Adds what the queries of a tile give to dk and dv. */
-template <class A, int WIDTH, class KIND>
-static ES_DEVICE void
-add_queries(const es_attention_call<A> *call,
-            float dk[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-            float dv[es_fma_tile<WIDTH>::R][es_fma_tile<WIDTH>::C],
-            const key_tiles *tiles, es_fma_owned own, int query)
+template <class T, class KIND, class A>
+static ES_DEVICE void add_queries(const es_attention_call<A> *call,
+                                  float dk[T::R][T::C], float dv[T::R][T::C],
+                                  const key_tiles *tiles, es_fma_owned own,
+                                  int query)
 {
-    typedef es_fma_tile<WIDTH> tile;
     const A *q = call->qkv + es_attention_qkv_at(call, own.head);
     const A *dy = call->dy + es_attention_y_at(call, own.head);
     const int d = call->d_model;
-    float s[tile::R][tile::R], g[tile::R][tile::R];
+    float s[T::R][T::R], g[T::R][T::R];
     __syncthreads();
-    es_fma_load<A, WIDTH>(tiles->other, q, 3 * d, query, call->n_ctx,
-                          call->width);
+    T::load(tiles->other, q, 3 * d, query, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_multiply<WIDTH>(s, tiles->k, tiles->other, own);
+    T::multiply(s, tiles->k, tiles->other, own);
     __syncthreads();
-    es_fma_load<A, WIDTH>(tiles->other, dy, d, query, call->n_ctx, call->width);
+    T::load(tiles->other, dy, d, query, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_multiply<WIDTH>(g, tiles->v, tiles->other, own);
-    gradient_of_queries<A, WIDTH, KIND>(call, s, g, own, query);
-    es_fma_keep<WIDTH>(tiles->p, g, own);
+    T::multiply(g, tiles->v, tiles->other, own);
+    gradient_of_queries<T, KIND>(call, s, g, own, query);
+    T::keep(tiles->p, g, own);
     __syncthreads();
-    es_fma_gather<WIDTH>(dv, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
+    T::gather(dv, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
     __syncthreads();
-    es_fma_keep<WIDTH>(tiles->p, s, own);
-    es_fma_load<A, WIDTH>(tiles->other, q, 3 * d, query, call->n_ctx,
-                          call->width);
+    T::keep(tiles->p, s, own);
+    T::load(tiles->other, q, 3 * d, query, call->n_ctx, call->width);
     __syncthreads();
-    es_fma_gather<WIDTH>(dk, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
+    T::gather(dk, tiles->p, tiles->other, own, query, ES_OWN_KEYS);
 }
 
 template <class A, int WIDTH, class KIND>
 __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
     attention_dkv_kernel(es_attention_call<A> call)
 {
-    typedef es_fma_tile<WIDTH> tile;
+    typedef es_fma<A, WIDTH> tile;
     ES_SHARED(float, memory);
     const key_tiles tiles = {memory, memory + tile::FLOATS,
                              memory + 2 * tile::FLOATS,
                              memory + 3 * tile::FLOATS};
-    const es_fma_owned own = es_fma_find<A, WIDTH>(&call, ES_OWN_KEYS);
+    const es_fma_owned own = tile::find(&call, ES_OWN_KEYS);
     const es_tile_range queries =
         es_tile_others(own.first, tile::N, tile::N, call.n_ctx, ES_OWN_KEYS);
     const size_t at =
         es_attention_qkv_at(&call, own.head) + (size_t)call.d_model;
     const int d = call.d_model;
     float dk[tile::R][tile::C], dv[tile::R][tile::C], factor[tile::R];
-    es_fma_clear<WIDTH>(dk);
-    es_fma_clear<WIDTH>(dv);
-    es_fma_load<A, WIDTH>(tiles.k, call.qkv + at, 3 * d, own.first, call.n_ctx,
-                          call.width);
-    es_fma_load<A, WIDTH>(tiles.v, call.qkv + at + d, 3 * d, own.first,
-                          call.n_ctx, call.width);
+    tile::clear(dk);
+    tile::clear(dv);
+    tile::load(tiles.k, call.qkv + at, 3 * d, own.first, call.n_ctx,
+               call.width);
+    tile::load(tiles.v, call.qkv + at + d, 3 * d, own.first, call.n_ctx,
+               call.width);
     for (int query = queries.begin; query < queries.end; query += tile::N)
-        add_queries<A, WIDTH, KIND>(&call, dk, dv, &tiles, own, query);
+        add_queries<tile, KIND>(&call, dk, dv, &tiles, own, query);
     for (int r = 0; r < tile::R; r++)
         factor[r] = 1;
-    es_fma_write<A, WIDTH>(call.dqkv + at, dk, factor, 3 * d, own, call.n_ctx,
-                           call.width);
-    es_fma_write<A, WIDTH>(call.dqkv + at + d, dv, factor, 3 * d, own,
-                           call.n_ctx, call.width);
+    tile::write(call.dqkv + at, dk, factor, 3 * d, own, call.n_ctx, call.width);
+    tile::write(call.dqkv + at + d, dv, factor, 3 * d, own, call.n_ctx,
+                call.width);
 }
 
 /* --- launches ------------------------------------------------------------- */
@@ -283,11 +263,11 @@ template <class A, int WIDTH, class KIND>
 static void backward(es_device *device, const es_attention_call<A> *call)
 {
     es_launch(device, "attention_dq", attention_dq_kernel<A, WIDTH, KIND>,
-              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
-              es_fma_shared<WIDTH>(3), *call);
+              es_fma<A, WIDTH>::grid(call), ES_FMA_THREADS,
+              es_fma<A, WIDTH>::shared(3), *call);
     es_launch(device, "attention_dkv", attention_dkv_kernel<A, WIDTH, KIND>,
-              es_fma_grid<A, WIDTH>(call), ES_FMA_THREADS,
-              es_fma_shared<WIDTH>(3), *call);
+              es_fma<A, WIDTH>::grid(call), ES_FMA_THREADS,
+              es_fma<A, WIDTH>::shared(3), *call);
 }
 
 template <class A, class KIND>

@@ -25,12 +25,6 @@ enum {
     ES_MMA_OTHERS = 64 /* rows of a tile of others */
 };
 
-/** Elements of a tile of rows. */
-ES_BOTH int es_mma_tile_size(int n_rows, int width)
-{
-    return n_rows * width;
-}
-
 ES_DEVICE int es_mma_lane(void)
 {
     return (int)threadIdx.x % 32;
@@ -39,21 +33,17 @@ ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** The thread, lane and block, computed where they are needed: what follows
- * from them is not kept in registers on the way there. */
-ES_DEVICE int es_mma_thread_anew(void)
+/** The lane and block, computed where they are needed: what follows from them
+ * is not kept in registers on the way there. */
+ES_DEVICE int es_mma_lane_anew(void)
 {
 #ifdef __CUDACC__
     int thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
+    return thread % 32;
 #else
-    return (int)threadIdx.x;
+    return es_mma_lane();
 #endif
-}
-ES_DEVICE int es_mma_lane_anew(void)
-{
-    return es_mma_thread_anew() % 32;
 }
 ES_DEVICE unsigned es_mma_block_anew(void)
 {
@@ -178,12 +168,6 @@ ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
-}
-template <class A, int WIDTH>
-ES_DEVICE uint32_t es_mma_turned_at(const A *tile, int row)
-{
-    return es_mma_spot_at<A, WIDTH>(tile, row,
-                                    es_tile_turned_spot(es_mma_lane()));
 }
 /** Of right operands of multiply, 16 rows and 16 columns. */
 template <class A, int WIDTH>
@@ -327,7 +311,7 @@ ES_DEVICE void es_mma_gather_masked(float out[WIDTH / 8][4],
                                     const uint32_t a[4], const A *y,
                                     es_mma_spot spot, es_tile_owner owner)
 {
-    const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
+    const uint32_t turned = es_mma_left_at<A, WIDTH>(y, spot.row);
 #pragma unroll
     for (int c = 0; c < WIDTH / 16; c++) {
         uint32_t b[4];
@@ -355,7 +339,7 @@ ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
                              es_mma_spot spot, es_tile_owner owner)
 {
     uint32_t a[N / 16][M][4];
-    const uint32_t turned = es_mma_turned_at<A, WIDTH>(y, spot.row);
+    const uint32_t turned = es_mma_left_at<A, WIDTH>(y, spot.row);
 #pragma unroll
     for (int n = 0; n < N / 16; n++)
 #pragma unroll

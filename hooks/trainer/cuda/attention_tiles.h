@@ -99,12 +99,6 @@ ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
     return row * n_chunks + (chunk ^ swap);
 }
 
-/** Bytes of a row of a tile. */
-ES_BOTH int es_tile_row_bytes(int n_chunks)
-{
-    return 16 * n_chunks;
-}
-
 /**
  * The same in bytes from row 0, chunk 0 on, of row `row` and chunk `chunk`, 0
  * or 1, for es_tile_move.
@@ -123,7 +117,7 @@ ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
 {
     return (at ^ (16 * ((unsigned)chunk % 8))) +
-           (unsigned)(row * es_tile_row_bytes(n_chunks) + chunk / 8 * 128);
+           (unsigned)(row * 16 * n_chunks + chunk / 8 * 128);
 }
 
 /** Row and column, of 16 by 8 sums of m16n8k16, of register 0 .. 3. */
@@ -136,37 +130,17 @@ ES_BOTH int es_tile_sum_column(int lane, int i)
     return lane % 4 * 2 + i % 2;
 }
 
-/** Row and column, of the 16 by 16 left operand, of half 0 .. 7. */
-ES_BOTH int es_tile_left_row(int lane, int i)
-{
-    return lane / 4 + (i / 2 % 2) * 8;
-}
-ES_BOTH int es_tile_left_column(int lane, int i)
-{
-    return lane % 4 * 2 + i % 2 + (i / 4) * 8;
-}
-
-/** Row and column, of the 16 by 8 right operand, of half 0 .. 3. */
-ES_BOTH int es_tile_right_row(int lane, int i)
-{
-    return lane % 4 * 2 + i % 2 + (i / 2) * 8;
-}
-ES_BOTH int es_tile_right_column(int lane, int i)
-{
-    (void)i;
-    return lane / 4;
-}
-
 /**
  * Which row and chunk of a tile, counted from a first one of each, a lane names
  * to load four 8 by 8 matrices (ldmatrix x4): as the left operand of 16 rows
- * and 2 chunks, its registers in the order above; or two right operands.
+ * and 2 chunks, or two right operands.
  */
 typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Left operand: 16 rows, 2 chunks. */
+/** Left operand: 16 rows, 2 chunks. And two right operands as they lie in the
+ *  tile, loaded with a transposition: 16 rows, 2 chunks of 8 columns. */
 ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
@@ -179,13 +153,6 @@ ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};
     return spot;
-}
-
-/** Two right operands as they lie in the tile, loaded with a transposition: 16
- *  rows, 2 chunks of 8 columns. */
-ES_BOTH es_tile_spot es_tile_turned_spot(int lane)
-{
-    return es_tile_left_spot(lane);
 }
 
 #endif
