@@ -34,11 +34,8 @@ static es_settings settings_of(const char *arch)
 /** One training step on the model's own tokens; returns its loss. */
 static double step(es_small_model *s, const es_settings *settings)
 {
-    double norm;
-    es_model_zero_gradients(s->model);
-    es_small_forward(s);
-    es_assert_ok(es_model_backward(s->model, 1));
-    es_assert_ok(es_model_update(s->model, &settings->train, 1e-2, &norm));
+    es_small_gradients(s);
+    es_small_update(s, &settings->train, 1e-2);
     return s->losses.loss;
 }
 
@@ -56,9 +53,8 @@ static es_checkpoint_state state_after(int64_t n)
 static void save(es_small_model *s, const es_settings *settings)
 {
     es_checkpoint_state state = state_after(3);
-    if (es_checkpoint_write(es_scratch_file, s->model, settings, &state) !=
-        ES_OK)
-        fail_msg("%s", es_message());
+    es_assert_ok(
+        es_checkpoint_write(es_scratch_file, s->model, settings, &state));
 }
 
 static es_checkpoint *open_file(void)

@@ -16,7 +16,7 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width,
     }
 }
 
-ES_TEST(test_attention__shapes)
+ES_TEST(test_attention__every_shape_matches_plain_loops)
 {
     check_shape(1, 1, 1, 1, false);
     check_shape(2, 1, 3, 4, true);
@@ -49,7 +49,7 @@ ES_TEST(test_attention__measuring_changes_nothing)
 }
 
 /* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
-ES_TEST(test_attention__peaked)
+ES_TEST(test_attention__peaked_rows_keep_their_entropy)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))
     {
@@ -60,7 +60,7 @@ ES_TEST(test_attention__peaked)
     }
 }
 
-ES_TEST(test_attention__reference_by_differences)
+ES_TEST(test_attention__the_plain_loops_match_differences)
 {
     attention_check_reference(0, 0, true);
 }
@@ -75,7 +75,7 @@ static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
     attention_run(p, kernels, 1, false);
 }
 
-ES_TEST(test_attention__nan_key)
+ES_TEST(test_attention__a_nan_key_spoils_later_rows_alone)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
@@ -85,7 +85,7 @@ ES_TEST(test_attention__nan_key)
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
-ES_TEST(test_attention__nan_value)
+ES_TEST(test_attention__a_nan_value_reaches_outputs_alone)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
@@ -100,7 +100,7 @@ ES_TEST(test_attention__nan_value)
 }
 
 /* A query with an infinity: its scores are infinite or NaN, no other row's. */
-ES_TEST(test_attention__infinite_query)
+ES_TEST(test_attention__an_infinite_query_spoils_its_row)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
     {
@@ -114,7 +114,7 @@ ES_TEST(test_attention__infinite_query)
 }
 
 /* One score of -inf: a weight of 0 like any other, but the row is marked. */
-ES_TEST(test_attention__one_minus_infinity)
+ES_TEST(test_attention__a_score_of_minus_infinity_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 6, 1, 1))
     {

@@ -24,7 +24,7 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         }
 }
 
-ES_TEST(test_attention_temperature__shapes)
+ES_TEST(test_attention_temperature__every_shape_matches_plain_loops)
 {
     check_shape(1, 1, 1, 1);
     check_shape(3, 7, 2, 2);
@@ -33,7 +33,7 @@ ES_TEST(test_attention_temperature__shapes)
 }
 
 /* As if they were 1e-4, and nothing pulls at them. */
-ES_TEST(test_attention_temperature__below_the_floor)
+ES_TEST(test_attention_temperature__below_the_floor_is_the_floor)
 {
     for (int entropy = 0; entropy < 2; entropy++)
         EACH_ATTENTION(p, kernels, attention_open_below_floor())
@@ -46,7 +46,7 @@ ES_TEST(test_attention_temperature__below_the_floor)
 
 /* That of query 3 of head 1: its rows in both sequences, and what its weights
  * reach in the backward pass, but no other row and no other head. */
-ES_TEST(test_attention_temperature__nan)
+ES_TEST(test_attention_temperature__a_nan_spoils_its_query_alone)
 {
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
     {
@@ -64,7 +64,7 @@ ES_TEST(test_attention_temperature__nan)
 }
 
 /* Every score is 0: a flat row, and no gradient. */
-ES_TEST(test_attention_temperature__infinite)
+ES_TEST(test_attention_temperature__an_infinite_one_makes_a_flat_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))
     {

@@ -136,7 +136,7 @@ static const wanted cases[] = {
      ALL, ON},
 };
 
-ES_TEST(test_cases__pass)
+ES_TEST(test_cases__cases_of_any_size_pass)
 {
     char dir[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -40,7 +40,7 @@ ES_TEST(test_config__defaults_are_fine)
         expect_refusal(&config, named);                                        \
     } while (0)
 
-ES_TEST(test_config__refuses)
+ES_TEST(test_config__a_model_out_of_range_is_refused)
 {
     REFUSE(n_layer, 0, "--n-layer");
     REFUSE(n_layer, 1000000, "--n-layer");
@@ -61,7 +61,7 @@ ES_TEST(test_config__refuses)
 }
 
 /* Each in its range, their product too large to be counted in an int. */
-ES_TEST(test_config__micro_batch)
+ES_TEST(test_config__too_many_tokens_are_refused)
 {
     es_model_config config;
     es_model_config_default(&config);
@@ -72,7 +72,7 @@ ES_TEST(test_config__micro_batch)
     expect_refusal(&config, "--batch 4096");
 }
 
-ES_TEST(test_config__pythia_head_width)
+ES_TEST(test_config__heads_too_narrow_to_rotate_are_refused)
 {
     es_model_config config;
     es_model_config_default(&config);
@@ -95,7 +95,7 @@ ES_TEST(test_config__pythia_head_width)
             fail_msg("'%s' does not name %s", es_message(), named);            \
     } while (0)
 
-ES_TEST(test_config__refuses_train)
+ES_TEST(test_config__a_training_out_of_range_is_refused)
 {
     REFUSE_TRAIN(steps, 0, "--steps");
     REFUSE_TRAIN(accumulate, 0, "--accumulate");
@@ -109,7 +109,7 @@ ES_TEST(test_config__refuses_train)
     REFUSE_TRAIN(warm_up, 1.5, "--warm-up");
 }
 
-ES_TEST(test_config__schedule)
+ES_TEST(test_config__the_rate_warms_up_and_decays)
 {
     es_train_config config;
     es_train_config_default(&config);
@@ -126,7 +126,7 @@ ES_TEST(test_config__schedule)
     assert_true(es_schedule(&config, 5000) == 0);
 }
 
-ES_TEST(test_config__schedule_edges)
+ES_TEST(test_config__the_shortest_schedules_have_a_rate)
 {
     es_train_config config;
     es_train_config_default(&config);

@@ -56,7 +56,7 @@ static float after_overflow(double value)
 
 /* Every number of fp16, and every boundary between two of them, which belongs
  * to the even one. */
-ES_TEST(test_emulate__every_boundary)
+ES_TEST(test_emulate__every_boundary_is_rounded_to_even)
 {
     for (int n = 0; n < 0x7c00; n++) {
         double here = half_number(n), next = half_number(n + 1);
@@ -68,7 +68,7 @@ ES_TEST(test_emulate__every_boundary)
     }
 }
 
-ES_TEST(test_emulate__extremes)
+ES_TEST(test_emulate__extremes_are_rounded)
 {
     assert_true(half_number(0x7bff) == 65504);
     expect_rounded(nextafterf(65520, 0), 65504);
@@ -243,7 +243,7 @@ static bool is_close(const float *got, const double *want, size_t n)
     return sqrt(off) <= 2e-5 * sqrt(size);
 }
 
-ES_TEST(test_emulate__attention)
+ES_TEST(test_emulate__attention_rounds_products)
 {
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -293,7 +293,7 @@ static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
             assert_true(isfinite(c->dqkv[i]));
 }
 
-ES_TEST(test_emulate__overflowing_logits)
+ES_TEST(test_emulate__logits_beyond_fp16_are_infinite)
 {
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);

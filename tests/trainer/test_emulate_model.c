@@ -253,7 +253,7 @@ static es_status parse(es_settings *out, es_verb verb, char *value)
     return es_settings_parse(out, 3, words);
 }
 
-ES_TEST(test_emulate_model__option)
+ES_TEST(test_emulate_model__the_option_is_read)
 {
     es_settings s;
     es_settings_default(&s, ES_VERB_TRAIN);

@@ -91,7 +91,7 @@ static const char *const built[] = {"SM",
                                     "PSM(8,0)+R",
                                     "PSM(6,0.3)+ScFuFFN"};
 
-ES_TEST(test_gradients__architectures)
+ES_TEST(test_gradients__every_architecture_matches_differences)
 {
     for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
         es_model_config config = es_small_config(built[i]);
@@ -100,7 +100,7 @@ ES_TEST(test_gradients__architectures)
     }
 }
 
-ES_TEST(test_gradients__entropy_regularisation)
+ES_TEST(test_gradients__entropy_regularisation_matches_differences)
 {
     static const char *const archs[] = {
         "EReg(SM+LN+G)", "EReg(SM(t)+ScFuFFN)", "EReg(SM(t)+LR(layer))",
@@ -115,7 +115,7 @@ ES_TEST(test_gradients__entropy_regularisation)
     }
 }
 
-ES_TEST(test_gradients__biases_and_final_norm)
+ES_TEST(test_gradients__biases_and_final_norm_match_differences)
 {
     const es_bias biases[] = {ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE};
     for (size_t i = 0; i < 3; i++) {
@@ -132,7 +132,7 @@ ES_TEST(test_gradients__biases_and_final_norm)
     }
 }
 
-ES_TEST(test_gradients__sizes)
+ES_TEST(test_gradients__every_size_matches_differences)
 {
     const int sizes[][7] = {/* L, H, d, T, V, B, m */
                             {1, 1, 1, 1, 1, 1, 1},  {3, 1, 5, 1, 2, 3, 4},
@@ -152,7 +152,7 @@ ES_TEST(test_gradients__sizes)
 }
 
 /* Rotated, with an output matrix of its own, sub-blocks side by side. */
-ES_TEST(test_gradients__family_pythia)
+ES_TEST(test_gradients__family_pythia_matches_differences)
 {
     static const char *const archs[] = {"SM",         "SM+LN",
                                         "SM+LN+G",    "SM+LN+GT",

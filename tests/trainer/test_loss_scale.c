@@ -66,7 +66,7 @@ static void expect_same(es_model *a, es_model *b)
     }
 }
 
-ES_TEST(test_loss_scale__policy)
+ES_TEST(test_loss_scale__it_halves_and_doubles)
 {
     es_loss_scale now = {ES_LOSS_SCALE_START, 1234};
     now = es_loss_scale_next(now, false);
@@ -121,7 +121,7 @@ static void check_steps(const char *arch)
     es_trainer_free(plain);
 }
 
-ES_TEST(test_loss_scale__steps)
+ES_TEST(test_loss_scale__steps_that_overflow_are_skipped)
 {
     check_steps("SM+LN+G");
     check_steps("EReg(SM(t)+ScFuFFNi1)");
@@ -129,7 +129,7 @@ ES_TEST(test_loss_scale__steps)
 }
 
 /* Gradients are reported without the scale. */
-ES_TEST(test_loss_scale__gradients)
+ES_TEST(test_loss_scale__gradients_are_reported_without_it)
 {
     es_settings s = training_small();
     es_trainer *scaled = open_on(&s, &scaling);
@@ -151,7 +151,7 @@ ES_TEST(test_loss_scale__gradients)
 
 /* No scale mends a loss that is not finite: it is measured the first time, and
  * the parameters stay. */
-ES_TEST(test_loss_scale__nan)
+ES_TEST(test_loss_scale__no_scale_mends_a_nan)
 {
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
@@ -170,7 +170,7 @@ ES_TEST(test_loss_scale__nan)
 }
 
 /* The scale at its least: what overflows even so is accepted, and reported. */
-ES_TEST(test_loss_scale__least)
+ES_TEST(test_loss_scale__at_its_least_a_step_is_taken)
 {
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
@@ -188,7 +188,7 @@ ES_TEST(test_loss_scale__least)
     es_trainer_free(trainer);
 }
 
-ES_TEST(test_loss_scale__is_kept)
+ES_TEST(test_loss_scale__a_checkpoint_keeps_it)
 {
     es_settings s = training_small();
     es_trainer *from = open_on(&s, &scaling), *to = open_on(&s, &scaling);
@@ -218,7 +218,7 @@ ES_TEST(test_loss_scale__is_kept)
     es_trainer_free(to);
 }
 
-ES_TEST(test_loss_scale__is_recorded)
+ES_TEST(test_loss_scale__the_run_records_it)
 {
     es_settings s = training_small();
     es_train_record *record = NULL;

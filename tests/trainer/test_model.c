@@ -6,73 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-ES_TEST(test_model__gradients_add_up)
-{
-    es_small_model s = es_small_open_arch("SM+LN+G");
-    float once[11 * 12], twice[11 * 12];
-    es_small_gradients(&s);
-    es_assert_ok(es_model_get_gradient(s.model, 0, once, 132));
-    es_model_zero_gradients(s.model);
-    for (int i = 0; i < 2; i++) {
-        es_small_forward(&s);
-        es_assert_ok(es_model_backward(s.model, 0.5));
-    }
-    es_assert_ok(es_model_get_gradient(s.model, 0, twice, 132));
-    for (int i = 0; i < 132; i++)
-        assert_true(fabsf(once[i] - twice[i]) <= 1e-6f);
-    es_small_close(&s);
-}
-
-/* --- the same bits -------------------------------------------------------- */
-
-/* Six steps of training; the losses, and the bits of all parameters. */
-static uint32_t train_bits(double losses[6], int n_threads, bool measure)
-{
-    es_model_config config = es_small_config("SM+LN+G");
-    es_train_config train;
-    es_model *model;
-    uint32_t hash = 2166136261u;
-    es_train_config_default(&train);
-    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, n_threads));
-    for (int step = 0; step < 6; step++) {
-        int32_t tokens[10], targets[10];
-        es_losses out;
-        double norm;
-        for (int i = 0; i < 10; i++) {
-            tokens[i] = (i * 3 + step) % 11;
-            targets[i] = (i + 2 * step) % 11;
-        }
-        es_model_zero_gradients(model);
-        es_assert_ok(
-            es_model_forward(model, &out, tokens, targets, true, measure));
-        es_assert_ok(es_model_backward(model, 1));
-        es_assert_ok(es_model_update(model, &train, 1e-2, &norm));
-        losses[step] = out.loss;
-    }
-    for (size_t i = 0; i < es_model_n_arrays(model); i++) {
-        size_t n = es_model_parameter(model, i).n;
-        float *values = malloc(n * sizeof *values);
-        es_assert_ok(es_model_get(model, i, values, n));
-        for (size_t j = 0; j < n * sizeof *values; j++)
-            hash = (hash ^ ((unsigned char *)values)[j]) * 16777619u;
-        free(values);
-    }
-    es_model_free(model);
-    return hash;
-}
-
-ES_TEST(test_model__same_bits)
-{
-    double first[6], again[6], other[6];
-    uint32_t bits = train_bits(first, 2, false);
-    assert_int_equal(train_bits(again, 2, true), bits);
-    assert_memory_equal(first, again, sizeof first);
-    train_bits(other, 1, false);
-    assert_true(fabs(first[5] - first[0]) > 1e-3);
-    for (int i = 0; i < 6; i++)
-        assert_true(fabs(first[i] - other[i]) <= 1e-5);
-}
-
 /* --- the optimiser -------------------------------------------------------- */
 
 static float value_of(const es_small_model *s, const char *name)
@@ -86,7 +19,7 @@ static float value_of(const es_small_model *s, const char *name)
 }
 
 /* With no gradient only the decay is left, and only of matrices. */
-ES_TEST(test_model__decay)
+ES_TEST(test_model__only_matrices_decay)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     double norm = 9;
@@ -112,7 +45,7 @@ ES_TEST(test_model__decay)
 }
 
 /* A slope decays only on request. */
-ES_TEST(test_model__slope_decay)
+ES_TEST(test_model__a_slope_decays_on_request)
 {
     static const char *const names[] = {"h.1.mlp.slope", "slope"};
     for (int i = 0; i < 4; i++) {
@@ -149,7 +82,7 @@ static double movement(double clip, double *norm)
     return moved;
 }
 
-ES_TEST(test_model__clip)
+ES_TEST(test_model__gradients_are_clipped_by_their_norm)
 {
     double norm, same;
     double free_step = movement(0, &norm);
@@ -162,7 +95,7 @@ ES_TEST(test_model__clip)
 }
 
 /* The v part of the bias stays what it was under --bias qk. */
-ES_TEST(test_model__frozen_bias)
+ES_TEST(test_model__a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
     config.bias = ES_BIAS_QK;
@@ -178,7 +111,7 @@ ES_TEST(test_model__frozen_bias)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__counts_trainable)
+ES_TEST(test_model__trainable_numbers_are_counted)
 {
     es_model_config config = es_small_config("SM+LN+G");
     const size_t d = 12, per_layer = 4 * d + 3 * d * d + 3 * d + d * d + d +
@@ -195,48 +128,10 @@ ES_TEST(test_model__counts_trainable)
     es_small_close(&s);
 }
 
-/* A sequence that repeats is learnt. */
-ES_TEST(test_model__learns)
-{
-    es_model_config config = es_small_config("SM+LN+G");
-    es_train_config train;
-    es_train_config_default(&train);
-    train.steps = 150;
-    train.lr = 1e-2;
-    config.ctx = 16;
-    config.batch = 4;
-    es_model *model;
-    es_losses losses = {0}, first = {0};
-    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 2));
-    for (int step = 0; step < 150; step++) {
-        int32_t tokens[64], targets[64];
-        double norm;
-        static const int32_t song[] = {1, 2, 3, 1, 5, 8, 3};
-        for (int i = 0; i < 64; i++) {
-            int at = i % 16 + i / 16 + step;
-            tokens[i] = song[at % 7];
-            targets[i] = song[(at + 1) % 7];
-        }
-        es_model_zero_gradients(model);
-        es_assert_ok(
-            es_model_forward(model, &losses, tokens, targets, true, false));
-        es_assert_ok(es_model_backward(model, 1));
-        es_assert_ok(
-            es_model_update(model, &train, es_schedule(&train, step), &norm));
-        if (step == 0)
-            first = losses;
-    }
-    /* 11 tokens, small weights: nearly uniform at first. */
-    assert_true(fabs(first.loss - log(11)) < 0.05);
-    /* The first token alone leaves doubt: 1 and 3 have two successors each. */
-    assert_true(losses.loss < 0.1);
-    es_model_free(model);
-}
-
 /* --- trouble -------------------------------------------------------------- */
 
 /* One NaN in the q columns of head 1, layer 1. */
-ES_TEST(test_model__nan_weight)
+ES_TEST(test_model__a_nan_weight_spoils_its_head_and_what_follows)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.n_layer = 3;
@@ -268,7 +163,7 @@ ES_TEST(test_model__nan_weight)
 }
 
 /* Nothing is clipped, and the step takes the parameters along. */
-ES_TEST(test_model__nan_gradient)
+ES_TEST(test_model__a_step_without_a_finite_gradient_is_taken)
 {
     es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
@@ -289,7 +184,7 @@ ES_TEST(test_model__nan_gradient)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__refuses)
+ES_TEST(test_model__an_impossible_configuration_is_refused)
 {
     es_model *model = (es_model *)&model;
     es_model_config config = es_small_config("SM");
@@ -298,7 +193,7 @@ ES_TEST(test_model__refuses)
     assert_null(model);
 }
 
-ES_TEST(test_model__too_large)
+ES_TEST(test_model__too_large_a_model_is_refused)
 {
     es_model_config config = es_small_config("SM");
     es_model *model;
@@ -312,7 +207,7 @@ ES_TEST(test_model__too_large)
     assert_null(model);
 }
 
-ES_TEST(test_model__wrong_calls)
+ES_TEST(test_model__wrong_calls_are_refused)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     float few[3];
@@ -334,7 +229,7 @@ ES_TEST(test_model__wrong_calls)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__without_targets)
+ES_TEST(test_model__without_targets_there_is_no_loss)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     es_small_forward(&s);
@@ -348,7 +243,7 @@ ES_TEST(test_model__without_targets)
 }
 
 /* Of a model that is only looked at. */
-ES_TEST(test_model__forward_only)
+ES_TEST(test_model__a_model_that_only_goes_forward_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
     es_small_model both = es_small_open(&config);

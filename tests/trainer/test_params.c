@@ -82,7 +82,7 @@ static const es_param *get(const es_params *params, const char *name)
     return NULL;
 }
 
-ES_TEST(test_params__order_and_places)
+ES_TEST(test_params__arrays_have_order_and_no_overlap)
 {
     es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
     es_params params;
@@ -108,7 +108,7 @@ ES_TEST(test_params__order_and_places)
     es_params_free(&params);
 }
 
-ES_TEST(test_params__groups_and_frozen_parts)
+ES_TEST(test_params__arrays_are_in_their_groups)
 {
     es_model_config config =
         config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
@@ -129,7 +129,7 @@ ES_TEST(test_params__groups_and_frozen_parts)
     es_params_free(&p);
 }
 
-ES_TEST(test_params__removed_ffns)
+ES_TEST(test_params__a_removed_ffn_has_no_arrays)
 {
     es_model_config config = config_of("SM+LN+ScFuFFNi2");
     es_params params;
@@ -148,7 +148,7 @@ static void draw(float *out, const es_params *params,
     es_param_draw(out, get(params, name), config, 2);
 }
 
-ES_TEST(test_params__start)
+ES_TEST(test_params__each_kind_of_start_is_drawn)
 {
     es_model_config config =
         config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
@@ -199,7 +199,7 @@ ES_TEST(test_params__start_belongs_to_the_name)
 /* --- random numbers ------------------------------------------------------- */
 
 /* The published known answers of Philox-4x32-10. */
-ES_TEST(test_params__philox)
+ES_TEST(test_params__philox_gives_the_published_answers)
 {
     uint32_t out[4];
     es_random_block(out, (uint32_t[4]){0, 0, 0, 0}, (uint32_t[2]){0, 0});
@@ -216,7 +216,7 @@ ES_TEST(test_params__philox)
     assert_int_equal(out[3], 0x6d5451fd);
 }
 
-ES_TEST(test_params__normal)
+ES_TEST(test_params__normal_numbers_have_their_moments)
 {
     enum { N = 200001 };
     float *out = malloc(N * sizeof *out), few[7];

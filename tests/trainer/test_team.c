@@ -45,7 +45,7 @@ static void check_team(int n_threads, int n_rounds)
     }
 }
 
-ES_TEST(test_team__rounds)
+ES_TEST(test_team__every_thread_works_in_every_round)
 {
     check_team(1, 1000);
     check_team(2, 5000);
@@ -54,7 +54,7 @@ ES_TEST(test_team__rounds)
 }
 
 /* Threads that have gone to sleep come back. */
-ES_TEST(test_team__after_sleep)
+ES_TEST(test_team__sleeping_threads_come_back)
 {
     static rounds r;
     es_team *team;
@@ -69,7 +69,7 @@ ES_TEST(test_team__after_sleep)
     es_team_free(team);
 }
 
-ES_TEST(test_team__unused)
+ES_TEST(test_team__an_unused_team_ends)
 {
     es_team *team;
     es_assert_ok(es_team_new(&team, 4));

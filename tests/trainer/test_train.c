@@ -190,7 +190,7 @@ ES_TEST(test_train__entropies_lie_where_they_must)
 }
 
 /* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
-ES_TEST(test_train__missing_mass)
+ES_TEST(test_train__missing_mass_is_recorded)
 {
     enum { LH = 6 };
     const int64_t eval_steps[] = {0, 10, 20, 23};

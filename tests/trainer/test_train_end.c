@@ -91,7 +91,7 @@ ES_TEST(test_train__a_nan_is_described)
                            "gradient was not at step 56 already in layer 3"));
 }
 
-ES_TEST(test_train__stops_when_told_to)
+ES_TEST(test_train__stops_on_request)
 {
     training_seen out = {.stop_after = 9};
     es_train_result result = training_record(&out, training_small());

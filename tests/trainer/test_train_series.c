@@ -71,7 +71,7 @@ static void check_series(const char *arch, es_family family, const char *own)
     }
 }
 
-ES_TEST(test_train_series__of_each_architecture)
+ES_TEST(test_train_series__each_architecture_has_its_own)
 {
     static const struct {
         const char *arch;
@@ -223,7 +223,7 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
     es_parameter_series_read(out, s->model, of);
 }
 
-ES_TEST(test_train_series__temperatures_below_the_floor)
+ES_TEST(test_train_series__temperatures_below_the_floor_count_as_it)
 {
     es_small_model s = es_small_open_arch("SM(t)");
     float t[15], out[LH];

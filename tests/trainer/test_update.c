@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static const es_ops *const ops = &es_cpu_ops;
-ES_VARIANT_TEST(test_update__statistics)
+ES_VARIANT_TEST(test_update__squares_and_nonfinite_are_counted)
 {
     enum { N = 100003 };
     float *x = array(N, 3);
@@ -32,7 +32,7 @@ ES_VARIANT_TEST(test_update__statistics)
     assert_true(isnan(sums.squares));
 }
 
-ES_VARIANT_TEST(test_update__mean)
+ES_VARIANT_TEST(test_update__a_mean_is_added)
 {
     enum { N = 1001 };
     float *x = array(N, 3);
@@ -60,7 +60,7 @@ static void expect_values(const es_head_sums *sums, const expected *want,
 
 /* Two passes of two heads, the second of which has a row that is not finite,
  * and, in the second pass, no other. */
-ES_VARIANT_TEST(test_update__rows)
+ES_VARIANT_TEST(test_update__rows_become_sums_of_heads)
 {
     enum { B = 2, H = 2, T = 3 };
     float entropy[B][H][T] = {{{1, 2, 3}, {4, NAN, 6}}, {{5, 6, 7}, {1, 1, 1}}};
@@ -120,7 +120,7 @@ static es_control clipped(double squares, double loss, float scale, float most,
     return control;
 }
 
-ES_VARIANT_TEST(test_update__clip)
+ES_VARIANT_TEST(test_update__gradients_are_clipped_or_skipped)
 {
     assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* no clipping */
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
@@ -143,7 +143,7 @@ ES_VARIANT_TEST(test_update__clip)
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
 }
 
-ES_VARIANT_TEST(test_update__adamw)
+ES_VARIANT_TEST(test_update__adamw_matches_its_formula)
 {
     enum { N = 10007 };
     float *p = array(N, 1), *m = array(N, 1), *v = array(N, 1);

@@ -18,7 +18,7 @@ static bool is_close(const double *got, double *want, size_t n)
     return es_verify_close(&error, got, &array, &within);
 }
 
-ES_TEST(test_verify__tolerance)
+ES_TEST(test_verify__a_distance_is_judged_by_the_norm)
 {
     double want[3] = {3, -4, 0};
     assert_true(is_close((double[]){3, -4, 0}, want, 3));
@@ -29,7 +29,7 @@ ES_TEST(test_verify__tolerance)
     assert_false(is_close((double[]){1.1e-6}, zero, 1));
 }
 
-ES_TEST(test_verify__nonfinite)
+ES_TEST(test_verify__what_is_not_finite_has_to_be_the_same)
 {
     double want[3] = {NAN, INFINITY, 1};
     assert_true(is_close((double[]){NAN, INFINITY, 1}, want, 3));
