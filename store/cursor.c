@@ -4,11 +4,15 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/sized.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Defined here without the macros that set a size. */
+#undef es_cursor_next_of_run
 
 /** One series under way. */
 typedef struct lane {
@@ -166,9 +170,12 @@ static es_status add_lane(es_cursor *cursor, const es_series *series,
 es_status es_cursor_open(es_cursor **out, es_reader *reader,
                          const es_series *series, int64_t from, int64_t to)
 {
+    es_series ours;
     es_status status;
-    if ((status = create(out, reader, 1)) < 0 ||
-        (status = add_lane(*out, series, from, to)) < 0) {
+    *out = NULL;
+    if ((status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0 ||
+        (status = create(out, reader, 1)) < 0 ||
+        (status = add_lane(*out, &ours, from, to)) < 0) {
         es_cursor_close(*out);
         *out = NULL;
     }
@@ -248,9 +255,10 @@ es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
                                 const float **values, es_series *series)
 {
     es_status status = next(cursor, step, values);
-    if (status == ES_OK)
-        *series = cursor->heap[0]->series;
-    return status;
+    if (status != ES_OK)
+        return status;
+    return es_sized_give(series, &cursor->heap[0]->series, sizeof *series,
+                         "es_series");
 }
 
 void es_cursor_close(es_cursor *cursor)

@@ -4,11 +4,15 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/sized.h"
 #include "analyzer/base/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Defined here without the macros that set a size. */
+#undef es_reader_damaged
 
 typedef struct es_damage_place es_damage_place;
 
@@ -126,13 +130,13 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
         return es_fail(ES_EARGUMENT, "%s: no damaged sample of index %zu",
                        reader->database.path, index);
     const es_damage_place *place = &reader->damage.places[index];
-    *out = (es_damaged){.run = place->run, .step = place->step, .series = "?"};
+    es_damaged found = {.run = place->run, .step = place->step, .series = "?"};
     for (size_t i = 0; i < contents->n_series; i++)
         if (contents->series[i].id == place->series_id) {
-            out->series = contents->series[i].name;
-            out->phase = contents->series[i].phase;
+            found.series = contents->series[i].name;
+            found.phase = contents->series[i].phase;
         }
-    return ES_OK;
+    return es_sized_give(out, &found, sizeof found, "es_damaged");
 }
 
 /* --- as events ----------------------------------------------------------- */

@@ -4,12 +4,18 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/sized.h"
 #include "analyzer/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Defined here without the macros that set a size. */
+#undef es_reader_run
+#undef es_reader_series
+#undef es_reader_find
 
 /* --- opening and closing ------------------------------------------------- */
 
@@ -132,8 +138,7 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     const es_stored_run *run = find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
-    *out = run->info;
-    return ES_OK;
+    return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
 es_status es_reader_planned_steps(es_reader *reader, size_t index, int64_t *out)
@@ -315,8 +320,13 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     es_status status = es_database_check_owner(&reader->database);
     if (status < 0)
         return status;
-    *out = reader->contents.series[run->first_series + series];
-    return find_ends(reader, out->id, &out->first_step, &out->last_step);
+    es_series found = reader->contents.series[run->first_series + series];
+    /* Also where its steps cannot be found. */
+    if ((status = es_sized_give(out, &found, sizeof found, "es_series")) < 0 ||
+        (status = find_ends(reader, found.id, &found.first_step,
+                            &found.last_step)) < 0)
+        return status;
+    return es_sized_give(out, &found, sizeof found, "es_series");
 }
 
 /** Names the series that are there, as far as they fit into a message. */
@@ -359,11 +369,13 @@ es_status es_reader_find(es_reader *reader, size_t index, const char *name,
 es_status es_reader_count(es_reader *reader, const es_series *series,
                           int64_t *n_samples)
 {
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0)
+    es_series ours;
+    es_status status;
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0)
         return status;
     sqlite3_stmt *s = reader->statements[ES_SQL_ALL_STEPS];
-    sqlite3_bind_int64(s, 1, series->id);
+    sqlite3_bind_int64(s, 1, ours.id);
     sqlite3_bind_int64(s, 2, 0);
     sqlite3_bind_int64(s, 3, ES_MAX_STEP);
     int64_t n = 0, last = -1;
@@ -438,9 +450,12 @@ es_status es_reader_sample(es_reader *reader, const es_series *series,
                            int64_t step, float *values, size_t n,
                            int64_t *found)
 {
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0)
+    es_series ours;
+    es_status status;
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0)
         return status;
+    series = &ours;
     if (n != series->n_values)
         return es_fail(ES_EARGUMENT,
                        "%s: a sample of %s has %zu values, not "

@@ -7,6 +7,10 @@
  * A reader belongs to one thread at a time, and to the process that opened it:
  * in a forked child everything but closing returns ES_EFORK.
  *
+ * What a call fills in begins with its size, which the call wants to be set,
+ * and which becomes the number of bytes that it has written. In C and C++ a
+ * macro of the call's name sets it; who binds another language does.
+ *
  * Names and other strings are handed out as the file has them, cut at a NUL
  * byte: control characters and broken UTF-8 are for who prints them to escape.
  */
@@ -16,6 +20,12 @@
 #include "analyzer/base/status.h"
 #include "store/run.h"
 #include <stdbool.h>
+
+static inline es_run_info *es_run_info_sized(es_run_info *out)
+{
+    out->size = sizeof *out;
+    return out;
+}
 
 typedef struct es_reader es_reader;
 typedef struct es_cursor es_cursor;
@@ -55,6 +65,8 @@ ES_API size_t es_reader_n_runs(const es_reader *reader);
  */
 ES_API es_status es_reader_run(es_reader *reader, size_t index,
                                es_run_info *out) ES_MUST_USE;
+#define es_reader_run(reader, index, out)                                      \
+    es_reader_run(reader, index, es_run_info_sized(out))
 
 /** config's "steps"; ES_UNKNOWN if it does not say. ES_OK, ES_EARGUMENT,
  *  ES_ENOMEM. */
@@ -79,8 +91,8 @@ typedef enum es_config_kind {
     ES_CONFIG_NESTED /* an array or an object */
 } es_config_kind;
 
-/** One member of a configuration. Strings are borrowed, valid during the
- *  call, and may be bad UTF-8. */
+/** One member of a configuration; it grows at its end only. Strings are
+ * borrowed, valid during the call, and may be bad UTF-8. */
 typedef struct es_config_member {
     const char *key;
     es_config_kind kind;
@@ -105,6 +117,7 @@ ES_API es_status es_reader_config_each(es_reader *reader, size_t run,
                                        void *user) ES_MUST_USE;
 
 typedef struct es_series {
+    size_t size;
     int64_t id;
     const char *name, *unit; /* never NULL */
     es_shape shape;
@@ -114,6 +127,12 @@ typedef struct es_series {
     int64_t first_step, last_step; /* ES_UNKNOWN: no sample yet */
 } es_series;
 
+static inline es_series *es_series_sized(es_series *out)
+{
+    out->size = sizeof *out;
+    return out;
+}
+
 /** Number of series of a run, by name and phase (train first). */
 ES_API size_t es_reader_n_series(const es_reader *reader, size_t run);
 
@@ -121,10 +140,14 @@ ES_API size_t es_reader_n_series(const es_reader *reader, size_t run);
  *  costs two look-ups, whatever the number of samples. */
 ES_API es_status es_reader_series(es_reader *reader, size_t run, size_t index,
                                   es_series *out) ES_MUST_USE;
+#define es_reader_series(reader, run, index, out)                              \
+    es_reader_series(reader, run, index, es_series_sized(out))
 
 /** By name. ES_ENOTFOUND: the message names the series that are there. */
 ES_API es_status es_reader_find(es_reader *reader, size_t run, const char *name,
                                 es_phase phase, es_series *out) ES_MUST_USE;
+#define es_reader_find(reader, run, name, phase, out)                          \
+    es_reader_find(reader, run, name, phase, es_series_sized(out))
 
 /** Number of samples of a series: reads through all of them. */
 ES_API es_status es_reader_count(es_reader *reader, const es_series *series,
@@ -181,6 +204,8 @@ ES_API es_status es_cursor_open_run(es_cursor **out, es_reader *reader,
 ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
                                        const float **values,
                                        es_series *series) ES_MUST_USE;
+#define es_cursor_next_of_run(cursor, step, values, series)                    \
+    es_cursor_next_of_run(cursor, step, values, es_series_sized(series))
 
 /**
  * Whether the file has a checksum for each sample: from schema 2 on. Without
@@ -193,11 +218,18 @@ ES_API bool es_reader_has_checksums(const es_reader *reader);
  * checksum says. Whoever reads it gets missing values.
  */
 typedef struct es_damaged {
+    size_t size;
     size_t run; /* index */
     int64_t step;
     const char *series; /* borrowed as for es_reader_run */
     es_phase phase;
 } es_damaged;
+
+static inline es_damaged *es_damaged_sized(es_damaged *out)
+{
+    out->size = sizeof *out;
+    return out;
+}
 
 #define ES_MAX_DAMAGED 4096 /* this many are remembered */
 
@@ -208,6 +240,8 @@ ES_API size_t es_reader_n_damaged(const es_reader *reader);
 /** They are in the order of (run, step). ES_OK, ES_EARGUMENT. */
 ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
                                    es_damaged *out) ES_MUST_USE;
+#define es_reader_damaged(reader, index, out)                                  \
+    es_reader_damaged(reader, index, es_damaged_sized(out))
 
 /**
  * The events of a run in order of (step, event_id), without a step first. For

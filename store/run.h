@@ -33,8 +33,10 @@ typedef enum es_phase { ES_PHASE_TRAIN, ES_PHASE_EVAL } es_phase;
 #define ES_MAX_TEXT (1 << 20)       /* bytes of any other string */
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */
 
-/** Strings are borrowed; NULL means unknown except where noted. */
+/** Strings are borrowed; NULL means unknown except where noted. `size` is
+ *  sizeof (es_run_info), set by whoever hands it to a library. */
 typedef struct es_run_info {
+    size_t size;
     const char *uuid;        /* 36 characters; NULL: a new one is made */
     const char *name;        /* never NULL when read; UTF-8 */
     const char *arch;        /* canonical notation where it is ours */
@@ -49,7 +51,8 @@ typedef struct es_run_info {
     int64_t last_step; /* ES_UNKNOWN before the first sample */
 } es_run_info;
 
-/** Something that happened to a run. Strings may be NULL except where noted. */
+/** Something that happened to a run. Strings may be NULL except where noted.
+ *  Readers hand out arrays of it: it keeps its size. */
 typedef struct es_event {
     int64_t step;     /* or ES_UNKNOWN */
     const char *kind; /* "nan", "dropped", ...; never NULL */

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
+#include "analyzer/base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* Defined here without the macros that set a size. */
+#undef es_recorder_close
 
 #define DEFAULT_RING_BYTES ((size_t)8 << 20)
 #define DEFAULT_WAIT_MS 100
@@ -99,10 +103,30 @@ static void free_recorder(es_recorder *recorder)
     free(recorder);
 }
 
+static es_status fail_without_run(void)
+{
+    return es_fail(ES_EARGUMENT, "recording needs a path and a run");
+}
+
+/* A caller's structs, of whatever age, as ours. */
+static es_status take_options(es_recorder_options *options, es_run_info *run,
+                              const es_recorder_options *given)
+{
+    es_status status;
+    if (!given)
+        return fail_without_run();
+    if ((status = es_sized_take(options, sizeof *options, given,
+                                "es_recorder_options")) < 0)
+        return status;
+    if (!options->path || !options->path[0] || !options->run)
+        return fail_without_run();
+    status = es_sized_take(run, sizeof *run, options->run, "es_run_info");
+    options->run = run;
+    return status;
+}
+
 static es_status check_options(const es_recorder_options *options)
 {
-    if (!options || !options->path || !options->path[0] || !options->run)
-        return es_fail(ES_EARGUMENT, "recording needs a path and a run");
     int64_t layers = options->run->n_layer, heads = options->run->n_head;
     if (layers < 1 || layers > ES_MAX_LAYERS || heads < 1 ||
         heads > ES_MAX_HEADS || layers * heads > ES_MAX_VALUES)
@@ -248,15 +272,17 @@ static es_status await_opening(es_recorder *recorder)
                    recorder->path, end_text);
 }
 
-es_status es_recorder_open(es_recorder **out,
-                           const es_recorder_options *options)
+es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
 {
     es_recorder *recorder = NULL;
+    es_recorder_options options;
+    es_run_info run;
     *out = NULL;
     es_status status;
-    if ((status = check_options(options)) < 0 ||
-        (status = new_recorder(&recorder, options)) < 0 ||
-        (status = start(recorder, options)) < 0 ||
+    if ((status = take_options(&options, &run, given)) < 0 ||
+        (status = check_options(&options)) < 0 ||
+        (status = new_recorder(&recorder, &options)) < 0 ||
+        (status = start(recorder, &options)) < 0 ||
         (status = await_opening(recorder)) < 0)
         free_recorder(recorder);
     else
@@ -361,8 +387,12 @@ static es_status end(es_recorder *recorder, es_run_status status,
 es_status es_recorder_close(es_recorder *recorder, es_run_status status,
                             es_recorder_report *report)
 {
+    static const char type[] = "es_recorder_report";
     es_recorder_report counts = {0};
     es_status result = ES_OK;
+    /* A report without a size must not keep a run from its end. */
+    es_status taken =
+        report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;
     if (recorder && es_recorder_is_mine(recorder))
         result = end(recorder, status, &counts);
     else if (recorder)
@@ -370,8 +400,8 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
                          "%s: only the process that opened a "
                          "recorder can end the run",
                          recorder->path);
-    if (report)
-        *report = counts;
     free_recorder(recorder);
-    return result;
+    if (report && taken == ES_OK)
+        taken = es_sized_give(report, &counts, sizeof counts, type);
+    return result < ES_OK ? result : taken;
 }

@@ -5,7 +5,9 @@
  *
  *     es_recorder *recorder = NULL;
  *     int entropy;
- *     es_recorder_options options = {.path = "run.db", .run = &info};
+ *     es_run_info info = {.size = sizeof info, .n_layer = L, .n_head = H};
+ *     es_recorder_options options = {.size = sizeof options,
+ *                                    .path = "run.db", .run = &info};
  *     if (es_recorder_open(&recorder, &options) < 0) complain(es_message());
  *     es_recorder_series(recorder, &entropy, "entropy", ES_SHAPE_HEAD,
  *                        ES_PHASE_TRAIN, "nats");
@@ -39,16 +41,18 @@
 typedef struct es_recorder es_recorder;
 
 typedef struct es_recorder_options {
-    const char *path;       /* the run file */
-    const es_run_info *run; /* copied; a uuid that is in the file resumes */
-    int64_t resume_step;    /* first step that will be pushed again */
-    const char *program;    /* entropy-recorder; NULL: $ENTROPY_RECORDER, then
-                               beside this executable, then the one installed
-                               with this library, then PATH */
-    size_t ring_bytes;      /* 0: 8 MiB; rounded up to a power of two */
-    int wait_ms;            /* longest wait on a full ring; 0: 100, < 0: none */
-    int answer_ms;          /* longest wait for a recorder that gets nothing
-                               done, at open and close; 0: 30000 */
+    size_t size;      /* sizeof (es_recorder_options) */
+    const char *path; /* the run file */
+    const es_run_info *
+        run; /* copied, with its size set; a uuid that is in the file resumes */
+    int64_t resume_step; /* first step that will be pushed again */
+    const char *program; /* entropy-recorder; NULL: $ENTROPY_RECORDER, then
+                            beside this executable, then the one installed
+                            with this library, then PATH */
+    size_t ring_bytes;   /* 0: 8 MiB; rounded up to a power of two */
+    int wait_ms;         /* longest wait on a full ring; 0: 100, < 0: none */
+    int answer_ms;       /* longest wait for a recorder that gets nothing
+                            done, at open and close; 0: 30000 */
 } es_recorder_options;
 
 /**
@@ -57,9 +61,11 @@ typedef struct es_recorder_options {
  * A file that another recorder is just closing is waited for, 2 s at most:
  * so a trainer that was killed can be started again at once.
  *
- * ES_OK; ES_EARGUMENT; ES_ENOMEM; ES_ELOCKED, ES_EIO, ES_EFORMAT, ES_EVERSION
- * as the store says of the file (the recorder's own message); ES_EBROKEN if
- * entropy-recorder cannot be started or does not answer. *out is NULL then.
+ * ES_OK; ES_EARGUMENT (also if options or run have no size, or members set that
+ * this library is too old for); ES_ENOMEM; ES_ELOCKED, ES_EIO, ES_EFORMAT,
+ * ES_EVERSION as the store says of the file (the recorder's own message);
+ * ES_EBROKEN if entropy-recorder cannot be started or does not answer. *out is
+ * NULL then.
  */
 ES_API es_status es_recorder_open(
     es_recorder **out, const es_recorder_options *options) ES_MUST_USE;
@@ -113,6 +119,7 @@ ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 
 /** Counts of frames (samples and events) since es_recorder_open. */
 typedef struct es_recorder_report {
+    size_t size;        /* set before the call; then the bytes written */
     uint64_t pushed;    /* accepted into the ring */
     uint64_t committed; /* known to be in the file; maybe more are */
     uint64_t dropped;   /* ring full */
@@ -120,12 +127,23 @@ typedef struct es_recorder_report {
                            recorder was gone */
 } es_recorder_report;
 
+static inline es_recorder_report *
+es_recorder_report_sized(es_recorder_report *out)
+{
+    if (out)
+        out->size = sizeof *out;
+    return out;
+}
+
 /**
  * Drains the ring, ends the run with `status` (as failed, unless that is
  * finished or stopped), waits for the recorder to close the file, frees the
  * handle (also on failure). NULL is fine: ES_OK, a report of zeros.
  *
- *   report  written, may be NULL
+ *   report  written, may be NULL; its size is set by the macro of the same
+ *           name, or by who binds another language: without it the run is
+ *           ended all the same, the report is left alone, and ES_OK becomes
+ *           ES_EARGUMENT
  *
  * ES_OK: every frame that was not counted as dropped is in the file.
  * ES_EBROKEN: the recorder died, or does not answer, or does not account for
@@ -139,5 +157,7 @@ typedef struct es_recorder_report {
  */
 ES_API es_status es_recorder_close(es_recorder *recorder, es_run_status status,
                                    es_recorder_report *report);
+#define es_recorder_close(recorder, status, report)                            \
+    es_recorder_close(recorder, status, es_recorder_report_sized(report))
 
 #endif

@@ -104,6 +104,7 @@ static es_status open_recorder(es_train_record *record,
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
     es_run_info info = {
+        .size = sizeof info,
         .uuid = trainer->uuid,
         .name = name,
         .arch = arch,
@@ -119,8 +120,10 @@ static es_status open_recorder(es_train_record *record,
         .program = record->probes ? "entropy-train probe " ES_VERSION
                                   : "entropy-train " ES_VERSION,
         .host = host};
-    es_recorder_options options = {
-        .path = path, .run = &info, .resume_step = trainer->first_step};
+    es_recorder_options options = {.size = sizeof options,
+                                   .path = path,
+                                   .run = &info,
+                                   .resume_step = trainer->first_step};
     es_status status = es_recorder_open(&record->recorder, &options);
     free(json);
     return status;

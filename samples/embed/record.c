@@ -41,7 +41,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s RUN.db\n", argv[0]);
         return 2;
     }
-    es_run_info run = {.name = "embedded",
+    es_run_info run = {.size = sizeof run,
+                       .name = "embedded",
                        .arch = "windows",
                        .n_layer = LAYERS,
                        .n_head = HEADS,
@@ -52,7 +53,8 @@ int main(int argc, char **argv)
                        .seed = ES_UNKNOWN,
                        .program = "record.c",
                        .config = "{\"steps\":200}"};
-    es_recorder_options options = {.path = argv[1], .run = &run};
+    es_recorder_options options = {
+        .size = sizeof options, .path = argv[1], .run = &run};
     es_recorder *recorder = NULL;
     int series = 0;
     /* Training goes on without a recorder: every call takes NULL. */

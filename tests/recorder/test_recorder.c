@@ -200,7 +200,7 @@ ES_TEST(test_recorder__null_is_no_recorder)
 {
     int series = 5;
     float value = 1;
-    es_recorder_report report = {1, 1, 1, 1};
+    es_recorder_report report = {1, 1, 1, 1, 1};
     assert_int_equal(es_recorder_series(NULL, &series, "x", ES_SHAPE_RUN,
                                         ES_PHASE_TRAIN, NULL),
                      ES_EBROKEN);
@@ -306,6 +306,86 @@ ES_TEST(test_recorder__senseless_options_are_refused)
     run.config = "{broken";
     expect_refusal(&good, ES_EARGUMENT, "not JSON");
     assert_false(exists(good.path, ""));
+}
+
+/* --- programs of another age --------------------------------------------- */
+
+ES_TEST(test_recorder__options_without_their_size_are_refused)
+{
+    es_run_info run = recording_run();
+    es_recorder_options options =
+        recording_options(recording_path("s.db"), &run);
+    options.size = 0;
+    expect_refusal(&options, ES_EARGUMENT, "set it to sizeof (es_recorder_opt");
+    options.size = sizeof options;
+    run.size = 0;
+    expect_refusal(&options, ES_EARGUMENT, "set it to sizeof (es_run_info)");
+    assert_false(exists(options.path, ""));
+}
+
+/* Behind the members that it knows there is memory of something else. */
+ES_TEST(test_recorder__an_older_program_records)
+{
+    const char *path = recording_path("older.db");
+    es_run_info run = recording_run();
+    es_recorder_options options = recording_options(path, &run);
+    run.size = offsetof(es_run_info, d_model);
+    run.config = "{broken";
+    options.size = offsetof(es_recorder_options, program);
+    options.program = "/nonexistent";
+    options.ring_bytes = SIZE_MAX;
+    es_recorder *recorder;
+    es_assert_ok(es_recorder_open(&recorder, &options));
+    struct {
+        size_t size;
+        uint64_t pushed, something_else;
+    } report = {offsetof(es_recorder_report, committed), 7, 8};
+    es_assert_ok((es_recorder_close)(recorder, ES_RUN_FINISHED,
+                                     (es_recorder_report *)(void *)&report));
+    assert_int_equal(report.pushed, 0);
+    assert_int_equal(report.something_else, 8);
+    es_reader *reader = es_open_reader(path);
+    es_run_info found;
+    es_assert_ok(es_reader_run(reader, 0, &found));
+    assert_int_equal(found.n_head, run.n_head);
+    assert_int_equal(found.d_model, 0); /* a missing member */
+    assert_null(found.config);
+    es_reader_close(reader);
+    recording_remove(path);
+}
+
+ES_TEST(test_recorder__a_newer_program_must_not_set_what_is_unknown_here)
+{
+    struct {
+        es_recorder_options known;
+        int64_t more;
+    } options;
+    const es_run_info run = recording_run();
+    options.known = recording_options(recording_path("newer.db"), &run);
+    options.known.size = sizeof options;
+    options.more = 1;
+    expect_refusal(&options.known, ES_EARGUMENT, "install a newer one");
+    options.more = 0;
+    es_recorder *recorder;
+    es_assert_ok(es_recorder_open(&recorder, &options.known));
+    es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
+    recording_remove(options.known.path);
+}
+
+ES_TEST(test_recorder__a_report_without_its_size_does_not_keep_the_run_open)
+{
+    const char *path = recording_path("report.db");
+    es_recorder_report report = {.size = 0, .pushed = 7};
+    es_assert_status(
+        ES_EARGUMENT, "sizeof (es_recorder_report)",
+        (es_recorder_close)(recording_open(path), ES_RUN_FINISHED, &report));
+    assert_int_equal(report.pushed, 7);
+    es_reader *reader = es_open_reader(path);
+    es_run_info found;
+    es_assert_ok(es_reader_run(reader, 0, &found));
+    assert_int_equal(found.status, ES_RUN_FINISHED);
+    es_reader_close(reader);
+    recording_remove(path);
 }
 
 /* --- files that cannot be ------------------------------------------------ */

@@ -4,8 +4,42 @@
 #include "tests/support/recorded.h"
 #include "tests/support/run_files.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Behind the members that it knows there is memory of something else. */
+ES_TEST(test_store_reader__an_older_program_reads_what_it_has_space_for)
+{
+    const char *path = es_folder_file(state, "run.db");
+    es_write_run(path, "first", 30);
+    es_reader *r = es_open_reader(path);
+    es_run_info info;
+    info.size = offsetof(es_run_info, n_head);
+    info.n_head = -7;
+    es_assert_ok((es_reader_run)(r, 0, &info));
+    assert_string_equal(info.name, "first");
+    assert_int_equal(info.n_layer, 3);
+    assert_int_equal(info.n_head, -7);
+    es_series series;
+    series.size = offsetof(es_series, crc);
+    series.last_step = -7;
+    es_assert_ok((es_reader_find)(r, 0, "loss", ES_PHASE_EVAL, &series));
+    assert_int_equal(series.n_values, 1);
+    assert_int_equal(series.last_step, -7);
+    float value;
+    int64_t found, n = 0;
+    es_assert_ok(es_reader_sample(r, &series, ES_STEP_LAST, &value, 1, &found));
+    assert_int_equal(found, 40);
+    es_assert_ok(es_reader_count(r, &series, &n));
+    assert_true(n > 1);
+    series.size = 0;
+    es_assert_status(ES_EARGUMENT, "sizeof (es_series)",
+                     es_reader_count(r, &series, &n));
+    es_assert_status(ES_EARGUMENT, "sizeof (es_series)",
+                     (es_reader_series)(r, 0, 0, &series));
+    es_reader_close(r);
+}
 
 ES_TEST(test_store_reader__runs_and_series_are_listed)
 {

@@ -315,7 +315,7 @@ ES_TEST(test_store_refused__an_index_in_the_opposite_order_is_damage)
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
     es_cursor *c = NULL;
-    es_series s = {.id = 1, .name = "entropy", .n_values = 6};
+    es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
     int64_t n, step;
     const float *values;
     es_write_run(path, "x", 20);

@@ -78,7 +78,8 @@ void recording_remove(const char *path)
 
 es_run_info recording_run(void)
 {
-    return (es_run_info){.name = "recording",
+    return (es_run_info){.size = sizeof(es_run_info),
+                         .name = "recording",
                          .n_layer = LAYERS,
                          .n_head = HEADS,
                          .d_model = 35,
@@ -91,8 +92,11 @@ es_run_info recording_run(void)
 
 es_recorder_options recording_options(const char *path, const es_run_info *run)
 {
-    return (es_recorder_options){
-        .path = path, .run = run, .ring_bytes = 65536, .wait_ms = 20000};
+    return (es_recorder_options){.size = sizeof(es_recorder_options),
+                                 .path = path,
+                                 .run = run,
+                                 .ring_bytes = 65536,
+                                 .wait_ms = 20000};
 }
 
 es_recorder *recording_open(const char *path)

@@ -155,6 +155,7 @@ void es_assert_bits(const float *a, const float *b, size_t n)
 es_run_info es_run_of(int64_t n_layer, int64_t n_head)
 {
     return (es_run_info){
+        .size = sizeof(es_run_info),
         .name = "test",
         .n_layer = n_layer,
         .n_head = n_head,

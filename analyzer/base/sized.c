@@ -1,0 +1,51 @@
+/* Structs across the public interface, between programs and libraries of
+   different age. */
+#include "analyzer/base/sized.h"
+
+#include <string.h>
+
+#define MOST 4096 /* bytes: more is no size, but memory that nobody set */
+
+/* Not by a pointer: a binding may hand over anything. */
+static es_status read_size(size_t *size, const void *from, const char *name)
+{
+    memcpy(size, from, sizeof *size);
+    if (*size >= sizeof *size && *size <= MOST)
+        return ES_OK;
+    return es_fail(ES_EARGUMENT, "%s: size is %zu: set it to sizeof (%s)", name,
+                   *size, name);
+}
+
+es_status es_sized_take(void *out, size_t size, const void *from,
+                        const char *name)
+{
+    size_t given;
+    const unsigned char *bytes = from;
+    es_status status = read_size(&given, from, name);
+    if (status < 0)
+        return status;
+    for (size_t i = size; i < given; i++)
+        if (bytes[i])
+            return es_fail(ES_EARGUMENT,
+                           "%s: a member is set that this library, of %zu "
+                           "bytes, does not have: install a newer one",
+                           name, size);
+    memset(out, 0, size);
+    memcpy(out, from, given < size ? given : size);
+    memcpy(out, &size, sizeof size);
+    return ES_OK;
+}
+
+es_status es_sized_give(void *out, const void *from, size_t size,
+                        const char *name)
+{
+    size_t space;
+    es_status status = read_size(&space, out, name);
+    if (status < 0)
+        return status;
+    if (size > space)
+        size = space;
+    memcpy(out, from, size);
+    memcpy(out, &size, sizeof size);
+    return ES_OK;
+}

@@ -1,0 +1,101 @@
+/* analyzer/base/sized: structs between programs and libraries of different
+   age. */
+#include "analyzer/base/sized.h"
+#include "tests/support/cmocka_all.h"
+
+#include <string.h>
+
+/* The same struct in three versions. */
+typedef struct old_struct {
+    size_t size;
+    int64_t a;
+} old_struct;
+
+typedef struct our_struct {
+    size_t size;
+    int64_t a, b;
+} our_struct;
+
+typedef struct new_struct {
+    size_t size;
+    int64_t a, b, c;
+} new_struct;
+
+static void test_sized__members_that_an_old_program_lacks_are_zero(void **state)
+{
+    (void)state;
+    our_struct ours = {7, 7, 7};
+    const struct {
+        old_struct given;
+        int64_t of_somebody_else;
+    } memory = {{sizeof(old_struct), 5}, 6};
+    assert_int_equal(es_sized_take(&ours, sizeof ours, &memory.given, "es_x"),
+                     ES_OK);
+    assert_int_equal(ours.size, sizeof ours);
+    assert_int_equal(ours.a, 5);
+    assert_int_equal(ours.b, 0);
+}
+
+static void test_sized__what_a_new_program_sets_is_not_ignored(void **state)
+{
+    (void)state;
+    our_struct ours = {7, 7, 7};
+    new_struct given = {sizeof given, 1, 2, 3};
+    assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"),
+                     ES_EARGUMENT);
+    assert_string_equal(es_message(),
+                        "es_x: a member is set that this library, of 24 "
+                        "bytes, does not have: install a newer one");
+    assert_int_equal(ours.b, 7);
+    given.c = 0;
+    assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"), ES_OK);
+    assert_int_equal(ours.b, 2);
+}
+
+static void test_sized__a_struct_without_its_size_is_refused(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        our_struct ours = {7, 7, 7}, given = {sizes[i], 1, 2};
+        assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"),
+                         ES_EARGUMENT);
+        assert_non_null(strstr(es_message(), "set it to sizeof (es_x)"));
+        assert_int_equal(ours.a, 7);
+        assert_int_equal(es_sized_give(&given, &ours, sizeof ours, "es_x"),
+                         ES_EARGUMENT);
+        assert_int_equal(given.a, 1);
+    }
+}
+
+static void test_sized__an_old_program_gets_what_it_has_space_for(void **state)
+{
+    (void)state;
+    const our_struct ours = {sizeof ours, 5, 6};
+    struct {
+        old_struct out;
+        int64_t of_somebody_else;
+    } memory = {{sizeof(old_struct), 1}, 2};
+    assert_int_equal(es_sized_give(&memory.out, &ours, sizeof ours, "es_x"),
+                     ES_OK);
+    assert_int_equal(memory.out.size, sizeof(old_struct));
+    assert_int_equal(memory.out.a, 5);
+    assert_int_equal(memory.of_somebody_else, 2);
+    new_struct larger = {sizeof larger, 1, 2, 3};
+    assert_int_equal(es_sized_give(&larger, &ours, sizeof ours, "es_x"), ES_OK);
+    assert_int_equal(larger.size, sizeof ours); /* so much is known */
+    assert_int_equal(larger.b, 6);
+    assert_int_equal(larger.c, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_sized__members_that_an_old_program_lacks_are_zero),
+        cmocka_unit_test(test_sized__what_a_new_program_sets_is_not_ignored),
+        cmocka_unit_test(test_sized__a_struct_without_its_size_is_refused),
+        cmocka_unit_test(test_sized__an_old_program_gets_what_it_has_space_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
