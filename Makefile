@@ -251,7 +251,7 @@ ZIG = python3 -m ziglang
 TARGET = x86_64-linux-gnu.2.28
 PORTABLE = build/portable/$(TARGET)
 PORTABLE_SQLITE = $(PORTABLE)/sqlite
-portable: $(PORTABLE)/sqlite/sqlite3.h
+portable: $(PORTABLE_SQLITE)/sqlite3.h
 	@$(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' CUDA=0 \
 	    BUILD=$(PORTABLE) OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS)' \
 	    PACKAGE_CFLAGS='-isystem $(PORTABLE_SQLITE)' \
@@ -286,13 +286,16 @@ $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 $(BUILD)/obj/tests/%: OPTIMISE = -O1 -g
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = $(if $(SAN),-O1,-O2) -g
 
-# A file's name says which vector instructions it may use. Sanitizers keep its
+# A file's name says which vector instructions of x86-64 it may use. Sanitizers keep its
 # loops from becoming vectors, whatever a compiler spends on that.
 VECTOR_OPTIMISE = $(if $(SAN),,-O3)
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+ifeq ($(filter-out x86_64-%,$(MACHINE)),)
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
     -mvpclmulqdq $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_sse42.o: VECTOR = -msse4.2 -mpclmul $(VECTOR_OPTIMISE)
+endif
 # Plain loops there are meant to become multiply-adds.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast
 

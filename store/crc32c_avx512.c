@@ -6,6 +6,8 @@
    -33) modulo the polynomial (V. Gopal et al., Fast CRC Computation Using
    PCLMULQDQ, 2009). */
 #include "store/crc32c.h"
+
+#ifdef __x86_64__
 #include "store/crc32c_tail.h"
 
 #define REGISTER 64 /* bytes */
@@ -101,3 +103,4 @@ static bool is_supported(void)
 }
 
 const es_crc32c_form es_crc32c_avx512 = {"avx512", update, is_supported};
+#endif

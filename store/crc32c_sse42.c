@@ -5,6 +5,8 @@
    the first two are then moved behind the third, which is to multiply by
    x^1024 and x^512 modulo the polynomial. */
 #include "store/crc32c.h"
+
+#ifdef __x86_64__
 #include "store/crc32c_tail.h"
 
 #define STRETCH 64
@@ -43,3 +45,4 @@ static bool is_supported(void)
 }
 
 const es_crc32c_form es_crc32c_sse42 = {"sse4.2", update, is_supported};
+#endif
