@@ -149,7 +149,8 @@ static es_status make_event(es_event *out, es_damage_texts *texts,
                             const es_reader *reader, size_t index)
 {
     es_damaged sample;
-    es_status status = es_reader_damaged(reader, index, &sample);
+    es_status status =
+        es_reader_damaged(reader, index, es_damaged_sized(&sample));
     if (status < 0)
         return status;
     snprintf(texts->message, sizeof texts->message,
