@@ -16,26 +16,25 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
 /* Of an entropy, in nats: rows that may be off by more are done again. */
 #define MOST_BLUR 4e-6F
 
-/** May row `row` of the part be off by more than MOST_BLUR? A change d_j of
- *  its scores changes e by -sum a_j (ln a_j + e) d_j. */
-static bool is_blurred(const workspace *work, const es_entropy_part *part,
-                       int row, float entropy, float top_weight)
+/** Which rows of a group, from `row` on, may be off by more than MOST_BLUR? A
+ *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. In squares. */
+static void find_blurred(const workspace *work, const es_entropy_part *part,
+                         int row, vec entropy, vec top_weight,
+                         bool blurred[LANES])
 {
-    const float scale = part->softcap > 0
-                            ? work->inner[row] * (float)part->softcap
-                            : work->scale[row];
-    const float reach = sqrtf(work->length[row]) * sqrtf(work->longest_key);
-    const float blur = 0x1p-24F * (reach * scale + (float)part->softcap);
-    const float peaked = 1.5F * entropy;
-    const float flat = sqrtf(top_weight) * (1 + entropy);
-    return !(blur * (peaked < flat ? peaked : flat) < MOST_BLUR);
-}
-
-static inline wide load_wide(const double *from)
-{
-    wide v;
-    memcpy(&v, from, sizeof v);
-    return v;
+    const vec cap = splat((float)part->softcap);
+    const vec inner = load(work->inner + row);
+    const vec scale = part->softcap > 0 ? inner * cap : inner;
+    vec reach =
+        load(work->length + row) * splat(work->longest_key) * scale * scale;
+    if (part->softcap > 0)
+        reach = splat(2) * (reach + smaller(cap * cap, reach));
+    const vec peaked = splat(2.25F) * entropy * entropy;
+    const vec flat = top_weight * (splat(1) + entropy) * (splat(1) + entropy);
+    float squares[LANES];
+    store(squares, reach * smaller(peaked, flat));
+    for (int r = 0; r < LANES; r++)
+        blurred[r] = !(squares[r] < MOST_BLUR * MOST_BLUR * 0x1p48F);
 }
 
 static inline wide widen(const float *from)
@@ -86,27 +85,77 @@ static void exact_tile(double *out, const float *q, ptrdiff_t q_row,
     }
 }
 
-/** Row `row` of the part: its products [first, n), and its state. */
+/** exp(x), x <= 0 and not below -700: 2^n times the series of what is left. */
+static inline wide wide_exp(wide x)
+{
+    static const double inverse[] = {1.0 / 479001600,
+                                     1.0 / 39916800,
+                                     1.0 / 3628800,
+                                     1.0 / 362880,
+                                     1.0 / 40320,
+                                     1.0 / 5040,
+                                     1.0 / 720,
+                                     1.0 / 120,
+                                     1.0 / 24,
+                                     1.0 / 6,
+                                     0.5,
+                                     1,
+                                     1};
+    const wide shift = splat_wide(0x1.8p52);
+    const wide shifted = x * splat_wide(1.44269504088896341) + shift;
+    const wide n = shifted - shift;
+    const wide rest = x - n * splat_wide(0.693147180559945309);
+    wide p = splat_wide(inverse[0]);
+    for (int i = 1; i < 13; i++)
+        p = p * rest + splat_wide(inverse[i]);
+    const wide_int power = ((wide_int)shifted - (wide_int)shift + 1023) << 52;
+    return p * (wide)power;
+}
+
+/** tanh of `scale` times each of n products. */
+static void exact_cap(double *products, int n, double scale)
+{
+    for (int j = 0; j < n; j += WIDE) {
+        wide x;
+        memcpy(&x, products + j, sizeof x);
+        x *= splat_wide(scale);
+        const wide_int negative = x < splat_wide(0);
+        wide size = (wide)((wide_int)x & INT64_MAX);
+        const wide_int is_large = size > splat_wide(40);
+        size = (wide)(((wide_int)size & ~is_large) |
+                      ((wide_int)splat_wide(40) & is_large));
+        const wide e = wide_exp(splat_wide(-2) * size);
+        const wide y = (splat_wide(1) - e) / (splat_wide(1) + e);
+        x = (wide)((wide_int)y | (negative & INT64_MIN));
+        memcpy(products + j, &x, sizeof x);
+    }
+}
+
+/** Row `row` of the part: its products [first, n) with keys from j on, and its
+ *  state. */
 static void exact_absorb(const workspace *work, const es_entropy_part *part,
-                         int row, double *products, int first, int n,
-                         const places *at)
+                         int row, int j, int first, int n, double *products)
 {
     const double softcap = part->softcap;
     const double inner = es_scale(part, part->first + row);
     const double scale = 1.44269504088896341 * (softcap > 0 ? softcap : inner);
+    const int i = part->first + row;
     float *differences = work->products;
     double top = work->exact_top[row];
-    for (int j = 0; j < n && softcap > 0; j++)
-        products[j] = tanh(products[j] * inner / softcap);
-    for (int j = first; j < n; j++)
-        top = products[j] > top ? products[j] : top;
-    for (int j = 0; j < n; j++)
-        differences[j] = (float)((products[j] - top) * scale);
+    if (softcap > 0)
+        exact_cap(products, n, inner / softcap);
+    for (int c = first; c < n; c++)
+        top = products[c] > top ? products[c] : top;
+    for (int c = 0; c < n; c++)
+        differences[c] = (float)((products[c] - top) * scale);
     row_sums sums = {splat(0), splat(0), splat(0)};
-    if (at->wanted)
-        add_far_row(&sums, differences, first, n, splat(0), splat(1), at);
-    else
-        add_row(&sums, differences, first, n, splat(0), splat(1));
+    if (part->rows.distance) {
+        const places at = places_of(part, i, j, true);
+        add_row(&sums, differences, first, n, splat(0), splat(1), &at);
+    } else {
+        const places at = places_of(part, i, j, false);
+        add_row(&sums, differences, first, n, splat(0), splat(1), &at);
+    }
     const double x =
         work->exact_weight[row] > 0 ? (work->exact_top[row] - top) * scale : 0;
     const double factor = exp2(x);
@@ -139,11 +188,10 @@ static void exact_group(const workspace *work, const es_entropy_part *part,
                            work->queries + r * work->q_row, work->q_row,
                            panels + (ptrdiff_t)c * width, width);
         for (int r = 0; r < LANES && i + r < part->end; r++) {
-            const places at = places_of(part, i + r, j);
             if (!blurred[r] || from[r] >= n[r])
                 continue;
-            exact_absorb(work, part, row + r, work->exact_products + r * CHUNK,
-                         from[r], n[r], &at);
+            exact_absorb(work, part, row + r, j, from[r], n[r],
+                         work->exact_products + r * CHUNK);
             if (j == 0)
                 work->exact_first[row + r] = work->exact_products[r * CHUNK];
         }
@@ -171,8 +219,8 @@ static void exact_finish(const workspace *work, const es_entropy_part *part,
 }
 
 /** The rows that are blurred, with all their keys. */
-static void exact_rows(workspace *work, const es_entropy_part *part, int begin,
-                       int n_keys, int block, const bool *blurred)
+APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
+                      int n_keys, int block, const bool *blurred)
 {
     const int n_rows = part->end - part->first;
     for (int r = 0; r < n_rows; r++) {

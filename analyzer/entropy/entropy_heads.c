@@ -42,13 +42,15 @@ static double share_of(const es_rows *rows, size_t n, es_head_series series)
         [ES_ROW_MISSING] = rows->missing,
         [ES_ROW_DISTANCE] = rows->distance,
         [ES_ROW_TOP] = rows->top};
+    const es_row_statistic row = es_head_row(series);
+    const int32_t *counts = row == ES_ROW_NONFINITE ? rows->nonfinite : NULL;
+    if (!arrays[row] && !counts)
+        return es_head_share_start(series);
     switch (series) {
 #define SERIES_LOOP(id, name, unit, row, reduction, amount, title)             \
     case ES_HEAD_##id:                                                         \
-        return add_rows(rows->entropy, arrays[ES_ROW_##row],                   \
-                        ES_ROW_##row == ES_ROW_NONFINITE ? rows->nonfinite     \
-                                                         : NULL,               \
-                        n, ES_HEAD_##id);
+        return add_rows(rows->entropy, arrays[ES_ROW_##row], counts, n,        \
+                        ES_HEAD_##id);
         ES_HEAD_STATISTICS(SERIES_LOOP)
 #undef SERIES_LOOP
     case ES_N_HEAD_SERIES:
@@ -63,7 +65,11 @@ es_head_sums es_rows_share(const es_rows *rows, size_t n)
     for (size_t i = 0; i < n; i++)
         out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        out.values[i] = share_of(rows, n, (es_head_series)i);
+        if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX)
+            out.values[i] = share_of(rows, n, (es_head_series)i);
+    /* Until their sequence ends, both are sums as the mean's. */
+    out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];
+    out.values[ES_HEAD_ENTROPY_MAX] = out.values[ES_HEAD_ENTROPY];
     return out;
 }
 

@@ -95,6 +95,8 @@ static inline int es_key_start(const es_entropy_keys *keys, int i)
  *  Neither decreases with i. */
 static inline int es_keys_begin(const es_entropy_keys *keys, int i)
 {
+    if (!keys->window)
+        return 0;
     const int start = es_key_start(keys, i);
     return keys->count ? keys->count[start] : start;
 }

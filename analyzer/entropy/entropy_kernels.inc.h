@@ -22,6 +22,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define INLINED __attribute__((always_inline)) static inline
+/* Inlined, their callers would take registers from their loops. */
+#define APART __attribute__((noinline)) static
 
 #define LN2 0.693147180559945309F
 #define LOG2_E 1.44269504088896341F

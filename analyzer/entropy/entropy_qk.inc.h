@@ -16,151 +16,9 @@
  * Rows that float32 products blur are done again by entropy_exact.inc.h.
  */
 
-#define CHUNK ES_QK_CHUNK
-#define KEYS_AHEAD 32 /* rows; in packed arrays, into the next head */
+#include "analyzer/entropy/entropy_pack.inc.h"
+
 #define LOWEST_EXPONENT (-126.0F) /* smaller weights count as 1e-38 */
-
-/** Carved out of the scratch. */
-typedef struct workspace {
-    float *products; /* (LANES,CHUNK) */
-    float *queries;  /* (LANES,q_row), one group */
-    float *keys;     /* one block of panels */
-    ptrdiff_t q_row;
-    float longest_key; /* largest |k|^2 so far */
-    /* of each row of the part, up to ES_QK_ROWS: */
-    float *scale;                       /* of products, as they are kept */
-    float *inner;                       /* with a softcap: of products before */
-    float *length;                      /* |q|^2 */
-    float *first;                       /* product with key 0 */
-    float *top, *weight, *spread, *far; /* over the keys so far */
-    /* the same of rows that are done again */
-    double *exact_products; /* (LANES,CHUNK) */
-    double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
-} workspace;
-
-static workspace carve(float *scratch, int width)
-{
-    workspace work = {.q_row = es_qk_query_row(width)};
-    float **const floats[ES_QK_ROW_FLOATS] = {
-        &work.scale, &work.inner,  &work.length, &work.first,
-        &work.top,   &work.weight, &work.spread, &work.far};
-    double **const doubles[ES_QK_ROW_DOUBLES] = {
-        &work.exact_first, &work.exact_top, &work.exact_weight,
-        &work.exact_spread, &work.exact_far};
-    work.products = scratch;
-    scratch += LANES * CHUNK;
-    for (int i = 0; i < ES_QK_ROW_FLOATS; i++, scratch += ES_QK_ROWS)
-        *floats[i] = scratch;
-    work.queries = scratch;
-    scratch += LANES * work.q_row;
-    work.exact_products = (double *)(void *)scratch;
-    scratch += (ptrdiff_t)2 * LANES * CHUNK;
-    for (int i = 0; i < ES_QK_ROW_DOUBLES; i++, scratch += 2 * ES_QK_ROWS)
-        *doubles[i] = (double *)(void *)scratch;
-    work.keys = scratch;
-    return work;
-}
-
-/** The first n rows of a block, one after the other. */
-static inline void store_block(float *out, const vec block[LANES], int n)
-{
-    if (n < LANES) {
-        for (int i = 0; i < n; i++)
-            store(out + i * LANES, block[i]);
-        return;
-    }
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        store(out + i * LANES, block[i]);
-}
-
-/** a where it is larger, or NaN. */
-static inline float larger_float(float a, float b)
-{
-    return a <= b ? b : a;
-}
-
-static inline vec add_squares(vec squares, const vec block[LANES])
-{
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        squares = multiply_add(block[i], block[i], squares);
-    return squares;
-}
-
-/** Packs visible keys [first, end) as panels; missing keys of the last are 0.
- *  *longest: raised to the largest |k|^2. */
-INLINED void pack_keys_of(float *out, float *longest,
-                          const es_entropy_part *part, int first, int end,
-                          es_numbers k)
-{
-    const int *index = part->keys->index;
-    int width = part->width;
-    for (int j = first; j < end; j += LANES) {
-        int n_rows = min_int(LANES, end - j);
-        ptrdiff_t rows[LANES]; /* where they begin */
-        for (int r = 0; r < LANES; r++)
-            rows[r] =
-                (index && r < n_rows ? index[j + r] : j + r) * part->k_row;
-        vec squares = splat(0);
-        for (int c = 0; c < width; c += LANES) {
-            int n = min_int(LANES, width - c);
-            vec block[LANES];
-            prefetch_rows(k, rows[0] + c + KEYS_AHEAD * part->k_row,
-                          part->k_row);
-            if (n_rows == LANES && n == LANES) {
-                UNROLL
-                for (int r = 0; r < LANES; r++)
-                    block[r] = load_numbers(k, rows[r] + c, LANES);
-            } else {
-                for (int r = 0; r < LANES; r++)
-                    block[r] =
-                        r < n_rows ? load_numbers(k, rows[r] + c, n) : splat(0);
-            }
-            transpose(block);
-            squares = add_squares(squares, block);
-            store_block(out + (ptrdiff_t)c * LANES, block, width - c);
-        }
-        *longest = larger_float(largest_lane(squares), *longest);
-        out += (ptrdiff_t)width * LANES;
-    }
-}
-
-static void pack_keys(workspace *work, const es_entropy_part *part, int first,
-                      int end)
-{
-    WITH_TYPE(part->k, pack_keys_of, work->keys, &work->longest_key, part,
-              first, end);
-}
-
-/** Copies a group of queries, rows from i on, so that their distance in memory
- *  suits the cache, and notes |q|^2; missing ones are 0. Prefetches the next
- *  group. */
-INLINED void copy_queries_of(const workspace *work, const es_entropy_part *part,
-                             int i, es_numbers in)
-{
-    vec squares[LANES];
-    for (int r = 0; r < LANES; r++) {
-        ptrdiff_t from = (i + r) * part->in_row;
-        float *out = work->queries + r * work->q_row;
-        squares[r] = splat(0);
-        for (int c = 0; c < part->width; c += LANES) {
-            int n = i + r < part->end ? min_int(LANES, part->width - c) : 0;
-            ptrdiff_t next = from + LANES * part->in_row + c;
-            vec q = load_numbers(in, from + c, n);
-            __builtin_prefetch(es_numbers_from(in, next).data, 0, 2);
-            squares[r] = multiply_add(q, q, squares[r]);
-            store(out + c, q);
-        }
-    }
-    store(work->length + i - part->first, sum_rows(squares));
-}
-
-static void copy_queries(const workspace *work, const es_entropy_part *part,
-                         int i)
-{
-    WITH_TYPE(part->in, copy_queries_of, work, part, i);
-}
 
 /**
  * Products of TILE queries with `n_panels` (1, 2 or 3) panels. Inlined, so that
@@ -199,8 +57,8 @@ INLINED void multiply_tile(float *out, const float *q, ptrdiff_t q_row,
 }
 
 /** Products of TILE queries with at least n keys: out (TILE,CHUNK). */
-static void multiply(float *out, const float *q, ptrdiff_t q_row,
-                     const float *panels, int width, int n)
+APART void multiply(float *out, const float *q, ptrdiff_t q_row,
+                    const float *panels, int width, int n)
 {
     int j = 0;
     for (; j + (PANELS - 1) * LANES < n; j += PANELS * LANES) {
@@ -313,10 +171,10 @@ INLINED void add_products(row_sums *sums, vec p, vec x, const places *at, int j,
         sums->far = multiply_add(p, distances(at, j, n), sums->far);
 }
 
-/** Adds products [first, n) to the sums. Where `at->wanted` is a constant,
+/** Adds products [first, n) to the sums. at->wanted is a constant, so that
  *  distances cost only those who want them. */
-INLINED void add_row_of(row_sums *sums, const float *products, int first, int n,
-                        vec top, vec scale, const places *at)
+INLINED void add_row(row_sums *sums, const float *products, int first, int n,
+                     vec top, vec scale, const places *at)
 {
     const vec nought = splat(0);
     int j = first / LANES * LANES;
@@ -339,26 +197,14 @@ INLINED void add_row_of(row_sums *sums, const float *products, int first, int n,
     }
 }
 
-static void add_row(row_sums *sums, const float *products, int first, int n,
-                    vec top, vec scale)
-{
-    add_row_of(sums, products, first, n, top, scale,
-               &(places){.wanted = false});
-}
-
-static void add_far_row(row_sums *sums, const float *products, int first, int n,
-                        vec top, vec scale, const places *at)
-{
-    const places wanted = {true, at->index, at->position};
-    add_row_of(sums, products, first, n, top, scale, &wanted);
-}
-
-/** Keys [j, ...) of a block as row i sees them; all that is in `places`. */
-static inline places places_of(const es_entropy_part *part, int i, int j)
+/** The keys of a block from j on, seen from row i. */
+INLINED places places_of(const es_entropy_part *part, int i, int j, bool wanted)
 {
     const int *index = part->keys->index;
     const int64_t position = (int64_t)part->keys->offset + i;
-    return (places){.wanted = part->rows.distance,
+    if (!wanted)
+        return (places){.wanted = false};
+    return (places){.wanted = true,
                     .index = index ? index + j : NULL,
                     .position = index ? position : position - j};
 }
@@ -382,8 +228,9 @@ static inline void merge(const workspace *work, int row, vec top, vec scale,
 
 /** Adds the products of a group, rows from i on, with keys from j on to the
  *  state of its rows, of which row r sees [first[r], n[r]). */
-static void absorb(const workspace *work, const es_entropy_part *part, int i,
-                   int j, const int first[LANES], const int n[LANES])
+INLINED void absorb_of(const workspace *work, const es_entropy_part *part,
+                       int i, int j, const int first[LANES], const int n[LANES],
+                       bool wanted)
 {
     const int row = i - part->first;
     vec weights[LANES], spreads[LANES], fars[LANES], tops[LANES];
@@ -396,21 +243,30 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
     store(new_top, top);
     store(exponent_scale, scale);
     for (int r = 0; r < LANES; r++) {
-        const float *products = work->products + r * CHUNK;
-        const places at = places_of(part, i + r, j);
+        const places at = places_of(part, i + r, j, wanted);
         row_sums sums = {splat(0), spreads[r], splat(0)};
-        if (at.wanted)
-            add_far_row(&sums, products, first[r], n[r], splat(new_top[r]),
-                        splat(exponent_scale[r]), &at);
-        else
-            add_row(&sums, products, first[r], n[r], splat(new_top[r]),
-                    splat(exponent_scale[r]));
+        add_row(&sums, work->products + r * CHUNK, first[r], n[r],
+                splat(new_top[r]), splat(exponent_scale[r]), &at);
         weights[r] = sums.weight;
         spreads[r] = sums.spread;
         fars[r] = sums.far;
     }
-    merge(work, row, top, scale,
-          &(row_sums){sum_rows(weights), sum_rows(spreads), sum_rows(fars)});
+    row_sums more = {sum_rows(weights), sum_rows(spreads), splat(0)};
+    if (wanted)
+        more.far = sum_rows(fars);
+    merge(work, row, top, scale, &more);
+}
+
+APART void absorb(const workspace *work, const es_entropy_part *part, int i,
+                  int j, const int first[LANES], const int n[LANES])
+{
+    absorb_of(work, part, i, j, first, n, false);
+}
+
+APART void absorb_far(const workspace *work, const es_entropy_part *part, int i,
+                      int j, const int first[LANES], const int n[LANES])
+{
+    absorb_of(work, part, i, j, first, n, true);
 }
 
 /** Keys [j, end) as the rows of a group from i on see them, counted from j;
@@ -469,23 +325,27 @@ static void group_keys(const workspace *work, const es_entropy_part *part,
                          work->inner[row + r]);
         for (int r = 0; r < n_rows && j == 0; r++)
             work->first[row + r] = work->products[r * CHUNK];
-        absorb(work, part, i, j, from, n);
+        if (part->rows.distance)
+            absorb_far(work, part, i, j, from, n);
+        else
+            absorb(work, part, i, j, from, n);
     }
 }
 
 static void start_rows(const workspace *work, const es_entropy_part *part)
 {
+    float *const zeros[] = {work->weight, work->spread, work->far, work->length,
+                            work->first};
     const int n = part->end - part->first;
+    double scale = es_scale(part, part->first);
     for (int r = 0; r < n; r += LANES) {
         store(work->top + r, splat(-INFINITY));
-        store(work->weight + r, splat(0));
-        store(work->spread + r, splat(0));
-        store(work->far + r, splat(0));
-        store(work->length + r, splat(0));
-        store(work->first + r, splat(0));
+        for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++)
+            store(zeros[i] + r, splat(0));
     }
     for (int r = 0; r < n; r++) {
-        const double scale = es_scale(part, part->first + r);
+        if (part->temperature)
+            scale = es_scale(part, part->first + r);
         /* Never 0, as an infinite t would make it: the maximum before the
            first key is -inf. A NaN stays. */
         work->inner[r] = (float)scale < FLT_MIN ? FLT_MIN : (float)scale;
@@ -499,46 +359,94 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_exact.inc.h"
 
+/** What is written of a group. */
+typedef struct group_rows {
+    float entropy[LANES], lse[LANES], max_logit[LANES], sink[LANES];
+    float missing[LANES], distance[LANES], top[LANES];
+    int32_t nonfinite[LANES];
+} group_rows;
+
+/** Row r of a group in place of what was computed. */
+static void replace_row(group_rows *group, int r, const es_ref_row *row)
+{
+    const es_rows rows = {.entropy = group->entropy,
+                          .lse = group->lse,
+                          .max_logit = group->max_logit,
+                          .sink = group->sink,
+                          .nonfinite = group->nonfinite,
+                          .missing = group->missing,
+                          .distance = group->distance,
+                          .top = group->top};
+    es_rows_store(&rows, (size_t)r, row, true);
+}
+
+static void copy_floats(float *to, const float *from, int row, int n)
+{
+    if (to)
+        memcpy(to + row, from, (size_t)n * sizeof *to);
+}
+
+static void write_group(const es_rows *rows, const group_rows *group, int row,
+                        int n)
+{
+    copy_floats(rows->entropy, group->entropy, row, n);
+    copy_floats(rows->lse, group->lse, row, n);
+    copy_floats(rows->max_logit, group->max_logit, row, n);
+    copy_floats(rows->sink, group->sink, row, n);
+    copy_floats(rows->missing, group->missing, row, n);
+    copy_floats(rows->distance, group->distance, row, n);
+    copy_floats(rows->top, group->top, row, n);
+    if (rows->nonfinite)
+        memcpy(rows->nonfinite + row, group->nonfinite,
+               (size_t)n * sizeof *rows->nonfinite);
+}
+
+/** Rows that have no numbers, or others than were computed. */
+static void mend_group(const es_entropy_part *part, int i, int n,
+                       group_rows *group, bool blurred[LANES])
+{
+    const bool broken = es_sink_is_broken(part);
+    for (int r = 0; r < n; r++) {
+        if (!isfinite(group->entropy[r]) || !isfinite(group->lse[r]) ||
+            broken) {
+            const es_ref_row row =
+                es_ref_row_nonfinite(es_visible_keys(part->keys, i + r));
+            replace_row(group, r, &row);
+            blurred[r] = false;
+            continue;
+        }
+        blurred[r] = blurred[r] && es_is_wanted(part, i + r);
+        if (es_keys_begin(part->keys, i + r) > 0)
+            group->sink[r] = 0;
+        if (part->sink_logit && part->rows.missing)
+            group->missing[r] =
+                (float)es_sink_share(part, (double)group->lse[r]);
+    }
+}
+
 /** Writes the results of a group, rows from i on, and notes rows that are
  *  blurred. */
-static void finish_group(const workspace *work, const es_entropy_part *part,
-                         int i, bool blurred[LANES])
+APART void finish_group(const workspace *work, const es_entropy_part *part,
+                        int i, bool blurred[LANES])
 {
-    int row = i - part->first;
+    const int row = i - part->first, n = min_int(LANES, part->end - i);
     vec top = load(work->top + row), scale = load(work->scale + row);
     vec weight = load(work->weight + row);
     vec log_weight = vec_log2(weight) * splat(LN2);
     vec spread = load(work->spread + row) / weight * splat(LN2);
     vec x = exponent(load(work->first + row), top, scale * splat(LOG2_E));
-    float entropy[LANES], lse[LANES], sink[LANES], max_logit[LANES];
-    float far[LANES], largest[LANES];
-    store(entropy, larger(splat(0), log_weight - spread));
-    store(max_logit, top * scale);
-    store(lse, multiply_add(top, scale, log_weight));
-    store(sink, vec_exp2(x) / weight);
-    store(far, load(work->far + row) / weight);
-    store(largest, splat(1) / weight);
-    for (int r = 0; r < LANES && i + r < part->end; r++) {
-        const bool sees_sink = es_keys_begin(part->keys, i + r) == 0;
-        es_ref_row out = {.entropy = (double)entropy[r],
-                          .lse = (double)lse[r],
-                          .max_logit = (double)max_logit[r],
-                          .sink = sees_sink ? (double)sink[r] : 0,
-                          .distance = (double)far[r],
-                          .top = (double)largest[r]};
-        blurred[r] = false;
-        if (!es_is_wanted(part, i + r))
-            continue;
-        if (!isfinite(entropy[r]) || !isfinite(lse[r]) ||
-            es_sink_is_broken(part))
-            out = es_ref_row_nonfinite(es_visible_keys(part->keys, i + r));
-        else
-            blurred[r] =
-                is_blurred(work, part, row + r, entropy[r], largest[r]);
-        if (part->rows.missing)
-            out.missing = es_sink_share(part, out.lse);
-        es_rows_store(&part->rows, (size_t)(row + r), &out, true);
-    }
+    vec entropy = larger(splat(0), log_weight - spread);
+    vec largest = splat(1) / weight;
+    group_rows group = {.missing = {0}};
+    store(group.entropy, entropy);
+    store(group.max_logit, top * scale);
+    store(group.lse, multiply_add(top, scale, log_weight));
+    store(group.sink, vec_exp2(x) / weight);
+    store(group.distance, load(work->far + row) / weight);
+    store(group.top, largest);
+    find_blurred(work, part, row, entropy, largest, blurred);
+    mend_group(part, i, n, &group, blurred);
+    write_group(&part->rows, &group, row, n);
 }
 
 static void qk_rows(const es_entropy_part *part, float *scratch)
