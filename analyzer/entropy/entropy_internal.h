@@ -214,7 +214,7 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 #define ES_QK_ROWS 1024
 #define ES_QK_CHUNK 240 /* keys whose products are kept; whole tiles */
 /* Of the scratch, for each row of a part. */
-#define ES_QK_ROW_FLOATS 8
+#define ES_QK_ROW_FLOATS 9
 #define ES_QK_ROW_DOUBLES 5
 
 /* Above this width the packed blocks would not fit the scratch; the fast form

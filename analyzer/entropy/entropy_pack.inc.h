@@ -14,10 +14,12 @@ typedef struct workspace {
     float *keys;     /* one block of panels */
     ptrdiff_t q_row;
     float longest_key; /* largest |k|^2 so far */
+    float highest_key; /* largest |k_c| so far */
     /* of each row of the part, up to ES_QK_ROWS: */
     float *scale;                       /* of products, as they are kept */
     float *inner;                       /* with a softcap: of products before */
     float *length;                      /* |q|^2 */
+    float *height;                      /* largest |q_c| */
     float *first;                       /* product with key 0 */
     float *top, *weight, *spread, *far; /* over the keys so far */
     /* the same of rows that are done again */
@@ -29,7 +31,7 @@ static workspace carve(float *scratch, int width)
 {
     workspace work = {.q_row = es_qk_query_row(width)};
     float **const floats[ES_QK_ROW_FLOATS] = {
-        &work.scale, &work.inner,  &work.length, &work.first,
+        &work.scale, &work.inner,  &work.length, &work.height, &work.first,
         &work.top,   &work.weight, &work.spread, &work.far};
     double **const doubles[ES_QK_ROW_DOUBLES] = {
         &work.exact_first, &work.exact_top, &work.exact_weight,
@@ -61,6 +63,11 @@ static inline void store_block(float *out, const vec block[LANES], int n)
         store(out + i * LANES, block[i]);
 }
 
+static inline vec size_of(vec x)
+{
+    return (vec)((ivec)x & 0x7fffffff);
+}
+
 /** The sums of squares of the numbers in the lanes of a block added to those
  *  before. */
 static inline vec add_squares(vec squares, const vec block[LANES])
@@ -74,15 +81,28 @@ static inline vec add_squares(vec squares, const vec block[LANES])
     return squares + other;
 }
 
+/** The larger of `highest` and the sizes of the numbers in the lanes of a
+ *  block. */
+static inline vec highest_of(vec highest, const vec block[LANES])
+{
+    vec other = highest;
+    UNROLL
+    for (int i = 0; i < LANES; i += 2) {
+        highest = larger(size_of(block[i]), highest);
+        other = larger(size_of(block[i + 1]), other);
+    }
+    return larger(other, highest);
+}
+
 /** Packs visible keys [first, end) as panels; missing keys of the last are 0.
- *  *longest: raised to the largest |k|^2. */
-INLINED void pack_keys_of(float *out, float *longest,
-                          const es_entropy_part *part, int first, int end,
-                          es_numbers k)
+ *  Notes how long and how high they are. */
+INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
+                          int first, int end, es_numbers k)
 {
     const int *index = part->keys->index;
     int width = part->width;
-    vec most = splat(*longest);
+    float *out = work->keys;
+    vec longest = splat(work->longest_key), highest = splat(work->highest_key);
     for (int j = first; j < end; j += LANES) {
         int n_rows = min_int(LANES, end - j);
         ptrdiff_t rows[LANES]; /* where they begin */
@@ -106,42 +126,46 @@ INLINED void pack_keys_of(float *out, float *longest,
             }
             transpose(block);
             squares = add_squares(squares, block);
+            highest = highest_of(highest, block);
             store_block(out + (ptrdiff_t)c * LANES, block, width - c);
         }
-        most = larger(squares, most); /* passes over a NaN */
+        longest = larger(squares, longest); /* passes over a NaN */
         out += (ptrdiff_t)width * LANES;
     }
-    *longest = largest_lane(most);
+    work->longest_key = largest_lane(longest);
+    work->highest_key = largest_lane(highest);
 }
 
 static void pack_keys(workspace *work, const es_entropy_part *part, int first,
                       int end)
 {
-    WITH_TYPE(part->k, pack_keys_of, work->keys, &work->longest_key, part,
-              first, end);
+    WITH_TYPE(part->k, pack_keys_of, work, part, first, end);
 }
 
 /** Copies a group of queries, rows from i on, so that their distance in memory
- *  suits the cache, and notes |q|^2; missing ones are 0. Prefetches the next
+ *  suits the cache, and notes how long and high they
+ *  are; missing ones are 0. Prefetches the next
  *  group. */
 INLINED void copy_queries_of(const workspace *work, const es_entropy_part *part,
                              int i, es_numbers in)
 {
-    vec squares[LANES];
+    vec squares[LANES], heights[LANES];
     for (int r = 0; r < LANES; r++) {
         ptrdiff_t from = (i + r) * part->in_row;
         float *out = work->queries + r * work->q_row;
-        squares[r] = splat(0);
+        squares[r] = heights[r] = splat(0);
         for (int c = 0; c < part->width; c += LANES) {
             int n = i + r < part->end ? min_int(LANES, part->width - c) : 0;
             ptrdiff_t next = from + LANES * part->in_row + c;
             vec q = load_numbers(in, from + c, n);
             __builtin_prefetch(es_numbers_from(in, next).data, 0, 2);
             squares[r] = multiply_add(q, q, squares[r]);
+            heights[r] = larger(size_of(q), heights[r]);
             store(out + c, q);
         }
     }
     store(work->length + i - part->first, sum_rows(squares));
+    store(work->height + i - part->first, largest_of_rows(heights));
 }
 
 static void copy_queries(const workspace *work, const es_entropy_part *part,

@@ -334,8 +334,8 @@ static void group_keys(const workspace *work, const es_entropy_part *part,
 
 static void start_rows(const workspace *work, const es_entropy_part *part)
 {
-    float *const zeros[] = {work->weight, work->spread, work->far, work->length,
-                            work->first};
+    float *const zeros[] = {work->weight, work->spread, work->far,
+                            work->length, work->height, work->first};
     const int n = part->end - part->first;
     double scale = es_scale(part, part->first);
     for (int r = 0; r < n; r += LANES) {
