@@ -104,7 +104,9 @@ cairo_font_options_t *es_font_options(void)
 /* Bytes of the well-formed UTF-8 character at `text`; 0 if it is none. */
 static size_t character_bytes(const unsigned char *text)
 {
-    for (size_t n = 1; n <= 4 && text[n - 1]; n++)
+    if (text[0] < 0x80) /* nearly always */
+        return 1;
+    for (size_t n = 2; n <= 4 && text[n - 1]; n++)
         if (es_text_is_utf8((const char *)text, n))
             return n;
     return 0;
