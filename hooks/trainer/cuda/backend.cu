@@ -25,16 +25,16 @@ struct es_cuda_own {
 
 /* --- opening -------------------------------------------------------------- */
 
-static es_status open_backend(es_backend **out, es_precision precision)
+template <es_precision precision>
+static es_status open_backend(es_backend **out, int)
 {
-    *out = NULL;
     es_backend *backend = (es_backend *)calloc(1, sizeof *backend);
     es_cuda_own *own = (es_cuda_own *)calloc(1, sizeof *own);
-    es_status status = backend && own ? ES_OK : ES_ENOMEM;
-    if (status != ES_OK)
-        es_fail(status, "out of memory for the CUDA back-end");
-    else
-        status = es_device_open(&backend->device);
+    *out = NULL;
+    const es_status status =
+        backend && own
+            ? es_device_open(&backend->device)
+            : es_fail(ES_ENOMEM, "out of memory for the CUDA back-end");
     if (status != ES_OK) {
         free(backend);
         free(own);
@@ -44,13 +44,6 @@ static es_status open_backend(es_backend **out, es_precision precision)
     backend->own = own;
     *out = backend;
     return ES_OK;
-}
-
-template <es_precision precision>
-static es_status open_as(es_backend **out, int n_threads)
-{
-    (void)n_threads;
-    return open_backend(out, precision);
 }
 
 static void drop_kept(es_device *device, kept *old)
@@ -75,9 +68,8 @@ static void close_backend(es_backend *backend)
     free(backend);
 }
 
-static int n_threads(const es_backend *backend)
+static int n_threads(const es_backend *)
 {
-    (void)backend;
     return 1;
 }
 
@@ -111,32 +103,21 @@ static void release(es_backend *backend, es_mem *memory)
     es_device_release(backend->device, memory);
 }
 
-static size_t largest_scratch(const es_extents *largest)
-{
-    static size_t (*const all[])(const es_extents *) = {
-        es_cuda_attention_scratch,
-        es_cuda_linear_scratch,
-        es_cuda_rows_scratch,
-        es_cuda_normed_scratch,
-    };
-    size_t most = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        size_t bytes = all[i](largest);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
+    const size_t all[] = {
+        es_cuda_attention_scratch(largest), es_cuda_linear_scratch(largest),
+        es_cuda_rows_scratch(largest), es_cuda_normed_scratch(largest)};
+    size_t most = 0;
     es_mem *scratch;
-    size_t bytes = largest_scratch(largest);
-    es_status status = reserve(backend, &scratch, bytes);
+    for (size_t bytes : all)
+        most = bytes > most ? bytes : most;
+    const es_status status = reserve(backend, &scratch, most);
     if (status != ES_OK)
         return status;
     es_device_release(backend->device, backend->scratch);
     backend->scratch = scratch;
-    backend->scratch_bytes = bytes;
+    backend->scratch_bytes = most;
     return ES_OK;
 }
 
@@ -156,23 +137,19 @@ static void load(es_backend *backend, void *out, const es_mem *in, size_t bytes)
     es_device_load(backend->device, out, in, bytes);
 }
 
-/* Memory of the host for `bytes` that view returns; NULL if there is none. */
-static char *viewed(es_cuda_own *own, size_t bytes)
+/* In memory of the host that grows and is lent. Narrow ones come to lie in its
+ * upper part, and are read there before f32 reaches it. */
+template <class A>
+static const float *view(es_backend *backend, const es_mem *in, size_t n)
 {
+    es_cuda_own *own = backend->own;
+    const size_t bytes = n * sizeof(float) + 1;
     if (own->viewed_bytes < bytes) {
         free(own->viewed);
         own->viewed = (char *)malloc(bytes);
         own->viewed_bytes = own->viewed ? bytes : 0;
     }
-    return own->viewed;
-}
-
-/* Narrow ones come to lie in the upper part of the memory, and are read there
- * before f32 reaches it. */
-template <class A>
-static const float *view(es_backend *backend, const es_mem *in, size_t n)
-{
-    char *memory = viewed(backend->own, n * sizeof(float) + 1);
+    char *memory = own->viewed;
     if (!memory)
         return NULL;
     char *narrow = memory + n * (sizeof(float) - sizeof(A));
@@ -312,7 +289,7 @@ static es_ops table(void)
     ops.name = "cuda";
     ops.activation_size = sizeof(A);
     ops.scales_loss = precision == ES_FP16;
-    ops.open = open_as<precision>;
+    ops.open = open_backend<precision>;
     ops.close = close_backend;
     ops.n_threads = n_threads;
     ops.device_name = device_name;

@@ -334,64 +334,47 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
     }
 }
 
-typedef struct spectral {
-    es_backend *backend;
-    normed_layout at;
-    const es_columns *columns;
-    float *sigma, *u, *v;
-    const float *m;
-} spectral;
-
-static void multiply_rows(const spectral *s)
-{
-    const es_columns *c = s->columns;
-    es_launch(s->backend->device, "weights by u", rows_along_kernel,
-              es_blocks(s->backend, (size_t)c->n_in, ES_THREADS / 32, 8),
-              ES_THREADS, 0, s->at.sums, s->m, (const float *)s->u, *c);
-}
-
-static void iterate(const spectral *s)
-{
-    const es_columns *c = s->columns;
-    es_device *device = s->backend->device;
-    double *columns_along = s->at.sums + c->n_in;
-    multiply_rows(s);
-    const int lanes = choose_lanes(c, s->m);
-    es_launch(device, "weights by v",
-              lanes == 1 ? columns_along_kernel<1> : columns_along_kernel<PACK>,
-              column_grid(c, lanes, N_SLABS), N_THREADS, 0, s->at.slabs, s->m,
-              (const double *)s->at.sums, *c);
-    es_launch(device, "weights by v", add_slabs_kernel, column_grid(c, 1, 1),
-              N_THREADS, 0, columns_along, (const double *)s->at.slabs, c->n);
-    es_launch(device, "power iteration", unit_vectors_kernel, 1, 1024,
-              ES_MAX_WARPS * sizeof(double), s->u, s->v, s->sigma,
-              (float *)(void *)s->at.one, (const double *)s->at.sums,
-              (const double *)columns_along, *c);
-}
-
-static void find_sigma(const spectral *s)
-{
-    multiply_rows(s);
-    es_launch(s->backend->device, "sigma", sigma_kernel, 1, ES_THREADS,
-              ES_MAX_WARPS * sizeof(double), s->sigma,
-              (float *)(void *)s->at.one, (const double *)s->at.sums,
-              (const float *)s->v, s->columns->n_in);
-}
-
+/* Each iteration ends with u, v and sigma; without one sigma alone is found,
+ * from v and u as they are. */
 static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
-                          const es_columns *columns, int n_iterations)
+                          const es_columns *c, int n_iterations)
 {
-    const spectral s = {backend,         lay_out(backend, columns),
-                        columns,         es_at<float>(sigma),
-                        es_at<float>(u), es_at<float>(v),
-                        es_at<float>(m)};
-    if (n_iterations == 0)
-        find_sigma(&s);
-    for (int i = 0; i < n_iterations; i++)
-        iterate(&s);
-    scale_columns(backend, w, m, (const float *)(void *)s.at.one, false,
-                  columns);
+    const normed_layout l = lay_out(backend, c);
+    es_device *device = backend->device;
+    double *rows_along = l.sums, *columns_along = l.sums + c->n_in;
+    float *inverse = (float *)(void *)l.one;
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
+    const int lanes = choose_lanes(c, m);
+    const unsigned blocks =
+        es_blocks(backend, (size_t)c->n_in, ES_THREADS / 32, 8);
+    const auto multiply_rows = [&] {
+        es_launch(device, "weights by u", rows_along_kernel, blocks, ES_THREADS,
+                  0, rows_along, es_at<float>(m),
+                  (const float *)es_at<float>(u), *c);
+    };
+    for (int i = 0; i < n_iterations; i++) {
+        multiply_rows();
+        es_launch(device, "weights by v",
+                  lanes == 1 ? columns_along_kernel<1>
+                             : columns_along_kernel<PACK>,
+                  column_grid(c, lanes, N_SLABS), N_THREADS, 0, l.slabs,
+                  es_at<float>(m), (const double *)rows_along, *c);
+        es_launch(device, "weights by v", add_slabs_kernel,
+                  column_grid(c, 1, 1), N_THREADS, 0, columns_along,
+                  (const double *)l.slabs, c->n);
+        es_launch(device, "power iteration", unit_vectors_kernel, 1, 1024,
+                  shared, es_at<float>(u), es_at<float>(v), es_at<float>(sigma),
+                  inverse, (const double *)rows_along,
+                  (const double *)columns_along, *c);
+    }
+    if (n_iterations == 0) {
+        multiply_rows();
+        es_launch(device, "sigma", sigma_kernel, 1, ES_THREADS, shared,
+                  es_at<float>(sigma), inverse, (const double *)rows_along,
+                  (const float *)es_at<float>(v), c->n_in);
+    }
+    scale_columns(backend, w, m, inverse, false, c);
 }
 
 /* pieces (blocks): <x, y>; a warp takes a row. */
