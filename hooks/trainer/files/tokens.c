@@ -27,6 +27,8 @@ typedef struct file_header {
     uint64_t checksum;
 } file_header;
 
+static_assert(sizeof(file_header) == 96, "the format has no gaps");
+
 #define HEADER sizeof(file_header)
 #define HASHED_HEADER offsetof(file_header, checksum)
 
