@@ -32,8 +32,7 @@ typedef struct probe {
     float *deviations; /* (L,H) */
 } probe;
 
-/* --- spread ----------------------------------------------------------------
- */
+/* --- spread ------------------------------------------------------------- */
 
 static void add(sums *s, double value, int64_t n)
 {
@@ -74,8 +73,7 @@ static void add_batch(probe *p, const es_losses *losses)
     add(&p->layers[p->n_layers], mean_entropy(p->entropies, p->n_heads), n);
 }
 
-/* --- the pass --------------------------------------------------------------
- */
+/* --- the pass ----------------------------------------------------------- */
 
 static es_status make_sums(probe *p)
 {

@@ -153,8 +153,7 @@ ES_TEST(test_pythia__only_distance_counts)
     with_all_shapes(check_relative);
 }
 
-/* --- a model ---------------------------------------------------------------
- */
+/* --- a model ------------------------------------------------------------ */
 
 static bool has_array(const es_small_model *s, const char *name)
 {

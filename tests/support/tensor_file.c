@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- a list ----------------------------------------------------------------
- */
+/* --- a list ------------------------------------------------------------- */
 
 es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
                                    const float *values, int n_dims,
@@ -54,8 +53,7 @@ void es_test_tensors_free(es_test_tensors *list)
     list->n = 0;
 }
 
-/* --- a file ----------------------------------------------------------------
- */
+/* --- a file ------------------------------------------------------------- */
 
 /** The 16 bits of a half; the value has to be one, and not a denormal. */
 static unsigned half_bits(float value)
@@ -130,8 +128,7 @@ void es_test_tensors_write(const es_test_tensors *list, const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* --- a reference case as others save it ------------------------------------
- */
+/* --- a reference case as others save it --------------------------------- */
 
 typedef struct writing {
     es_test_tensors *out;

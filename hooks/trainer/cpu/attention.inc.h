@@ -17,8 +17,7 @@
 
 #include "hooks/trainer/cpu/tiles.inc.h"
 
-/* --- what the kinds of attention differ in ---------------------------------
- */
+/* --- what the kinds of attention differ in ------------------------------ */
 
 /*
  * The weights

@@ -162,8 +162,7 @@ es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
                            : ES_LAYOUT_SAME;
 }
 
-/* --- whose file it is ------------------------------------------------------
- */
+/* --- whose file it is --------------------------------------------------- */
 
 /** True if the file has the format's embedding; finds the prefix in use. */
 static bool is_format(es_weights *weights,
@@ -193,8 +192,7 @@ static es_status find_format(es_weights *weights)
                    neox.places[ES_ROLE_WTE].name);
 }
 
-/* --- sizes -----------------------------------------------------------------
- */
+/* --- sizes -------------------------------------------------------------- */
 
 static es_status missing(const es_weights *weights, const char *name)
 {
@@ -276,8 +274,7 @@ static es_status find_sizes(es_weights *weights)
     return find_mlp_mult(weights);
 }
 
-/* --- every tensor ----------------------------------------------------------
- */
+/* --- every tensor ------------------------------------------------------- */
 
 /** The shape that one of our arrays has in the file; its number of extents. */
 static int shape_in_file(int64_t dims[2], const es_weights *weights,
@@ -385,8 +382,7 @@ static es_status refuse_others(const es_weights *weights)
     return ES_OK;
 }
 
-/* --- open and close --------------------------------------------------------
- */
+/* --- open and close ----------------------------------------------------- */
 
 static es_status take_foreign(es_weights *weights, int n_head)
 {

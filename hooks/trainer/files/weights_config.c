@@ -54,8 +54,7 @@ static const char *name_of(const es_weights *weights, size_names names)
     return is_neox(weights) ? names.neox : names.gpt2;
 }
 
-/* --- the file --------------------------------------------------------------
- */
+/* --- the file ----------------------------------------------------------- */
 
 /** *out stays NULL if there is no such file. */
 static es_status load(json_t **out, const char *path)
@@ -80,8 +79,7 @@ static es_status load(json_t **out, const char *path)
     return ES_OK;
 }
 
-/* --- what it says ----------------------------------------------------------
- */
+/* --- what it says ------------------------------------------------------- */
 
 static es_status check_type(const es_weights *weights, const json_t *from,
                             const char *path)

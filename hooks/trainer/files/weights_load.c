@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- which models may have them --------------------------------------------
- */
+/* --- which models may have them ----------------------------------------- */
 
 /** The architecture that `want` is to be equal to `have` as functions, when
  *  what it has more starts at values that change nothing. */
@@ -101,8 +100,7 @@ es_status es_weights_check(const es_weights *weights,
     return ES_OK;
 }
 
-/* --- into the model's order ------------------------------------------------
- */
+/* --- into the model's order --------------------------------------------- */
 
 /** One array in the file's order and in ours. */
 typedef struct buffers {
@@ -170,8 +168,7 @@ static es_status read_array(buffers *array, const es_weights *weights,
     return ES_OK;
 }
 
-/* --- all of them -----------------------------------------------------------
- */
+/* --- all of them -------------------------------------------------------- */
 
 /** True for arrays whose initial values leave the function as it is; that
  *  they do so here, es_weights_check has seen. */

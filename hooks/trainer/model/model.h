@@ -147,8 +147,7 @@ es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 bool es_model_scales_loss(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
-/* --- a step of training ----------------------------------------------------
- */
+/* --- a step of training ------------------------------------------------- */
 
 /** What es_model_run_step shall do. */
 typedef struct es_step_plan {
@@ -182,8 +181,7 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,
                             const es_train_config *train) ES_MUST_USE;
 
-/* --- passes that are waited for --------------------------------------------
- */
+/* --- passes that are waited for ----------------------------------------- */
 
 /** es_model_begin, es_model_pass, es_model_end; returns as they do. */
 es_status es_model_forward(es_model *model, es_losses *out,

@@ -8,8 +8,7 @@ es_mem *es_model_value(const es_model *model, int layer, es_role role)
                  : NULL;
 }
 
-/* --- what operations are given ---------------------------------------------
- */
+/* --- what operations are given ------------------------------------------ */
 
 es_linear es_model_head(const es_model *model)
 {

@@ -80,8 +80,7 @@ static float summarise(const float *t, int n, es_parameter_series series)
     return series == ES_PARAMETER_T_MIN ? low : high;
 }
 
-/* --- in the report ---------------------------------------------------------
- */
+/* --- in the report ------------------------------------------------------ */
 
 /* One for each parameter that series are made of. */
 static const es_parameter_series sources[] = {
@@ -156,8 +155,7 @@ void es_model_report_parameters(const es_model *model)
     es_model_launch(model);
 }
 
-/* --- as series -------------------------------------------------------------
- */
+/* --- as series ---------------------------------------------------------- */
 
 void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series)

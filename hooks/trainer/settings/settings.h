@@ -133,8 +133,7 @@ es_status es_settings_read_json(es_settings *settings,
  *  the data alone would not come back. */
 void es_settings_write(FILE *out, const es_settings *settings);
 
-/* --- rows of the table, for those who go through them ----------------------
- */
+/* --- rows of the table, for those who go through them ------------------- */
 
 #define ES_SETTING_TEXT_MAX (ES_PATH_SIZE + 1)
 

@@ -99,8 +99,7 @@ es_status es_settings_read_json(es_settings *settings,
     return status;
 }
 
-/* --- written ----------------------------------------------------------------
- */
+/* --- written ------------------------------------------------------------ */
 
 static void put_member(es_json_writer *json, const es_settings *settings,
                        const es_option *setting)
