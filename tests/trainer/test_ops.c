@@ -264,7 +264,7 @@ static void check_loss(int n, int vocab, double scale)
     size_t s = (size_t)(n * vocab);
     float *x = array(s, scale), *kept = copy(x, s);
     float *loss = array(n, 1), *lse = array(n, 1);
-    int32_t *targets = malloc((size_t)n * sizeof *targets);
+    int32_t *targets = (int32_t *)(void *)array(n, 0);
     double *want = doubles(n), *gradient = doubles(s);
     for (int i = 0; i < n; i++) {
         const float *row = kept + i * vocab;
