@@ -23,16 +23,16 @@
  * **Layout.** Arrays of numbers have any strides, in numbers: es_strides_bhtd
  * and es_strides_bthd are those of (B,H,T,D) and (B,T,H,D). A packed projection
  * (B,T,3,H,D) is read where it lies: row stride 3HD. Numbers within a row are
- * one after the other. Types: float32, or bfloat16 as its 16 bits; bfloat16 is
- * computed in float32, so that results are those of the numbers converted.
+ * one after the other. Types: float32, or bfloat16 and float16 as their 16
+ * bits, converted exactly.
  *
  * **Keys.** A causal row i sees keys j <= query_offset + i; the offset is 0
  * for training and S - T for decoding with a cache, where T new queries stand
- * at the end of S keys. A mask (B,S) hides keys, such as padding, from all
- * rows of its sequence. Neither weights nor keys that no row sees are read.
- * A mask whose visible keys are one run, as that of padding, costs nothing;
- * others cost little from queries and keys, and a factor of two or so from
- * weights.
+ * at the end of S keys. A window hides all but the nearest. A mask (B,S) hides
+ * keys, such as padding, from all rows of its sequence. Neither weights nor
+ * keys that no row sees are read. A mask whose visible keys are one run, as
+ * that of padding, costs nothing; others cost little from queries and keys, and
+ * a factor of two or so from weights.
  *
  * **Grouped heads.** With n_kv_heads below n_heads, H / n_kv_heads heads of
  * queries in succession share one head of keys.
@@ -261,8 +261,9 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * hold, makes its row non-finite, with a softcap too.
  *
  * e and sink, top agree with double precision to 1e-5 (nats; shares) at every
- * scale of scores, lse and max_logit to 1e-5 + 2e-7 |s|, distance to 1e-5 of
- * the largest visible one. bfloat16 and float16 are converted exactly.
+ * scale of scores, lse and max_logit to 1e-5 + 5e-7 R, R the row's largest
+ * sum_c |q_c k_jc| scale / t, and distance to 1e-5 of the largest visible one.
+ * bfloat16 and float16 are converted exactly.
  *
  * Blocked products with a running row maximum m: l = sum exp(s - m),
  * c = sum exp(s - m)(s - m); e = ln l - c / l (so never the unshifted

@@ -17,6 +17,10 @@ for program in "$@"; do
     if [ "$(basename "$program")" = bench_cli ]; then last=$program; continue; fi
     run "$program"
     [ "$(basename "$program")" != bench_recorder ] || run tests/bench/bench_watch.py 10
+    if [ "$(basename "$program")" = bench_entropy ]; then
+        run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" 1
+        [ "$(nproc)" = 1 ] || run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" "$(nproc)"
+    fi
     # Beside PyTorch of the system's Python, where Debian's package puts it.
     if [ "$(basename "$program")" = bench_train ]; then
         run tests/bench/bench_torch.py "$program" 1
