@@ -131,7 +131,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test quick check-tests demo figures corpus-debian replicate alerts bench lint \
+.PHONY: all help deps test test-python quick check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here samples faults fuzz fuzzers fuzzers-here
@@ -151,6 +151,7 @@ help:
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
+	@echo 'make test-python  the Python package, with PyTorch from PyPI; T=NAME: some'
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
@@ -421,6 +422,10 @@ SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     train_memory weights_own
 QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \
     $(TESTS))
+# The Python package, in a venv with PyTorch that is made below $(BUILD).
+test-python: programs libraries
+	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(T),-k '$(T)' tests/python)
+
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)
 

@@ -1,0 +1,41 @@
+"""Attention entropy of every head, recorded while a model trains.
+
+    import entropyscan as es
+    with es.watch(model, "run.db", every=50, config=args) as rec:
+        for batch in data:
+            loss = step(batch)
+            rec.step(loss=loss)
+    es.open("run.db").entropy()        # numpy (steps, L, H)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._library import Error
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from ._reader import Figure, Run, is_missing, open
+    from ._watch import Watch, watch
+
+# What needs PyTorch or transformers is imported when it is used.
+_PLACES = {
+    "watch": "_watch",
+    "Watch": "_watch",
+    "open": "_reader",
+    "Run": "_reader",
+    "Figure": "_reader",
+    "is_missing": "_reader",
+}
+__all__ = ["Error", "__version__", *_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f".{_PLACES[name]}", __name__)
+    value = getattr(module, name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,511 @@
+"""Every call of the C libraries, by cffi in ABI mode; nothing else in the
+package knows a struct. Found in this order: $ENTROPYSCAN_HOME (a folder that
+was built or installed), the folder _native of this package, build/ of the
+source tree that this package lies in."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+
+MISSING_BITS = 0x7FC007A2
+UNKNOWN = -(2**63)
+STATUS_NAMES = ("running", "finished", "failed", "stopped")
+SHAPES = {"run": 0, "layer": 1, "head": 2}
+SHAPE_NAMES = tuple(SHAPES)
+PHASES = {"train": 0, "eval": 1}
+PHASE_NAMES = tuple(PHASES)
+SEVERITIES = {"info": 1, "warning": 2, "error": 3, "critical": 4}
+DONE, OK, EBROKEN, EFULL = 1, 0, -10, -11
+STEP_FIRST, STEP_LAST = -(2**63), 2**63 - 1
+
+COMMON = """
+const char *es_message(void);
+"""
+
+STATISTICS = """
+typedef struct es_attention_shape {
+    size_t size;
+    int n_batch, n_heads, n_queries, n_keys, head_width;
+    bool causal;
+    int n_kv_heads, query_offset;
+    const unsigned char *key_mask;
+    const unsigned char *query_mask;
+    const int32_t *key_lengths, *query_offsets, *query_starts, *key_starts;
+    int window;
+    double scale, softcap;
+    const float *temperature, *sink_logits;
+    double time_limit;
+} es_attention_shape;
+typedef struct es_strides { ptrdiff_t batch, head, row; } es_strides;
+typedef struct es_entropy_input {
+    const void *data;
+    int type;
+    es_strides strides;
+} es_entropy_input;
+typedef struct es_heads {
+    size_t size;
+    float *entropy, *entropy_min, *entropy_max, *max_logit, *sink, *missing,
+        *distance, *top;
+    int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;
+} es_heads;
+int es_qk_statistics(const void *rows, const es_heads *heads,
+                     const es_entropy_input *q, const es_entropy_input *k,
+                     const es_attention_shape *shape, int n_threads);
+"""
+
+RECORDING = """
+typedef struct es_run_info {
+    size_t size;
+    const char *uuid, *name, *arch, *family;
+    int64_t n_layer, n_head, d_model, ctx, vocab, batch, seed;
+    const char *config, *program, *host, *started_at, *ended_at;
+    int status;
+    int64_t last_step;
+} es_run_info;
+typedef struct es_recorder_options {
+    size_t size;
+    const char *path;
+    const es_run_info *run;
+    int64_t resume_step;
+    const char *program;
+    size_t ring_bytes;
+    int wait_ms, answer_ms;
+} es_recorder_options;
+typedef struct es_recorder_report {
+    size_t size;
+    uint64_t pushed, committed, dropped, lost;
+} es_recorder_report;
+typedef struct es_recorder es_recorder;
+int es_recorder_open(es_recorder **out, const es_recorder_options *options);
+int es_recorder_series(es_recorder *recorder, int *series, const char *name,
+                       int shape, int phase, const char *unit);
+int es_recorder_push(es_recorder *recorder, int series, int64_t step,
+                     const float *values, size_t n);
+int es_recorder_event(es_recorder *recorder, int64_t step, const char *kind,
+                      int severity, const char *message);
+bool es_recorder_stop_requested(const es_recorder *recorder);
+int es_recorder_close(es_recorder *recorder, int status,
+                      es_recorder_report *report);
+int es_series_standard(int *shape, const char **unit, const char *name);
+"""
+
+READING = """
+typedef struct es_reader es_reader;
+typedef struct es_cursor es_cursor;
+typedef struct es_series {
+    size_t size;
+    int64_t id;
+    const char *name, *unit;
+    int shape, phase;
+    size_t n_values;
+    uint32_t crc;
+    int64_t first_step, last_step;
+} es_series;
+typedef struct es_event {
+    int64_t step;
+    const char *kind;
+    int severity;
+    int64_t layer, head;
+    const char *message, *data, *dedupe, *at;
+} es_event;
+int es_reader_open(es_reader **out, const char *path);
+void es_reader_close(es_reader *reader);
+int es_reader_refresh(es_reader *reader);
+size_t es_reader_n_runs(const es_reader *reader);
+int es_reader_run(es_reader *reader, size_t index, es_run_info *out);
+int es_reader_config(es_reader *reader, size_t run, char **out);
+size_t es_reader_n_series(const es_reader *reader, size_t run);
+int es_reader_series(es_reader *reader, size_t run, size_t index,
+                     es_series *out);
+int es_reader_find(es_reader *reader, size_t run, const char *name, int phase,
+                   es_series *out);
+int es_reader_events(es_reader *reader, size_t run, const es_event **events,
+                     size_t *n);
+int es_cursor_open(es_cursor **out, es_reader *reader, const es_series *series,
+                   int64_t from, int64_t to);
+int es_cursor_next(es_cursor *cursor, int64_t *step, const float **values);
+void es_cursor_close(es_cursor *cursor);
+void free(void *memory);
+"""
+
+ffi = cffi.FFI()
+ffi.cdef(COMMON + STATISTICS + RECORDING + READING)
+
+
+def _new(name: str) -> Any:
+    """A struct of the library, which begins with its size."""
+    made = ffi.new(f"{name} *")
+    made.size = ffi.sizeof(name)
+    return made
+
+
+class Error(Exception):
+    """What the library says of a file, a run or an argument."""
+
+
+def home() -> Path | None:
+    """The folder with the libraries and programs; None if there is none."""
+    given = os.environ.get("ENTROPYSCAN_HOME")
+    if given:
+        return Path(given)
+    package = Path(__file__).resolve().parent
+    # hooks/python/entropyscan of a source tree.
+    for place in (package / "_native", package.parents[2] / "build"):
+        if any(place.glob("libentropyscan.so*")):
+            return place
+    return None
+
+
+def _find(patterns: tuple[str, ...]) -> Path | None:
+    place = home()
+    for folder in (place, place / "lib", place / "bin") if place else ():
+        for pattern in patterns:
+            for found in sorted(folder.glob(pattern)):
+                return found
+    return None
+
+
+def program(name: str) -> str | None:
+    """The path of one of our programs; None where only $PATH can know it."""
+    found = _find((name,))
+    return str(found) if found else None
+
+
+def _open(name: str) -> Any:
+    path = _find((f"{name}.so", f"{name}.so.*"))
+    if path is None:
+        raise Error(
+            f"{name}.so: not found in {home() or 'this installation'}: build "
+            "it with make, or set ENTROPYSCAN_HOME"
+        )
+    try:
+        return ffi.dlopen(str(path))
+    except OSError as error:
+        raise Error(f"{path}: {error}") from None
+
+
+@functools.cache
+def reading() -> Any:
+    """The library that reads run files; it needs the other one."""
+    if _has_two():
+        recording()
+    return _open("libentropyscan")
+
+
+@functools.cache
+def recording() -> Any:
+    """The library that records and computes; without SQLite where there is
+    one of its own."""
+    return _open("libentropyrecord" if _has_two() else "libentropyscan")
+
+
+def _has_two() -> bool:
+    return _find(("libentropyrecord.so", "libentropyrecord.so.*")) is not None
+
+
+def message(library: Any) -> str:
+    """The last error of this thread."""
+    return string(library.es_message()) or "no reason given"
+
+
+def string(pointer: Any) -> str | None:
+    """A text of the library, whatever its bytes are; None for NULL."""
+    if pointer == ffi.NULL:
+        return None
+    return ffi.string(pointer).decode("utf-8", "replace")
+
+
+def text(value: str | None) -> Any:
+    """A text for the library. Keep it alive while the library reads it."""
+    if value is None:
+        return ffi.NULL
+    return ffi.new("char[]", value.encode("utf-8", "replace").replace(b"\0", b" "))
+
+
+# --- statistics ---------------------------------------------------------------
+
+HEAD_FLOATS = (
+    "entropy",
+    "entropy_min",
+    "entropy_max",
+    "max_logit",
+    "sink",
+    "missing",
+    "distance",
+    "top",
+)
+HEAD_COUNTS = ("finite_rows", "nonfinite_rows", "nonfinite_weights")
+
+
+def _pointer(kind: str, address: int | None) -> Any:
+    return ffi.cast(kind, address or 0)
+
+
+def head_statistics(
+    query: tuple[int, int, tuple[int, int, int]],
+    key: tuple[int, int, tuple[int, int, int]],
+    shape: dict[str, Any],
+    n_threads: int,
+) -> dict[str, np.ndarray] | str:
+    """es_qk_statistics: arrays (H) by the names of HEAD_FLOATS and HEAD_COUNTS,
+    or the reason why the call refuses.
+
+    query, key: (address, element type as es_entropy_type, strides of batch,
+    head and row in elements). shape: members of es_attention_shape; arrays as
+    addresses. The caller keeps the memory."""
+    library = recording()
+    if not hasattr(library, "es_qk_statistics"):
+        return "es_qk_statistics: the library is older than this package"
+    options = _new("es_attention_shape")
+    for name, value in shape.items():
+        if name in ("key_mask", "query_mask"):
+            value = _pointer("const unsigned char *", value)
+        elif name in ("query_starts", "key_starts", "key_lengths"):
+            value = _pointer("const int32_t *", value)
+        elif name in ("sink_logits", "temperature"):
+            value = _pointer("const float *", value)
+        setattr(options, name, value)
+    inputs = []
+    for address, element, strides in (query, key):
+        given = ffi.new("es_entropy_input *")
+        given.data = ffi.cast("const void *", address)
+        given.type = element
+        given.strides.batch, given.strides.head, given.strides.row = strides
+        inputs.append(given)
+    heads = _new("es_heads")
+    out = {}
+    for name in HEAD_FLOATS:
+        out[name] = np.empty(shape["n_heads"], np.float32)
+        setattr(heads, name, ffi.cast("float *", out[name].ctypes.data))
+    for name in HEAD_COUNTS:
+        out[name] = np.empty(shape["n_heads"], np.int64)
+        setattr(heads, name, ffi.cast("int64_t *", out[name].ctypes.data))
+    status = library.es_qk_statistics(
+        ffi.NULL, heads, inputs[0], inputs[1], options, n_threads
+    )
+    return out if status == OK else message(library)
+
+
+# --- recording ----------------------------------------------------------------
+
+RUN_TEXTS = ("uuid", "name", "arch", "family", "config", "program", "host")
+RUN_NUMBERS = ("n_layer", "n_head", "d_model", "ctx", "vocab", "batch", "seed")
+
+
+class Recorder:
+    """es_recorder: raises Error where opening fails; after that every call
+    returns its status."""
+
+    def __init__(self, path: str, run: dict[str, Any], **options: Any) -> None:
+        self._library = recording()
+        keep = []
+
+        def hold(value: str | None) -> Any:
+            keep.append(text(value))
+            return keep[-1]
+
+        info = _new("es_run_info")
+        for name in RUN_TEXTS:
+            setattr(info, name, hold(run.get(name)))
+        for name in RUN_NUMBERS:
+            value = run.get(name)
+            setattr(info, name, UNKNOWN if value is None else int(value))
+        info.last_step = UNKNOWN
+        given = _new("es_recorder_options")
+        given.path = hold(path)
+        given.run = info
+        given.program = hold(
+            os.environ.get("ENTROPY_RECORDER") or program("entropy-recorder")
+        )
+        for name, value in options.items():
+            setattr(given, name, value)
+        out = ffi.new("es_recorder **")
+        if self._library.es_recorder_open(out, given) < 0:
+            raise Error(message(self._library))
+        self._recorder = out[0]
+
+    def series(self, name: str, shape: str, phase: str, unit: str | None) -> int:
+        """The number of a series, -1 if it is refused."""
+        number = ffi.new("int *", -1)
+        self._library.es_recorder_series(
+            self._recorder,
+            number,
+            text(name),
+            SHAPES[shape],
+            PHASES[phase],
+            text(unit),
+        )
+        return number[0]
+
+    def push(self, series: int, step: int, values: np.ndarray) -> int:
+        values = np.ascontiguousarray(values, np.float32)
+        return self._library.es_recorder_push(
+            self._recorder,
+            series,
+            step,
+            ffi.cast("const float *", values.ctypes.data),
+            values.size,
+        )
+
+    def event(self, step: int | None, kind: str, severity: str, said: str) -> int:
+        return self._library.es_recorder_event(
+            self._recorder,
+            UNKNOWN if step is None else step,
+            text(kind),
+            SEVERITIES[severity],
+            text(said),
+        )
+
+    def stop_requested(self) -> bool:
+        return bool(self._library.es_recorder_stop_requested(self._recorder))
+
+    def message(self) -> str:
+        return message(self._library)
+
+    def close(self, status: str) -> tuple[int, dict[str, int]]:
+        """Status of the call, counts of frames. Once."""
+        report = _new("es_recorder_report")
+        recorder, self._recorder = self._recorder, ffi.NULL
+        code = self._library.es_recorder_close(
+            recorder, STATUS_NAMES.index(status), report
+        )
+        names = ("pushed", "committed", "dropped", "lost")
+        return code, {name: int(getattr(report, name)) for name in names}
+
+
+# --- reading ------------------------------------------------------------------
+
+RUN_TIMES = ("started_at", "ended_at")
+
+
+def _number(value: int) -> int | None:
+    return None if value == UNKNOWN else int(value)
+
+
+class Reader:
+    """es_reader: every failure raises Error."""
+
+    def __init__(self, path: str) -> None:
+        self._library = reading()
+        out = ffi.new("es_reader **")
+        self._check(self._library.es_reader_open(out, text(path)))
+        self._reader = ffi.gc(out[0], self._library.es_reader_close)
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            raise Error(message(self._library))
+        return status
+
+    def close(self) -> None:
+        ffi.release(self._reader)
+
+    def refresh(self) -> None:
+        self._check(self._library.es_reader_refresh(self._reader))
+
+    def n_runs(self) -> int:
+        return int(self._library.es_reader_n_runs(self._reader))
+
+    def run(self, index: int) -> dict[str, Any]:
+        info = _new("es_run_info")
+        self._check(self._library.es_reader_run(self._reader, index, info))
+        out: dict[str, Any] = {
+            name: string(getattr(info, name))
+            for name in (*RUN_TEXTS, *RUN_TIMES)
+            if name != "config"
+        }
+        for name in (*RUN_NUMBERS, "last_step"):
+            out[name] = _number(getattr(info, name))
+        out["status"] = STATUS_NAMES[info.status]
+        return out
+
+    def config(self, index: int) -> dict[str, Any]:
+        out = ffi.new("char **")
+        self._check(self._library.es_reader_config(self._reader, index, out))
+        if out[0] == ffi.NULL:
+            return {}
+        try:
+            return json.loads(string(out[0]) or "{}")
+        finally:
+            _c_library().free(out[0])
+
+    def series(self, index: int) -> list[dict[str, Any]]:
+        found = _new("es_series")
+        out = []
+        for i in range(self._library.es_reader_n_series(self._reader, index)):
+            self._check(self._library.es_reader_series(self._reader, index, i, found))
+            out.append(
+                {
+                    "name": string(found.name),
+                    "unit": string(found.unit),
+                    "shape": SHAPE_NAMES[found.shape],
+                    "phase": PHASE_NAMES[found.phase],
+                    "first_step": _number(found.first_step),
+                    "last_step": _number(found.last_step),
+                }
+            )
+        return out
+
+    def samples(
+        self, index: int, name: str, phase: str
+    ) -> tuple[np.ndarray, np.ndarray, str]:
+        """Steps (n), values (n, values of a sample), the series' shape. Bits
+        are those of the file: NaN and missing stay apart."""
+        found = _new("es_series")
+        self._check(
+            self._library.es_reader_find(
+                self._reader, index, text(name), PHASES[phase], found
+            )
+        )
+        out = ffi.new("es_cursor **")
+        self._check(
+            self._library.es_cursor_open(
+                out, self._reader, found, STEP_FIRST, STEP_LAST
+            )
+        )
+        cursor = out[0]
+        n, shape = int(found.n_values), SHAPE_NAMES[found.shape]
+        step, values = ffi.new("int64_t *"), ffi.new("const float **")
+        steps, blocks = [], []
+        try:
+            while True:
+                status = self._library.es_cursor_next(cursor, step, values)
+                if self._check(status) == DONE:
+                    break
+                steps.append(step[0])
+                blocks.append(bytes(ffi.buffer(values[0], n * 4)))
+        finally:
+            self._library.es_cursor_close(cursor)
+        data = np.frombuffer(b"".join(blocks), np.float32).reshape(len(steps), n)
+        return np.array(steps, np.int64), data.copy(), shape
+
+    def events(self, index: int) -> list[dict[str, Any]]:
+        events, n = ffi.new("const es_event **"), ffi.new("size_t *")
+        self._check(self._library.es_reader_events(self._reader, index, events, n))
+        names = {number: name for name, number in SEVERITIES.items()}
+        out = []
+        for i in range(n[0]):
+            event = events[0][i]
+            out.append(
+                {
+                    "step": _number(event.step),
+                    "kind": string(event.kind),
+                    "severity": names.get(event.severity),
+                    "layer": _number(event.layer),
+                    "head": _number(event.head),
+                    "message": string(event.message),
+                    "at": string(event.at),
+                }
+            )
+        return out
+
+
+@functools.cache
+def _c_library() -> Any:
+    return ffi.dlopen(None)

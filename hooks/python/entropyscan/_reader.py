@@ -1,0 +1,137 @@
+"""es.open: a run file as numpy arrays and pictures."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import subprocess
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from . import _library
+
+
+def open(path: str | os.PathLike[str], run: int = 0) -> Run:
+    """The run of a file; `run` is its place where there are several. The file
+    may be growing; nothing is written to it. Raises es.Error."""
+    return Run(path, run)
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """True where a head was not measured, false for every other NaN. For
+    float32 arrays of this package: other operations may lose the difference."""
+    values = np.asarray(values)
+    if values.dtype != np.float32:
+        raise _library.Error(
+            f"is_missing: {values.dtype} has no missing values: pass the float32 "
+            "array of Run.values"
+        )
+    return values.view(np.uint32) == _library.MISSING_BITS
+
+
+class Run:
+    """One run of a file."""
+
+    def __init__(self, path: str | os.PathLike[str], run: int = 0) -> None:
+        self.path = os.fspath(path)
+        self._reader = _library.Reader(self.path)
+        self._index = run
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        info = self.info
+        return (
+            f"<run {info['name']!r} of {self.path}: {info['n_layer']} layers, "
+            f"{info['n_head']} heads, {info['status']}>"
+        )
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """name, arch, n_layer, n_head, ctx, status, last_step, ...; None where
+        nobody said."""
+        return self._reader.run(self._index)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self._reader.config(self._index)
+
+    @property
+    def series(self) -> list[dict[str, Any]]:
+        """name, unit, shape (run, layer, head), phase, first and last step."""
+        return self._reader.series(self._index)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self._reader.events(self._index)
+
+    def refresh(self) -> None:
+        """Looks again at a file that grows."""
+        self._reader.refresh()
+
+    def steps(self, name: str = "entropy", phase: str = "train") -> np.ndarray:
+        """(n) int64: the steps of a series."""
+        return self._reader.samples(self._index, name, phase)[0]
+
+    def values(self, name: str, phase: str = "train") -> np.ndarray:
+        """float32: (n) of a run's series, (n, L) of layers', (n, L, H) of
+        heads'. NaN is what the training had; is_missing() knows what was not
+        measured."""
+        _, data, shape = self._reader.samples(self._index, name, phase)
+        if shape == "run":
+            return data[:, 0]
+        info = self.info
+        return data.reshape(-1, info["n_layer"], info["n_head"]) if shape == "head" else data
+
+    def entropy(self, phase: str = "train") -> np.ndarray:
+        """(n, L, H) float32, nats."""
+        return self.values("entropy", phase)
+
+    def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Figure:
+        """A picture by entropy-scan: heatmap, curves, bands, nans, loss, ...;
+        a notebook shows it. format: svg, png or pdf. options: those of the
+        program, step="last", max="ceiling", series="sink"."""
+        program = _library.program("entropy-scan") or "entropy-scan"
+        command = [program, os.path.abspath(self.path), "-q", f"--format={format}"]
+        for name, value in options.items():
+            command.append(f"--{name.replace('_', '-')}={value}")
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, f"figure.{format}")
+            command += [f"--figure={kind}", "-o", out]
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, errors="replace"
+                )
+            except OSError as error:
+                raise _library.Error(f"{program}: {error.strerror}") from None
+            if done.returncode != 0 or not os.path.exists(out):
+                lines = done.stderr.strip().splitlines()
+                raise _library.Error(lines[0] if lines else f"{kind}: no figure")
+            with builtins.open(out, "rb") as file:
+                return Figure(file.read(), format)
+
+
+class Figure:
+    """A picture; a notebook shows it."""
+
+    def __init__(self, data: bytes, format: str) -> None:
+        self.data, self.format = data, format
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        with builtins.open(path, "wb") as file:
+            file.write(self.data)
+
+    def _repr_svg_(self) -> str | None:
+        return self.data.decode() if self.format == "svg" else None
+
+    def _repr_png_(self) -> bytes | None:
+        return self.data if self.format == "png" else None

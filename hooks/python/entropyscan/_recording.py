@@ -1,0 +1,246 @@
+"""A recording that never harms the training: whatever fails is said once, and
+counted; no call raises. Values travel through the C library to a process of
+their own, entropy-recorder."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import socket
+import sys
+import threading
+import uuid
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+
+from . import _library
+
+_open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+
+
+def warn(message: str) -> None:
+    """A warning that is not an error, whatever filters the training has."""
+    try:
+        warnings.warn(f"entropyscan: {message}", RuntimeWarning, stacklevel=3)
+    except Exception:
+        print(f"entropyscan: {message}", file=sys.stderr)
+
+
+def as_json(value: Any, depth: int = 8) -> Any:
+    """What JSON has of a configuration: dicts, dataclasses, namespaces and
+    objects with to_dict; of the rest its text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth == 0:
+        return str(value)
+    for name in ("to_dict", "model_dump"):
+        method = getattr(value, name, None)
+        if callable(method) and not isinstance(value, type):
+            try:
+                return as_json(method(), depth - 1)
+            except Exception:
+                return str(value)
+    if isinstance(value, dict):
+        return {str(key): as_json(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [as_json(item, depth - 1) for item in value]
+    if hasattr(value, "__dict__") and not callable(value):
+        items = vars(value).items()
+        return {k: as_json(v, depth - 1) for k, v in items if not k.startswith("_")}
+    return str(value)
+
+
+class Recording:
+    """A run file that is being written. Opened by the first sample, when the
+    numbers of layers and heads are known."""
+
+    # A recorder that was killed is started again so often.
+    MOST_RESTARTS = 3
+
+    def __init__(self, path: str | os.PathLike[str], run: dict[str, Any]) -> None:
+        self.path = os.fspath(path)
+        self.lost = 0  # samples that are known not to be in the file
+        self.trouble: str | None = None
+        self._run = {
+            **run,
+            "uuid": run.get("uuid") or str(uuid.uuid4()),
+            "host": socket.gethostname(),
+        }
+        self._recorder: _library.Recorder | None = None
+        self._series: dict[tuple[str, str], int] = {}
+        self._restarts = 0
+        self._resume_step = 0
+        self._is_over = False
+        self._has_warned = False
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        _open_recordings.add(self)
+
+    # --- trouble ---------------------------------------------------------------
+
+    def fail(self, message: str) -> None:
+        """Keeps the first trouble, warns once."""
+        if self.trouble is None:
+            self.trouble = message
+        if not self._has_warned:
+            self._has_warned = True
+            warn(f"{message}; the training goes on")
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether samples are wanted: not after trouble that stays, not in a
+        forked child."""
+        return not self._is_over and self._process == os.getpid()
+
+    def _give_up(self, message: str) -> None:
+        self._is_over = True
+        self.fail(f"{self.path}: not recording: {message}")
+
+    # --- opening ----------------------------------------------------------------
+
+    def open(self, **known: Any) -> bool:
+        """Begins the run with what is known of it by now."""
+        if self._recorder is not None:
+            return True
+        if not self.is_recording:
+            return False
+        for name, value in known.items():
+            if self._run.get(name) is None:
+                self._run[name] = value
+        config = self._run.get("config")
+        run = {**self._run, "config": None if config is None else _json_text(config)}
+        try:
+            self._recorder = _library.Recorder(
+                self.path, run, answer_ms=10000, resume_step=self._resume_step
+            )
+        except _library.Error as error:
+            self._give_up(str(error))
+            return False
+        return True
+
+    def _restart(self, step: int) -> bool:
+        """After the recorder died: the same run is gone on with."""
+        said = self._recorder.message() if self._recorder else ""
+        # The sample that found the recorder gone counts there; it comes again.
+        lost = max(0, self._close_recorder("failed") - 1)
+        self.lost += lost
+        self._recorder = None
+        self._series = {}
+        if self._restarts >= self.MOST_RESTARTS:
+            self._give_up(f"the recorder died {self._restarts + 1} times: {said}")
+            return False
+        self._restarts += 1
+        self.fail(f"{self.path}: {said}; {lost} samples are lost")
+        self._resume_step = step
+        if not self.open():
+            return False
+        self._recorder.event(
+            step, "gap", "warning", f"the recorder died: {lost} samples are lost"
+        )
+        return True
+
+    # --- samples ------------------------------------------------------------------
+
+    def push(
+        self,
+        name: str,
+        step: int,
+        values: Any,
+        shape: str = "run",
+        phase: str = "train",
+        unit: str | None = None,
+    ) -> None:
+        """One sample; values of the series' shape, NaN and missing kept."""
+        with self._lock:
+            if self._recorder is None or not self.is_recording:
+                return
+            values = np.asarray(values, np.float32)
+            status = self._push(name, step, values, shape, phase, unit)
+            if status == _library.EBROKEN and self._restart(step):
+                status = self._push(name, step, values, shape, phase, unit)
+            if status < 0 and not self._is_over:
+                self.lost += 1
+                self.fail(f"{self.path}: {self._recorder.message()}")
+
+    def _push(
+        self,
+        name: str,
+        step: int,
+        values: np.ndarray,
+        shape: str,
+        phase: str,
+        unit: str | None,
+    ) -> int:
+        assert self._recorder is not None
+        key = (name, phase)
+        if key not in self._series:
+            self._series[key] = self._recorder.series(name, shape, phase, unit)
+        return self._recorder.push(self._series[key], step, values)
+
+    def event(
+        self, step: int | None, kind: str, message: str, severity: str = "info"
+    ) -> None:
+        with self._lock:
+            if self._recorder is not None and self.is_recording:
+                self._recorder.event(step, kind, severity, message)
+
+    def stop_requested(self) -> bool:
+        return (
+            self._recorder is not None
+            and self.is_recording
+            and self._recorder.stop_requested()
+        )
+
+    # --- the end ------------------------------------------------------------------
+
+    def _close_recorder(self, status: str) -> int:
+        """How many samples are lost."""
+        if self._recorder is None:
+            return 0
+        _, report = self._recorder.close(status)
+        return report["lost"] + report["dropped"]
+
+    def close(self, status: str = "finished") -> None:
+        """Waits until the file has everything. More than once is fine."""
+        _open_recordings.discard(self)
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            self._is_over = True
+            if self._recorder is None:
+                return
+            recorder, self._recorder = self._recorder, None
+            code, report = recorder.close(status)
+            self.lost += report["lost"] + report["dropped"]
+            if code < 0:
+                self.fail(f"{self.path}: {recorder.message()}")
+
+
+def _json_text(config: Any) -> str:
+    value = as_json(config)
+    return json.dumps(value if isinstance(value, dict) else {"config": value})
+
+
+def _close_all() -> None:
+    """The interpreter ends: what nobody closed has failed if the program did,
+    and is stopped otherwise."""
+    status = "failed" if getattr(sys, "last_type", None) else "stopped"
+    for recording in list(_open_recordings):
+        recording.close(status)
+
+
+def _forget_all() -> None:
+    """In a forked child, which owns none of them."""
+    _open_recordings.clear()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

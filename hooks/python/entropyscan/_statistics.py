@@ -1,0 +1,455 @@
+"""Statistics of attention heads from queries and keys: by the C library for
+tensors of the CPU, by query blocks in PyTorch for all else. Both say the same
+of NaN and missing values (analyzer/entropy/entropy.h is the manual).
+
+Letters: B batch, H heads of queries, T queries, S keys, D width of a head.
+Every function returns a float32 tensor (len(SERIES), H)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import _library
+
+# Names and units of the run file, and the library's name of each.
+SERIES = (
+    ("entropy", "nats", "entropy"),
+    ("entropy_min", "nats", "entropy_min"),
+    ("entropy_max", "nats", "entropy_max"),
+    ("nonfinite_rows", "rows", "nonfinite_rows"),
+    ("nonfinite_weights", "weights", "nonfinite_weights"),
+    ("max_logit", "", "max_logit"),
+    ("sink", "", "sink"),
+    ("missing_mass", "", "missing"),
+    ("distance", "tokens", "distance"),
+    ("top", "", "top"),
+)
+NAMES = tuple(name for name, _, _ in SERIES)
+
+# Scores of one block: 32 MiB of float32.
+BLOCK_SCORES = 1 << 23
+
+
+@dataclasses.dataclass
+class Attention:
+    """What an attention does beside q.k; the meaning of each member is that of
+    es_attention_shape's."""
+
+    scale: float | None = None
+    softcap: float | None = None
+    causal: bool = False
+    offset: int = 0  # position of query 0 among the keys
+    window: int = 0
+    is_self: bool = True  # query i and key i + offset are the same token
+    mask: Tensor | None = None  # bool, or added; (B|1,H|1,T,S) or (B,S)
+    bias: Tensor | None = None  # added to scores, (B|1,H|1,T,S)
+    sinks: Tensor | None = None  # (H) learnt logits
+    query_starts: Tensor | None = None  # (n+1), packed: B is 1
+    key_starts: Tensor | None = None
+
+
+@dataclasses.dataclass
+class _Visible:
+    """A mask in the library's terms; dense is what has no such terms."""
+
+    causal: bool = False
+    window: int = 0
+    key_mask: Tensor | None = None  # (B|1,S) bool
+    query_mask: Tensor | None = None  # (B|1,T) bool
+    dense: Tensor | None = None  # (B|1,H|1,T,S) bool
+
+
+def missing(*shape: int, device: torch.device | None = None) -> Tensor:
+    """Float32 that stand for "not measured"."""
+    bits = torch.full(shape, _library.MISSING_BITS, dtype=torch.int32, device=device)
+    return bits.view(torch.float32)
+
+
+def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
+    """query (B,H,T,D), key (B,H or fewer,S,D)."""
+    if what.scale is None:
+        what = dataclasses.replace(what, scale=query.shape[-1] ** -0.5)
+    with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
+        bias, visible = what.bias, _understand(what, query.shape[2], key.shape[2])
+        if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
+            bias = visible if bias is None else bias + visible
+            visible = _Visible(causal=what.causal, window=what.window)
+        if query.device.type == "cpu" and bias is None and visible.dense is None:
+            heads = _by_library(query, key, what, visible)
+            if heads is not None:
+                return heads
+        return _by_blocks(query, key, what, visible, bias)
+
+
+# --- masks --------------------------------------------------------------------
+
+
+def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
+    mask = what.mask
+    if mask is None:
+        return _Visible(what.causal, what.window)
+    if mask.is_floating_point():
+        hidden = mask <= torch.finfo(mask.dtype).min / 2
+        if not bool((hidden | (mask == 0)).all()):
+            return mask
+        mask = ~hidden
+    mask = mask.bool()
+    if mask.dim() == 2:
+        mask = mask[:, -s:] if mask.shape[1] > s else mask
+        is_square = what.is_self and t == s
+        return _Visible(what.causal, what.window, mask, mask if is_square else None)
+    mask = mask[..., :t, :s]
+    i = torch.arange(t, device=mask.device)[:, None] + what.offset
+    j = torch.arange(s, device=mask.device)
+    if what.causal:
+        mask = mask & (j <= i)
+    if what.window:
+        mask = mask & ((i - j).abs() < what.window)
+    return _in_terms(mask, what, i, j)
+
+
+def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
+    """A mask (B|1,H|1,T,S) that is causal, a window or padding, or all of
+    them, as such: the library reads those without T x S numbers."""
+    t, s = mask.shape[-2:]
+    rows = mask.any(-1)  # (B|1,H|1,T)
+    if what.is_self and t == s:
+        rows = mask.diagonal(dim1=-2, dim2=-1)
+    if mask.shape[1] != 1:
+        return _Visible(dense=mask, query_mask=rows.any(1))
+    flat, rows = mask[:, 0], rows[:, 0]
+    keys = flat.any(1)  # (B|1,S)
+    causal = not bool((flat & (j > i)).any())
+    farthest = int(((i - j).abs() * flat).max()) if flat.numel() else 0
+    reach = int(i.max()) if causal else int((i - j).abs().max())
+    window = farthest + 1 if farthest < reach else 0
+    again = keys[:, None, :] & flat.any(-1)[:, :, None]
+    if causal:
+        again = again & (j <= i)
+    if window:
+        again = again & ((i - j).abs() < window)
+    if not torch.equal(again, flat):
+        return _Visible(dense=mask, query_mask=rows)
+    return _Visible(
+        causal,
+        window,
+        None if bool(keys.all()) else keys,
+        None if bool(rows.all()) else rows & flat.any(-1),
+    )
+
+
+# --- the library --------------------------------------------------------------
+
+_ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+
+
+def _of_batch(mask: Tensor | None, b: int) -> Tensor | None:
+    if mask is None:
+        return None
+    return mask.expand(b, -1).to(torch.uint8).contiguous()
+
+
+def _by_library(
+    query: Tensor, key: Tensor, what: Attention, visible: _Visible
+) -> Tensor | None:
+    """None where the library does not take it, or is not there."""
+    if query.dtype not in _ELEMENTS or key.dtype != query.dtype:
+        return None
+    if not what.scale > 0 or query.numel() == 0 or key.numel() == 0:
+        return None
+    query = query if query.stride(-1) == 1 else query.contiguous()
+    key = key if key.stride(-1) == 1 else key.contiguous()
+    b, h, t, d = query.shape
+    shape = {
+        "n_batch": b,
+        "n_heads": h,
+        "n_queries": t,
+        "n_keys": key.shape[2],
+        "head_width": d,
+        "n_kv_heads": key.shape[1],
+        "causal": visible.causal,
+        "query_offset": what.offset,
+        "window": visible.window,
+        "scale": what.scale,
+        "softcap": what.softcap or 0.0,
+    }
+    keep = {
+        "key_mask": _of_batch(visible.key_mask, b),
+        "query_mask": _of_batch(visible.query_mask, b),
+    }
+    if what.sinks is not None:
+        keep["sink_logits"] = what.sinks.detach().float().contiguous()
+    if what.query_starts is not None:
+        starts = what.query_starts.to("cpu", torch.int32).contiguous()
+        keep["query_starts"] = starts
+        shape["n_batch"] = starts.numel() - 1
+        if what.key_starts is not None:
+            keep["key_starts"] = what.key_starts.to("cpu", torch.int32).contiguous()
+    for name, tensor in keep.items():
+        if tensor is not None:
+            shape[name] = tensor.data_ptr()
+    element = _ELEMENTS[query.dtype]
+    try:
+        out = _library.head_statistics(
+            (query.data_ptr(), element, query.stride()[:3]),
+            (key.data_ptr(), element, key.stride()[:3]),
+            shape,
+            torch.get_num_threads(),
+        )
+    except _library.Error:
+        return None
+    if isinstance(out, str):
+        return None
+    rows = [np.asarray(out[name], np.float32) for _, _, name in SERIES]
+    return torch.from_numpy(np.stack(rows))
+
+
+# --- blocks of queries --------------------------------------------------------
+
+
+@dataclasses.dataclass
+class _Sums:
+    """Of the finite rows of one head of one sequence, (B,H) each."""
+
+    rows: Tensor  # rows that see a key and are counted
+    finite: Tensor
+    weights: Tensor  # visible ones of rows that are not finite
+    largest: Tensor  # logit
+    mean: dict[str, Tensor]
+
+
+_MEANS = ("entropy", "sink", "missing_mass", "distance", "top")
+
+
+def _by_blocks(
+    query: Tensor, key: Tensor, what: Attention, visible: _Visible, bias: Tensor | None
+) -> Tensor:
+    if what.query_starts is None:
+        return _reduce([_sums(query, key, what, visible, bias)])
+    parts = []
+    queries = what.query_starts.tolist()
+    keys = queries if what.key_starts is None else what.key_starts.tolist()
+    for i in range(len(queries) - 1):
+        q = query[:, :, queries[i] : queries[i + 1]]
+        k = key[:, :, keys[i] : keys[i + 1]]
+        if q.shape[2]:
+            parts.append(_sums(q, k, what, visible, None))
+    return _reduce(parts) if parts else missing(len(SERIES), query.shape[1])
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    """What sums are kept in."""
+    return torch.float32 if tensor.device.type == "mps" else torch.float64
+
+
+def _sums(
+    query: Tensor, key: Tensor, what: Attention, visible: _Visible, bias: Tensor | None
+) -> _Sums:
+    b, h, t, d = query.shape
+    s = key.shape[2]
+    number = query.dtype if query.dtype == torch.float64 else torch.float32
+    wide = _wide(query)
+    key = key.to(number)
+    zeros = torch.zeros(b, h, dtype=wide, device=query.device)
+    sums = _Sums(
+        zeros.clone(),
+        zeros.clone(),
+        zeros.clone(),
+        zeros - math.inf,
+        {name: zeros.clone() for name in _MEANS},
+    )
+    step = max(1, min(t, BLOCK_SCORES // max(1, b * h * s)))
+    for first in range(0, t, step) if s else ():
+        last = min(t, first + step)
+        block = query[:, :, first:last].to(number)
+        block = block.reshape(b, key.shape[1], -1, last - first, d)
+        scores = _product(block, key[:, :, None].transpose(-1, -2))
+        scores = scores.reshape(b, h, last - first, s)
+        _add_block(sums, scores, what, visible, bias, first)
+    return sums
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Without TF32, whatever the training has set: ten bits are not enough
+    where heads collapse."""
+    if a.device.type != "cuda":
+        return a @ b
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return a @ b
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Tensor:
+    """(B,H,R,S) bool: the keys that each row of the block sees."""
+    r, s = scores.shape[-2:]
+    i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
+    j = torch.arange(s, device=scores.device)
+    seen = torch.ones((), dtype=torch.bool, device=scores.device)
+    if visible.causal:
+        seen = seen & (j <= i)
+    if visible.window:
+        seen = seen & ((i - j).abs() < visible.window)
+    if visible.key_mask is not None:
+        seen = seen & visible.key_mask[:, None, None, :]
+    if visible.dense is not None:
+        seen = seen & visible.dense[:, :, first : first + r]
+    if visible.query_mask is not None:
+        seen = seen & visible.query_mask[:, None, first : first + r, None]
+    return seen.expand(scores.shape)
+
+
+def _first_key(visible: _Visible) -> Tensor | None:
+    """(B|1,H|1) int64: the first key that is not masked; None: key 0."""
+    if visible.dense is not None:
+        return visible.dense.any(2).int().argmax(-1)
+    if visible.key_mask is not None:
+        return visible.key_mask.int().argmax(-1)[:, None]
+    return None
+
+
+def _add_block(
+    sums: _Sums,
+    scores: Tensor,
+    what: Attention,
+    visible: _Visible,
+    bias: Tensor | None,
+    first: int,
+) -> None:
+    b, h, r, s = scores.shape
+    scores = scores * what.scale
+    seen = _seen(visible, what, scores, first)
+    bad = seen & ~scores.isfinite()
+    if what.softcap:
+        scores = what.softcap * torch.tanh(scores / what.softcap)
+    if bias is not None:
+        scores = scores + bias[..., first : first + r, :s].to(scores.dtype)
+        bad = seen & (bad | ~(scores.isfinite() | (scores == -math.inf)))
+    has_key = seen.any(-1)
+    finite = has_key & ~bad.any(-1)
+    seen_scores = scores.masked_fill(~seen, -math.inf)
+    peak = seen_scores.amax(-1, keepdim=True)
+    below = (scores - peak).masked_fill(~seen, 0)
+    weight = below.exp().masked_fill(~seen, 0)
+    below = below.masked_fill(weight == 0, 0)
+    total = weight.sum(-1)
+    entropy = total.log() - (weight * below).sum(-1) / total
+    peak = peak[..., 0]
+    lse = peak + total.log()
+    i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
+    away = (i - torch.arange(s, device=scores.device)).abs().to(scores.dtype)
+    values = {
+        "entropy": entropy,
+        "top": 1 / total,
+        "distance": (weight * away).sum(-1) / total,
+        "sink": _weight_of(_first_key(visible), weight) / total,
+        "missing_mass": torch.zeros_like(lse),
+    }
+    if what.sinks is not None:
+        logits = what.sinks.to(scores.dtype)[None, :, None]
+        values["missing_mass"] = torch.sigmoid(logits - lse)
+        finite = finite & ((logits == -math.inf) | logits.isfinite())
+    wide = sums.finite.dtype
+    sums.rows += has_key.sum(-1, dtype=wide)
+    sums.finite += finite.sum(-1, dtype=wide)
+    bad_row = has_key & ~finite
+    sums.weights += (seen & bad_row[..., None]).sum((-1, -2), dtype=wide)
+    peak = peak.masked_fill(~finite, -math.inf).to(wide).amax(-1)
+    sums.largest = torch.maximum(sums.largest, peak)
+    for name, value in values.items():
+        sums.mean[name] += value.to(wide).masked_fill(~finite, 0).sum(-1)
+
+
+def _weight_of(index: Tensor | None, weight: Tensor) -> Tensor:
+    if index is None:
+        return weight[..., 0]
+    b, h, r, _ = weight.shape
+    index = index[:, :, None, None].expand(b, h, r, 1)
+    return weight.gather(-1, index)[..., 0]
+
+
+def _reduce(parts: list[_Sums]) -> Tensor:
+    """From (B,H) to heads, by the reductions of analyzer/heads."""
+    rows, finite, weights = (
+        torch.cat([getattr(part, name) for part in parts])
+        for name in ("rows", "finite", "weights")
+    )
+    largest = torch.cat([part.largest for part in parts]).amax(0)
+    nan = float("nan")
+    n_finite = finite.sum(0)
+    is_known = n_finite > 0
+
+    def known(values: Tensor) -> Tensor:
+        return torch.where(is_known, values, nan)
+
+    out = {}
+    for name in _MEANS:
+        total = torch.cat([part.mean[name] for part in parts])
+        out[name] = known(total.sum(0) / n_finite)
+        if name == "entropy":
+            mean = total / finite
+            low = torch.where(finite > 0, mean, math.inf).amin(0)
+            high = torch.where(finite > 0, mean, -math.inf).amax(0)
+            out["entropy_min"], out["entropy_max"] = known(low), known(high)
+    out["max_logit"] = known(largest)
+    n_rows = rows.sum(0)
+    out["nonfinite_rows"] = n_rows - n_finite
+    out["nonfinite_weights"] = weights.sum(0)
+    stacked = torch.stack([out[name] for name in NAMES]).float()
+    counts = torch.tensor(
+        [name.startswith("nonfinite") for name in NAMES], device=stacked.device
+    )
+    nothing = (n_rows == 0)[None, :] & ~counts[:, None]
+    absent = missing(*stacked.shape, device=stacked.device)
+    bits = torch.where(
+        nothing, absent.view(torch.int32), stacked.view(torch.int32)
+    )
+    return bits.view(torch.float32)
+
+
+# --- weights that a module returned -----------------------------------------
+
+
+def measure_weights(weights: Tensor) -> Tensor | None:
+    """Of weights (B,H,T,S): -sum a ln(a + 1e-9) (AERO, eq. 10). There are no
+    logits: their series is missing. A row of zeros sees no key. None if these
+    are no weights: negative, or rows of which most do not add up to 1."""
+    with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
+        wide = _wide(weights)
+        a = weights.to(wide)
+        seen = a.abs().sum(-1) != 0
+        finite = seen & a.isfinite().all(-1)
+        sums = a.sum(-1)
+        regular = finite & ((sums - 1).abs() < 0.02) & (a >= 0).all(-1)
+        if not bool(regular.sum() * 2 > finite.sum()) and bool(finite.any()):
+            return None
+        t, s = a.shape[-2:]
+        i = torch.arange(t, device=a.device)[:, None] + s - t
+        away = (i - torch.arange(s, device=a.device)).abs().to(wide)
+        values = {
+            "entropy": -(a * (a + 1e-9).log()).sum(-1),
+            "sink": a[..., 0],
+            "top": a.amax(-1),
+            "distance": (a * away).sum(-1) / sums,
+            "missing_mass": 1 - sums,
+        }
+        sums_of = _Sums(
+            seen.sum(-1, dtype=wide),
+            finite.sum(-1, dtype=wide),
+            (~a.isfinite()).sum((-1, -2), dtype=wide),
+            torch.zeros(a.shape[:2], dtype=wide, device=a.device),
+            {
+                name: value.masked_fill(~finite, 0).sum(-1)
+                for name, value in values.items()
+            },
+        )
+        heads = _reduce([sums_of])
+        heads[NAMES.index("max_logit")] = missing(a.shape[1], device=a.device)
+        return heads

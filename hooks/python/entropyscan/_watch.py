@@ -1,0 +1,373 @@
+"""es.watch: the attention of a PyTorch model, recorded while it trains."""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from . import _attention
+from ._recording import Recording
+from ._statistics import NAMES, SERIES
+from ._version import __version__
+
+# Numbers that are kept until the first step with attention is recorded.
+MOST_WAITING = 1000
+
+_MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
+
+
+def watch(
+    model: nn.Module,
+    path: str | os.PathLike[str],
+    every: int = 1,
+    config: Any = None,
+    *,
+    name: str | None = None,
+    first_step: int = 0,
+    steps: int | None = None,
+    all_ranks: bool = False,
+) -> Watch:
+    """Records the attention of every head of `model` into the run file `path`.
+
+        with es.watch(model, "run.db", every=50, config=args) as rec:
+            for batch in data:
+                loss = step(batch)
+                rec.step(loss=loss)
+
+    every       steps from one recorded step to the next; the first is recorded
+    config      kept with the run: a dict, a namespace, a dataclass, or what has
+                to_dict()
+    name        of the run; otherwise the file's
+    first_step  number of the first step, for a training that goes on
+    steps       how many there are to be, if that is known
+    all_ranks   of a distributed training: every rank records into a file of its
+                own, run.rank3.db; otherwise the first rank does
+
+    Nothing here raises while the training runs, and nothing changes what the
+    model computes. Where it cannot record there is one warning, and the training
+    goes on.
+    """
+    return Watch(
+        model,
+        path,
+        every,
+        config,
+        name=name,
+        first_step=first_step,
+        steps=steps,
+        all_ranks=all_ranks,
+    )
+
+
+def _rank() -> int:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return 0
+
+
+class Watch:
+    """A model that is watched. Use it as a context, or call close()."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        path: str | os.PathLike[str],
+        every: int = 1,
+        config: Any = None,
+        *,
+        name: str | None = None,
+        first_step: int = 0,
+        steps: int | None = None,
+        all_ranks: bool = False,
+    ) -> None:
+        path = os.fspath(path)
+        rank = _rank()
+        if all_ranks and rank > 0:
+            stem, ending = os.path.splitext(path)
+            path = f"{stem}.rank{rank}{ending}"
+        self._every = max(1, int(every))
+        self._step = int(first_step)
+        self._layers: list[int] | None = None  # places of modules, by layer
+        self._n_heads = 0
+        # Values of a device, of the recorded step before this one.
+        self._waiting: list[tuple[str, int, str, Any]] = []
+        self._ready: torch.cuda.Event | None = None
+        self._hook: _attention.Hook | None = None
+        self._is_closed = False
+        try:
+            run = _describe(model, name, path, config, steps)
+        except Exception:  # of a configuration's own methods
+            run = {"name": name or os.path.basename(path)}
+        self._recording = Recording(path, run)
+        self._tap = _attention.Tap(self._on_error)
+        if rank > 0 and not all_ranks:
+            return
+        try:
+            self._hook = _attention.Hook(model, self._tap)
+            if not self._hook.names:
+                self._recording.fail(
+                    f"{type(model).__name__}: no attention was found in it"
+                )
+            self._enable()
+        except Exception as error:
+            self._on_error(error)
+
+    # --- state -------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        return self._recording.path
+
+    @property
+    def trouble(self) -> str | None:
+        """The first thing that went wrong, None if nothing did."""
+        return self._recording.trouble
+
+    @property
+    def lost(self) -> int:
+        """Samples that are known not to be in the file."""
+        return self._recording.lost
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether somebody requested that the training stop (a file
+        run.db.stop beside the run)."""
+        return self._recording.stop_requested()
+
+    def _on_error(self, error: BaseException) -> None:
+        what = " ".join(str(error).split()) or type(error).__name__
+        self._recording.fail(f"{self.path}: step {self._step}: {what}")
+        self._recording.lost += 1
+
+    def _is_recorded(self) -> bool:
+        return self._step % self._every == 0
+
+    def _enable(self) -> None:
+        self._tap.is_open = (
+            self._hook is not None
+            and not self._is_closed
+            and self._recording.is_recording
+        )
+        _attention.enable(self._tap, self._tap.is_open and self._is_recorded())
+
+    # --- steps ---------------------------------------------------------------------
+
+    def step(self, **values: Any) -> None:
+        """Ends a training step. values: loss, lr, grad_norm and others, numbers
+        or tensors of one element, kept at recorded steps. Call it once for each
+        step of the optimizer, also with gradient accumulation: the attention is
+        that of the first micro-batch."""
+        try:
+            if self._hook is not None and not self._is_closed:
+                self._push_waiting()
+                self._tap.clear("eval")
+                if self._is_recorded():
+                    self._take("train", self._step, values)
+        except Exception as error:
+            self._on_error(error)
+        self._step += 1
+        self._enable_safely()
+
+    def values(self, step: int, **values: Any) -> None:
+        """Numbers of a step that has ended, besides those of step()."""
+        try:
+            self._waiting += [("train", step, *item) for item in values.items()]
+            self._push_waiting()
+        except Exception as error:
+            self._on_error(error)
+
+    def evaluation(self, **values: Any) -> None:
+        """Ends an evaluation at the present step: a series of its own. The
+        attention is that of the first batch in eval() and without gradients."""
+        try:
+            if self._hook is not None and not self._is_closed:
+                self._push_waiting()
+                self._take("eval", max(0, self._step - 1), values)
+        except Exception as error:
+            self._on_error(error)
+
+    def event(self, kind: str, message: str, severity: str = "info") -> None:
+        """Something that happened; severity: info, warning, error, critical."""
+        try:
+            self._recording.event(self._step, kind, message, severity)
+        except Exception as error:
+            self._on_error(error)
+
+    def _enable_safely(self) -> None:
+        try:
+            self._enable()
+        except Exception as error:
+            self._on_error(error)
+
+    def _take(self, phase: str, step: int, values: dict[str, Any]) -> None:
+        heads = self._tap.results[phase]
+        self._tap.clear(phase)
+        self._waiting.append((phase, step, "heads", heads))
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                value = _copied(value)
+            self._waiting.append((phase, step, name, value))
+        if any(_is_pinned(value) for *_, value in self._waiting):
+            # On its way from the device: read at the next step, without a wait.
+            self._ready = torch.cuda.Event()
+            self._ready.record()
+            if phase == "train":
+                return
+        self._push_waiting()
+
+    def _push_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if self._ready is not None:
+            self._ready.synchronize()
+            self._ready = None
+        for phase, step, name, value in waiting:
+            if name == "heads":
+                self._push_heads(phase, step, value)
+            elif self._layers is None:  # the file is opened by the first heads
+                if len(self._waiting) < MOST_WAITING:
+                    self._waiting.append((phase, step, name, value))
+            else:
+                self._push_number(phase, step, name, value)
+
+    def _push_number(self, phase: str, step: int, name: str, value: Any) -> None:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            self._on_error(ValueError(f"{name}: no number: {error}"))
+            return
+        self._recording.push(name, step, number, "run", phase, _unit(name))
+
+    def _push_heads(self, phase: str, step: int, heads: dict[int, Tensor]) -> None:
+        if not heads:
+            if phase == "train":
+                self._recording.fail(
+                    f"{self.path}: step {step}: no attention was seen: is it the "
+                    "model that is trained?"
+                )
+            return
+        if self._layers is None:
+            self._begin(heads)
+        assert self._layers is not None
+        if not heads.keys() <= set(self._layers):
+            self._recording.fail(
+                f"{self.path}: step {step}: attention that the first step had not: "
+                "it is not recorded"
+            )
+        shape = (len(NAMES), len(self._layers), self._n_heads)
+        out = np.full(shape, _MISSING, np.float32)
+        for layer, place in enumerate(self._layers):
+            if place in heads:
+                found = heads[place].numpy()[:, : self._n_heads]
+                out[:, layer, : found.shape[1]] = found
+        for i, (name, unit, _) in enumerate(SERIES):
+            if name == "missing_mass" and not self._tap.has_sinks:
+                continue
+            self._recording.push(name, step, out[i], "head", phase, unit)
+
+    def _begin(self, heads: dict[int, Tensor]) -> None:
+        self._layers = sorted(heads)
+        self._n_heads = max(found.shape[1] for found in heads.values())
+        batch, context = self._tap.shape or (None, None)
+        self._recording.open(
+            n_layer=len(self._layers),
+            n_head=self._n_heads,
+            batch=batch,
+            ctx=context,
+        )
+
+    # --- the end --------------------------------------------------------------------
+
+    def close(self, status: str = "finished") -> None:
+        """Ends the run: finished, failed or stopped; the model is as it was."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._hook is not None:
+                self._hook.close()
+            self._push_waiting()
+        except Exception as error:
+            self._on_error(error)
+        try:
+            self._recording.close(status)
+        except Exception as error:
+            self._on_error(error)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close("finished")
+        elif issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            self.close("stopped")
+        else:
+            self.event("exception", f"{kind.__name__}: {error}", "error")
+            self.close("failed")
+
+
+def _is_pinned(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_is_pinned(item) for item in value.values())
+    return isinstance(value, Tensor) and value.is_pinned()
+
+
+def _copied(value: Tensor) -> Tensor:
+    """One element, on its way to the CPU: nothing waits for the device."""
+    value = value.detach().float().reshape(())
+    if value.device.type != "cuda":
+        return value.cpu().clone()
+    pinned = torch.empty((), dtype=torch.float32, pin_memory=True)
+    return pinned.copy_(value, non_blocking=True)
+
+
+_UNITS = {"loss": "nats", "ce": "nats", "ereg": "nats^2", "tokens_per_s": "1/s"}
+
+
+def _unit(name: str) -> str | None:
+    return _UNITS.get(name)
+
+
+def _describe(
+    model: nn.Module, name: str | None, path: str, config: Any, steps: int | None
+) -> dict[str, Any]:
+    """What a run file says of a run; what is unknown is left out."""
+    from ._recording import as_json
+
+    model = getattr(model, "_orig_mod", model)
+    its_config = getattr(model, "config", None)
+    kept = as_json(config) if config is not None else {}
+    if not isinstance(kept, dict):
+        kept = {"config": kept}
+    if steps is not None:
+        kept["steps"] = int(steps)
+    text = getattr(its_config, "get_text_config", lambda: its_config)()
+
+    def number(*names: str) -> int | None:
+        for candidate in names:
+            value = getattr(text, candidate, None)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        return None
+
+    return {
+        "name": name or os.path.splitext(os.path.basename(path))[0],
+        "arch": type(model).__name__,
+        "family": getattr(its_config, "model_type", None),
+        "d_model": number("hidden_size", "n_embd", "d_model"),
+        "vocab": number("vocab_size"),
+        "seed": torch.initial_seed() % 2**63,
+        "config": kept,
+        "program": f"entropyscan {__version__} (torch {torch.__version__})",
+    }

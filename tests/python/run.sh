@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The tests of the Python package, with a PyTorch of their own: a venv below
+# build/, made once for each list of requirements, or VENV=DIR as it is. Arguments go
+# to pytest. Closes with "N passed, N failed, N skipped".
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+BUILD=${BUILD:-build}
+list=tests/python/requirements.txt
+venv=${VENV:-$BUILD/venv-python-$(sha256sum <$list | cut -c1-8)}
+
+skip() {
+    echo "skipped: the Python package: $1"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+
+make_venv() { # whole or not at all
+    local made
+    made=$(mktemp -d "$venv.XXXXXX")
+    trap 'rm -rf "$made"' EXIT
+    python3 -m venv "$made" || skip "python3 -m venv failed: install python3-venv"
+    "$made/bin/pip" --version >/dev/null
+    "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
+        -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
+    rm -rf "$made/reached"
+    "$made/bin/pip" install -q -r $list
+    # Scripts know the place that they were made for; we call python alone.
+    mv "$made" "$venv"
+    trap - EXIT
+}
+
+mkdir -p "$BUILD"
+[ -x "$venv/bin/python" ] || make_venv
+export BUILD PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+[ $# -gt 0 ] || set -- tests/python
+exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \
+    -W 'ignore::DeprecationWarning' "$@"

@@ -1,0 +1,345 @@
+"""Whatever happens to the recording, the training goes on with the same bits."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import models
+import numpy as np
+import pytest
+import torch
+
+import entropyscan as es
+from entropyscan import _library
+
+STEPS = 6
+
+
+def train(path=None, before_step=lambda rec, step: None, **options):
+    """The losses and last gradients of a training, and its watch."""
+    torch.manual_seed(5)
+    model = models.gpt2().train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    given = models.inputs("gpt2")
+    rec = es.watch(model, path, **options) if path else None
+    losses = []
+    for step in range(STEPS):
+        before_step(rec, step)
+        loss = model(**given).loss
+        loss.backward()
+        losses.append(loss.detach().clone())
+        gradients = [p.grad.clone() for p in model.parameters()]
+        optimizer.step()
+        optimizer.zero_grad()
+        if rec:
+            rec.step(loss=loss)
+    if rec:
+        rec.close()
+    return losses + gradients, rec
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return train()[0]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
+
+
+def trained_with_one_warning(plain, *args, **options):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        numbers, rec = train(*args, **options)
+    assert same(plain, numbers)
+    ours = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
+    assert len(ours) == 1, ours
+    return ours[0], rec
+
+
+def recorders_of_this_process():
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+    ).stdout
+    return [int(l.split()[0]) for l in listed.splitlines() if "entropy-rec" in l]
+
+
+def test_a_missing_recorder_program_is_one_warning(plain, run_file, monkeypatch):
+    monkeypatch.setenv("ENTROPY_RECORDER", "/nowhere/entropy-recorder")
+    said, rec = trained_with_one_warning(plain, run_file)
+    assert "/nowhere/entropy-recorder" in said and "goes on" in said
+    assert rec.trouble and not os.path.exists(run_file)
+
+
+def test_a_missing_library_is_one_warning(plain, run_file, monkeypatch, tmp_path):
+    monkeypatch.setenv("ENTROPYSCAN_HOME", str(tmp_path))
+    for function in (_library.recording, _library.reading):
+        function.cache_clear()
+    try:
+        said, rec = trained_with_one_warning(plain, run_file)
+    finally:
+        for function in (_library.recording, _library.reading):
+            function.cache_clear()
+    assert "libentropyscan.so" in said and "ENTROPYSCAN_HOME" in said
+
+
+def test_warnings_that_are_errors_do_not_end_the_training(plain, run_file, monkeypatch):
+    monkeypatch.setenv("ENTROPY_RECORDER", "/nowhere/entropy-recorder")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        numbers, rec = train(run_file)
+    assert same(plain, numbers)
+    assert rec.trouble
+
+
+def test_a_folder_that_is_not_there_is_one_warning(plain, tmp_path):
+    said, _ = trained_with_one_warning(plain, str(tmp_path / "none" / "run.db"))
+    assert "none" in said
+
+
+def test_a_killed_recorder_costs_a_counted_gap(plain, run_file):
+    def kill(rec, step):
+        if step == 3:
+            (pid,) = recorders_of_this_process()
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.2)
+
+    _, rec = trained_with_one_warning(plain, run_file, kill)
+    run = es.open(run_file)
+    gap = [event for event in run.events if event["kind"] == "gap"]
+    assert len(gap) == 1 and gap[0]["step"] == 3
+    assert f"{rec.lost} samples" in gap[0]["message"]
+    assert list(run.steps())[-3:] == [3, 4, 5]
+    # Every sample is in the file or counted: one of a step for each series.
+    n_series = len(run.series)
+    kept = sum(len(run.steps(s["name"])) for s in run.series)
+    assert kept + rec.lost == n_series * STEPS
+    assert run.info["status"] == "finished"
+
+
+def test_a_recorder_that_dies_again_and_again_is_given_up(plain, run_file):
+    def kill(rec, step):
+        for pid in recorders_of_this_process():
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+    _, rec = trained_with_one_warning(plain, run_file, kill)
+    assert rec.lost > 0
+
+
+def test_a_full_disk_is_one_warning_and_counted(plain, tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)],
+        capture_output=True,
+    ).returncode:
+        pytest.skip("no permission to mount a small disk")
+    try:
+        _, rec = trained_with_one_warning(plain, str(place / "run.db"))
+        assert rec.trouble
+    finally:
+        subprocess.run(["umount", "-l", str(place)])
+
+
+def test_two_recorders_on_one_file_are_one_recorder(plain, run_file):
+    torch.manual_seed(1)
+    model = models.gpt2()
+    with es.watch(model, run_file) as first:
+        model(**models.inputs("gpt2"))
+        first.step(loss=1.0)
+        said, _ = trained_with_one_warning(plain, run_file)
+        (recorder,) = recorders_of_this_process()
+        assert f"process {recorder} is writing it" in said
+        model(**models.inputs("gpt2"))
+        first.step(loss=2.0)
+    assert first.trouble is None
+    run = es.open(run_file)
+    assert list(run.steps()) == [0, 1]
+    assert run.values("loss").tolist() == [1.0, 2.0]
+
+
+def test_an_exception_of_the_model_passes_and_the_run_has_failed(run_file):
+    model = models.gpt2()
+    with pytest.raises(IndexError, match="mine"):
+        with es.watch(model, run_file) as rec:
+            model(**models.inputs("gpt2"))
+            rec.step()
+            raise IndexError("mine")
+    run = es.open(run_file)
+    assert run.info["status"] == "failed"
+    assert "IndexError: mine" in [event["message"] for event in run.events]
+
+
+def test_an_interrupt_passes_and_the_run_is_stopped(run_file):
+    model = models.gpt2()
+    with pytest.raises(KeyboardInterrupt):
+        with es.watch(model, run_file) as rec:
+            model(**models.inputs("gpt2"))
+            rec.step()
+            raise KeyboardInterrupt
+    assert es.open(run_file).info["status"] == "stopped"
+
+
+def test_an_error_of_ours_stays_with_us(plain, run_file, monkeypatch):
+    from entropyscan import _attention
+
+    def broken(*_):
+        raise RuntimeError("planted\nfault")
+
+    monkeypatch.setattr(_attention, "measure", broken)
+    said, rec = trained_with_one_warning(plain, run_file)
+    assert "planted fault" in said
+    assert rec.lost > 0
+
+
+def test_values_that_are_no_numbers_stay_with_us(run_file):
+    torch.manual_seed(5)
+    model = models.gpt2()
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            model(**models.inputs("gpt2"))
+            rec.step(loss="high", lr=0.5)
+    assert "loss: no number" in rec.trouble and rec.lost == 1
+    run = es.open(run_file)
+    assert run.entropy().shape == (1, 3, 4) and run.values("lr").tolist() == [0.5]
+
+
+def test_a_model_without_attention_is_one_warning(run_file):
+    model = torch.nn.Linear(3, 2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            model(torch.randn(4, 3)).sum().backward()
+            rec.step(loss=1.0)
+    assert len(seen) == 1 and "attention" in str(seen[0].message)
+
+
+def test_workers_of_a_data_loader_do_not_disturb_it(run_file):
+    torch.manual_seed(5)
+    model = models.gpt2()
+    data = torch.randint(3, models.VOCAB, (12, 24))
+    with es.watch(model, run_file) as rec:
+        for _ in range(2):  # forks while the recorder runs
+            loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=2)
+            for tokens in loader:
+                loss = model(input_ids=tokens, labels=tokens).loss
+                loss.backward()
+                rec.step(loss=loss)
+    assert rec.trouble is None and rec.lost == 0
+    run = es.open(run_file)
+    assert list(run.steps()) == list(range(12))
+    assert run.info["status"] == "finished"
+
+
+def run_script(script, run_file):
+    script = textwrap.dedent(script)
+    head = f"import sys; sys.path[:0] = {sys.path!r}; path = {run_file!r}\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + script], capture_output=True, text=True
+    )
+
+
+def test_a_child_that_was_forked_records_nothing(run_file):
+    done = run_script(
+        """
+        import os, torch, models, entropyscan as es
+        model = models.gpt2()
+        rec = es.watch(model, path)
+        model(**models.inputs("gpt2")); rec.step(loss=1.0)
+        child = os.fork()
+        if child == 0:
+            rec.step(loss=7.0); rec.step(loss=8.0); rec.close(); os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        model(**models.inputs("gpt2")); rec.step(loss=2.0)
+        rec.close()
+        """,
+        run_file,
+    )
+    assert done.returncode == 0, done.stderr
+    assert es.open(run_file).values("loss").tolist() == [1.0, 2.0]
+
+
+def test_an_interpreter_that_ends_without_close_loses_nothing(run_file):
+    done = run_script(
+        """
+        import models, entropyscan as es
+        model = models.gpt2()
+        rec = es.watch(model, path)
+        for loss in (3.0, 2.0, 1.0):
+            model(**models.inputs("gpt2")); rec.step(loss=loss)
+        """,
+        run_file,
+    )
+    assert done.returncode == 0, done.stderr
+    run = es.open(run_file)
+    assert run.values("loss").tolist() == [3.0, 2.0, 1.0]
+    assert run.entropy().shape == (3, 3, 4)
+    assert run.info["status"] == "stopped"
+
+
+def test_a_training_that_is_killed_leaves_its_samples(run_file):
+    done = run_script(
+        """
+        import os, signal, models, entropyscan as es
+        model = models.gpt2()
+        rec = es.watch(model, path)
+        for loss in (3.0, 2.0):
+            model(**models.inputs("gpt2")); rec.step(loss=loss)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        run_file,
+    )
+    assert done.returncode == -signal.SIGKILL
+    for _ in range(100):  # the recorder writes what it has, and ends
+        run = es.open(run_file)
+        if run.info["status"] != "running":
+            break
+        time.sleep(0.1)
+    assert run.values("loss").tolist() == [3.0, 2.0]
+    assert run.info["status"] == "failed"
+
+
+def test_nan_missing_and_zero_are_kept_apart(run_file):
+    """A head of NaN, a layer that is not called, and a head of entropy zero."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self, scale):
+            super().__init__()
+            self.scale = scale
+
+        def forward(self, x):
+            q = x.clone()
+            q[:, 1] = q[:, 1] * self.scale
+            return torch.nn.functional.scaled_dot_product_attention(q, x, x)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Attention(float("nan")), Attention(1e12)])
+
+        def forward(self, x, n):
+            for layer in self.layers[:n]:
+                layer(x)
+
+    model, x = Model(), torch.randn(2, 3, 11, 8)
+    with es.watch(model, run_file) as rec:
+        for n in (2, 1):
+            model(x, n)
+            rec.step()
+    entropy = es.open(run_file).entropy()
+    assert entropy.shape == (2, 2, 3)
+    missing = es.is_missing(entropy)
+    assert missing[1, 1].all() and missing.sum() == 3
+    assert np.isnan(entropy[:, 0, 1]).all()
+    assert 0 <= entropy[0, 1, 1] < 1e-30  # the smallest weights are no zeros
+    assert np.isfinite(entropy[0, :, [0, 2]]).all()
+    rows = es.open(run_file).values("nonfinite_rows")
+    assert rows[0].tolist() == [[0, 22, 0], [0, 0, 0]]
