@@ -17,6 +17,7 @@ from ._library import Error
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._ereg import EntropyRegularization, attention_entropy
     from ._reader import Figure, Run, is_missing, open
     from ._watch import Watch, watch
 
@@ -28,6 +29,8 @@ _PLACES = {
     "Run": "_reader",
     "Figure": "_reader",
     "is_missing": "_reader",
+    "EntropyRegularization": "_ereg",
+    "attention_entropy": "_ereg",
 }
 __all__ = ["Error", "__version__", *_PLACES]
 
