@@ -19,6 +19,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from ._ereg import EntropyRegularization, attention_entropy
     from ._reader import Figure, Run, is_missing, open
+    from ._tokens import tokens
     from ._watch import Watch, watch
 
 # What needs PyTorch or transformers is imported when it is used.
@@ -31,6 +32,7 @@ _PLACES = {
     "is_missing": "_reader",
     "EntropyRegularization": "_ereg",
     "attention_entropy": "_ereg",
+    "tokens": "_tokens",
 }
 __all__ = ["Error", "__version__", *_PLACES]
 
