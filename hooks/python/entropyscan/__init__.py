@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._ereg import EntropyRegularization, attention_entropy
     from ._reader import Figure, Run, is_missing, open
     from ._tokens import tokens
+    from ._trainer import TrainerCallback
     from ._watch import Watch, watch
 
 # What needs PyTorch or transformers is imported when it is used.
@@ -33,6 +34,7 @@ _PLACES = {
     "EntropyRegularization": "_ereg",
     "attention_entropy": "_ereg",
     "tokens": "_tokens",
+    "TrainerCallback": "_trainer",
 }
 __all__ = ["Error", "__version__", *_PLACES]
 

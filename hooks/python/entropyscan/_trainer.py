@@ -1,0 +1,104 @@
+"""The callback for transformers' Trainer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import transformers
+from torch import Tensor
+
+from ._watch import Watch, watch
+
+
+class TrainerCallback(transformers.TrainerCallback):
+    """Records a Trainer's training.
+
+        Trainer(..., callbacks=[es.TrainerCallback("run.db", every=50)])
+
+    Steps have the Trainer's numbers. The loss is the model's own at each
+    recorded step, before the Trainer leaves NaN out; learning rate and norm of
+    the gradient come with its logs. Evaluations are series of their own. A
+    file run.db.stop beside the run stops the training."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every: int = 1,
+        config: Any = None,
+        **options: Any,
+    ) -> None:
+        self._path, self._every, self._config = path, every, config
+        self._options = options
+        self._watch: Watch | None = None
+        self._losses: list[Tensor] = []
+        self._is_sum = False
+        self._handle: Any = None
+
+    @property
+    def watch(self) -> Watch | None:
+        """What records; None before the training."""
+        return self._watch
+
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+    ) -> None:
+        self._end("stopped")
+        self._watch = watch(
+            model,
+            self._path,
+            self._every,
+            self._config if self._config is not None else args,
+            first_step=state.global_step + 1,
+            steps=state.max_steps if state.max_steps > 0 else None,
+            **self._options,
+        )
+        self._handle = model.register_forward_hook(self._keep_loss, with_kwargs=True)
+
+    def _keep_loss(self, model: Any, args: Any, options: Any, output: Any) -> None:
+        loss = output.get("loss") if isinstance(output, dict) else None
+        if model.training and isinstance(loss, Tensor) and loss.numel() == 1:
+            self._losses.append(loss.detach())
+            # The Trainer has divided by the items of all micro-batches then.
+            self._is_sum = options.get("num_items_in_batch") is not None
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        losses, self._losses = self._losses, []
+        if self._watch is None:
+            return
+        values = {}
+        if losses:
+            loss = sum(losses)
+            values["loss"] = loss if self._is_sum else loss / len(losses)
+        self._watch.step(**values)
+        if self._watch.should_stop:
+            control.should_training_stop = True
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any
+    ) -> None:
+        if self._watch is None or not logs:
+            return
+        names = {"learning_rate": "lr", "grad_norm": "grad_norm"}
+        values = {ours: logs[name] for name, ours in names.items() if name in logs}
+        self._watch.values(state.global_step, **values)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any
+    ) -> None:
+        if self._watch is None:
+            return
+        loss = (metrics or {}).get("eval_loss")
+        self._watch.evaluation(**({} if loss is None else {"loss": loss}))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        is_over = state.max_steps <= 0 or state.global_step >= state.max_steps
+        self._end("finished" if is_over else "stopped")
+
+    def _end(self, status: str) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+        self._losses = []
+        if self._watch is not None:
+            self._watch.close(status)
