@@ -1,0 +1,17 @@
+"""entropy-scan and entropy-train of the package, on the path."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import _library
+
+
+def main() -> None:
+    name = os.path.basename(sys.argv[0])
+    path = _library.program(name)
+    if path is None:
+        print(f"{name}: not found in {_library.home()}", file=sys.stderr)
+        raise SystemExit(3)
+    os.execv(path, [path, *sys.argv[1:]])
