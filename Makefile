@@ -151,7 +151,7 @@ help:
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
-	@echo 'make test-python  the Python package, with PyTorch from PyPI; T=NAME: some'
+	@echo 'make test-python  the Python package, with PyTorch from PyPI; K=NAME: some'
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
@@ -424,7 +424,7 @@ QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%),
     $(TESTS))
 # The Python package, in a venv with PyTorch that is made below $(BUILD).
 test-python: programs libraries
-	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(T),-k '$(T)' tests/python)
+	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(K),-k '$(K)' tests/python)
 
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)
