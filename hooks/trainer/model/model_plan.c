@@ -58,7 +58,7 @@ static void plan_weights(plan *to, es_model *model)
         es_layer_memory *layer = &model->layers[index];
         take(to, &layer->sigma, ES_N_MATRICES, 3, f4);
         for (int i = 0; i < ES_N_MATRICES; i++) {
-            const size_t n = es_model_normed_size(model, index, i);
+            const size_t n = es_model_normed_size(model, index, (es_matrix)i);
             if (n > 0)
                 take(to, &layer->weights[i], n, 1, f4);
             largest = n > largest ? n : largest;

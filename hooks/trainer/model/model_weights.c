@@ -42,12 +42,13 @@ typedef struct group {
     es_mem *sigma;
 } group;
 
-static int count_groups(int index)
+static int count_groups(es_matrix index)
 {
     return index == ES_MATRIX_ATTN ? 3 : 1;
 }
 
-static group find_group(const es_model *model, int layer, int index, int k)
+static group find_group(const es_model *model, int layer, es_matrix index,
+                        int k)
 {
     const es_param *weight =
         es_params_find(&model->params, layer, matrices[index].weight);
@@ -98,7 +99,7 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
 
 /* --- forward -------------------------------------------------------------- */
 
-static void make_group(const es_model *model, int layer, int index,
+static void make_group(const es_model *model, int layer, es_matrix index,
                        const group *part, int n_iterations)
 {
     const matrix *roles = &matrices[index];
@@ -123,7 +124,7 @@ static void make_group(const es_model *model, int layer, int index,
 static void make_all(const es_model *model, int n_iterations)
 {
     for (int layer = 0; layer < model->config.n_layer; layer++)
-        for (int i = 0; i < ES_N_MATRICES; i++)
+        for (es_matrix i = 0; i < ES_N_MATRICES; i++)
             for (int k = 0; k < count_groups(i); k++) {
                 if (!model->layers[layer].weights[i])
                     break;
@@ -146,7 +147,8 @@ static es_status copy_weights(const es_model *model, bool is_first)
     /* The parameters, then each normalised weight. */
     for (int i = -1; i < model->config.n_layer * ES_N_MATRICES; i++) {
         if (i >= 0) {
-            const int layer = i / ES_N_MATRICES, index = i % ES_N_MATRICES;
+            const int layer = i / ES_N_MATRICES;
+            const es_matrix index = (es_matrix)(i % ES_N_MATRICES);
             values = model->layers[layer].weights[index];
             n = values ? es_model_normed_size(model, layer, index) : 0;
         }
@@ -182,7 +184,7 @@ void es_model_make_weights(es_model *model, bool training)
 
 /* --- backward ------------------------------------------------------------- */
 
-static void group_backward(const es_model *model, int layer, int index,
+static void group_backward(const es_model *model, int layer, es_matrix index,
                            const group *part)
 {
     const matrix *roles = &matrices[index];
@@ -246,7 +248,7 @@ static void column_norms(float *g, const float *v, const es_columns *columns)
 }
 
 /* Of a matrix that WNorm names, if only in part. */
-static es_status start_g(const es_model *model, int layer, int index)
+static es_status start_g(const es_model *model, int layer, es_matrix index)
 {
     const size_t n = es_model_normed_size(model, layer, index);
     const es_mem *from = es_model_value(model, layer, matrices[index].weight);
@@ -271,7 +273,7 @@ es_status es_model_start_norms(es_model *model)
 {
     es_status status = ES_OK;
     for (int layer = 0; layer < model->config.n_layer; layer++)
-        for (int i = 0; status == ES_OK && i < ES_N_MATRICES; i++)
+        for (es_matrix i = 0; status == ES_OK && i < ES_N_MATRICES; i++)
             if (es_params_find(&model->params, layer, matrices[i].g))
                 status = start_g(model, layer, i);
     if (status == ES_OK && model->config.arch.spectral_norm != 0)
