@@ -10,7 +10,7 @@ newer() { # FILE: the symbols that want a glibc newer than 2.28
     nm -D --undefined-only "$1" | grep -oE '[A-Za-z_0-9]+@+GLIBC_2\.(29|[3-9][0-9])\b'
 }
 # These are older than 2.28 and got a new version where they moved or changed.
-moved='exp|log|pow|hypot|[fl]?stat|fstatat|mknod|dl[a-z]+|__libc_start_main'
+moved='exp2?|log2?|pow|hypot|[fl]?stat|fstatat|mknod|dl[a-z]+|__libc_start_main'
 moved+='|pthread_(create|join|detach|once|sigmask|atfork|setname_np|[gs]etaffinity_np)'
 moved+='|pthread_(mutex|cond|rwlock|attr|key|setspecific|getspecific)[a-z_]*|sem_[a-z]+'
 for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan entropy-train; do
