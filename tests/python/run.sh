@@ -23,7 +23,7 @@ make_venv() { # whole or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    "$made/bin/pip" install -q -r $list
+    "$made/bin/pip" install -q -r $list || skip "what it needs could not be installed (above)"
     # Scripts know the place that they were made for; we call python alone.
     mv "$made" "$venv"
     trap - EXIT
