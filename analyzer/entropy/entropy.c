@@ -1,5 +1,6 @@
 /* Attention entropy, the fast forms: checks what a caller gives, chooses the
    kernels, cuts the rows into parts and gives them to threads. */
+#include "analyzer/base/sized.h"
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <pthread.h>
@@ -51,28 +52,6 @@ const char *es_entropy_variant(void)
 
 /* --- what a caller gives ----------------------------------------------------
  */
-
-/* A caller's struct, which begins with its size: one of an older header has
-   fewer members, one of a newer header has to leave the additional ones 0. */
-static es_status take_struct(void *out, size_t size, const void *from,
-                             const char *name)
-{
-    size_t given;
-    const unsigned char *bytes = from;
-    memcpy(&given, from, sizeof given);
-    if (given < sizeof given || given > 4096)
-        return es_fail(ES_EARGUMENT, "%s: size is %zu: set it to sizeof (%s)",
-                       name, given, name);
-    for (size_t i = size; i < given; i++)
-        if (bytes[i])
-            return es_fail(ES_EARGUMENT,
-                           "%s: a member is set that this library does not "
-                           "have: it takes a newer libentropyscan",
-                           name);
-    memset(out, 0, size);
-    memcpy(out, from, given < size ? given : size);
-    return ES_OK;
-}
 
 static es_status check_starts(const int32_t *starts, int n_batch, int total,
                               const char *name)
@@ -182,9 +161,9 @@ es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
     es_rows out;
     es_attention_shape taken;
     es_status status;
-    if ((status = take_struct(&out, sizeof out, rows, "es_rows")) < 0 ||
-        (status = take_struct(&taken, sizeof taken, shape,
-                              "es_attention_shape")) < 0 ||
+    if ((status = es_sized_take(&out, sizeof out, rows, "es_rows")) < 0 ||
+        (status = es_sized_take(&taken, sizeof taken, shape,
+                                "es_attention_shape")) < 0 ||
         (status = check_shape(&taken, false)) < 0 ||
         (status = check_input(att)) < 0)
         return status;
@@ -205,11 +184,11 @@ es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
     es_attention_shape taken;
     es_status status;
     if ((rows &&
-         (status = take_struct(&out, sizeof out, rows, "es_rows")) < 0) ||
-        (heads &&
-         (status = take_struct(&means, sizeof means, heads, "es_heads")) < 0) ||
-        (status = take_struct(&taken, sizeof taken, shape,
-                              "es_attention_shape")) < 0 ||
+         (status = es_sized_take(&out, sizeof out, rows, "es_rows")) < 0) ||
+        (heads && (status = es_sized_take(&means, sizeof means, heads,
+                                          "es_heads")) < 0) ||
+        (status = es_sized_take(&taken, sizeof taken, shape,
+                                "es_attention_shape")) < 0 ||
         (status = check_shape(&taken, true)) < 0 ||
         (status = check_sequences(&taken)) < 0 ||
         (status = check_scores(&taken)) < 0 || (status = check_input(q)) < 0 ||
@@ -225,8 +204,8 @@ es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
     es_heads out;
     es_rows from;
     es_status status;
-    if ((status = take_struct(&out, sizeof out, heads, "es_heads")) < 0 ||
-        (status = take_struct(&from, sizeof from, rows, "es_rows")) < 0)
+    if ((status = es_sized_take(&out, sizeof out, heads, "es_heads")) < 0 ||
+        (status = es_sized_take(&from, sizeof from, rows, "es_rows")) < 0)
         return status;
     if (!from.entropy)
         return es_fail(ES_EARGUMENT,
