@@ -54,7 +54,8 @@ static es_recorder *start(const char *name, int series[SERIES])
     snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(program, sizeof program, "%s/entropy-recorder",
              build ? build : "build");
-    const es_run_info run = {.name = "bench",
+    const es_run_info run = {.size = sizeof run,
+                             .name = "bench",
                              .n_layer = LAYERS,
                              .n_head = HEADS,
                              .d_model = ES_UNKNOWN,
@@ -62,8 +63,11 @@ static es_recorder *start(const char *name, int series[SERIES])
                              .vocab = ES_UNKNOWN,
                              .batch = ES_UNKNOWN,
                              .seed = ES_UNKNOWN};
-    const es_recorder_options options = {
-        .path = path, .run = &run, .program = program, .wait_ms = 10000};
+    const es_recorder_options options = {.size = sizeof options,
+                                         .path = path,
+                                         .run = &run,
+                                         .program = program,
+                                         .wait_ms = 10000};
     es_recorder *recorder;
     check(es_recorder_open(&recorder, &options), "open");
     for (int i = 0; i < SERIES; i++)
