@@ -131,7 +131,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test test-python quick check-tests demo figures corpus-debian replicate alerts bench lint \
+.PHONY: all help deps test test-python quick coverage coverage-here check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here samples faults fuzz fuzzers fuzzers-here
@@ -153,6 +153,7 @@ help:
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
 	@echo 'make test-python  the Python package, with PyTorch from PyPI; K=NAME: some'
 	@echo 'make quick      the fast tests of every area, without nvcc'
+	@echo 'make coverage   lines and branches that the tests reach (needs gcovr)'
 	@echo 'make bench      speeds as ratios, side by side in one run'
 	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
 	@echo '                the peers that compile, too (tests/gpu/check.sh)'
@@ -430,6 +431,24 @@ test-python: programs libraries
 
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)
+
+# What a build for coverage cannot say or changes: sources of a tree of its own,
+# speeds, other compilers, cards.
+NO_COVERAGE = cuda_% gpu_% readme% fuzz% install% slurm tuners quick lint recorder_old_kernel%
+COVERED = $(filter-out $(foreach name,$(NO_COVERAGE),$(BUILD)/tests/test_$(name)), \
+    $(TESTS)) $(foreach script,$(SCRIPTS),$(if $(filter $(NO_COVERAGE:%=test_%), \
+    $(basename $(notdir $(script)))),,$(script)))
+
+coverage:
+	@$(MAKE) --no-print-directory coverage-here BUILD=build-coverage CUDA=0 \
+	    OPTIMISE='-O0 -g --coverage -fprofile-update=atomic' \
+	    LDFLAGS=--coverage LINKER=gold
+
+coverage-here: check-tests
+	@find $(BUILD) -name '*.gcda' -delete
+	@$(RUN_TESTS) $(COVERED)
+	@gcovr --exclude tests --sort-uncovered --output $(BUILD)/coverage.txt $(BUILD) && \
+	    gcovr --exclude tests --print-summary $(BUILD) | tail -n 3
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
