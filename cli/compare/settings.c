@@ -12,11 +12,10 @@
 
 /* Where and how a run was made, not what was done. */
 static const char *const incidental_keys[] = {
-    "checkpoint", "checkpoint_every", "host",
-    "keep",       "log_every",        "name",
-    "out",        "output",           "output_dir",
-    "program",    "record_every",     "run_name",
-    "slurm_job",  "threads",
+    "checkpoint",   "checkpoint_every", "host",      "keep",
+    "kernels",      "log_every",        "name",      "out",
+    "output",       "output_dir",       "products",  "program",
+    "record_every", "run_name",         "slurm_job", "threads",
 };
 
 /* Where the data lay says nothing if its checksum is known. */

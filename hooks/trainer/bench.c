@@ -6,6 +6,7 @@
 #include "hooks/trainer/bench.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/train_record.h"
 #include "hooks/trainer/trainer.h"
 #include <errno.h>
@@ -192,9 +193,14 @@ static void print_model(FILE *out, const bench *b)
             (double)es_model_n_parameters(b->trainer->model) / 1e6,
             b->trainer->settings.backend, device ? " on " : "",
             device ? device : "", es_precision_names[b->settings.precision]);
-    if (strcmp(b->trainer->settings.backend, es_cpu_ops.name) == 0)
-        fprintf(out, ", threads: %d%s", b->settings.threads,
-                b->settings.threads ? "" : " (all there are)");
+    if (strcmp(b->trainer->settings.backend, es_cpu_ops.name) == 0) {
+        es_cpu_engine engine;
+        es_cpu_engine_find(&engine);
+        fprintf(out, ", threads: %d%s\nproducts: %s, own kernels: %s",
+                b->settings.threads,
+                b->settings.threads ? "" : " (all there are)", engine.products,
+                engine.kernels);
+    }
     fputc('\n', out);
     if (b->trainer->note[0])
         fprintf(out, "%s\n", b->trainer->note);

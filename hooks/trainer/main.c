@@ -3,6 +3,7 @@
 #include "analyzer/base/clock.h"
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
+#include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/train.h"
@@ -59,6 +60,15 @@ static int failure(es_status status)
     return es_exit_code(status);
 }
 
+static void print_version(void)
+{
+    es_cpu_engine engine;
+    es_cpu_engine_find(&engine);
+    printf("entropy-train " ES_VERSION "\n"
+           "products: %s\nown kernels: %s\n",
+           engine.products, engine.kernels);
+}
+
 /** --help or --version was given and is printed. */
 static bool print_information(const es_settings *settings,
                               const es_command *command)
@@ -66,7 +76,7 @@ static bool print_information(const es_settings *settings,
     if (settings->help)
         es_program_print_help(stdout, &program, command, 80);
     else if (settings->version)
-        puts("entropy-train " ES_VERSION);
+        print_version();
     return settings->help || settings->version;
 }
 

@@ -5,6 +5,8 @@
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "hooks/trainer/cpu/engine.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,7 +113,12 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
                                 note, sizeof note)) != ES_OK ||
         (status = es_trainer_new_on(out, settings, ops)) != ES_OK)
         return status;
-    snprintf((*out)->note, sizeof(*out)->note, "%s", note);
+    es_cpu_engine engine = {.note = ""};
+    if (ops == &es_cpu_ops)
+        es_cpu_engine_find(&engine);
+    es_text text = es_text_begin((*out)->note, sizeof(*out)->note);
+    es_text_append(&text, "%s%s%s", note, note[0] && engine.note[0] ? "; " : "",
+                   engine.note);
     return ES_OK;
 }
 

@@ -6,6 +6,11 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 
+if [ -n "${OPENBLAS_CORETYPE:-}" ]; then
+    echo "OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE is left out: speeds are those of the processor"
+    unset OPENBLAS_CORETYPE
+fi
+
 failed=0
 run() {
     echo "== $(basename "$1")"

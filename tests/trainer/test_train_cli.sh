@@ -17,6 +17,9 @@ output 'trains and says how it went' \
     '^SM\+LN\+G finished after 12 steps, loss [0-9.]+, held-out [0-9.]+, perplexity' \
     result -o "$dir/run.db" --record-every 1
 cp "$dir/result" "$dir/recorded"
+output 'the run names the products and the kernels' \
+    '"products":"OpenBLAS [0-9.]+ [^"]+","kernels":"(avx512|avx2|plain)"' \
+    "$BUILD/entropy-scan" "$dir/run.db" --json
 check 'progress goes to standard error' grep -q 'step 1/12  loss 5\.' "$dir/messages"
 check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
 result --no-record >/dev/null
@@ -35,6 +38,18 @@ output 'VERB --help prints the help of the verb' 'usage: entropy-train bench' "$
 output '--help lists the verbs' '^  probe +record the heads' "$train" --help
 output 'help VERB prints the help of the verb' 'usage: entropy-train probe' "$train" help probe
 output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
+output '--version names the library of the products and its kernels' \
+    '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+$' "$train" --version
+# The variable is respected, and said; for a processor of its kind it is right.
+if grep -q avx2 /proc/cpuinfo; then
+    held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
+    output 'kernels for less than the processor has are a warning' \
+        'warning: OpenBLAS multiplies .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
+    output 'bench warns of them, and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
+        env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
+else
+    skip 'kernels for less than the processor has are a warning' 'this one has no AVX2'
+fi
 printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
 output 'options override a configuration file' \
     '^SM\+R finished after 4 steps' \

@@ -12,18 +12,6 @@
 
 #define ALIGNMENT 64
 
-/* The widest that runs here and agrees with the plain kernels. */
-static const es_cpu_kernels *choose_kernels(void)
-{
-    if (es_vectors_supported(ES_VECTORS_AVX512) &&
-        es_cpu_kernels_agree(&es_cpu_kernels_avx512))
-        return &es_cpu_kernels_avx512;
-    if (es_vectors_supported(ES_VECTORS_AVX2) &&
-        es_cpu_kernels_agree(&es_cpu_kernels_avx2))
-        return &es_cpu_kernels_avx2;
-    return &es_cpu_kernels_plain;
-}
-
 static es_status open_backend(es_backend **out, int n_threads)
 {
     *out = NULL;
@@ -31,7 +19,7 @@ static es_status open_backend(es_backend **out, int n_threads)
     if (!backend)
         return es_fail(ES_ENOMEM, "out of memory for the CPU back-end");
     backend->n_threads = n_threads > 0 ? n_threads : es_count_processors();
-    backend->kernels = choose_kernels();
+    backend->kernels = es_cpu_kernels_choose();
     es_status status = es_team_new(&backend->team, backend->n_threads);
     if (status != ES_OK) {
         free(backend);

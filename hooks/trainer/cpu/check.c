@@ -2,6 +2,8 @@
  * on a small problem with odd sizes. */
 #include "hooks/trainer/cpu/kernels.h"
 
+#include "analyzer/base/processor.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,4 +187,15 @@ bool es_cpu_kernels_agree(const es_cpu_kernels *kernels)
     free(want);
     free(got);
     return agree;
+}
+
+const es_cpu_kernels *es_cpu_kernels_choose(void)
+{
+    if (es_vectors_supported(ES_VECTORS_AVX512) &&
+        es_cpu_kernels_agree(&es_cpu_kernels_avx512))
+        return &es_cpu_kernels_avx512;
+    if (es_vectors_supported(ES_VECTORS_AVX2) &&
+        es_cpu_kernels_agree(&es_cpu_kernels_avx2))
+        return &es_cpu_kernels_avx2;
+    return &es_cpu_kernels_plain;
 }

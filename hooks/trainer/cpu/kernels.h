@@ -137,4 +137,7 @@ extern const es_cpu_kernels es_cpu_kernels_avx512;
  *  table whose instructions this processor lacks must not be called. */
 bool es_cpu_kernels_agree(const es_cpu_kernels *kernels);
 
+/** The widest that runs here and agrees with the plain ones. */
+const es_cpu_kernels *es_cpu_kernels_choose(void);
+
 #endif

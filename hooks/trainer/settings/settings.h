@@ -111,8 +111,10 @@ es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
 
 /**
- * The same with "slurm_job", if this process belongs to a job of Slurm: "4711",
- * or "4711_3" of an array, as scancel and squeue take it.
+ * The same with what the run was made on: "slurm_job", if this process belongs
+ * to a job of Slurm: "4711", or "4711_3" of an array, as scancel and squeue
+ * take it; on the CPU "products", the library of the matrix products with its
+ * kernels, and "kernels", ours: cpu/engine.h.
  */
 char *es_settings_json_of_run(const es_settings *settings,
                               uint64_t tokens_checksum);

@@ -4,6 +4,7 @@
 
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/cpu/engine.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -120,7 +121,7 @@ static void put_member(es_json_writer *json, const es_settings *settings,
 }
 
 static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
-                        const char *slurm_job)
+                        const char *slurm_job, const es_cpu_engine *engine)
 {
     char *text = NULL;
     size_t size = 0;
@@ -135,6 +136,10 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
             put_member(&json, settings, &es_settings_table[i]);
     if (*slurm_job)
         es_json_write_text(&json, "slurm_job", slurm_job);
+    if (engine) {
+        es_json_write_text(&json, "products", engine->products);
+        es_json_write_text(&json, "kernels", engine->kernels);
+    }
     es_json_write_format(&json, "tokens_checksum", "%016" PRIx64,
                          tokens_checksum);
     es_json_write_end(&json, "}");
@@ -147,7 +152,7 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
 
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
 {
-    return print_json(settings, tokens_checksum, "");
+    return print_json(settings, tokens_checksum, "", NULL);
 }
 
 /** A variable that holds digits and nothing else; NULL otherwise. */
@@ -169,7 +174,11 @@ char *es_settings_json_of_run(const es_settings *settings,
         snprintf(slurm_job, sizeof slurm_job, "%.30s_%.30s", array, task);
     else if (job)
         snprintf(slurm_job, sizeof slurm_job, "%.30s", job);
-    return print_json(settings, tokens_checksum, slurm_job);
+    es_cpu_engine engine;
+    es_cpu_engine_find(&engine);
+    const bool on_cpu = strcmp(settings->backend, "cpu") == 0;
+    return print_json(settings, tokens_checksum, slurm_job,
+                      on_cpu ? &engine : NULL);
 }
 
 /* --- a configuration file ------------------------------------------------ */
